@@ -1,0 +1,70 @@
+// A group of ranks that talk to each other: an owner of one MPI communicator.
+//
+// `Communicator::world()` borrows MPI_COMM_WORLD; every other communicator is split or duplicated
+// from one that exists and is freed by its owner. Errors of MPI calls are returned, never fatal
+// inside MPI, and become exceptions here. Splitting and duplicating is done by all ranks of the
+// parent, in the same order on all of them: communicators are made when a mesh or a plan is made,
+// never inside a step.
+#pragma once
+
+#include <mpi.h>
+
+#include <string>
+
+namespace meshwork {
+
+/// Initialises MPI for the life of the object (thread level MPI_THREAD_FUNNELED at least), unless it
+/// was initialised before, and finalises it if it initialised it. `main` owns the only one. When an
+/// exception unwinds it, the job must be ended by `abort_job`, since MPI_Finalize could wait forever
+/// for ranks that have not failed.
+class MpiEnvironment {
+ public:
+  MpiEnvironment(int* argc, char*** argv);
+  ~MpiEnvironment();
+  MpiEnvironment(const MpiEnvironment&) = delete;
+  MpiEnvironment& operator=(const MpiEnvironment&) = delete;
+
+ private:
+  bool owned_ = false;
+};
+
+/// Ends the job on all ranks at once: prints "rank R (host): message" on standard error, then
+/// MPI_Abort with `exit_code`.
+[[noreturn]] void abort_job(int exit_code, const std::string& message);
+
+class Communicator {
+ public:
+  /// Borrows MPI_COMM_WORLD. MPI must be initialised.
+  static Communicator world();
+  /// The calling rank alone; borrows MPI_COMM_SELF.
+  static Communicator self();
+
+  Communicator(Communicator&& other) noexcept;
+  Communicator& operator=(Communicator&& other) noexcept;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  ~Communicator();
+
+  /// This rank's number in the communicator, from 0.
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+
+  /// A new communicator of the ranks that give the same `color`, numbered by `key`. Collective: every
+  /// rank of this communicator calls it.
+  [[nodiscard]] Communicator split(int color, int key) const;
+  /// A new communicator of the same ranks with message matching of its own. Collective.
+  [[nodiscard]] Communicator duplicate() const;
+  /// A new communicator of the ranks that share this rank's memory (its node). Collective.
+  [[nodiscard]] Communicator split_by_node() const;
+
+  [[nodiscard]] MPI_Comm native() const { return native_; }
+
+ private:
+  Communicator(MPI_Comm native, bool owned);
+  MPI_Comm native_ = MPI_COMM_NULL;
+  bool owned_ = false;
+  int rank_ = 0;
+  int size_ = 1;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,36 @@
+// Errors: one exception type, and the check of every MPI return code.
+//
+// An `Error` is for the world's mistakes: a message that says what was attempted, on what, what was
+// expected and found, and what the user can change. It is one line where it can be. An assertion
+// (`internal_error`) is for our own mistakes, and stays in release builds.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <source_location>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace meshwork {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+/// Throws an `Error` with a formatted message.
+template <class... Arguments>
+[[noreturn]] void fail(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  throw Error(fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+/// Throws an `Error` that asks for a report: an invariant of Meshwork itself does not hold.
+[[noreturn]] void internal_error(std::string_view what,
+                                 std::source_location where = std::source_location::current());
+
+/// Throws an `Error` naming `operation`, MPI's own words and the caller unless `code` is MPI_SUCCESS.
+void check_mpi(int code, std::string_view operation,
+               std::source_location where = std::source_location::current());
+
+}  // namespace meshwork

@@ -1,0 +1,33 @@
+// Small exchanges of control data between all ranks of a communicator, outside the step: texts,
+// verdicts, agreement. Every function here is collective.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+
+namespace meshwork {
+
+/// `text` of rank `root`, on every rank.
+[[nodiscard]] std::string broadcast_text(const Communicator& communicator, std::string text,
+                                         int root = 0);
+
+/// The texts of all ranks by rank number on rank `root`; empty elsewhere.
+[[nodiscard]] std::vector<std::string> gather_texts(const Communicator& communicator,
+                                                    const std::string& text, int root = 0);
+
+/// Runs `action` on every rank. If it threw on any of them, throws on all of them the `Error` of the
+/// lowest such rank, its text prefixed by "rank R: " unless all ranks failed with one and the same
+/// text, so that nobody waits for a rank that has given up.
+void together(const Communicator& communicator, const std::function<void()>& action);
+
+/// Compares, entry by entry, what the ranks are about to do. `entries` are one-line descriptions. If the
+/// lists differ between ranks, throws on all ranks an `Error` that shows the first entry that differs,
+/// as two ranks have it; `what` says what is compared ("the program's collectives").
+void require_agreement(const Communicator& communicator, const std::vector<std::string>& entries,
+                       const std::string& what);
+
+}  // namespace meshwork

@@ -1,0 +1,95 @@
+// Layout: how a tensor lies on a mesh.
+//
+// For each dimension, the ordered list of mesh axes, major to minor, that split it; and the set of axes
+// over which the value is a *partial* sum: the true value is the sum over the ranks along them. An axis
+// occurs at most once; over an axis that does not occur the tensor is replicated. Blocks follow
+// partition.h, by the flat index over all axes of the dimension, major to minor, so that gathering over
+// the minor axes gives exactly the block of the remaining layout.
+//
+// `Layout` names axes by index into one MeshShape and is what plans are made of. `TensorLayout` is the
+// same as a user writes it, by axis name.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+#include "runtime/mesh/mesh_shape.h"
+#include "runtime/mesh/partition.h"
+#include "runtime/mesh/shape.h"
+
+namespace meshwork {
+
+struct Layout {
+  std::vector<std::vector<Axis>> dimensions;  // by dimension: axes, major to minor
+  std::vector<Axis> partial;                  // ascending
+
+  /// The layout of a tensor of `dimension_count` dimensions that every rank holds whole.
+  [[nodiscard]] static Layout replicated(std::size_t dimension_count);
+
+  [[nodiscard]] int dimension_count() const { return static_cast<int>(dimensions.size()); }
+  /// The dimension that `axis` splits, or -1.
+  [[nodiscard]] int dimension_of(Axis axis) const;
+  [[nodiscard]] bool is_partial(Axis axis) const;
+  /// Whether `axis` neither splits a dimension nor is partial.
+  [[nodiscard]] bool replicates(Axis axis) const;
+  /// Every axis that splits a dimension, ascending.
+  [[nodiscard]] std::vector<Axis> splitting_axes() const;
+  [[nodiscard]] Layout without_partial() const;
+  /// The same without axes of size 1, which split nothing. Equal placements have equal canonical forms.
+  [[nodiscard]] Layout canonical(const MeshShape& mesh) const;
+
+  bool operator==(const Layout&) const = default;
+};
+
+struct LayoutHash {
+  [[nodiscard]] std::size_t operator()(const Layout& layout) const;
+};
+
+/// "[data, ~, data+model]", with " partial over model" behind where it applies.
+[[nodiscard]] std::string to_string(const Layout& layout, const MeshShape& mesh);
+
+/// The part of a tensor that a rank holds: an interval in each dimension.
+using Block = std::vector<Range>;
+
+[[nodiscard]] Shape shape_of(const Block& block);
+[[nodiscard]] Block whole(const Shape& shape);
+
+/// The block of `rank` in a tensor of `shape` (global) lying as `layout`.
+[[nodiscard]] Block block_of(const Layout& layout, const Shape& shape, const MeshShape& mesh,
+                             std::int64_t rank);
+
+/// Whether `rank` is the one that answers for its block among those that hold the same block: its
+/// coordinates are 0 on every axis that neither splits the tensor nor is partial.
+[[nodiscard]] bool owns_block(const Layout& layout, const MeshShape& mesh, std::int64_t rank);
+
+/// The length of the largest block, in elements.
+[[nodiscard]] std::int64_t largest_block(const Layout& layout, const Shape& shape,
+                                         const MeshShape& mesh);
+
+/// One entry of a TensorLayout: the axes that split one dimension. `unsharded`, "model" and
+/// {"data", "model"} all convert to it.
+struct DimensionAxes {
+  std::vector<std::string> axes;
+  DimensionAxes() = default;
+  DimensionAxes(const char* axis) : axes{axis} {}
+  DimensionAxes(std::string axis) : axes{std::move(axis)} {}
+  DimensionAxes(std::initializer_list<const char*> list) : axes(list.begin(), list.end()) {}
+  explicit DimensionAxes(std::vector<std::string> list) : axes(std::move(list)) {}
+  bool operator==(const DimensionAxes&) const = default;
+};
+inline const DimensionAxes unsharded{};
+
+/// A layout as the user writes it: one entry a dimension, axes by name.
+using TensorLayout = std::vector<DimensionAxes>;
+
+/// "[~, model]".
+[[nodiscard]] std::string to_string(const TensorLayout& layout);
+
+/// `layout` by axis index. Throws `Error`: an axis that `mesh` lacks (naming those it has), an axis used
+/// twice (naming both dimensions). `what` names the entry in messages: "layout of d1/kernel".
+[[nodiscard]] Layout resolve(const TensorLayout& layout, const MeshShape& mesh,
+                             const std::string& what);
+
+}  // namespace meshwork
