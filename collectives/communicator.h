@@ -13,10 +13,10 @@
 
 namespace meshwork {
 
-/// Initialises MPI for the life of the object (thread level MPI_THREAD_FUNNELED at least), unless it
-/// was initialised before, and finalises it if it initialised it. `main` owns the only one. When an
-/// exception unwinds it, the job must be ended by `abort_job`, since MPI_Finalize could wait forever
-/// for ranks that have not failed.
+/// Initialises MPI for the life of the object (thread level MPI_THREAD_FUNNELED at least), unless
+/// it was initialised before, and finalises it if it initialised it. `main` owns the only one, and
+/// catches and reports exceptions inside its life: an exception that unwinds it ends the job, since
+/// MPI_Finalize could wait forever for ranks that have not failed.
 class MpiEnvironment {
  public:
   MpiEnvironment(int* argc, char*** argv);
@@ -26,10 +26,11 @@ class MpiEnvironment {
 
  private:
   bool owned_ = false;
+  int exceptions_outside_ = 0;
 };
 
-/// Ends the job on all ranks at once: prints "rank R (host): message" on standard error, then
-/// MPI_Abort with `exit_code`.
+/// Ends the job on all ranks at once: flushes standard output, prints "rank R (host): message" on
+/// standard error, then MPI_Abort with `exit_code`. Without a running MPI the process alone ends.
 [[noreturn]] void abort_job(int exit_code, const std::string& message);
 
 class Communicator {
@@ -49,8 +50,8 @@ class Communicator {
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
 
-  /// A new communicator of the ranks that give the same `color`, numbered by `key`. Collective: every
-  /// rank of this communicator calls it.
+  /// A new communicator of the ranks that give the same `color` (>= 0), numbered by `key`.
+  /// Collective: every rank of this communicator calls it.
   [[nodiscard]] Communicator split(int color, int key) const;
   /// A new communicator of the same ranks with message matching of its own. Collective.
   [[nodiscard]] Communicator duplicate() const;

@@ -29,7 +29,8 @@ template <class... Arguments>
 [[noreturn]] void internal_error(std::string_view what,
                                  std::source_location where = std::source_location::current());
 
-/// Throws an `Error` naming `operation`, MPI's own words and the caller unless `code` is MPI_SUCCESS.
+/// Throws an `Error` naming `operation`, MPI's own words and the caller unless `code` is
+/// MPI_SUCCESS.
 void check_mpi(int code, std::string_view operation,
                std::source_location where = std::source_location::current());
 

@@ -19,14 +19,14 @@ namespace meshwork {
 [[nodiscard]] std::vector<std::string> gather_texts(const Communicator& communicator,
                                                     const std::string& text, int root = 0);
 
-/// Runs `action` on every rank. If it threw on any of them, throws on all of them the `Error` of the
-/// lowest such rank, its text prefixed by "rank R: " unless all ranks failed with one and the same
-/// text, so that nobody waits for a rank that has given up.
+/// Runs `action` on every rank. If it threw on any of them, throws on all of them the `Error` of
+/// the lowest such rank, its text prefixed by "rank R: " unless all ranks failed with one and the
+/// same text, so that nobody waits for a rank that has given up.
 void together(const Communicator& communicator, const std::function<void()>& action);
 
-/// Compares, entry by entry, what the ranks are about to do. `entries` are one-line descriptions. If the
-/// lists differ between ranks, throws on all ranks an `Error` that shows the first entry that differs,
-/// as two ranks have it; `what` says what is compared ("the program's collectives").
+/// Compares, entry by entry, what the ranks are about to do. `entries` are one-line descriptions.
+/// If the lists differ between ranks, throws on all ranks an `Error` that shows the first entry
+/// that differs, as two ranks have it; `what` says what is compared ("the program's collectives").
 void require_agreement(const Communicator& communicator, const std::vector<std::string>& entries,
                        const std::string& what);
 

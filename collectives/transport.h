@@ -1,10 +1,10 @@
 // How bytes travel: the collective operations, over one interface with several backends.
 //
-// An operation works on plain memory over a communicator, and every rank of the communicator calls it
-// with the same arguments but for its own buffers. Counts and offsets are in elements and 64 bits
-// wide; blocks may differ in size from rank to rank and may be empty. Operations come blocking, or
-// started and then waited for: a `Pending` owns the request, and the buffers belong to the operation
-// until it has been waited for.
+// An operation works on plain memory over a communicator, and every rank of the communicator calls
+// it with the same arguments but for its own buffers. Counts and offsets are in elements and 64
+// bits wide; blocks may differ in size from rank to rank and may be empty. Operations come
+// blocking, or started and then waited for: a `Pending` owns the request, and the buffers belong to
+// the operation until it has been waited for.
 //
 // The result of a reduction is the same bit for bit on all ranks that receive it, and for equal
 // inputs it is the same from call to call.
@@ -26,8 +26,8 @@ namespace meshwork {
 
 enum class Reduction : std::uint8_t { sum, maximum, minimum };
 
-/// A started operation. Destroying one that has not been waited for ends the job with a message: its
-/// buffers would be freed under it.
+/// A started operation. Destroying one that has not been waited for ends the job with a message:
+/// its buffers would be freed under it.
 class Pending {
  public:
   /// What a backend implements.
@@ -64,8 +64,8 @@ class Transport {
                                                  Reduction reduction, void* buffer,
                                                  std::int64_t count) = 0;
 
-  /// `send` holds counts[0] + counts[1] + ... elements, block r for rank r; `receive` gets the sum over
-  /// the ranks of this rank's block. The buffers do not overlap.
+  /// `send` holds counts[0] + counts[1] + ... elements, block r for rank r; `receive` gets the sum
+  /// over the ranks of this rank's block. The buffers do not overlap.
   virtual void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
                               void* receive, std::span<const std::int64_t> counts) = 0;
 
@@ -74,8 +74,8 @@ class Transport {
                           void* receive, std::span<const std::int64_t> counts,
                           std::span<const std::int64_t> offsets) = 0;
 
-  /// send_counts[r] elements at send_offsets[r] of `send` go to rank r; receive_counts[r] elements from
-  /// rank r land at receive_offsets[r] of `receive`.
+  /// send_counts[r] elements at send_offsets[r] of `send` go to rank r; receive_counts[r] elements
+  /// from rank r land at receive_offsets[r] of `receive`.
   virtual void all_to_all(const Communicator& communicator, ElementType type, const void* send,
                           std::span<const std::int64_t> send_counts,
                           std::span<const std::int64_t> send_offsets, void* receive,
@@ -87,7 +87,8 @@ class Transport {
                          std::int64_t count, int root) = 0;
 };
 
-/// The backend called `name`: "mpi", or "auto" for the best there is. Throws, naming those there are.
+/// The backend called `name`: "mpi", or "auto" for the best there is. Throws, naming those there
+/// are.
 [[nodiscard]] std::unique_ptr<Transport> make_transport(std::string_view name);
 
 }  // namespace meshwork

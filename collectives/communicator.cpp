@@ -1,0 +1,148 @@
+#include "collectives/communicator.h"
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <utility>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+namespace {
+
+bool mpi_runs() {
+  int initialized = 0;
+  int finalized = 0;
+  check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
+  check_mpi(MPI_Finalized(&finalized), "MPI_Finalized");
+  return initialized != 0 && finalized == 0;
+}
+
+/// MPI's default is to end the process inside the failing call; communicators that are split or
+/// duplicated from these inherit what is set here.
+void return_errors(MPI_Comm communicator) {
+  check_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+}
+
+}  // namespace
+
+MpiEnvironment::MpiEnvironment(int* argc, char*** argv)
+    : exceptions_outside_(std::uncaught_exceptions()) {
+  int initialized = 0;
+  check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
+  int level = MPI_THREAD_SINGLE;
+  if (initialized == 0) {
+    // Threads that prepare data run beside the one that calls MPI.
+    check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
+    owned_ = true;
+  } else {
+    check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
+  }
+  if (level < MPI_THREAD_FUNNELED) {
+    fail(
+        "this MPI gives thread level MPI_THREAD_SINGLE, Meshwork needs MPI_THREAD_FUNNELED or "
+        "more; "
+        "initialise MPI with MPI_Init_thread, or use an MPI that was built with threads");
+  }
+  return_errors(MPI_COMM_WORLD);
+  return_errors(MPI_COMM_SELF);
+}
+
+MpiEnvironment::~MpiEnvironment() {
+  if (std::uncaught_exceptions() > exceptions_outside_) {
+    abort_job(1, "an exception left the program without having been reported");
+  }
+  if (!owned_) return;
+  int finalized = 0;
+  if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized != 0) return;
+  if (MPI_Finalize() != MPI_SUCCESS) abort_job(1, "MPI_Finalize failed");
+}
+
+void abort_job(int exit_code, const std::string& message) {
+  std::cout.flush();
+  std::clog.flush();
+  std::fflush(stdout);
+  int initialized = 0;
+  int finalized = 0;
+  const bool runs = MPI_Initialized(&initialized) == MPI_SUCCESS && initialized != 0 &&
+                    MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0;
+  if (!runs) {
+    std::fprintf(stderr, "%s\n", message.c_str());
+    std::fflush(stderr);
+    std::_Exit(exit_code);
+  }
+  int rank = -1;
+  std::array<char, MPI_MAX_PROCESSOR_NAME + 1> host{};
+  int length = 0;
+  if (MPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS) rank = -1;
+  if (MPI_Get_processor_name(host.data(), &length) != MPI_SUCCESS) host[0] = '\0';
+  // One write, so that the lines of ranks which fail together stay whole.
+  const std::string line = fmt::format("rank {} ({}): {}\n", rank, host.data(), message);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+  MPI_Abort(MPI_COMM_WORLD, exit_code);
+  std::_Exit(exit_code);  // MPI_Abort does not return; the compiler cannot know
+}
+
+Communicator::Communicator(MPI_Comm native, bool owned) : native_(native), owned_(owned) {
+  check_mpi(MPI_Comm_rank(native_, &rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(native_, &size_), "MPI_Comm_size");
+}
+
+Communicator Communicator::world() {
+  if (!mpi_runs()) fail("a communicator was asked for while MPI is not initialised");
+  return_errors(MPI_COMM_WORLD);
+  return {MPI_COMM_WORLD, false};
+}
+
+Communicator Communicator::self() {
+  if (!mpi_runs()) fail("a communicator was asked for while MPI is not initialised");
+  return_errors(MPI_COMM_SELF);
+  return {MPI_COMM_SELF, false};
+}
+
+Communicator::Communicator(Communicator&& other) noexcept
+    : native_(std::exchange(other.native_, MPI_COMM_NULL)),
+      owned_(std::exchange(other.owned_, false)),
+      rank_(std::exchange(other.rank_, 0)),
+      size_(std::exchange(other.size_, 1)) {}
+
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  std::swap(native_, other.native_);
+  std::swap(owned_, other.owned_);
+  std::swap(rank_, other.rank_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+Communicator::~Communicator() {
+  if (!owned_ || native_ == MPI_COMM_NULL) return;
+  int finalized = 0;
+  // A communicator that outlives MPI has nothing left to free.
+  if (MPI_Finalized(&finalized) != MPI_SUCCESS || finalized != 0) return;
+  if (MPI_Comm_free(&native_) != MPI_SUCCESS) abort_job(1, "MPI_Comm_free failed");
+}
+
+Communicator Communicator::split(int color, int key) const {
+  MPI_Comm native = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(native_, color, key, &native), "MPI_Comm_split");
+  return {native, true};
+}
+
+Communicator Communicator::duplicate() const {
+  MPI_Comm native = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(native_, &native), "MPI_Comm_dup");
+  return {native, true};
+}
+
+Communicator Communicator::split_by_node() const {
+  MPI_Comm native = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(native_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &native),
+            "MPI_Comm_split_type");
+  return {native, true};
+}
+
+}  // namespace meshwork

@@ -1,0 +1,36 @@
+#include "collectives/error.h"
+
+#include <mpi.h>
+
+#include <array>
+
+namespace meshwork {
+
+namespace {
+
+/// The file's name without its folders, which say where the program was compiled and nothing more.
+std::string_view file_of(const std::source_location& where) {
+  const std::string_view path = where.file_name();
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+}  // namespace
+
+void internal_error(std::string_view what, std::source_location where) {
+  fail("{} ({}:{}); this is a mistake in Meshwork, please report it", what, file_of(where),
+       where.line());
+}
+
+void check_mpi(int code, std::string_view operation, std::source_location where) {
+  if (code == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  if (MPI_Error_string(code, text.data(), &length) != MPI_SUCCESS) length = 0;
+  const std::string_view words(text.data(), static_cast<std::size_t>(length));
+  fail("{} failed: {} ({}:{})", operation,
+       words.empty() ? fmt::format("MPI error code {}", code) : std::string(words), file_of(where),
+       where.line());
+}
+
+}  // namespace meshwork

@@ -1,0 +1,206 @@
+// The `main` of tests that run on several ranks: every rank runs every test case, and a failure on
+// one is a failure on all.
+//
+// Rank 0 reports as Catch2 does. The other ranks write into memory, and what they wrote is shown,
+// with their number before each line, only if something failed on them. After each test case the
+// ranks tell each other whether it failed. A rank whose test case failed may have left the others
+// inside a collective that it no longer joins; they would wait for ever. So the telling has a
+// deadline, and the rank that misses the others ends the job with its report.
+#define CATCH_CONFIG_EXTERNAL_INTERFACES  // 2.x: the listener's base class
+
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "collectives/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/session.h"
+
+namespace meshwork::test {
+
+namespace {
+
+// A rank that failed was probably expected inside a collective; one that did not may be waiting for
+// a rank that is merely slow.
+constexpr std::chrono::seconds patience_after_failure{20};
+constexpr std::chrono::seconds patience{90};
+
+/// Each line of `text` behind "rank R| ".
+std::string with_rank(int rank, const std::string& text) {
+  std::istringstream lines(text);
+  std::string result;
+  for (std::string line; std::getline(lines, line);) {
+    result += fmt::format("rank {}| {}\n", rank, line);
+  }
+  return result;
+}
+
+/// The ranks of this run, and what this one has written.
+class Ranks {
+ public:
+  Ranks() : communicator_(Communicator::world().duplicate()) {
+    if (rank() != 0) std::cout.rdbuf(written_.rdbuf());
+  }
+  ~Ranks() { std::cout.rdbuf(original_); }
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  [[nodiscard]] int rank() const { return communicator_.rank(); }
+
+  /// Shows what this rank has written so far, at once.
+  void show_own() {
+    std::cout.flush();
+    if (rank() == 0) return;
+    const std::string text = with_rank(rank(), written_.str());
+    std::fwrite(text.data(), 1, text.size(), stderr);
+    std::fflush(stderr);
+    written_.str("");
+  }
+
+  /// The ranks tell each other whether `test` failed on them. Throws nothing: it ends the job when
+  /// not all come, or when they come from different test cases.
+  void tell(const std::string& test, bool failed) {
+    const std::array<std::int64_t, 2> mine{
+        failed ? 1 : 0, static_cast<std::int64_t>(std::hash<std::string>{}(test))};
+    std::vector<std::int64_t> all(2 * static_cast<std::size_t>(communicator_.size()));
+    MPI_Request request = MPI_REQUEST_NULL;
+    check_mpi(MPI_Iallgather(mine.data(), 2, MPI_INT64_T, all.data(), 2, MPI_INT64_T,
+                             communicator_.native(), &request),
+              "MPI_Iallgather");
+    const auto start = std::chrono::steady_clock::now();
+    const auto limit = failed ? patience_after_failure : patience;
+    for (int done = 0; done == 0;) {
+      check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      if (done != 0) break;
+      if (std::chrono::steady_clock::now() - start > limit) {
+        show_own();
+        abort_job(1, fmt::format("\"{}\" {} on this rank, and other ranks have not ended it {} s "
+                                 "later: they wait in a collective that not all ranks call",
+                                 test, failed ? "failed" : "passed", limit.count()));
+      }
+      ::usleep(200);
+    }
+    std::string failing;
+    for (int other = 0; other < communicator_.size(); ++other) {
+      const std::size_t at = 2 * static_cast<std::size_t>(other);
+      if (all[at + 1] != mine[1]) {
+        show_own();
+        abort_job(1, fmt::format("rank {} ended another test case when this one ended \"{}\"",
+                                 other, test));
+      }
+      if (all[at] != 0) failing += fmt::format(" {}", other);
+    }
+    if (!failing.empty() && rank() == 0) {
+      std::cout << fmt::format("\"{}\" failed on rank{}{}\n", test, failing.size() > 2 ? "s" : "",
+                               failing)
+                << std::flush;
+    }
+  }
+
+  /// Ends the run: rank 0 shows what failing ranks wrote. Returns the highest of the statuses.
+  int conclude(int status) {
+    constexpr int tag = 0;
+    MPI_Comm native = communicator_.native();
+    const std::string text = status == 0 ? std::string() : with_rank(rank(), written_.str());
+    if (rank() != 0) {
+      check_mpi(MPI_Send(text.data(), static_cast<int>(text.size()), MPI_CHAR, 0, tag, native),
+                "MPI_Send");
+    } else {
+      for (int other = 1; other < communicator_.size(); ++other) {
+        MPI_Status message;
+        int length = 0;
+        check_mpi(MPI_Probe(other, tag, native, &message), "MPI_Probe");
+        check_mpi(MPI_Get_count(&message, MPI_CHAR, &length), "MPI_Get_count");
+        std::string theirs(static_cast<std::size_t>(length), ' ');
+        check_mpi(MPI_Recv(theirs.data(), length, MPI_CHAR, other, tag, native, MPI_STATUS_IGNORE),
+                  "MPI_Recv");
+        std::cout << theirs << std::flush;
+      }
+    }
+    int worst = status;
+    check_mpi(MPI_Allreduce(&status, &worst, 1, MPI_INT, MPI_MAX, native), "MPI_Allreduce");
+    return worst;
+  }
+
+ private:
+  Communicator communicator_;
+  std::ostringstream written_;
+  std::streambuf* original_ = std::cout.rdbuf();
+};
+
+Ranks* ranks = nullptr;  // Catch2 makes the listener itself and hands it nothing
+
+#if MESHWORK_CATCH_VERSION >= 3
+using ListenerBase = Catch::EventListenerBase;
+std::string name_of(const Catch::TestCaseStats& stats) {
+  return stats.testInfo->name;
+}
+#else
+using ListenerBase = Catch::TestEventListenerBase;
+std::string name_of(const Catch::TestCaseStats& stats) {
+  return stats.testInfo.name;
+}
+#endif
+
+class TellOtherRanks : public ListenerBase {
+ public:
+  using ListenerBase::ListenerBase;
+
+#if MESHWORK_CATCH_VERSION >= 3
+  void assertionEnded(const Catch::AssertionStats& stats) override {
+    note_crash(stats);
+  }
+#else
+  bool assertionEnded(const Catch::AssertionStats& stats) override {
+    note_crash(stats);
+    return true;
+  }
+#endif
+
+  void testCaseEnded(const Catch::TestCaseStats& stats) override {
+    // A signal ends this process, and so the job, when its handler returns: nothing to tell.
+    if (crashed_) {
+      ranks->show_own();
+      return;
+    }
+    ranks->tell(name_of(stats), stats.totals.testCases.failed > 0);
+  }
+
+ private:
+  void note_crash(const Catch::AssertionStats& stats) {
+    if (stats.assertionResult.getResultType() == Catch::ResultWas::FatalErrorCondition) {
+      crashed_ = true;
+    }
+  }
+
+  bool crashed_ = false;
+};
+
+}  // namespace
+
+CATCH_REGISTER_LISTENER(TellOtherRanks)
+
+}  // namespace meshwork::test
+
+int main(int argc, char** argv) {
+  using namespace meshwork;
+  MpiEnvironment environment(&argc, &argv);
+  try {
+    test::Ranks all;
+    test::ranks = &all;
+    return all.conclude(test::run_session(argc, argv));
+  } catch (const std::exception& error) {
+    abort_job(1, error.what());
+  }
+}

@@ -1,0 +1,11 @@
+// Runs the test cases of this executable. Apart from `main`, so that Catch2's implementation, which
+// is slow to compile in its 2.x generation, is compiled once for all tests.
+#pragma once
+
+namespace meshwork::test {
+
+/// Runs what the command line selects and returns the exit status. The order of the tests and the
+/// seed of random generators are the same in every process, unless the command line asks otherwise.
+int run_session(int argc, char** argv);
+
+}  // namespace meshwork::test
