@@ -1,8 +1,8 @@
 // DeviceMesh: a mesh of ranks that are there, with the communicators along its axes.
 //
-// Built from splits of one communicator by all of its ranks. One communicator an axis is made at once;
-// those over several axes that a plan needs are made by `prepare`, by all ranks in the same order, when
-// the plan is made, and never later: `communicator` only finds.
+// Built from splits of one communicator by all of its ranks. One communicator an axis is made at
+// once; those over several axes that a plan needs are made by `prepare`, by all ranks in the same
+// order, when the plan is made, and never later: `communicator` only finds.
 #pragma once
 
 #include <map>
@@ -31,8 +31,8 @@ class DeviceMesh {
 
   /// Makes the communicator over `axes` (ascending) if there is none yet. Collective over the mesh.
   void prepare(std::span<const Axis> axes);
-  /// The communicator over `axes` (ascending): this rank and those that differ from it on them only,
-  /// numbered row-major. Throws if it has not been prepared; not collective.
+  /// The communicator over `axes` (ascending): this rank and those that differ from it on them
+  /// only, numbered row-major. Throws if it has not been prepared; not collective.
   [[nodiscard]] const Communicator& communicator(std::span<const Axis> axes) const;
 
  private:

@@ -1,13 +1,13 @@
 // Layout: how a tensor lies on a mesh.
 //
-// For each dimension, the ordered list of mesh axes, major to minor, that split it; and the set of axes
-// over which the value is a *partial* sum: the true value is the sum over the ranks along them. An axis
-// occurs at most once; over an axis that does not occur the tensor is replicated. Blocks follow
-// partition.h, by the flat index over all axes of the dimension, major to minor, so that gathering over
-// the minor axes gives exactly the block of the remaining layout.
+// For each dimension, the ordered list of mesh axes, major to minor, that split it; and the set of
+// axes over which the value is a *partial* sum: the true value is the sum over the ranks along
+// them. An axis occurs at most once; over an axis that does not occur the tensor is replicated.
+// Blocks follow partition.h, by the flat index over all axes of the dimension, major to minor, so
+// that gathering over the minor axes gives exactly the block of the remaining layout.
 //
-// `Layout` names axes by index into one MeshShape and is what plans are made of. `TensorLayout` is the
-// same as a user writes it, by axis name.
+// `Layout` names axes by index into one MeshShape and is what plans are made of. `TensorLayout` is
+// the same as a user writes it, by axis name.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,8 @@ struct Layout {
   /// Every axis that splits a dimension, ascending.
   [[nodiscard]] std::vector<Axis> splitting_axes() const;
   [[nodiscard]] Layout without_partial() const;
-  /// The same without axes of size 1, which split nothing. Equal placements have equal canonical forms.
+  /// The same without axes of size 1, which split nothing. Equal placements have equal canonical
+  /// forms.
   [[nodiscard]] Layout canonical(const MeshShape& mesh) const;
 
   bool operator==(const Layout&) const = default;
@@ -87,8 +88,8 @@ using TensorLayout = std::vector<DimensionAxes>;
 /// "[~, model]".
 [[nodiscard]] std::string to_string(const TensorLayout& layout);
 
-/// `layout` by axis index. Throws `Error`: an axis that `mesh` lacks (naming those it has), an axis used
-/// twice (naming both dimensions). `what` names the entry in messages: "layout of d1/kernel".
+/// `layout` by axis index. Throws `Error`: an axis that `mesh` lacks (naming those it has), an axis
+/// used twice (naming both dimensions). `what` names the entry in messages: "layout of d1/kernel".
 [[nodiscard]] Layout resolve(const TensorLayout& layout, const MeshShape& mesh,
                              const std::string& what);
 

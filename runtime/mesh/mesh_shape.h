@@ -1,5 +1,5 @@
-// The shape of a mesh: named axes with sizes, and where each rank stands. Pure arithmetic, no MPI, so
-// that plans can be made for meshes that are not there.
+// The shape of a mesh: named axes with sizes, and where each rank stands. Pure arithmetic, no MPI,
+// so that plans can be made for meshes that are not there.
 //
 // Ranks are numbered row-major over the axes: the last axis is the fastest, so its ranks are
 // neighbours (inside one node, as a rule).
@@ -25,8 +25,8 @@ struct MeshAxis {
 class MeshShape {
  public:
   /// Axes with their sizes. One size may be -1 and becomes `rank_count` divided by the others.
-  /// Throws `Error`: no axes, an empty or repeated name, a size that is neither positive nor -1, two
-  /// sizes of -1, a product that is not `rank_count` (the message states both).
+  /// Throws `Error`: no axes, an empty or repeated name, a size that is neither positive nor -1,
+  /// two sizes of -1, a product that is not `rank_count` (the message states both).
   MeshShape(std::vector<MeshAxis> axes, std::int64_t rank_count);
 
   [[nodiscard]] int axis_count() const { return static_cast<int>(axes_.size()); }

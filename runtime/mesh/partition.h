@@ -2,8 +2,9 @@
 //
 // A dimension of `length` elements over `parts` blocks gives block i the half-open interval
 //   [floor(i * length / parts), floor((i + 1) * length / parts)).
-// Block sizes differ by at most one; a block is empty only if length < parts. Joining the blocks of the
-// minor axes gives exactly the block of the major ones, for every length; redistribution relies on it.
+// Block sizes differ by at most one; a block is empty only if length < parts. Joining the blocks of
+// the minor axes gives exactly the block of the major ones, for every length; redistribution relies
+// on it.
 #pragma once
 
 #include <cstdint>

@@ -1,25 +1,29 @@
 // Redistribution: how a tensor comes from one layout to another, as a pure plan.
 //
 // A plan is a function of two layouts, the global shape and the mesh; it needs no MPI, and the same
-// function tells the planner what a step costs, `meshwork plan` what will happen, and the executor what
-// to pack. It is a sequence of at most a few steps, each from a layout to the next:
+// function tells the planner what a step costs, `meshwork plan` what will happen, and the executor
+// what to pack. It is a sequence of at most a few steps, each from a layout to the next, in this
+// order, so that no intermediate block is larger than the larger end:
 //
-//   slice           each rank keeps part of what it has; nothing is sent. Done as early as possible.
-//   reduce_scatter  partial over some axes -> split by them at the minor end of one dimension
-//   all_reduce      partial over some axes -> replicated over them
-//   permute         every rank sends its whole block to one rank and gets one: axes of a dimension
-//                   change order, or an axis takes the place of another of its size
-//   all_to_all      axes move between dimensions: a rank sends each peer what the two blocks share
-//   all_gather      axes at the minor ends of their dimensions leave; the only step that grows a block
-//   keep_owner      replicated -> partial: one rank along the axes keeps the value, the others take zero
+// - slice: each rank keeps part of what it has; nothing is sent.
+// - reduce_scatter: partial over some axes -> split by them at the minor ends of dimensions. An
+//   axis that the target has more minor than one of them is sliced in the same step.
+// - all_reduce: partial over some axes -> replicated over them.
+// - permute: every rank sends its whole block to one rank and gets one; axes of a dimension change
+//   order, or an axis takes the place of another of its size.
+// - all_to_all: axes move between dimensions; a rank sends each peer what the two blocks share.
+// - all_gather: axes at the minor ends of their dimensions leave; the only step that grows a block.
+// - keep_owner: replicated -> partial; the first rank along the axes keeps the value, the others
+//   take zero.
 //
-// in this order, so that no intermediate block is larger than the larger end. All axes of a step are one
-// collective, on one communicator over `axes`. Axes of size 1 never cause a step.
+// There is at most one step of each kind, and only one of permute and all_to_all. All axes of a
+// step are one collective, on one communicator over `axes`. The common major prefix of a dimension
+// stays where it is. Axes of size 1 never cause a step.
 //
 // What an exchange (permute, all_to_all) sends follows from the blocks alone: rank r needs block
-// B_to(r), peer p holds B_from(p), and p sends their intersection. Where several ranks hold the same
-// block, the one whose coordinates agree with the receiver's on the replicated axes (or, for an axis
-// that another takes the place of, with the receiver's on that one) is the sender.
+// B_to(r), peer p holds B_from(p), and p sends their intersection. Only an axis y that takes the
+// place of an axis x lets several ranks hold the same block before; of those, the sender is the one
+// whose coordinate on y is the receiver's on x, so that every rank has as much to send as it holds.
 #pragma once
 
 #include <cstdint>
@@ -53,22 +57,26 @@ struct RedistributionStep {
 };
 
 /// The steps from `from` to `to`; none if the canonical layouts are equal. Layouts in the steps are
-/// canonical. Throws `Error` for what has no meaning: a split or a partial sum becoming a partial sum
-/// over another axis.
+/// canonical, and only the last may be partial over an axis that `from` is not. Throws `Error` for
+/// what has no meaning: a split becoming a partial sum, a partial sum becoming one over another
+/// axis.
 [[nodiscard]] std::vector<RedistributionStep> plan_redistribution(const Layout& from,
                                                                   const Layout& to,
                                                                   const Shape& shape,
                                                                   const MeshShape& mesh);
 
-/// Elements that `rank` sends in `step`, for a tensor of global `shape`: exact, by its own blocks, as a
-/// bandwidth-optimal algorithm over the n ranks of `axes` sends them. all_reduce: 2(n-1)/n of its block,
-/// reduce_scatter: (n-1)/n of its block, all_gather: (n-1)/n of the gathered block, each rounded up;
-/// permute, all_to_all: what goes to other ranks; slice, keep_owner: 0.
+/// Elements that `rank` sends in `step`, for a tensor of global `shape`: exact, by its own blocks,
+/// as a bandwidth-optimal algorithm over the n ranks of `axes` sends them. all_reduce: 2(n-1)/n of
+/// its block, reduce_scatter: (n-1)/n of what the n ranks keep of its block, all_gather: (n-1)/n of
+/// the gathered block, each rounded up; permute, all_to_all: what goes to other ranks; slice,
+/// keep_owner: 0.
 [[nodiscard]] std::int64_t elements_sent(const RedistributionStep& step, const Shape& shape,
                                          const MeshShape& mesh, std::int64_t rank);
 
-/// The same for the rank that sends most, from sizes alone: equal on all ranks, and cheap for any
-/// number of ranks. What the planner's costs are made of.
+/// A bound of the same for all ranks, from sizes alone: equal on all ranks, and cheap for any
+/// number of ranks. Blocks are counted by the largest there is; for lengths that divide evenly it
+/// is what the rank that sends most sends (but for the rounding). What the planner's costs are made
+/// of.
 [[nodiscard]] double elements_sent_bound(const RedistributionStep& step, const Shape& shape,
                                          const MeshShape& mesh);
 
@@ -81,8 +89,9 @@ struct Transfer {
 
 /// What `rank` sends and receives in an exchanging step (permute, all_to_all, all_gather,
 /// reduce_scatter), by ascending peer, itself included, one entry a peer; regions may be empty.
-/// For all_gather `sends` has the rank's own block once for every peer; for reduce_scatter `receives`
-/// has the rank's own new block once for every peer.
+/// For all_gather `sends` has the rank's own block once for every peer; for reduce_scatter
+/// `receives` has the rank's own new block once for every peer. Time and memory are linear in the
+/// number of peers, whatever the number of ranks.
 struct TransferPlan {
   std::vector<Transfer> sends;
   std::vector<Transfer> receives;

@@ -1,0 +1,178 @@
+#include "runtime/mesh/layout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collectives/error.h"
+#include "runtime/config/nearest.h"
+
+namespace meshwork {
+namespace {
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "+") + name;
+  return text.empty() ? "~" : text;
+}
+
+std::string bracketed(const std::vector<std::string>& entries) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < entries.size(); ++i) text += (i > 0 ? ", " : "") + entries[i];
+  return text + "]";
+}
+
+}  // namespace
+
+Layout Layout::replicated(std::size_t dimension_count) {
+  Layout layout;
+  layout.dimensions.resize(dimension_count);
+  return layout;
+}
+
+int Layout::dimension_of(Axis axis) const {
+  for (int dimension = 0; dimension < dimension_count(); ++dimension) {
+    const std::vector<Axis>& axes = dimensions[dimension];
+    if (std::find(axes.begin(), axes.end(), axis) != axes.end()) return dimension;
+  }
+  return -1;
+}
+
+bool Layout::is_partial(Axis axis) const {
+  return std::find(partial.begin(), partial.end(), axis) != partial.end();
+}
+
+bool Layout::replicates(Axis axis) const {
+  return dimension_of(axis) < 0 && !is_partial(axis);
+}
+
+std::vector<Axis> Layout::splitting_axes() const {
+  std::vector<Axis> splitting;
+  for (const std::vector<Axis>& axes : dimensions) {
+    splitting.insert(splitting.end(), axes.begin(), axes.end());
+  }
+  std::sort(splitting.begin(), splitting.end());
+  return splitting;
+}
+
+Layout Layout::without_partial() const {
+  Layout layout = *this;
+  layout.partial.clear();
+  return layout;
+}
+
+Layout Layout::canonical(const MeshShape& mesh) const {
+  Layout layout = *this;
+  const auto splits_nothing = [&](Axis axis) { return mesh.size(axis) == 1; };
+  for (std::vector<Axis>& axes : layout.dimensions) std::erase_if(axes, splits_nothing);
+  std::erase_if(layout.partial, splits_nothing);
+  std::sort(layout.partial.begin(), layout.partial.end());
+  return layout;
+}
+
+std::size_t LayoutHash::operator()(const Layout& layout) const {
+  std::uint64_t hash = 14695981039346656037u;
+  const auto mix = [&](std::uint64_t value) { hash = (hash ^ value) * 1099511628211u; };
+  for (const std::vector<Axis>& axes : layout.dimensions) {
+    mix(0xD1);
+    for (const Axis axis : axes) mix(static_cast<std::uint64_t>(axis) + 1);
+  }
+  mix(0xFA);
+  for (const Axis axis : layout.partial) mix(static_cast<std::uint64_t>(axis) + 1);
+  return static_cast<std::size_t>(hash ^ (hash >> 32));
+}
+
+std::string to_string(const Layout& layout, const MeshShape& mesh) {
+  const auto names_of = [&](const std::vector<Axis>& axes) {
+    std::vector<std::string> names;
+    for (const Axis axis : axes) names.push_back(mesh.name(axis));
+    return names;
+  };
+  std::vector<std::string> entries;
+  for (const std::vector<Axis>& axes : layout.dimensions) entries.push_back(joined(names_of(axes)));
+  std::string text = bracketed(entries);
+  if (!layout.partial.empty()) text += " partial over " + joined(names_of(layout.partial));
+  return text;
+}
+
+Shape shape_of(const Block& block) {
+  Shape shape;
+  for (const Range& range : block) shape.push_back(range.length());
+  return shape;
+}
+
+Block whole(const Shape& shape) {
+  Block block;
+  for (const std::int64_t length : shape) block.push_back({0, length});
+  return block;
+}
+
+Block block_of(const Layout& layout, const Shape& shape, const MeshShape& mesh, std::int64_t rank) {
+  if (layout.dimensions.size() != shape.size()) {
+    internal_error(fmt::format("layout {} for a tensor of shape {}", to_string(layout, mesh),
+                               to_string(shape)));
+  }
+  Block block;
+  block.reserve(shape.size());
+  for (std::size_t dimension = 0; dimension < shape.size(); ++dimension) {
+    const std::vector<Axis>& axes = layout.dimensions[dimension];
+    block.push_back(
+        block_range(shape[dimension], mesh.size_over(axes), mesh.index_over(rank, axes)));
+  }
+  return block;
+}
+
+bool owns_block(const Layout& layout, const MeshShape& mesh, std::int64_t rank) {
+  for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
+    if (mesh.coordinate(rank, axis) != 0 && layout.replicates(axis)) return false;
+  }
+  return true;
+}
+
+std::int64_t largest_block(const Layout& layout, const Shape& shape, const MeshShape& mesh) {
+  // The dimensions are split by different axes, so some rank has the largest block in all of them.
+  Shape largest;
+  for (std::size_t dimension = 0; dimension < shape.size(); ++dimension) {
+    const std::int64_t parts = mesh.size_over(layout.dimensions[dimension]);
+    largest.push_back(shape[dimension] / parts + (shape[dimension] % parts != 0 ? 1 : 0));
+  }
+  return element_count(largest);
+}
+
+std::string to_string(const TensorLayout& layout) {
+  std::vector<std::string> entries;
+  for (const DimensionAxes& dimension : layout) entries.push_back(joined(dimension.axes));
+  return bracketed(entries);
+}
+
+Layout resolve(const TensorLayout& layout, const MeshShape& mesh, const std::string& what) {
+  Layout resolved = Layout::replicated(layout.size());
+  for (std::size_t dimension = 0; dimension < layout.size(); ++dimension) {
+    for (const std::string& name : layout[dimension].axes) {
+      const Axis axis = mesh.find(name);
+      if (axis < 0) {
+        std::vector<std::string> names;
+        for (const MeshAxis& each : mesh.axes()) names.push_back(each.name);
+        fail("{} {}: dimension {} is split by axis \"{}\", which the mesh {} does not have{}", what,
+             to_string(layout), dimension, name, to_string(mesh), did_you_mean(name, names));
+      }
+      const int before = resolved.dimension_of(axis);
+      if (before == static_cast<int>(dimension)) {
+        fail(
+            "{} {}: axis \"{}\" (size {}) is used twice for dimension {}; an axis splits a "
+            "dimension once",
+            what, to_string(layout), name, mesh.size(axis), dimension);
+      }
+      if (before >= 0) {
+        fail(
+            "{} {}: axis \"{}\" (size {}) is used for dimension {} and for dimension {}; an axis "
+            "splits one dimension only",
+            what, to_string(layout), name, mesh.size(axis), before, dimension);
+      }
+      resolved.dimensions[dimension].push_back(axis);
+    }
+  }
+  return resolved;
+}
+
+}  // namespace meshwork
