@@ -1,0 +1,99 @@
+// Graph: a model as the planner sees it. Tensors, the operations between them, and the variables.
+//
+// A graph is made by calling layers (layer.h), once, and does not change. Shapes are global;
+// dimension 0 of a tensor that depends on an input is the batch and is -1 here (open), until a plan
+// gives it a length. Operations stand in an order in which every input comes before its use.
+//
+// Paths name what a user can speak of: a variable is "layer/variable" ("d1/kernel",
+// "block/d1/kernel"), the output of a layer "layer/output".
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/graph/initializer.h"
+#include "runtime/graph/operation.h"
+#include "runtime/mesh/layout.h"
+
+namespace meshwork {
+
+using TensorId = int;
+
+enum class TensorRole : std::uint8_t {
+  input,   // fed: features
+  target,  // fed: what a loss compares with
+  variable,
+  value  // computed by an operation
+};
+
+struct GraphTensor {
+  Shape shape;  // -1 for an open batch
+  TensorRole role = TensorRole::value;
+  std::string path;            // "" for a value inside a layer
+  int variable = -1;           // index into variables, where it is one
+  int producer = -1;           // index into operations, where it is a value
+  std::vector<int> consumers;  // operations
+  [[nodiscard]] bool batched() const { return !shape.empty() && shape[0] == -1; }
+};
+
+/// Penalty added to the loss: l1 * sum |w| + l2 * sum w^2, over the whole variable.
+struct Regularizer {
+  float l1 = 0;
+  float l2 = 0;
+  [[nodiscard]] bool active() const { return l1 != 0 || l2 != 0; }
+  bool operator==(const Regularizer&) const = default;
+};
+
+/// What a layer asks for when it makes a variable.
+struct VariableOptions {
+  Shape shape;
+  Initializer initializer;
+  Regularizer regularizer;
+  bool trainable = true;
+};
+
+struct Variable {
+  std::string path;
+  VariableOptions options;
+  TensorId tensor = -1;
+};
+
+struct GraphOperation {
+  std::shared_ptr<const Operation> operation;
+  std::vector<TensorId> inputs;
+  TensorId output = -1;
+  int layer = -1;
+  std::string path;  // layer and kind, unique in the graph: "d1/product"
+};
+
+struct GraphLayer {
+  std::string path;
+  std::string class_name;
+  TensorId output = -1;
+};
+
+struct Graph {
+  std::vector<GraphTensor> tensors;
+  std::vector<GraphOperation> operations;
+  std::vector<Variable> variables;
+  std::vector<GraphLayer> layers;
+  std::vector<TensorId> inputs;
+  std::vector<TensorId> outputs;
+
+  /// `shape` of tensor `id` with the batch of `rows`.
+  [[nodiscard]] Shape shape_of(TensorId id, std::int64_t rows) const;
+  /// The paths of all variables and layer outputs: what a LayoutMap can speak of.
+  [[nodiscard]] std::vector<std::string> paths() const;
+  /// The tensor of a path, or -1.
+  [[nodiscard]] TensorId find(const std::string& path) const;
+
+  TensorId add_tensor(GraphTensor tensor);
+  /// Appends an operation; its output tensor is made, with the shape that it states. Errors of the
+  /// operation are prefixed by `path`.
+  TensorId add_operation(std::shared_ptr<const Operation> operation, std::vector<TensorId> inputs,
+                         int layer, std::string path);
+};
+
+}  // namespace meshwork

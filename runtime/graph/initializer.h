@@ -1,0 +1,50 @@
+// Initial values of variables, by Keras's formulas (reference/keras.md, section 2).
+//
+// A value belongs to its *global* index: it is drawn from Philox with the key of (seed, path) and
+// that index, so that every mesh and layout starts from the same bits. Fans come from the global
+// shape, never from a block.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/mesh/layout.h"
+
+namespace meshwork {
+
+enum class InitializerKind : std::uint8_t {
+  zeros,
+  ones,
+  constant,
+  random_uniform,
+  random_normal,
+  truncated_normal,
+  variance_scaling
+};
+enum class FanMode : std::uint8_t { in, out, average };
+enum class Distribution : std::uint8_t { uniform, truncated_normal, normal };
+
+struct Initializer {
+  InitializerKind kind = InitializerKind::zeros;
+  double value = 0;        // constant
+  double minimum = -0.05;  // random_uniform
+  double maximum = 0.05;
+  double mean = 0;  // random_normal, truncated_normal
+  double standard_deviation = 0.05;
+  double scale = 1;  // variance_scaling
+  FanMode fan = FanMode::in;
+  Distribution distribution = Distribution::truncated_normal;
+  bool operator==(const Initializer&) const = default;
+};
+
+/// Keras's names: "glorot_uniform", "he_normal", "lecun_uniform", "zeros", ... Throws `Error` with
+/// the nearest name if there is none.
+[[nodiscard]] Initializer initializer_by_name(std::string_view name);
+
+/// Writes the values of `block` of a variable of global `shape` into `values` (row-major).
+void initialize(const Initializer& initializer, const Shape& shape, const Block& block,
+                std::uint64_t key, std::span<float> values);
+
+}  // namespace meshwork

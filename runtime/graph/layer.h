@@ -1,0 +1,151 @@
+// Layer: what users build models of; and the symbolic tensors that calling a layer makes.
+//
+// A `Layer` knows its options and how to build itself: which variables it has and which operations
+// it consists of, given its inputs. It knows nothing of meshes. A `SharedLayer` is what a user
+// holds: layers are called like functions on symbolic tensors, and a layer that is called twice
+// shares its variables.
+//
+//     auto images = Input({28, 28, 1});
+//     auto x = Flatten()(images);
+//     x = Dense({.name = "d1", .units = 200})(x);
+//
+// A symbolic tensor remembers the call that makes it. `make_graph` walks back from the outputs and
+// builds every layer in order. Layers without a name are numbered by class in order of appearance
+// ("dense", "dense_1"), per model; two layers of one name in one scope are an error. A `Block` is a
+// layer made of layers, which gives its name to their paths ("block/d1/kernel"); a model written as
+// a class is one.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/graph/graph.h"
+
+namespace meshwork {
+
+class LayerBuilder;
+
+class Layer {
+ public:
+  explicit Layer(std::string name = "") : name_(std::move(name)) {}
+  virtual ~Layer() = default;
+
+  /// Keras's class name: "Dense".
+  [[nodiscard]] virtual std::string class_name() const = 0;
+  /// The name the user gave, or "".
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// Gives a name to a layer that has none.
+  void set_name(std::string name) { name_ = std::move(name); }
+
+  /// Makes the layer's variables and operations for inputs with the shapes that `builder` tells;
+  /// gives the output. Throws `Error` for inputs that do not fit, saying what was expected.
+  [[nodiscard]] virtual TensorId build(LayerBuilder& builder,
+                                       std::span<const TensorId> inputs) const = 0;
+
+ private:
+  std::string name_;
+};
+
+/// A value of a model that is being written down. A cheap handle.
+class SymbolicTensor {
+ public:
+  /// Global shape; dimension 0 is the batch, -1.
+  [[nodiscard]] const Shape& shape() const;
+
+  struct Call;  // the layer call that makes it
+  explicit SymbolicTensor(std::shared_ptr<const Call> call) : call_(std::move(call)) {}
+  [[nodiscard]] const std::shared_ptr<const Call>& call() const { return call_; }
+
+ private:
+  std::shared_ptr<const Call> call_;
+};
+
+/// A layer that can be called, any number of times, always with the same variables.
+class SharedLayer {
+ public:
+  explicit SharedLayer(std::shared_ptr<Layer> layer) : layer_(std::move(layer)) {}
+  /// Throws `Error` prefixed by the layer's name (or class) if the inputs do not fit.
+  SymbolicTensor operator()(const SymbolicTensor& input) const;
+  SymbolicTensor operator()(const std::vector<SymbolicTensor>& inputs) const;
+  [[nodiscard]] Layer& layer() const { return *layer_; }
+  [[nodiscard]] const std::shared_ptr<Layer>& pointer() const { return layer_; }
+
+ private:
+  std::shared_ptr<Layer> layer_;
+};
+
+struct SymbolicTensor::Call {
+  std::shared_ptr<Layer> layer;  // null for an input
+  std::string input_name;
+  std::vector<SymbolicTensor> inputs;
+  Shape shape;
+};
+
+/// An input of a model: samples of `shape`, without the batch. Without a name it is "input",
+/// "input_1".
+[[nodiscard]] SymbolicTensor Input(Shape shape, std::string name = "");
+
+/// A layer made of layers. A model written as a class derives from it, adds its sub-layers by name
+/// and says in `call` how they are joined.
+class Block : public Layer {
+ public:
+  using Layer::Layer;
+  [[nodiscard]] std::string class_name() const override { return "Block"; }
+  /// Joins the sub-layers. Must not depend on anything but the inputs and the members.
+  [[nodiscard]] virtual SymbolicTensor call(const std::vector<SymbolicTensor>& inputs) const = 0;
+  [[nodiscard]] TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const final;
+
+ protected:
+  /// `layer`, named `name` inside this block.
+  static SharedLayer add(const std::string& name, SharedLayer layer);
+};
+
+/// Layers one after the other, as one block.
+[[nodiscard]] SharedLayer Sequential(std::vector<SharedLayer> layers, std::string name = "");
+
+/// Where a layer builds itself: the graph so far, and the scope it is in.
+class LayerBuilder {
+ public:
+  LayerBuilder(Graph& graph) : graph_(&graph) {}
+
+  /// Global shape; dimension 0 is the batch, -1, for everything that depends on an input.
+  [[nodiscard]] const Shape& shape(TensorId tensor) const { return graph_->tensors[tensor].shape; }
+  /// The variable `name` of the layer being built; made at the layer's first call, shared by later
+  /// ones.
+  [[nodiscard]] TensorId variable(const std::string& name, VariableOptions options);
+  /// Appends an operation of the layer being built.
+  [[nodiscard]] TensorId apply(std::unique_ptr<Operation> operation, std::vector<TensorId> inputs);
+  /// Builds `layer` in the scope of the one being built.
+  [[nodiscard]] TensorId call(const std::shared_ptr<Layer>& layer,
+                              std::span<const TensorId> inputs);
+  /// Builds what lies between `inputs` and `output`, with `values` as the inputs.
+  [[nodiscard]] TensorId expand(const SymbolicTensor& output,
+                                std::span<const SymbolicTensor> inputs,
+                                std::span<const TensorId> values);
+
+ private:
+  struct Scope {
+    std::string path;                           // "" or "block/"
+    std::map<const Layer*, std::string> names;  // of the layers called in it
+    std::map<std::string, const Layer*> taken;
+    std::map<std::string, int> unnamed;  // how many of a class
+  };
+  std::string path_of(Scope& scope, const Layer& layer);
+
+  Graph* graph_;
+  std::vector<int> layer_stack_;               // graph layers being built
+  std::map<std::string, Scope> scopes_;        // by path
+  std::map<std::string, TensorId> variables_;  // by path
+  std::map<std::string, int> uses_;            // calls by layer path
+};
+
+/// The graph between `inputs` and `outputs`. Throws `Error`: an output that depends on an input
+/// that is not listed, two layers of one name, a listed input that nothing uses.
+[[nodiscard]] Graph make_graph(const std::vector<SymbolicTensor>& inputs,
+                               const std::vector<SymbolicTensor>& outputs);
+
+}  // namespace meshwork

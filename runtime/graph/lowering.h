@@ -1,0 +1,71 @@
+// Lowering: what one planned operation sees while it emits its instructions.
+//
+// Everything here is local to this rank and fixed: which block it holds of each operand, where the
+// operands are, what has to be computed. `emit` books kernels; a collective over the axes that
+// split a letter is booked by `all_reduce`. Nothing runs. The same code is walked without a device
+// to show a plan, so an operation books what it needs and asks nothing of the machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "collectives/transport.h"
+#include "runtime/device/program.h"
+#include "runtime/mesh/layout.h"
+
+namespace meshwork {
+
+class Lowering {
+ public:
+  virtual ~Lowering() = default;
+
+  // ---- what is to be done -----------------------------------------------------------------------
+  /// The layer's path and the operation's kind, for labels: "d1/product".
+  [[nodiscard]] virtual const std::string& path() const = 0;
+  /// Whether the program trains: dropout drops, statistics are those of the batch.
+  [[nodiscard]] virtual bool training() const = 0;
+  /// Whether backward has to give the raw gradient of input `input`.
+  [[nodiscard]] virtual bool needs_gradient(int input) const = 0;
+  /// Key for the random numbers of this use of the layer, from the model's seed and the path.
+  [[nodiscard]] virtual std::uint64_t random_key() const = 0;
+
+  // ---- shapes: global, and this rank's block
+  // -------------------------------------------------------
+  [[nodiscard]] virtual const Shape& global_shape(int input) const = 0;
+  [[nodiscard]] virtual const Shape& global_output_shape() const = 0;
+  [[nodiscard]] virtual const Block& block(int input) const = 0;
+  [[nodiscard]] virtual const Block& output_block() const = 0;
+  [[nodiscard]] Shape local_shape(int input) const { return shape_of(block(input)); }
+  [[nodiscard]] Shape local_output_shape() const { return shape_of(output_block()); }
+
+  // ---- operands
+  // ----------------------------------------------------------------------------------
+  /// The value of an input, lying as the rule wants it; in backward too.
+  [[nodiscard]] virtual Operand input(int input) = 0;
+  /// Where the output goes, or, in backward, where it is.
+  [[nodiscard]] virtual Operand output() = 0;
+  /// In backward: the gradient of the output, complete, lying as the output does by the rule.
+  [[nodiscard]] virtual Operand output_gradient() = 0;
+  /// In backward: where the raw gradient of an input goes. Written, not added to.
+  [[nodiscard]] virtual Operand input_gradient(int input) = 0;
+  /// Instead of writing the output: it is the input, seen with another shape.
+  virtual void output_is_input(int input) = 0;
+  /// Instead of writing an input's gradient: it is the output's gradient.
+  virtual void input_gradient_is_output_gradient(int input) = 0;
+  /// Scratch memory of this operation. Booked in forward and asked for again by the same name in
+  /// backward, it is the same memory, with its content.
+  [[nodiscard]] virtual Operand scratch(const std::string& name, std::int64_t bytes) = 0;
+  /// The step's StepScalars.
+  [[nodiscard]] virtual Operand step_scalars() = 0;
+
+  // ---- booking
+  // -----------------------------------------------------------------------------------
+  virtual void emit(const KernelSpec& spec, std::vector<Operand> operands) = 0;
+  /// Reduces `count` elements in place over all ranks along the axes that split `letter` of the
+  /// rule; books nothing if none does. `what` names it in the plan: "row maxima".
+  virtual void all_reduce(char letter, ElementType type, Reduction reduction, Operand buffer,
+                          std::int64_t count, const std::string& what) = 0;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,78 @@
+// Operation: one differentiable step of a graph, as the planner and the lowering see it.
+//
+// An operation *states* its dimensions and *emits* its kernels; it never decides about parallelism.
+// What it states is a `Rule`: one letter for each dimension of each operand, as an einsum does. A
+// dense product is "bi,io->bo". The planner picks, for each mesh axis, which letter it splits, and
+// everything else follows mechanically (reference/parallel.md, section 3):
+//
+//   - an operand lies split by the axes of its letters, and is replicated over axes that split
+//   letters
+//     it lacks;
+//   - the output is partial over each axis that splits a letter which the output lacks;
+//   - the raw gradient of an operand lies as the operand, and is partial over each axis that splits
+//   a
+//     letter which that operand lacks.
+//
+// Layers are made of operations: a Dense layer is a product, then a bias, then an activation. Each
+// is planned by the same rule, so that "the bias comes after the reduction" needs no rule of its
+// own.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/mesh/shape.h"
+
+namespace meshwork {
+
+class Lowering;
+
+struct Rule {
+  std::vector<std::string> inputs;  // by input: one letter a dimension
+  std::string output;               // one letter a dimension; "" for a sum over everything
+  // Letters that no axis may split: the kernel needs the dimension whole.
+  std::string whole;
+  // Letters whose split the operation completes by collectives that it emits itself (softmax over
+  // split classes). They make neither the output nor a gradient partial.
+  std::string own;
+};
+
+class Operation {
+ public:
+  virtual ~Operation() = default;
+
+  /// What it is, for tables: "product", "bias", "relu".
+  [[nodiscard]] virtual std::string kind() const = 0;
+
+  /// The output's global shape. A batch that is still open is the length -1 in dimension 0 and
+  /// stays so. Throws `Error` that says what was expected if the inputs do not fit.
+  [[nodiscard]] virtual Shape output_shape(std::span<const Shape> inputs) const = 0;
+
+  /// The letters, for inputs of these global shapes. Where dimension 0 is the batch, all operands
+  /// that have it give it the same letter.
+  [[nodiscard]] virtual Rule rule(std::span<const Shape> inputs) const = 0;
+
+  /// Floating-point operations of the whole forward pass, for the planner's ties and for reports.
+  [[nodiscard]] virtual double flops(std::span<const Shape> inputs, const Shape& output) const;
+
+  /// Emits the forward pass on this rank's blocks.
+  virtual void forward(Lowering& lowering) const = 0;
+  /// Emits the backward pass: from the gradient of the output, the raw gradient of each input that
+  /// needs one (Lowering::needs_gradient). Gradients of activations before those of variables.
+  virtual void backward(Lowering& lowering) const = 0;
+
+  /// Whether backward reads the value of input `input`: variables that are gathered for use are
+  /// gathered again for it, which the planner counts.
+  [[nodiscard]] virtual bool backward_reads(int input) const;
+
+  /// One operation that does this one and then `next`, which takes this one's output as its input
+  /// `position` and has no other use of it; null if there is none. Its inputs are this one's, then
+  /// the other inputs of `next` in order.
+  [[nodiscard]] virtual std::unique_ptr<Operation> fused_with(const Operation& next,
+                                                              int position) const;
+};
+
+}  // namespace meshwork

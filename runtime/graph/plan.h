@@ -1,0 +1,112 @@
+// Plan: a Layout for every tensor, and how every operation is spread.
+//
+// A plan follows from a graph, a mesh and the layouts that the user gives for some paths. It is a
+// value, the same on all ranks and independent of rank, device and batch length; `lower` (lower.h)
+// turns it into what one rank executes, and every collective follows from it.
+//
+// Words. The *layout* of a tensor is the one in which its consumers find it and in which its
+// gradient, fully reduced, is. An operation's *split* says which axes split which letter of its
+// rule. From it follow the layouts in which the operation takes its inputs (*needed*), in which it
+// leaves its output
+// (*natural*, possibly partial), and in which the raw gradient of each input comes out (*raw*,
+// possibly partial). Where needed, natural or raw differ from the tensor's layout, a redistribution
+// stands between them.
+//
+// How the planner chooses:
+//
+//   1. Tensors with a layout of the user's are *closed*: variables and layer outputs by the map;
+//   variables
+//      that it does not name are replicated; inputs and targets are split over the batch axis in
+//      dimension 0.
+//   2. The batch axis splits the batch letter of every operation that has one, so that batches are
+//   never
+//      mixed for a saving; only next to an output that the user laid out otherwise is it free.
+//   3. Any other axis is in play if some layout of the user's names it. For each operation the
+//   candidates
+//      are all ways to let the axes in play split its letters, or none; and, where the output comes
+//      out partial, to reduce it whole or scattered over one of its dimensions.
+//   4. Costs are predicted seconds of communication, forward and backward, of redistributions
+//   between
+//      neighbours, of the reduction of gradients, and of the operations' own collectives; ties go
+//      to the split that computes less on each rank, then to the earlier candidate. The cheapest
+//      combination over the whole graph is found exactly (choice_network.h).
+//   5. Afterwards neighbouring operations between which nothing has to move are fused where they
+//   can be.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/graph/graph.h"
+#include "runtime/mesh/layout.h"
+#include "runtime/mesh/mesh_shape.h"
+
+namespace meshwork {
+
+/// What communication is taken to cost: a collective over n ranks in which a rank sends b bytes
+/// takes latency * ceil(log2 n) + b / bandwidth. Fixed defaults, so that every machine makes the
+/// same plan.
+struct CostModel {
+  double latency_seconds = 2e-6;
+  double bytes_per_second = 10e9;
+};
+
+/// A layout that the planner has to keep, and where it comes from ("key d1/kernel").
+struct ClosedLayout {
+  Layout layout;
+  std::string reason;
+};
+
+struct PlanRequest {
+  const Graph* graph = nullptr;
+  /// The operation whose output is the loss, or -1: then nothing needs a gradient.
+  int loss_operation = -1;
+  MeshShape mesh;
+  /// The axis that splits batches, or none.
+  std::optional<Axis> batch_axis;
+  /// By tensor. Variables that are not in it are replicated.
+  std::map<TensorId, ClosedLayout> closed;
+  /// The batch length that costs are computed for.
+  std::int64_t rows = 1;
+  CostModel costs;
+};
+
+/// Which axes split each letter; letters without axes are absent.
+using Split = std::map<char, std::vector<Axis>>;
+
+struct PlannedOperation {
+  std::shared_ptr<const Operation> operation;
+  std::vector<TensorId> inputs;
+  TensorId output = -1;
+  std::string path;
+  Rule rule;  // of the operation as the graph has it, before any fusion
+  Split split;
+  std::vector<Layout> needed;  // by input
+  Layout natural;
+  std::vector<Layout> raw;     // by input: layout of its raw gradient
+  std::vector<bool> gradient;  // by input: whether backward gives it
+};
+
+struct PlannedTensor {
+  Layout layout;
+  std::string reason;     // who decided: "key d1/kernel", "batch axis", "by rule"
+  bool gradient = false;  // whether it has one
+};
+
+struct Plan {
+  std::shared_ptr<const Graph> graph;
+  MeshShape mesh;
+  int loss_operation = -1;  // index into the graph's operations
+  CostModel costs;
+  std::vector<PlannedTensor> tensors;        // by TensorId
+  std::vector<PlannedOperation> operations;  // in order; fused ones once
+  double predicted_seconds = 0;              // of communication, one training step
+};
+
+/// Makes the plan. Pure: no MPI, any mesh. Throws `Error` for closed layouts that do not fit.
+[[nodiscard]] Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph);
+
+}  // namespace meshwork

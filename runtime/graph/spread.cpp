@@ -1,0 +1,93 @@
+#include "runtime/graph/spread.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace meshwork {
+namespace {
+
+bool contains(const std::string& letters, char letter) {
+  return letters.find(letter) != std::string::npos;
+}
+
+Layout split_by_letters(const std::string& letters, const Split& split) {
+  Layout layout = Layout::replicated(letters.size());
+  for (std::size_t d = 0; d < letters.size(); ++d) {
+    if (const auto found = split.find(letters[d]); found != split.end()) {
+      layout.dimensions[d] = found->second;
+    }
+  }
+  return layout;
+}
+
+// Adds the axes of every split letter that `letters` lacks and that the operation does not
+// complete.
+void make_partial(Layout& layout, const std::string& letters, const Rule& rule,
+                  const Split& split) {
+  for (const auto& [letter, axes] : split) {
+    if (!contains(letters, letter) && !contains(rule.own, letter)) {
+      layout.partial.insert(layout.partial.end(), axes.begin(), axes.end());
+    }
+  }
+  std::sort(layout.partial.begin(), layout.partial.end());
+}
+
+double all_reduce_seconds(double bytes, std::int64_t ranks, const CostModel& costs) {
+  const double n = static_cast<double>(ranks);
+  return costs.latency_seconds * std::bit_width(static_cast<std::uint64_t>(ranks - 1)) +
+         2 * (n - 1) / n * bytes / costs.bytes_per_second;
+}
+
+}  // namespace
+
+Layout needed_layout(const Rule& rule, const Split& split, int input) {
+  return split_by_letters(rule.inputs[input], split);
+}
+
+Layout natural_layout(const Rule& rule, const Split& split) {
+  Layout layout = split_by_letters(rule.output, split);
+  make_partial(layout, rule.output, rule, split);
+  return layout;
+}
+
+Layout raw_layout(const Rule& rule, const Split& split, int input) {
+  Layout layout = split_by_letters(rule.inputs[input], split);
+  make_partial(layout, rule.inputs[input], rule, split);
+  return layout;
+}
+
+double step_seconds(const RedistributionStep& step, const Shape& shape, const MeshShape& mesh,
+                    const CostModel& costs) {
+  if (!communicates(step.kind)) {
+    return 0;
+  }
+  const std::int64_t ranks = mesh.size_over(step.axes);
+  const double bytes = 4 * elements_sent_bound(step, shape, mesh);
+  return costs.latency_seconds * std::bit_width(static_cast<std::uint64_t>(ranks - 1)) +
+         bytes / costs.bytes_per_second;
+}
+
+double own_collectives_seconds(const Rule& rule, const Split& split,
+                               const std::vector<Shape>& inputs, const MeshShape& mesh,
+                               const CostModel& costs) {
+  double seconds = 0;
+  for (const char letter : rule.own) {
+    const auto found = split.find(letter);
+    if (found == split.end()) {
+      continue;
+    }
+    double row_values = 1;
+    for (std::size_t d = 0; d < inputs[0].size(); ++d) {
+      if (rule.inputs[0][d] != letter) {
+        const auto axes = split.find(rule.inputs[0][d]);
+        row_values *=
+            static_cast<double>(inputs[0][d]) /
+            (axes == split.end() ? 1.0 : static_cast<double>(mesh.size_over(axes->second)));
+      }
+    }
+    seconds += 3 * all_reduce_seconds(4 * row_values, mesh.size_over(found->second), costs);
+  }
+  return seconds;
+}
+
+}  // namespace meshwork

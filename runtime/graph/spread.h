@@ -1,0 +1,30 @@
+// What follows from a rule and a split, by the three sentences of operation.h.
+#pragma once
+
+#include "runtime/graph/plan.h"
+#include "runtime/mesh/redistribution.h"
+
+namespace meshwork {
+
+/// How an operation takes its input `input`: split by the axes of the input's letters.
+[[nodiscard]] Layout needed_layout(const Rule& rule, const Split& split, int input);
+
+/// How an operation leaves its output: split by the axes of the output's letters, and partial over
+/// the axes of letters that the output lacks.
+[[nodiscard]] Layout natural_layout(const Rule& rule, const Split& split);
+
+/// How the raw gradient of input `input` comes out: as the input, and partial over the axes of
+/// letters that the input lacks.
+[[nodiscard]] Layout raw_layout(const Rule& rule, const Split& split, int input);
+
+/// Predicted seconds of one step of a redistribution.
+[[nodiscard]] double step_seconds(const RedistributionStep& step, const Shape& shape,
+                                  const MeshShape& mesh, const CostModel& costs);
+
+/// Predicted seconds of an operation's own collectives, forward and backward: a row's values (of
+/// the first input, without the letter) are reduced three times over the axes of each own letter.
+[[nodiscard]] double own_collectives_seconds(const Rule& rule, const Split& split,
+                                             const std::vector<Shape>& inputs,
+                                             const MeshShape& mesh, const CostModel& costs);
+
+}  // namespace meshwork

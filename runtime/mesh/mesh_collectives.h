@@ -1,0 +1,96 @@
+// Collectives as kernels, bound to mesh axes and counts when a program is made.
+//
+// `MeshCollectives` is what lowering books communication through. It makes kernels, and keeps a
+// record of each, in order: the records are what `meshwork plan` prints, what the ranks compare
+// before the first step, and what a run's counters are held against. Over a mesh that is there the
+// kernels are bound to its communicators (`bind_collectives`); for one that is not there,
+// `plan_collectives` gives the same records and kernels that cannot be run.
+//
+// Axes are given ascending; the ranks of the communicator over them are numbered row-major. Counts
+// and offsets are in elements, one for each of those ranks. Operands: the buffers of the
+// transport's operation, send before receive, in place for all_reduce.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/transport.h"
+#include "runtime/device/device.h"
+#include "runtime/mesh/device_mesh.h"
+
+namespace meshwork {
+
+enum class CollectiveKind : std::uint8_t {
+  all_reduce,
+  reduce_scatter,
+  all_gather,
+  all_to_all,
+  permute
+};
+[[nodiscard]] std::string_view name_of(CollectiveKind kind);
+
+/// What a collective is for, as tables and error messages name it.
+struct CollectivePurpose {
+  std::string phase;  // "forward", "backward", "update", "metrics"
+  std::string what;   // "d1/kernel gathered", "gradients d2/kernel ... d1/bias"
+};
+
+struct CollectiveRecord {
+  CollectiveKind kind = CollectiveKind::all_reduce;
+  CollectivePurpose purpose;
+  std::vector<Axis> axes;
+  ElementType type = ElementType::float32;
+  Reduction reduction = Reduction::sum;
+  std::int64_t global_elements = 0;  // of the tensor or span that it moves: the same on all ranks
+  std::int64_t bytes_sent = 0;       // by this rank, as elements_sent in redistribution.h counts
+};
+
+/// "all_reduce sum float32 x 2570 over data: gradients ...": equal on all ranks that agree.
+[[nodiscard]] std::string describe(const CollectiveRecord& record, const MeshShape& mesh);
+
+class MeshCollectives {
+ public:
+  virtual ~MeshCollectives() = default;
+
+  [[nodiscard]] virtual const MeshShape& mesh() const = 0;
+  [[nodiscard]] virtual std::int64_t rank() const = 0;
+
+  /// Operands: buffer.
+  [[nodiscard]] virtual std::unique_ptr<Kernel> all_reduce(const CollectiveRecord& record,
+                                                           std::int64_t count) = 0;
+  /// The same, started by the first kernel and waited for by the second, each with operand: buffer.
+  [[nodiscard]] virtual std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>>
+  started_all_reduce(const CollectiveRecord& record, std::int64_t count) = 0;
+  /// Operands: send, receive.
+  [[nodiscard]] virtual std::unique_ptr<Kernel> reduce_scatter(
+      const CollectiveRecord& record, std::vector<std::int64_t> counts) = 0;
+  /// Operands: send, receive.
+  [[nodiscard]] virtual std::unique_ptr<Kernel> all_gather(const CollectiveRecord& record,
+                                                           std::vector<std::int64_t> counts,
+                                                           std::vector<std::int64_t> offsets) = 0;
+  /// Operands: send, receive. For all_to_all and permute.
+  [[nodiscard]] virtual std::unique_ptr<Kernel> all_to_all(
+      const CollectiveRecord& record, std::vector<std::int64_t> send_counts,
+      std::vector<std::int64_t> send_offsets, std::vector<std::int64_t> receive_counts,
+      std::vector<std::int64_t> receive_offsets) = 0;
+
+  /// Everything that was made so far, in order.
+  [[nodiscard]] const std::vector<CollectiveRecord>& records() const { return records_; }
+
+ protected:
+  std::vector<CollectiveRecord> records_;
+};
+
+/// Bound to `mesh`'s communicators, which are made as they are asked for: every rank makes the same
+/// program at the same time, so that all split in the same order. Mesh and transport must outlive
+/// the kernels. A collective that fails throws an `Error` naming its purpose.
+[[nodiscard]] std::unique_ptr<MeshCollectives> bind_collectives(DeviceMesh& mesh,
+                                                                Transport& transport);
+
+/// For rank `rank` of a mesh that need not be there; the kernels throw when run.
+[[nodiscard]] std::unique_ptr<MeshCollectives> plan_collectives(MeshShape mesh, std::int64_t rank);
+
+}  // namespace meshwork
