@@ -156,7 +156,7 @@ template <class Value>
 [[nodiscard]] std::string expected_words(const ValueRange& range);
 
 /// `text` in quotes, for messages: without line ends and control characters, and cut if long.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string in_quotes(std::string_view text);
 
 // Implementation of the templates.
 

@@ -1,0 +1,47 @@
+#include "runtime/config/range.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+namespace meshwork {
+
+namespace {
+
+std::string with_article(std::string_view noun) {
+  const bool vowel = std::string_view("aeiou").find(noun.front()) != std::string_view::npos;
+  return fmt::format("{} {}", vowel ? "an" : "a", noun);
+}
+
+}  // namespace
+
+bool ValueRange::contains(double value) const {
+  if (std::isinf(low) && std::isinf(high) && low_included && high_included) return true;
+  const bool above_low = low_included ? value >= low : value > low;
+  const bool below_high = high_included ? value <= high : value < high;
+  return above_low && below_high;
+}
+
+std::string ValueRange::of(std::string_view noun) const {
+  const bool from = std::isfinite(low), to = std::isfinite(high);
+  if (from && low == 0 && !low_included && !to && high_included) {
+    return fmt::format("a positive {}", noun);
+  }
+  const std::string what = with_article(noun);
+  if (from && to && low_included && high_included) {
+    return fmt::format("{} between {:g} and {:g}", what, low, high);
+  }
+  if (!from && !to) {
+    return low_included && high_included ? what : fmt::format("a finite {}", noun);
+  }
+  std::string words = what;
+  if (from) words += fmt::format(" {} {:g}", low_included ? "of at least" : "above", low);
+  if (from && to) words += " and";
+  if (to) {
+    words +=
+        fmt::format(" {} {:g}", high_included ? (from ? "at most" : "of at most") : "below", high);
+  }
+  return words;
+}
+
+}  // namespace meshwork

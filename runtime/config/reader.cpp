@@ -1,0 +1,63 @@
+#include "runtime/config/reader.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "runtime/config/nearest.h"
+#include "runtime/config/tree.h"
+
+namespace meshwork {
+
+namespace {
+
+// Whether `written` is likely `key` with a slip of the hand: the key may also be one that is still
+// going to be asked for, so this is stricter than a suggestion.
+bool is_slip(const std::string& written, const std::string& key) {
+  if (written.size() > 2 * key.size()) return false;
+  const std::size_t longer = std::max(written.size(), key.size());
+  return edit_distance(written, key) <=
+         static_cast<std::int64_t>(std::max<std::size_t>(1, longer / 3));
+}
+
+}  // namespace
+
+ConfigReader::ConfigReader(const ConfigNode& node) : source_(node), entries_(node.entries()) {}
+
+bool ConfigReader::asked(const std::string& key) const {
+  return std::find(asked_.begin(), asked_.end(), key) != asked_.end();
+}
+
+std::optional<ConfigNode> ConfigReader::node(const std::string& key) {
+  if (!asked(key)) asked_.push_back(key);
+  for (const ConfigEntry& entry : entries_) {
+    if (entry.name == key) return entry.value;
+  }
+  return std::nullopt;
+}
+
+ConfigNode ConfigReader::required_node(const std::string& key, std::string_view expected) {
+  if (auto found = node(key)) return *std::move(found);
+  const std::string missing = fmt::format("key {} is missing{}{}", in_quotes(key),
+                                          expected.empty() ? "" : "; expected ", expected);
+  for (const ConfigEntry& entry : entries_) {
+    if (!asked(entry.name) && is_slip(entry.name, key)) {
+      entry.key.fail("{}; is {} meant for it?", missing, in_quotes(entry.name));
+    }
+  }
+  throw source_.error(missing);
+}
+
+ConfigNode ConfigReader::section(const std::string& key) {
+  if (auto found = node(key)) return *std::move(found);
+  auto nothing = std::make_shared<ConfigTree>();
+  nothing->place = source_.tree().place;
+  return {std::move(nothing), entry_path(source_.path(), key)};
+}
+
+void ConfigReader::finish() const {
+  for (const ConfigEntry& entry : entries_) {
+    if (!asked(entry.name)) throw entry.key.unknown("key", asked_);
+  }
+}
+
+}  // namespace meshwork
