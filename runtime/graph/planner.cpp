@@ -64,7 +64,8 @@ class Planner {
         from_variable[operation.output] = from_variable[operation.output] || from_variable[input];
       }
     }
-    std::vector<bool> to_loss(count, false);
+    std::vector<bool>& to_loss = to_loss_;
+    to_loss.assign(count, false);
     if (request_.loss_operation >= 0) {
       to_loss[graph_.operations[request_.loss_operation].output] = true;
     }
@@ -340,10 +341,15 @@ class Planner {
         .first->second;
   }
 
+  // Whether backward of `operation` gives its input `input` a gradient.
+  bool gives_gradient(const GraphOperation& operation, TensorId input) const {
+    return to_loss_[operation.output] && gradient_[input];
+  }
+
   // Whether backward of `operation` runs at all.
   bool has_backward(const GraphOperation& operation) const {
     return std::any_of(operation.inputs.begin(), operation.inputs.end(),
-                       [&](TensorId input) { return gradient_[input]; });
+                       [&](TensorId input) { return gives_gradient(operation, input); });
   }
 
   // Costs that depend on this operation alone: everything to and from closed tensors, the output's
@@ -358,7 +364,7 @@ class Planner {
       }
       const int stored = closed_[input]->layout;
       cost += moving(stored, candidate.needed[i], input);
-      if (gradient_[input]) {
+      if (gives_gradient(operation, input)) {
         cost += moving(candidate.raw[i], stored, input);
       }
       if (graph_.tensors[input].role == TensorRole::variable && has_backward(operation) &&
@@ -398,7 +404,7 @@ class Planner {
         for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
           if (operation.inputs[i] == tensor) {
             cost += moving(from.settled, to.needed[i], tensor);
-            if (gradient_[tensor]) {
+            if (gives_gradient(operation, tensor)) {
               cost += moving(to.raw[i], from.settled, tensor);
             }
           }
@@ -466,7 +472,7 @@ class Planner {
       for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
         planned.needed.push_back(layouts_[candidate.needed[i]]);
         planned.raw.push_back(layouts_[candidate.raw[i]]);
-        planned.gradient.push_back(gradient_[operation.inputs[i]]);
+        planned.gradient.push_back(gives_gradient(operation, operation.inputs[i]));
       }
       total += own_cost(index, candidate).cost;
       for (const TensorId input :
@@ -477,7 +483,9 @@ class Planner {
           for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
             if (operation.inputs[i] == input) {
               total += moving(from.settled, candidate.needed[i], input).cost;
-              total += gradient_[input] ? moving(candidate.raw[i], from.settled, input).cost : 0;
+              total += gives_gradient(operation, input)
+                           ? moving(candidate.raw[i], from.settled, input).cost
+                           : 0;
             }
           }
         }
@@ -496,7 +504,8 @@ class Planner {
   const Graph& graph_;
   const MeshShape& mesh_;
   std::vector<Shape> shapes_;
-  std::vector<bool> gradient_;
+  std::vector<bool> to_loss_;   // by tensor
+  std::vector<bool> gradient_;  // by tensor
   std::vector<std::optional<Closed>> closed_;
   std::vector<Axis> in_play_;
   std::set<std::vector<Axis>> orders_;
@@ -527,10 +536,9 @@ void fuse(Plan& plan) {
         continue;
       }
       PlannedOperation& first = fused[maker[between]];
-      const bool others_stand_before =
-          std::all_of(next.inputs.begin(), next.inputs.end(), [&](TensorId other) {
-            return other == between || maker[other] < maker[between];
-          });
+      const bool others_stand_before = std::all_of(
+          next.inputs.begin(), next.inputs.end(),
+          [&](TensorId other) { return other == between || maker[other] < maker[between]; });
       if (!others_stand_before) {
         continue;
       }

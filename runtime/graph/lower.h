@@ -1,0 +1,68 @@
+// From a plan to a program: the schedule of one step, booked instruction by instruction.
+//
+// A step is: convert what was fed; every operation forward; in training, every operation backward
+// in reverse; the buckets of gradients, started as they are complete and waited for at the end;
+// penalties, clipping and the update; and one reduction of all sums (losses, metrics, penalties).
+// Between operations stand the redistributions that the plan implies, each made once for all uses
+// that want the same. Variables that are gathered for use are gathered again for backward, so that
+// no rank holds more of them than a layer needs.
+//
+// The same walk, with `plan_collectives` and a builder without a device, is what `meshwork plan`
+// shows.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/device/program.h"
+#include "runtime/graph/parameters.h"
+#include "runtime/graph/plan.h"
+#include "runtime/mesh/mesh_collectives.h"
+
+namespace meshwork {
+
+enum class Mode : std::uint8_t { train, evaluate, predict };
+[[nodiscard]] std::string_view name_of(Mode mode);
+
+enum class Clipping : std::uint8_t { none, value, norm, global_norm };
+
+/// How parameters are updated, as the optimizer states it.
+struct UpdateRule {
+  Clipping clipping = Clipping::none;
+  float clip = 0;
+  int slots = 0;
+  /// The fused kernel for `count` elements; `scaled` if a factor for the gradients is an operand.
+  /// Its operands are StepScalars, [factor], gradients, values, slots.
+  std::function<KernelSpec(std::int64_t count, bool scaled)> kernel;
+};
+
+struct LoweringRequest {
+  const Plan* plan = nullptr;
+  Mode mode = Mode::train;
+  std::int64_t rows = 0;  // of the global batch
+  std::uint64_t seed = 0;
+  std::map<TensorId, ElementType> fed;  // types of inputs and targets; float32 where absent
+  const UpdateRule* update = nullptr;   // for Mode::train
+  const ParameterForm* form = nullptr;
+  const Parameters* parameters = nullptr;  // null only without a device
+  void* step_scalars = nullptr;            // StepScalars on the device
+  std::map<TensorId, void*> feeds;         // where inputs and targets are written before a step
+};
+
+/// What the booked program needs and gives.
+struct LoweredStep {
+  std::map<TensorId, Block> fed_blocks;  // this rank's part of each input and target
+  std::vector<TensorId> sum_tensors;     // whose sums stand in `sums`, in this order
+  Buffer sums;                           // float64: sum_tensors, then the penalty if there is one
+  bool has_penalty = false;
+  Buffer output;  // Mode::predict: the first output, whole, float32
+};
+
+/// Books one step for the rank of `collectives`.
+[[nodiscard]] LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
+                                MeshCollectives& collectives);
+
+}  // namespace meshwork
