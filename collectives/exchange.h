@@ -20,13 +20,16 @@ namespace meshwork {
                                                     const std::string& text, int root = 0);
 
 /// Runs `action` on every rank. If it threw on any of them, throws on all of them the `Error` of
-/// the lowest such rank, its text prefixed by "rank R: " unless all ranks failed with one and the
-/// same text, so that nobody waits for a rank that has given up.
+/// the lowest such rank, its text prefixed by "rank R: " (its number in the job) unless all ranks
+/// failed with one and the same text. Nobody waits for a rank that has given up: where the others
+/// are inside a collective of `action` that waits for it and do not come within 5 s, the rank that
+/// failed ends the job with its message.
 void together(const Communicator& communicator, const std::function<void()>& action);
 
 /// Compares, entry by entry, what the ranks are about to do. `entries` are one-line descriptions.
 /// If the lists differ between ranks, throws on all ranks an `Error` that shows the first entry
 /// that differs, as two ranks have it; `what` says what is compared ("the program's collectives").
+/// Equal lists cost two reductions of one number.
 void require_agreement(const Communicator& communicator, const std::vector<std::string>& entries,
                        const std::string& what);
 

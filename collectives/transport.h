@@ -9,8 +9,9 @@
 // The result of a reduction is the same bit for bit on all ranks that receive it, and for equal
 // inputs it is the same from call to call.
 //
-// Backends are files of this folder: `mpi.cpp`, with MPI's own collectives, is there always. All of
-// them pass the same tests. `make_transport` is the one place that knows which there are.
+// Backends are files of this folder: `mpi_transport`, with MPI's own collectives, is there always.
+// All of them pass the same tests. `make_transport` is the one place that knows which there are. A
+// transport is used by one thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,7 @@ class Transport {
 
   [[nodiscard]] virtual std::string_view name() const = 0;
 
-  /// buffer[i] = reduction over the ranks of buffer[i], in place. float32, float64, int32, int64.
+  /// buffer[i] = reduction over the ranks of buffer[i], in place.
   virtual void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                           void* buffer, std::int64_t count) = 0;
   [[nodiscard]] virtual Pending start_all_reduce(const Communicator& communicator, ElementType type,
@@ -70,6 +71,7 @@ class Transport {
                               void* receive, std::span<const std::int64_t> counts) = 0;
 
   /// Rank r's `send` (counts[r] elements) lands at element offsets[r] of everybody's `receive`.
+  /// `send` may be this rank's place in `receive`, as it may be on any subset of the ranks.
   virtual void all_gather(const Communicator& communicator, ElementType type, const void* send,
                           void* receive, std::span<const std::int64_t> counts,
                           std::span<const std::int64_t> offsets) = 0;

@@ -1,0 +1,113 @@
+#include "collectives/counting.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+namespace {
+
+std::int64_t sum(std::span<const std::int64_t> counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+/// times * (ranks - 1) / ranks of `elements`, rounded up.
+std::int64_t share(std::int64_t times, std::int64_t elements, int ranks) {
+  return (times * (ranks - 1) * elements + ranks - 1) / ranks;
+}
+
+}  // namespace
+
+std::string_view name_of(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce:
+      return "all_reduce";
+    case Operation::reduce_scatter:
+      return "reduce_scatter";
+    case Operation::all_gather:
+      return "all_gather";
+    case Operation::all_to_all:
+      return "all_to_all";
+    case Operation::broadcast:
+      return "broadcast";
+  }
+  internal_error("an operation without a name");
+}
+
+void CountingTransport::count(Operation operation, const Communicator& communicator,
+                              std::int64_t elements_sent, ElementType type) {
+  const auto place = [](const Traffic& entry) { return std::tuple(entry.operation, entry.ranks); };
+  Traffic added{.operation = operation, .ranks = communicator.size()};
+  auto entry = std::lower_bound(
+      traffic_.begin(), traffic_.end(), added,
+      [&](const Traffic& left, const Traffic& right) { return place(left) < place(right); });
+  if (entry == traffic_.end() || place(*entry) != place(added)) {
+    entry = traffic_.insert(entry, added);
+  }
+  entry->operations += 1;
+  entry->bytes += elements_sent * element_bytes(type);
+}
+
+std::int64_t CountingTransport::bytes() const {
+  std::int64_t total = 0;
+  for (const Traffic& entry : traffic_) total += entry.bytes;
+  return total;
+}
+
+std::int64_t CountingTransport::operations() const {
+  std::int64_t total = 0;
+  for (const Traffic& entry : traffic_) total += entry.operations;
+  return total;
+}
+
+void CountingTransport::all_reduce(const Communicator& communicator, ElementType type,
+                                   Reduction reduction, void* buffer, std::int64_t elements) {
+  inner_.all_reduce(communicator, type, reduction, buffer, elements);
+  count(Operation::all_reduce, communicator, share(2, elements, communicator.size()), type);
+}
+
+Pending CountingTransport::start_all_reduce(const Communicator& communicator, ElementType type,
+                                            Reduction reduction, void* buffer,
+                                            std::int64_t elements) {
+  Pending pending = inner_.start_all_reduce(communicator, type, reduction, buffer, elements);
+  count(Operation::all_reduce, communicator, share(2, elements, communicator.size()), type);
+  return pending;
+}
+
+void CountingTransport::reduce_scatter(const Communicator& communicator, ElementType type,
+                                       const void* send, void* receive,
+                                       std::span<const std::int64_t> counts) {
+  inner_.reduce_scatter(communicator, type, send, receive, counts);
+  count(Operation::reduce_scatter, communicator, share(1, sum(counts), communicator.size()), type);
+}
+
+void CountingTransport::all_gather(const Communicator& communicator, ElementType type,
+                                   const void* send, void* receive,
+                                   std::span<const std::int64_t> counts,
+                                   std::span<const std::int64_t> offsets) {
+  inner_.all_gather(communicator, type, send, receive, counts, offsets);
+  count(Operation::all_gather, communicator, share(1, sum(counts), communicator.size()), type);
+}
+
+void CountingTransport::all_to_all(const Communicator& communicator, ElementType type,
+                                   const void* send, std::span<const std::int64_t> send_counts,
+                                   std::span<const std::int64_t> send_offsets, void* receive,
+                                   std::span<const std::int64_t> receive_counts,
+                                   std::span<const std::int64_t> receive_offsets) {
+  inner_.all_to_all(communicator, type, send, send_counts, send_offsets, receive, receive_counts,
+                    receive_offsets);
+  const std::size_t own = static_cast<std::size_t>(communicator.rank());
+  count(Operation::all_to_all, communicator, sum(send_counts) - send_counts[own], type);
+}
+
+void CountingTransport::broadcast(const Communicator& communicator, ElementType type, void* buffer,
+                                  std::int64_t elements, int root) {
+  inner_.broadcast(communicator, type, buffer, elements, root);
+  const bool sends = communicator.size() > 1 && communicator.rank() == root;
+  count(Operation::broadcast, communicator, sends ? elements : 0, type);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,208 @@
+#include "collectives/exchange.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <limits>
+#include <optional>
+#include <span>
+#include <thread>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+namespace {
+
+// How long a rank that failed waits for the others to come and hear of it. They may be inside a
+// collective that waits for this rank; they would never come.
+constexpr std::chrono::seconds patience_after_failure{5};
+
+constexpr std::int64_t largest_count = std::numeric_limits<int>::max();
+
+/// This rank's number in the job, which is what messages name.
+int job_rank() {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+template <class Value>
+Value reduce(const Communicator& communicator, Value value, MPI_Datatype type, MPI_Op operation) {
+  Value result = value;
+  check_mpi(MPI_Allreduce(&value, &result, 1, type, operation, communicator.native()),
+            "MPI_Allreduce");
+  return result;
+}
+
+/// `value` as a list entry in text: its length, a colon, itself.
+void append_entry(std::string& text, const std::string& value) {
+  text += fmt::format("{}:{}", value.size(), value);
+}
+
+std::vector<std::string> entries_of(const std::string& text) {
+  std::vector<std::string> entries;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t colon = text.find(':', at);
+    const std::size_t length = std::stoull(text.substr(at, colon - at));
+    entries.push_back(text.substr(colon + 1, length));
+    at = colon + 1 + length;
+  }
+  return entries;
+}
+
+/// FNV-1a, 64 bits.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  }
+  return hash;
+}
+
+/// What this list has at `index`, in words.
+std::string shown(const std::vector<std::string>& entries, std::int64_t index) {
+  if (index < static_cast<std::int64_t>(entries.size())) {
+    return fmt::format("has \"{}\"", entries[static_cast<std::size_t>(index)]);
+  }
+  return fmt::format("ends after {} entr{}", entries.size(), entries.size() == 1 ? "y" : "ies");
+}
+
+/// The lowest of the ranks that failed, or the number of ranks if none did. A rank that failed and
+/// finds that the others do not come ends the job with its message.
+int lowest_failing(const Communicator& communicator, const std::optional<std::string>& failure) {
+  const int mine = failure ? communicator.rank() : communicator.size();
+  int lowest = mine;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, communicator.native(), &request),
+            "MPI_Iallreduce");
+  if (!failure) {
+    check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
+    return lowest;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    int done = 0;
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+        std::chrono::steady_clock::now() - start > patience_after_failure) {
+      abort_job(1, *failure);
+    }
+    if (done != 0) break;
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  // The others cannot have heard that all is well. If it seems so, a collective of theirs was
+  // answered by this one.
+  if (lowest > mine) abort_job(1, *failure);
+  return lowest;
+}
+
+}  // namespace
+
+std::string broadcast_text(const Communicator& communicator, std::string text, int root) {
+  std::int64_t length = static_cast<std::int64_t>(text.size());
+  check_mpi(MPI_Bcast(&length, 1, MPI_INT64_T, root, communicator.native()), "MPI_Bcast");
+  text.resize(static_cast<std::size_t>(length));
+  for (std::int64_t begin = 0; begin < length; begin += largest_count) {
+    const int count = static_cast<int>(std::min(largest_count, length - begin));
+    check_mpi(MPI_Bcast(text.data() + begin, count, MPI_CHAR, root, communicator.native()),
+              "MPI_Bcast");
+  }
+  return text;
+}
+
+std::vector<std::string> gather_texts(const Communicator& communicator, const std::string& text,
+                                      int root) {
+  const std::size_t ranks = static_cast<std::size_t>(communicator.size());
+  const bool here = communicator.rank() == root;
+  const std::int64_t length = static_cast<std::int64_t>(text.size());
+  const std::int64_t longest = reduce(communicator, length, MPI_INT64_T, MPI_MAX);
+  std::vector<std::int64_t> lengths(here ? ranks : 0);
+  check_mpi(MPI_Gather(&length, 1, MPI_INT64_T, lengths.data(), 1, MPI_INT64_T, root,
+                       communicator.native()),
+            "MPI_Gather");
+
+  // In rounds, each so small that the pieces of all ranks together have a count that MPI can take.
+  const std::int64_t piece = std::max<std::int64_t>(1, largest_count / communicator.size());
+  std::vector<std::string> texts(here ? ranks : 0);
+  std::vector<int> counts(texts.size());
+  std::vector<int> offsets(texts.size());
+  std::string together;
+  for (std::int64_t begin = 0; begin < longest; begin += piece) {
+    const auto part = [&](std::int64_t whole) {
+      return static_cast<int>(std::clamp<std::int64_t>(whole - begin, 0, piece));
+    };
+    int total = 0;
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+      counts[rank] = part(lengths[rank]);
+      offsets[rank] = total;
+      total += counts[rank];
+    }
+    together.resize(static_cast<std::size_t>(total));
+    const std::int64_t first = std::min(begin, length);
+    check_mpi(MPI_Gatherv(text.data() + first, part(length), MPI_CHAR, together.data(),
+                          counts.data(), offsets.data(), MPI_CHAR, root, communicator.native()),
+              "MPI_Gatherv");
+    for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+      texts[rank].append(together, static_cast<std::size_t>(offsets[rank]),
+                         static_cast<std::size_t>(counts[rank]));
+    }
+  }
+  return texts;
+}
+
+void together(const Communicator& communicator, const std::function<void()>& action) {
+  std::optional<std::string> failure;
+  try {
+    action();
+  } catch (const std::exception& error) {
+    failure = error.what();
+  } catch (...) {
+    failure = "an exception of unknown type";
+  }
+  const int lowest = lowest_failing(communicator, failure);
+  if (lowest == communicator.size()) return;
+
+  const bool lowest_here = lowest == communicator.rank();
+  const std::string text =
+      broadcast_text(communicator, lowest_here ? *failure : std::string(), lowest);
+  const int same = reduce(communicator, failure && *failure == text ? 1 : 0, MPI_INT, MPI_MIN);
+  if (same != 0) throw Error(text);
+  int rank = job_rank();
+  check_mpi(MPI_Bcast(&rank, 1, MPI_INT, lowest, communicator.native()), "MPI_Bcast");
+  throw Error(fmt::format("rank {}: {}", rank, text));
+}
+
+void require_agreement(const Communicator& communicator, const std::vector<std::string>& entries,
+                       const std::string& what) {
+  std::string list;
+  for (const std::string& entry : entries) append_entry(list, entry);
+  const std::uint64_t hash = hash_of(list);
+  const std::uint64_t lowest = reduce(communicator, hash, MPI_UINT64_T, MPI_MIN);
+  const std::uint64_t highest = reduce(communicator, hash, MPI_UINT64_T, MPI_MAX);
+  if (lowest == highest) return;
+
+  // Every rank compares its list with that of rank 0; the first difference is shown by the rank
+  // that has it, the lowest of them.
+  const std::vector<std::string> reference = entries_of(broadcast_text(communicator, list));
+  const auto [mine, theirs] =
+      std::mismatch(entries.begin(), entries.end(), reference.begin(), reference.end());
+  const bool differs = mine != entries.end() || theirs != reference.end();
+  const std::int64_t none = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t index = differs ? mine - entries.begin() : none;
+  const std::int64_t first = reduce(communicator, index, MPI_INT64_T, MPI_MIN);
+  const int shower = reduce(
+      communicator, index == first ? communicator.rank() : communicator.size(), MPI_INT, MPI_MIN);
+  const bool shower_here = communicator.rank() == shower;
+  const std::string other = broadcast_text(
+      communicator,
+      shower_here ? fmt::format("rank {} {}", job_rank(), shown(entries, first)) : std::string(),
+      shower);
+  int reference_rank = job_rank();
+  check_mpi(MPI_Bcast(&reference_rank, 1, MPI_INT, 0, communicator.native()), "MPI_Bcast");
+  fail("the ranks do not agree on {}: at entry {}, rank {} {}, {}", what, first + 1, reference_rank,
+       shown(reference, first), other);
+}
+
+}  // namespace meshwork

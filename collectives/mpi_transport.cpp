@@ -1,0 +1,272 @@
+#include "collectives/mpi_transport.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <numeric>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+namespace {
+
+// Messages between pairs; nothing else sends any on the communicators of collectives.
+constexpr int exchange_tag = 1;
+
+MPI_Datatype native_type(ElementType type) {
+  switch (type) {
+    case ElementType::uint8:
+      return MPI_UINT8_T;
+    case ElementType::int32:
+      return MPI_INT32_T;
+    case ElementType::int64:
+      return MPI_INT64_T;
+    case ElementType::float32:
+      return MPI_FLOAT;
+    case ElementType::float64:
+      return MPI_DOUBLE;
+  }
+  internal_error("an element type that MPI was not told of");
+}
+
+MPI_Op native_reduction(Reduction reduction) {
+  switch (reduction) {
+    case Reduction::sum:
+      return MPI_SUM;
+    case Reduction::maximum:
+      return MPI_MAX;
+    case Reduction::minimum:
+      return MPI_MIN;
+  }
+  internal_error("a reduction that MPI was not told of");
+}
+
+std::byte* at(void* memory, std::int64_t element, ElementType type) {
+  return static_cast<std::byte*>(memory) + element * element_bytes(type);
+}
+const std::byte* at(const void* memory, std::int64_t element, ElementType type) {
+  return static_cast<const std::byte*>(memory) + element * element_bytes(type);
+}
+
+/// Blocks may be empty and their memory null, which the C library does not allow.
+void copy(void* to, const void* from, std::int64_t count, ElementType type) {
+  if (count > 0 && to != from) {
+    std::memmove(to, from, static_cast<std::size_t>(count * element_bytes(type)));
+  }
+}
+
+/// Calls `action(begin, count)` for consecutive pieces of at most `largest` of `count` elements.
+template <class Action>
+void in_pieces(std::int64_t count, std::int64_t largest, const Action& action) {
+  for (std::int64_t begin = 0; begin < count; begin += largest) {
+    action(begin, static_cast<int>(std::min(largest, count - begin)));
+  }
+}
+
+void check_blocks(const Communicator& communicator, std::span<const std::int64_t> values) {
+  if (static_cast<std::int64_t>(values.size()) != communicator.size()) {
+    internal_error(fmt::format("{} blocks were given to a collective of {} ranks", values.size(),
+                               communicator.size()));
+  }
+}
+
+class MpiRequest final : public Pending::Request {
+ public:
+  ~MpiRequest() override {
+    if (!requests.empty()) abort_job(1, "a started collective failed before it was under way");
+  }
+  void wait() override {
+    std::vector<MPI_Request> waited = std::exchange(requests, {});
+    check_mpi(MPI_Waitall(static_cast<int>(waited.size()), waited.data(), MPI_STATUSES_IGNORE),
+              "MPI_Waitall for a started all-reduce");
+  }
+
+  std::vector<MPI_Request> requests;
+};
+
+class MpiTransport final : public Transport {
+ public:
+  explicit MpiTransport(const MpiTransportOptions& options)
+      : largest_bytes_(
+            std::clamp<std::int64_t>(options.largest_bytes, 8, std::numeric_limits<int>::max())) {}
+
+  [[nodiscard]] std::string_view name() const override { return "mpi"; }
+
+  void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
+                  void* buffer, std::int64_t count) override {
+    if (communicator.size() == 1) return;
+    in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
+      check_mpi(MPI_Allreduce(MPI_IN_PLACE, at(buffer, begin, type), elements, native_type(type),
+                              native_reduction(reduction), communicator.native()),
+                "MPI_Allreduce");
+    });
+  }
+
+  [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
+                                         Reduction reduction, void* buffer,
+                                         std::int64_t count) override {
+    auto request = std::make_unique<MpiRequest>();
+    if (communicator.size() > 1) {
+      in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
+        MPI_Request started = MPI_REQUEST_NULL;
+        check_mpi(MPI_Iallreduce(MPI_IN_PLACE, at(buffer, begin, type), elements, native_type(type),
+                                 native_reduction(reduction), communicator.native(), &started),
+                  "MPI_Iallreduce");
+        request->requests.push_back(started);
+      });
+    }
+    return Pending(std::move(request));
+  }
+
+  void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
+                      void* receive, std::span<const std::int64_t> counts) override {
+    check_blocks(communicator, counts);
+    const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    if (total == 0) return;
+    if (communicator.size() == 1) {
+      copy(receive, send, total, type);
+      return;
+    }
+    if (total <= largest_count(type)) {
+      counts_.assign(counts.begin(), counts.end());
+      check_mpi(MPI_Reduce_scatter(send, or_nowhere(receive), counts_.data(), native_type(type),
+                                   MPI_SUM, communicator.native()),
+                "MPI_Reduce_scatter");
+      return;
+    }
+    std::int64_t offset = 0;
+    for (int root = 0; root < communicator.size(); ++root) {
+      const std::int64_t count = counts[static_cast<std::size_t>(root)];
+      in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
+        void* result = root == communicator.rank() ? at(receive, begin, type) : nullptr;
+        check_mpi(MPI_Reduce(at(send, offset + begin, type), result, elements, native_type(type),
+                             MPI_SUM, root, communicator.native()),
+                  "MPI_Reduce for a part of a reduce-scatter");
+      });
+      offset += count;
+    }
+  }
+
+  void all_gather(const Communicator& communicator, ElementType type, const void* send,
+                  void* receive, std::span<const std::int64_t> counts,
+                  std::span<const std::int64_t> offsets) override {
+    check_blocks(communicator, counts);
+    check_blocks(communicator, offsets);
+    const std::size_t own = static_cast<std::size_t>(communicator.rank());
+    if (counts[own] > 0) copy(at(receive, offsets[own], type), send, counts[own], type);
+    if (communicator.size() == 1) return;
+    std::int64_t total = 0;
+    std::int64_t extent = 0;
+    for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+      total += counts[rank];
+      if (counts[rank] > 0) extent = std::max(extent, offsets[rank] + counts[rank]);
+    }
+    if (total == 0) return;
+    if (extent <= largest_count(type)) {
+      counts_.assign(counts.begin(), counts.end());
+      offsets_.resize(offsets.size());
+      for (std::size_t rank = 0; rank < offsets.size(); ++rank) {
+        offsets_[rank] = counts[rank] > 0 ? static_cast<int>(offsets[rank]) : 0;
+      }
+      check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, receive, counts_.data(),
+                               offsets_.data(), native_type(type), communicator.native()),
+                "MPI_Allgatherv");
+      return;
+    }
+    for (int root = 0; root < communicator.size(); ++root) {
+      const std::size_t block = static_cast<std::size_t>(root);
+      if (counts[block] > 0) {
+        broadcast(communicator, type, at(receive, offsets[block], type), counts[block], root);
+      }
+    }
+  }
+
+  void all_to_all(const Communicator& communicator, ElementType type, const void* send,
+                  std::span<const std::int64_t> send_counts,
+                  std::span<const std::int64_t> send_offsets, void* receive,
+                  std::span<const std::int64_t> receive_counts,
+                  std::span<const std::int64_t> receive_offsets) override {
+    check_blocks(communicator, send_counts);
+    check_blocks(communicator, send_offsets);
+    check_blocks(communicator, receive_counts);
+    check_blocks(communicator, receive_offsets);
+    const int ranks = communicator.size();
+    const std::size_t own = static_cast<std::size_t>(communicator.rank());
+    if (send_counts[own] != receive_counts[own]) {
+      internal_error(
+          fmt::format("an all-to-all sends {} elements to its own rank, which expects {}",
+                      send_counts[own], receive_counts[own]));
+    }
+    // Every receive is there before the first message is sent; each rank begins with its neighbour,
+    // so that not all send to the same one.
+    requests_.clear();
+    for (int distance = 1; distance < ranks; ++distance) {
+      const int peer = (communicator.rank() + ranks - distance) % ranks;
+      const std::size_t block = static_cast<std::size_t>(peer);
+      in_pieces(receive_counts[block], largest_count(type), [&](std::int64_t begin, int elements) {
+        check_mpi(MPI_Irecv(at(receive, receive_offsets[block] + begin, type), elements,
+                            native_type(type), peer, exchange_tag, communicator.native(),
+                            &requests_.emplace_back(MPI_REQUEST_NULL)),
+                  "MPI_Irecv for an all-to-all");
+      });
+    }
+    for (int distance = 1; distance < ranks; ++distance) {
+      const int peer = (communicator.rank() + distance) % ranks;
+      const std::size_t block = static_cast<std::size_t>(peer);
+      in_pieces(send_counts[block], largest_count(type), [&](std::int64_t begin, int elements) {
+        check_mpi(MPI_Isend(at(send, send_offsets[block] + begin, type), elements,
+                            native_type(type), peer, exchange_tag, communicator.native(),
+                            &requests_.emplace_back(MPI_REQUEST_NULL)),
+                  "MPI_Isend for an all-to-all");
+      });
+    }
+    if (send_counts[own] > 0) {
+      copy(at(receive, receive_offsets[own], type), at(send, send_offsets[own], type),
+           send_counts[own], type);
+    }
+    check_mpi(
+        MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
+        "MPI_Waitall for an all-to-all");
+  }
+
+  void broadcast(const Communicator& communicator, ElementType type, void* buffer,
+                 std::int64_t count, int root) override {
+    if (communicator.size() == 1) return;
+    in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
+      check_mpi(MPI_Bcast(at(buffer, begin, type), elements, native_type(type), root,
+                          communicator.native()),
+                "MPI_Bcast");
+    });
+  }
+
+ private:
+  [[nodiscard]] std::int64_t largest_count(ElementType type) const {
+    return largest_bytes_ / element_bytes(type);
+  }
+
+  /// MPI may take a null pointer for a missing argument even where nothing is received.
+  [[nodiscard]] void* or_nowhere(void* memory) {
+    return memory != nullptr ? memory : static_cast<void*>(&nowhere_);
+  }
+
+  std::int64_t largest_bytes_;
+  double nowhere_ = 0;
+  // Arguments of the call in progress, kept so that a call allocates only the first time.
+  std::vector<int> counts_;
+  std::vector<int> offsets_;
+  std::vector<MPI_Request> requests_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_mpi_transport(const MpiTransportOptions& options) {
+  return std::make_unique<MpiTransport>(options);
+}
+
+}  // namespace meshwork

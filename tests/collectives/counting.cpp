@@ -1,0 +1,85 @@
+#include "collectives/counting.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+/// The numbers below are worked out for these sizes; others are in between.
+bool has_numbers(int ranks) {
+  return ranks == 1 || ranks == 2 || ranks == 4;
+}
+
+}  // namespace
+
+TEST_CASE("what is counted is what a bandwidth-optimal algorithm sends") {
+  const Communicator world = Communicator::world();
+  if (!has_numbers(world.size())) return;
+  const std::unique_ptr<Transport> inner = make_transport("mpi");
+  CountingTransport counting(*inner);
+  CHECK(counting.name() == "mpi");
+  CHECK(counting.traffic().empty());
+
+  const int n = world.size();
+  std::vector<float> buffer(100, 1);
+  std::vector<float> other(100, 1);
+  counting.all_reduce(world, ElementType::float32, Reduction::sum, buffer.data(), 10);
+  counting.start_all_reduce(world, ElementType::float32, Reduction::sum, buffer.data(), 3).wait();
+  const std::vector<std::int64_t> counts(n, 3);
+  std::vector<std::int64_t> offsets;
+  for (int rank = 0; rank < n; ++rank) offsets.push_back(3 * rank);
+  counting.reduce_scatter(world, ElementType::float32, buffer.data(), other.data(), counts);
+  counting.all_gather(world, ElementType::float32, other.data(), buffer.data(), counts, offsets);
+  counting.all_to_all(world, ElementType::float32, buffer.data(), counts, offsets, other.data(),
+                      counts, offsets);
+  counting.broadcast(world, ElementType::float32, buffer.data(), 5, 0);
+
+  // all_reduce: ceil(2 (n - 1) 10 / n) + ceil(2 (n - 1) 3 / n) elements of 4 bytes: 10 + 3 for two
+  // ranks, 15 + 5 for four. The others: 3 (n - 1).
+  const std::int64_t reduced = n == 1 ? 0 : n == 2 ? 52 : 80;
+  const std::int64_t blocks = 12 * (n - 1);
+  const std::int64_t broadcast = n > 1 && world.rank() == 0 ? 20 : 0;
+  CHECK(counting.traffic() == std::vector<Traffic>{{Operation::all_reduce, n, 2, reduced},
+                                                   {Operation::reduce_scatter, n, 1, blocks},
+                                                   {Operation::all_gather, n, 1, blocks},
+                                                   {Operation::all_to_all, n, 1, blocks},
+                                                   {Operation::broadcast, n, 1, broadcast}});
+  CHECK(counting.operations() == 6);
+  CHECK(counting.bytes() == reduced + 3 * blocks + broadcast);
+
+  counting.clear();
+  CHECK(counting.bytes() == 0);
+  CHECK(counting.traffic().empty());
+}
+
+TEST_CASE("communicators of different sizes are counted apart") {
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) return;
+  const std::unique_ptr<Transport> inner = make_transport("mpi");
+  CountingTransport counting(*inner);
+  const Communicator self = Communicator::self();
+  std::int64_t value = 1;
+  counting.all_reduce(world, ElementType::int64, Reduction::sum, &value, 1);
+  counting.all_reduce(self, ElementType::int64, Reduction::sum, &value, 1);
+  counting.all_reduce(world, ElementType::int64, Reduction::maximum, &value, 1);
+  CHECK(value == world.size());
+  REQUIRE(counting.traffic().size() == 2);
+  CHECK(counting.traffic()[0] == Traffic{Operation::all_reduce, 1, 1, 0});
+  CHECK(counting.traffic()[1].ranks == world.size());
+  CHECK(counting.traffic()[1].operations == 2);
+}
+
+TEST_CASE("an operation that failed is not counted") {
+  const std::unique_ptr<Transport> inner = make_transport("mpi");
+  CountingTransport counting(*inner);
+  const std::vector<std::int64_t> counts(static_cast<std::size_t>(Communicator::world().size() + 1),
+                                         0);
+  CHECK_THROWS(counting.reduce_scatter(Communicator::world(), ElementType::float32, nullptr,
+                                       nullptr, counts));
+  CHECK(counting.operations() == 0);
+}

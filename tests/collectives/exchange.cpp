@@ -1,0 +1,165 @@
+#include "collectives/exchange.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "collectives/error.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+/// The message of the `Error` that `action` throws.
+std::string message_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::string text_of(int rank) {
+  if (rank % 3 == 1) return "";
+  std::string text(static_cast<std::size_t>(1 + 1000 * rank), static_cast<char>('a' + rank));
+  text[0] = '\0';
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("every rank gets the root's text, whatever is in it") {
+  const Communicator world = Communicator::world();
+  for (int root = 0; root < world.size(); ++root) {
+    CHECK(broadcast_text(world, text_of(world.rank()), root) == text_of(root));
+  }
+  CHECK(broadcast_text(world, world.rank() == 0 ? "the root is rank 0" : "") ==
+        "the root is rank 0");
+}
+
+TEST_CASE("the root gathers the texts of all ranks, and nobody else does") {
+  const Communicator world = Communicator::world();
+  for (const int root : {0, world.size() - 1}) {
+    const std::vector<std::string> texts = gather_texts(world, text_of(world.rank()), root);
+    if (world.rank() != root) {
+      CHECK(texts.empty());
+      continue;
+    }
+    REQUIRE(static_cast<int>(texts.size()) == world.size());
+    for (int rank = 0; rank < world.size(); ++rank) CHECK(texts[rank] == text_of(rank));
+  }
+}
+
+TEST_CASE("an action that succeeds everywhere is done once on each rank") {
+  int done = 0;
+  together(Communicator::world(), [&] { ++done; });
+  CHECK(done == 1);
+}
+
+TEST_CASE("a failure on one rank is that rank's error on all") {
+  const Communicator world = Communicator::world();
+  for (int failing = 0; failing < world.size(); ++failing) {
+    const std::string message = message_of([&] {
+      together(world, [&] {
+        if (world.rank() == failing) fail("no file \"{}\"", "data");
+      });
+    });
+    CHECK(message == (world.size() == 1 ? "no file \"data\""
+                                        : fmt::format("rank {}: no file \"data\"", failing)));
+  }
+}
+
+TEST_CASE("the same failure on all ranks is shown without a rank") {
+  const Communicator world = Communicator::world();
+  CHECK(message_of([&] { together(world, [] { fail("a wrong configuration"); }); }) ==
+        "a wrong configuration");
+}
+
+TEST_CASE("of different failures the lowest rank's is shown") {
+  const Communicator world = Communicator::world();
+  const std::string message = message_of([&] {
+    together(world, [&] {
+      if (world.rank() > 0 || world.size() == 1)
+        throw std::runtime_error(text_of(world.rank()) + "!");
+    });
+  });
+  const int lowest = world.size() == 1 ? 0 : 1;
+  const std::string text = text_of(lowest) + "!";
+  // With one rank, and with two of which one failed, the text is that of all or of one.
+  CHECK(message == (world.size() == 1 ? text : "rank 1: " + text));
+}
+
+TEST_CASE("anything that is thrown is a failure") {
+  const Communicator world = Communicator::world();
+  CHECK(message_of([&] { together(world, [] { throw 3; }); }) == "an exception of unknown type");
+}
+
+TEST_CASE("in a part of the job a rank has its number in the job") {
+  const Communicator world = Communicator::world();
+  if (world.size() < 4) return;
+  // The odd ranks, 1, 3, ...; the second of them fails.
+  const Communicator parity = world.split(world.rank() % 2, world.rank());
+  const std::string message = message_of([&] {
+    together(parity, [&] {
+      if (world.rank() == 3) fail("no");
+    });
+  });
+  CHECK(message == (world.rank() % 2 == 1 ? "rank 3: no" : "no error"));
+}
+
+TEST_CASE("after an error the ranks can go on together") {
+  const Communicator world = Communicator::world();
+  for (int i = 0; i < 20; ++i) {
+    CHECK_THROWS_AS(together(world,
+                             [&] {
+                               if (world.rank() == i % world.size()) fail("{}", i);
+                             }),
+                    Error);
+    together(world, [] {});
+  }
+}
+
+TEST_CASE("equal lists agree") {
+  const Communicator world = Communicator::world();
+  CHECK_NOTHROW(require_agreement(world, {}, "nothing"));
+  CHECK_NOTHROW(require_agreement(world, {"one", "two"}, "numbers"));
+}
+
+TEST_CASE("the first entry that differs is shown as two ranks have it") {
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) return;
+  const int odd = world.size() - 1;
+  std::vector<std::string> entries{"all_reduce data 40 B", "all_gather model 8 B", "broadcast"};
+  if (world.rank() == odd) entries[1] = "all_gather model 12 B";
+  CHECK(message_of([&] { require_agreement(world, entries, "the program's collectives"); }) ==
+        fmt::format("the ranks do not agree on the program's collectives: at entry 2, rank 0 has "
+                    "\"all_gather model 8 B\", rank {} has \"all_gather model 12 B\"",
+                    odd));
+}
+
+TEST_CASE("a list that ends early does not agree") {
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) return;
+  std::vector<std::string> entries{"one"};
+  if (world.rank() != 1) entries.push_back("two");
+  CHECK(message_of([&] { require_agreement(world, entries, "numbers"); }) ==
+        "the ranks do not agree on numbers: at entry 2, rank 0 has \"two\", rank 1 ends after 1 "
+        "entry");
+  entries.clear();
+  if (world.rank() == 0) entries = {};
+  if (world.rank() == 1) entries = {"", ""};
+  CHECK(message_of([&] { require_agreement(world, entries, "numbers"); }) ==
+        "the ranks do not agree on numbers: at entry 1, rank 0 ends after 0 entries, rank 1 has "
+        "\"\"");
+}
+
+TEST_CASE("entries that differ only in where one ends do not agree") {
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) return;
+  const std::vector<std::string> entries =
+      world.rank() == 0 ? std::vector<std::string>{"ab", "c"} : std::vector<std::string>{"a", "bc"};
+  CHECK(message_of([&] { require_agreement(world, entries, "texts"); }) ==
+        "the ranks do not agree on texts: at entry 1, rank 0 has \"ab\", rank 1 has \"a\"");
+}

@@ -1,0 +1,462 @@
+// Every transport, with its limits small and large, passes these tests.
+#include "collectives/transport.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/error.h"
+#include "collectives/mpi_transport.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+struct Subject {
+  std::string name;
+  std::unique_ptr<Transport> transport;
+};
+
+/// The transports under test. The second cannot hand more than 40 bytes to one MPI call, so that
+/// all but the smallest blocks take the way of those beyond 2^31 bytes.
+Subject subject() {
+  switch (GENERATE(0, 1)) {
+    case 0:
+      return {"mpi", make_transport("mpi")};
+    default:
+      return {"mpi in pieces", make_mpi_transport({.largest_bytes = 40})};
+  }
+}
+
+template <class T>
+constexpr ElementType type_of();
+template <>
+constexpr ElementType type_of<std::uint8_t>() {
+  return ElementType::uint8;
+}
+template <>
+constexpr ElementType type_of<std::int32_t>() {
+  return ElementType::int32;
+}
+template <>
+constexpr ElementType type_of<std::int64_t>() {
+  return ElementType::int64;
+}
+template <>
+constexpr ElementType type_of<float>() {
+  return ElementType::float32;
+}
+template <>
+constexpr ElementType type_of<double>() {
+  return ElementType::float64;
+}
+
+constexpr int dirt = 77;
+
+/// `count` elements, dirty, between guards that have to stay as they are.
+template <class T>
+class Guarded {
+ public:
+  explicit Guarded(std::int64_t count, std::function<T(std::int64_t)> value = {})
+      : count_(count), memory_(static_cast<std::size_t>(count + 2 * guard), T{dirt}) {
+    std::fill_n(memory_.begin(), guard, T{99});
+    std::fill_n(memory_.end() - guard, guard, T{98});
+    if (!value) return;
+    for (std::int64_t i = 0; i < count; ++i) (*this)[i] = value(i);
+  }
+  /// Null if there are no elements: an empty block has no memory.
+  T* data() { return count_ == 0 ? nullptr : memory_.data() + guard; }
+  T& operator[](std::int64_t i) { return memory_[static_cast<std::size_t>(guard + i)]; }
+  [[nodiscard]] std::int64_t count() const { return count_; }
+
+  /// The number of elements that are not as `expected` says, and of changed guards.
+  std::int64_t wrong(const std::function<T(std::int64_t)>& expected) {
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < count_; ++i) wrong += (*this)[i] == expected(i) ? 0 : 1;
+    for (std::int64_t i = 0; i < guard; ++i) {
+      wrong += memory_[static_cast<std::size_t>(i)] == T{99} ? 0 : 1;
+      wrong += memory_[memory_.size() - 1 - static_cast<std::size_t>(i)] == T{98} ? 0 : 1;
+    }
+    return wrong;
+  }
+
+ private:
+  static constexpr std::int64_t guard = 8;
+  std::int64_t count_;
+  std::vector<T> memory_;
+};
+
+/// What rank `rank` has at element i: small, so that the sum over 8 ranks fits every type exactly.
+template <class T>
+T value(int rank, std::int64_t i) {
+  return static_cast<T>((i * 3 + rank * 5 + i / 7) % 23);
+}
+
+template <class T>
+T reduced(Reduction reduction, int ranks, std::int64_t i) {
+  T result = value<T>(0, i);
+  for (int rank = 1; rank < ranks; ++rank) {
+    const T other = value<T>(rank, i);
+    if (reduction == Reduction::sum) result = static_cast<T>(result + other);
+    if (reduction == Reduction::maximum) result = std::max(result, other);
+    if (reduction == Reduction::minimum) result = std::min(result, other);
+  }
+  return result;
+}
+
+/// Numbers of elements a rank, as uneven as they come.
+std::vector<std::vector<std::int64_t>> uneven_counts(int ranks) {
+  std::vector<std::vector<std::int64_t>> all(6, std::vector<std::int64_t>(ranks, 0));
+  for (int rank = 0; rank < ranks; ++rank) {
+    all[0][rank] = 3;
+    all[1][rank] = rank + 1;
+    all[2][rank] = rank % 2 == 0 ? 0 : 5;
+    all[3][rank] = rank == ranks - 1 ? 7 : 0;
+    all[4][rank] = 13 * (rank + 1) / ranks - 13 * rank / ranks;
+  }
+  all[5][0] = 1001;  // the first rank has nearly all
+  return all;        // the last pattern but one is the planner's; none is all zero but for rank > 0
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("an all-reduce gives every rank the reduction", "", std::uint8_t, std::int32_t,
+                   std::int64_t, float, double) {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  const Reduction reduction = GENERATE(Reduction::sum, Reduction::maximum, Reduction::minimum);
+  const bool started = GENERATE(false, true);
+  INFO(tested.name << (started ? ", started" : ""));
+  for (const std::int64_t count : {0, 1, 2, 5, 31, 1024, 3001}) {
+    INFO(count << " elements");
+    Guarded<TestType> buffer(count, [&](auto i) { return value<TestType>(world.rank(), i); });
+    if (started) {
+      Pending pending = tested.transport->start_all_reduce(world, type_of<TestType>(), reduction,
+                                                           buffer.data(), count);
+      CHECK(pending.active());
+      pending.wait();
+      CHECK_FALSE(pending.active());
+    } else {
+      tested.transport->all_reduce(world, type_of<TestType>(), reduction, buffer.data(), count);
+    }
+    CHECK(buffer.wrong([&](auto i) { return reduced<TestType>(reduction, world.size(), i); }) == 0);
+  }
+}
+
+TEST_CASE("a sum has the same bits on all ranks and in every call") {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  const bool started = GENERATE(false, true);
+  INFO(tested.name << (started ? ", started" : ""));
+  for (const std::int64_t count : {1, 7, 300, 5003, 70001}) {
+    if (tested.name != "mpi" && count > 5003) continue;
+    INFO(count << " elements");
+    // Terms of either sign and of many magnitudes: every order of adding rounds differently.
+    const auto term = [](int rank, std::int64_t i) {
+      return static_cast<float>(std::sin(1.0 + 12.9898 * static_cast<double>(i) + 78.233 * rank) *
+                                std::pow(10.0, (i + 3 * rank) % 5));
+    };
+    std::vector<float> first(static_cast<std::size_t>(count));
+    std::vector<float> second(first.size());
+    for (std::vector<float>* sums : {&first, &second}) {
+      for (std::int64_t i = 0; i < count; ++i) (*sums)[i] = term(world.rank(), i);
+      if (started) {
+        tested.transport
+            ->start_all_reduce(world, ElementType::float32, Reduction::sum, sums->data(), count)
+            .wait();
+      } else {
+        tested.transport->all_reduce(world, ElementType::float32, Reduction::sum, sums->data(),
+                                     count);
+      }
+    }
+    const std::size_t bytes = first.size() * sizeof(float);
+    CHECK(std::memcmp(first.data(), second.data(), bytes) == 0);
+    std::vector<float> of_rank_0 = first;
+    check_mpi(MPI_Bcast(of_rank_0.data(), static_cast<int>(count), MPI_FLOAT, 0, world.native()),
+              "MPI_Bcast");
+    CHECK(std::memcmp(first.data(), of_rank_0.data(), bytes) == 0);
+
+    double worst = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+      double exact = 0;
+      double magnitude = 0;
+      for (int rank = 0; rank < world.size(); ++rank) {
+        exact += static_cast<double>(term(rank, i));
+        magnitude += std::abs(static_cast<double>(term(rank, i)));
+      }
+      worst = std::max(worst, std::abs(static_cast<double>(first[i]) - exact) / magnitude);
+    }
+    // n - 1 additions, each rounded to half a unit in the last place of at most `magnitude`.
+    CHECK(worst <= world.size() * 0.5 * std::numeric_limits<float>::epsilon());
+  }
+}
+
+TEST_CASE("started all-reduces may be waited for in any order") {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  INFO(tested.name);
+  constexpr std::int64_t counts[] = {1, 2000, 0, 17, 300};
+  std::vector<Guarded<float>> buffers;
+  std::vector<Pending> pending;
+  for (const std::int64_t count : counts) {
+    buffers.emplace_back(count, [&](auto i) { return value<float>(world.rank(), i); });
+    pending.push_back(tested.transport->start_all_reduce(
+        world, ElementType::float32, Reduction::sum, buffers.back().data(), count));
+  }
+  // A blocking operation and one that is started and waited for come between.
+  std::int32_t one = 1;
+  tested.transport->all_reduce(world, ElementType::int32, Reduction::sum, &one, 1);
+  CHECK(one == world.size());
+  if (world.rank() % 2 == 0) {
+    for (Pending& operation : pending) operation.wait();
+  } else {
+    for (std::size_t i = pending.size(); i > 0; --i) pending[i - 1].wait();
+  }
+  for (Guarded<float>& buffer : buffers) {
+    CHECK(buffer.wrong([&](auto i) { return reduced<float>(Reduction::sum, world.size(), i); }) ==
+          0);
+  }
+}
+
+TEST_CASE("a pending operation moves, and waiting twice is waiting once") {
+  const std::unique_ptr<Transport> transport = make_transport("auto");
+  const Communicator world = Communicator::world();
+  double one = 1;
+  Pending empty;
+  CHECK_FALSE(empty.active());
+  empty.wait();
+  Pending first = transport->start_all_reduce(world, ElementType::float64, Reduction::sum, &one, 1);
+  Pending second = std::move(first);
+  CHECK(second.active());
+  CHECK_FALSE(first.active());  // NOLINT: that is the claim
+  empty = std::move(second);
+  empty.wait();
+  empty.wait();
+  CHECK(one == world.size());
+}
+
+TEMPLATE_TEST_CASE("a reduce-scatter gives each rank the sum of its block", "", std::uint8_t,
+                   std::int32_t, std::int64_t, float, double) {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  INFO(tested.name);
+  for (const std::vector<std::int64_t>& counts : uneven_counts(world.size())) {
+    INFO("counts " << Catch::StringMaker<std::vector<std::int64_t>>::convert(counts));
+    const std::int64_t before =
+        std::accumulate(counts.begin(), counts.begin() + world.rank(), std::int64_t{0});
+    Guarded<TestType> send(sum(counts), [&](auto i) { return value<TestType>(world.rank(), i); });
+    Guarded<TestType> receive(counts[world.rank()]);
+    tested.transport->reduce_scatter(world, type_of<TestType>(), send.data(), receive.data(),
+                                     counts);
+    CHECK(receive.wrong([&](auto i) {
+      return reduced<TestType>(Reduction::sum, world.size(), before + i);
+    }) == 0);
+    CHECK(send.wrong([&](auto i) { return value<TestType>(world.rank(), i); }) == 0);
+  }
+}
+
+TEMPLATE_TEST_CASE("an all-gather puts every block in its place and nothing between", "",
+                   std::uint8_t, std::int32_t, std::int64_t, float, double) {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  INFO(tested.name);
+  for (const std::vector<std::int64_t>& counts : uneven_counts(world.size())) {
+    const bool in_place = GENERATE(false, true);
+    INFO("counts " << Catch::StringMaker<std::vector<std::int64_t>>::convert(counts));
+    // The last rank's block comes first, and two elements of nobody lie after each.
+    std::vector<std::int64_t> offsets(counts.size());
+    std::int64_t end = 0;
+    for (int rank = world.size() - 1; rank >= 0; --rank) {
+      offsets[rank] = end;
+      end += counts[rank] + 2;
+    }
+    Guarded<TestType> receive(end);
+    Guarded<TestType> send(counts[world.rank()],
+                           [&](auto i) { return value<TestType>(world.rank(), i); });
+    const TestType* from = send.data();
+    if (in_place) {
+      for (std::int64_t i = 0; i < send.count(); ++i) {
+        receive[offsets[world.rank()] + i] = send[i];
+      }
+      from = receive.data() + offsets[world.rank()];
+    }
+    tested.transport->all_gather(world, type_of<TestType>(), from, receive.data(), counts, offsets);
+    CHECK(receive.wrong([&](auto i) {
+      for (int rank = 0; rank < world.size(); ++rank) {
+        if (i >= offsets[rank] && i < offsets[rank] + counts[rank]) {
+          return value<TestType>(rank, i - offsets[rank]);
+        }
+      }
+      return TestType{dirt};
+    }) == 0);
+  }
+}
+
+TEMPLATE_TEST_CASE("an all-to-all brings every block to its rank and place", "", std::uint8_t,
+                   std::int32_t, std::int64_t, float, double) {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  INFO(tested.name);
+  const int ranks = world.size();
+  const int here = world.rank();
+  for (int pattern = 0; pattern < 5; ++pattern) {
+    INFO("pattern " << pattern);
+    const auto count = [&](int from, int to) -> std::int64_t {
+      switch (pattern) {
+        case 0:
+          return 2;
+        case 1:
+          return (from * 3 + to * 5) % 4;
+        case 2:  // a ring
+          return to == (from + 1) % ranks ? 301 : 0;
+        case 3:  // the first rank has all, the last gets most
+          return from == 0 ? 50 * to : 0;
+        default:
+          return 0;
+      }
+    };
+    // Blocks lie in reverse order of the ranks when sent and in order when received, with a gap.
+    std::vector<std::int64_t> send_counts(ranks), send_offsets(ranks);
+    std::vector<std::int64_t> receive_counts(ranks), receive_offsets(ranks);
+    std::int64_t send_end = 0;
+    std::int64_t receive_end = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int reverse = ranks - 1 - rank;
+      send_counts[reverse] = count(here, reverse);
+      send_offsets[reverse] = send_end;
+      send_end += send_counts[reverse];
+      receive_counts[rank] = count(rank, here);
+      receive_offsets[rank] = receive_end + 1;
+      receive_end += receive_counts[rank] + 1;
+    }
+    const auto sent = [](int from, int to, std::int64_t i) {
+      return static_cast<TestType>((from * 31 + to * 7 + i) % 67);
+    };
+    Guarded<TestType> send(send_end);
+    for (int to = 0; to < ranks; ++to) {
+      for (std::int64_t i = 0; i < send_counts[to]; ++i) {
+        send[send_offsets[to] + i] = sent(here, to, i);
+      }
+    }
+    Guarded<TestType> receive(receive_end);
+    // Twice, at once: a message of the second call must not be taken for one of the first.
+    for (int call = 0; call < 2; ++call) {
+      tested.transport->all_to_all(world, type_of<TestType>(), send.data(), send_counts,
+                                   send_offsets, receive.data(), receive_counts, receive_offsets);
+    }
+    CHECK(receive.wrong([&](auto i) {
+      for (int from = 0; from < ranks; ++from) {
+        if (i >= receive_offsets[from] && i < receive_offsets[from] + receive_counts[from]) {
+          return sent(from, here, i - receive_offsets[from]);
+        }
+      }
+      return TestType{dirt};
+    }) == 0);
+  }
+}
+
+TEMPLATE_TEST_CASE("a broadcast gives every rank the root's buffer", "", std::uint8_t, std::int32_t,
+                   std::int64_t, float, double) {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  INFO(tested.name);
+  for (const int root : {0, world.size() - 1}) {
+    for (const std::int64_t count : {0, 1, 33, 2500}) {
+      Guarded<TestType> buffer(count);
+      for (std::int64_t i = 0; i < count && world.rank() == root; ++i) {
+        buffer[i] = value<TestType>(root + 3, i);
+      }
+      tested.transport->broadcast(world, type_of<TestType>(), buffer.data(), count, root);
+      CHECK(buffer.wrong([&](auto i) { return value<TestType>(root + 3, i); }) == 0);
+    }
+  }
+}
+
+TEST_CASE("operations over one axis leave the other ranks alone") {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  INFO(tested.name);
+  const Communicator row = world.split(world.rank() / 2, world.rank());
+  const Communicator column = world.split(world.rank() % 2, world.rank());
+  std::vector<std::int64_t> rows(20, world.rank());
+  std::vector<std::int64_t> columns(20, world.rank());
+  // Both are under way at once.
+  Pending of_rows =
+      tested.transport->start_all_reduce(row, ElementType::int64, Reduction::sum, rows.data(), 20);
+  Pending of_columns = tested.transport->start_all_reduce(column, ElementType::int64,
+                                                          Reduction::sum, columns.data(), 20);
+  of_columns.wait();
+  of_rows.wait();
+  std::int64_t row_sum = 0;
+  std::int64_t column_sum = 0;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    if (rank / 2 == world.rank() / 2) row_sum += rank;
+    if (rank % 2 == world.rank() % 2) column_sum += rank;
+  }
+  CHECK(rows == std::vector<std::int64_t>(20, row_sum));
+  CHECK(columns == std::vector<std::int64_t>(20, column_sum));
+}
+
+TEST_CASE("more than 2^31 bytes arrive whole", "[.large]") {
+  // By hand: it takes 2.3 GB a rank.
+  const std::unique_ptr<Transport> transport = make_transport("mpi");
+  const Communicator world = Communicator::world();
+  const std::int64_t count = (std::int64_t{1} << 31) + 100'003;
+  std::vector<std::uint8_t> buffer(static_cast<std::size_t>(count));
+  const auto check_ends = [&](std::uint8_t expected) {
+    for (const std::int64_t i : {std::int64_t{0}, count / 2, std::int64_t{INT32_MAX}, count - 1}) {
+      CHECK(static_cast<int>(buffer[static_cast<std::size_t>(i)]) == expected);
+    }
+    CHECK(std::count(buffer.begin(), buffer.end(), expected) == count);
+  };
+  std::fill(buffer.begin(), buffer.end(), static_cast<std::uint8_t>(world.rank() + 1));
+  transport->broadcast(world, ElementType::uint8, buffer.data(), count, world.size() - 1);
+  check_ends(static_cast<std::uint8_t>(world.size()));
+  std::fill(buffer.begin(), buffer.end(), std::uint8_t{2});
+  transport->all_reduce(world, ElementType::uint8, Reduction::sum, buffer.data(), count);
+  check_ends(static_cast<std::uint8_t>(2 * world.size()));
+  // Each rank's block, of 2^31 / n bytes and some, is filled in place.
+  std::vector<std::int64_t> counts(world.size()), offsets(world.size());
+  for (int rank = 0; rank < world.size(); ++rank) {
+    offsets[rank] = count * rank / world.size();
+    counts[rank] = count * (rank + 1) / world.size() - offsets[rank];
+  }
+  std::fill(buffer.begin(), buffer.end(), std::uint8_t{0});
+  std::fill_n(buffer.begin() + offsets[world.rank()], counts[world.rank()], std::uint8_t{7});
+  transport->all_gather(world, ElementType::uint8, buffer.data() + offsets[world.rank()],
+                        buffer.data(), counts, offsets);
+  check_ends(7);
+  std::vector<std::uint8_t> block(static_cast<std::size_t>(counts[world.rank()]), 0);
+  transport->reduce_scatter(world, ElementType::uint8, buffer.data(), block.data(), counts);
+  CHECK(std::count(block.begin(), block.end(), static_cast<std::uint8_t>(7 * world.size())) ==
+        counts[world.rank()]);
+}
+
+TEST_CASE("a transport that does not exist is an error that names those that do") {
+  CHECK(make_transport("auto")->name() == "mpi");
+  CHECK_THROWS_WITH(make_transport("mpj"), Catch::Equals("there is no transport \"mpj\"; there are "
+                                                         "\"auto\" and \"mpi\""));
+}
+
+TEST_CASE("blocks that do not fit the communicator are an error") {
+  const std::unique_ptr<Transport> transport = make_transport("mpi");
+  const Communicator world = Communicator::world();
+  const std::vector<std::int64_t> counts(static_cast<std::size_t>(world.size() + 1), 0);
+  CHECK_THROWS_WITH(
+      transport->reduce_scatter(world, ElementType::float32, nullptr, nullptr, counts),
+      Catch::Contains("blocks were given to a collective of"));
+}
