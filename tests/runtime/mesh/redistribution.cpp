@@ -83,7 +83,9 @@ class Simulation {
   }
 
   [[nodiscard]] std::int64_t truth(const Shape& index) const {
-    return offset_in(whole(shape_), index) + 1;
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < index.size(); ++i) offset = offset * shape_[i] + index[i];
+    return offset + 1;
   }
 
   /// What is wrong with the step, or "".
