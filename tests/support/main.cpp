@@ -169,9 +169,10 @@ class TellOtherRanks : public ListenerBase {
 #endif
 
   void testCaseEnded(const Catch::TestCaseStats& stats) override {
-    // A signal ends this process, and so the job, when its handler returns: nothing to tell.
+    // A signal ends this process, and so the job, when its handler returns: nothing to tell. The
+    // ranks that MPI ends with SIGTERM have nothing to show either.
     if (crashed_) {
-      ranks->show_own();
+      if (!terminated_) ranks->show_own();
       return;
     }
     ranks->tell(name_of(stats), stats.totals.testCases.failed > 0);
@@ -181,10 +182,13 @@ class TellOtherRanks : public ListenerBase {
   void note_crash(const Catch::AssertionStats& stats) {
     if (stats.assertionResult.getResultType() == Catch::ResultWas::FatalErrorCondition) {
       crashed_ = true;
+      const std::string message(stats.assertionResult.getMessage());
+      terminated_ = message.find("SIGTERM") != std::string::npos;
     }
   }
 
   bool crashed_ = false;
+  bool terminated_ = false;
 };
 
 }  // namespace

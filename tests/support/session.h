@@ -5,7 +5,8 @@
 namespace meshwork::test {
 
 /// Runs what the command line selects and returns the exit status. The order of the tests and the
-/// seed of random generators are the same in every process, unless the command line asks otherwise.
+/// seed of random generators are the same in every process, unless the command line asks otherwise;
+/// output has no colours, since most of it goes to files.
 int run_session(int argc, char** argv);
 
 }  // namespace meshwork::test

@@ -1,0 +1,66 @@
+// Ways in which a job ends before its time, one for each argument. On ranks other than 0 the job is
+// often inside a collective that rank 0 never joins.
+#include <mpi.h>
+
+#include <iostream>
+#include <string>
+
+#include "collectives/communicator.h"
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "collectives/transport.h"
+
+using namespace meshwork;
+
+namespace {
+
+void wait_for_all(const Communicator& world) {
+  check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+}
+
+void end_pending(const std::string& how, const Communicator& world) {
+  const auto transport = make_transport("mpi");
+  float values[2] = {1, 2};
+  Pending pending =
+      transport->start_all_reduce(world, ElementType::float32, Reduction::sum, values, 2);
+  if (how == "replaced") pending = Pending();
+  if (how == "unwound") throw Error("this text is lost");
+}
+
+int run(const std::string& how, int argc, char** argv) {
+  MpiEnvironment environment(&argc, &argv);
+  const Communicator world = Communicator::world();
+  if (how == "destroyed" || how == "replaced" || how == "unwound") end_pending(how, world);
+  if (how == "left") {
+    if (world.rank() == 0) throw Error("nobody reports this");
+    wait_for_all(world);
+  }
+  if (how == "aborted") {
+    std::cout << "said before\n";  // not flushed
+    if (world.rank() == 0) abort_job(7, "it is enough");
+    wait_for_all(world);
+  }
+  if (how == "alone") {
+    together(world, [&] {
+      if (world.rank() == 0) fail("no such file");
+      wait_for_all(world);
+    });
+  }
+  std::cout << "it went on" << std::endl;
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string how = argc > 1 ? argv[1] : "";
+  if (how == "aborted_without_mpi") {
+    std::cout << "said before\n";
+    abort_job(7, "it is enough");
+  }
+  try {
+    return run(how, argc, argv);
+  } catch (const std::exception&) {
+    return 0;
+  }
+}
