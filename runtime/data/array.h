@@ -1,0 +1,94 @@
+// ArraySource: samples that are in the program's memory, from C++.
+//
+//     ArraySource source({Array("images", std::move(pixels), {1000, 28, 28}),
+//                         Array("labels", std::move(labels), {1000}, FieldRole::target)});
+//
+// Dimension 0 counts the samples. A vector is moved in and owned; a span is borrowed, and its
+// elements have to stay where they are, unchanged, as long as the source lives. Elements are uint8,
+// int32, int64, float or double.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/data/source.h"
+
+namespace meshwork {
+
+/// The ElementType of a C++ type.
+template <class T>
+[[nodiscard]] constexpr ElementType element_type_of() {
+  if constexpr (std::same_as<T, std::uint8_t>) {
+    return ElementType::uint8;
+  } else if constexpr (std::same_as<T, std::int32_t>) {
+    return ElementType::int32;
+  } else if constexpr (std::same_as<T, std::int64_t>) {
+    return ElementType::int64;
+  } else if constexpr (std::same_as<T, float>) {
+    return ElementType::float32;
+  } else {
+    static_assert(std::same_as<T, double>, "elements are uint8, int32, int64, float or double");
+    return ElementType::float64;
+  }
+}
+
+/// One field of an ArraySource: elements with their shape, samples first.
+class Array {
+ public:
+  /// Owns `values`. Throws `Error` unless the product of `shape` is their number.
+  template <class T>
+  Array(std::string name, std::vector<T> values, Shape shape, FieldRole role = FieldRole::feature)
+      : Array(std::move(name), element_type_of<T>(), static_cast<std::int64_t>(values.size()),
+              std::move(shape), role) {
+    auto owned = std::make_shared<const std::vector<T>>(std::move(values));
+    data_ =
+        std::shared_ptr<const std::byte>(owned, reinterpret_cast<const std::byte*>(owned->data()));
+  }
+  /// Borrows `values`. Throws `Error` unless the product of `shape` is their number.
+  template <class T>
+  Array(std::string name, std::span<const T> values, Shape shape,
+        FieldRole role = FieldRole::feature)
+      : Array(std::move(name), element_type_of<T>(), static_cast<std::int64_t>(values.size()),
+              std::move(shape), role) {
+    data_ = std::shared_ptr<const std::byte>(std::shared_ptr<void>(),
+                                             reinterpret_cast<const std::byte*>(values.data()));
+  }
+
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// With the samples as dimension 0.
+  [[nodiscard]] const Shape& shape() const { return shape_; }
+  [[nodiscard]] ElementType type() const { return type_; }
+  [[nodiscard]] FieldRole role() const { return role_; }
+  [[nodiscard]] const std::byte* data() const { return data_.get(); }
+
+ private:
+  Array(std::string name, ElementType type, std::int64_t count, Shape shape, FieldRole role);
+
+  std::string name_;
+  ElementType type_;
+  Shape shape_;
+  FieldRole role_;
+  std::shared_ptr<const std::byte> data_;
+};
+
+class ArraySource final : public Source {
+ public:
+  /// Throws `Error` for no arrays, and for arrays that differ in their number of samples.
+  explicit ArraySource(std::vector<Array> arrays);
+
+  [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
+  /// Has a hash of the elements, since there is no path; reads all of them.
+  [[nodiscard]] std::string fingerprint() const override;
+
+ private:
+  void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                 std::byte* destination) const override;
+
+  std::vector<Array> arrays_;
+};
+
+}  // namespace meshwork

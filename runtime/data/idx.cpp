@@ -1,0 +1,324 @@
+#include "runtime/data/idx.h"
+
+#include "collectives/error.h"
+#include "runtime/data/sample_copy.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <new>
+
+namespace meshwork {
+
+namespace {
+
+/// How a type code of the format is stored and what it becomes.
+struct IdxType {
+  std::uint8_t code;
+  std::string_view name;
+  std::int64_t stored_bytes;
+  ElementType type;
+};
+
+constexpr std::array<IdxType, 6> idx_types{{{0x08, "uint8", 1, ElementType::uint8},
+                                            {0x09, "int8", 1, ElementType::int32},
+                                            {0x0B, "int16", 2, ElementType::int32},
+                                            {0x0C, "int32", 4, ElementType::int32},
+                                            {0x0D, "float32", 4, ElementType::float32},
+                                            {0x0E, "float64", 8, ElementType::float64}}};
+
+/// Deflate cannot shrink more than this many bytes into one.
+constexpr std::int64_t largest_compression = 1032;
+
+/// A file read from its beginning through zlib, which passes plain files on as they are.
+class Stream {
+ public:
+  explicit Stream(const std::filesystem::path& path) : path_(path) {
+    std::error_code error;
+    const std::filesystem::file_status status = std::filesystem::status(path, error);
+    if (status.type() == std::filesystem::file_type::not_found) {
+      fail("{}: no such file", path.string());
+    }
+    if (std::filesystem::is_directory(status)) {
+      fail("{}: is a directory, an IDX file is expected", path.string());
+    }
+    file_bytes_ = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
+    if (error) fail("{}: cannot be read: {}", path.string(), error.message());
+    errno = 0;
+    file_ = gzopen(path.c_str(), "rb");
+    if (file_ == nullptr) {
+      fail("{}: cannot be opened: {}", path.string(),
+           errno == 0 ? "out of memory" : std::strerror(errno));
+    }
+    if (gzbuffer(file_, 1 << 18) != 0) {
+      gzclose_r(file_);
+      internal_error("gzbuffer refused the size of a buffer");
+    }
+  }
+  ~Stream() { gzclose_r(file_); }  // what reading could tell, it has told
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  /// Reads `bytes` bytes, or fewer where the data ends. Throws `Error` for a damaged or truncated
+  /// gzip stream.
+  std::int64_t read(std::byte* destination, std::int64_t bytes) {
+    std::int64_t done = 0;
+    while (done < bytes) {
+      const unsigned piece =
+          static_cast<unsigned>(std::min<std::int64_t>(bytes - done, std::int64_t{1} << 24));
+      const int got = gzread(file_, destination + done, piece);
+      int code = Z_OK;
+      const char* text = gzerror(file_, &code);
+      if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
+        if (code == Z_BUF_ERROR) {
+          fail("{}: the gzip stream is truncated: it goes on where the file ends, at byte {}",
+               path_.string(), file_bytes_);
+        }
+        if (code == Z_ERRNO) {
+          fail("{}: cannot be read from byte {} on: {}", path_.string(),
+               static_cast<std::int64_t>(gzoffset(file_)), std::strerror(errno));
+        }
+        // zlib begins its text with the path.
+        const std::string reason = text;
+        const std::string prefix = path_.string() + ": ";
+        fail("{}: the gzip stream is damaged before byte {} of {}: {}", path_.string(),
+             static_cast<std::int64_t>(gzoffset(file_)), file_bytes_,
+             reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason);
+      }
+      if (got == 0) break;
+      done += got;
+    }
+    return done;
+  }
+
+  /// Whether the file is plain; known after the first read.
+  [[nodiscard]] bool plain() { return gzdirect(file_) != 0; }
+  [[nodiscard]] std::int64_t file_bytes() const { return file_bytes_; }
+
+ private:
+  std::filesystem::path path_;
+  gzFile file_ = nullptr;
+  std::int64_t file_bytes_ = 0;
+};
+
+struct Header {
+  IdxType type;
+  Shape shape;                  // with the samples as dimension 0
+  std::int64_t bytes = 0;       // of the header
+  std::int64_t data_bytes = 0;  // of the elements as stored
+};
+
+std::uint32_t big_endian(const std::byte* bytes) {
+  std::uint32_t value = 0;
+  for (int i = 0; i < 4; ++i) value = value << 8 | std::to_integer<std::uint32_t>(bytes[i]);
+  return value;
+}
+
+/// Reads the header and checks it, as far as possible also against the size of the file.
+Header read_header(Stream& stream, const std::filesystem::path& path) {
+  std::array<std::byte, 4> magic{};
+  const std::int64_t magic_bytes = stream.read(magic.data(), 4);
+  if (magic_bytes < 4) {
+    fail("{}: the header is truncated: 4 bytes of magic number expected, {} found", path.string(),
+         magic_bytes);
+  }
+  const auto type =
+      std::ranges::find(idx_types, std::to_integer<std::uint8_t>(magic[2]), &IdxType::code);
+  const int dimensions = std::to_integer<int>(magic[3]);
+  if (magic[0] != std::byte{0} || magic[1] != std::byte{0} || type == idx_types.end() ||
+      dimensions == 0) {
+    fail(
+        "{}: not an IDX file: it begins with the bytes {:08x}; expected 0000TTDD, type TT one of "
+        "08, "
+        "09, 0b, 0c, 0d, 0e and DD >= 1 dimensions",
+        path.string(), big_endian(magic.data()));
+  }
+  Header header{.type = *type, .shape = {}, .bytes = 4 + 4 * dimensions};
+  std::vector<std::byte> lengths(static_cast<std::size_t>(4 * dimensions));
+  const std::int64_t lengths_bytes = stream.read(lengths.data(), 4 * dimensions);
+  if (lengths_bytes < 4 * dimensions) {
+    fail("{}: the header is truncated: {} bytes expected for {} dimensions, {} found",
+         path.string(), header.bytes, dimensions, 4 + lengths_bytes);
+  }
+  header.data_bytes = type->stored_bytes;
+  bool overflow = false;
+  for (int i = 0; i < dimensions; ++i) {
+    header.shape.push_back(big_endian(lengths.data() + 4 * i));
+    overflow |= __builtin_mul_overflow(header.data_bytes, header.shape.back(), &header.data_bytes);
+  }
+  // Elements in memory may be wider than in the file, by a factor of 4 at most.
+  if (overflow || header.data_bytes > std::numeric_limits<std::int64_t>::max() / 8) {
+    fail("{}: the header claims shape {} of {}, more than any memory; the file is damaged",
+         path.string(), to_string(header.shape), type->name);
+  }
+  if (stream.plain()) {
+    if (stream.file_bytes() != header.bytes + header.data_bytes) {
+      fail("{}: {}: shape {} of {} takes {} bytes with the header, the file has {}", path.string(),
+           stream.file_bytes() < header.bytes + header.data_bytes ? "truncated"
+                                                                  : "longer than its header says",
+           to_string(header.shape), type->name, header.bytes + header.data_bytes,
+           stream.file_bytes());
+    }
+  } else if (header.data_bytes / largest_compression > stream.file_bytes()) {
+    fail(
+        "{}: the header claims shape {} of {}, {} bytes, more than a gzip file of {} bytes can "
+        "hold; "
+        "it is damaged or truncated",
+        path.string(), to_string(header.shape), type->name, header.data_bytes, stream.file_bytes());
+  }
+  return header;
+}
+
+/// Turns `count` big-endian elements of type Stored, which stand at the end of `data`, into
+/// elements of type Value that fill it. Front to back: an element is written at or before the place
+/// of the next one to be read.
+template <class Stored, class Value>
+void convert(std::byte* data, std::int64_t count) {
+  const std::byte* from = data + count * static_cast<std::int64_t>(sizeof(Value) - sizeof(Stored));
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::array<std::byte, sizeof(Stored)> bytes;
+    std::memcpy(bytes.data(), from + i * static_cast<std::int64_t>(sizeof(Stored)), sizeof(Stored));
+    if constexpr (std::endian::native == std::endian::little) std::ranges::reverse(bytes);
+    const Value value = static_cast<Value>(std::bit_cast<Stored>(bytes));
+    std::memcpy(data + i * static_cast<std::int64_t>(sizeof(Value)), &value, sizeof(Value));
+  }
+}
+
+void convert(std::uint8_t code, std::byte* data, std::int64_t count) {
+  switch (code) {
+    case 0x08:
+      return;
+    case 0x09:
+      return convert<std::int8_t, std::int32_t>(data, count);
+    case 0x0B:
+      return convert<std::int16_t, std::int32_t>(data, count);
+    case 0x0C:
+      return convert<std::int32_t, std::int32_t>(data, count);
+    case 0x0D:
+      return convert<float, float>(data, count);
+    case 0x0E:
+      return convert<double, double>(data, count);
+    default:
+      internal_error("an IDX type without a conversion");
+  }
+}
+
+}  // namespace
+
+struct IdxSource::File {
+  IdxFile options;
+  Header header;
+  std::int64_t file_bytes = 0;
+  mutable std::once_flag once;
+  mutable std::unique_ptr<std::byte[]> data;
+
+  explicit File(const IdxFile& file) : options(file) {
+    Stream stream(file.path);
+    header = read_header(stream, file.path);
+    file_bytes = stream.file_bytes();
+  }
+
+  [[nodiscard]] std::int64_t elements() const { return element_count(header.shape); }
+
+  void unpack() const {
+    Stream stream(options.path);
+    const Header now = read_header(stream, options.path);
+    if (now.type.code != header.type.code || now.shape != header.shape) {
+      fail("{}: has changed since it was opened: shape {} of {} then, {} of {} now",
+           options.path.string(), to_string(header.shape), header.type.name, to_string(now.shape),
+           now.type.name);
+    }
+    const std::int64_t bytes = elements() * element_bytes(header.type.type);
+    std::unique_ptr<std::byte[]> unpacked(new (std::nothrow)
+                                              std::byte[static_cast<std::size_t>(bytes)]);
+    if (unpacked == nullptr) {
+      fail("{}: {} bytes of memory are needed to unpack it and cannot be had",
+           options.path.string(), bytes);
+    }
+    // Read to the end of the memory, so that conversion to wider elements works in place.
+    const std::int64_t got =
+        stream.read(unpacked.get() + bytes - header.data_bytes, header.data_bytes);
+    // One byte more makes zlib check the stream's checksum, and shows what there is in excess.
+    std::byte excess;
+    if (got < header.data_bytes || stream.read(&excess, 1) != 0) {
+      fail("{}: {}: shape {} of {} takes {} bytes after the header, {} were found",
+           options.path.string(),
+           got < header.data_bytes ? "truncated" : "longer than its header says",
+           to_string(header.shape), header.type.name, header.data_bytes,
+           got < header.data_bytes ? fmt::format("{}", got) : "more");
+    }
+    convert(header.type.code, unpacked.get(), elements());
+    data = std::move(unpacked);
+  }
+};
+
+namespace {
+
+template <class File>
+std::vector<Field> fields_of(const std::vector<std::unique_ptr<File>>& files) {
+  std::vector<Field> fields;
+  for (const auto& file : files) {
+    const Shape& shape = file->header.shape;
+    if (shape[0] != files[0]->header.shape[0]) {
+      fail("{} holds {} samples and {} holds {}; they must be as many",
+           files[0]->options.path.string(), files[0]->header.shape[0], file->options.path.string(),
+           shape[0]);
+    }
+    fields.push_back({.name = file->options.field,
+                      .shape = Shape(shape.begin() + 1, shape.end()),
+                      .type = file->header.type.type,
+                      .role = file->options.role});
+  }
+  return fields;
+}
+
+template <class File>
+std::vector<std::unique_ptr<File>> opened(const std::vector<IdxFile>& files) {
+  if (files.empty()) fail("IDX data: no files were given");
+  std::vector<std::unique_ptr<File>> result;
+  for (const IdxFile& file : files) result.push_back(std::make_unique<File>(file));
+  return result;
+}
+
+}  // namespace
+
+IdxSource::IdxSource(const std::vector<IdxFile>& files) : IdxSource(opened<File>(files)) {}
+
+IdxSource::IdxSource(std::vector<std::unique_ptr<File>> files)
+    : Source(files[0]->header.shape[0], fields_of(files), files[0]->options.path.string()),
+      files_(std::move(files)) {}
+
+IdxSource::~IdxSource() = default;
+
+void IdxSource::prepare(int field) const {
+  const File& file = *files_[field];
+  std::call_once(file.once, [&] { file.unpack(); });
+}
+
+std::string IdxSource::locate(int field, std::int64_t row) const {
+  return fmt::format("{}: sample {}", files_[field]->options.path.string(), row);
+}
+
+std::string IdxSource::fingerprint() const {
+  std::string text = "idx";
+  for (int i = 0; i < field_count(); ++i) {
+    text += fmt::format("; {} from {} ({} bytes, {} samples)", to_string(field(i)),
+                        files_[i]->options.path.string(), files_[i]->file_bytes, rows());
+  }
+  return text;
+}
+
+void IdxSource::read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                          std::byte* destination) const {
+  prepare(field);
+  const Field& description = this->field(field);
+  copy_samples(files_[field]->data.get(), description.shape, element_bytes(description.type), rows,
+               block, destination);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,64 @@
+#include "runtime/data/sample_copy.h"
+
+#include <cstring>
+
+namespace meshwork {
+
+namespace {
+
+/// The copy of one sample: dimensions before `run_dimension` are walked, the rest is one run.
+struct BoxCopy {
+  const Shape& shape;
+  const Block& block;
+  std::size_t run_dimension = 0;
+  std::int64_t run_bytes = 0;
+
+  /// Copies what lies below `dimension`; `source` is the sample's part at index 0 of it, which is
+  /// `bytes` long. Returns the end of what was written.
+  std::byte* copy(std::size_t dimension, const std::byte* source, std::int64_t bytes,
+                  std::byte* destination) const {
+    const std::int64_t step = bytes / shape[dimension];
+    source += block[dimension].begin * step;
+    if (dimension == run_dimension) {
+      std::memcpy(destination, source, static_cast<std::size_t>(run_bytes));
+      return destination + run_bytes;
+    }
+    for (std::int64_t i = 0; i < block[dimension].length(); ++i) {
+      destination = copy(dimension + 1, source + i * step, step, destination);
+    }
+    return destination;
+  }
+};
+
+}  // namespace
+
+std::int64_t elements_in(const Block& block) {
+  std::int64_t count = 1;
+  for (const Range& range : block) count *= range.length();
+  return count;
+}
+
+void copy_samples(const std::byte* samples, const Shape& shape, std::int64_t bytes_per_element,
+                  std::span<const std::int64_t> rows, const Block& block, std::byte* destination) {
+  if (elements_in(block) == 0) return;
+  const std::int64_t sample_bytes = element_count(shape) * bytes_per_element;
+  if (elements_in(block) * bytes_per_element == sample_bytes) {
+    for (const std::int64_t row : rows) {
+      std::memcpy(destination, samples + row * sample_bytes,
+                  static_cast<std::size_t>(sample_bytes));
+      destination += sample_bytes;
+    }
+    return;
+  }
+  BoxCopy box{shape, block, shape.size() - 1, bytes_per_element};
+  while (block[box.run_dimension].length() == shape[box.run_dimension]) {
+    box.run_bytes *= shape[box.run_dimension];
+    --box.run_dimension;
+  }
+  box.run_bytes *= block[box.run_dimension].length();
+  for (const std::int64_t row : rows) {
+    destination = box.copy(0, samples + row * sample_bytes, sample_bytes, destination);
+  }
+}
+
+}  // namespace meshwork

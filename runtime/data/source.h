@@ -1,0 +1,128 @@
+// Source: where samples come from.
+//
+// A source is a set of `rows` samples. Each sample has the same *fields*: first the features, then
+// the targets (of which there may be none, for predict). A field has a name, the shape of one
+// sample of it and an element type; values keep that type until the device converts them, so that
+// images of uint8 travel as uint8. Row r of every field belongs to sample r.
+//
+// `read` delivers a *block* of the samples of one field: some rows, in any order, and of each
+// sample an interval in every dimension. A rank asks for what its block of a batch needs and a
+// source fetches no more than that where its format allows it. `prepare` does beforehand what can
+// only be done at once and takes long (unpacking a compressed file), so that a damaged file is an
+// error before training begins.
+//
+// Sources are immutable and shared: `Subset` and the views in views.h wrap one without copying it.
+// All member functions may be called from several threads at once.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "collectives/element_type.h"
+#include "runtime/mesh/layout.h"
+#include "runtime/mesh/shape.h"
+
+namespace meshwork {
+
+enum class FieldRole : std::uint8_t { feature, target };
+
+/// "feature" or "target".
+[[nodiscard]] std::string_view name_of(FieldRole role);
+
+/// One of the values that every sample has.
+struct Field {
+  std::string name;
+  Shape shape;  // of one sample; empty for a scalar
+  ElementType type = ElementType::float32;
+  FieldRole role = FieldRole::feature;
+  bool operator==(const Field&) const = default;
+};
+
+/// "images uint8 (28, 28)".
+[[nodiscard]] std::string to_string(const Field& field);
+
+class Source {
+ public:
+  virtual ~Source() = default;
+
+  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  /// Features first, then targets; at least one feature.
+  [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
+  [[nodiscard]] const Field& field(int index) const { return fields_[index]; }
+  [[nodiscard]] int field_count() const { return static_cast<int>(fields_.size()); }
+  [[nodiscard]] int feature_count() const { return feature_count_; }
+  [[nodiscard]] int target_count() const { return field_count() - feature_count_; }
+  /// The field called `name`. Throws `Error` naming those there are.
+  [[nodiscard]] int index_of(std::string_view name) const;
+
+  /// Writes rows `rows` (any order, repeats allowed) of field `field` to `destination`: of each
+  /// sample the elements in `block` (one interval for each dimension of the field's shape),
+  /// row-major, without gaps, in the field's element type. `destination` has room for rows.size()
+  /// times the block. Throws `Error` naming the file and the place for data that cannot be read.
+  void read(int field, std::span<const std::int64_t> rows, const Block& block,
+            void* destination) const;
+
+  /// Does at once what the first `read` of `field` would otherwise wait for, and throws what it
+  /// would throw. Does nothing the second time.
+  virtual void prepare(int field) const;
+
+  /// Where a value comes from, for messages: "train-labels.gz: sample 17".
+  [[nodiscard]] virtual std::string locate(int field, std::int64_t row) const;
+
+  /// A text that differs for different data as far as can be told cheaply: kind, paths, sizes,
+  /// shapes and types. A run that is continued compares it with what it began with.
+  [[nodiscard]] virtual std::string fingerprint() const = 0;
+
+ protected:
+  /// Checks that the fields are a legal list: a feature first, targets last, no name twice, lengths
+  /// not negative. Throws `Error` beginning with `what` ("data set train.h5").
+  Source(std::int64_t rows, std::vector<Field> fields, std::string_view what);
+  Source(const Source&) = default;
+  Source& operator=(const Source&) = delete;
+
+  /// What `read` does, with arguments that were checked: rows and intervals are inside, and neither
+  /// the list of rows nor the block is empty.
+  virtual void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                         std::byte* destination) const = 0;
+
+ private:
+  std::int64_t rows_ = 0;
+  std::vector<Field> fields_;
+  int feature_count_ = 0;
+};
+
+/// Rows [begin, end) of another source.
+class Subset final : public Source {
+ public:
+  /// Throws `Error` unless 0 <= begin <= end <= source->rows().
+  Subset(std::shared_ptr<const Source> source, std::int64_t begin, std::int64_t end);
+
+  void prepare(int field) const override { source_->prepare(field); }
+  [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
+  [[nodiscard]] std::string fingerprint() const override;
+
+ private:
+  void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                 std::byte* destination) const override;
+
+  std::shared_ptr<const Source> source_;
+  std::int64_t begin_ = 0;
+};
+
+struct ValidationSplit {
+  std::shared_ptr<const Source> training;
+  std::shared_ptr<const Source> validation;
+};
+
+/// Keeps the last part of `source` for validation, before any shuffling: the cut is at
+/// floor(rows * (1 - split)), in double, as in Keras (reference/keras.md, section 3). Throws
+/// `Error` for a split outside (0, 1) and for one that leaves a side empty.
+[[nodiscard]] ValidationSplit split_for_validation(std::shared_ptr<const Source> source,
+                                                   double split);
+
+}  // namespace meshwork

@@ -1,0 +1,169 @@
+#include "runtime/data/views.h"
+
+#include "collectives/error.h"
+#include "runtime/data/sample_copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <new>
+
+namespace meshwork {
+
+namespace {
+
+Shape without_ones(const Shape& shape) {
+  Shape result;
+  std::ranges::copy_if(shape, std::back_inserter(result), [](std::int64_t n) { return n != 1; });
+  return result;
+}
+
+std::vector<Field> with_field_shape(std::vector<Field> fields, int field, const Shape& shape) {
+  fields[field].shape = shape;
+  return fields;
+}
+
+class ShapedSource final : public Source {
+ public:
+  ShapedSource(std::shared_ptr<const Source> source, int field, const Shape& shape)
+      : Source(source->rows(), with_field_shape(source->fields(), field, shape), "shaped data"),
+        source_(std::move(source)),
+        shaped_(field) {
+    const Shape& inner = source_->field(field).shape;
+    std::size_t outer_dimension = 0;
+    for (const std::int64_t length : inner) {
+      if (length == 1) {
+        outer_dimensions_.push_back(-1);
+        continue;
+      }
+      while (shape[outer_dimension] == 1) ++outer_dimension;
+      outer_dimensions_.push_back(static_cast<int>(outer_dimension++));
+    }
+  }
+
+  void prepare(int field) const override { source_->prepare(field); }
+  [[nodiscard]] std::string locate(int field, std::int64_t row) const override {
+    return source_->locate(field, row);
+  }
+  [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
+
+ private:
+  void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                 std::byte* destination) const override {
+    if (field != shaped_) {
+      source_->read(field, rows, block, destination);
+      return;
+    }
+    // The block is not empty, so each of its intervals in a dimension of length 1 is [0, 1).
+    Block inner;
+    inner.reserve(outer_dimensions_.size());
+    for (const int dimension : outer_dimensions_) {
+      inner.push_back(dimension < 0 ? Range{0, 1} : block[dimension]);
+    }
+    source_->read(field, rows, inner, destination);
+  }
+
+  std::shared_ptr<const Source> source_;
+  int shaped_ = 0;
+  std::vector<int> outer_dimensions_;  // by inner dimension: the outer one, or -1 for a length of 1
+};
+
+class CachedSource final : public Source {
+ public:
+  explicit CachedSource(std::shared_ptr<const Source> source)
+      : Source(source->rows(), source->fields(), "cached data"), source_(std::move(source)) {}
+
+  void prepare(int field) const override { source_->prepare(field); }
+  [[nodiscard]] std::string locate(int field, std::int64_t row) const override {
+    return source_->locate(field, row);
+  }
+  [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
+
+ private:
+  /// The rows of one field in one block.
+  struct Store {
+    Store(int of_field, const Block& of_block, std::int64_t rows, std::int64_t bytes_per_row)
+        : field(of_field),
+          block(of_block),
+          row_bytes(bytes_per_row),
+          present(static_cast<std::size_t>(rows), false),
+          data(new (std::nothrow) std::byte[static_cast<std::size_t>(rows * row_bytes)]) {}
+    int field;
+    Block block;
+    std::int64_t row_bytes;
+    std::vector<bool> present;
+    std::unique_ptr<std::byte[]> data;
+    std::mutex mutex;
+    std::vector<std::int64_t> missing;    // scratch of `read_rows`
+    std::vector<std::byte> missing_data;  // likewise
+  };
+
+  Store& store_for(int field, const Block& block) const {
+    const std::lock_guard lock(mutex_);
+    for (Store& store : stores_) {
+      if (store.field == field && store.block == block) return store;
+    }
+    const std::int64_t row_bytes = elements_in(block) * element_bytes(this->field(field).type);
+    Store& store = stores_.emplace_back(field, block, rows(), row_bytes);
+    if (store.data == nullptr) {
+      stores_.pop_back();
+      fail(
+          "{} bytes of memory to cache {} samples of field \"{}\" cannot be had; switch the cache "
+          "off",
+          rows() * row_bytes, rows(), this->field(field).name);
+    }
+    return store;
+  }
+
+  void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                 std::byte* destination) const override {
+    Store& store = store_for(field, block);
+    const std::lock_guard lock(store.mutex);
+    store.missing.clear();
+    for (const std::int64_t row : rows) {
+      if (!store.present[row]) store.missing.push_back(row);
+    }
+    if (!store.missing.empty()) {
+      store.missing_data.resize(store.missing.size() * static_cast<std::size_t>(store.row_bytes));
+      source_->read(field, store.missing, block, store.missing_data.data());
+      const std::byte* from = store.missing_data.data();
+      for (const std::int64_t row : store.missing) {
+        std::memcpy(store.data.get() + row * store.row_bytes, from,
+                    static_cast<std::size_t>(store.row_bytes));
+        store.present[row] = true;
+        from += store.row_bytes;
+      }
+    }
+    for (const std::int64_t row : rows) {
+      std::memcpy(destination, store.data.get() + row * store.row_bytes,
+                  static_cast<std::size_t>(store.row_bytes));
+      destination += store.row_bytes;
+    }
+  }
+
+  std::shared_ptr<const Source> source_;
+  mutable std::mutex mutex_;         // of the list
+  mutable std::list<Store> stores_;  // a list: places do not move when one is added
+};
+
+}  // namespace
+
+std::shared_ptr<const Source> with_shape(std::shared_ptr<const Source> source, int field,
+                                         const Shape& shape) {
+  const Field& description = source->field(field);
+  if (description.shape == shape) return source;
+  if (without_ones(description.shape) != without_ones(shape)) {
+    fail(
+        "field \"{}\" has samples of shape {}, {} is expected; only dimensions of length 1 can be "
+        "added or removed here (a Reshape layer does the rest)",
+        description.name, to_string(description.shape), to_string(shape));
+  }
+  return std::make_shared<ShapedSource>(std::move(source), field, shape);
+}
+
+std::shared_ptr<const Source> cached(std::shared_ptr<const Source> source) {
+  return std::make_shared<CachedSource>(std::move(source));
+}
+
+}  // namespace meshwork

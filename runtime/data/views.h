@@ -1,0 +1,26 @@
+// Views: a source seen differently, without copying it.
+//
+// `with_shape` adds or removes dimensions of length 1, so that images of (28, 28) feed an input of
+// (28, 28, 1). `cached` keeps in memory what was read once. (`Subset`, in source.h, takes some
+// rows.)
+#pragma once
+
+#include <memory>
+
+#include "runtime/data/source.h"
+
+namespace meshwork {
+
+/// `source` with the samples of field `field` in `shape`: the same lengths in the same order, apart
+/// from those that are 1. Throws `Error` naming both shapes for any other change (the model can
+/// make it, with a Reshape layer). Returns `source` itself if nothing changes.
+[[nodiscard]] std::shared_ptr<const Source> with_shape(std::shared_ptr<const Source> source,
+                                                       int field, const Shape& shape);
+
+/// `source` with a memory: every row of a field that is read is kept, in the block in which it was
+/// asked for, and comes from memory the next time. A rank so holds just the rows and columns that
+/// it uses; each different block of a field takes its own memory. Memory for all rows is reserved
+/// at the first reading, and used as rows come.
+[[nodiscard]] std::shared_ptr<const Source> cached(std::shared_ptr<const Source> source);
+
+}  // namespace meshwork
