@@ -1,0 +1,242 @@
+#include "runtime/data/synthetic.h"
+
+#include "collectives/error.h"
+#include "runtime/data/sample_copy.h"
+#include "runtime/device/philox.h"
+
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace meshwork {
+
+namespace {
+
+bool is_linear(SyntheticKind kind) {
+  return kind == SyntheticKind::linear || kind == SyntheticKind::linear_classes;
+}
+
+bool is_integer(ElementType type) {
+  return type != ElementType::float32 && type != ElementType::float64;
+}
+
+/// Normal number `index` of the stream `key`: words 2p and 2p + 1 of a block give numbers 2p and
+/// 2p + 1.
+double standard_normal(std::uint64_t key, std::uint64_t index) {
+  const auto words = philox(key, index / 4, 0);
+  const std::size_t pair = index % 4 / 2 * 2;
+  const double u = (words[pair] + 1.0) * 0x1p-32;  // (0, 1]: its logarithm is finite
+  const double angle = 2 * std::numbers::pi * words[pair + 1] * 0x1p-32;
+  const double radius = std::sqrt(-2 * std::log(u));
+  return radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle));
+}
+
+/// The largest whole number of `type`, plus 1.
+double end_of(ElementType type) {
+  switch (type) {
+    case ElementType::uint8:
+      return 0x1p8;
+    case ElementType::int32:
+      return 0x1p31;
+    case ElementType::int64:
+      return 0x1p63;
+    default:
+      return std::numeric_limits<double>::infinity();
+  }
+}
+
+void check(const SyntheticField& field) {
+  const auto wrong = [&](const std::string& why) {
+    fail("synthetic field \"{}\" ({}, {}): {}", field.name, name_of(field.kind),
+         name_of(field.type), why);
+  };
+  const double first = field.type == ElementType::uint8 ? 0 : -end_of(field.type);
+  switch (field.kind) {
+    case SyntheticKind::uniform:
+      if (!(field.low < field.high)) {
+        wrong(fmt::format("low {} must be below high {}", field.low, field.high));
+      }
+      if (is_integer(field.type) &&
+          (field.low < first || field.high > end_of(field.type) ||
+           field.low != std::floor(field.low) || field.high != std::floor(field.high))) {
+        wrong(fmt::format("low {} and high {} must be whole numbers from {} to {}", field.low,
+                          field.high, first, end_of(field.type)));
+      }
+      return;
+    case SyntheticKind::normal:
+    case SyntheticKind::linear:
+      if (is_integer(field.type)) wrong("the kind needs float32 or float64");
+      if (!(field.stddev >= 0)) wrong(fmt::format("stddev {} is negative", field.stddev));
+      return;
+    case SyntheticKind::classes:
+    case SyntheticKind::linear_classes:
+      if (field.classes < 1) wrong(fmt::format("{} classes; 1 at least", field.classes));
+      if (static_cast<double>(field.classes) > end_of(field.type) || field.classes > 0xFFFFFFFF) {
+        wrong(fmt::format("{} classes are more than the type can count", field.classes));
+      }
+  }
+}
+
+std::vector<Field> checked_fields(const std::vector<SyntheticField>& options) {
+  if (options.empty()) fail("synthetic data: no fields were given");
+  std::vector<Field> fields;
+  for (const SyntheticField& field : options) {
+    check(field);
+    fields.push_back(
+        {.name = field.name, .shape = field.shape, .type = field.type, .role = field.role});
+  }
+  if (is_linear(options[0].kind)) {
+    fail("synthetic field \"{}\": kind {} is made from the first feature, which this is",
+         fields[0].name, name_of(options[0].kind));
+  }
+  return fields;
+}
+
+}  // namespace
+
+std::string_view name_of(SyntheticKind kind) {
+  switch (kind) {
+    case SyntheticKind::uniform:
+      return "uniform";
+    case SyntheticKind::normal:
+      return "normal";
+    case SyntheticKind::classes:
+      return "classes";
+    case SyntheticKind::linear:
+      return "linear";
+    case SyntheticKind::linear_classes:
+      return "linear_classes";
+  }
+  return "?";
+}
+
+SyntheticSource::SyntheticSource(std::int64_t rows, std::vector<SyntheticField> fields,
+                                 std::uint64_t seed)
+    : Source(rows, checked_fields(fields), "synthetic data"),
+      options_(std::move(fields)),
+      seed_(seed),
+      weights_(options_.size()) {
+  for (std::size_t i = 0; i < options_.size(); ++i) {
+    const SyntheticField& field = options_[i];
+    keys_.push_back(random_key(seed, "synthetic/" + field.name));
+    sample_elements_.push_back(element_count(field.shape));
+    if (!is_linear(field.kind)) continue;
+    const std::int64_t outputs = field.kind == SyntheticKind::linear
+                                     ? sample_elements_[i]
+                                     : field.classes * sample_elements_[i];
+    const std::uint64_t key = random_key(seed, "synthetic/" + field.name + "/weights");
+    weights_[i].resize(static_cast<std::size_t>(outputs * sample_elements_[0]));
+    for (std::size_t w = 0; w < weights_[i].size(); ++w) {
+      weights_[i][w] = static_cast<float>(standard_normal(key, w));
+    }
+  }
+}
+
+std::string SyntheticSource::locate(int field, std::int64_t row) const {
+  return fmt::format("synthetic \"{}\": sample {}", options_[field].name, row);
+}
+
+std::string SyntheticSource::fingerprint() const {
+  std::string text = fmt::format("synthetic; seed {}; {} samples", seed_, rows());
+  for (int i = 0; i < field_count(); ++i) {
+    const SyntheticField& field = options_[i];
+    text += fmt::format("; {} {}", to_string(this->field(i)), name_of(field.kind));
+    switch (field.kind) {
+      case SyntheticKind::uniform:
+        text += fmt::format(" [{}, {})", field.low, field.high);
+        break;
+      case SyntheticKind::normal:
+        text += fmt::format(" ({}, {})", field.mean, field.stddev);
+        break;
+      case SyntheticKind::classes:
+      case SyntheticKind::linear_classes:
+        text += fmt::format(" {}", field.classes);
+        break;
+      case SyntheticKind::linear:
+        break;
+    }
+  }
+  return text;
+}
+
+double SyntheticSource::product(int field, std::int64_t row, std::int64_t output) const {
+  const std::int64_t inputs = sample_elements_[0];
+  const float* weights = weights_[field].data() + output * inputs;
+  double sum = 0;
+  for (std::int64_t i = 0; i < inputs; ++i) sum += weights[i] * value(0, row, i);
+  return sum / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, inputs)));
+}
+
+double SyntheticSource::value(int field, std::int64_t row, std::int64_t element) const {
+  const SyntheticField& options = options_[field];
+  const std::uint64_t index = static_cast<std::uint64_t>(row * sample_elements_[field] + element);
+  switch (options.kind) {
+    case SyntheticKind::uniform: {
+      const std::uint32_t word = philox_word(keys_[field], index, 0);
+      // 24 bits where 32 could round up to `high` in float32.
+      const double u =
+          options.type == ElementType::float32 ? (word >> 8) * 0x1p-24 : word * 0x1p-32;
+      return options.low + u * (options.high - options.low);
+    }
+    case SyntheticKind::normal:
+      return options.mean + options.stddev * standard_normal(keys_[field], index);
+    case SyntheticKind::classes: {
+      const std::uint64_t word = philox_word(keys_[field], index, 0);
+      return static_cast<double>(word * static_cast<std::uint64_t>(options.classes) >> 32);
+    }
+    case SyntheticKind::linear:
+      return product(field, row, element);
+    case SyntheticKind::linear_classes: {
+      std::int64_t best = 0;
+      double largest = -std::numeric_limits<double>::infinity();
+      for (std::int64_t c = 0; c < options.classes; ++c) {
+        const double score = product(field, row, element * options.classes + c);
+        if (score > largest) {
+          largest = score;
+          best = c;
+        }
+      }
+      return static_cast<double>(best);
+    }
+  }
+  internal_error("a kind of synthetic field without values");
+}
+
+template <class T>
+void SyntheticSource::make_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                                T* destination) const {
+  const Shape& shape = options_[field].shape;
+  const std::int64_t count = elements_in(block);
+  for (const std::int64_t row : rows) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      // The i-th element of the block, from its last dimension on, as an index into the sample.
+      std::int64_t rest = i, element = 0, stride = 1;
+      for (std::size_t d = shape.size(); d-- > 0;) {
+        element += (block[d].begin + rest % block[d].length()) * stride;
+        rest /= block[d].length();
+        stride *= shape[d];
+      }
+      double number = value(field, row, element);
+      if constexpr (std::is_integral_v<T>) number = std::floor(number);
+      *destination++ = static_cast<T>(number);
+    }
+  }
+}
+
+void SyntheticSource::read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                                std::byte* destination) const {
+  switch (options_[field].type) {
+    case ElementType::uint8:
+      return make_rows(field, rows, block, reinterpret_cast<std::uint8_t*>(destination));
+    case ElementType::int32:
+      return make_rows(field, rows, block, reinterpret_cast<std::int32_t*>(destination));
+    case ElementType::int64:
+      return make_rows(field, rows, block, reinterpret_cast<std::int64_t*>(destination));
+    case ElementType::float32:
+      return make_rows(field, rows, block, reinterpret_cast<float*>(destination));
+    case ElementType::float64:
+      return make_rows(field, rows, block, reinterpret_cast<double*>(destination));
+  }
+}
+
+}  // namespace meshwork

@@ -1,0 +1,66 @@
+// SyntheticSource: samples made up by Philox, for examples, tests and benchmarks.
+//
+// Every element is a function of the seed, the field's name and the element's index in the whole
+// field (row, then position in the sample), so any rank makes just what it needs and all agree.
+// Kinds:
+//
+//   uniform         from `low` to `high`, without `high`; whole numbers for integer types
+//   normal          with mean `mean` and standard deviation `stddev` (Box and Muller's method)
+//   classes         whole numbers from 0 to `classes` - 1, equally likely
+//   linear          each element is w . x / sqrt(|x|) with x the first feature, flattened, and
+//   fixed
+//                   standard normal weights w: something that a network can learn
+//   linear_classes  the index of the largest of `classes` such products: labels that can be learned
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/data/source.h"
+
+namespace meshwork {
+
+enum class SyntheticKind : std::uint8_t { uniform, normal, classes, linear, linear_classes };
+
+/// "uniform" and so on, as in configurations.
+[[nodiscard]] std::string_view name_of(SyntheticKind kind);
+
+struct SyntheticField {
+  std::string name;
+  Shape shape;  // of one sample
+  ElementType type = ElementType::float32;
+  FieldRole role = FieldRole::feature;
+  SyntheticKind kind = SyntheticKind::normal;
+  double low = 0, high = 1;     // uniform
+  double mean = 0, stddev = 1;  // normal
+  std::int64_t classes = 10;    // classes, linear_classes
+};
+
+class SyntheticSource final : public Source {
+ public:
+  /// Throws `Error`: no fields, high <= low, negative stddev, classes < 1, linear kinds on the
+  /// first feature itself, and a range or kind that the type cannot hold.
+  SyntheticSource(std::int64_t rows, std::vector<SyntheticField> fields, std::uint64_t seed);
+
+  [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
+  [[nodiscard]] std::string fingerprint() const override;
+
+ private:
+  void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                 std::byte* destination) const override;
+  template <class T>
+  void make_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                 T* destination) const;
+  [[nodiscard]] double value(int field, std::int64_t row, std::int64_t element) const;
+  [[nodiscard]] double product(int field, std::int64_t row, std::int64_t output) const;
+
+  std::vector<SyntheticField> options_;
+  std::uint64_t seed_ = 0;
+  std::vector<std::uint64_t> keys_;            // by field
+  std::vector<std::int64_t> sample_elements_;  // by field
+  std::vector<std::vector<float>> weights_;    // by field, for the linear kinds: (outputs, inputs)
+};
+
+}  // namespace meshwork
