@@ -1,0 +1,319 @@
+#include "runtime/data/hdf5.h"
+
+#include "collectives/error.h"
+#include "runtime/config/nearest.h"
+#include "runtime/data/hdf5_handles.h"
+#include "runtime/data/sample_copy.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+
+namespace meshwork {
+
+namespace {
+
+hid_t memory_type(ElementType type) {
+  switch (type) {
+    case ElementType::uint8:
+      return H5T_NATIVE_UINT8;
+    case ElementType::int32:
+      return H5T_NATIVE_INT32;
+    case ElementType::int64:
+      return H5T_NATIVE_INT64;
+    case ElementType::float32:
+      return H5T_NATIVE_FLOAT;
+    case ElementType::float64:
+      return H5T_NATIVE_DOUBLE;
+  }
+  internal_error("an element type that HDF5 does not know");
+}
+
+/// Whether `type` is how h5py stores booleans: an enumeration of FALSE and TRUE in 8 bits.
+bool is_boolean(const Hdf5Datatype& type, const std::string& subject) {
+  return H5Tget_size(type.native()) == 1 &&
+         check_hdf5(H5Tget_nmembers(type.native()), "its type cannot be read", subject) == 2;
+}
+
+/// The type that samples get whose elements are stored as `type`.
+ElementType element_type(const Hdf5Datatype& type, const std::string& subject) {
+  const std::size_t bytes = H5Tget_size(type.native());
+  std::string_view found;
+  switch (H5Tget_class(type.native())) {
+    case H5T_INTEGER: {
+      const bool with_sign = H5Tget_sign(type.native()) == H5T_SGN_2;
+      if (bytes == 1 && !with_sign) return ElementType::uint8;
+      if (bytes < 4 || (bytes == 4 && with_sign)) return ElementType::int32;
+      return ElementType::int64;
+    }
+    case H5T_FLOAT:
+      return ElementType::float32;
+    case H5T_ENUM:
+      if (is_boolean(type, subject)) return ElementType::uint8;
+      found = "an enumeration";
+      break;
+    case H5T_STRING:
+      found = "strings";
+      break;
+    case H5T_COMPOUND:
+      found = "compound values";
+      break;
+    case H5T_VLEN:
+      found = "lists of variable length";
+      break;
+    case H5T_ARRAY:
+      found = "arrays";
+      break;
+    default:
+      found = "values of another kind";
+      break;
+  }
+  fail("{}: its elements are {}; integers or floating-point numbers are expected", subject, found);
+}
+
+herr_t collect_dataset(hid_t group, const char* name, const H5L_info_t*, void* list) {
+  try {
+    const Hdf5Object object(H5Oopen(group, name, H5P_DEFAULT));
+    if (object.exists() && H5Iget_type(object.native()) == H5I_DATASET) {
+      static_cast<std::vector<std::string>*>(list)->push_back(std::string("/") + name);
+    }
+    return 0;
+  } catch (...) {
+    return -1;  // exceptions do not cross the library
+  }
+}
+
+/// The names of all data sets in `file`.
+std::vector<std::string> dataset_names(const Hdf5File& file, const std::string& subject) {
+  std::vector<std::string> names;
+  check_hdf5(H5Lvisit(file.native(), H5_INDEX_NAME, H5_ITER_NATIVE, collect_dataset, &names),
+             "cannot be listed", subject);
+  return names;
+}
+
+Hdf5File open_file(const std::string& name) {
+  std::error_code error;
+  if (!std::filesystem::exists(name, error)) fail("{}: no such file", name);
+  if (std::filesystem::is_directory(name, error)) {
+    fail("{}: is a directory, an HDF5 file is expected", name);
+  }
+  const htri_t is_hdf5 = H5Fis_hdf5(name.c_str());
+  if (is_hdf5 == 0) fail("{}: not an HDF5 file", name);
+  check_hdf5(is_hdf5, "cannot be read", name);
+  Hdf5File file(H5Fopen(name.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+  check_hdf5(file.native(), "cannot be opened (truncated, damaged, or being written?)", name);
+  return file;
+}
+
+Hdf5Dataset open_dataset(const Hdf5File& file, const Hdf5Location& location) {
+  Hdf5Properties access(
+      check_hdf5(H5Pcreate(H5P_DATASET_ACCESS), "no property list", to_string(location)));
+  // Twice a typical number of chunks, prime, as HDF5's manual advises.
+  check_hdf5(H5Pset_chunk_cache(access.native(), 12421, Hdf5Source::chunk_cache_bytes,
+                                H5D_CHUNK_CACHE_W0_DEFAULT),
+             "no chunk cache", to_string(location));
+  Hdf5Dataset dataset(H5Dopen2(file.native(), location.dataset.c_str(), access.native()));
+  if (dataset.exists()) return dataset;
+  const std::string reason = hdf5_error_text();
+  const std::vector<std::string> names = dataset_names(file, location.file);
+  const std::string absolute =
+      location.dataset.starts_with('/') ? location.dataset : "/" + location.dataset;
+  if (std::ranges::find(names, absolute) != names.end()) {
+    fail("{}: cannot be opened: {}", to_string(location), reason);
+  }
+  const std::string nearest = did_you_mean(absolute, names);
+  fail("{}: there is no data set \"{}\"{}", location.file, absolute,
+       nearest.empty()
+           ? fmt::format("; the file has {}", quoted_list(nearest_names(absolute, names, 8)))
+           : nearest);
+}
+
+std::int64_t file_bytes(const std::string& name) {
+  std::error_code error;
+  const std::uintmax_t bytes = std::filesystem::file_size(name, error);
+  return error ? 0 : static_cast<std::int64_t>(bytes);
+}
+
+}  // namespace
+
+struct Hdf5Source::Dataset {
+  Hdf5Field options;
+  Hdf5File file;
+  Hdf5Dataset dataset;
+  Hdf5Dataspace file_space;
+  Shape shape;  // with the samples as dimension 0
+  ElementType type = ElementType::float32;
+
+  // Scratch of `read`, under the lock of the library.
+  std::vector<std::int64_t> sequence;  // positions in the list of rows, by row
+  std::vector<std::byte> run;
+  std::vector<hsize_t> start, count;
+
+  explicit Dataset(const Hdf5Field& field) : options(field) {
+    const Hdf5Guard guard;
+    const std::string subject = to_string(options.location);
+    file = open_file(options.location.file);
+    dataset = open_dataset(file, options.location);
+    file_space =
+        Hdf5Dataspace(check_hdf5(H5Dget_space(dataset.native()), "has no dataspace", subject));
+    const int dimensions = check_hdf5(H5Sget_simple_extent_ndims(file_space.native()),
+                                      "its shape cannot be read", subject);
+    if (dimensions == 0) {
+      fail("{}: has no dimension; dimension 0 is expected to count the samples", subject);
+    }
+    std::vector<hsize_t> lengths(static_cast<std::size_t>(dimensions));
+    check_hdf5(H5Sget_simple_extent_dims(file_space.native(), lengths.data(), nullptr),
+               "its shape cannot be read", subject);
+    shape.assign(lengths.begin(), lengths.end());
+    const Hdf5Datatype stored(
+        check_hdf5(H5Dget_type(dataset.native()), "its type cannot be read", subject));
+    type = element_type(stored, subject);
+    start.resize(lengths.size());
+    count.resize(lengths.size());
+  }
+
+  ~Dataset() {
+    const Hdf5Guard guard;
+    file_space = {};
+    dataset = {};
+    file = {};
+  }
+
+  /// Reads rows [first, first + rows) of `block` to `destination`, as one hyperslab.
+  void read_run(std::int64_t first, std::int64_t rows, const Block& block, std::byte* destination) {
+    start[0] = static_cast<hsize_t>(first);
+    count[0] = static_cast<hsize_t>(rows);
+    hsize_t elements = count[0];
+    for (std::size_t d = 0; d < block.size(); ++d) {
+      start[d + 1] = static_cast<hsize_t>(block[d].begin);
+      count[d + 1] = static_cast<hsize_t>(block[d].length());
+      elements *= count[d + 1];
+    }
+    const auto subject = [&] {
+      return fmt::format("{}, samples {} to {}", to_string(options.location), first,
+                         first + rows - 1);
+    };
+    const auto check = [&](auto code, std::string_view what) {
+      if (code < 0) fail_hdf5(what, subject());
+      return code;
+    };
+    check(H5Sselect_hyperslab(file_space.native(), H5S_SELECT_SET, start.data(), nullptr,
+                              count.data(), nullptr),
+          "cannot be selected");
+    const Hdf5Dataspace memory(check(H5Screate_simple(1, &elements, nullptr), "no dataspace"));
+    check(H5Dread(dataset.native(), memory_type(type), memory.native(), file_space.native(),
+                  H5P_DEFAULT, destination),
+          "cannot be read");
+  }
+
+  void read(std::span<const std::int64_t> rows, const Block& block, std::byte* destination) {
+    const Hdf5Guard guard;
+    const std::int64_t row_bytes = elements_in(block) * element_bytes(type);
+    sequence.resize(rows.size());
+    std::iota(sequence.begin(), sequence.end(), 0);
+    // By row, so that the file is read forwards and neighbours are read together, in whatever order
+    // they are wanted. Equal rows by position: the order is the same everywhere.
+    std::ranges::sort(sequence, [&](std::int64_t a, std::int64_t b) {
+      return rows[a] != rows[b] ? rows[a] < rows[b] : a < b;
+    });
+    for (std::size_t begin = 0; begin < sequence.size();) {
+      std::size_t end = begin + 1;
+      bool in_place = true;
+      while (end < sequence.size() && rows[sequence[end]] <= rows[sequence[end - 1]] + 1) {
+        in_place = in_place && sequence[end] == sequence[end - 1] + 1 &&
+                   rows[sequence[end]] == rows[sequence[end - 1]] + 1;
+        ++end;
+      }
+      const std::int64_t first = rows[sequence[begin]];
+      const std::int64_t length = rows[sequence[end - 1]] + 1 - first;
+      if (in_place) {
+        read_run(first, length, block, destination + sequence[begin] * row_bytes);
+      } else {
+        run.resize(static_cast<std::size_t>(length * row_bytes));
+        read_run(first, length, block, run.data());
+        for (std::size_t i = begin; i < end; ++i) {
+          std::memcpy(destination + sequence[i] * row_bytes,
+                      run.data() + (rows[sequence[i]] - first) * row_bytes,
+                      static_cast<std::size_t>(row_bytes));
+        }
+      }
+      begin = end;
+    }
+  }
+};
+
+namespace {
+
+template <class Dataset>
+std::vector<std::unique_ptr<Dataset>> opened(const std::vector<Hdf5Field>& fields) {
+  if (fields.empty()) fail("HDF5 data: no data sets were given");
+  std::vector<std::unique_ptr<Dataset>> datasets;
+  for (const Hdf5Field& field : fields) datasets.push_back(std::make_unique<Dataset>(field));
+  return datasets;
+}
+
+template <class Dataset>
+std::vector<Field> fields_of(const std::vector<std::unique_ptr<Dataset>>& datasets) {
+  std::vector<Field> fields;
+  for (const auto& dataset : datasets) {
+    const Shape& shape = dataset->shape;
+    if (shape[0] != datasets[0]->shape[0]) {
+      fail("{} holds {} samples and {} holds {}; they must be as many",
+           to_string(datasets[0]->options.location), datasets[0]->shape[0],
+           to_string(dataset->options.location), shape[0]);
+    }
+    fields.push_back({.name = dataset->options.name,
+                      .shape = Shape(shape.begin() + 1, shape.end()),
+                      .type = dataset->type,
+                      .role = dataset->options.role});
+  }
+  return fields;
+}
+
+}  // namespace
+
+std::string to_string(const Hdf5Location& location) {
+  return fmt::format("{}:{}{}", location.file, location.dataset.starts_with('/') ? "" : "/",
+                     location.dataset);
+}
+
+Hdf5Location parse_hdf5_location(std::string_view text) {
+  std::size_t colon = text.rfind(":/");
+  if (colon == std::string_view::npos) colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0 || colon + 1 == text.size()) {
+    fail("\"{}\" does not name an HDF5 data set; expected FILE:/DATASET, as in train.h5:/images",
+         text);
+  }
+  return {std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
+}
+
+Hdf5Source::Hdf5Source(const std::vector<Hdf5Field>& fields)
+    : Hdf5Source(opened<Dataset>(fields)) {}
+
+Hdf5Source::Hdf5Source(std::vector<std::unique_ptr<Dataset>> datasets)
+    : Source(datasets[0]->shape[0], fields_of(datasets), to_string(datasets[0]->options.location)),
+      datasets_(std::move(datasets)) {}
+
+Hdf5Source::~Hdf5Source() = default;
+
+std::string Hdf5Source::locate(int field, std::int64_t row) const {
+  return fmt::format("{}: sample {}", to_string(datasets_[field]->options.location), row);
+}
+
+std::string Hdf5Source::fingerprint() const {
+  std::string text = "hdf5";
+  for (int i = 0; i < field_count(); ++i) {
+    const Hdf5Location& location = datasets_[i]->options.location;
+    text += fmt::format("; {} from {} ({} bytes, {} samples)", to_string(field(i)),
+                        to_string(location), file_bytes(location.file), rows());
+  }
+  return text;
+}
+
+void Hdf5Source::read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                           std::byte* destination) const {
+  datasets_[field]->read(rows, block, destination);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,315 @@
+// HDF5 data sets written here with the library itself, read by blocks, and the errors.
+#include "runtime/data/hdf5.h"
+
+#include "runtime/data/hdf5_handles.h"
+#include "runtime/data/views.h"
+#include "tests/runtime/data/support.h"
+#include "tests/support/catch.h"
+
+#include <thread>
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+namespace {
+
+template <class T>
+hid_t native_type();
+template <>
+hid_t native_type<std::uint8_t>() {
+  return H5T_NATIVE_UINT8;
+}
+template <>
+hid_t native_type<std::int32_t>() {
+  return H5T_NATIVE_INT32;
+}
+template <>
+hid_t native_type<std::int64_t>() {
+  return H5T_NATIVE_INT64;
+}
+template <>
+hid_t native_type<double>() {
+  return H5T_NATIVE_DOUBLE;
+}
+
+/// A new file that data sets are added to.
+class Writer {
+ public:
+  explicit Writer(const std::string& path)
+      : path_(path),
+        file_(check_hdf5(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT), "create",
+                         path)) {}
+
+  /// Writes `values`, stored as `stored`; chunked and compressed if `chunk` is given.
+  template <class T>
+  void add(const std::string& name, hid_t stored, std::vector<hsize_t> shape,
+           const std::vector<T>& values, std::vector<hsize_t> chunk = {}) {
+    const Hdf5Guard guard;
+    const Hdf5Properties links(check_hdf5(H5Pcreate(H5P_LINK_CREATE), "properties", path_));
+    check_hdf5(H5Pset_create_intermediate_group(links.native(), 1), "groups", path_);
+    const Hdf5Properties creation(check_hdf5(H5Pcreate(H5P_DATASET_CREATE), "properties", path_));
+    if (!chunk.empty()) {
+      check_hdf5(H5Pset_chunk(creation.native(), static_cast<int>(chunk.size()), chunk.data()),
+                 "chunk", path_);
+      check_hdf5(H5Pset_deflate(creation.native(), 4), "deflate", path_);
+    }
+    const Hdf5Dataspace space(check_hdf5(
+        shape.empty() ? H5Screate(H5S_SCALAR)
+                      : H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr),
+        "space", path_));
+    const Hdf5Dataset dataset(
+        check_hdf5(H5Dcreate2(file_.native(), name.c_str(), stored, space.native(), links.native(),
+                              creation.native(), H5P_DEFAULT),
+                   "create", name));
+    if (values.empty()) return;
+    check_hdf5(
+        H5Dwrite(dataset.native(), native_type<T>(), H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data()),
+        "write", name);
+  }
+  void close() { file_.close(path_); }
+  [[nodiscard]] hid_t native() const { return file_.native(); }
+
+ private:
+  std::string path_;
+  Hdf5File file_;
+};
+
+Hdf5Source open(const std::string& file, const std::string& dataset) {
+  return Hdf5Source({{.name = "x", .location = {file, dataset}}});
+}
+
+}  // namespace
+
+TEST_CASE("rows and columns equal those of the plain array") {
+  const Folder folder("hdf5");
+  const std::string path = folder / "data.h5";
+  const auto values = counted<std::uint8_t>(40 * 6 * 5);
+  {
+    Writer writer(path);
+    writer.add("plain", H5T_STD_U8LE, {40, 6, 5}, values);
+    writer.add("group/packed", H5T_STD_U8LE, {40, 6, 5}, values, {7, 4, 3});
+    writer.close();
+  }
+  const std::vector<std::vector<std::int64_t>> row_lists{
+      {0},
+      {5, 6, 7, 8},                  // one run
+      {8, 7, 6, 5},                  // one run, backwards
+      {5, 6, 20, 21, 22, 39},        // runs
+      {22, 5, 39, 6, 20, 21},        // the same, mixed
+      {3, 3, 3},                     // repeats
+      {4, 3, 5, 3, 4, 4, 30, 30, 2}  // repeats inside runs
+  };
+  for (const char* name : {"/plain", "group/packed"}) {
+    const Hdf5Source source = open(path, name);
+    CHECK(source.rows() == 40);
+    CHECK(source.field(0) == Field{.name = "x", .shape = {6, 5}, .type = ElementType::uint8});
+    CHECK(read_all<std::uint8_t>(source, 0) == values);
+    for (const auto& rows : row_lists) {
+      for (const Block& block : {Block{{0, 6}, {0, 5}}, Block{{1, 4}, {0, 5}},
+                                 Block{{0, 6}, {2, 3}}, Block{{5, 6}, {1, 5}}}) {
+        REQUIRE(read_block<std::uint8_t>(source, 0, rows, block) ==
+                picked(values, {6, 5}, rows, block));
+      }
+    }
+    CHECK(read_block<std::uint8_t>(source, 0, {1}, {{2, 2}, {0, 5}}).empty());
+    const auto remembered = cached(std::make_shared<Hdf5Source>(
+        std::vector<Hdf5Field>{{.name = "x", .location = {path, name}}}));
+    for (int pass = 0; pass < 2; ++pass) {
+      CHECK(read_block<std::uint8_t>(*remembered, 0, row_lists.back(), {{1, 4}, {0, 2}}) ==
+            picked(values, {6, 5}, row_lists.back(), {{1, 4}, {0, 2}}));
+    }
+  }
+}
+
+TEST_CASE("stored types become the element types they are read as") {
+  const Folder folder("hdf5");
+  const std::string path = folder / "types.h5";
+  const std::vector<std::int64_t> values{0, 1, 100};
+  Hdf5Datatype boolean(H5Tenum_create(H5T_NATIVE_INT8));
+  const std::int8_t no = 0, yes = 1;
+  REQUIRE(H5Tenum_insert(boolean.native(), "FALSE", &no) >= 0);
+  REQUIRE(H5Tenum_insert(boolean.native(), "TRUE", &yes) >= 0);
+  {
+    Writer writer(path);
+    writer.add("u8", H5T_STD_U8LE, {3}, values);
+    writer.add("i8", H5T_STD_I8LE, {3}, values);
+    writer.add("u16", H5T_STD_U16BE, {3}, values);
+    writer.add("i32", H5T_STD_I32BE, {3}, values);
+    writer.add("u32", H5T_STD_U32LE, {3}, values);
+    writer.add("i64", H5T_STD_I64BE, {3}, values);
+    writer.add("f32", H5T_IEEE_F32BE, {3}, std::vector<double>{0, 1, 100});
+    writer.add("f64", H5T_IEEE_F64LE, {3}, std::vector<double>{0, 1, 100});
+    const hsize_t count = 3;
+    const Hdf5Dataspace space(H5Screate_simple(1, &count, nullptr));
+    const Hdf5Dataset flags(H5Dcreate2(writer.native(), "flags", boolean.native(), space.native(),
+                                       H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    const std::int8_t stored[]{1, 0, 1};
+    REQUIRE(H5Dwrite(flags.native(), boolean.native(), H5S_ALL, H5S_ALL, H5P_DEFAULT, stored) >= 0);
+    writer.close();
+  }
+  const auto check = [&]<class T>(const char* name, ElementType type, std::vector<T> expected) {
+    INFO(name);
+    const Hdf5Source source = open(path, name);
+    CHECK(source.field(0).type == type);
+    CHECK(read_all<T>(source, 0) == expected);
+  };
+  check("u8", ElementType::uint8, std::vector<std::uint8_t>{0, 1, 100});
+  check("i8", ElementType::int32, std::vector<std::int32_t>{0, 1, 100});
+  check("u16", ElementType::int32, std::vector<std::int32_t>{0, 1, 100});
+  check("i32", ElementType::int32, std::vector<std::int32_t>{0, 1, 100});
+  check("u32", ElementType::int64, std::vector<std::int64_t>{0, 1, 100});
+  check("i64", ElementType::int64, std::vector<std::int64_t>{0, 1, 100});
+  check("f32", ElementType::float32, std::vector<float>{0, 1, 100});
+  check("f64", ElementType::float32, std::vector<float>{0, 1, 100});
+  check("flags", ElementType::uint8, std::vector<std::uint8_t>{1, 0, 1});
+}
+
+TEST_CASE("fields may lie in different files and must be as long") {
+  const Folder folder("hdf5");
+  {
+    Writer x(folder / "x.h5"), y(folder / "y.h5");
+    x.add("x", H5T_IEEE_F32LE, {4, 2}, std::vector<double>{0, 1, 2, 3, 4, 5, 6, 7});
+    y.add("y", H5T_STD_I32LE, {4}, std::vector<std::int32_t>{3, 2, 1, 0});
+    y.add("short", H5T_STD_I32LE, {3}, std::vector<std::int32_t>{3, 2, 1});
+  }
+  const auto fields = [&](const char* target) {
+    return std::vector<Hdf5Field>{
+        {.name = "x", .location = {folder / "x.h5", "x"}},
+        {.name = "y", .location = {folder / "y.h5", target}, .role = FieldRole::target}};
+  };
+  const Hdf5Source source(fields("/y"));
+  CHECK(read_block<std::int32_t>(source, 1, {3, 0}, {}) == std::vector<std::int32_t>{0, 3});
+  CHECK(source.locate(1, 3) == folder / "y.h5:/y: sample 3");
+  CHECK_THAT(source.fingerprint(), Catch::Contains("x float32 (2) from hdf5/x.h5:/x"));
+  CHECK_THROWS_WITH(
+      Hdf5Source(fields("short")),
+      "hdf5/x.h5:/x holds 4 samples and hdf5/y.h5:/short holds 3; they must be as many");
+}
+
+TEST_CASE("a location is taken apart at its colon") {
+  CHECK(parse_hdf5_location("a.h5:/x/y") == Hdf5Location{"a.h5", "/x/y"});
+  CHECK(parse_hdf5_location("a.h5:x") == Hdf5Location{"a.h5", "x"});
+  CHECK(parse_hdf5_location("/d/12:30.h5:/x:1") == Hdf5Location{"/d/12:30.h5", "/x:1"});
+  CHECK(to_string(Hdf5Location{"a.h5", "x"}) == "a.h5:/x");
+  for (const char* wrong : {"a.h5", ":x", "a.h5:", ""}) {
+    CHECK_THROWS_WITH(parse_hdf5_location(wrong), Catch::Contains("expected FILE:/DATASET"));
+  }
+}
+
+TEST_CASE("wrong files and data sets are errors that name them") {
+  const Folder folder("hdf5");
+  const std::string path = folder / "data.h5";
+  {
+    Writer writer(path);
+    writer.add("train/images", H5T_STD_U8LE, {4, 2}, counted<std::uint8_t>(8));
+    writer.add("train/labels", H5T_STD_U8LE, {4}, counted<std::uint8_t>(4));
+    writer.add("scalar", H5T_STD_U8LE, {}, counted<std::uint8_t>(1));
+    const Hdf5Datatype text(H5Tcopy(H5T_C_S1));
+    writer.add("text", text.native(), {4}, std::vector<std::uint8_t>{});
+    writer.close();
+  }
+  CHECK_THROWS_WITH(open(folder / "absent.h5", "x"), folder / "absent.h5: no such file");
+  CHECK_THROWS_WITH(open("hdf5", "x"), Catch::Contains("is a directory"));
+  write_file(folder / "text.h5", "this is no such file");
+  CHECK_THROWS_WITH(open(folder / "text.h5", "x"), folder / "text.h5: not an HDF5 file");
+  CHECK_THROWS_WITH(
+      open(path, "/train/image"),
+      path + ": there is no data set \"/train/image\"; did you mean \"/train/images\"?");
+  CHECK_THROWS_WITH(open(path, "/features"),
+                    Catch::Contains("no data set \"/features\"; the file has") &&
+                        Catch::Contains("\"/train/labels\""));
+  CHECK_THROWS_WITH(open(path, "train"), Catch::Contains("no data set \"/train\""));
+  CHECK_THROWS_WITH(open(path, "scalar"),
+                    Catch::Contains("hdf5/data.h5:/scalar: has no dimension"));
+  CHECK_THROWS_WITH(open(path, "text"), Catch::Contains("its elements are strings"));
+  const std::string bytes = file_bytes(path);
+  write_file(path, bytes.substr(0, bytes.size() / 2));
+  CHECK_THROWS_WITH(open(path, "train/images"), Catch::Contains(path + ": cannot be opened") &&
+                                                    Catch::Contains("truncated file"));
+}
+
+TEST_CASE("compressed data that is damaged is an error when it is read") {
+  const Folder folder("hdf5");
+  const std::string path = folder / "data.h5";
+  const auto values = counted<std::uint8_t>(4000);
+  {
+    Writer writer(path);
+    writer.add("x", H5T_STD_U8LE, {40, 100}, values, {10, 100});
+    writer.close();
+  }
+  std::string bytes = file_bytes(path);
+  const std::size_t chunk = bytes.find("\x78\x5e");  // how a zlib stream of this level begins
+  REQUIRE(chunk != std::string::npos);
+  for (std::size_t i = chunk + 20; i < chunk + 60; ++i) bytes[i] = static_cast<char>(~bytes[i]);
+  write_file(path, bytes);
+  const Hdf5Source source = open(path, "x");
+  CHECK_THROWS_WITH(read_all<std::uint8_t>(source, 0),
+                    Catch::Contains(path + ":/x, samples 0 to 39: cannot be read: ") &&
+                        Catch::Contains("inflate() failed"));
+}
+
+TEST_CASE("errors of HDF5 become exceptions and the library's printing is restored") {
+  H5E_auto2_t before = nullptr, after = nullptr;
+  void* data = nullptr;
+  REQUIRE(H5Eget_auto2(H5E_DEFAULT, &before, &data) >= 0);
+  REQUIRE(before != nullptr);
+  {
+    const Hdf5Guard outer;
+    const Hdf5Guard inner;
+    CHECK_THROWS_WITH(
+        check_hdf5(H5Dopen2(-1, "x", H5P_DEFAULT), "cannot be opened", "a.h5:/x"),
+        Catch::Contains("a.h5:/x: cannot be opened: ") && Catch::Contains("not a location"));
+    CHECK(hdf5_error_text() == "HDF5 gave no reason");
+  }
+  REQUIRE(H5Eget_auto2(H5E_DEFAULT, &after, &data) >= 0);
+  CHECK(after == before);
+}
+
+TEST_CASE("handles own, move and close") {
+  const Folder folder("hdf5");
+  Writer writer(folder / "data.h5");
+  const hsize_t count = 3;
+  hid_t raw = H5I_INVALID_HID;
+  {
+    Hdf5Dataspace first(H5Screate_simple(1, &count, nullptr));
+    raw = first.native();
+    Hdf5Dataspace second(std::move(first));
+    CHECK(!first.exists());
+    CHECK(second.native() == raw);
+    CHECK(H5Iis_valid(raw) > 0);
+    second = Hdf5Dataspace(H5Screate(H5S_SCALAR));
+    CHECK(H5Iis_valid(raw) == 0);
+    raw = second.native();
+  }
+  CHECK(H5Iis_valid(raw) == 0);
+  Hdf5Dataspace closed(H5Screate(H5S_SCALAR));
+  REQUIRE(H5Sclose(closed.native()) >= 0);
+  CHECK_THROWS_WITH(closed.close("somebody else's"), Catch::Contains("somebody else's: cannot be"));
+  closed.close("somebody else's");
+}
+
+TEST_CASE("several threads read at once") {
+  const Folder folder("hdf5");
+  const std::string path = folder / "data.h5";
+  const auto values = counted<std::uint8_t>(4000);
+  {
+    Writer writer(path);
+    writer.add("x", H5T_STD_U8LE, {40, 100}, values, {10, 10});
+    writer.close();
+  }
+  const Hdf5Source shared = open(path, "x");
+  std::vector<int> right(4, 0);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (std::int64_t i = 0; i < 200; ++i) {
+        const std::vector<std::int64_t> rows{(i * 7 + t) % 40, (i * 3) % 40};
+        const Hdf5Source own = open(path, "x");
+        right[t] += read_block<std::uint8_t>(i % 2 == 0 ? shared : own, 0, rows, {{t, 90}}) ==
+                    picked(values, {100}, rows, {{t, 90}});
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(right == std::vector<int>(4, 200));
+}
