@@ -1,0 +1,283 @@
+#include "runtime/graph/plan_report.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace meshwork {
+namespace {
+
+ReportedTensor report_tensor(const Plan& plan, TensorId id, const std::string& path,
+                             std::int64_t rows, std::int64_t rank) {
+  ReportedTensor tensor;
+  tensor.path = path;
+  tensor.shape = plan.graph->shape_of(id, rows);
+  tensor.layout = plan.tensors[id].layout;
+  tensor.reason = plan.tensors[id].reason;
+  tensor.block = block_of(tensor.layout, tensor.shape, plan.mesh, rank);
+  tensor.bytes = element_count(shape_of(tensor.block)) * 4;
+  std::int64_t filled = 1;
+  std::int64_t all = 1;
+  for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
+    const std::int64_t parts = plan.mesh.size_over(tensor.layout.dimensions[d]);
+    filled *= std::min(parts, tensor.shape[d]);
+    all *= parts;
+  }
+  tensor.empty_ranks = all - filled;
+  return tensor;
+}
+
+std::string block_text(const Block& block) {
+  std::string text;
+  for (const Range& range : block) {
+    text += fmt::format("{}{}:{}", text.empty() ? "[" : ", ", range.begin, range.end);
+  }
+  return text.empty() ? "[]" : text + "]";
+}
+
+std::string axes_text(const std::vector<Axis>& axes, const MeshShape& mesh) {
+  std::string text;
+  for (const Axis axis : axes) {
+    text += (text.empty() ? "" : "+") + mesh.name(axis);
+  }
+  return text;
+}
+
+// Rows of cells under a heading, each column as wide as its widest cell; the columns in `numbers`
+// are set flush right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> heading, std::vector<std::size_t> numbers = {})
+      : numbers_(std::move(numbers)) {
+    add(std::move(heading));
+  }
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  [[nodiscard]] std::string text() const {
+    std::vector<std::size_t> widths(rows_[0].size(), 0);
+    for (const auto& row : rows_) {
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        widths[c] = std::max(widths[c], row[c].size());
+      }
+    }
+    std::string text;
+    for (const auto& row : rows_) {
+      std::string line = " ";
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        const bool number = std::find(numbers_.begin(), numbers_.end(), c) != numbers_.end();
+        line += number ? fmt::format(" {:>{}}", row[c], widths[c])
+                       : fmt::format(" {:<{}}", row[c], widths[c]);
+        line += ' ';
+      }
+      line.erase(line.find_last_not_of(' ') + 1);
+      text += line + '\n';
+    }
+    return text;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> numbers_;
+};
+
+std::string tensor_table(const std::vector<ReportedTensor>& tensors, const MeshShape& mesh) {
+  Table table({"path", "shape", "layout", "decided by", "block on this rank", "bytes"}, {5});
+  for (const ReportedTensor& tensor : tensors) {
+    std::string reason = tensor.reason;
+    if (tensor.empty_ranks > 0) {
+      reason += fmt::format(", {} empty blocks", tensor.empty_ranks);
+    }
+    table.add({tensor.path, to_string(tensor.shape), to_string(tensor.layout, mesh), reason,
+               block_text(tensor.block), std::to_string(tensor.bytes)});
+  }
+  return table.text();
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds >= 1) return fmt::format("{:.3g} s", seconds);
+  if (seconds >= 1e-3) return fmt::format("{:.3g} ms", seconds * 1e3);
+  return fmt::format("{:.3g} us", seconds * 1e6);
+}
+
+std::string coordinates_text(const MeshShape& mesh, std::int64_t rank) {
+  std::string text;
+  for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", mesh.name(axis),
+                        mesh.coordinate(rank, axis));
+  }
+  return text;
+}
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+std::string json_layout(const Layout& layout, const MeshShape& mesh) {
+  std::string text;
+  for (const std::vector<Axis>& axes : layout.dimensions) {
+    std::string list;
+    for (const Axis axis : axes) {
+      list += (list.empty() ? "" : ", ") + quoted(mesh.name(axis));
+    }
+    text += (text.empty() ? "[" : ", [") + list + "]";
+  }
+  return "[" + text + "]";
+}
+
+std::string json_tensors(const std::vector<ReportedTensor>& tensors, const MeshShape& mesh) {
+  std::string text;
+  for (const ReportedTensor& tensor : tensors) {
+    std::string block;
+    for (const Range& range : tensor.block) {
+      block += fmt::format("{}[{}, {}]", block.empty() ? "" : ", ", range.begin, range.end);
+    }
+    text += fmt::format(
+        "{}\n    {{\"path\": {}, \"shape\": [{}], \"layout\": {}, \"decided_by\": {}, "
+        "\"block\": [{}], \"bytes\": {}, \"empty_blocks\": {}}}",
+        text.empty() ? "" : ",", quoted(tensor.path), fmt::join(tensor.shape, ", "),
+        json_layout(tensor.layout, mesh), quoted(tensor.reason), block, tensor.bytes,
+        tensor.empty_ranks);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string readable_bytes(std::int64_t bytes) {
+  constexpr std::array<const char*, 6> units{"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < units.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int64_t rank,
+                       const UpdateRule& update, const std::map<TensorId, ElementType>& fed) {
+  const ParameterForm form = parameter_form(plan, rank);
+  LoweringRequest request;
+  request.plan = &plan;
+  request.mode = mode;
+  request.rows = rows;
+  request.fed = fed;
+  request.update = &update;
+  request.form = &form;
+  ProgramBuilder builder;
+  const std::unique_ptr<MeshCollectives> collectives = plan_collectives(plan.mesh, rank);
+  const LoweredStep step = lower(request, builder, *collectives);
+  const ArenaSummary arena = builder.plan_arena();
+
+  PlanReport report{plan.mesh, rank, rows, mode, plan.costs, {}, {}, {}, 0, 0, 0, 0, 0, 0, 0};
+  const Graph& graph = *plan.graph;
+  for (const Variable& variable : graph.variables) {
+    report.variables.push_back(report_tensor(plan, variable.tensor, variable.path, rows, rank));
+  }
+  for (const GraphLayer& layer : graph.layers) {
+    report.outputs.push_back(
+        report_tensor(plan, layer.output, graph.tensors[layer.output].path, rows, rank));
+  }
+  report.collectives = collectives->records();
+  report.predicted_seconds = plan.predicted_seconds;
+  report.parameter_bytes = (form.trainable_count + form.fixed_count) * 4;
+  if (mode == Mode::train) {
+    report.gradient_bytes = form.trainable_count * 4;
+    report.slot_bytes = form.trainable_count * 4 * update.slots;
+  }
+  for (const auto& [id, block] : step.fed_blocks) {
+    const auto type = fed.find(id);
+    report.batch_bytes += element_count(shape_of(block)) *
+                          element_bytes(type == fed.end() ? ElementType::float32 : type->second);
+  }
+  report.arena_bytes = arena.bytes;
+  report.arena_bytes_if_unshared = arena.bytes_if_unshared;
+  return report;
+}
+
+std::string to_text(const PlanReport& report) {
+  std::string text = fmt::format(
+      "mesh {} ({} ranks), shown for rank {} ({}); global batch of {} rows, {}\n\nvariables\n{}"
+      "\nlayer outputs\n{}",
+      to_string(report.mesh), report.mesh.rank_count(), report.rank,
+      coordinates_text(report.mesh, report.rank), report.rows, name_of(report.mode),
+      tensor_table(report.variables, report.mesh), tensor_table(report.outputs, report.mesh));
+
+  std::int64_t sent = 0;
+  Table table({"phase", "collective", "axes", "elements", "bytes sent", "of what"}, {3, 4});
+  for (const CollectiveRecord& record : report.collectives) {
+    sent += record.bytes_sent;
+    table.add({record.purpose.phase, std::string(name_of(record.kind)),
+               axes_text(record.axes, report.mesh), std::to_string(record.global_elements),
+               std::to_string(record.bytes_sent), record.purpose.what});
+  }
+  text += fmt::format("\ncollectives of one step: {}, {} sent by this rank\n",
+                      report.collectives.size(), readable_bytes(sent));
+  if (!report.collectives.empty()) {
+    text += table.text();
+    if (report.mode == Mode::train) {
+      text += fmt::format(
+          "  predicted {} (default costs: {} a hop, {:.3g} GB/s; not measured here)\n",
+          seconds_text(report.predicted_seconds), seconds_text(report.costs.latency_seconds),
+          report.costs.bytes_per_second / 1e9);
+    }
+  }
+  text += fmt::format(
+      "\nmemory of this rank: {} at the peak\n"
+      "  parameters {}, gradients {}, optimizer slots {}, batch {}, activations and scratch {} "
+      "({} without sharing)\n",
+      readable_bytes(report.peak_bytes()), readable_bytes(report.parameter_bytes),
+      readable_bytes(report.gradient_bytes), readable_bytes(report.slot_bytes),
+      readable_bytes(report.batch_bytes), readable_bytes(report.arena_bytes),
+      readable_bytes(report.arena_bytes_if_unshared));
+  return text;
+}
+
+std::string to_json(const PlanReport& report) {
+  std::string axes;
+  for (const MeshAxis& axis : report.mesh.axes()) {
+    axes += fmt::format("{}{}: {}", axes.empty() ? "" : ", ", quoted(axis.name), axis.size);
+  }
+  std::string collectives;
+  for (const CollectiveRecord& record : report.collectives) {
+    std::string over;
+    for (const Axis axis : record.axes) {
+      over += (over.empty() ? "" : ", ") + quoted(report.mesh.name(axis));
+    }
+    collectives += fmt::format(
+        "{}\n    {{\"phase\": {}, \"collective\": {}, \"axes\": [{}], \"type\": {}, "
+        "\"elements\": {}, \"bytes_sent\": {}, \"what\": {}}}",
+        collectives.empty() ? "" : ",", quoted(record.purpose.phase), quoted(name_of(record.kind)),
+        over, quoted(name_of(record.type)), record.global_elements, record.bytes_sent,
+        quoted(record.purpose.what));
+  }
+  return fmt::format(
+      "{{\n  \"mesh\": {{{}}},\n  \"ranks\": {},\n  \"rank\": {},\n  \"rows\": {},\n"
+      "  \"mode\": {},\n  \"variables\": [{}\n  ],\n  \"outputs\": [{}\n  ],\n"
+      "  \"collectives\": [{}\n  ],\n"
+      "  \"predicted\": {{\"communication_seconds\": {}, \"latency_seconds\": {}, "
+      "\"bytes_per_second\": {}}},\n"
+      "  \"memory\": {{\"parameters\": {}, \"gradients\": {}, \"slots\": {}, \"batch\": {}, "
+      "\"arena\": {}, \"arena_unshared\": {}, \"peak\": {}}}\n}}\n",
+      axes, report.mesh.rank_count(), report.rank, report.rows, quoted(name_of(report.mode)),
+      json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
+      collectives, report.predicted_seconds, report.costs.latency_seconds,
+      report.costs.bytes_per_second, report.parameter_bytes, report.gradient_bytes,
+      report.slot_bytes, report.batch_bytes, report.arena_bytes, report.arena_bytes_if_unshared,
+      report.peak_bytes());
+}
+
+}  // namespace meshwork

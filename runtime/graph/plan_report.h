@@ -1,0 +1,61 @@
+// The plan as people and programs read it: every variable and output with its layout, every
+// collective with its bytes, and the memory a rank needs.
+//
+// A report is made for one rank by lowering the plan without a device (lower.h), so that it shows
+// exactly what a run would do; the mesh need not be there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/graph/lower.h"
+
+namespace meshwork {
+
+struct ReportedTensor {
+  std::string path;
+  Shape shape;  // global
+  Layout layout;
+  std::string reason;      // "key d1/kernel (configs/mnist.yaml:7:3)", "replicated", "by rule"
+  Block block;             // of this rank
+  std::int64_t bytes = 0;  // of the block
+  std::int64_t empty_ranks = 0;  // how many blocks of its layout hold nothing
+};
+
+struct PlanReport {
+  MeshShape mesh;
+  std::int64_t rank = 0;
+  std::int64_t rows = 0;  // of the global batch
+  Mode mode = Mode::train;
+  CostModel costs;
+  std::vector<ReportedTensor> variables;
+  std::vector<ReportedTensor> outputs;
+  std::vector<CollectiveRecord> collectives;
+  double predicted_seconds = 0;
+  // Bytes on this rank.
+  std::int64_t parameter_bytes = 0;
+  std::int64_t gradient_bytes = 0;
+  std::int64_t slot_bytes = 0;
+  std::int64_t batch_bytes = 0;
+  std::int64_t arena_bytes = 0;
+  std::int64_t arena_bytes_if_unshared = 0;
+  [[nodiscard]] std::int64_t peak_bytes() const {
+    return parameter_bytes + gradient_bytes + slot_bytes + batch_bytes + arena_bytes;
+  }
+};
+
+/// The report for rank `rank` of the plan's mesh and batches of `rows`.
+[[nodiscard]] PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows,
+                                     std::int64_t rank, const UpdateRule& update,
+                                     const std::map<TensorId, ElementType>& fed);
+
+/// Tables for a terminal.
+[[nodiscard]] std::string to_text(const PlanReport& report);
+/// One JSON object with everything that the tables show.
+[[nodiscard]] std::string to_json(const PlanReport& report);
+
+/// "1.2 MiB", "640 B".
+[[nodiscard]] std::string readable_bytes(std::int64_t bytes);
+
+}  // namespace meshwork
