@@ -1,0 +1,102 @@
+// LayoutMap: which layout belongs to which variable or layer output, by path, as in Keras.
+//
+//     LayoutMap layouts(mesh);
+//     layouts["d1/kernel"] = {unsharded, "model"};
+//     layouts[".*/embeddings"] = {"model", unsharded};
+//
+// Lookup of a path: an exact key wins; otherwise every key is tried as a regular expression
+// (ECMAScript) that has to match the whole path. One match gives its layout, none means replicated,
+// two or more are an error even where their layouts are equal. Setting a key that is there already
+// is an error.
+//
+// What is wrong with a key by itself is an error when it is set: a malformed expression, an axis
+// that the mesh lacks, an axis twice. What is wrong with it for a model is found by `find`,
+// `resolve` and `unmatched`. A key may carry its *origin*, the place where it was written
+// ("configs/mnist.yaml:7:14"); it stands in parentheses at the end of every message about the key.
+#pragma once
+
+#include <optional>
+#include <regex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/mesh/device_mesh.h"
+#include "runtime/mesh/layout.h"
+
+namespace meshwork {
+
+/// The entry of a LayoutMap that a path has found.
+struct LayoutMatch {
+  std::string key;
+  TensorLayout layout;
+  std::string origin;
+};
+
+/// A key that matches none of a model's paths.
+struct UnmatchedKey {
+  std::string key;
+  std::string origin;
+  /// The nearest paths by edit distance, nearest first, three at most.
+  std::vector<std::string> nearest;
+  /// The paths that the key would match if it were allowed to match a part of them.
+  std::vector<std::string> unanchored;
+  /// One line: what does not match, what there is instead, and the origin.
+  std::string message;
+};
+
+class LayoutMap {
+ public:
+  explicit LayoutMap(MeshShape mesh) : mesh_(std::move(mesh)) {}
+  explicit LayoutMap(const DeviceMesh& mesh) : mesh_(mesh.shape()) {}
+
+  /// What `layouts[key]` gives: it can be assigned to, once.
+  class Assignable {
+   public:
+    /// The same as LayoutMap::insert.
+    void operator=(TensorLayout layout) && { map_.insert(std::move(key_), std::move(layout)); }
+    Assignable(const Assignable&) = delete;
+
+   private:
+    friend class LayoutMap;
+    Assignable(LayoutMap& map, std::string key) : map_(map), key_(std::move(key)) {}
+    LayoutMap& map_;
+    std::string key_;
+  };
+  [[nodiscard]] Assignable operator[](std::string key) { return {*this, std::move(key)}; }
+
+  /// Adds a key. Throws `Error`: a key that is empty or there already, a malformed expression (with
+  /// position and reason), an axis that the mesh lacks or that the layout uses twice.
+  void insert(std::string key, TensorLayout layout, std::string origin = "");
+  /// Removes exactly this key. Throws `Error` if it is not there, naming the nearest.
+  void erase(std::string_view key);
+  [[nodiscard]] bool contains(std::string_view key) const;
+  [[nodiscard]] std::size_t size() const { return entries_.size(); }
+  [[nodiscard]] bool empty() const { return entries_.empty(); }
+  /// All entries, in the order in which they were added.
+  [[nodiscard]] std::vector<LayoutMatch> entries() const;
+  [[nodiscard]] const MeshShape& mesh() const { return mesh_; }
+
+  /// The entry for `path`, or none: then it is replicated. Throws `Error` if two or more patterns
+  /// match, naming the path and the keys.
+  [[nodiscard]] std::optional<LayoutMatch> find(const std::string& path) const;
+
+  /// The layout of `match` for the tensor of `path`, whose global shape is `shape` (-1: open
+  /// batch). Throws `Error` if the layout has not one entry for each dimension of the tensor.
+  [[nodiscard]] Layout resolve(const LayoutMatch& match, const std::string& path,
+                               const Shape& shape) const;
+
+  /// The keys that match none of `paths`, the paths of all variables and outputs of a model.
+  [[nodiscard]] std::vector<UnmatchedKey> unmatched(std::span<const std::string> paths) const;
+
+ private:
+  struct Entry {
+    LayoutMatch match;
+    std::regex expression;
+  };
+  MeshShape mesh_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace meshwork
