@@ -1,0 +1,38 @@
+// How a model is spread: the mesh, the layouts of its variables and outputs, and the axis that
+// splits batches. DataParallel replicates all variables; ModelParallel takes a LayoutMap. In both
+// the batch axis is the mesh's first unless another is named.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/mesh/device_mesh.h"
+#include "runtime/mesh/layout_map.h"
+
+namespace meshwork {
+
+/// What to do with a key of the layout map that matches nothing in the model.
+enum class UnmatchedLayouts : std::uint8_t { error, warn };
+
+struct DistributionOptions {
+  /// The axis that splits batches; unset: the first of the mesh; "": none, every rank sees every
+  /// row.
+  std::optional<std::string> batch_axis;
+  UnmatchedLayouts unmatched_layouts = UnmatchedLayouts::error;
+};
+
+/// The mesh must outlive every model that is spread over it.
+struct Distribution {
+  DeviceMesh* mesh = nullptr;
+  LayoutMap layouts;
+  std::optional<Axis> batch_axis;
+  UnmatchedLayouts unmatched_layouts = UnmatchedLayouts::error;
+};
+
+/// Throws `Error` for a batch axis that the mesh does not have, naming those it has.
+[[nodiscard]] Distribution DataParallel(DeviceMesh& mesh, const DistributionOptions& options = {});
+/// `layouts` must be a map for `mesh`.
+[[nodiscard]] Distribution ModelParallel(DeviceMesh& mesh, LayoutMap layouts,
+                                         const DistributionOptions& options = {});
+
+}  // namespace meshwork

@@ -1,0 +1,164 @@
+#include "runtime/train/engine.h"
+
+#include <algorithm>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "runtime/mesh/lower_redistribution.h"
+
+namespace meshwork {
+
+Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
+           ArenaPool& pool, StepScalars* scalars)
+    : device_(&device),
+      scalars_(scalars),
+      rows_(request.rows),
+      collectives_(bind_collectives(mesh, transport)) {
+  LoweringRequest bound = request;
+  bound.step_scalars = scalars;
+  const Graph& graph = *request.plan->graph;
+  const auto take_memory = [&](TensorId id) {
+    const Block block = block_of(request.plan->tensors[id].layout, graph.shape_of(id, request.rows),
+                                 request.plan->mesh, mesh.rank());
+    const auto type = request.fed.find(id);
+    const ElementType fed = type == request.fed.end() ? ElementType::float32 : type->second;
+    feeds_.emplace(id, device.allocate(element_count(shape_of(block)) * element_bytes(fed)));
+    bound.feeds[id] = feeds_.at(id).data();
+  };
+  for (TensorId id = 0; id < static_cast<TensorId>(graph.tensors.size()); ++id) {
+    const TensorRole role = graph.tensors[id].role;
+    if (role == TensorRole::input ||
+        (role == TensorRole::target && request.mode != Mode::predict)) {
+      take_memory(id);
+    }
+  }
+  ProgramBuilder builder(device);
+  lowered_ = lower(bound, builder, *collectives_);
+  std::vector<std::string> entries;
+  for (const CollectiveRecord& record : collectives_->records()) {
+    entries.push_back(describe(record, request.plan->mesh));
+  }
+  require_agreement(mesh.all(), entries,
+                    fmt::format("the collectives of a step of {} rows ({})", request.rows,
+                                name_of(request.mode)));
+  sums_.resize(lowered_.sum_tensors.size() + (lowered_.has_penalty ? 1 : 0));
+  if (request.mode == Mode::predict) {
+    output_count_ = element_count(graph.shape_of(graph.outputs.front(), request.rows));
+  }
+  program_ = builder.finish(pool);
+}
+
+void Step::feed(TensorId tensor, const void* host) {
+  const Memory& memory = feeds_.at(tensor);
+  device_->copy_in(memory.data(), host, memory.bytes());
+}
+
+void Step::run(const StepScalars& scalars) {
+  device_->copy_in(scalars_, &scalars, sizeof scalars);
+  program_.run();
+}
+
+std::span<const double> Step::sums() {
+  if (!sums_.empty()) {
+    device_->copy_out(sums_.data(), program_.address(lowered_.sums),
+                      static_cast<std::int64_t>(sums_.size() * sizeof(double)));
+  }
+  return sums_;
+}
+
+std::vector<float> Step::prediction() {
+  std::vector<float> host(static_cast<std::size_t>(output_count_));
+  device_->copy_out(host.data(), program_.address(lowered_.output), output_count_ * 4);
+  return host;
+}
+
+Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,
+               std::uint64_t seed, UpdateRule update, std::vector<std::string> slot_names,
+               std::map<TensorId, ElementType> fed)
+    : mesh_(&mesh),
+      device_(&device),
+      transport_(&transport),
+      plan_(std::move(plan)),
+      seed_(seed),
+      update_(std::move(update)),
+      fed_(std::move(fed)),
+      parameters_(device, plan_, parameter_form(plan_, mesh.rank()), seed, std::move(slot_names)),
+      pool_(device),
+      scalars_(device.allocate(sizeof(StepScalars))) {}
+
+Step& Engine::step(Mode mode, std::int64_t rows) {
+  std::unique_ptr<Step>& step = steps_[{mode, rows}];
+  if (!step) {
+    LoweringRequest request;
+    request.plan = &plan_;
+    request.mode = mode;
+    request.rows = rows;
+    request.seed = seed_;
+    request.fed = fed_;
+    request.update = &update_;
+    request.form = &parameters_.form();
+    request.parameters = &parameters_;
+    step = std::make_unique<Step>(request, *mesh_, *transport_, *device_, pool_,
+                                  static_cast<StepScalars*>(scalars_.data()));
+  }
+  return *step;
+}
+
+std::vector<float> Engine::gather(const ParameterSpan& span, const float* block) {
+  const Shape& shape = plan_.graph->variables[span.variable].options.shape;
+  const std::string& path = plan_.graph->variables[span.variable].path;
+  const std::unique_ptr<MeshCollectives> collectives = bind_collectives(*mesh_, *transport_);
+  ProgramBuilder builder(*device_);
+  const Buffer source = builder.external(const_cast<float*>(block), span.count * 4, path);
+  const Memory whole = device_->allocate(element_count(shape) * 4);
+  const Buffer destination = builder.external(whole.data(), whole.bytes(), path);
+  const std::vector<RedistributionStep> steps =
+      plan_redistribution(span.layout, Layout::replicated(shape.size()), shape, mesh_->shape());
+  std::vector<float> host(static_cast<std::size_t>(element_count(shape)));
+  if (steps.empty()) {
+    device_->copy_out(host.data(), block, span.count * 4);
+    return host;
+  }
+  (void)lower_redistribution(builder, *collectives, steps, shape, ElementType::float32, source,
+                             destination, {"gather", path});
+  Program program = builder.finish();
+  program.run();
+  device_->copy_out(host.data(), whole.data(), whole.bytes());
+  return host;
+}
+
+std::vector<float> Engine::gather_variable(int variable) {
+  return gather(parameters_.form().spans[variable], parameters_.value(variable));
+}
+
+std::vector<float> Engine::gather_slot(int slot, int variable) {
+  return gather(parameters_.form().spans[variable], parameters_.slot(slot, variable));
+}
+
+void Engine::set_variable(int variable, std::span<const float> whole) {
+  const ParameterSpan& span = parameters_.form().spans[variable];
+  const Shape& shape = plan_.graph->variables[variable].options.shape;
+  if (static_cast<std::int64_t>(whole.size()) != element_count(shape)) {
+    fail("{} has shape {}, found {} values", plan_.graph->variables[variable].path,
+         to_string(shape), whole.size());
+  }
+  // Row by row of the block: the last dimension is contiguous.
+  std::vector<float> block(static_cast<std::size_t>(span.count));
+  const Shape extent = shape_of(span.block);
+  const std::int64_t columns = extent.empty() ? 1 : extent.back();
+  const std::int64_t rows = columns == 0 ? 0 : span.count / columns;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t rest = row;
+    std::int64_t at = extent.empty() ? 0 : span.block.back().begin;
+    std::int64_t stride = extent.empty() ? 1 : shape.back();
+    for (std::size_t d = extent.size() > 0 ? extent.size() - 1 : 0; d-- > 0;) {
+      at += (span.block[d].begin + rest % extent[d]) * stride;
+      rest /= extent[d];
+      stride *= shape[d];
+    }
+    std::copy_n(whole.begin() + at, columns, block.begin() + row * columns);
+  }
+  device_->copy_in(parameters_.value(variable), block.data(), span.count * 4);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,105 @@
+// Engine: the compiled steps of one model on one rank.
+//
+// It owns what a plan becomes when it meets a device: the parameters, and one program for each mode
+// and number of rows that is asked for (full batches, the short last batch, validation). Programs
+// share one arena, since they never run at once. All ranks of the mesh ask for the same steps in
+// the same order; when a step is made, the ranks compare what it is going to send and stop with the
+// difference if they disagree, so that a job fails at the start instead of hanging.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "runtime/device/device.h"
+#include "runtime/graph/lower.h"
+#include "runtime/graph/parameters.h"
+#include "runtime/graph/plan.h"
+#include "runtime/mesh/mesh_collectives.h"
+
+namespace meshwork {
+
+/// One compiled step. `feed` everything, then `run`, then read `sums` or `prediction`.
+class Step {
+ public:
+  Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
+       ArenaPool& pool, StepScalars* scalars);
+
+  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  /// This rank's part of an input or target.
+  [[nodiscard]] const Block& fed_block(TensorId tensor) const {
+    return lowered_.fed_blocks.at(tensor);
+  }
+  /// Copies this rank's block of a fed tensor, in its fed type, to the device.
+  void feed(TensorId tensor, const void* host);
+  /// Runs the step. Every rank of the mesh does.
+  void run(const StepScalars& scalars);
+  /// After a run: the sums over the global batch of the losses and metrics, in the order of the
+  /// graph's operations, then the penalty if the model has one. Equal on all ranks.
+  [[nodiscard]] std::span<const double> sums();
+  [[nodiscard]] bool has_penalty() const { return lowered_.has_penalty; }
+  [[nodiscard]] const std::vector<TensorId>& sum_tensors() const { return lowered_.sum_tensors; }
+  /// After a run of Mode::predict: the first output, whole, on every rank.
+  [[nodiscard]] std::vector<float> prediction();
+
+  [[nodiscard]] const std::vector<CollectiveRecord>& collectives() const {
+    return collectives_->records();
+  }
+  [[nodiscard]] const Program& program() const { return program_; }
+
+ private:
+  Device* device_;
+  StepScalars* scalars_;  // on the device
+  std::int64_t rows_;
+  std::unique_ptr<MeshCollectives> collectives_;
+  std::map<TensorId, Memory> feeds_;
+  LoweredStep lowered_;
+  std::int64_t output_count_ = 0;
+  Program program_;
+  std::vector<double> sums_;
+};
+
+class Engine {
+ public:
+  /// Makes the parameters. `fed` are the element types of inputs and targets. Everything handed in
+  /// by reference must outlive the engine.
+  Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan, std::uint64_t seed,
+         UpdateRule update, std::vector<std::string> slot_names,
+         std::map<TensorId, ElementType> fed);
+
+  /// The step for `rows` rows of a global batch; made if it is asked for for the first time, by all
+  /// ranks together. Throws `Error` if the ranks disagree about its collectives.
+  [[nodiscard]] Step& step(Mode mode, std::int64_t rows);
+
+  [[nodiscard]] const Plan& plan() const { return plan_; }
+  [[nodiscard]] Parameters& parameters() { return parameters_; }
+  [[nodiscard]] const std::map<TensorId, ElementType>& fed() const { return fed_; }
+  [[nodiscard]] Device& device() { return *device_; }
+
+  /// A variable, whole, on every rank (row-major). Every rank of the mesh calls it.
+  [[nodiscard]] std::vector<float> gather_variable(int variable);
+  /// A slot of a variable, likewise.
+  [[nodiscard]] std::vector<float> gather_slot(int slot, int variable);
+  /// Sets a variable from its whole value, which every rank has.
+  void set_variable(int variable, std::span<const float> whole);
+
+ private:
+  [[nodiscard]] std::vector<float> gather(const ParameterSpan& span, const float* block);
+
+  DeviceMesh* mesh_;
+  Device* device_;
+  Transport* transport_;
+  Plan plan_;
+  std::uint64_t seed_;
+  UpdateRule update_;
+  std::map<TensorId, ElementType> fed_;
+  Parameters parameters_;
+  ArenaPool pool_;
+  Memory scalars_;
+  std::map<std::pair<Mode, std::int64_t>, std::unique_ptr<Step>> steps_;
+};
+
+}  // namespace meshwork
