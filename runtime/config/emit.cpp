@@ -29,6 +29,8 @@ std::string string_text(std::string_view text) {
     if (c == '"' || c == '\\') {
       result += '\\';
       result += c;
+    } else if (c == '\n') {
+      result += "\\n";
     } else if (byte < 0x20 || byte == 0x7f) {
       result += fmt::format("\\x{:02x}", byte);
     } else {

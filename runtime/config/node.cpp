@@ -347,7 +347,8 @@ ConfigEntry ConfigNode::single_entry(std::string_view what) const {
     nothing->place = tree_->place;
     return {tree_->text, *this, ConfigNode(std::move(nothing), entry_path(path_, tree_->text))};
   }
-  if (!is_map()) fail_type(*this, std::string(what));
+  const std::string expected = fmt::format("{}, as Name: {{option: value}}", what);
+  if (!is_map()) fail_type(*this, expected);
   std::vector<ConfigEntry> all = entries();
   if (all.size() != 1) {
     std::vector<std::string> names;
@@ -356,7 +357,7 @@ ConfigEntry ConfigNode::single_entry(std::string_view what) const {
                                  ? ""
                                  : fmt::format(" with {} entries ({}); is the indentation right?",
                                                all.size(), join_names(names));
-    fail_type(*this, fmt::format("{}, as Name: {{option: value}}", what), hint);
+    fail_type(*this, expected, hint);
   }
   return std::move(all[0]);
 }

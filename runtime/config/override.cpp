@@ -27,61 +27,83 @@ struct Assignment {
   std::string value;
 };
 
-[[noreturn]] void fail_syntax(const std::string& assignment, std::string_view problem) {
-  throw ConfigError(
-      "--set " + assignment, "",
-      fmt::format("{}; expected a path and its value, such as fit.epochs=3", problem));
-}
+// Reads `path=value`, where
+//   path := component ( "." component | "[" digits "]" )*
+//   component := letters but . [ ] = " ' | quoted letters
+class AssignmentReader {
+ public:
+  AssignmentReader(const std::string& text, const std::string& origin)
+      : text_(text), origin_(origin.empty() ? "--set " + text : origin) {}
 
-// path := component ( "." component | "[" digits "]" )* ; component := word | quoted
-Assignment split(const std::string& text) {
-  Assignment result;
-  std::size_t at = 0;
-  const auto next_is = [&](char c) { return at < text.size() && text[at] == c; };
-  const auto component = [&] {
+  [[nodiscard]] Assignment read() {
+    if (const std::size_t bad = first_bad_byte(text_); bad < text_.size()) {
+      throw ConfigError("--set", "",
+                        fmt::format("byte 0x{:02x} in an override is no text in UTF-8",
+                                    static_cast<unsigned char>(text_[bad])));
+    }
+    Assignment result;
+    result.path.push_back(component());
+    while (at_ < text_.size() && text_[at_] != '=') {
+      result.path.push_back(text_[at_] == '[' ? index() : dotted_component());
+    }
+    if (at_ == text_.size()) fail("\"=\" is missing");
+    if (result.path.size() > static_cast<std::size_t>(config_height_limit)) {
+      fail(fmt::format("the path has more than {} names", config_height_limit));
+    }
+    result.path_text = text_.substr(0, at_);
+    result.value = text_.substr(at_ + 1);
+    return result;
+  }
+
+ private:
+  [[noreturn]] void fail(std::string_view problem) const {
+    throw ConfigError(
+        origin_, "",
+        fmt::format("{}; expected a path and its value, such as fit.epochs=3", problem));
+  }
+
+  Component dotted_component() {
+    if (text_[at_] != '.') fail(fmt::format("unexpected {} in the path", text_[at_]));
+    ++at_;
+    return component();
+  }
+
+  Component component() {
     std::string name;
-    if (next_is('"') || next_is('\'')) {
-      const char quote = text[at];
-      const std::size_t end = text.find(quote, at + 1);
-      if (end == std::string::npos) fail_syntax(text, "a quote is not closed");
-      name = text.substr(at + 1, end - at - 1);
-      at = end + 1;
+    const char quote = at_ < text_.size() ? text_[at_] : '\0';
+    if (quote == '"' || quote == '\'') {
+      const std::size_t end = text_.find(quote, at_ + 1);
+      if (end == std::string::npos) fail("a quote in the path is not closed");
+      name = text_.substr(at_ + 1, end - at_ - 1);
+      at_ = end + 1;
     } else {
-      const std::size_t end = std::min(text.find_first_of(".[]=\"'", at), text.size());
-      name = text.substr(at, end - at);
-      at = end;
+      const std::size_t end = std::min(text_.find_first_of(".[]=\"'", at_), text_.size());
+      name = text_.substr(at_, end - at_);
+      at_ = end;
     }
-    if (name.empty()) fail_syntax(text, "a name is missing in the path");
-    result.path.push_back({std::move(name), -1});
-  };
-  component();
-  while (at < text.size() && text[at] != '=') {
-    if (next_is('.')) {
-      ++at;
-      component();
-    } else if (next_is('[')) {
-      const std::size_t end = std::min(text.find(']', at), text.size());
-      Component index;
-      const char* last = text.data() + end;
-      const auto [read, code] = std::from_chars(text.data() + at + 1, last, index.index);
-      if (end == text.size() || code != std::errc() || read != last || index.index < 0) {
-        fail_syntax(text, "an index is a number from 0 in brackets");
-      }
-      result.path.push_back(index);
-      at = end + 1;
-    } else {
-      fail_syntax(text,
-                  fmt::format("{} is not expected in the path", in_quotes(text.substr(at, 1))));
+    if (name.empty()) fail("a name is missing in the path");
+    if (name.size() > config_key_limit) {
+      fail(fmt::format("a name in the path has more than {} bytes", config_key_limit));
     }
+    return {std::move(name), -1};
   }
-  if (at == text.size()) fail_syntax(text, "\"=\" is missing");
-  if (result.path.size() > static_cast<std::size_t>(config_height_limit)) {
-    fail_syntax(text, fmt::format("the path has more than {} names", config_height_limit));
+
+  Component index() {
+    const std::size_t end = std::min(text_.find(']', at_), text_.size());
+    const char* last = text_.data() + end;
+    Component result;
+    const auto [read, code] = std::from_chars(text_.data() + at_ + 1, last, result.index);
+    if (end == text_.size() || code != std::errc() || read != last || result.index < 0) {
+      fail("an index is a number from 0 in brackets");
+    }
+    at_ = end + 1;
+    return result;
   }
-  result.path_text = text.substr(0, at);
-  result.value = text.substr(at + 1);
-  return result;
-}
+
+  const std::string& text_;
+  std::string origin_;
+  std::size_t at_ = 0;
+};
 
 // The only entry of a map that is an object with its class, `{Adam: {...}}` or `Adam:`; or null.
 const ConfigTree::Child* wrapped_object(const ConfigTree& tree) {
@@ -246,7 +268,7 @@ class Assigner {
 
 ConfigTreePointer apply_override(const ConfigTreePointer& root, const std::string& assignment,
                                  const std::string& given_origin) {
-  const Assignment parts = split(assignment);
+  const Assignment parts = AssignmentReader(assignment, given_origin).read();
   const std::string origin = given_origin.empty() ? "--set " + parts.path_text : given_origin;
   const Assigner assigner(origin, parse_yaml(parts.value, origin, false));
   ConfigTreePointer result = assigner.assign(root, parts.path, "");

@@ -22,8 +22,6 @@ namespace {
 
 using Kind = ConfigTree::Kind;
 
-constexpr std::size_t key_length_limit = 1000;
-
 bool is_continuation_byte(char c) {
   return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
 }
@@ -55,10 +53,25 @@ class SourceText {
   // yaml-cpp counts bytes in columns, and lines as we do.
   [[nodiscard]] std::size_t byte_of(const YAML::Mark& mark) const {
     if (mark.line < 0 || mark.column < 0) return 0;
+    // At the end its column is 0.
+    if (static_cast<std::size_t>(mark.pos) >= text_.size()) return text_.size();
     const auto line = std::min(static_cast<std::size_t>(mark.line), line_starts_.size() - 1);
     return std::min(line_starts_[line] + static_cast<std::size_t>(mark.column), text_.size());
   }
   [[nodiscard]] ConfigPlace place(const YAML::Mark& mark) const { return place(byte_of(mark)); }
+
+  // Whether "---" or "..." set `mark` apart from what is above.
+  [[nodiscard]] bool begins_document(const YAML::Mark& mark) const {
+    const std::size_t byte = byte_of(mark);
+    return text_.substr(byte).starts_with("---") ||
+           text_.substr(0, byte).find("\n...") != std::string_view::npos;
+  }
+
+  // The white space that the line of `mark` begins with.
+  [[nodiscard]] std::string_view margin_of(const YAML::Mark& mark) const {
+    const std::string_view line = text_.substr(line_starts_[line_of(byte_of(mark))]);
+    return line.substr(0, line.find_first_not_of(" \t"));
+  }
 
   // The place of a null. Where a value was left out, yaml-cpp gives what comes next; a reader
   // looks for the ':' or '-' that has nothing behind it.
@@ -96,9 +109,13 @@ class SourceText {
     const std::string_view text = text_.substr(byte);
     for (const std::string_view word : {"~", "null", "Null", "NULL"}) {
       if (!text.starts_with(word)) continue;
-      // `null: 1` on the next line is a key.
-      const std::size_t behind = text.find_first_not_of(" \t", word.size());
-      if (behind == std::string_view::npos || text[behind] != ':') return true;
+      const std::string_view rest = text.substr(word.size());
+      if (!rest.empty() && std::string_view(" \t\r\n,]}").find(rest[0]) == std::string_view::npos) {
+        continue;
+      }
+      // `null : 1` on the next line is a key.
+      const std::size_t behind = rest.find_first_not_of(" \t");
+      if (behind == std::string_view::npos || rest[behind] != ':') return true;
     }
     return false;
   }
@@ -115,13 +132,17 @@ class TreeBuilder final : public YAML::EventHandler {
   explicit TreeBuilder(const SourceText& source) : source_(source) {}
 
   [[nodiscard]] ConfigTreePointer root() const { return root_; }
+  // The innermost map or list that is not finished; null at the top.
+  [[nodiscard]] const ConfigTree* unfinished() const {
+    return open_.empty() ? nullptr : open_.back().node.get();
+  }
 
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
     auto node = std::make_shared<ConfigTree>();
-    node->place = source_.place_of_null(mark);
+    node->place = expects_key() ? source_.place(mark) : source_.place_of_null(mark);
     finish(node, anchor);
   }
 
@@ -185,7 +206,6 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   void open(std::shared_ptr<ConfigTree> node, YAML::anchor_t anchor) {
-    if (expects_key()) throw key_error(node->place);
     if (open_.size() + 1 > static_cast<std::size_t>(config_height_limit)) {
       throw error(node->place, fmt::format("more than {} levels of nesting", config_height_limit));
     }
@@ -207,9 +227,6 @@ class TreeBuilder final : public YAML::EventHandler {
   [[nodiscard]] bool expects_key() const {
     return !open_.empty() && open_.back().node->kind == Kind::map && !open_.back().key;
   }
-  [[nodiscard]] ConfigError key_error(const ConfigPlace& place) const {
-    return error(place, "expected a name before the \":\"");
-  }
 
   void append(ConfigTreePointer node, const ConfigPlace& place) {
     if (open_.empty()) {
@@ -218,10 +235,13 @@ class TreeBuilder final : public YAML::EventHandler {
     }
     Open& parent = open_.back();
     if (expects_key()) {
-      if (node->kind != Kind::scalar) throw key_error(place);
-      if (node->text.size() > key_length_limit) {
+      if (node->kind != Kind::scalar) {
+        throw error(place,
+                    fmt::format("expected a name as key, found {}", ConfigNode(node, "").found()));
+      }
+      if (node->text.size() > config_key_limit) {
         throw error(place, fmt::format("key {} has more than {} bytes", in_quotes(node->text),
-                                       key_length_limit));
+                                       config_key_limit));
       }
       const auto [first, is_new] = parent.keys.emplace(node->text, place);
       if (!is_new) {
@@ -251,34 +271,7 @@ class TreeBuilder final : public YAML::EventHandler {
   std::map<YAML::anchor_t, ConfigTreePointer> anchored_;
 };
 
-// The first byte that is no UTF-8 text or a control character that no YAML text has, or the length.
-std::size_t first_bad_byte(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  for (std::size_t i = 0; i < text.size();) {
-    const unsigned char first = byte(i);
-    if (first < 0x80) {
-      const bool printable = first >= 0x20 && first != 0x7f;
-      if (!printable && first != '\t' && first != '\n' && first != '\r') return i;
-      ++i;
-      continue;
-    }
-    const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
-    if (first < 0xc2 || first > 0xf4 || i + static_cast<std::size_t>(more) >= text.size()) return i;
-    for (int k = 1; k <= more; ++k) {
-      if (!is_continuation_byte(text[i + static_cast<std::size_t>(k)])) return i;
-    }
-    // Overlong forms, surrogates and what lies beyond U+10FFFF.
-    const unsigned char second = byte(i + 1);
-    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
-        (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90)) {
-      return i;
-    }
-    i += static_cast<std::size_t>(more) + 1;
-  }
-  return text.size();
-}
-
-// Counts what follows the first document.
+// Refuses what follows the first document.
 class NothingMore final : public YAML::EventHandler {
  public:
   explicit NothingMore(const SourceText& source) : source_(source) {}
@@ -304,12 +297,87 @@ class NothingMore final : public YAML::EventHandler {
  private:
   [[noreturn]] void refuse(const YAML::Mark& mark) const {
     throw ConfigError(source_.place(mark).text(), "",
-                      "a second document begins here; a configuration is one document");
+                      source_.begins_document(mark)
+                          ? "a second document begins here; a configuration is one document"
+                          : "not valid YAML: this does not continue what stands above; is the "
+                            "indentation right?");
   }
   const SourceText& source_;
 };
 
+// What yaml-cpp complains of, in words for somebody who does not know its grammar.
+ConfigError syntax_error(const YAML::Exception& problem, const SourceText& source,
+                         const TreeBuilder& builder, const std::string& name) {
+  using namespace YAML::ErrorMsg;
+  static const std::map<std::string_view, std::string_view> words = {
+      {MAP_VALUE, "a \":\" is not expected here; is the indentation right, or a quote missing?"},
+      {MAP_KEY, "a key is not expected here; is the indentation right?"},
+      {BLOCK_ENTRY, "a \"-\" is not expected here; is the indentation right?"},
+      {END_OF_MAP, "expected a key of the map; is the indentation right?"},
+      {END_OF_SEQ, "expected a \"-\" of the list; is the indentation right?"},
+      {END_OF_MAP_FLOW, "expected \",\" or \"}\""},
+      {END_OF_SEQ_FLOW, "expected \",\" or \"]\""},
+      {FLOW_END, "there is nothing here to be closed"},
+      {EOF_IN_SCALAR, "a quote is not closed"},
+      {DOC_IN_SCALAR, "a quote is not closed before the end of the document"},
+      {UNKNOWN_TOKEN, "this character cannot begin a value; quote the value"},
+      {UNKNOWN_ANCHOR, "no anchor of this name stands before the alias"},
+      {TAB_IN_INDENTATION, "a tab in the indentation; indent with spaces"},
+      {BAD_FILE, "too many levels of nesting"},  // what its depth guard says
+  };
+  if (problem.mark.is_null()) return {name, "", fmt::format("not valid YAML: {}", problem.msg)};
+  const auto known = words.find(problem.msg);
+  std::string text(known == words.end() ? std::string_view(problem.msg) : known->second);
+  if (problem.msg == END_OF_MAP_FLOW || problem.msg == END_OF_SEQ_FLOW) {
+    // Where the bracket was opened says more than where its absence was noticed.
+    const Kind kind = problem.msg == END_OF_MAP_FLOW ? Kind::map : Kind::sequence;
+    const ConfigTree* open = builder.unfinished();
+    if (open != nullptr && open->kind == kind) {
+      const int line = source.place(problem.mark).line;
+      return {open->place.text(), "",
+              fmt::format("not valid YAML: this {} is not closed: {} {}",
+                          kind == Kind::map ? "map" : "list", text,
+                          line > open->place.line ? fmt::format("before line {}", line)
+                                                  : "before the end")};
+    }
+  }
+  const std::string_view margin = source.margin_of(problem.mark);
+  if (problem.msg != TAB_IN_INDENTATION && margin.find('\t') != std::string_view::npos) {
+    text += "; there is a tab in the indentation, use spaces";
+  }
+  return {source.place(problem.mark).text(), "", fmt::format("not valid YAML: {}", text)};
+}
+
 }  // namespace
+
+std::size_t first_bad_byte(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  for (std::size_t i = 0; i < text.size();) {
+    const unsigned char first = byte(i);
+    if (first < 0x80) {
+      const bool printable = first >= 0x20 && first != 0x7f;
+      // yaml-cpp takes a carriage return for a letter unless a line feed follows.
+      const bool line_end =
+          first == '\n' || (first == '\r' && text.substr(i + 1).starts_with('\n'));
+      if (!printable && first != '\t' && !line_end) return i;
+      ++i;
+      continue;
+    }
+    const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
+    if (first < 0xc2 || first > 0xf4 || i + static_cast<std::size_t>(more) >= text.size()) return i;
+    for (int k = 1; k <= more; ++k) {
+      if (!is_continuation_byte(text[i + static_cast<std::size_t>(k)])) return i;
+    }
+    // Overlong forms, surrogates and what lies beyond U+10FFFF.
+    const unsigned char second = byte(i + 1);
+    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
+        (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90)) {
+      return i;
+    }
+    i += static_cast<std::size_t>(more) + 1;
+  }
+  return text.size();
+}
 
 ConfigTreePointer parse_yaml(std::string_view text, const std::string& name, bool with_lines) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
@@ -323,7 +391,7 @@ ConfigTreePointer parse_yaml(std::string_view text, const std::string& name, boo
   const std::size_t bad = first_bad_byte(text);
   if (bad < text.size()) {
     throw ConfigError(source.place(bad).text(), "",
-                      fmt::format("byte 0x{:02x} is not UTF-8 text; is this a YAML file?",
+                      fmt::format("byte 0x{:02x} is no text; is this a YAML file in UTF-8?",
                                   static_cast<unsigned char>(text[bad])));
   }
   TreeBuilder builder(source);
@@ -337,9 +405,7 @@ ConfigTreePointer parse_yaml(std::string_view text, const std::string& name, boo
   } catch (const Error&) {
     throw;
   } catch (const YAML::Exception& problem) {
-    const bool placed = !problem.mark.is_null();
-    throw ConfigError(placed ? source.place(problem.mark).text() : name, "",
-                      fmt::format("not valid YAML: {}", problem.msg));
+    throw syntax_error(problem, source, builder, name);
   } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& problem) {

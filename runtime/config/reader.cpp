@@ -13,10 +13,10 @@ namespace {
 // Whether `written` is likely `key` with a slip of the hand: the key may also be one that is still
 // going to be asked for, so this is stricter than a suggestion.
 bool is_slip(const std::string& written, const std::string& key) {
-  if (written.size() > 2 * key.size()) return false;
-  const std::size_t longer = std::max(written.size(), key.size());
-  return edit_distance(written, key) <=
-         static_cast<std::int64_t>(std::max<std::size_t>(1, longer / 3));
+  const auto longer = static_cast<std::int64_t>(std::max(written.size(), key.size()));
+  if (longer > 2 * static_cast<std::int64_t>(key.size())) return false;
+  const std::int64_t distance = edit_distance(written, key);
+  return distance <= std::max<std::int64_t>(1, longer / 3) && distance < longer;
 }
 
 }  // namespace

@@ -45,7 +45,11 @@ using ConfigTreePointer = std::shared_ptr<const ConfigTree>;
 
 inline constexpr int config_height_limit = 64;
 inline constexpr std::int64_t config_size_limit = 200'000;
+inline constexpr std::size_t config_key_limit = 250;  // bytes
 inline constexpr std::int64_t config_byte_limit = std::int64_t{1} << 20;
+
+/// The index of the first byte that is no UTF-8 text or a control character, or the length.
+[[nodiscard]] std::size_t first_bad_byte(std::string_view text);
 
 /// The document in `text`. Values stand in `source`, at their line and column if `with_lines`.
 /// Throws `ConfigError`.
