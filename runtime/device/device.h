@@ -1,10 +1,10 @@
 // Device: what one rank computes on. Memory, an execution stream, and compiled kernels.
 //
 // Operations see only this interface. A kernel is compiled from a specification (kernels.h) when a
-// program is made, on this rank's local shapes, and run any number of times on bare pointers; running
-// allocates nothing and looks nothing up. Kernels of one device run in the order in which they are
-// started; `synchronize` waits for them. On `cpu` (oneDNN and plain loops) a kernel is done when `run`
-// returns. `make_device` is the one place that knows which devices there are.
+// program is made, on this rank's local shapes, and run any number of times on bare pointers;
+// running allocates nothing and looks nothing up. Kernels of one device run in the order in which
+// they are started; `synchronize` waits for them. On `cpu` (oneDNN and plain loops) a kernel is
+// done when `run` returns. `make_device` is the one place that knows which devices there are.
 #pragma once
 
 #include <cstddef>
@@ -45,8 +45,8 @@ class Memory {
 class Kernel {
  public:
   virtual ~Kernel() = default;
-  /// Runs on `operands`, in the order that the specification documents; the workspace, if the kernel
-  /// wants one, is the last.
+  /// Runs on `operands`, in the order that the specification documents; the workspace, if the
+  /// kernel wants one, is the last.
   virtual void run(void* const* operands) = 0;
   /// Bytes of scratch memory that `run` needs as an additional last operand; 0 for none.
   [[nodiscard]] virtual std::int64_t workspace_bytes() const { return 0; }
@@ -68,13 +68,14 @@ class Device {
   virtual void copy_out(void* host_destination, const void* device_source, std::int64_t bytes) = 0;
   virtual void synchronize() = 0;
 
-  /// A kernel for exactly these shapes. Throws `Error` for a specification that the device cannot run.
+  /// A kernel for exactly these shapes. Throws `Error` for a specification that the device cannot
+  /// run.
   [[nodiscard]] virtual std::unique_ptr<Kernel> compile(const KernelSpec& spec) = 0;
 };
 
 struct DeviceOptions {
-  std::string kind = "auto";   // auto, cpu, cuda
-  int ranks_on_node = 1;       // they share out the node's cores or GPUs
+  std::string kind = "auto";  // auto, cpu, cuda
+  int ranks_on_node = 1;      // they share out the node's cores or GPUs
   int rank_on_node = 0;
 };
 

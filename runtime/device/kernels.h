@@ -213,7 +213,7 @@ struct CountBelowSpec {
   std::int64_t k = 1;
 };
 /// i (rows, float32) = the lowest class among this rank's columns whose x equals m, else `classes`.
-/// Operands: x, m, i.
+/// NaN equals NaN. Operands: x, m, i.
 struct FirstMaximumSpec {
   ClassColumns at;
 };
@@ -258,8 +258,7 @@ struct BinaryMatchSpec {
   float threshold = 0.5f;
 };
 
-// ---- gradients and updates
-// ------------------------------------------------------------------------
+// ---- gradients and updates --------------------------------------------------------------------
 
 /// s (float64 scalar) = sum of |x|^power (power 1 or 2), in a fixed order. Operands: x, s.
 struct PowerSumSpec {
@@ -294,7 +293,8 @@ struct ClampSpec {
 
 // One fused pass over a flat block of parameters w and their gradients g. All: first w -= w * decay
 // * lr where decay is not 0; then the formula of reference/keras.md with t = step + 1, g read as g
-// * factor if `scaled` (factor: float32 scalar in memory).
+// * factor if `scaled` (factor: float32 scalar in memory). Rates are doubles, because 1 - beta is
+// rounded to float32 once: 1 - 0.999f would be off by one part in 80 000.
 
 /// Operands: StepScalars, [factor], g, w, [m if momentum is not 0].
 struct SgdSpec {
@@ -307,7 +307,7 @@ struct SgdSpec {
 /// Operands: StepScalars, [factor], g, w, m, v, [running maximum of v if amsgrad].
 struct AdamSpec {
   std::int64_t count = 0;
-  float beta_1 = 0.9f, beta_2 = 0.999f, epsilon = 1e-7f;
+  double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7;
   bool amsgrad = false;
   float decay = 0;
   bool scaled = false;
@@ -317,7 +317,7 @@ struct AdamSpec {
 /// with momentum m = momentum m + u, w -= m; else w -= u.
 struct RmspropSpec {
   std::int64_t count = 0;
-  float rho = 0.9f, momentum = 0, epsilon = 1e-7f;
+  double rho = 0.9, momentum = 0, epsilon = 1e-7;
   bool centered = false;
   float decay = 0;
   bool scaled = false;

@@ -1,9 +1,9 @@
 // Philox4x32-10: counter-based random numbers (Salmon et al., "Parallel random numbers: as easy as
 // 1, 2, 3", SC 2011).
 //
-// Four 32-bit words are a pure function of a 64-bit key and a 128-bit counter. Meshwork's key says who
-// draws (seed and path), the counter says which element (64 bits, four elements a counter) at which
-// step (64 bits): the same numbers on every mesh and every device, with no state to keep.
+// Four 32-bit words are a pure function of a 64-bit key and a 128-bit counter. Meshwork's key says
+// who draws (seed and path), the counter says which element (64 bits, four elements a counter) at
+// which step (64 bits): the same numbers on every mesh and every device, with no state to keep.
 #pragma once
 
 #include <array>

@@ -1,19 +1,21 @@
 // Program: what a rank executes, a flat list of prepared instructions over planned memory.
 //
-// A `ProgramBuilder` books: scratch buffers, and instructions (a kernel with its operands). Booking runs
-// nothing. `finish` derives each scratch buffer's lifetime from the first and the last instruction that
-// names it, gives buffers whose lifetimes do not meet the same place in one arena (first fit, largest
-// first), and binds every operand to its address. From then on a `Program` is a walk over an array:
-// `run` allocates nothing, looks nothing up and takes no decision.
+// A `ProgramBuilder` books: scratch buffers, and instructions (a kernel with its operands). Booking
+// runs nothing. `finish` derives each scratch buffer's lifetime from the first and the last
+// instruction that names it, gives buffers whose lifetimes do not meet the same place in one arena
+// (first fit, largest first), and binds every operand to its address. From then on a `Program` is a
+// walk over an array: `run` allocates nothing, looks nothing up and takes no decision.
 //
 // Words: a *buffer* is a stretch of memory with a size; it is `scratch` (placed in the arena) or
-// `external` (memory that exists already: parameters, inputs). An *operand* is an offset into a buffer.
-// A buffer whose content has to outlive the program (a result that the caller reads) is `kept`.
+// `external` (memory that exists already: parameters, inputs). An *operand* is an offset into a
+// buffer. A buffer whose content has to outlive the program (a result that the caller reads) is
+// `kept`.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/device/device.h"
@@ -38,17 +40,20 @@ struct Operand {
 
 /// What `finish` made of the scratch buffers.
 struct ArenaSummary {
-  std::int64_t bytes = 0;            // of the arena
+  std::int64_t bytes = 0;              // of the arena
   std::int64_t bytes_if_unshared = 0;  // the sum of all buffers
 };
 
 class Program {
  public:
-  /// Runs every instruction in order. An exception of a kernel is rethrown as an `Error` that begins
-  /// with the instruction's label.
+  Program() = default;
+
+  /// Runs every instruction in order. An exception of a kernel is rethrown as an `Error` that
+  /// begins with the instruction's label.
   void run();
   [[nodiscard]] std::size_t instruction_count() const { return instructions_.size(); }
-  /// The address of a kept buffer.
+  /// The address of a buffer that is kept, preset or external. In a pool it may change when another
+  /// program is finished, so ask when it is needed.
   [[nodiscard]] void* address(Buffer buffer) const;
   [[nodiscard]] const ArenaSummary& arena() const { return summary_; }
   /// Labels in order, one an instruction.
@@ -56,37 +61,61 @@ class Program {
 
  private:
   friend class ProgramBuilder;
+  friend class ArenaPool;
+
   struct Instruction {
     Kernel* kernel;
     void* const* operands;
   };
+  /// Where operands and buffers lie, and how they follow from where the arena does.
+  struct Binding {
+    struct Reference {
+      std::size_t index;
+      std::int64_t offset;  // into the arena
+    };
+    std::vector<void*> operands;  // of all instructions, one after the other
+    std::vector<void*> buffers;   // meaningful where has_address
+    std::vector<bool> has_address;
+    std::vector<Reference> operands_in_arena, buffers_in_arena;
+
+    void bind(std::byte* arena);
+  };
+
   std::vector<Instruction> instructions_;
-  std::vector<void*> operands_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<std::string> labels_;
-  std::vector<void*> addresses_;
-  std::shared_ptr<Memory> arena_;
+  std::shared_ptr<Binding> binding_;
+  std::shared_ptr<Memory> arena_;  // of this program alone, or the holder of the pool's block
   ArenaSummary summary_;
 };
 
-/// Memory that several programs use in turn: the arenas of a model's programs never live at once, so
-/// they share one block as large as the largest. Grows when a program is finished, never later.
+/// Memory that several programs use in turn: the arenas of a model's programs never live at once,
+/// so they share one block as large as the largest. It grows when a program is finished, never
+/// later, and then rebinds the programs that it has: they stay valid, also when the pool itself is
+/// gone. What a buffer holds (kept and preset ones too) is lost when another program runs or is
+/// finished.
 class ArenaPool {
  public:
-  explicit ArenaPool(Device& device) : device_(&device) {}
+  explicit ArenaPool(Device& device);
   [[nodiscard]] Device& device() const { return *device_; }
+  /// Bytes of the block.
+  [[nodiscard]] std::int64_t bytes() const { return memory_->bytes(); }
 
  private:
   friend class ProgramBuilder;
+  void add(Program& program);
+
   Device* device_;
-  std::shared_ptr<Memory> memory_;
+  std::shared_ptr<Memory> memory_;  // replaced in place, for all who hold it
+  std::vector<std::weak_ptr<Program::Binding>> bindings_;
 };
 
 class ProgramBuilder {
  public:
   explicit ProgramBuilder(Device& device) : device_(&device) {}
-
-  [[nodiscard]] Device& device() const { return *device_; }
+  /// A builder that only plans: nothing is compiled, external memory may be absent, and instead of
+  /// a program it gives the size of the arena.
+  ProgramBuilder() = default;
 
   /// A scratch buffer of `bytes`; `label` for messages and tables.
   [[nodiscard]] Buffer scratch(std::int64_t bytes, std::string label);
@@ -95,16 +124,19 @@ class ProgramBuilder {
   /// The buffer's content must be there after `run`: nothing takes its place.
   void keep(Buffer buffer);
   /// The buffer is written by somebody before `run` (an input): nothing takes its place before its
-  /// last use.
+  /// last use. With `keep`, nothing ever does.
   void preset(Buffer buffer);
 
   /// Books a kernel; its workspace, if it wants one, is added.
   void emit(std::unique_ptr<Kernel> kernel, std::vector<Operand> operands, std::string label);
-  /// Compiles `spec` on the device and books it, labelled `label` and the kernel's description.
+  /// Compiles `spec` on the device and books it, labelled "label: description of the kernel".
   void emit(const KernelSpec& spec, std::vector<Operand> operands, const std::string& label);
 
-  /// The program. The builder is empty afterwards. With a pool, the arena is the pool's block.
+  /// The program. The builder is empty afterwards, and buffers are numbered from 0 again. With a
+  /// pool, the arena is the pool's block.
   [[nodiscard]] Program finish();
+  /// What the arena would be. Workspaces of kernels, which only compiling tells, are not in it.
+  [[nodiscard]] ArenaSummary plan_arena();
   [[nodiscard]] Program finish(ArenaPool& pool);
 
  private:
@@ -112,16 +144,25 @@ class ProgramBuilder {
     std::int64_t bytes = 0;
     void* external = nullptr;
     std::string label;
+    bool in_arena = true;  // else external
     bool kept = false, preset = false;
-    int first = -1, last = -1;  // instructions
-    std::int64_t offset = 0;
+    // The instructions during which it holds something, both inclusive; none if last < first. A
+    // preset buffer begins at -1, a kept one ends behind the last instruction.
+    int first = 0, last = -1;
+    std::int64_t offset = 0;  // into the arena
   };
   struct Entry {
     std::unique_ptr<Kernel> kernel;
     std::vector<Operand> operands;
     std::string label;
   };
-  Device* device_;
+  Booking& booking_of(Buffer buffer, std::string_view what);
+  void find_lifetimes();
+  ArenaSummary place();
+  /// The program but for the arena, which it is not bound to.
+  Program assemble();
+
+  Device* device_ = nullptr;
   std::vector<Booking> buffers_;
   std::vector<Entry> entries_;
 };

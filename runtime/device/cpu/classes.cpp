@@ -1,0 +1,260 @@
+// Kernels over this rank's columns of class scores: cross-entropy and its gradients, ranking.
+//
+// Whether targets are class numbers or weights is decided when the kernel is made: each function
+// below is written once, on `weight(j)`, the target weight of column j of a row after smoothing.
+#include <cmath>
+
+#include "collectives/error.h"
+#include "runtime/device/cpu/loops.h"
+#include "runtime/device/cpu/vector_math.h"
+
+namespace meshwork::cpu {
+
+namespace {
+
+constexpr float clip_low = 1e-7f;
+constexpr float clip_high = 1.0f - 1e-7f;
+
+/// The class that a sparse target names; -1 for what cannot be one.
+std::int64_t class_number(float target) {
+  constexpr float beyond = 1e15f;
+  return target >= 0.0f && target < beyond ? static_cast<std::int64_t>(target) : -1;
+}
+
+/// t (1 - s) + s / classes.
+struct Smoothing {
+  float keep, add;
+  explicit Smoothing(const ClassColumns& at)
+      : keep(1.0f - at.smoothing),
+        add(at.smoothing == 0.0f ? 0.0f
+                                 : static_cast<float>(static_cast<double>(at.smoothing) /
+                                                      static_cast<double>(at.classes))) {}
+};
+
+/// The weights of a row when the target is a class number.
+struct SparseWeights {
+  SparseWeights(const ClassColumns& at, const float* targets, std::int64_t row)
+      : column(class_number(targets[row]) - at.first_class), smoothing(at) {}
+  float operator()(std::int64_t j) const {
+    return (j == column ? smoothing.keep : 0.0f) + smoothing.add;
+  }
+  std::int64_t column;
+  Smoothing smoothing;
+};
+
+/// The weights of a row when they are given.
+struct DenseWeights {
+  DenseWeights(const ClassColumns& at, const float* targets, std::int64_t row)
+      : weights(targets + row * at.columns), smoothing(at) {}
+  float operator()(std::int64_t j) const { return weights[j] * smoothing.keep + smoothing.add; }
+  const float* weights;
+  Smoothing smoothing;
+};
+
+/// A kernel that calls body(operands, row, weights of the row) for each row. Targets: operand 1.
+template <class Body>
+KernelPointer for_target_rows(const ClassColumns& columns, const Context& context, Body body) {
+  const auto make = [&]<class Weights>() {
+    return make_kernel([=, threads = context.threads](void* const* operands) {
+      const float* targets = at(operands, 1);
+      for_rows(threads, columns.rows, columns.columns * 16,
+               [=](std::int64_t row) { body(operands, row, Weights(columns, targets, row)); });
+    });
+  };
+  return columns.target == TargetKind::sparse ? make.template operator()<SparseWeights>()
+                                              : make.template operator()<DenseWeights>();
+}
+
+void require_sparse(const ClassColumns& columns, std::string_view kernel) {
+  if (columns.target != TargetKind::sparse) {
+    internal_error(fmt::format("{} needs class numbers as targets", kernel));
+  }
+}
+
+bool is_nan(float x) {
+  return x != x;
+}
+
+// A NaN is not clipped, so that it shows.
+bool is_clipped(float q) {
+  return q < clip_low || q > clip_high;
+}
+
+float clip(float q) {
+  return q < clip_low ? clip_low : (q > clip_high ? clip_high : q);
+}
+
+}  // namespace
+
+// ---- from logits ------------------------------------------------------------------------------
+
+KernelPointer compile(const LogitStatisticsSpec& spec, const Context& context) {
+  const auto body = [columns = spec.at.columns](void* const* operands, std::int64_t row,
+                                                const auto& weight) {
+    const float* x = at(operands, 0) + row * columns;
+    const float m = at(operands, 2)[row];
+    float* z = at(operands, 3) + row * 3;
+    z[0] = static_cast<float>(
+        lane_sum(0, columns, [=](std::int64_t j) { return vector_exp(x[j] - m); }));
+    z[1] = static_cast<float>(lane_sum(0, columns, [&](std::int64_t j) {
+      // A class without weight does not count, also where its logit is -infinity.
+      const float t = weight(j);
+      return t == 0.0f ? 0.0 : static_cast<double>(t) * static_cast<double>(x[j] - m);
+    }));
+    z[2] = static_cast<float>(lane_sum(0, columns, [&](std::int64_t j) { return weight(j); }));
+  };
+  return for_target_rows(spec.at, context, body);
+}
+
+KernelPointer compile(const LogitLossSpec& spec, const Context& context) {
+  return make_kernel([=, threads = context.threads](void* const* operands) {
+    const float* z = at(operands, 0);
+    const auto rows_sum = [=](std::int64_t begin, std::int64_t end) {
+      double sum = 0;
+      for (std::int64_t row = begin; row < end; ++row) {
+        const float* of_row = z + 3 * row;
+        sum += std::log(static_cast<double>(of_row[0])) * static_cast<double>(of_row[2]) -
+               static_cast<double>(of_row[1]);
+      }
+      return sum;
+    };
+    *at<double>(operands, 1) = fixed_sum(threads, spec.rows, 64, rows_sum);
+  });
+}
+
+KernelPointer compile(const LogitGradientSpec& spec, const Context& context) {
+  const auto body = [columns = spec.at.columns, scale = spec.scale](
+                        void* const* operands, std::int64_t row, const auto& weight) {
+    const float* x = at(operands, 0) + row * columns;
+    const float m = at(operands, 2)[row];
+    const float* z = at(operands, 3) + row * 3;
+    float* dx = at(operands, 4) + row * columns;
+    const float share = z[2] / z[0];
+#pragma omp simd
+    for (std::int64_t j = 0; j < columns; ++j) {
+      dx[j] = scale * (vector_exp(x[j] - m) * share - weight(j));
+    }
+  };
+  return for_target_rows(spec.at, context, body);
+}
+
+// ---- from probabilities -----------------------------------------------------------------------
+
+KernelPointer compile(const ProbabilityLossSpec& spec, const Context& context) {
+  const ClassColumns at_columns = spec.at;
+  const auto make = [&]<class Weights>() {
+    return make_kernel([=, threads = context.threads](void* const* operands) {
+      const std::int64_t columns = at_columns.columns;
+      const float* p = at(operands, 0);
+      const float* targets = at(operands, 1);
+      const float* s = at(operands, 2);
+      float* u = at(operands, 4);
+      const auto rows_sum = [=](std::int64_t begin, std::int64_t end) {
+        double sum = 0;
+        for (std::int64_t row = begin; row < end; ++row) {
+          const Weights weight(at_columns, targets, row);
+          const float* of_row = p + row * columns;
+          const float total = s[row];
+          sum += lane_sum(0, columns, [&](std::int64_t j) {
+            return -weight(j) * vector_log(clip(of_row[j] / total));
+          });
+          u[row] = static_cast<float>(lane_sum(0, columns, [&](std::int64_t j) {
+            return is_clipped(of_row[j] / total) ? 0.0f : weight(j);
+          }));
+        }
+        return sum;
+      };
+      *at<double>(operands, 3) = fixed_sum(threads, at_columns.rows, columns * 16, rows_sum);
+    });
+  };
+  return at_columns.target == TargetKind::sparse ? make.template operator()<SparseWeights>()
+                                                 : make.template operator()<DenseWeights>();
+}
+
+KernelPointer compile(const ProbabilityGradientSpec& spec, const Context& context) {
+  const auto body = [columns = spec.at.columns, scale = spec.scale](
+                        void* const* operands, std::int64_t row, const auto& weight) {
+    const float* p = at(operands, 0) + row * columns;
+    const float total = at(operands, 2)[row];
+    const float share = at(operands, 3)[row] / total;
+    float* dp = at(operands, 4) + row * columns;
+#pragma omp simd
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const float q = p[j] / total;
+      const float own = weight(j) / p[j];
+      dp[j] = scale * (is_clipped(q) ? share : share - own);
+    }
+  };
+  return for_target_rows(spec.at, context, body);
+}
+
+// ---- ranking ----------------------------------------------------------------------------------
+
+KernelPointer compile(const TargetValueSpec& spec, const Context& context) {
+  require_sparse(spec.at, "target value");
+  return make_kernel([=, here = spec.at, threads = context.threads](void* const* operands) {
+    const float* x = at(operands, 0);
+    const float* targets = at(operands, 1);
+    float* v = at(operands, 2);
+    for_rows(threads, here.rows, 12, [=](std::int64_t row) {
+      const std::int64_t column = class_number(targets[row]) - here.first_class;
+      const bool mine = column >= 0 && column < here.columns;
+      v[row] = mine ? x[row * here.columns + column] : 0.0f;
+    });
+  });
+}
+
+KernelPointer compile(const CountAheadSpec& spec, const Context& context) {
+  require_sparse(spec.at, "count ahead");
+  return make_kernel([=, here = spec.at, threads = context.threads](void* const* operands) {
+    const float* x = at(operands, 0);
+    const float* targets = at(operands, 1);
+    const float* v = at(operands, 2);
+    float* c = at(operands, 3);
+    for_rows(threads, here.rows, here.columns * 4, [=](std::int64_t row) {
+      const float* of_row = x + row * here.columns;
+      const std::int64_t target = class_number(targets[row]) - here.first_class;
+      const float value = v[row];
+      std::int64_t count = 0;
+#pragma omp simd reduction(+ : count)
+      for (std::int64_t j = 0; j < here.columns; ++j) {
+        const bool ahead = is_nan(of_row[j]) | is_nan(value) | (of_row[j] > value) |
+                           ((of_row[j] == value) & (j < target));
+        count += static_cast<std::int64_t>(ahead & (j != target));
+      }
+      c[row] = static_cast<float>(count);
+    });
+  });
+}
+
+KernelPointer compile(const CountBelowSpec& spec, const Context&) {
+  return make_kernel([=](void* const* operands) {
+    const float* c = at(operands, 0);
+    const float bound = static_cast<float>(spec.k);
+    std::int64_t count = 0;
+#pragma omp simd reduction(+ : count)
+    for (std::int64_t row = 0; row < spec.rows; ++row) {
+      count += static_cast<std::int64_t>(c[row] < bound);
+    }
+    *at<double>(operands, 1) = static_cast<double>(count);
+  });
+}
+
+KernelPointer compile(const FirstMaximumSpec& spec, const Context& context) {
+  return make_kernel([=, here = spec.at, threads = context.threads](void* const* operands) {
+    const float* x = at(operands, 0);
+    const float* m = at(operands, 1);
+    float* index = at(operands, 2);
+    for_rows(threads, here.rows, here.columns * 4, [=](std::int64_t row) {
+      const float* of_row = x + row * here.columns;
+      const float maximum = m[row];
+      std::int64_t j = 0;
+      while (j < here.columns && of_row[j] != maximum && !(is_nan(of_row[j]) && is_nan(maximum))) {
+        ++j;
+      }
+      index[row] = static_cast<float>(j < here.columns ? here.first_class + j : here.classes);
+    });
+  });
+}
+
+}  // namespace meshwork::cpu

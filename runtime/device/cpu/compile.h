@@ -1,0 +1,80 @@
+// One function a specification: it makes the CPU's kernel. CpuDevice::compile is their only caller.
+//
+// A file of this folder holds kernels of one concern; its opening comment says which and what
+// bounds them.
+#pragma once
+
+#include <memory>
+
+#include "runtime/device/device.h"
+#include "runtime/device/kernels.h"
+
+namespace meshwork::cpu {
+
+/// What kernels of one device share.
+struct Context {
+  int threads = 1;
+};
+
+using KernelPointer = std::unique_ptr<Kernel>;
+
+// matmul.cpp
+KernelPointer compile(const MatmulSpec& spec, const Context& context);
+
+// elementwise.cpp
+KernelPointer compile(const BiasAddSpec& spec, const Context& context);
+KernelPointer compile(const ActivationSpec& spec, const Context& context);
+KernelPointer compile(const ActivationGradientSpec& spec, const Context& context);
+KernelPointer compile(const AffineSpec& spec, const Context& context);
+KernelPointer compile(const ConvertSpec& spec, const Context& context);
+KernelPointer compile(const SumSpec& spec, const Context& context);
+KernelPointer compile(const ScaleBySpec& spec, const Context& context);
+KernelPointer compile(const ClampSpec& spec, const Context& context);
+KernelPointer compile(const PenaltyGradientSpec& spec, const Context& context);
+
+// dropout.cpp
+KernelPointer compile(const DropoutSpec& spec, const Context& context);
+
+// copy.cpp
+KernelPointer compile(const ZeroSpec& spec, const Context& context);
+KernelPointer compile(const CopySpec& spec, const Context& context);
+
+// rows.cpp
+KernelPointer compile(const ColumnSumSpec& spec, const Context& context);
+KernelPointer compile(const RowMaximumSpec& spec, const Context& context);
+KernelPointer compile(const RowExponentialSpec& spec, const Context& context);
+KernelPointer compile(const RowDivideSpec& spec, const Context& context);
+KernelPointer compile(const RowSumSpec& spec, const Context& context);
+KernelPointer compile(const RowDotSpec& spec, const Context& context);
+KernelPointer compile(const SoftmaxGradientSpec& spec, const Context& context);
+
+// classes.cpp
+KernelPointer compile(const LogitStatisticsSpec& spec, const Context& context);
+KernelPointer compile(const LogitLossSpec& spec, const Context& context);
+KernelPointer compile(const LogitGradientSpec& spec, const Context& context);
+KernelPointer compile(const ProbabilityLossSpec& spec, const Context& context);
+KernelPointer compile(const ProbabilityGradientSpec& spec, const Context& context);
+KernelPointer compile(const TargetValueSpec& spec, const Context& context);
+KernelPointer compile(const CountAheadSpec& spec, const Context& context);
+KernelPointer compile(const CountBelowSpec& spec, const Context& context);
+KernelPointer compile(const FirstMaximumSpec& spec, const Context& context);
+
+// losses.cpp
+KernelPointer compile(const SquaredErrorSpec& spec, const Context& context);
+KernelPointer compile(const SquaredErrorGradientSpec& spec, const Context& context);
+KernelPointer compile(const AbsoluteErrorSpec& spec, const Context& context);
+KernelPointer compile(const BinaryCrossentropySpec& spec, const Context& context);
+KernelPointer compile(const BinaryCrossentropyGradientSpec& spec, const Context& context);
+KernelPointer compile(const BinaryMatchSpec& spec, const Context& context);
+
+// norms.cpp
+KernelPointer compile(const PowerSumSpec& spec, const Context& context);
+KernelPointer compile(const WeightedSumSpec& spec, const Context& context);
+KernelPointer compile(const ClipFactorSpec& spec, const Context& context);
+
+// updates.cpp
+KernelPointer compile(const SgdSpec& spec, const Context& context);
+KernelPointer compile(const AdamSpec& spec, const Context& context);
+KernelPointer compile(const RmspropSpec& spec, const Context& context);
+
+}  // namespace meshwork::cpu

@@ -1,0 +1,182 @@
+// Copies of boxes, and zeroing.
+//
+// A region is simplified when the kernel is made: lengths of 1 are left out, dimensions are ordered
+// by the destination's strides, and neighbours that lie behind each other on both sides become one.
+// What is contiguous is then one memcpy. Bound by memory traffic; short rows and transpositions by
+// the number of rows and of cache lines that they touch.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "collectives/error.h"
+#include "runtime/device/cpu/loops.h"
+
+namespace meshwork::cpu {
+
+namespace {
+
+struct Dimension {
+  std::int64_t extent, source_stride, destination_stride;
+};
+
+/// A region after simplification: never empty, with one dimension at least.
+struct Box {
+  std::vector<Dimension> dimensions;
+  std::int64_t source_offset, destination_offset, count;
+};
+
+Box simplify(const CopyRegion& region) {
+  const std::size_t dimension_count = region.extents.size();
+  if (region.source_strides.size() != dimension_count ||
+      region.destination_strides.size() != dimension_count) {
+    internal_error("a region to copy has not one stride a dimension");
+  }
+  Box box{{}, region.source_offset, region.destination_offset, 1};
+  std::vector<Dimension> ordered;
+  for (std::size_t d = 0; d < dimension_count; ++d) {
+    box.count *= region.extents[d];
+    if (region.extents[d] != 1) {
+      ordered.push_back(
+          {region.extents[d], region.source_strides[d], region.destination_strides[d]});
+    }
+  }
+  std::stable_sort(ordered.begin(), ordered.end(), [](const Dimension& a, const Dimension& b) {
+    return std::abs(a.destination_stride) > std::abs(b.destination_stride);
+  });
+  for (const Dimension& inner : ordered) {
+    if (!box.dimensions.empty()) {
+      Dimension& outer = box.dimensions.back();
+      if (outer.source_stride == inner.source_stride * inner.extent &&
+          outer.destination_stride == inner.destination_stride * inner.extent) {
+        outer = {outer.extent * inner.extent, inner.source_stride, inner.destination_stride};
+        continue;
+      }
+    }
+    box.dimensions.push_back(inner);
+  }
+  if (box.dimensions.empty()) box.dimensions.push_back({1, 1, 1});
+  return box;
+}
+
+template <class T>
+void copy_line(const Dimension& line, const T* source, T* destination) {
+  if (line.source_stride == 1 && line.destination_stride == 1) {
+    std::memcpy(destination, source, static_cast<std::size_t>(line.extent) * sizeof(T));
+    return;
+  }
+  for (std::int64_t i = 0; i < line.extent; ++i) {
+    destination[i * line.destination_stride] = source[i * line.source_stride];
+  }
+}
+
+/// The two innermost dimensions, in tiles when the source runs along the outer one: a transposition
+/// then uses each cache line of the source as long as it has it.
+template <class T>
+void copy_plane(const Dimension& rows, const Dimension& columns, const T* source, T* destination) {
+  constexpr std::int64_t tile = 16;
+  if (std::abs(rows.source_stride) >= std::abs(columns.source_stride)) {
+    for (std::int64_t row = 0; row < rows.extent; ++row) {
+      copy_line(columns, source + row * rows.source_stride,
+                destination + row * rows.destination_stride);
+    }
+    return;
+  }
+  for (std::int64_t column = 0; column < columns.extent; column += tile) {
+    const Dimension part{std::min(tile, columns.extent - column), columns.source_stride,
+                         columns.destination_stride};
+    for (std::int64_t row = 0; row < rows.extent; ++row) {
+      copy_line(part, source + row * rows.source_stride + column * columns.source_stride,
+                destination + row * rows.destination_stride + column * columns.destination_stride);
+    }
+  }
+}
+
+template <class T>
+void copy_box(std::span<const Dimension> dimensions, const T* source, T* destination) {
+  if (dimensions.size() == 1) {
+    copy_line(dimensions[0], source, destination);
+  } else if (dimensions.size() == 2) {
+    copy_plane(dimensions[0], dimensions[1], source, destination);
+  } else {
+    const Dimension outer = dimensions.front();
+    for (std::int64_t i = 0; i < outer.extent; ++i) {
+      copy_box(dimensions.subspan(1), source + i * outer.source_stride,
+               destination + i * outer.destination_stride);
+    }
+  }
+}
+
+/// The whole box, its outermost dimension spread over threads if it is large.
+template <class T>
+void copy_shared(int threads, const Box& box, const T* source, T* destination) {
+  source += box.source_offset;
+  destination += box.destination_offset;
+  const std::span<const Dimension> dimensions = box.dimensions;
+  const Dimension outer = dimensions.front();
+  const std::int64_t bytes = 2 * static_cast<std::int64_t>(sizeof(T)) * box.count;
+  const int team =
+      static_cast<int>(std::min<std::int64_t>(threads_worth(threads, 1, bytes), outer.extent));
+  if (team == 1) {
+    copy_box(dimensions, source, destination);
+    return;
+  }
+#pragma omp parallel for num_threads(team) schedule(static, 1)
+  for (int part = 0; part < team; ++part) {
+    const Range range = block_range(outer.extent, team, part);
+    const Dimension own{range.length(), outer.source_stride, outer.destination_stride};
+    const T* from = source + range.begin * outer.source_stride;
+    T* to = destination + range.begin * outer.destination_stride;
+    if (dimensions.size() == 1) {
+      copy_line(own, from, to);
+    } else if (dimensions.size() == 2) {
+      copy_plane(own, dimensions[1], from, to);
+    } else {
+      for (std::int64_t i = 0; i < own.extent; ++i) {
+        copy_box(dimensions.subspan(1), from + i * own.source_stride,
+                 to + i * own.destination_stride);
+      }
+    }
+  }
+}
+
+template <class T>
+KernelPointer copy(std::vector<Box> boxes, const Context& context) {
+  return make_kernel([boxes = std::move(boxes), threads = context.threads](void* const* operands) {
+    for (const Box& box : boxes) {
+      copy_shared(threads, box, at<const T>(operands, 0), at<T>(operands, 1));
+    }
+  });
+}
+
+}  // namespace
+
+KernelPointer compile(const CopySpec& spec, const Context& context) {
+  std::vector<Box> boxes;
+  for (const CopyRegion& region : spec.regions) {
+    Box box = simplify(region);
+    if (box.count > 0) boxes.push_back(std::move(box));
+  }
+  switch (element_bytes(spec.type)) {
+    case 1:
+      return copy<std::uint8_t>(std::move(boxes), context);
+    case 4:
+      return copy<std::uint32_t>(std::move(boxes), context);
+    case 8:
+      return copy<std::uint64_t>(std::move(boxes), context);
+    default:
+      internal_error(fmt::format("no copy of elements of type {}", name_of(spec.type)));
+  }
+}
+
+KernelPointer compile(const ZeroSpec& spec, const Context& context) {
+  return make_kernel([bytes = spec.bytes, threads = context.threads](void* const* operands) {
+    auto* x = at<std::byte>(operands, 0);
+    for_ranges(threads, bytes, 1, [=](std::int64_t begin, std::int64_t end) {
+      std::memset(x + begin, 0, static_cast<std::size_t>(end - begin));
+    });
+  });
+}
+
+}  // namespace meshwork::cpu

@@ -1,0 +1,68 @@
+#include "runtime/device/cpu/cpu_device.h"
+
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <variant>
+
+#include "collectives/error.h"
+#include "runtime/device/cpu/compile.h"
+#include "runtime/device/cpu/memory.h"
+#include "runtime/device/cpu/threads.h"
+
+namespace meshwork::cpu {
+
+namespace {
+
+/// The processor's name as the system gives it.
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    const std::size_t colon = line.find(": ");
+    if (colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "processor";
+}
+
+class CpuDevice final : public Device {
+ public:
+  explicit CpuDevice(const DeviceOptions& options)
+      : context_{.threads = threads_for(options.ranks_on_node)} {
+    prepare_threads(context_.threads);
+  }
+
+  [[nodiscard]] std::string_view kind() const override { return "cpu"; }
+
+  [[nodiscard]] std::string description() const override {
+    return fmt::format("{}, {} thread{}", processor_name(), context_.threads,
+                       context_.threads == 1 ? "" : "s");
+  }
+
+  [[nodiscard]] Memory allocate(std::int64_t bytes) override { return cpu::allocate(bytes); }
+
+  void copy_in(void* device_destination, const void* host_source, std::int64_t bytes) override {
+    if (bytes > 0) std::memcpy(device_destination, host_source, static_cast<std::size_t>(bytes));
+  }
+
+  void copy_out(void* host_destination, const void* device_source, std::int64_t bytes) override {
+    if (bytes > 0) std::memcpy(host_destination, device_source, static_cast<std::size_t>(bytes));
+  }
+
+  void synchronize() override {}
+
+  [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
+    return std::visit([this](const auto& one) { return cpu::compile(one, context_); }, spec);
+  }
+
+ private:
+  Context context_;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) {
+  return std::make_unique<CpuDevice>(options);
+}
+
+}  // namespace meshwork::cpu

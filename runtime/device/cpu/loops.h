@@ -1,0 +1,132 @@
+// The forms of loop that the CPU's kernels are made of.
+//
+// `for_ranges` spreads independent elements over threads. `lane_sum` and `fixed_sum` add up in an
+// order that depends on nothing but the count: not on the number of threads, nor on where in memory
+// the operands lie. So every kernel gives the same bits wherever it runs.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "runtime/device/cpu/compile.h"
+#include "runtime/mesh/partition.h"
+
+namespace meshwork::cpu {
+
+/// Below this many bytes of traffic a thread costs more than it saves.
+constexpr std::int64_t bytes_worth_a_thread = 128 * 1024;
+
+template <class Body>
+class LoopKernel final : public Kernel {
+ public:
+  LoopKernel(Body body, std::int64_t workspace) : body_(std::move(body)), workspace_(workspace) {}
+  void run(void* const* operands) override { body_(operands); }
+  [[nodiscard]] std::int64_t workspace_bytes() const override { return workspace_; }
+
+ private:
+  Body body_;
+  std::int64_t workspace_;
+};
+
+/// A kernel that calls `body(operands)`.
+template <class Body>
+[[nodiscard]] KernelPointer make_kernel(Body body, std::int64_t workspace_bytes = 0) {
+  return std::make_unique<LoopKernel<Body>>(std::move(body), workspace_bytes);
+}
+
+/// Operand `index` as floats (inputs and outputs), or as another type.
+template <class T = float>
+[[nodiscard]] T* at(void* const* operands, int index) {
+  return static_cast<T*>(operands[index]);
+}
+
+/// How many of `threads` are worth their start for `count` items of `bytes` each.
+[[nodiscard]] inline int threads_worth(int threads, std::int64_t count, std::int64_t bytes) {
+  if (threads <= 1) return 1;
+  return static_cast<int>(
+      std::clamp<std::int64_t>(count * bytes / bytes_worth_a_thread, 1, threads));
+}
+
+/// Calls body(begin, end) on intervals that cover [0, count), each on a thread of its own. `bytes`
+/// is what an item costs in traffic. Intervals begin at multiples of 64, lest threads share a cache
+/// line.
+template <class Body>
+void for_ranges(int threads, std::int64_t count, std::int64_t bytes, const Body& body) {
+  const int team = threads_worth(threads, count, bytes);
+  if (team == 1) {
+    if (count > 0) body(std::int64_t{0}, count);
+    return;
+  }
+  const std::int64_t blocks = (count + 63) / 64;
+#pragma omp parallel for num_threads(team) schedule(static, 1)
+  for (int part = 0; part < team; ++part) {
+    const Range range = block_range(blocks, team, part);
+    const std::int64_t begin = range.begin * 64, end = std::min(range.end * 64, count);
+    if (begin < end) body(begin, end);
+  }
+}
+
+/// The same for rows, which may begin anywhere.
+template <class Body>
+void for_rows(int threads, std::int64_t rows, std::int64_t row_bytes, const Body& body) {
+  const int team = threads_worth(threads, rows, row_bytes);
+  if (team == 1) {
+    for (std::int64_t row = 0; row < rows; ++row) body(row);
+    return;
+  }
+#pragma omp parallel for num_threads(team) schedule(static)
+  for (std::int64_t row = 0; row < rows; ++row) body(row);
+}
+
+/// The sum of term(i) over [begin, end) in double: element i goes to lane (i - begin) mod 16, what
+/// is left of a last incomplete group is added first, the lanes follow in order.
+template <class Term>
+[[nodiscard]] double lane_sum(std::int64_t begin, std::int64_t end, const Term& term) {
+  constexpr int lanes = 16;
+  double totals[lanes] = {};
+  std::int64_t i = begin;
+  for (; i + lanes <= end; i += lanes) {
+    decltype(term(i)) values[lanes];
+#pragma omp simd
+    for (int lane = 0; lane < lanes; ++lane) values[lane] = term(i + lane);
+#pragma omp simd
+    for (int lane = 0; lane < lanes; ++lane) totals[lane] += static_cast<double>(values[lane]);
+  }
+  double sum = 0;
+  for (; i < end; ++i) sum += static_cast<double>(term(i));
+  for (const double total : totals) sum += total;
+  return sum;
+}
+
+/// sum(begin, end) added up over at most 64 parts of [0, count), which depend on `count` and
+/// `bytes`, the traffic of an item, alone.
+template <class PartSum>
+[[nodiscard]] double fixed_sum(int threads, std::int64_t count, std::int64_t bytes,
+                               const PartSum& sum) {
+  constexpr std::int64_t bytes_a_part = 64 * 1024;
+  constexpr std::int64_t most_parts = 64;
+  const auto parts =
+      static_cast<int>(std::clamp<std::int64_t>(count * bytes / bytes_a_part, 1, most_parts));
+  std::array<double, most_parts> sums{};
+  const int team = threads_worth(threads, count, bytes);
+  if (team == 1) {
+    for (int part = 0; part < parts; ++part) {
+      const Range range = block_range(count, parts, part);
+      sums[static_cast<std::size_t>(part)] = sum(range.begin, range.end);
+    }
+  } else {
+#pragma omp parallel for num_threads(team) schedule(static)
+    for (int part = 0; part < parts; ++part) {
+      const Range range = block_range(count, parts, part);
+      sums[static_cast<std::size_t>(part)] = sum(range.begin, range.end);
+    }
+  }
+  double total = 0;
+  for (int part = 0; part < parts; ++part) total += sums[static_cast<std::size_t>(part)];
+  return total;
+}
+
+}  // namespace meshwork::cpu

@@ -1,0 +1,197 @@
+#include "runtime/device/kernels.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string_view>
+
+namespace meshwork {
+
+namespace {
+
+std::string_view name_of(Activation activation) {
+  constexpr std::array<std::string_view, 6> names{"linear",  "relu", "gelu",
+                                                  "sigmoid", "tanh", "softmax"};
+  return names[static_cast<std::size_t>(activation)];
+}
+
+/// " name" for anything but linear.
+std::string with_activation(Activation activation) {
+  return activation == Activation::linear ? "" : fmt::format(" {}", name_of(activation));
+}
+
+std::string with_rows(std::string_view name, std::int64_t rows, std::int64_t columns) {
+  return fmt::format("{} {}x{}", name, rows, columns);
+}
+
+std::string with_classes(std::string_view name, const ClassColumns& at) {
+  std::string text = with_rows(name, at.rows, at.columns);
+  if (at.columns != at.classes) {
+    text += fmt::format(" at {} of {}", at.first_class, at.classes);
+  }
+  return text;
+}
+
+std::string with_count(std::string_view name, std::int64_t count) {
+  return fmt::format("{} {}", name, count);
+}
+
+/// " word" for each that is set.
+std::string flags(std::initializer_list<std::pair<bool, std::string_view>> words) {
+  std::string text;
+  for (const auto& [set, word] : words) {
+    if (set) text += fmt::format(" {}", word);
+  }
+  return text;
+}
+
+// What each kernel is called; one function a specification, in the order of the header.
+
+std::string text(const MatmulSpec& s) {
+  return fmt::format(
+      "matmul{}{} {}x{}x{}{}{}",
+      s.transpose_a || s.transpose_b
+          ? fmt::format(" {}{}", s.transpose_a ? 't' : 'n', s.transpose_b ? 't' : 'n')
+          : "",
+      flags({{s.accumulate, "add"}}), s.m, s.n, s.k, flags({{s.bias, "bias"}}),
+      with_activation(s.activation));
+}
+std::string text(const BiasAddSpec& s) {
+  return with_rows("bias add", s.rows, s.columns) + with_activation(s.activation);
+}
+std::string text(const ColumnSumSpec& s) {
+  return with_rows("column sum", s.rows, s.columns);
+}
+std::string text(const ActivationSpec& s) {
+  return with_count(name_of(s.activation), s.count);
+}
+std::string text(const ActivationGradientSpec& s) {
+  return fmt::format("{} gradient {}", name_of(s.activation), s.count);
+}
+std::string text(const AffineSpec& s) {
+  return with_count("affine", s.count);
+}
+std::string text(const ConvertSpec& s) {
+  return fmt::format("convert {} from {}", s.count, name_of(s.from));
+}
+std::string text(const SumSpec& s) {
+  return fmt::format("sum of {} tensors {}", s.inputs, s.count);
+}
+std::string text(const DropoutSpec& s) {
+  return fmt::format("dropout {} {}", s.rate, to_string(shape_of(s.block)));
+}
+std::string text(const ZeroSpec& s) {
+  return fmt::format("zero {} bytes", s.bytes);
+}
+std::string text(const CopySpec& s) {
+  std::int64_t count = 0;
+  for (const CopyRegion& region : s.regions) count += element_count(region.extents);
+  return fmt::format("copy {} {} in {} region{}", count, name_of(s.type), s.regions.size(),
+                     s.regions.size() == 1 ? "" : "s");
+}
+std::string text(const RowMaximumSpec& s) {
+  return with_rows("row maximum", s.rows, s.columns);
+}
+std::string text(const RowExponentialSpec& s) {
+  return with_rows("row exponential", s.rows, s.columns);
+}
+std::string text(const RowDivideSpec& s) {
+  return with_rows("row divide", s.rows, s.columns);
+}
+std::string text(const RowSumSpec& s) {
+  return with_rows("row sum", s.rows, s.columns);
+}
+std::string text(const RowDotSpec& s) {
+  return with_rows("row dot", s.rows, s.columns);
+}
+std::string text(const SoftmaxGradientSpec& s) {
+  return with_rows("softmax gradient", s.rows, s.columns);
+}
+std::string text(const LogitStatisticsSpec& s) {
+  return with_classes("logit statistics", s.at);
+}
+std::string text(const LogitLossSpec& s) {
+  return with_count("logit loss", s.rows);
+}
+std::string text(const LogitGradientSpec& s) {
+  return with_classes("logit gradient", s.at);
+}
+std::string text(const ProbabilityLossSpec& s) {
+  return with_classes("probability loss", s.at);
+}
+std::string text(const ProbabilityGradientSpec& s) {
+  return with_classes("probability gradient", s.at);
+}
+std::string text(const TargetValueSpec& s) {
+  return with_classes("target value", s.at);
+}
+std::string text(const CountAheadSpec& s) {
+  return with_classes("count ahead", s.at);
+}
+std::string text(const CountBelowSpec& s) {
+  return fmt::format("count below {} {}", s.k, s.rows);
+}
+std::string text(const FirstMaximumSpec& s) {
+  return with_classes("first maximum", s.at);
+}
+std::string text(const SquaredErrorSpec& s) {
+  return with_count("squared error", s.count);
+}
+std::string text(const SquaredErrorGradientSpec& s) {
+  return with_count("squared error gradient", s.count);
+}
+std::string text(const AbsoluteErrorSpec& s) {
+  return with_count("absolute error", s.count);
+}
+std::string text(const BinaryCrossentropySpec& s) {
+  return with_count("binary crossentropy", s.count) + flags({{s.from_logits, "from logits"}});
+}
+std::string text(const BinaryCrossentropyGradientSpec& s) {
+  return with_count("binary crossentropy gradient", s.count) +
+         flags({{s.from_logits, "from logits"}});
+}
+std::string text(const BinaryMatchSpec& s) {
+  return with_count("binary match", s.count);
+}
+std::string text(const PowerSumSpec& s) {
+  return fmt::format("sum of {} {}", s.power == 1 ? "magnitudes" : "squares", s.count);
+}
+std::string text(const WeightedSumSpec& s) {
+  return fmt::format("weighted sum {}", s.factors.size());
+}
+std::string text(const PenaltyGradientSpec& s) {
+  return with_count("penalty gradient", s.count);
+}
+std::string text(const ClipFactorSpec& s) {
+  return fmt::format("clip factor {}{}", s.clip, flags({{s.global, "global"}}));
+}
+std::string text(const ScaleBySpec& s) {
+  return with_count("scale", s.count);
+}
+std::string text(const ClampSpec& s) {
+  return with_count("clamp", s.count);
+}
+std::string text(const SgdSpec& s) {
+  return with_count("sgd", s.count) +
+         flags({{s.momentum != 0, s.nesterov ? "nesterov" : "momentum"},
+                {s.decay != 0, "decay"},
+                {s.scaled, "scaled"}});
+}
+std::string text(const AdamSpec& s) {
+  return with_count("adam", s.count) +
+         flags({{s.amsgrad, "amsgrad"}, {s.decay != 0, "decay"}, {s.scaled, "scaled"}});
+}
+std::string text(const RmspropSpec& s) {
+  return with_count("rmsprop", s.count) + flags({{s.momentum != 0, "momentum"},
+                                                 {s.centered, "centered"},
+                                                 {s.decay != 0, "decay"},
+                                                 {s.scaled, "scaled"}});
+}
+
+}  // namespace
+
+std::string describe(const KernelSpec& spec) {
+  return std::visit([](const auto& one) { return text(one); }, spec);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,256 @@
+#include "runtime/device/program.h"
+
+#include <algorithm>
+#include <exception>
+#include <numeric>
+#include <utility>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+namespace {
+
+constexpr std::int64_t alignment = 64;
+
+constexpr std::int64_t aligned(std::int64_t bytes) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace
+
+// ---- Program ----------------------------------------------------------------------------------
+
+void Program::run() {
+  const Instruction* instruction = instructions_.data();
+  const Instruction* end = instruction + instructions_.size();
+  try {
+    for (; instruction != end; ++instruction) instruction->kernel->run(instruction->operands);
+  } catch (const std::exception& error) {
+    const auto index = static_cast<std::size_t>(instruction - instructions_.data());
+    throw Error(fmt::format("{}: {}", labels_[index], error.what()));
+  }
+}
+
+void* Program::address(Buffer buffer) const {
+  const auto index = static_cast<std::size_t>(buffer.id);
+  if (!buffer.exists() || !binding_ || index >= binding_->buffers.size()) {
+    internal_error(
+        fmt::format("a program was asked for buffer {}, which it does not have", buffer.id));
+  }
+  if (!binding_->has_address[index]) {
+    internal_error(fmt::format(
+        "a program was asked for buffer {}, which is neither kept nor preset", buffer.id));
+  }
+  return binding_->buffers[index];
+}
+
+void Program::Binding::bind(std::byte* arena) {
+  for (const Reference& reference : operands_in_arena) {
+    operands[reference.index] = arena + reference.offset;
+  }
+  for (const Reference& reference : buffers_in_arena) {
+    buffers[reference.index] = arena + reference.offset;
+  }
+}
+
+// ---- ArenaPool --------------------------------------------------------------------------------
+
+ArenaPool::ArenaPool(Device& device) : device_(&device), memory_(std::make_shared<Memory>()) {}
+
+void ArenaPool::add(Program& program) {
+  std::erase_if(bindings_, [](const auto& binding) { return binding.expired(); });
+  bindings_.push_back(program.binding_);
+  program.arena_ = memory_;
+  if (program.summary_.bytes <= memory_->bytes()) {
+    program.binding_->bind(memory_->bytes_at(0));
+    return;
+  }
+  *memory_ = device_->allocate(program.summary_.bytes);
+  for (const auto& binding : bindings_) binding.lock()->bind(memory_->bytes_at(0));
+}
+
+// ---- ProgramBuilder: booking ------------------------------------------------------------------
+
+ProgramBuilder::Booking& ProgramBuilder::booking_of(Buffer buffer, std::string_view what) {
+  const auto index = static_cast<std::size_t>(buffer.id);
+  if (!buffer.exists() || index >= buffers_.size()) {
+    internal_error(fmt::format("{} names buffer {} of a builder that has {}", what, buffer.id,
+                               buffers_.size()));
+  }
+  return buffers_[index];
+}
+
+Buffer ProgramBuilder::scratch(std::int64_t bytes, std::string label) {
+  if (bytes < 0) internal_error(fmt::format("{}: a buffer of {} bytes", label, bytes));
+  buffers_.push_back({.bytes = bytes, .label = std::move(label)});
+  return {static_cast<int>(buffers_.size()) - 1};
+}
+
+Buffer ProgramBuilder::external(void* data, std::int64_t bytes, std::string label) {
+  if (bytes < 0 || (data == nullptr && bytes > 0 && device_ != nullptr)) {
+    internal_error(fmt::format("{}: no memory for {} bytes", label, bytes));
+  }
+  buffers_.push_back(
+      {.bytes = bytes, .external = data, .label = std::move(label), .in_arena = false});
+  return {static_cast<int>(buffers_.size()) - 1};
+}
+
+void ProgramBuilder::keep(Buffer buffer) {
+  booking_of(buffer, "keep").kept = true;
+}
+
+void ProgramBuilder::preset(Buffer buffer) {
+  booking_of(buffer, "preset").preset = true;
+}
+
+void ProgramBuilder::emit(std::unique_ptr<Kernel> kernel, std::vector<Operand> operands,
+                          std::string label) {
+  for (const Operand& operand : operands) {
+    const Booking& booking = booking_of(operand.buffer, label);
+    if (operand.offset < 0 || operand.offset > booking.bytes) {
+      internal_error(fmt::format("{}: an operand lies {} bytes into {}, which has {}", label,
+                                 operand.offset, booking.label, booking.bytes));
+    }
+  }
+  if (const std::int64_t bytes = kernel ? kernel->workspace_bytes() : 0; bytes > 0) {
+    operands.emplace_back(scratch(bytes, label + " workspace"));
+  }
+  entries_.push_back({std::move(kernel), std::move(operands), std::move(label)});
+}
+
+void ProgramBuilder::emit(const KernelSpec& spec, std::vector<Operand> operands,
+                          const std::string& label) {
+  const std::string full_label = fmt::format("{}: {}", label, describe(spec));
+  std::unique_ptr<Kernel> kernel;
+  try {
+    if (device_ != nullptr) kernel = device_->compile(spec);
+  } catch (const std::exception& error) {
+    throw Error(fmt::format("{}: {}", full_label, error.what()));
+  }
+  emit(std::move(kernel), std::move(operands), full_label);
+}
+
+// ---- ProgramBuilder: planning -----------------------------------------------------------------
+
+void ProgramBuilder::find_lifetimes() {
+  const int count = static_cast<int>(entries_.size());
+  for (Booking& booking : buffers_) {
+    booking.first = count;
+    booking.last = -1;
+  }
+  for (int i = 0; i < count; ++i) {
+    for (const Operand& operand : entries_[static_cast<std::size_t>(i)].operands) {
+      Booking& booking = buffers_[static_cast<std::size_t>(operand.buffer.id)];
+      booking.first = std::min(booking.first, i);
+      booking.last = i;
+    }
+  }
+  for (Booking& booking : buffers_) {
+    // One that is kept but named by no instruction is there for others, all the time.
+    if (booking.preset || (booking.kept && booking.last < 0)) booking.first = -1;
+    if (booking.kept) booking.last = count;
+  }
+}
+
+// First fit, largest first: each buffer, in order of falling size, takes the lowest gap between the
+// buffers already placed whose lifetimes meet its own. Equal sizes go in the order of booking, so
+// that the same program always gets the same arena.
+ArenaSummary ProgramBuilder::place() {
+  std::vector<Booking*> order;
+  for (Booking& booking : buffers_) {
+    if (booking.in_arena && booking.bytes > 0 && booking.first <= booking.last) {
+      order.push_back(&booking);
+    }
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [](const Booking* a, const Booking* b) { return a->bytes > b->bytes; });
+  ArenaSummary summary;
+  std::vector<const Booking*> placed;  // by offset
+  for (Booking* booking : order) {
+    std::int64_t offset = 0;
+    for (const Booking* other : placed) {
+      if (other->last < booking->first || booking->last < other->first) continue;
+      if (offset + booking->bytes <= other->offset) break;
+      offset = std::max(offset, aligned(other->offset + other->bytes));
+    }
+    booking->offset = offset;
+    const auto behind =
+        std::upper_bound(placed.begin(), placed.end(), offset,
+                         [](std::int64_t at, const Booking* other) { return at < other->offset; });
+    placed.insert(behind, booking);
+    summary.bytes = std::max(summary.bytes, aligned(offset + booking->bytes));
+    summary.bytes_if_unshared += aligned(booking->bytes);
+  }
+  return summary;
+}
+
+// ---- ProgramBuilder: binding ------------------------------------------------------------------
+
+ArenaSummary ProgramBuilder::plan_arena() {
+  find_lifetimes();
+  return place();
+}
+
+Program ProgramBuilder::assemble() {
+  find_lifetimes();
+  Program program;
+  program.summary_ = place();
+  program.binding_ = std::make_shared<Program::Binding>();
+  Program::Binding& binding = *program.binding_;
+
+  binding.buffers.resize(buffers_.size(), nullptr);
+  binding.has_address.resize(buffers_.size(), false);
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    const Booking& booking = buffers_[i];
+    if (!booking.in_arena) {
+      binding.buffers[i] = booking.external;
+    } else if (booking.kept || booking.preset) {
+      binding.buffers_in_arena.push_back({i, booking.offset});
+    } else {
+      continue;
+    }
+    binding.has_address[i] = true;
+  }
+
+  std::size_t operand_count = 0;
+  for (const Entry& entry : entries_) operand_count += entry.operands.size();
+  binding.operands.resize(operand_count, nullptr);
+  std::size_t next = 0;
+  for (Entry& entry : entries_) {
+    program.instructions_.push_back({entry.kernel.get(), binding.operands.data() + next});
+    for (const Operand& operand : entry.operands) {
+      const Booking& booking = buffers_[static_cast<std::size_t>(operand.buffer.id)];
+      if (booking.in_arena) {
+        binding.operands_in_arena.push_back({next, booking.offset + operand.offset});
+      } else if (booking.external != nullptr) {
+        binding.operands[next] = static_cast<std::byte*>(booking.external) + operand.offset;
+      }
+      ++next;
+    }
+    program.kernels_.push_back(std::move(entry.kernel));
+    program.labels_.push_back(std::move(entry.label));
+  }
+  buffers_.clear();
+  entries_.clear();
+  return program;
+}
+
+Program ProgramBuilder::finish() {
+  if (device_ == nullptr) internal_error("a builder that only plans was asked for a program");
+  Program program = assemble();
+  program.arena_ = std::make_shared<Memory>(device_->allocate(program.summary_.bytes));
+  program.binding_->bind(program.arena_->bytes_at(0));
+  return program;
+}
+
+Program ProgramBuilder::finish(ArenaPool& pool) {
+  if (&pool.device() != device_) {
+    internal_error("a program was finished in the arena pool of another device");
+  }
+  Program program = assemble();
+  pool.add(program);
+  return program;
+}
+
+}  // namespace meshwork
