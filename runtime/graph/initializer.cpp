@@ -1,0 +1,261 @@
+// How a value comes from an index. Element i of the whole variable, counted row-major, has 52
+// random bits: words 2 (i mod 2) and the next one of Philox's block i / 2 at step 0, the first of
+// them the higher, without the lowest 12 of their 64 bits. With n these bits as a number, u = (n +
+// 1/2) / 2^52 lies strictly between 0 and 1 and is exact in double precision. A uniform value is
+// minimum + (maximum - minimum) * u; a normal one is the normal distribution's inverse at u, a
+// truncated one its inverse at P(-2) + (P(2) - P(-2)) * u. Everything is computed in double
+// precision and rounded to float32 at the end.
+#include "runtime/graph/initializer.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "collectives/error.h"
+#include "runtime/config/nearest.h"
+#include "runtime/device/philox.h"
+
+namespace meshwork {
+namespace {
+
+// Standard deviation of the standard normal distribution cut off at two standard deviations.
+constexpr double truncated_deviation = 0.87962566103423978;
+
+// P(-2), the normal distribution below -2.
+constexpr double below_minus_two = 0.022750131948179207;
+
+template <std::size_t count>
+double polynomial(const std::array<double, count>& coefficients, double x) {
+  double sum = 0;
+  for (std::size_t i = count; i-- > 0;) {
+    sum = sum * x + coefficients[i];
+  }
+  return sum;
+}
+
+// The inverse of the normal distribution for 0 < p < 1, to about 16 digits: algorithm AS 241,
+// PPND16 (M. J. Wichura, "The percentage points of the normal distribution", Applied Statistics 37,
+// 1988).
+double normal_quantile(double p) {
+  constexpr std::array<double, 8> a{3.3871328727963666080e0,  1.3314166789178437745e+2,
+                                    1.9715909503065514427e+3, 1.3731693765509461125e+4,
+                                    4.5921953931549871457e+4, 6.7265770927008700853e+4,
+                                    3.3430575583588128105e+4, 2.5090809287301226727e+3};
+  constexpr std::array<double, 8> b{1.0,
+                                    4.2313330701600911252e+1,
+                                    6.8718700749205790830e+2,
+                                    5.3941960214247511077e+3,
+                                    2.1213794301586595867e+4,
+                                    3.9307895800092710610e+4,
+                                    2.8729085735721942674e+4,
+                                    5.2264952788528545610e+3};
+  constexpr std::array<double, 8> c{1.42343711074968357734e0,  4.63033784615654529590e0,
+                                    5.76949722146069140550e0,  3.64784832476320460504e0,
+                                    1.27045825245236838258e0,  2.41780725177450611770e-1,
+                                    2.27238449892691845833e-2, 7.74545014278341407640e-4};
+  constexpr std::array<double, 8> d{1.0,
+                                    2.05319162663775882187e0,
+                                    1.67638483018380384940e0,
+                                    6.89767334985100004550e-1,
+                                    1.48103976427480074590e-1,
+                                    1.51986665636164571966e-2,
+                                    5.47593808499534494600e-4,
+                                    1.05075007164441684324e-9};
+  constexpr std::array<double, 8> e{6.65790464350110377720e0,  5.46378491116411436990e0,
+                                    1.78482653991729133580e0,  2.96560571828504891230e-1,
+                                    2.65321895265761230930e-2, 1.24266094738807843860e-3,
+                                    2.71155556874348757815e-5, 2.01033439929228813265e-7};
+  constexpr std::array<double, 8> f{1.0,
+                                    5.99832206555887937690e-1,
+                                    1.36929880922735805310e-1,
+                                    1.48753612908506148525e-2,
+                                    7.86869131145613259100e-4,
+                                    1.84631831751005468180e-5,
+                                    1.42151175831644588870e-7,
+                                    2.04426310338993978564e-15};
+  const double q = p - 0.5;
+  if (std::abs(q) <= 0.425) {
+    const double r = 0.180625 - q * q;
+    return q * polynomial(a, r) / polynomial(b, r);
+  }
+  const double r = std::sqrt(-std::log(q < 0 ? p : 1 - p));
+  const double x = r <= 5 ? polynomial(c, r - 1.6) / polynomial(d, r - 1.6)
+                          : polynomial(e, r - 5) / polynomial(f, r - 5);
+  return q < 0 ? -x : x;
+}
+
+struct Fans {
+  double in, out;
+};
+
+Fans fans_of(const Shape& shape) {
+  const std::size_t count = shape.size();
+  if (count == 0) {
+    return {1, 1};
+  }
+  if (count == 1) {
+    return {static_cast<double>(shape[0]), static_cast<double>(shape[0])};
+  }
+  const double field = static_cast<double>(element_count(std::span(shape).first(count - 2)));
+  return {static_cast<double>(shape[count - 2]) * field,
+          static_cast<double>(shape[count - 1]) * field};
+}
+
+// What a value is made of: one number, or one of three distributions.
+enum class Draw { none, uniform, normal, truncated };
+
+struct Recipe {
+  Draw draw = Draw::none;
+  double base = 0;    // the number; the minimum; the mean
+  double spread = 0;  // maximum - minimum; the standard deviation
+};
+
+Recipe scaled(const Initializer& initializer, const Shape& shape) {
+  const Fans fans = fans_of(shape);
+  double fan = (fans.in + fans.out) / 2;
+  if (initializer.fan == FanMode::in) {
+    fan = fans.in;
+  } else if (initializer.fan == FanMode::out) {
+    fan = fans.out;
+  }
+  const double variance = initializer.scale / std::max(1.0, fan);
+  switch (initializer.distribution) {
+    case Distribution::uniform: {
+      const double limit = std::sqrt(3 * variance);
+      return {Draw::uniform, -limit, 2 * limit};
+    }
+    case Distribution::normal:
+      return {Draw::normal, 0, std::sqrt(variance)};
+    case Distribution::truncated_normal:
+      return {Draw::truncated, 0, std::sqrt(variance) / truncated_deviation};
+  }
+  internal_error("an unknown distribution");
+}
+
+Recipe recipe_of(const Initializer& initializer, const Shape& shape) {
+  switch (initializer.kind) {
+    case InitializerKind::zeros:
+      return {Draw::none, 0, 0};
+    case InitializerKind::ones:
+      return {Draw::none, 1, 0};
+    case InitializerKind::constant:
+      return {Draw::none, initializer.value, 0};
+    case InitializerKind::random_uniform:
+      return {Draw::uniform, initializer.minimum, initializer.maximum - initializer.minimum};
+    case InitializerKind::random_normal:
+      return {Draw::normal, initializer.mean, initializer.standard_deviation};
+    case InitializerKind::truncated_normal:
+      return {Draw::truncated, initializer.mean, initializer.standard_deviation};
+    case InitializerKind::variance_scaling:
+      return scaled(initializer, shape);
+  }
+  internal_error("an unknown initializer");
+}
+
+// The u of elements, asked for in ascending order mostly: one block serves two of them.
+class UniformNumbers {
+ public:
+  explicit UniformNumbers(std::uint64_t key) : key_(key), words_(philox(key, 0, 0)) {}
+  double operator()(std::uint64_t index) {
+    if (index / 2 != block_) {
+      block_ = index / 2;
+      words_ = philox(key_, block_, 0);
+    }
+    const std::size_t first = 2 * (index % 2);
+    const std::uint64_t bits = (std::uint64_t{words_[first]} << 32 | words_[first + 1]) >> 12;
+    return (static_cast<double>(bits) + 0.5) * 0x1p-52;
+  }
+
+ private:
+  std::uint64_t key_;
+  std::uint64_t block_ = 0;
+  std::array<std::uint32_t, 4> words_;
+};
+
+double drawn(const Recipe& recipe, double u) {
+  switch (recipe.draw) {
+    case Draw::uniform:
+      return recipe.base + recipe.spread * u;
+    case Draw::normal:
+      return recipe.base + recipe.spread * normal_quantile(u);
+    case Draw::truncated:
+      return recipe.base +
+             recipe.spread * normal_quantile(below_minus_two + (1 - 2 * below_minus_two) * u);
+    case Draw::none:
+      break;
+  }
+  return recipe.base;
+}
+
+Initializer scaling(double scale, FanMode fan, Distribution distribution) {
+  return {.kind = InitializerKind::variance_scaling,
+          .scale = scale,
+          .fan = fan,
+          .distribution = distribution};
+}
+
+}  // namespace
+
+Initializer initializer_by_name(std::string_view name) {
+  const std::vector<std::pair<std::string, Initializer>> known{
+      {"zeros", {.kind = InitializerKind::zeros}},
+      {"ones", {.kind = InitializerKind::ones}},
+      {"constant", {.kind = InitializerKind::constant}},
+      {"random_uniform", {.kind = InitializerKind::random_uniform}},
+      {"random_normal", {.kind = InitializerKind::random_normal}},
+      {"truncated_normal", {.kind = InitializerKind::truncated_normal}},
+      {"variance_scaling", scaling(1, FanMode::in, Distribution::truncated_normal)},
+      {"glorot_uniform", scaling(1, FanMode::average, Distribution::uniform)},
+      {"glorot_normal", scaling(1, FanMode::average, Distribution::truncated_normal)},
+      {"he_uniform", scaling(2, FanMode::in, Distribution::uniform)},
+      {"he_normal", scaling(2, FanMode::in, Distribution::truncated_normal)},
+      {"lecun_uniform", scaling(1, FanMode::in, Distribution::uniform)},
+      {"lecun_normal", scaling(1, FanMode::in, Distribution::truncated_normal)},
+  };
+  std::vector<std::string> names;
+  for (const auto& [known_name, initializer] : known) {
+    if (known_name == name) {
+      return initializer;
+    }
+    names.push_back(known_name);
+  }
+  fail("unknown initializer \"{}\"{} (known: {})", name, did_you_mean(name, names),
+       quoted_list(names));
+}
+
+void initialize(const Initializer& initializer, const Shape& shape, const Block& block,
+                std::uint64_t key, std::span<float> values) {
+  const Shape local = shape_of(block);
+  if (local.size() != shape.size() ||
+      static_cast<std::int64_t>(values.size()) != element_count(local)) {
+    internal_error("a block of initial values does not fit its variable");
+  }
+  const Recipe recipe = recipe_of(initializer, shape);
+  if (recipe.draw == Draw::none || values.empty()) {
+    std::fill(values.begin(), values.end(), static_cast<float>(recipe.base));
+    return;
+  }
+  UniformNumbers uniform(key);
+  const std::int64_t columns = shape.empty() ? 1 : local.back();
+  std::vector<std::int64_t> at(shape.size(), 0);  // place in the block; the last stays 0
+  for (std::size_t value = 0; value < values.size(); value += static_cast<std::size_t>(columns)) {
+    std::int64_t first = 0;  // global index of the row's first element
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      first = first * shape[d] + block[d].begin + at[d];
+    }
+    for (std::int64_t column = 0; column < columns; ++column) {
+      values[value + static_cast<std::size_t>(column)] =
+          static_cast<float>(drawn(recipe, uniform(static_cast<std::uint64_t>(first + column))));
+    }
+    for (std::size_t d = shape.size(); d-- > 1;) {
+      if (++at[d - 1] < local[d - 1]) {
+        break;
+      }
+      at[d - 1] = 0;
+    }
+  }
+}
+
+}  // namespace meshwork
