@@ -1,0 +1,18 @@
+#include "runtime/graph/operation.h"
+
+namespace meshwork {
+
+// One operation an element; what does more says so.
+double Operation::flops(std::span<const Shape>, const Shape& output) const {
+  return static_cast<double>(element_count(output));
+}
+
+bool Operation::backward_reads(int) const {
+  return true;
+}
+
+std::unique_ptr<Operation> Operation::fused_with(const Operation&, int) const {
+  return nullptr;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,29 @@
+// A bias over the last dimension: y (..., o) = x (..., o) + bias (o).
+//
+// Rule "bto,o->bto". Backward: dx = dy, dbias = the sum of dy over all leading dimensions. An
+// activation that can be differentiated from its value can be joined: y = activation(x + bias).
+#pragma once
+
+#include "runtime/device/kernels.h"
+#include "runtime/graph/operation.h"
+
+namespace meshwork {
+
+class BiasOperation final : public Operation {
+ public:
+  explicit BiasOperation(Activation activation = Activation::linear);
+  [[nodiscard]] Activation activation() const { return activation_; }
+
+  std::string kind() const override;
+  Shape output_shape(std::span<const Shape> inputs) const override;
+  Rule rule(std::span<const Shape> inputs) const override;
+  void forward(Lowering& lowering) const override;
+  void backward(Lowering& lowering) const override;
+  bool backward_reads(int input) const override;
+  std::unique_ptr<Operation> fused_with(const Operation& next, int position) const override;
+
+ private:
+  Activation activation_;
+};
+
+}  // namespace meshwork

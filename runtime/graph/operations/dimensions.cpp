@@ -1,0 +1,35 @@
+#include "runtime/graph/operations/dimensions.h"
+
+#include <string_view>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+std::string dimension_letters(std::size_t count) {
+  constexpr std::string_view letters = "btuvwxyzacdefghjlmnpqrsABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  if (count > letters.size()) {
+    fail("a tensor of {} dimensions: at most {} are possible", count, letters.size());
+  }
+  return std::string(letters.substr(0, count));
+}
+
+std::string dimension_letters(std::size_t count, char last) {
+  return dimension_letters(count - 1) + last;
+}
+
+std::int64_t rows_of(const Shape& shape) {
+  return element_count(std::span(shape).first(shape.size() - 1));
+}
+
+std::int64_t columns_of(const Shape& shape) {
+  return shape.back();
+}
+
+void check_input_count(std::span<const Shape> inputs, std::size_t count) {
+  if (inputs.size() != count) {
+    fail("expected {} input{}, found {}", count, count == 1 ? "" : "s", inputs.size());
+  }
+}
+
+}  // namespace meshwork

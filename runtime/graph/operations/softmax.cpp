@@ -1,0 +1,68 @@
+#include "runtime/graph/operations/softmax.h"
+
+#include "collectives/error.h"
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/operations/dimensions.h"
+
+namespace meshwork {
+namespace {
+
+constexpr char classes = 'k';
+
+}  // namespace
+
+Shape SoftmaxOperation::output_shape(std::span<const Shape> inputs) const {
+  check_input_count(inputs, 1);
+  if (inputs[0].size() < 2) {
+    fail("softmax needs at least two dimensions, batch and classes, found shape {}",
+         to_string(inputs[0]));
+  }
+  return inputs[0];
+}
+
+Rule SoftmaxOperation::rule(std::span<const Shape> inputs) const {
+  const std::string letters = dimension_letters(inputs[0].size(), classes);
+  return {.inputs = {letters}, .output = letters, .own = std::string(1, classes)};
+}
+
+// Maximum, difference and exponential, sum, division.
+double SoftmaxOperation::flops(std::span<const Shape>, const Shape& output) const {
+  return 5.0 * static_cast<double>(element_count(output));
+}
+
+void SoftmaxOperation::forward(Lowering& lowering) const {
+  const Shape shape = lowering.local_output_shape();
+  const std::int64_t rows = rows_of(shape);
+  const std::int64_t columns = columns_of(shape);
+  const Operand maxima = lowering.scratch("row maxima", rows * 4);
+  const Operand sums = lowering.scratch("row sums", rows * 4);
+  const Operand x = lowering.input(0);
+  const Operand y = lowering.output();
+  lowering.emit(RowMaximumSpec{rows, columns}, {x, maxima});
+  lowering.all_reduce(classes, ElementType::float32, Reduction::maximum, maxima, rows,
+                      "row maxima");
+  lowering.emit(RowExponentialSpec{rows, columns}, {x, maxima, y, sums});
+  lowering.all_reduce(classes, ElementType::float32, Reduction::sum, sums, rows, "row sums");
+  lowering.emit(RowDivideSpec{rows, columns}, {y, sums, y});
+}
+
+void SoftmaxOperation::backward(Lowering& lowering) const {
+  if (!lowering.needs_gradient(0)) {
+    return;
+  }
+  const Shape shape = lowering.local_output_shape();
+  const std::int64_t rows = rows_of(shape);
+  const std::int64_t columns = columns_of(shape);
+  const Operand dots = lowering.scratch("row products", rows * 4);
+  const Operand y = lowering.output();
+  const Operand dy = lowering.output_gradient();
+  lowering.emit(RowDotSpec{rows, columns}, {y, dy, dots});
+  lowering.all_reduce(classes, ElementType::float32, Reduction::sum, dots, rows, "row products");
+  lowering.emit(SoftmaxGradientSpec{rows, columns}, {y, dy, dots, lowering.input_gradient(0)});
+}
+
+bool SoftmaxOperation::backward_reads(int) const {
+  return false;
+}
+
+}  // namespace meshwork
