@@ -11,9 +11,10 @@
 //
 // A symbolic tensor remembers the call that makes it. `make_graph` walks back from the outputs and
 // builds every layer in order. Layers without a name are numbered by class in order of appearance
-// ("dense", "dense_1"), per model; two layers of one name in one scope are an error. A `Block` is a
-// layer made of layers, which gives its name to their paths ("block/d1/kernel"); a model written as
-// a class is one.
+// ("dense", "dense_1"), per model; two layers of one name in one scope are an error. A `LayerBlock`
+// is a layer made of layers, which gives its name to their paths ("block/d1/kernel"); a model
+// written as a class is one. A layer that is called in several scopes keeps the path of its first
+// call.
 #pragma once
 
 #include <map>
@@ -91,7 +92,7 @@ struct SymbolicTensor::Call {
 
 /// A layer made of layers. A model written as a class derives from it, adds its sub-layers by name
 /// and says in `call` how they are joined.
-class Block : public Layer {
+class LayerBlock : public Layer {
  public:
   using Layer::Layer;
   [[nodiscard]] std::string class_name() const override { return "Block"; }
@@ -114,6 +115,8 @@ class LayerBuilder {
 
   /// Global shape; dimension 0 is the batch, -1, for everything that depends on an input.
   [[nodiscard]] const Shape& shape(TensorId tensor) const { return graph_->tensors[tensor].shape; }
+  /// The path of the layer being built.
+  [[nodiscard]] const std::string& path() const;
   /// The variable `name` of the layer being built; made at the layer's first call, shared by later
   /// ones.
   [[nodiscard]] TensorId variable(const std::string& name, VariableOptions options);
@@ -128,23 +131,42 @@ class LayerBuilder {
                                 std::span<const TensorId> values);
 
  private:
+  friend class SharedLayer;
+  friend Graph make_graph(const std::vector<SymbolicTensor>& inputs,
+                          const std::vector<SymbolicTensor>& outputs);
+  using Calls = std::vector<std::shared_ptr<const SymbolicTensor::Call>>;
+
+  // Names given out in a scope, which is "" or "block/". A null layer stands for an input.
   struct Scope {
-    std::string path;                           // "" or "block/"
-    std::map<const Layer*, std::string> names;  // of the layers called in it
     std::map<std::string, const Layer*> taken;
     std::map<std::string, int> unnamed;  // how many of a class
   };
-  std::string path_of(Scope& scope, const Layer& layer);
+
+  std::string current_scope() const;
+  std::string free_name(Scope& scope, const std::string& stem) const;
+  const std::string& path_of(const std::shared_ptr<Layer>& layer);
+  void reserve_names(const Calls& calls);
+  std::vector<TensorId> build_calls(const Calls& calls, std::span<const SymbolicTensor> outputs,
+                                    std::span<const SymbolicTensor> inputs,
+                                    std::span<const TensorId> values);
 
   Graph* graph_;
   std::vector<int> layer_stack_;               // graph layers being built
-  std::map<std::string, Scope> scopes_;        // by path
+  std::map<std::string, Scope> scopes_;        // by scope
+  std::map<const Layer*, std::string> paths_;  // of the layers met so far
+  std::vector<std::shared_ptr<Layer>> held_;   // the same: no address comes back for another
   std::map<std::string, TensorId> variables_;  // by path
   std::map<std::string, int> uses_;            // calls by layer path
 };
 
-/// The graph between `inputs` and `outputs`. Throws `Error`: an output that depends on an input
-/// that is not listed, two layers of one name, a listed input that nothing uses.
+/// The class name as Keras writes it in paths: "MaxPooling2D" becomes "max_pooling2d", "ReLU"
+/// "re_lu".
+[[nodiscard]] std::string snake_case(const std::string& class_name);
+
+/// The graph between `inputs` and `outputs`. Operations stand in the order of a walk back from the
+/// outputs that takes the inputs of each call in turn. The path of an input is its name. Throws
+/// `Error`: an output that depends on an input that is not listed, two layers or inputs of one
+/// name, a listed input that nothing uses or that is listed twice.
 [[nodiscard]] Graph make_graph(const std::vector<SymbolicTensor>& inputs,
                                const std::vector<SymbolicTensor>& outputs);
 
