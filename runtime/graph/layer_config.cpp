@@ -1,0 +1,135 @@
+#include "runtime/graph/layer_config.h"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace meshwork {
+namespace {
+
+constexpr ValueRange finite_and_not_negative =
+    at_least(0).below(std::numeric_limits<double>::infinity());
+
+// Classes of initializers as configurations name them, by the name of the initializer.
+const std::vector<std::pair<std::string, std::string>>& initializer_classes() {
+  static const std::vector<std::pair<std::string, std::string>> classes{
+      {"Zeros", "zeros"},
+      {"Ones", "ones"},
+      {"Constant", "constant"},
+      {"RandomUniform", "random_uniform"},
+      {"RandomNormal", "random_normal"},
+      {"TruncatedNormal", "truncated_normal"},
+      {"VarianceScaling", "variance_scaling"},
+      {"GlorotUniform", "glorot_uniform"},
+      {"GlorotNormal", "glorot_normal"},
+      {"HeUniform", "he_uniform"},
+      {"HeNormal", "he_normal"},
+      {"LecunUniform", "lecun_uniform"},
+      {"LecunNormal", "lecun_normal"},
+  };
+  return classes;
+}
+
+Initializer initializer_named(const ConfigEntry& entry) {
+  std::vector<std::string> known;
+  for (const auto& [class_name, name] : initializer_classes()) {
+    if (entry.name == name || entry.name == class_name) {
+      return initializer_by_name(name);
+    }
+    known.push_back(entry.value.is_null() ? name : class_name);
+  }
+  throw entry.key.unknown("initializer", known);
+}
+
+}  // namespace
+
+ConfigReader layer_reader(const ConfigNode& options, std::string& name) {
+  ConfigReader reader(options);
+  reader.optional("name", name);
+  static_cast<void>(reader.node("inputs"));
+  return reader;
+}
+
+void from_config(const ConfigNode& node, Activation& activation) {
+  if (node.is_null()) {
+    activation = Activation::linear;
+    return;
+  }
+  activation = node.choice<Activation>({{"linear", Activation::linear},
+                                        {"relu", Activation::relu},
+                                        {"gelu", Activation::gelu},
+                                        {"sigmoid", Activation::sigmoid},
+                                        {"tanh", Activation::tanh},
+                                        {"softmax", Activation::softmax}});
+}
+
+void from_config(const ConfigNode& node, Initializer& initializer) {
+  const ConfigEntry entry = node.single_entry("an initializer");
+  initializer = initializer_named(entry);
+  ConfigReader reader(entry.value);
+  switch (initializer.kind) {
+    case InitializerKind::constant:
+      reader.optional("value", initializer.value, finite);
+      break;
+    case InitializerKind::random_uniform:
+      reader.optional("minval", initializer.minimum, finite);
+      reader.optional("maxval", initializer.maximum, finite);
+      break;
+    case InitializerKind::random_normal:
+    case InitializerKind::truncated_normal:
+      reader.optional("mean", initializer.mean, finite);
+      reader.optional("stddev", initializer.standard_deviation, finite_and_not_negative);
+      break;
+    case InitializerKind::variance_scaling:
+      // The classes with a formula in their name have it fixed.
+      if (entry.name == "VarianceScaling" || entry.name == "variance_scaling") {
+        reader.optional("scale", initializer.scale,
+                        above(0).below(std::numeric_limits<double>::infinity()));
+        reader.choice(
+            "mode", initializer.fan,
+            {{"fan_in", FanMode::in}, {"fan_out", FanMode::out}, {"fan_avg", FanMode::average}});
+        reader.choice("distribution", initializer.distribution,
+                      {{"truncated_normal", Distribution::truncated_normal},
+                       {"untruncated_normal", Distribution::normal},
+                       {"uniform", Distribution::uniform}});
+      }
+      break;
+    case InitializerKind::zeros:
+    case InitializerKind::ones:
+      break;
+  }
+  reader.finish();
+}
+
+// As in Keras, L1 and L2 are 0.01 if nothing is said, and 0 within L1L2.
+void from_config(const ConfigNode& node, Regularizer& regularizer) {
+  regularizer = {};
+  if (node.is_null()) {
+    return;
+  }
+  const ConfigEntry entry = node.single_entry("a regularizer");
+  const auto read_one = [&](const std::string& key, float& factor) {
+    factor = 0.01f;
+    if (entry.value.is_scalar()) {
+      factor = entry.value.as<float>(finite_and_not_negative);
+      return;
+    }
+    ConfigReader reader(entry.value);
+    reader.optional(key, factor, finite_and_not_negative);
+    reader.finish();
+  };
+  if (entry.name == "L1" || entry.name == "l1") {
+    read_one("l1", regularizer.l1);
+  } else if (entry.name == "L2" || entry.name == "l2") {
+    read_one("l2", regularizer.l2);
+  } else if (entry.name == "L1L2" || entry.name == "l1_l2") {
+    ConfigReader reader(entry.value);
+    reader.optional("l1", regularizer.l1, finite_and_not_negative);
+    reader.optional("l2", regularizer.l2, finite_and_not_negative);
+    reader.finish();
+  } else {
+    throw entry.key.unknown("regularizer", {"L1", "L2", "L1L2"});
+  }
+}
+
+}  // namespace meshwork
