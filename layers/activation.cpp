@@ -1,0 +1,41 @@
+#include "layers/activation.h"
+
+#include <memory>
+#include <utility>
+
+#include "layers/one_input.h"
+#include "runtime/graph/layer_config.h"
+#include "runtime/graph/operations/activation.h"
+
+namespace meshwork {
+namespace {
+
+class ActivationLayerClass final : public Layer {
+ public:
+  explicit ActivationLayerClass(const ActivationLayerOptions& options)
+      : Layer(options.name), activation_(options.activation) {}
+  std::string class_name() const override { return "Activation"; }
+
+  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
+    return builder.apply(make_activation(activation_), {one_input(inputs)});
+  }
+
+ private:
+  Activation activation_;
+};
+
+}  // namespace
+
+SharedLayer ActivationLayer(ActivationLayerOptions options) {
+  return SharedLayer(std::make_shared<ActivationLayerClass>(options));
+}
+
+SharedLayer activation_from_config(const ConfigNode& node, const LayerRegistry&) {
+  ActivationLayerOptions options;
+  ConfigReader reader = layer_reader(node, options.name);
+  reader.required("activation", options.activation);
+  reader.finish();
+  return ActivationLayer(std::move(options));
+}
+
+}  // namespace meshwork

@@ -1,0 +1,21 @@
+// Add: the sum of several values, as in residual connections.
+#pragma once
+
+#include <string>
+
+#include "runtime/graph/layer.h"
+#include "runtime/graph/layer_registry.h"
+
+namespace meshwork {
+
+struct AddOptions {
+  std::string name;
+};
+
+/// y = x_0 + x_1 + ...; called on a list of inputs of one shape. No variables. Throws `Error` when
+/// called on inputs of different shapes.
+[[nodiscard]] SharedLayer Add(AddOptions options = {});
+
+[[nodiscard]] SharedLayer add_from_config(const ConfigNode& node, const LayerRegistry& registry);
+
+}  // namespace meshwork

@@ -1,0 +1,32 @@
+// Dense: every output is a weighted sum of all features, y = activation(x * kernel + bias).
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/device/kernels.h"
+#include "runtime/graph/layer.h"
+#include "runtime/graph/layer_registry.h"
+
+namespace meshwork {
+
+struct DenseOptions {
+  std::string name;
+  std::int64_t units = 0;  // length of the output's last dimension; has to be given
+  Activation activation = Activation::linear;
+  bool use_bias = true;
+  Initializer kernel_initializer = initializer_by_name("glorot_uniform");
+  Initializer bias_initializer = initializer_by_name("zeros");
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+};
+
+/// y (batch, ..., units) = activation(x (batch, ..., features) * kernel (features, units) + bias
+/// (units)), on the last dimension of an input of two dimensions or more (reference/keras.md,
+/// section 2). Variables: `kernel`, and `bias` if `use_bias`. Throws `Error` if `units` is not
+/// positive; when called, for an input of fewer dimensions.
+[[nodiscard]] SharedLayer Dense(DenseOptions options = {});
+
+[[nodiscard]] SharedLayer dense_from_config(const ConfigNode& node, const LayerRegistry& registry);
+
+}  // namespace meshwork

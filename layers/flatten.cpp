@@ -1,0 +1,37 @@
+#include "layers/flatten.h"
+
+#include <memory>
+#include <utility>
+
+#include "layers/one_input.h"
+#include "runtime/graph/layer_config.h"
+#include "runtime/graph/operations/reshape.h"
+
+namespace meshwork {
+namespace {
+
+class FlattenLayer final : public Layer {
+ public:
+  using Layer::Layer;
+  std::string class_name() const override { return "Flatten"; }
+
+  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
+    const TensorId x = one_input(inputs);
+    const std::int64_t features = element_count(std::span(builder.shape(x)).subspan(1));
+    return builder.apply(std::make_unique<ReshapeOperation>(Shape{features}), {x});
+  }
+};
+
+}  // namespace
+
+SharedLayer Flatten(FlattenOptions options) {
+  return SharedLayer(std::make_shared<FlattenLayer>(std::move(options.name)));
+}
+
+SharedLayer flatten_from_config(const ConfigNode& node, const LayerRegistry&) {
+  FlattenOptions options;
+  layer_reader(node, options.name).finish();
+  return Flatten(std::move(options));
+}
+
+}  // namespace meshwork
