@@ -1,0 +1,122 @@
+#include "runtime/train/losses/class_crossentropy.h"
+
+#include <utility>
+
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/operations/dimensions.h"
+
+namespace meshwork {
+namespace {
+
+class ClassCrossentropyOperation final : public Operation {
+ public:
+  ClassCrossentropyOperation(std::string kind, const ClassCrossentropy& crossentropy)
+      : kind_(std::move(kind)), crossentropy_(crossentropy) {}
+
+  std::string kind() const override { return kind_; }
+
+  Shape output_shape(std::span<const Shape> inputs) const override {
+    check_input_count(inputs, 2);
+    check_target(crossentropy_.targets, inputs[0], inputs[1]);
+    return {};
+  }
+
+  Rule rule(std::span<const Shape> inputs) const override {
+    return comparison_rule(crossentropy_.targets, inputs[0], inputs[1]);
+  }
+
+  // Maximum, exponential, and the products with the target.
+  double flops(std::span<const Shape> inputs, const Shape&) const override {
+    return 5.0 * static_cast<double>(element_count(inputs[0]));
+  }
+
+  void forward(Lowering& lowering) const override {
+    if (crossentropy_.from_logits) {
+      logits_forward(lowering);
+    } else {
+      probabilities_forward(lowering);
+    }
+  }
+
+  void backward(Lowering& lowering) const override {
+    if (!lowering.needs_gradient(0)) {
+      return;
+    }
+    if (crossentropy_.from_logits) {
+      logits_backward(lowering);
+    } else {
+      probabilities_backward(lowering);
+    }
+  }
+
+ private:
+  ClassColumns columns(const Lowering& lowering) const {
+    return class_columns(lowering, crossentropy_.targets, crossentropy_.smoothing);
+  }
+
+  static Operand maxima(Lowering& lowering, const ClassColumns& at) {
+    return lowering.scratch("row maxima", at.rows * 4);
+  }
+  static Operand statistics(Lowering& lowering, const ClassColumns& at) {
+    return lowering.scratch("row statistics", at.rows * 3 * 4);
+  }
+  static Operand sums(Lowering& lowering, const ClassColumns& at) {
+    return lowering.scratch("row sums", at.rows * 4);
+  }
+  static Operand unclipped(Lowering& lowering, const ClassColumns& at) {
+    return lowering.scratch("unclipped targets", at.rows * 4);
+  }
+
+  void logits_forward(Lowering& lowering) const {
+    const ClassColumns at = columns(lowering);
+    const Operand m = maxima(lowering, at);
+    const Operand z = statistics(lowering, at);
+    lowering.emit(RowMaximumSpec{at.rows, at.columns}, {lowering.input(0), m});
+    lowering.all_reduce(class_letter, ElementType::float32, Reduction::maximum, m, at.rows,
+                        "row maxima");
+    lowering.emit(LogitStatisticsSpec{at}, {lowering.input(0), lowering.input(1), m, z});
+    lowering.all_reduce(class_letter, ElementType::float32, Reduction::sum, z, at.rows * 3,
+                        "row statistics");
+    lowering.emit(LogitLossSpec{at.rows}, {z, lowering.output()});
+  }
+
+  void logits_backward(Lowering& lowering) const {
+    const ClassColumns at = columns(lowering);
+    lowering.emit(LogitGradientSpec{at, static_cast<float>(mean_factor(lowering))},
+                  {lowering.input(0), lowering.input(1), maxima(lowering, at),
+                   statistics(lowering, at), lowering.input_gradient(0)});
+  }
+
+  void probabilities_forward(Lowering& lowering) const {
+    const ClassColumns at = columns(lowering);
+    const Operand s = sums(lowering, at);
+    lowering.emit(RowSumSpec{at.rows, at.columns}, {lowering.input(0), s});
+    lowering.all_reduce(class_letter, ElementType::float32, Reduction::sum, s, at.rows, "row sums");
+    lowering.emit(ProbabilityLossSpec{at}, {lowering.input(0), lowering.input(1), s,
+                                            lowering.output(), unclipped(lowering, at)});
+    lowering.all_reduce(class_letter, ElementType::float64, Reduction::sum, lowering.output(), 1,
+                        "loss");
+  }
+
+  void probabilities_backward(Lowering& lowering) const {
+    const ClassColumns at = columns(lowering);
+    const Operand u = unclipped(lowering, at);
+    lowering.all_reduce(class_letter, ElementType::float32, Reduction::sum, u, at.rows,
+                        "unclipped targets");
+    lowering.emit(
+        ProbabilityGradientSpec{at, static_cast<float>(mean_factor(lowering))},
+        {lowering.input(0), lowering.input(1), sums(lowering, at), u, lowering.input_gradient(0)});
+  }
+
+  std::string kind_;
+  ClassCrossentropy crossentropy_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_class_crossentropy(std::string kind,
+                                                   const ClassCrossentropy& crossentropy) {
+  return std::make_unique<ClassCrossentropyOperation>(std::move(kind), crossentropy);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,21 @@
+#include "runtime/train/losses/mean_squared_error.h"
+
+#include "runtime/train/losses/value_loss.h"
+
+namespace meshwork {
+
+SharedLoss MeanSquaredError(const MeanSquaredErrorOptions& options) {
+  return make_value_loss(
+      options.name, "mean_squared_error",
+      {.sum =
+           [](std::int64_t count, double scale) {
+             return SquaredErrorSpec{count, scale};
+           },
+       .gradient =
+           [](Lowering& lowering, std::int64_t count, double scale) {
+             lowering.emit(SquaredErrorGradientSpec{count, static_cast<float>(scale)},
+                           {lowering.input(0), lowering.input(1), lowering.input_gradient(0)});
+           }});
+}
+
+}  // namespace meshwork

@@ -1,0 +1,17 @@
+// Mean squared error: (p - t)^2, the mean over the last dimension, then over rows
+// (reference/keras.md, section 2).
+#pragma once
+
+#include <string>
+
+#include "runtime/train/loss.h"
+
+namespace meshwork {
+
+struct MeanSquaredErrorOptions {
+  std::string name = "mean_squared_error";
+};
+
+[[nodiscard]] SharedLoss MeanSquaredError(const MeanSquaredErrorOptions& options = {});
+
+}  // namespace meshwork

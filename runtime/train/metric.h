@@ -1,0 +1,58 @@
+// Metric: a number that says how good predictions are.
+//
+// A metric compares a prediction with a target, row by row (comparison.h), and is the mean of the
+// rows' values over all samples that were seen. Means never travel: an operation of the graph gives
+// the *sum* over a batch, and the number of rows is known from the shapes. So a short last batch,
+// unequal blocks and ranks without rows need no care.
+//
+// The operation has the inputs (prediction, target) and a float64 scalar as its output. It is
+// planned like any other: its sum is partial over every axis that splits rows, and complete over
+// axes that split classes, whose rows' statistics it completes by collectives of its own.
+//
+// A `Loss` is a metric whose operation has a gradient: that of the *mean*, the sum divided by the
+// rows of the global batch. So every loss serves as a metric as well.
+//
+// Users hold shared pointers, which functions with Keras's names make:
+//
+//     .loss = SparseCategoricalCrossentropy({.from_logits = true}),
+//     .metrics = {SparseCategoricalAccuracy(), MeanSquaredError()}
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "runtime/graph/operation.h"
+
+namespace meshwork {
+
+/// Which of two values of a metric is the better one.
+enum class Better : std::uint8_t { lower, higher };
+
+class Metric {
+ public:
+  virtual ~Metric() = default;
+
+  /// The name in logs: "accuracy".
+  [[nodiscard]] virtual std::string name() const = 0;
+  [[nodiscard]] virtual Better better() const = 0;
+  /// The operation for these global shapes; the batch may be open (-1). Throws `Error`, with what
+  /// was expected and found, if they do not go together.
+  [[nodiscard]] virtual std::unique_ptr<Operation> operation(const Shape& prediction,
+                                                             const Shape& target) const = 0;
+  /// How many values the operation's sum is a sum of.
+  [[nodiscard]] virtual double value_count(const Shape& prediction, const Shape& target) const;
+  /// If targets are class numbers, how many classes there are: others are errors of the data. Else
+  /// 0.
+  [[nodiscard]] virtual std::int64_t target_classes(const Shape& prediction,
+                                                    const Shape& target) const;
+};
+
+using SharedMetric = std::shared_ptr<const Metric>;
+
+/// Throws `Error` if two metrics, or a metric and the loss, would have one name in the logs.
+void check_metric_names(std::span<const SharedMetric> metrics);
+
+}  // namespace meshwork

@@ -1,0 +1,79 @@
+#include "runtime/train/metrics/binary_accuracy.h"
+
+#include <cmath>
+#include <utility>
+
+#include "collectives/error.h"
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/operations/dimensions.h"
+#include "runtime/train/comparison.h"
+
+namespace meshwork {
+namespace {
+
+class BinaryMatchOperation final : public Operation {
+ public:
+  explicit BinaryMatchOperation(double threshold) : threshold_(threshold) {}
+
+  std::string kind() const override { return "binary_accuracy"; }
+
+  Shape output_shape(std::span<const Shape> inputs) const override {
+    check_input_count(inputs, 2);
+    check_target(TargetForm::values, inputs[0], inputs[1]);
+    return {};
+  }
+
+  Rule rule(std::span<const Shape> inputs) const override {
+    return comparison_rule(TargetForm::values, inputs[0], inputs[1]);
+  }
+
+  double flops(std::span<const Shape> inputs, const Shape&) const override {
+    return static_cast<double>(element_count(inputs[0]));
+  }
+
+  void forward(Lowering& lowering) const override {
+    const std::int64_t values = values_in_row(lowering.global_shape(0));
+    lowering.emit(BinaryMatchSpec{.count = element_count(lowering.local_shape(0)),
+                                  .scale = values > 0 ? 1 / static_cast<double>(values) : 0,
+                                  .threshold = static_cast<float>(threshold_)},
+                  {lowering.input(0), lowering.input(1), lowering.output()});
+  }
+
+  // A count has no gradient: nothing learns from it.
+  void backward(Lowering& lowering) const override {
+    if (lowering.needs_gradient(0)) {
+      const std::int64_t bytes = element_count(lowering.local_shape(0)) * 4;
+      lowering.emit(ZeroSpec{bytes}, {lowering.input_gradient(0)});
+    }
+  }
+
+ private:
+  double threshold_;
+};
+
+class BinaryAccuracyMetric final : public Metric {
+ public:
+  explicit BinaryAccuracyMetric(BinaryAccuracyOptions options) : options_(std::move(options)) {}
+
+  std::string name() const override { return options_.name; }
+  Better better() const override { return Better::higher; }
+  std::unique_ptr<Operation> operation(const Shape& prediction,
+                                       const Shape& target) const override {
+    check_target(TargetForm::values, prediction, target);
+    return std::make_unique<BinaryMatchOperation>(options_.threshold);
+  }
+
+ private:
+  BinaryAccuracyOptions options_;
+};
+
+}  // namespace
+
+SharedMetric BinaryAccuracy(const BinaryAccuracyOptions& options) {
+  if (std::isnan(options.threshold)) {
+    fail("BinaryAccuracy: the threshold is not a number");
+  }
+  return std::make_shared<BinaryAccuracyMetric>(options);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,106 @@
+#include "runtime/train/metrics/class_rank.h"
+
+#include <utility>
+
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/operations/dimensions.h"
+
+namespace meshwork {
+namespace {
+
+class ClassRankOperation final : public Operation {
+ public:
+  ClassRankOperation(std::string kind, const ClassRank& rank)
+      : kind_(std::move(kind)), rank_(rank) {}
+
+  std::string kind() const override { return kind_; }
+
+  Shape output_shape(std::span<const Shape> inputs) const override {
+    check_input_count(inputs, 2);
+    check_target(rank_.targets, inputs[0], inputs[1]);
+    return {};
+  }
+
+  Rule rule(std::span<const Shape> inputs) const override {
+    return comparison_rule(rank_.targets, inputs[0], inputs[1]);
+  }
+
+  double flops(std::span<const Shape> inputs, const Shape&) const override {
+    return 2.0 * static_cast<double>(element_count(inputs[0]));
+  }
+
+  void forward(Lowering& lowering) const override {
+    const Operand target = class_numbers(lowering);
+    const ClassColumns at = class_columns(lowering, TargetForm::classes);
+    const Operand prediction = lowering.input(0);
+    const Operand value = lowering.scratch("prediction for the right class", at.rows * 4);
+    const Operand ahead = lowering.scratch("classes ahead", at.rows * 4);
+    lowering.emit(TargetValueSpec{at}, {prediction, target, value});
+    lowering.all_reduce(class_letter, ElementType::float32, Reduction::sum, value, at.rows,
+                        "predictions for the right classes");
+    lowering.emit(CountAheadSpec{at}, {prediction, target, value, ahead});
+    lowering.all_reduce(class_letter, ElementType::float32, Reduction::sum, ahead, at.rows,
+                        "classes ahead");
+    lowering.emit(CountBelowSpec{at.rows, rank_.k}, {ahead, lowering.output()});
+  }
+
+  // A count has no gradient: nothing learns from it.
+  void backward(Lowering& lowering) const override {
+    if (lowering.needs_gradient(0)) {
+      const std::int64_t bytes = element_count(lowering.local_shape(0)) * 4;
+      lowering.emit(ZeroSpec{bytes}, {lowering.input_gradient(0)});
+    }
+  }
+
+ private:
+  // The right classes (rows), as numbers.
+  Operand class_numbers(Lowering& lowering) const {
+    if (rank_.targets == TargetForm::classes) {
+      return lowering.input(1);
+    }
+    const ClassColumns at = class_columns(lowering, TargetForm::weights);
+    const Operand weights = lowering.input(1);
+    const Operand maxima = lowering.scratch("largest weights", at.rows * 4);
+    const Operand numbers = lowering.scratch("right classes", at.rows * 4);
+    lowering.emit(RowMaximumSpec{at.rows, at.columns}, {weights, maxima});
+    lowering.all_reduce(class_letter, ElementType::float32, Reduction::maximum, maxima, at.rows,
+                        "largest weights");
+    lowering.emit(FirstMaximumSpec{at}, {weights, maxima, numbers});
+    lowering.all_reduce(class_letter, ElementType::float32, Reduction::minimum, numbers, at.rows,
+                        "right classes");
+    return numbers;
+  }
+
+  std::string kind_;
+  ClassRank rank_;
+};
+
+class ClassRankMetric final : public Metric {
+ public:
+  ClassRankMetric(std::string name, std::string kind, const ClassRank& rank)
+      : name_(std::move(name)), kind_(std::move(kind)), rank_(rank) {}
+
+  std::string name() const override { return name_; }
+  Better better() const override { return Better::higher; }
+  std::unique_ptr<Operation> operation(const Shape& prediction,
+                                       const Shape& target) const override {
+    check_target(rank_.targets, prediction, target);
+    return std::make_unique<ClassRankOperation>(kind_, rank_);
+  }
+  std::int64_t target_classes(const Shape& prediction, const Shape&) const override {
+    return rank_.targets == TargetForm::classes ? class_count(prediction) : 0;
+  }
+
+ private:
+  std::string name_;
+  std::string kind_;
+  ClassRank rank_;
+};
+
+}  // namespace
+
+SharedMetric make_class_rank(std::string name, std::string kind, const ClassRank& rank) {
+  return std::make_shared<ClassRankMetric>(std::move(name), std::move(kind), rank);
+}
+
+}  // namespace meshwork
