@@ -258,7 +258,7 @@ TEST_CASE("errors of HDF5 become exceptions and the library's printing is restor
     const Hdf5Guard inner;
     CHECK_THROWS_WITH(
         check_hdf5(H5Dopen2(-1, "x", H5P_DEFAULT), "cannot be opened", "a.h5:/x"),
-        Catch::Contains("a.h5:/x: cannot be opened: ") && Catch::Contains("not a location"));
+        Catch::Contains("a.h5:/x: cannot be opened: ") && Catch::Contains("location"));
     CHECK(hdf5_error_text() == "HDF5 gave no reason");
   }
   REQUIRE(H5Eget_auto2(H5E_DEFAULT, &after, &data) >= 0);
