@@ -1,0 +1,79 @@
+#include "runtime/train/optimizer.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+namespace {
+
+struct Clip {
+  Clipping kind;
+  const char* option;
+  const std::optional<double>& value;
+};
+
+}  // namespace
+
+Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
+                     std::vector<std::string> slot_names, Kernel kernel)
+    : class_name_(std::move(class_name)),
+      schedule_(std::move(learning_rate)),
+      slot_names_(std::move(slot_names)) {
+  constexpr double largest = std::numeric_limits<float>::max();
+  const Clip clips[] = {{Clipping::norm, "clipnorm", common.clipnorm},
+                        {Clipping::value, "clipvalue", common.clipvalue},
+                        {Clipping::global_norm, "global_clipnorm", common.global_clipnorm}};
+  const char* given = nullptr;
+  for (const Clip& clip : clips) {
+    if (!clip.value) {
+      continue;
+    }
+    if (given) {
+      fail("{}: {} and {} are both given; gradients are clipped in one way", class_name_, given,
+           clip.option);
+    }
+    if (!(*clip.value > 0)) {
+      fail("{}: {}: expected a positive number, found {}", class_name_, clip.option, *clip.value);
+    }
+    check_option(class_name_, clip.option, *clip.value, 0, largest);
+    given = clip.option;
+    rule_.clipping = clip.kind;
+    rule_.clip = static_cast<float>(*clip.value);
+  }
+  const double decay = common.weight_decay.value_or(0);
+  check_option(class_name_, "weight_decay", decay, 0, largest);
+  rule_.slots = static_cast<int>(slot_names_.size());
+  rule_.kernel = [kernel = std::move(kernel), decay = static_cast<float>(decay)](
+                     std::int64_t count, bool scaled) { return kernel(count, scaled, decay); };
+}
+
+double Optimizer::learning_rate(std::int64_t iteration) const {
+  return schedule_.at(iteration);
+}
+
+void Optimizer::set_learning_rate(double rate) {
+  if (!schedule_.is_constant()) {
+    fail(
+        "the learning rate of {} follows {} and cannot be set; give the optimizer a number for "
+        "its learning rate",
+        class_name_, schedule_.name());
+  }
+  schedule_ = Schedule(rate);
+}
+
+void check_option(const std::string& optimizer, const std::string& option, double value, double low,
+                  double high) {
+  if (value >= low && value <= high) {
+    return;
+  }
+  if (high >= std::numeric_limits<float>::max()) {
+    fail("{}: {}: expected a finite number of at least {}, found {}", optimizer, option, low,
+         value);
+  }
+  fail("{}: {}: expected a number from {} to {}, found {}", optimizer, option, low, high, value);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,25 @@
+#include "runtime/train/optimizers/sgd.h"
+
+namespace meshwork {
+
+Optimizer SGD(const SGDOptions& options) {
+  check_option("SGD", "momentum", options.momentum, 0, 1);
+  std::vector<std::string> slots;
+  if (options.momentum != 0) {
+    slots.emplace_back("momentum");
+  }
+  return {"SGD",
+          options.learning_rate,
+          {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm},
+          std::move(slots),
+          [momentum = static_cast<float>(options.momentum), nesterov = options.nesterov](
+              std::int64_t count, bool scaled, float decay) {
+            return SgdSpec{.count = count,
+                           .momentum = momentum,
+                           .nesterov = nesterov,
+                           .decay = decay,
+                           .scaled = scaled};
+          }};
+}
+
+}  // namespace meshwork
