@@ -2,7 +2,8 @@
 //
 // Every rank opens the files on its own, read-only and without MPI, and reads just the rows and
 // columns that its blocks need: consecutive rows become one hyperslab, so that an unshuffled batch
-// is one reading. Values are converted by HDF5 on the way:
+// is one reading. Sources are made on the thread that initialised MPI, since the library registers
+// with MPI at its first call; reading may be done on any. Values are converted by HDF5 on the way:
 //
 //   8-bit integers without sign, and h5py's booleans      uint8
 //   other integers of up to 32 bits that int32 can hold   int32
