@@ -271,6 +271,9 @@ class TreeBuilder final : public YAML::EventHandler {
   std::map<YAML::anchor_t, ConfigTreePointer> anchored_;
 };
 
+constexpr std::string_view not_continued =
+    "this does not continue what stands above; is the indentation right?";
+
 // Refuses what follows the first document.
 class NothingMore final : public YAML::EventHandler {
  public:
@@ -299,8 +302,7 @@ class NothingMore final : public YAML::EventHandler {
     throw ConfigError(source_.place(mark).text(), "",
                       source_.begins_document(mark)
                           ? "a second document begins here; a configuration is one document"
-                          : "not valid YAML: this does not continue what stands above; is the "
-                            "indentation right?");
+                          : fmt::format("not valid YAML: {}", not_continued));
   }
   const SourceText& source_;
 };
@@ -309,25 +311,36 @@ class NothingMore final : public YAML::EventHandler {
 ConfigError syntax_error(const YAML::Exception& problem, const SourceText& source,
                          const TreeBuilder& builder, const std::string& name) {
   using namespace YAML::ErrorMsg;
-  static const std::map<std::string_view, std::string_view> words = {
+  struct Words {
+    std::string_view begin;  // of yaml-cpp's message; some versions append a name
+    std::string_view plain;
+  };
+  const Words table[] = {
       {MAP_VALUE, "a \":\" is not expected here; is the indentation right, or a quote missing?"},
       {MAP_KEY, "a key is not expected here; is the indentation right?"},
       {BLOCK_ENTRY, "a \"-\" is not expected here; is the indentation right?"},
-      {END_OF_MAP, "expected a key of the map; is the indentation right?"},
-      {END_OF_SEQ, "expected a \"-\" of the list; is the indentation right?"},
       {END_OF_MAP_FLOW, "expected \",\" or \"}\""},
       {END_OF_SEQ_FLOW, "expected \",\" or \"]\""},
+      {END_OF_MAP, "expected a key of the map; is the indentation right?"},
+      {END_OF_SEQ, "expected a \"-\" of the list; is the indentation right?"},
       {FLOW_END, "there is nothing here to be closed"},
       {EOF_IN_SCALAR, "a quote is not closed"},
       {DOC_IN_SCALAR, "a quote is not closed before the end of the document"},
       {UNKNOWN_TOKEN, "this character cannot begin a value; quote the value"},
+      {"plain value cannot start with", "this character cannot begin a value; quote the value"},
       {UNKNOWN_ANCHOR, "no anchor of this name stands before the alias"},
       {TAB_IN_INDENTATION, "a tab in the indentation; indent with spaces"},
       {BAD_FILE, "too many levels of nesting"},  // what its depth guard says
+      {"unexpected token after end of document", not_continued},
   };
   if (problem.mark.is_null()) return {name, "", fmt::format("not valid YAML: {}", problem.msg)};
-  const auto known = words.find(problem.msg);
-  std::string text(known == words.end() ? std::string_view(problem.msg) : known->second);
+  std::string text = problem.msg;
+  for (const Words& words : table) {
+    if (problem.msg.starts_with(words.begin)) {
+      text = words.plain;
+      break;
+    }
+  }
   if (problem.msg == END_OF_MAP_FLOW || problem.msg == END_OF_SEQ_FLOW) {
     // Where the bracket was opened says more than where its absence was noticed.
     const Kind kind = problem.msg == END_OF_MAP_FLOW ? Kind::map : Kind::sequence;
