@@ -1,0 +1,264 @@
+#include "runtime/mesh/sharded_tensor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "runtime/mesh/lower_redistribution.h"
+
+namespace meshwork {
+namespace {
+
+// The root fills or empties this much at a time, so that it never holds a tensor twice.
+constexpr std::int64_t bytes_at_a_time = std::int64_t{64} << 20;
+
+/// Whether `rank` is the first along the axes that replicate the tensor, and along those that it is
+/// partial over: one rank for each distinct block.
+bool represents_block(const Layout& layout, const MeshShape& mesh, std::int64_t rank) {
+  return owns_block(layout.without_partial(), mesh, rank);
+}
+
+std::int64_t block_bytes(const Layout& layout, const Shape& shape, const MeshShape& mesh,
+                         std::int64_t rank, ElementType type) {
+  return element_count(shape_of(block_of(layout, shape, mesh, rank))) * element_bytes(type);
+}
+
+/// Ranks whose blocks travel together.
+struct Round {
+  std::int64_t begin = 0, end = 0;
+};
+
+/// Cuts all ranks into rounds. The same on all ranks: it follows from sizes alone.
+std::vector<Round> rounds_of(const Layout& layout, const Shape& shape, const MeshShape& mesh,
+                             ElementType type) {
+  std::vector<Round> rounds{{0, 0}};
+  std::int64_t bytes = 0;
+  for (std::int64_t rank = 0; rank < mesh.rank_count(); ++rank) {
+    if (represents_block(layout, mesh, rank)) {
+      const std::int64_t more = block_bytes(layout, shape, mesh, rank, type);
+      if (bytes > 0 && bytes + more > bytes_at_a_time) {
+        rounds.push_back({rank, rank});
+        bytes = 0;
+      }
+      bytes += more;
+    }
+    rounds.back().end = rank + 1;
+  }
+  return rounds;
+}
+
+/// Copies `block` between a whole row-major tensor and a block of its own. `Whole` and `Part` are
+/// byte pointers, one of them to constants.
+template <class Whole, class Part, class Copy>
+void for_each_run(const Shape& shape, const Block& block, std::int64_t size, Whole whole, Part part,
+                  const Copy& copy) {
+  if (element_count(shape_of(block)) == 0) return;
+  const std::size_t dimensions = shape.size();
+  const std::int64_t run = dimensions == 0 ? size : block.back().length() * size;
+  Shape index;
+  for (const Range& range : block) index.push_back(range.begin);
+  for (;;) {
+    std::int64_t offset = 0;
+    for (std::size_t i = 0; i < dimensions; ++i) offset = offset * shape[i] + index[i];
+    copy(whole + offset * size, part, static_cast<std::size_t>(run));
+    part += run;
+    std::size_t dimension = dimensions == 0 ? 0 : dimensions - 1;
+    while (dimension > 0 && ++index[dimension - 1] == block[dimension - 1].end) {
+      index[dimension - 1] = block[dimension - 1].begin;
+      --dimension;
+    }
+    if (dimension == 0) return;
+  }
+}
+
+}  // namespace
+
+ShardedTensor::ShardedTensor(const MeshContext& context, ElementType type, Shape shape,
+                             Layout layout)
+    : device_(&context.device),
+      mesh_(&context.mesh),
+      transport_(&context.transport),
+      type_(type),
+      shape_(std::move(shape)),
+      layout_(std::move(layout)) {
+  if (layout_.dimensions.size() != shape_.size()) {
+    fail("a tensor of shape {} cannot lie as {}: it has {} dimensions, the layout {}",
+         to_string(shape_), to_string(layout_, context.mesh.shape()), shape_.size(),
+         layout_.dimensions.size());
+  }
+  block_ = block_of(layout_, shape_, context.mesh.shape(), context.mesh.rank());
+  memory_ = context.device.allocate(local_count() * element_bytes(type_));
+}
+
+void ShardedTensor::copy_block_from(const void* values) {
+  device_->copy_in(memory_.data(), values, local_count() * element_bytes(type_));
+}
+
+ShardedTensor ShardedTensor::generate(const MeshContext& context, ElementType type, Shape shape,
+                                      Layout layout, const Fill& fill) {
+  ShardedTensor tensor(context, type, std::move(shape), std::move(layout));
+  together(context.mesh.all(), [&] {
+    const std::vector<Axis>& partial = tensor.layout_.partial;
+    const std::int64_t bytes = tensor.local_count() * element_bytes(type);
+    if (bytes == 0 || context.mesh.shape().index_over(context.mesh.rank(), partial) != 0) return;
+    std::vector<std::byte> values(static_cast<std::size_t>(bytes));
+    fill(tensor.block_, values.data());
+    tensor.copy_block_from(values.data());
+  });
+  return tensor;
+}
+
+ShardedTensor ShardedTensor::scatter(const MeshContext& context, ElementType type, Shape shape,
+                                     Layout layout, const void* whole, int root) {
+  const Shape global = shape;
+  return scatter(
+      context, type, std::move(shape), std::move(layout),
+      [&](const Block& block, void* values) {
+        for_each_run(global, block, element_bytes(type), static_cast<const std::byte*>(whole),
+                     static_cast<std::byte*>(values),
+                     [](const std::byte* from, std::byte* to, std::size_t bytes) {
+                       std::memcpy(to, from, bytes);
+                     });
+      },
+      root);
+}
+
+ShardedTensor ShardedTensor::scatter(const MeshContext& context, ElementType type, Shape shape,
+                                     Layout layout, const Fill& fill, int root) {
+  ShardedTensor tensor(context, type, std::move(shape), std::move(layout));
+  const MeshShape& mesh = context.mesh.shape();
+  const std::int64_t rank = context.mesh.rank();
+  const auto ranks = static_cast<std::size_t>(mesh.rank_count());
+  const bool represents = represents_block(tensor.layout_, mesh, rank);
+
+  for (const Round& round : rounds_of(tensor.layout_, tensor.shape_, mesh, type)) {
+    std::vector<std::int64_t> send_counts(ranks, 0), send_offsets(ranks, 0);
+    std::vector<std::int64_t> receive_counts(ranks, 0);
+    const std::vector<std::int64_t> receive_offsets(ranks, 0);
+    std::vector<std::byte> sent;
+    together(context.mesh.all(), [&] {
+      if (rank != root) return;
+      std::vector<Block> blocks;
+      std::int64_t elements = 0;
+      for (std::int64_t peer = round.begin; peer < round.end; ++peer) {
+        if (!represents_block(tensor.layout_, mesh, peer)) continue;
+        blocks.push_back(block_of(tensor.layout_, tensor.shape_, mesh, peer));
+        send_counts[peer] = element_count(shape_of(blocks.back()));
+        send_offsets[peer] = elements;
+        elements += send_counts[peer];
+      }
+      sent.resize(static_cast<std::size_t>(elements * element_bytes(type)));
+      std::byte* at = sent.data();
+      for (const Block& block : blocks) {
+        const std::int64_t count = element_count(shape_of(block));
+        if (count > 0) fill(block, at);
+        at += count * element_bytes(type);
+      }
+    });
+    if (represents && rank >= round.begin && rank < round.end) {
+      receive_counts[root] = tensor.local_count();
+    }
+    context.transport.all_to_all(context.mesh.all(), type, sent.data(), send_counts, send_offsets,
+                                 tensor.memory_.data(), receive_counts, receive_offsets);
+  }
+
+  // From the first rank along the replicating axes to the others, where there is anything.
+  std::vector<Axis> replicating;
+  for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
+    if (mesh.size(axis) > 1 && tensor.layout_.replicates(axis)) replicating.push_back(axis);
+  }
+  if (replicating.empty()) return tensor;
+  context.mesh.prepare(replicating);
+  if (mesh.index_over(rank, tensor.layout_.partial) == 0 && tensor.local_count() > 0) {
+    context.transport.broadcast(context.mesh.communicator(replicating), type, tensor.memory_.data(),
+                                tensor.local_count(), 0);
+  }
+  return tensor;
+}
+
+void ShardedTensor::gather(void* whole, int root) const {
+  if (!layout_.partial.empty()) {
+    return redistributed(layout_.without_partial()).gather(whole, root);
+  }
+  const MeshShape& mesh = mesh_->shape();
+  const std::int64_t rank = mesh_->rank();
+  const auto ranks = static_cast<std::size_t>(mesh.rank_count());
+  for (const Round& round : rounds_of(layout_, shape_, mesh, type_)) {
+    std::vector<std::int64_t> send_counts(ranks, 0), receive_counts(ranks, 0);
+    std::vector<std::int64_t> receive_offsets(ranks, 0);
+    const std::vector<std::int64_t> send_offsets(ranks, 0);
+    if (represents_block(layout_, mesh, rank) && rank >= round.begin && rank < round.end) {
+      send_counts[root] = local_count();
+    }
+    std::vector<std::byte> received;
+    if (rank == root) {
+      std::int64_t elements = 0;
+      for (std::int64_t peer = round.begin; peer < round.end; ++peer) {
+        if (!represents_block(layout_, mesh, peer)) continue;
+        receive_counts[peer] = element_count(shape_of(block_of(layout_, shape_, mesh, peer)));
+        receive_offsets[peer] = elements;
+        elements += receive_counts[peer];
+      }
+      received.resize(static_cast<std::size_t>(elements * element_bytes(type_)));
+    }
+    transport_->all_to_all(mesh_->all(), type_, memory_.data(), send_counts, send_offsets,
+                           received.data(), receive_counts, receive_offsets);
+    if (rank != root) continue;
+    for (std::int64_t peer = round.begin; peer < round.end; ++peer) {
+      if (receive_counts[peer] == 0) continue;
+      for_each_run(shape_, block_of(layout_, shape_, mesh, peer), element_bytes(type_),
+                   static_cast<std::byte*>(whole),
+                   received.data() + receive_offsets[peer] * element_bytes(type_),
+                   [](std::byte* to, const std::byte* from, std::size_t bytes) {
+                     std::memcpy(to, from, bytes);
+                   });
+    }
+  }
+}
+
+void ShardedTensor::gather(void* whole) const {
+  const ShardedTensor replicated = redistributed(Layout::replicated(shape_.size()));
+  device_->copy_out(whole, replicated.data(), element_count(shape_) * element_bytes(type_));
+}
+
+void ShardedTensor::redistribute(const Layout& layout) {
+  if (layout == layout_) return;
+  *this = redistributed(layout);
+}
+
+ShardedTensor ShardedTensor::redistributed(const Layout& layout) const {
+  const MeshShape& mesh = mesh_->shape();
+  ShardedTensor next(context(), type_, shape_, layout);
+  const std::vector<RedistributionStep> steps = plan_redistribution(layout_, layout, shape_, mesh);
+  if (steps.empty()) {
+    next.memory_ = clone().memory_;
+    return next;
+  }
+  ProgramBuilder builder(*device_);
+  const std::int64_t bytes = element_bytes(type_);
+  const Buffer before = builder.external(data(), local_count() * bytes, "the tensor before");
+  const Buffer after =
+      builder.external(next.data(), next.local_count() * bytes, "the tensor after");
+  const auto collectives = bind_collectives(*mesh_, *transport_);
+  const CollectivePurpose purpose{
+      .phase = "redistribution",
+      .what = fmt::format("a tensor of shape {} from {} to {}", to_string(shape_),
+                          to_string(layout_, mesh), to_string(layout, mesh))};
+  (void)lower_redistribution(builder, *collectives, steps, shape_, type_, before, Operand(after),
+                             purpose);
+  Program program = builder.finish();
+  program.run();
+  device_->synchronize();
+  return next;
+}
+
+ShardedTensor ShardedTensor::clone() const {
+  ShardedTensor copy(context(), type_, shape_, layout_);
+  std::vector<std::byte> values(static_cast<std::size_t>(local_count() * element_bytes(type_)));
+  device_->copy_out(values.data(), memory_.data(), static_cast<std::int64_t>(values.size()));
+  copy.copy_block_from(values.data());
+  return copy;
+}
+
+}  // namespace meshwork

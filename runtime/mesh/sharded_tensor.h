@@ -1,0 +1,91 @@
+// ShardedTensor: a tensor spread over a mesh. Its global shape and layout, the same on all ranks,
+// and this rank's block in device memory.
+//
+// Blocks are row-major and hold what block_of (layout.h) says. Where the layout is partial over
+// axes, the tensor is the sum of the blocks of the ranks along them.
+//
+// Everything here that moves data is collective over the mesh: every rank calls it, in the same
+// order, with the same arguments but for what only the root has. It is for setting up, reading and
+// writing, not for the step, whose redistributions are part of its program.
+#pragma once
+
+#include <functional>
+
+#include "collectives/transport.h"
+#include "runtime/device/device.h"
+#include "runtime/mesh/device_mesh.h"
+#include "runtime/mesh/redistribution.h"
+
+namespace meshwork {
+
+/// What sharded tensors live on and move through. All three outlive the tensors.
+struct MeshContext {
+  Device& device;
+  DeviceMesh& mesh;
+  Transport& transport;
+};
+
+class ShardedTensor {
+ public:
+  /// Writes the elements of `block` (global indices), row-major, to `values` in host memory.
+  using Fill = std::function<void(const Block& block, void* values)>;
+
+  /// A tensor of zeros. Not collective. Throws `Error` if `layout` does not fit `shape`.
+  ShardedTensor(const MeshContext& context, ElementType type, Shape shape, Layout layout);
+
+  /// A tensor that each rank fills for itself, with no communication of data. Where the layout is
+  /// partial, only the first rank along its axes does, the others hold zeros. An exception of
+  /// `fill` on one rank is thrown on all of them.
+  [[nodiscard]] static ShardedTensor generate(const MeshContext& context, ElementType type,
+                                              Shape shape, Layout layout, const Fill& fill);
+
+  /// A tensor that rank `root` of the mesh has whole, row-major, in host memory; `whole` is read
+  /// there only. Each distinct block leaves the root once; its replicas get it from each other.
+  [[nodiscard]] static ShardedTensor scatter(const MeshContext& context, ElementType type,
+                                             Shape shape, Layout layout, const void* whole,
+                                             int root = 0);
+  /// The same for a tensor that rank `root` can produce in parts: `fill` is called there only, once
+  /// for each distinct block. No more than a few blocks, or 64 MiB, are in its memory at a time.
+  [[nodiscard]] static ShardedTensor scatter(const MeshContext& context, ElementType type,
+                                             Shape shape, Layout layout, const Fill& fill,
+                                             int root = 0);
+
+  /// Writes the whole tensor, row-major, to `whole` in the host memory of rank `root`; elsewhere
+  /// `whole` is ignored. A partial sum is added up.
+  void gather(void* whole, int root) const;
+  /// The same on every rank.
+  void gather(void* whole) const;
+
+  /// Brings the tensor to `layout`, by the steps of plan_redistribution and with its errors.
+  void redistribute(const Layout& layout);
+  /// The same, as a tensor of its own.
+  [[nodiscard]] ShardedTensor redistributed(const Layout& layout) const;
+
+  /// A copy with memory of its own. Not collective.
+  [[nodiscard]] ShardedTensor clone() const;
+
+  [[nodiscard]] ElementType type() const { return type_; }
+  [[nodiscard]] const Shape& shape() const { return shape_; }
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+  /// This rank's part, in global indices.
+  [[nodiscard]] const Block& block() const { return block_; }
+  /// Elements of this rank's part.
+  [[nodiscard]] std::int64_t local_count() const { return element_count(shape_of(block_)); }
+  /// This rank's block in device memory.
+  [[nodiscard]] void* data() const { return memory_.data(); }
+
+ private:
+  [[nodiscard]] MeshContext context() const { return {*device_, *mesh_, *transport_}; }
+  void copy_block_from(const void* values);
+
+  Device* device_;
+  DeviceMesh* mesh_;
+  Transport* transport_;
+  ElementType type_;
+  Shape shape_;
+  Layout layout_;
+  Block block_;
+  Memory memory_;
+};
+
+}  // namespace meshwork
