@@ -1,0 +1,555 @@
+// Runs one operation without a planner: on one rank, or on the blocks of simulated ranks.
+//
+// `ReferenceLowering` is the plainest Lowering there is. It books one operation's forward pass, and
+// its backward pass behind it, into one program on the cpu device. What the operation's rule and a
+// split say about blocks comes from spread.h; a collective of the operation's own is a kernel that
+// meets the other simulated ranks, which are threads. Every tensor lies in memory of its own that
+// is dirty before and guarded on both sides, and the contract of Lowering is checked: inputs and
+// the output's gradient are not written, gradients are given where they are wanted and only there,
+// scratch memory keeps its size, and only letters that are the rule's own are reduced.
+//
+//     OperationCase sums{.inputs = {x, kernel}, .output_gradient = dy};
+//     OperationResult whole = run_whole(ProductOperation(), sums);
+//     OperationResult parts = run_split(ProductOperation(), sums, mesh, {{'i', {0}}});
+//
+// `run_split` assembles what the ranks computed: blocks side by side, partial sums added, replicas
+// required to be equal bit for bit.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "runtime/device/program.h"
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/operation.h"
+#include "runtime/graph/spread.h"
+#include "tests/support/tensor.h"
+
+namespace meshwork::test {
+
+/// One operation's inputs, and what is asked of it. Tensors are global.
+struct OperationCase {
+  std::vector<Tensor> inputs;
+  /// Of the output. Without one, only forward runs. A scalar output's gradient is not read, but has
+  /// to be there for backward to run.
+  std::optional<Tensor> output_gradient = {};
+  std::vector<bool> wanted = {};  // by input: whether its gradient is; all if empty
+  bool training = true;
+  std::uint64_t key = 42;
+  std::int64_t step = 3;
+};
+
+struct OperationResult {
+  Tensor output;
+  std::vector<std::optional<Tensor>> gradients;  // by input, where wanted
+};
+
+/// Memory that is all NaN before, with guards on both sides.
+class GuardedMemory {
+ public:
+  explicit GuardedMemory(std::int64_t bytes)
+      : bytes_(bytes), whole_((2 * guard + bytes + 7) / 8 + 8, ~std::uint64_t{0}) {
+    void* place = whole_.data();
+    std::size_t space = whole_.size() * 8;
+    std::align(64, static_cast<std::size_t>(2 * guard + bytes), place, space);
+    first_ = static_cast<std::byte*>(place);
+    std::memset(first_, 0xA5, guard);
+    std::memset(first_ + guard + bytes, 0xA5, guard);
+  }
+  [[nodiscard]] void* data() const { return first_ + guard; }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+  [[nodiscard]] bool guards_are_whole() const {
+    for (std::int64_t i = 0; i < guard; ++i) {
+      if (first_[i] != std::byte{0xA5} || first_[guard + bytes_ + i] != std::byte{0xA5}) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+ private:
+  static constexpr std::int64_t guard = 64;
+  std::int64_t bytes_;
+  std::vector<std::uint64_t> whole_;
+  std::byte* first_ = nullptr;
+};
+
+/// Where the threads of simulated ranks meet for a collective. All of them come to each one; groups
+/// are disjoint.
+class Meeting {
+ public:
+  explicit Meeting(int ranks) : posts_(ranks) {}
+
+  /// Reduces over the ranks in `group`, in their order.
+  void all_reduce(int rank, const std::vector<int>& group, ElementType type, Reduction reduction,
+                  void* buffer, std::int64_t count) {
+    posts_[rank] = {buffer, type, reduction, count};
+    wait_for_all();
+    std::vector<double> result;
+    for (const int other : group) {
+      const Post& post = posts_[other];
+      if (post.type != type || post.reduction != reduction || post.count != count) {
+        throw std::runtime_error("ranks of one collective differ in its type, kind or count");
+      }
+      for (std::int64_t i = 0; i < count; ++i) {
+        const double value = type == ElementType::float32
+                                 ? static_cast<double>(static_cast<const float*>(post.buffer)[i])
+                                 : static_cast<const double*>(post.buffer)[i];
+        if (other == group.front()) {
+          result.push_back(value);
+        } else if (reduction == Reduction::sum) {
+          result[i] += value;
+        } else if (reduction == Reduction::maximum) {
+          result[i] = std::isnan(value) || value > result[i] ? value : result[i];
+        } else {
+          result[i] = std::isnan(value) || value < result[i] ? value : result[i];
+        }
+      }
+    }
+    wait_for_all();
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (type == ElementType::float32) {
+        static_cast<float*>(buffer)[i] = static_cast<float>(result[i]);
+      } else {
+        static_cast<double*>(buffer)[i] = result[i];
+      }
+    }
+    wait_for_all();
+  }
+
+  /// Lets everybody else go on with an error.
+  void give_up() {
+    const std::lock_guard lock(mutex_);
+    given_up_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  struct Post {
+    const void* buffer = nullptr;
+    ElementType type = ElementType::float32;
+    Reduction reduction = Reduction::sum;
+    std::int64_t count = 0;
+  };
+
+  void wait_for_all() {
+    std::unique_lock lock(mutex_);
+    const std::int64_t round = round_;
+    if (++arrived_ == posts_.size()) {
+      arrived_ = 0;
+      ++round_;
+      changed_.notify_all();
+    }
+    changed_.wait(lock, [&] { return round_ != round || given_up_; });
+    if (round_ == round) {
+      throw std::runtime_error("another simulated rank failed");
+    }
+  }
+
+  std::vector<Post> posts_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t arrived_ = 0;
+  std::int64_t round_ = 0;
+  bool given_up_ = false;
+};
+
+class ReferenceLowering final : public Lowering {
+ public:
+  ReferenceLowering(const Operation& operation, const OperationCase& what, const MeshShape& mesh,
+                    const Split& split, int rank, Device& device, Meeting& meeting)
+      : what_(what),
+        mesh_(mesh),
+        split_(split),
+        rank_(rank),
+        meeting_(meeting),
+        builder_(device),
+        path_(operation.kind()),
+        random_key_(what.key) {
+    for (const Tensor& input : what.inputs) {
+      shapes_.push_back(input.shape);
+    }
+    rule_ = operation.rule(shapes_);
+    output_shape_ = operation.output_shape(shapes_);
+    require(rule_.inputs.size() == shapes_.size() && rule_.output.size() == output_shape_.size(),
+            "the rule does not have one entry for each operand");
+    for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      blocks_.push_back(
+          block_of(needed_layout(rule_, split, static_cast<int>(i)), shapes_[i], mesh, rank));
+      inputs_.push_back(place(blocks_[i], 4, "input"));
+      write(inputs_[i], what.inputs[i], blocks_[i]);
+    }
+    output_block_ = block_of(natural_layout(rule_, split), output_shape_, mesh, rank);
+    output_ = place(output_block_, output_shape_.empty() ? 8 : 4, "output");
+    scalars_.step = what.step;
+    step_scalars_ = builder_.external(&scalars_, sizeof(StepScalars), "step scalars");
+
+    operation.forward(*this);
+    if (what.output_gradient) {
+      backward_ = true;
+      output_gradient_ = place(output_block_, output_shape_.empty() ? 8 : 4, "output gradient");
+      write(output_gradient_, *what.output_gradient, output_block_);
+      gradients_.resize(shapes_.size());
+      gradient_given_.resize(shapes_.size(), false);
+      gradient_alias_.resize(shapes_.size(), false);
+      operation.backward(*this);
+      for (std::size_t i = 0; i < shapes_.size(); ++i) {
+        require(gradient_given_[i] == needs_gradient(static_cast<int>(i)),
+                fmt::format("the gradient of input {} was {}", i,
+                            gradient_given_[i] ? "given, but not wanted" : "not given"));
+      }
+    }
+    program_ = builder_.finish();
+  }
+
+  /// Replaces an input, whose shape stays.
+  void set_input(int input, const Tensor& tensor) { write(inputs_[input], tensor, blocks_[input]); }
+
+  void run() {
+    std::vector<std::vector<std::byte>> before;
+    for (const Place* read : read_only()) {
+      before.push_back(bytes_of(*read));
+    }
+    program_->run();
+    for (std::size_t i = 0; i < read_only().size(); ++i) {
+      require(bytes_of(*read_only()[i]) == before[i], "an operand that is only read was written");
+    }
+    for (const Place* place : all_places()) {
+      require(place->memory->guards_are_whole(), "memory beside an operand was written");
+    }
+  }
+
+  [[nodiscard]] const Rule& rule() const { return rule_; }
+  /// This rank's block of the output.
+  [[nodiscard]] std::vector<double> output_values() const {
+    return output_alias_ >= 0 ? read(inputs_[output_alias_]) : read(output_);
+  }
+  /// This rank's block of the raw gradient of `input`.
+  [[nodiscard]] std::vector<double> gradient_values(int input) const {
+    return gradient_alias_[input] ? read(output_gradient_) : read(*gradients_[input]);
+  }
+  /// Labels of what was booked.
+  [[nodiscard]] const std::vector<std::string>& labels() const { return program_->labels(); }
+  [[nodiscard]] bool output_is_an_input() const { return output_alias_ >= 0; }
+
+  // ---- Lowering
+  // ----------------------------------------------------------------------------------
+  const std::string& path() const override { return path_; }
+  bool training() const override { return what_.training; }
+  bool needs_gradient(int input) const override {
+    return what_.output_gradient && (what_.wanted.empty() || what_.wanted[input]);
+  }
+  std::uint64_t random_key() const override { return random_key_; }
+  const Shape& global_shape(int input) const override { return shapes_.at(input); }
+  const Shape& global_output_shape() const override { return output_shape_; }
+  const Block& block(int input) const override { return blocks_.at(input); }
+  const Block& output_block() const override { return output_block_; }
+
+  Operand input(int input) override { return inputs_.at(input).buffer; }
+  Operand output() override {
+    output_taken_ = true;
+    return output_alias_ >= 0 ? inputs_[output_alias_].buffer : output_.buffer;
+  }
+  Operand output_gradient() override {
+    require(backward_, "the output's gradient was asked for in forward");
+    return output_gradient_.buffer;
+  }
+  Operand input_gradient(int input) override {
+    give_gradient(input);
+    if (!gradients_[input]) {
+      gradients_[input] = place(blocks_.at(input), 4, "gradient");
+    }
+    return gradients_[input]->buffer;
+  }
+  void output_is_input(int input) override {
+    require(!backward_ && !output_taken_,
+            "the output was asked for before it was said to be an input");
+    require(element_count(shape_of(output_block_)) == element_count(local_shape(input)),
+            "the output is not as long as the input it is said to be");
+    output_alias_ = input;
+  }
+  void input_gradient_is_output_gradient(int input) override {
+    give_gradient(input);
+    require(element_count(shape_of(output_block_)) == element_count(local_shape(input)),
+            "the output's gradient is not as long as the gradient it is said to be");
+    gradient_alias_[input] = true;
+  }
+  Operand scratch(const std::string& name, std::int64_t bytes) override {
+    const auto [at, added] = scratch_.try_emplace(name);
+    if (added) {
+      at->second = {builder_.scratch(bytes, name), bytes};
+    }
+    require(at->second.second == bytes, "scratch memory \"" + name + "\" changes its size");
+    return at->second.first;
+  }
+  Operand step_scalars() override { return step_scalars_; }
+  void emit(const KernelSpec& spec, std::vector<Operand> operands) override {
+    builder_.emit(spec, std::move(operands), path_);
+  }
+  void all_reduce(char letter, ElementType type, Reduction reduction, Operand buffer,
+                  std::int64_t count, const std::string& what) override {
+    require(rule_.own.find(letter) != std::string::npos,
+            "a letter is reduced that is not the rule's own");
+    const auto axes = split_.find(letter);
+    if (axes == split_.end()) {
+      return;
+    }
+    std::vector<int> group;
+    for (std::int64_t i = 0; i < mesh_.size_over(axes->second); ++i) {
+      group.push_back(static_cast<int>(mesh_.neighbour(rank_, axes->second, i)));
+    }
+    builder_.emit(std::make_unique<Reduce>(meeting_, rank_, group, type, reduction, count),
+                  {buffer}, what);
+  }
+
+ private:
+  struct Place {
+    Block block;
+    std::int64_t element_bytes = 4;
+    std::shared_ptr<GuardedMemory> memory;
+    Buffer buffer;
+  };
+
+  class Reduce final : public Kernel {
+   public:
+    Reduce(Meeting& meeting, int rank, std::vector<int> group, ElementType type,
+           Reduction reduction, std::int64_t count)
+        : meeting_(meeting),
+          rank_(rank),
+          group_(std::move(group)),
+          type_(type),
+          reduction_(reduction),
+          count_(count) {}
+    void run(void* const* operands) override {
+      meeting_.all_reduce(rank_, group_, type_, reduction_, operands[0], count_);
+    }
+
+   private:
+    Meeting& meeting_;
+    int rank_;
+    std::vector<int> group_;
+    ElementType type_;
+    Reduction reduction_;
+    std::int64_t count_;
+  };
+
+  void require(bool holds, const std::string& otherwise) const {
+    if (!holds) {
+      throw std::runtime_error(path_ + ": " + otherwise);
+    }
+  }
+
+  Place place(const Block& block, std::int64_t element_bytes, const std::string& label) {
+    const std::int64_t bytes = element_count(shape_of(block)) * element_bytes;
+    auto memory = std::make_shared<GuardedMemory>(bytes);
+    const Buffer buffer = builder_.external(memory->data(), bytes, label);
+    return {block, element_bytes, std::move(memory), buffer};
+  }
+
+  static void write(const Place& place, const Tensor& tensor, const Block& block) {
+    std::int64_t next = 0;
+    for_each_in_block(tensor.shape, block, [&](std::int64_t index) {
+      if (place.element_bytes == 4) {
+        static_cast<float*>(place.memory->data())[next++] =
+            static_cast<float>(tensor.values[index]);
+      } else {
+        static_cast<double*>(place.memory->data())[next++] = tensor.values[index];
+      }
+    });
+  }
+
+  static std::vector<double> read(const Place& place) {
+    std::vector<double> values;
+    for (std::int64_t i = 0; i < element_count(shape_of(place.block)); ++i) {
+      values.push_back(place.element_bytes == 4
+                           ? static_cast<double>(static_cast<const float*>(place.memory->data())[i])
+                           : static_cast<const double*>(place.memory->data())[i]);
+    }
+    return values;
+  }
+
+  static std::vector<std::byte> bytes_of(const Place& place) {
+    const auto* first = static_cast<const std::byte*>(place.memory->data());
+    return {first, first + place.memory->bytes()};
+  }
+
+  std::vector<const Place*> read_only() const {
+    std::vector<const Place*> places;
+    for (const Place& input : inputs_) {
+      places.push_back(&input);
+    }
+    if (output_gradient_.memory) {
+      places.push_back(&output_gradient_);
+    }
+    return places;
+  }
+
+  std::vector<const Place*> all_places() const {
+    std::vector<const Place*> places = read_only();
+    places.push_back(&output_);
+    for (const std::optional<Place>& gradient : gradients_) {
+      if (gradient) {
+        places.push_back(&*gradient);
+      }
+    }
+    return places;
+  }
+
+  void give_gradient(int input) {
+    require(backward_, "a gradient was asked for in forward");
+    require(needs_gradient(input), "a gradient was asked for that is not wanted");
+    gradient_given_.at(input) = true;
+  }
+
+  const OperationCase what_;
+  const MeshShape mesh_;
+  const Split split_;
+  const int rank_;
+  Meeting& meeting_;
+  ProgramBuilder builder_;
+  std::string path_;
+  std::uint64_t random_key_;
+  std::vector<Shape> shapes_;
+  Shape output_shape_;
+  Rule rule_;
+  std::vector<Block> blocks_;
+  Block output_block_;
+  std::vector<Place> inputs_;
+  Place output_;
+  Place output_gradient_;
+  std::vector<std::optional<Place>> gradients_;
+  std::vector<bool> gradient_given_;
+  std::vector<bool> gradient_alias_;
+  int output_alias_ = -1;
+  bool output_taken_ = false;
+  bool backward_ = false;
+  std::map<std::string, std::pair<Buffer, std::int64_t>> scratch_;
+  StepScalars scalars_;
+  Buffer step_scalars_;
+  std::optional<Program> program_;
+};
+
+namespace detail {
+
+/// Joins the ranks' blocks of a tensor of `shape` that lies as `layout`.
+inline Tensor assemble(const Shape& shape, const Layout& layout, const MeshShape& mesh,
+                       const std::vector<std::vector<double>>& blocks, const std::string& what) {
+  Tensor whole(shape);
+  std::vector<Axis> replicating;
+  for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
+    if (layout.replicates(axis)) {
+      replicating.push_back(axis);
+    }
+  }
+  for (std::int64_t rank = 0; rank < mesh.rank_count(); ++rank) {
+    const std::int64_t owner = mesh.neighbour(rank, replicating, 0);
+    if (owner != rank) {
+      const auto& mine = blocks[rank];
+      const auto& owners = blocks[owner];
+      if (mine.size() != owners.size() ||
+          std::memcmp(mine.data(), owners.data(), mine.size() * sizeof(double)) != 0) {
+        throw std::runtime_error(
+            fmt::format("{} differs on ranks {} and {}, which should hold the "
+                        "same block of it",
+                        what, owner, rank));
+      }
+      continue;
+    }
+    std::int64_t next = 0;
+    for_each_in_block(shape, block_of(layout, shape, mesh, rank),
+                      [&](std::int64_t index) { whole.values[index] += blocks[rank][next++]; });
+  }
+  return whole;
+}
+
+}  // namespace detail
+
+/// Runs the operation on all ranks of `mesh`, spread by `split`.
+inline OperationResult run_split(const Operation& operation, const OperationCase& what,
+                                 const MeshShape& mesh, const Split& split) {
+  const int ranks = static_cast<int>(mesh.rank_count());
+  const std::size_t inputs = what.inputs.size();
+  std::vector<std::vector<double>> outputs(ranks);
+  std::vector<std::vector<std::vector<double>>> gradients(inputs,
+                                                          std::vector<std::vector<double>>(ranks));
+  std::vector<std::string> errors(ranks);
+  Meeting meeting(ranks);
+  const auto wanted = [&](std::size_t input) {
+    return what.output_gradient && (what.wanted.empty() || what.wanted[input]);
+  };
+  const auto run_rank = [&](int rank) {
+    try {
+      const std::unique_ptr<Device> device =
+          make_device({.kind = "cpu", .ranks_on_node = ranks, .rank_on_node = rank});
+      ReferenceLowering lowering(operation, what, mesh, split, rank, *device, meeting);
+      lowering.run();
+      outputs[rank] = lowering.output_values();
+      for (std::size_t i = 0; i < inputs; ++i) {
+        if (wanted(i)) {
+          gradients[i][rank] = lowering.gradient_values(static_cast<int>(i));
+        }
+      }
+    } catch (const std::exception& error) {
+      errors[rank] = error.what();
+      meeting.give_up();
+    }
+  };
+  if (ranks == 1) {
+    run_rank(0);
+  } else {
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back(run_rank, rank);
+    }
+    for (std::thread& thread : threads) {
+      thread.join();
+    }
+  }
+  std::string all_errors;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (!errors[rank].empty()) {
+      all_errors += fmt::format("rank {}: {}\n", rank, errors[rank]);
+    }
+  }
+  if (!all_errors.empty()) {
+    throw std::runtime_error(all_errors);
+  }
+
+  std::vector<Shape> shapes;
+  for (const Tensor& input : what.inputs) {
+    shapes.push_back(input.shape);
+  }
+  const Rule rule = operation.rule(shapes);
+  OperationResult result;
+  result.output = detail::assemble(operation.output_shape(shapes), natural_layout(rule, split),
+                                   mesh, outputs, "the output");
+  result.gradients.resize(inputs);
+  for (std::size_t i = 0; i < inputs; ++i) {
+    if (wanted(i)) {
+      result.gradients[i] =
+          detail::assemble(shapes[i], raw_layout(rule, split, static_cast<int>(i)), mesh,
+                           gradients[i], fmt::format("the gradient of input {}", i));
+    }
+  }
+  return result;
+}
+
+/// Runs the operation on one rank that holds everything.
+inline OperationResult run_whole(const Operation& operation, const OperationCase& what) {
+  return run_split(operation, what, MeshShape({{"all", 1}}, 1), {});
+}
+
+}  // namespace meshwork::test
