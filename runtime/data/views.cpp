@@ -55,18 +55,29 @@ class ShapedSource final : public Source {
       source_->read(field, rows, block, destination);
       return;
     }
-    // The block is not empty, so each of its intervals in a dimension of length 1 is [0, 1).
+    source_->read(field, rows, inner_block(block), destination);
+  }
+
+  /// `block` in the dimensions of the inner source. Remembered, so that reading the same block
+  /// again allocates nothing.
+  const Block& inner_block(const Block& block) const {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [outer, inner] : blocks_) {
+      if (outer == block) return inner;
+    }
     Block inner;
-    inner.reserve(outer_dimensions_.size());
     for (const int dimension : outer_dimensions_) {
+      // The block is not empty, so its intervals in dimensions of length 1 are [0, 1).
       inner.push_back(dimension < 0 ? Range{0, 1} : block[dimension]);
     }
-    source_->read(field, rows, inner, destination);
+    return blocks_.emplace_back(block, std::move(inner)).second;
   }
 
   std::shared_ptr<const Source> source_;
   int shaped_ = 0;
   std::vector<int> outer_dimensions_;  // by inner dimension: the outer one, or -1 for a length of 1
+  mutable std::mutex mutex_;           // of the list
+  mutable std::list<std::pair<Block, Block>> blocks_;  // outer, inner; a list: places do not move
 };
 
 class CachedSource final : public Source {

@@ -4,6 +4,7 @@
 
 #include "runtime/data/array.h"
 #include "runtime/data/order.h"
+#include "runtime/data/views.h"
 #include "tests/runtime/data/support.h"
 #include "tests/support/catch.h"
 
@@ -11,10 +12,36 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
+#include <new>
 #include <thread>
 
 using namespace meshwork;
 using namespace meshwork::test;
+
+namespace {
+
+std::atomic<std::int64_t> allocations = 0;
+
+void* allocate(std::size_t bytes) {
+  ++allocations;
+  void* memory = std::malloc(std::max<std::size_t>(bytes, 1));
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+
+}  // namespace
+
+// Counted, for the claim that feeding allocates nothing.
+void* operator new(std::size_t bytes) {
+  return allocate(bytes);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
 
 namespace {
 
@@ -281,6 +308,22 @@ TEST_CASE("prefetching stays one batch ahead") {
   (void)feeder.next();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   CHECK(source->reads == 2);
+}
+
+TEST_CASE("after the first batches nothing is allocated") {
+  const auto source = cached(with_shape(samples(23), 0, {4, 5, 1}));
+  for (const bool prefetch : {false, true}) {
+    FeederOptions options = options_for(source, 5);
+    options.fields[1].classes = 251;
+    options.shuffle = true;
+    options.prefetch = prefetch;
+    Feeder feeder(options);
+    for (int i = 0; i < 10; ++i)
+      (void)feeder.next();  // all rows have been read, batches of both sizes
+    const std::int64_t before = allocations;
+    for (int i = 0; i < 50; ++i) (void)feeder.next();
+    CHECK(allocations == before);
+  }
 }
 
 TEST_CASE("an error in reading arrives with its batch and stays") {
