@@ -1,0 +1,92 @@
+// Callback: something that happens at the events of a training run.
+//
+// Order of events (reference/keras.md, section 4): train begin; for each epoch its begin, begin and
+// end of each batch, validation (test begin, its batches, test end), its end; train end. Train end
+// is not reached when an exception escapes. At every event callbacks run in the user's order, and
+// after them the history and the progress; they share one dictionary of logs, so that later ones
+// see what earlier ones add.
+//
+// Every rank runs every callback (training.h says how they agree). What a callback has to remember
+// from epoch to epoch it can save and load, so that a run that is continued from a checkpoint
+// decides as one that was never interrupted: `load` comes before train begin, which then must not
+// reset what was loaded.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "runtime/train/training.h"
+
+namespace meshwork {
+
+/// What a callback remembers, by name: numbers and text.
+using CallbackState = std::map<std::string, std::variant<double, std::string>>;
+
+class Callback {
+ public:
+  virtual ~Callback() = default;
+
+  /// "EarlyStopping": for messages and checkpoints.
+  [[nodiscard]] virtual std::string class_name() const = 0;
+  /// Names of the values that it adds to the logs at the end of every epoch.
+  [[nodiscard]] virtual std::vector<std::string> adds_logs() const { return {}; }
+
+  virtual void on_train_begin(Training&) {}
+  virtual void on_train_end(Training&) {}
+  virtual void on_epoch_begin(Training&) {}
+  virtual void on_epoch_end(Training&) {}
+  virtual void on_train_batch_begin(Training&) {}
+  virtual void on_train_batch_end(Training&) {}
+  virtual void on_test_begin(Training&) {}
+  virtual void on_test_end(Training&) {}
+  virtual void on_test_batch_begin(Training&) {}
+  virtual void on_test_batch_end(Training&) {}
+
+  /// The same on all ranks.
+  [[nodiscard]] virtual CallbackState save() const { return {}; }
+  /// Takes up what `save` gave. Throws `Error` for a state that does not fit.
+  virtual void load(const CallbackState&) {}
+  /// Weights that it keeps, which belong to the state; null for none.
+  [[nodiscard]] virtual std::shared_ptr<const WeightsSnapshot> kept_weights() const {
+    return nullptr;
+  }
+  virtual void keep_weights(std::shared_ptr<const WeightsSnapshot>) {}
+};
+
+using SharedCallback = std::shared_ptr<Callback>;
+
+/// The number, or text, called `name` in a state. Throws `Error` naming `owner` if it is not there.
+[[nodiscard]] double number_in(const CallbackState& state, const std::string& name,
+                               const std::string& owner);
+[[nodiscard]] std::string text_in(const CallbackState& state, const std::string& name,
+                                  const std::string& owner);
+
+/// Several callbacks as one, in their order.
+class CallbackList final : public Callback {
+ public:
+  explicit CallbackList(std::vector<SharedCallback> callbacks) : callbacks_(std::move(callbacks)) {}
+
+  [[nodiscard]] const std::vector<SharedCallback>& callbacks() const { return callbacks_; }
+
+  std::string class_name() const override { return "CallbackList"; }
+  std::vector<std::string> adds_logs() const override;
+  void on_train_begin(Training& training) override;
+  void on_train_end(Training& training) override;
+  void on_epoch_begin(Training& training) override;
+  void on_epoch_end(Training& training) override;
+  void on_train_batch_begin(Training& training) override;
+  void on_train_batch_end(Training& training) override;
+  void on_test_begin(Training& training) override;
+  void on_test_end(Training& training) override;
+  void on_test_batch_begin(Training& training) override;
+  void on_test_batch_end(Training& training) override;
+
+ private:
+  std::vector<SharedCallback> callbacks_;
+};
+
+}  // namespace meshwork

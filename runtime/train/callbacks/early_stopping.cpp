@@ -1,0 +1,117 @@
+#include "runtime/train/callbacks/early_stopping.h"
+
+#include <utility>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+namespace {
+
+class EarlyStoppingCallback final : public Callback {
+ public:
+  explicit EarlyStoppingCallback(const EarlyStoppingOptions& options)
+      : options_(options),
+        monitor_(class_name(), options.monitor, options.mode, options.min_delta) {}
+
+  std::string class_name() const override { return "EarlyStopping"; }
+
+  void on_train_begin(Training& training) override {
+    monitor_.begin(training);
+    if (!std::exchange(loaded_, false)) {
+      state_ = {};
+      weights_.reset();
+    }
+  }
+
+  void on_epoch_end(Training& training) override {
+    const std::int64_t epoch = training.position().epoch;
+    const std::optional<double> value = monitor_.value(training);
+    if (!value || epoch < options_.start_from_epoch) {
+      return;
+    }
+    const bool improved = monitor_.improves(*value, state_.best);
+    if (options_.restore_best_weights && (improved || !weights_)) {
+      weights_ = training.snapshot_weights();
+      state_.best_epoch = epoch;
+    }
+    ++state_.wait;
+    if (improved) {
+      state_.best = value;
+      state_.best_epoch = epoch;
+      if (!options_.baseline || monitor_.improves(*value, options_.baseline)) {
+        state_.wait = 0;
+      }
+      return;
+    }
+    if (state_.wait >= options_.patience && epoch > 0) {
+      if (options_.verbose) {
+        training.say(fmt::format(
+            "Epoch {}: EarlyStopping: {} is {:.5g}, no better than {:.5g} of epoch {}; training "
+            "ends",
+            epoch + 1, monitor_.name(), *value, state_.best.value_or(*value),
+            state_.best_epoch + 1));
+      }
+      training.stop();
+    }
+  }
+
+  void on_train_end(Training& training) override {
+    if (!options_.restore_best_weights || !weights_) {
+      return;
+    }
+    if (options_.verbose) {
+      training.say(fmt::format("Epoch {}: EarlyStopping: the weights are those of epoch {} again",
+                               training.position().epoch + 1, state_.best_epoch + 1));
+    }
+    training.restore_weights(*weights_);
+  }
+
+  CallbackState save() const override {
+    CallbackState state{{"wait", static_cast<double>(state_.wait)},
+                        {"best_epoch", static_cast<double>(state_.best_epoch)}};
+    if (state_.best) {
+      state["best"] = *state_.best;
+    }
+    return state;
+  }
+
+  void load(const CallbackState& state) override {
+    state_.wait = static_cast<std::int64_t>(number_in(state, "wait", class_name()));
+    state_.best_epoch = static_cast<std::int64_t>(number_in(state, "best_epoch", class_name()));
+    state_.best.reset();
+    if (state.contains("best")) {
+      state_.best = number_in(state, "best", class_name());
+    }
+    loaded_ = true;
+  }
+
+  std::shared_ptr<const WeightsSnapshot> kept_weights() const override { return weights_; }
+  void keep_weights(std::shared_ptr<const WeightsSnapshot> weights) override {
+    weights_ = std::move(weights);
+  }
+
+ private:
+  struct State {
+    std::int64_t wait = 0;
+    std::int64_t best_epoch = 0;
+    std::optional<double> best;
+  };
+
+  EarlyStoppingOptions options_;
+  Monitor monitor_;
+  State state_;
+  std::shared_ptr<const WeightsSnapshot> weights_;
+  bool loaded_ = false;
+};
+
+}  // namespace
+
+SharedCallback EarlyStopping(const EarlyStoppingOptions& options) {
+  if (options.patience < 0) {
+    fail("EarlyStopping: patience: expected a number that is not negative, found {}",
+         options.patience);
+  }
+  return std::make_shared<EarlyStoppingCallback>(options);
+}
+
+}  // namespace meshwork

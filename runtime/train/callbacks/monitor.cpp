@@ -1,0 +1,70 @@
+#include "runtime/train/callbacks/monitor.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "collectives/error.h"
+#include "runtime/config/nearest.h"
+
+namespace meshwork {
+
+Monitor::Monitor(std::string owner, std::string name, MonitorMode mode, double min_delta)
+    : owner_(std::move(owner)), name_(std::move(name)), mode_(mode), min_delta_(min_delta) {
+  if (!std::isfinite(min_delta)) {
+    fail("{}: min_delta: expected a finite number, found {}", owner_, min_delta);
+  }
+  min_delta_ = std::abs(min_delta);
+}
+
+void Monitor::begin(const Training& training) {
+  const std::vector<std::string>& names = training.log_names();
+  if (std::find(names.begin(), names.end(), name_) == names.end()) {
+    const bool validated = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+      return name.starts_with("val_");
+    });
+    const bool lacks_validation = !validated && name_.starts_with("val_");
+    fail("{} monitors \"{}\", but the logs have only {}{}", owner_, name_, quoted_list(names),
+         lacks_validation ? "; there is no validation data" : did_you_mean(name_, names));
+  }
+  if (mode_ != MonitorMode::automatic) {
+    better_ = mode_ == MonitorMode::min ? Better::lower : Better::higher;
+    return;
+  }
+  const std::optional<Better> known = training.better(name_);
+  if (!known) {
+    fail(
+        "{} cannot tell whether lower or higher values of \"{}\" are better; give it the mode min "
+        "or max",
+        owner_, name_);
+  }
+  better_ = *known;
+}
+
+std::optional<double> Monitor::value(Training& training) const {
+  const std::optional<double> own = training.logs().find(name_);
+  std::array<double, 2> found{own ? 1.0 : 0.0, own.value_or(0)};
+  training.agree(found);
+  if (found[0] != 0) {
+    return found[1];
+  }
+  if (!name_.starts_with("val_")) {
+    fail("{} monitors \"{}\", which is not in the logs of epoch {} (there are: {})", owner_, name_,
+         training.position().epoch + 1, quoted_list(training.logs().names()));
+  }
+  return std::nullopt;
+}
+
+bool Monitor::improves(double value, std::optional<double> reference) const {
+  if (std::isnan(value)) {
+    return false;
+  }
+  if (!reference) {
+    return true;
+  }
+  return better_ == Better::lower ? value + min_delta_ < *reference
+                                  : value - min_delta_ > *reference;
+}
+
+}  // namespace meshwork

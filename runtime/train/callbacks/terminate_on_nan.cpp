@@ -1,0 +1,44 @@
+#include "runtime/train/callbacks/terminate_on_nan.h"
+
+#include <cmath>
+#include <optional>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+namespace {
+
+class TerminateOnNaNCallback final : public Callback {
+ public:
+  explicit TerminateOnNaNCallback(const TerminateOnNaNOptions& options) : options_(options) {}
+
+  std::string class_name() const override { return "TerminateOnNaN"; }
+
+  // The loss is the same on all ranks, so that they all come to the same end.
+  void on_train_batch_end(Training& training) override {
+    const std::optional<double> loss = training.logs().find("loss");
+    if (!loss || std::isfinite(*loss)) {
+      return;
+    }
+    const TrainingPosition& at = training.position();
+    const std::string message =
+        fmt::format("Epoch {}: TerminateOnNaN: the loss is {} after batch {} of {}", at.epoch + 1,
+                    *loss, at.batch + 1, at.batches);
+    if (options_.raise_error) {
+      throw Error(message);
+    }
+    training.say(message + "; training ends");
+    training.stop();
+  }
+
+ private:
+  TerminateOnNaNOptions options_;
+};
+
+}  // namespace
+
+SharedCallback TerminateOnNaN(const TerminateOnNaNOptions& options) {
+  return std::make_shared<TerminateOnNaNCallback>(options);
+}
+
+}  // namespace meshwork

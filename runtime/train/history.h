@@ -1,0 +1,44 @@
+// History: the logs of every epoch of a run, which `fit` returns.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/train/callback.h"
+
+namespace meshwork {
+
+struct HistoryParameters {
+  int verbose = 0;
+  std::int64_t epochs = 0;  // as asked for
+  std::int64_t steps = 0;   // batches in an epoch
+};
+
+struct History {
+  std::vector<std::int64_t> epoch;                     // indices from 0
+  std::map<std::string, std::vector<double>> history;  // by name: one value an epoch that had it
+  HistoryParameters params;
+
+  /// The values of `name`. Throws `Error` naming those there are.
+  [[nodiscard]] const std::vector<double>& at(const std::string& name) const;
+};
+
+/// Fills a history, which must outlive it. Runs after the user's callbacks.
+class HistoryRecorder final : public Callback {
+ public:
+  explicit HistoryRecorder(History& history) : history_(&history) {}
+
+  std::string class_name() const override { return "History"; }
+  void on_train_begin(Training& training) override;
+  void on_epoch_end(Training& training) override;
+  CallbackState save() const override;
+  void load(const CallbackState& state) override;
+
+ private:
+  History* history_;
+  bool loaded_ = false;
+};
+
+}  // namespace meshwork
