@@ -122,13 +122,13 @@ Recipe scaled(const Initializer& initializer, const Shape& shape) {
   }
   const double variance = initializer.scale / std::max(1.0, fan);
   switch (initializer.distribution) {
-    case Distribution::uniform: {
+    case ScalingDistribution::uniform: {
       const double limit = std::sqrt(3 * variance);
       return {Draw::uniform, -limit, 2 * limit};
     }
-    case Distribution::normal:
+    case ScalingDistribution::normal:
       return {Draw::normal, 0, std::sqrt(variance)};
-    case Distribution::truncated_normal:
+    case ScalingDistribution::truncated_normal:
       return {Draw::truncated, 0, std::sqrt(variance) / truncated_deviation};
   }
   internal_error("an unknown distribution");
@@ -189,7 +189,7 @@ double drawn(const Recipe& recipe, double u) {
   return recipe.base;
 }
 
-Initializer scaling(double scale, FanMode fan, Distribution distribution) {
+Initializer scaling(double scale, FanMode fan, ScalingDistribution distribution) {
   return {.kind = InitializerKind::variance_scaling,
           .scale = scale,
           .fan = fan,
@@ -206,13 +206,13 @@ Initializer initializer_by_name(std::string_view name) {
       {"random_uniform", {.kind = InitializerKind::random_uniform}},
       {"random_normal", {.kind = InitializerKind::random_normal}},
       {"truncated_normal", {.kind = InitializerKind::truncated_normal}},
-      {"variance_scaling", scaling(1, FanMode::in, Distribution::truncated_normal)},
-      {"glorot_uniform", scaling(1, FanMode::average, Distribution::uniform)},
-      {"glorot_normal", scaling(1, FanMode::average, Distribution::truncated_normal)},
-      {"he_uniform", scaling(2, FanMode::in, Distribution::uniform)},
-      {"he_normal", scaling(2, FanMode::in, Distribution::truncated_normal)},
-      {"lecun_uniform", scaling(1, FanMode::in, Distribution::uniform)},
-      {"lecun_normal", scaling(1, FanMode::in, Distribution::truncated_normal)},
+      {"variance_scaling", scaling(1, FanMode::in, ScalingDistribution::truncated_normal)},
+      {"glorot_uniform", scaling(1, FanMode::average, ScalingDistribution::uniform)},
+      {"glorot_normal", scaling(1, FanMode::average, ScalingDistribution::truncated_normal)},
+      {"he_uniform", scaling(2, FanMode::in, ScalingDistribution::uniform)},
+      {"he_normal", scaling(2, FanMode::in, ScalingDistribution::truncated_normal)},
+      {"lecun_uniform", scaling(1, FanMode::in, ScalingDistribution::uniform)},
+      {"lecun_normal", scaling(1, FanMode::in, ScalingDistribution::truncated_normal)},
   };
   std::vector<std::string> names;
   for (const auto& [known_name, initializer] : known) {

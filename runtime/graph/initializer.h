@@ -24,7 +24,7 @@ enum class InitializerKind : std::uint8_t {
   variance_scaling
 };
 enum class FanMode : std::uint8_t { in, out, average };
-enum class Distribution : std::uint8_t { uniform, truncated_normal, normal };
+enum class ScalingDistribution : std::uint8_t { uniform, truncated_normal, normal };
 
 struct Initializer {
   InitializerKind kind = InitializerKind::zeros;
@@ -35,7 +35,7 @@ struct Initializer {
   double standard_deviation = 0.05;
   double scale = 1;  // variance_scaling
   FanMode fan = FanMode::in;
-  Distribution distribution = Distribution::truncated_normal;
+  ScalingDistribution distribution = ScalingDistribution::truncated_normal;
   bool operator==(const Initializer&) const = default;
 };
 

@@ -89,9 +89,9 @@ void from_config(const ConfigNode& node, Initializer& initializer) {
             "mode", initializer.fan,
             {{"fan_in", FanMode::in}, {"fan_out", FanMode::out}, {"fan_avg", FanMode::average}});
         reader.choice("distribution", initializer.distribution,
-                      {{"truncated_normal", Distribution::truncated_normal},
-                       {"untruncated_normal", Distribution::normal},
-                       {"uniform", Distribution::uniform}});
+                      {{"truncated_normal", ScalingDistribution::truncated_normal},
+                       {"untruncated_normal", ScalingDistribution::normal},
+                       {"uniform", ScalingDistribution::uniform}});
       }
       break;
     case InitializerKind::zeros:
