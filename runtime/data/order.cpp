@@ -44,14 +44,20 @@ SampleOrder SampleOrder::shuffled(std::int64_t rows, std::uint64_t seed, std::in
 std::uint64_t SampleOrder::permute(std::uint64_t index) const {
   std::uint64_t left = index % left_size_;
   std::uint64_t right = index / left_size_;
-  // Both halves are below 2^32: a counter block is the round above 32 bits of half.
-  const auto random = [this](std::uint64_t round, std::uint64_t half) {
+  // A number below `size` from the round and a half. Halves are below 2^32: a counter block is the
+  // round above 32 bits of half. The upper part of a product scales 64 random bits without a
+  // division.
+  const auto random = [this](std::uint64_t round, std::uint64_t half, std::uint64_t size) {
+    __extension__ using Wide = unsigned __int128;
     const auto words = philox(key_, round << 32 | half, epoch_);
-    return std::uint64_t{words[1]} << 32 | words[0];
+    const std::uint64_t bits = std::uint64_t{words[1]} << 32 | words[0];
+    return static_cast<std::uint64_t>(static_cast<Wide>(bits) * size >> 64);
   };
   for (std::uint64_t round = 0; round < round_count; round += 2) {
-    left = (left + random(round, right) % left_size_) % left_size_;
-    right = (right + random(round + 1, left) % right_size_) % right_size_;
+    left += random(round, right, left_size_);
+    if (left >= left_size_) left -= left_size_;
+    right += random(round + 1, left, right_size_);
+    if (right >= right_size_) right -= right_size_;
   }
   return right * left_size_ + left;
 }

@@ -3,14 +3,14 @@
 // needs.
 //
 // The shuffled order is a generalized Feistel network (Black and Rogaway, "Ciphers with arbitrary
-// finite domains", CT-RSA 2002). An index below a * b, with a = ceil(sqrt(rows)) and b = ceil(rows
-// / a), is a pair (left, right) = (index mod a, index / a). Rounds add, in turn, a pseudo-random
+// finite domains", CT-RSA 2002). With a = ceil(sqrt(rows)) and b = ceil(rows / a), an index below
+// a * b is a pair (left, right) = (index mod a, index / a). Rounds add, in turn, a pseudo-random
 // function of right to left modulo a and of left to right modulo b. Each round can be undone,
 // whatever the function, so all of them together permute [0, a * b). Where that leads to rows and
 // beyond, the network is applied again until it does not (cycle walking), which permutes [0, rows);
-// a * b < rows + a, so that this is rare. The function is Philox keyed by the seed, its counter
-// made of round, half and epoch: the same order on every mesh, another one for every seed and every
-// epoch.
+// a * b < rows + a, so that this is rare. The function is Philox keyed by the seed, its counter made
+// of round, half and epoch, and scaled to the range: the same order on every mesh, another one for
+// every seed and every epoch.
 #pragma once
 
 #include <cstdint>
