@@ -8,9 +8,9 @@
 // function of right to left modulo a and of left to right modulo b. Each round can be undone,
 // whatever the function, so all of them together permute [0, a * b). Where that leads to rows and
 // beyond, the network is applied again until it does not (cycle walking), which permutes [0, rows);
-// a * b < rows + a, so that this is rare. The function is Philox keyed by the seed, its counter made
-// of round, half and epoch, and scaled to the range: the same order on every mesh, another one for
-// every seed and every epoch.
+// a * b < rows + a, so that this is rare. The function is Philox keyed by the seed, its counter
+// made of round, half and epoch, and scaled to the range: the same order on every mesh, another one
+// for every seed and every epoch.
 #pragma once
 
 #include <cstdint>
