@@ -116,7 +116,7 @@ T reduced(Reduction reduction, int ranks, std::int64_t i) {
 
 /// Numbers of elements a rank, as uneven as they come.
 std::vector<std::vector<std::int64_t>> uneven_counts(int ranks) {
-  std::vector<std::vector<std::int64_t>> all(6, std::vector<std::int64_t>(ranks, 0));
+  std::vector<std::vector<std::int64_t>> all(7, std::vector<std::int64_t>(ranks, 0));
   for (int rank = 0; rank < ranks; ++rank) {
     all[0][rank] = 3;
     all[1][rank] = rank + 1;
@@ -124,8 +124,8 @@ std::vector<std::vector<std::int64_t>> uneven_counts(int ranks) {
     all[3][rank] = rank == ranks - 1 ? 7 : 0;
     all[4][rank] = 13 * (rank + 1) / ranks - 13 * rank / ranks;
   }
-  all[5][0] = 1001;  // the first rank has nearly all
-  return all;        // the last pattern but one is the planner's; none is all zero but for rank > 0
+  all[5][0] = 1001;
+  return all;  // the last is nothing at all
 }
 
 std::int64_t sum(const std::vector<std::int64_t>& counts) {
