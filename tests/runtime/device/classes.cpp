@@ -1,0 +1,349 @@
+// Cross-entropies and ranking over classes: each is computed once with all classes in one place and
+// once split over three ranks of unequal columns, one of which has none, whose parts the test adds
+// up as the collectives would; both are compared with the formulas of reference/keras.md in double.
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "tests/runtime/device/support.h"
+
+namespace meshwork::test {
+
+namespace {
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+constexpr float infinity = std::numeric_limits<float>::infinity();
+
+struct Problem {
+  std::int64_t rows, classes;
+  TargetKind kind;
+  float smoothing;
+  std::vector<float> scores, targets;
+
+  [[nodiscard]] double score(std::int64_t row, std::int64_t j) const {
+    return static_cast<double>(scores[static_cast<std::size_t>(row * classes + j)]);
+  }
+  /// The smoothed weight of a class.
+  [[nodiscard]] double weight(std::int64_t row, std::int64_t j) const {
+    const auto at = static_cast<std::size_t>(row);
+    const double given =
+        kind == TargetKind::sparse
+            ? (static_cast<std::int64_t>(targets[at]) == j ? 1.0 : 0.0)
+            : static_cast<double>(targets[static_cast<std::size_t>(row * classes + j)]);
+    const double s = static_cast<double>(smoothing);
+    return given * (1 - s) + s / static_cast<double>(classes);
+  }
+};
+
+std::vector<Problem> problems(double low, double high) {
+  std::vector<Problem> all;
+  for (const std::int64_t rows : {0, 1, 5}) {
+    for (const std::int64_t classes : {1, 2, 10, 35}) {
+      for (const TargetKind kind : {TargetKind::sparse, TargetKind::dense}) {
+        for (const float smoothing : {0.0f, 0.1f}) {
+          Problem problem{
+              rows, classes, kind, smoothing, random_values(rows * classes, 1, low, high), {}};
+          if (kind == TargetKind::sparse) {
+            for (std::int64_t row = 0; row < rows; ++row) {
+              problem.targets.push_back(static_cast<float>((row * 7 + 3) % classes));
+            }
+          } else {
+            problem.targets = random_values(rows * classes, 2, 0, 1);
+          }
+          all.push_back(problem);
+        }
+      }
+    }
+  }
+  return all;
+}
+
+/// Where ranks cut the classes: all in one, and in unequal pieces with an empty one.
+std::vector<std::vector<Range>> splits(std::int64_t classes) {
+  const std::int64_t third = classes / 3;
+  return {{{0, classes}}, {{0, third}, {third, third}, {third, classes}}};
+}
+
+/// What one rank holds of a problem.
+struct Part {
+  ClassColumns at;
+  Array<> scores, targets;
+};
+
+Part part_of(const Problem& problem, const Range& range) {
+  const auto cut = [&](const std::vector<float>& whole) {
+    std::vector<float> columns;
+    for (std::int64_t row = 0; row < problem.rows; ++row) {
+      const auto line = whole.begin() + row * problem.classes;
+      columns.insert(columns.end(), line + range.begin, line + range.end);
+    }
+    return columns;
+  };
+  ClassColumns at;
+  at.rows = problem.rows;
+  at.columns = range.length();
+  at.first_class = range.begin;
+  at.classes = problem.classes;
+  at.target = problem.kind;
+  at.smoothing = problem.smoothing;
+  return {at, cut(problem.scores),
+          problem.kind == TargetKind::sparse ? problem.targets : cut(problem.targets)};
+}
+
+/// Adds `part` to `total`, element by element, as an all-reduce would.
+void add_to(Array<>& total, const Array<>& part) {
+  for (std::size_t i = 0; i < total.size(); ++i) total[i] += part[i];
+}
+
+Array<> zeros(std::int64_t count) {
+  return Array<>(std::vector<float>(static_cast<std::size_t>(count)));
+}
+
+/// `derivative(row, class)` of all classes of `range`.
+std::vector<double> each(const Problem& problem, const Range& range,
+                         const std::function<double(std::int64_t, std::int64_t)>& derivative) {
+  std::vector<double> values;
+  for (std::int64_t row = 0; row < problem.rows; ++row) {
+    for (std::int64_t j = range.begin; j < range.end; ++j) values.push_back(derivative(row, j));
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("cross-entropy of logits and its gradient are those of the formula") {
+  for (const Problem& problem : problems(-8, 8)) {
+    // - sum_j t_j log softmax(x)_j of a row, with x_i moved
+    const auto row_loss = [&](std::int64_t row, std::int64_t i, double moved) {
+      const auto x = [&](std::int64_t j) { return j == i ? moved : problem.score(row, j); };
+      double sum = 0, loss = 0;
+      for (std::int64_t j = 0; j < problem.classes; ++j) sum += std::exp(x(j));
+      for (std::int64_t j = 0; j < problem.classes; ++j) {
+        loss -= problem.weight(row, j) * (x(j) - std::log(sum));
+      }
+      return loss;
+    };
+    double expected_loss = 0;
+    for (std::int64_t row = 0; row < problem.rows; ++row) {
+      expected_loss += row_loss(row, 0, problem.score(row, 0));
+    }
+
+    for (const std::vector<Range>& split : splits(problem.classes)) {
+      Array<> m(problem.rows), z = zeros(3 * problem.rows);
+      std::fill_n(m.data(), m.size(), -infinity);
+      for (const Range& range : split) {
+        Part part = part_of(problem, range);
+        Array<> own(problem.rows);
+        run(RowMaximumSpec{problem.rows, part.at.columns}, part.scores, own);
+        for (std::size_t i = 0; i < m.size(); ++i) m[i] = std::max(m[i], own[i]);
+      }
+      for (const Range& range : split) {
+        Part part = part_of(problem, range);
+        Array<> own(3 * problem.rows);
+        run(LogitStatisticsSpec{part.at}, part.scores, part.targets, m, own);
+        add_to(z, own);
+      }
+      Array<double> loss(1);
+      run(LogitLossSpec{problem.rows}, z, loss);
+      // Rows of up to 16, in float32 statistics.
+      check_close(loss, {expected_loss}, 1e-6, 3e-6);
+
+      const float scale = 0.25f;
+      for (const Range& range : split) {
+        Part part = part_of(problem, range);
+        Array<> dx(problem.rows * part.at.columns);
+        run(LogitGradientSpec{part.at, scale}, part.scores, part.targets, m, z, dx);
+        const auto derivative = [&](std::int64_t row, std::int64_t j) {
+          return 0.25 *
+                 slope([&](double x) { return row_loss(row, j, x); }, problem.score(row, j), 1e-5);
+        };
+        check_close(dx, each(problem, range, derivative), 2e-6, 1e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("a class without weight may have a logit of minus infinity") {
+  Array<> x{0, -infinity}, target{0}, m{0}, z(3), dx(2);
+  Array<double> loss(1);
+  const ClassColumns at{.rows = 1, .columns = 2, .first_class = 0, .classes = 2};
+  run(LogitStatisticsSpec{at}, x, target, m, z);
+  run(LogitLossSpec{1}, z, loss);
+  run(LogitGradientSpec{at, 1}, x, target, m, z, dx);
+  CHECK(loss[0] == 0);
+  CHECK(dx.values() == std::vector<float>{0, 0});
+}
+
+TEST_CASE("cross-entropy of probabilities and its gradient are those of the formula") {
+  for (const Problem& problem : problems(0.05, 1)) {
+    // Rows need not sum to 1: the formula divides by their sum.
+    const auto row_loss = [&](std::int64_t row, std::int64_t i, double moved) {
+      const auto p = [&](std::int64_t j) { return j == i ? moved : problem.score(row, j); };
+      double sum = 0, loss = 0;
+      for (std::int64_t j = 0; j < problem.classes; ++j) sum += p(j);
+      for (std::int64_t j = 0; j < problem.classes; ++j) {
+        loss -= problem.weight(row, j) * std::log(std::clamp(p(j) / sum, 1e-7, 1 - 1e-7));
+      }
+      return loss;
+    };
+    double expected_loss = 0;
+    for (std::int64_t row = 0; row < problem.rows; ++row) {
+      expected_loss += row_loss(row, 0, problem.score(row, 0));
+    }
+
+    for (const std::vector<Range>& split : splits(problem.classes)) {
+      Array<> s = zeros(problem.rows), u = zeros(problem.rows);
+      double loss = 0;
+      for (const Range& range : split) {
+        Part part = part_of(problem, range);
+        Array<> own(problem.rows);
+        run(RowSumSpec{problem.rows, part.at.columns}, part.scores, own);
+        add_to(s, own);
+      }
+      for (const Range& range : split) {
+        Part part = part_of(problem, range);
+        Array<> own(problem.rows);
+        Array<double> own_loss(1);
+        run(ProbabilityLossSpec{part.at}, part.scores, part.targets, s, own_loss, own);
+        add_to(u, own);
+        loss += own_loss[0];
+      }
+      // With one class q = 1 is clipped to the float32 next to 1 - 1e-7, which differs by 2e-8.
+      check_close(std::vector<double>{loss}, {expected_loss}, 1e-6, 1e-6);
+
+      for (const Range& range : split) {
+        Part part = part_of(problem, range);
+        Array<> dp(problem.rows * part.at.columns);
+        run(ProbabilityGradientSpec{part.at, 0.5f}, part.scores, part.targets, s, u, dp);
+        const auto derivative = [&](std::int64_t row, std::int64_t j) {
+          return 0.5 * slope([&](double p) { return row_loss(row, j, p); }, problem.score(row, j));
+        };
+        check_close(dp, each(problem, range, derivative), 3e-6, 3e-6);
+      }
+    }
+  }
+}
+
+TEST_CASE("a clipped probability has no slope of its own") {
+  // q = (1e-9, 1 - 1e-9): both are clipped, so the loss does not change with p.
+  Array<> p{1e-9f, 1}, target{0}, s{1}, u(1), dp(2);
+  Array<double> loss(1);
+  const ClassColumns at{.rows = 1, .columns = 2, .first_class = 0, .classes = 2};
+  run(ProbabilityLossSpec{at}, p, target, s, loss, u);
+  CHECK(loss[0] == Approx(-std::log(1e-7)).epsilon(1e-6));
+  CHECK(u[0] == 0.0f);
+  run(ProbabilityGradientSpec{at, 1}, p, target, s, u, dp);
+  CHECK(dp.values() == std::vector<float>{0, 0});
+}
+
+TEST_CASE("a probability of NaN shows in loss and gradient") {
+  Array<> p{nan, 1}, target{1}, s{nan}, u(1), dp(2);
+  Array<double> loss(1);
+  const ClassColumns at{.rows = 1, .columns = 2, .first_class = 0, .classes = 2};
+  run(ProbabilityLossSpec{at}, p, target, s, loss, u);
+  run(ProbabilityGradientSpec{at, 1}, p, target, s, u, dp);
+  CHECK(std::isnan(loss[0]));
+  CHECK(std::isnan(dp[0]));
+  CHECK(std::isnan(dp[1]));
+}
+
+TEST_CASE("ranks of targets are right however the classes are split") {
+  // Few distinct scores, so that there are ties.
+  for (const std::int64_t classes : {1, 2, 10, 35}) {
+    Problem problem{9, classes, TargetKind::sparse, 0, random_values(9 * classes, 3, 0, 4), {}};
+    for (float& score : problem.scores) score = std::floor(score);
+    for (std::int64_t row = 0; row < 9; ++row) {
+      problem.targets.push_back(static_cast<float>(row * 5 % classes));
+    }
+    std::vector<double> expected;
+    for (std::int64_t row = 0; row < 9; ++row) {
+      // The place of the target in the classes sorted by falling score, ties by class.
+      std::vector<std::int64_t> order(static_cast<std::size_t>(classes));
+      for (std::int64_t j = 0; j < classes; ++j) order[static_cast<std::size_t>(j)] = j;
+      std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+        return problem.score(row, a) > problem.score(row, b);
+      });
+      const auto place =
+          std::find(order.begin(), order.end(),
+                    static_cast<std::int64_t>(problem.targets[static_cast<std::size_t>(row)]));
+      expected.push_back(static_cast<double>(place - order.begin()));
+    }
+    for (const std::vector<Range>& split : splits(classes)) {
+      Array<> v = zeros(9), c = zeros(9);
+      for (const Range& range : split) {
+        Part part = part_of(problem, range);
+        Array<> own(9);
+        run(TargetValueSpec{part.at}, part.scores, part.targets, own);
+        add_to(v, own);
+      }
+      for (const Range& range : split) {
+        Part part = part_of(problem, range);
+        Array<> own(9);
+        run(CountAheadSpec{part.at}, part.scores, part.targets, v, own);
+        add_to(c, own);
+      }
+      check_close(c, expected, 0);
+      for (const std::int64_t k : {0, 1, 3}) {
+        Array<double> n(1);
+        run(CountBelowSpec{9, k}, c, n);
+        CHECK(n[0] == static_cast<double>(std::count_if(
+                          expected.begin(), expected.end(),
+                          [&](double place) { return place < static_cast<double>(k); })));
+      }
+    }
+  }
+}
+
+TEST_CASE("a NaN stands before everything, and everything before a target of NaN") {
+  const ClassColumns at{.rows = 1, .columns = 3, .first_class = 0, .classes = 3};
+  Array<> target{1}, v(1), c(1);
+  Array<> with_nan{nan, 5, 1};
+  run(TargetValueSpec{at}, with_nan, target, v);
+  run(CountAheadSpec{at}, with_nan, target, v, c);
+  CHECK(c[0] == 1.0f);
+  Array<> nan_target{0, nan, 1};
+  run(TargetValueSpec{at}, nan_target, target, v);
+  run(CountAheadSpec{at}, nan_target, target, v, c);
+  CHECK(c[0] == 2.0f);
+}
+
+TEST_CASE("a target that is no class counts for nothing") {
+  const ClassColumns at{.rows = 3, .columns = 2, .first_class = 0, .classes = 2};
+  Array<> x{1, 2, 3, 4, 5, 6}, targets{-1, 7, nan}, v(3);
+  run(TargetValueSpec{at}, x, targets, v);
+  CHECK(v.values() == std::vector<float>{0, 0, 0});
+}
+
+TEST_CASE("the first maximum is the lowest class that has it") {
+  // Classes 4 to 6 of 10.
+  const ClassColumns at{.rows = 4, .columns = 3, .first_class = 4, .classes = 10};
+  Array<> x{1, 3, 3, 3, 1, 1, 0, 1, 2, nan, 1, nan}, m{3, 3, 9, nan}, i(4);
+  run(FirstMaximumSpec{at}, x, m, i);
+  CHECK(i.values() == std::vector<float>{5, 4, 10, 4});
+  Array<> none(0), nothing(4);
+  run(FirstMaximumSpec{{.rows = 4, .columns = 0, .first_class = 4, .classes = 10}}, none, m,
+      nothing);
+  CHECK(nothing.values() == std::vector<float>{10, 10, 10, 10});
+}
+
+TEST_CASE("ranking by weights instead of class numbers is refused") {
+  const ClassColumns at{.rows = 1, .columns = 1, .classes = 1, .target = TargetKind::dense};
+  CHECK_THROWS_WITH(run_kernel(TargetValueSpec{at}, {}), Catch::Contains("class numbers"));
+  CHECK_THROWS_WITH(run_kernel(CountAheadSpec{at}, {}), Catch::Contains("class numbers"));
+}
+
+TEST_CASE("a loss over many rows does not depend on the number of threads") {
+  const std::int64_t rows = 40001;
+  const ClassColumns at{.rows = rows, .columns = 10, .first_class = 0, .classes = 10};
+  Array<> x(random_values(rows * 10, 5)), target(std::vector<float>(rows, 3.0f)),
+      m(std::vector<float>(rows, 1.0f)), z(rows * 3), z3(rows * 3);
+  run_kernel(LogitStatisticsSpec{at}, {x.data(), target.data(), m.data(), z.data()}, 1);
+  run_kernel(LogitStatisticsSpec{at}, {x.data(), target.data(), m.data(), z3.data()}, 3);
+  CHECK(z.values() == z3.values());
+  Array<double> loss(1), loss3(1);
+  run_kernel(LogitLossSpec{rows}, {z.data(), loss.data()}, 1);
+  run_kernel(LogitLossSpec{rows}, {z.data(), loss3.data()}, 3);
+  CHECK(loss[0] == loss3[0]);
+}
+
+}  // namespace meshwork::test

@@ -1,0 +1,130 @@
+#include "runtime/device/device.h"
+
+#include <omp.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <vector>
+
+#include "runtime/device/cpu/threads.h"
+#include "tests/support/catch.h"
+
+namespace meshwork {
+
+namespace {
+
+std::uintptr_t address(const Memory& memory) {
+  return reinterpret_cast<std::uintptr_t>(memory.data());
+}
+
+}  // namespace
+
+TEST_CASE("auto and cpu give the CPU, which says what it is") {
+  CHECK(make_device({.kind = "auto"})->kind() == "cpu");
+  const auto device = make_device({.kind = "cpu"});
+  CHECK(device->kind() == "cpu");
+  CHECK_THAT(device->description(), Catch::Contains("thread"));
+}
+
+TEST_CASE("a kind that is not built in, or not at all, is an error that names those that are") {
+  CHECK_THROWS_WITH(make_device({.kind = "cuda"}),
+                    "device \"cuda\" is not in this build, which has: cpu");
+  CHECK_THROWS_WITH(make_device({.kind = "gpu"}),
+                    "there is no device \"gpu\"; this build has: cpu (or auto)");
+}
+
+TEST_CASE("memory is aligned, zeroed and writable to its last byte") {
+  const auto device = make_device({.kind = "cpu"});
+  for (const std::int64_t bytes : {1, 64, 1000, 2 * 1024 * 1024 - 1, 2 * 1024 * 1024, 5000001}) {
+    const Memory memory = device->allocate(bytes);
+    CHECK(memory.bytes() == bytes);
+    CHECK(address(memory) % 64 == 0);
+    if (bytes >= 2 * 1024 * 1024) CHECK(address(memory) % (2 * 1024 * 1024) == 0);
+    const auto* data = static_cast<const unsigned char*>(memory.data());
+    std::int64_t nonzero = 0;
+    for (std::int64_t i = 0; i < bytes; ++i) nonzero += data[i] != 0 ? 1 : 0;
+    CHECK(nonzero == 0);
+    *memory.bytes_at(bytes - 1) = std::byte{1};
+  }
+  CHECK(device->allocate(0).bytes() == 0);
+}
+
+TEST_CASE("more memory than there is is an error with the bytes asked for and free") {
+  const auto device = make_device({.kind = "cpu"});
+  CHECK_THROWS_WITH(device->allocate(std::int64_t{1} << 60),
+                    Catch::Contains("1152921504606846976 bytes") && Catch::Contains("free"));
+}
+
+TEST_CASE("memory moves with its owner and is released once") {
+  int released = 0;
+  int place = 0;
+  {
+    Memory first(&place, 4, [&](void*) { ++released; });
+    Memory second(std::move(first));
+    CHECK(second.data() == &place);
+    Memory third;
+    third = std::move(second);
+    CHECK(third.bytes() == 4);
+    CHECK(released == 0);
+    third = Memory();
+    CHECK(released == 1);
+  }
+  CHECK(released == 1);
+}
+
+TEST_CASE("copies to the device and back keep the bytes") {
+  const auto device = make_device({.kind = "cpu"});
+  const Memory memory = device->allocate(12);
+  const std::vector<float> values{1, 2, 3};
+  std::vector<float> back(3);
+  device->copy_in(memory.data(), values.data(), 12);
+  device->copy_out(back.data(), memory.data(), 12);
+  device->copy_out(nullptr, nullptr, 0);
+  CHECK(back == values);
+}
+
+TEST_CASE("ranks of a node share its cores out unless OMP_NUM_THREADS says otherwise") {
+  const char* before = std::getenv("OMP_NUM_THREADS");
+  const std::string kept = before == nullptr ? "" : before;
+  REQUIRE(::unsetenv("OMP_NUM_THREADS") == 0);
+  const int alone = cpu::threads_for(1);
+  CHECK(alone >= 1);
+  CHECK(cpu::threads_for(2) == std::max(1, alone / 2));
+  CHECK(cpu::threads_for(100000) == 1);
+  if (before != nullptr) REQUIRE(::setenv("OMP_NUM_THREADS", kept.c_str(), 1) == 0);
+  omp_set_num_threads(1);
+  REQUIRE(::setenv("OMP_NUM_THREADS", "1", 1) == 0);
+  CHECK(cpu::threads_for(1) == 1);
+}
+
+TEST_CASE("the threads that compute flush denormals to zero") {
+  cpu::prepare_threads(3);
+  std::vector<float> tiny(3, std::numeric_limits<float>::min());
+#pragma omp parallel for num_threads(3) schedule(static, 1)
+  for (int i = 0; i < 3; ++i) {
+    volatile float value = tiny[static_cast<std::size_t>(i)];
+    value = value * 0.25f;
+    tiny[static_cast<std::size_t>(i)] = value;
+  }
+  CHECK(tiny == std::vector<float>(3, 0.0f));
+  omp_set_num_threads(1);
+}
+
+TEST_CASE("kernels are described by name and sizes") {
+  CHECK(describe(MatmulSpec{.m = 64, .n = 256, .k = 784}) == "matmul 64x256x784");
+  CHECK(describe(MatmulSpec{
+            .m = 64, .n = 256, .k = 784, .bias = true, .activation = Activation::relu}) ==
+        "matmul 64x256x784 bias relu");
+  CHECK(describe(MatmulSpec{.m = 2, .n = 3, .k = 4, .transpose_a = true, .accumulate = true}) ==
+        "matmul tn add 2x3x4");
+  CHECK(describe(AdamSpec{.count = 10, .scaled = true}) == "adam 10 scaled");
+  CHECK(describe(LogitLossSpec{8}) == "logit loss 8");
+  CHECK(describe(TargetValueSpec{{.rows = 4, .columns = 5, .first_class = 5, .classes = 10}}) ==
+        "target value 4x5 at 5 of 10");
+  CHECK(describe(CopySpec{ElementType::uint8, {{{2, 3}, 0, 0, {3, 1}, {3, 1}}}}) ==
+        "copy 6 uint8 in 1 region");
+  CHECK(describe(DropoutSpec{0.5f, 1, {4, 4}, {{0, 2}, {0, 4}}}) == "dropout 0.5 (2, 4)");
+}
+
+}  // namespace meshwork

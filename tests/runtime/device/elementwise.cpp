@@ -1,0 +1,214 @@
+#include <algorithm>
+#include <limits>
+
+#include "tests/runtime/device/support.h"
+
+namespace meshwork::test {
+
+namespace {
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+double activate(Activation activation, double x) {
+  switch (activation) {
+    case Activation::linear:
+      return x;
+    case Activation::relu:
+      return std::max(x, 0.0);
+    case Activation::gelu:
+      return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
+    case Activation::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::softmax:
+      break;
+  }
+  throw std::logic_error("not elementwise");
+}
+
+constexpr Activation elementwise[] = {Activation::linear, Activation::relu, Activation::gelu,
+                                      Activation::sigmoid, Activation::tanh};
+
+}  // namespace
+
+TEST_CASE("activations are those of their formulas") {
+  for (const Activation activation : elementwise) {
+    for (const std::int64_t count : odd_sizes) {
+      const std::vector<float> values = random_values(count, 1, -6, 6);
+      Array<> x(values), y(count);
+      run(ActivationSpec{activation, count}, x, y);
+      std::vector<double> expected;
+      for (const float value : values) expected.push_back(activate(activation, value));
+      check_close(y, expected, 4e-6);  // the tail of gelu magnifies the rounding of x
+      run_kernel(ActivationSpec{activation, count}, {x.data(), x.data()});
+      CHECK(x.values() == y.values());
+    }
+  }
+}
+
+TEST_CASE("activations let a NaN through") {
+  for (const Activation activation : elementwise) {
+    Array<> x(std::vector<float>(20, nan)), y(20);
+    run(ActivationSpec{activation, 20}, x, y);
+    for (std::size_t i = 0; i < 20; ++i) CHECK(std::isnan(y[i]));
+  }
+}
+
+TEST_CASE("gradients of activations are the slopes of their formulas") {
+  for (const Activation activation : elementwise) {
+    for (const std::int64_t count : odd_sizes) {
+      const std::vector<float> x = random_values(count, 2, -5, 5), dy = random_values(count, 3);
+      std::vector<float> value = x;
+      std::vector<double> expected;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const auto f = [&](double at) { return activate(activation, at); };
+        if (activation != Activation::gelu) value[i] = static_cast<float>(f(x[i]));
+        expected.push_back(static_cast<double>(dy[i]) * slope(f, x[i]));
+      }
+      Array<> values(value), dys(dy), dx(count);
+      run(ActivationGradientSpec{activation, count}, values, dys, dx);
+      // 1 - y^2 loses what y was rounded by: half a unit of 1.
+      check_close(dx, expected, 1e-5, 2e-7);
+      run_kernel(ActivationGradientSpec{activation, count},
+                 {values.data(), dys.data(), dys.data()});
+      CHECK(dys.values() == dx.values());
+    }
+  }
+}
+
+TEST_CASE("softmax is refused where a function is elementwise") {
+  CHECK_THROWS_WITH(run_kernel(ActivationSpec{Activation::softmax, 3}, {}),
+                    Catch::Contains("softmax is not elementwise"));
+  CHECK_THROWS_WITH(run_kernel(ActivationGradientSpec{Activation::softmax, 3}, {}),
+                    Catch::Contains("softmax is not elementwise"));
+  CHECK_THROWS_WITH(run_kernel(BiasAddSpec{1, 1, Activation::softmax}, {}),
+                    Catch::Contains("softmax is not elementwise"));
+}
+
+TEST_CASE("a bias is added to every row and the sum activated") {
+  for (const Activation activation : elementwise) {
+    for (const std::int64_t rows : {0, 1, 3}) {
+      for (const std::int64_t columns : odd_sizes) {
+        const std::vector<float> values = random_values(rows * columns, 4, -3, 3);
+        const std::vector<float> biases = random_values(columns, 5);
+        Array<> x(values), bias(biases), y(rows * columns);
+        run(BiasAddSpec{rows, columns, activation}, x, bias, y);
+        std::vector<double> expected;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const float sum = values[i] + biases[i % static_cast<std::size_t>(columns)];
+          expected.push_back(activate(activation, sum));
+        }
+        check_close(y, expected, 3e-6);
+        run_kernel(BiasAddSpec{rows, columns, activation}, {x.data(), bias.data(), x.data()});
+        CHECK(x.values() == y.values());
+      }
+    }
+  }
+}
+
+TEST_CASE("an affine map scales and shifts") {
+  for (const std::int64_t count : odd_sizes) {
+    const std::vector<float> values = random_values(count, 6, 0, 255);
+    Array<> x(values), y(count);
+    run(AffineSpec{count, 1.0f / 255, -0.5f}, x, y);
+    std::vector<double> expected;
+    for (const float value : values)
+      expected.push_back(value * static_cast<double>(1.0f / 255) - 0.5);
+    check_close(y, expected, 1e-6, 6e-8);
+  }
+}
+
+TEST_CASE("conversion to float32 rounds to the nearest") {
+  Array<std::uint8_t> bytes{0, 1, 127, 128, 255};
+  Array<> y(5);
+  run(ConvertSpec{5, ElementType::uint8}, bytes, y);
+  CHECK(y.values() == std::vector<float>{0, 1, 127, 128, 255});
+  Array<std::int32_t> words{-2147483647 - 1, -1, 0, 16777217, 2147483647};
+  run(ConvertSpec{5, ElementType::int32}, words, y);
+  CHECK(y.values() == std::vector<float>{-2147483648.0f, -1, 0, 16777216, 2147483648.0f});
+  Array<std::int64_t> longs{-5, 0, 7, std::int64_t{1} << 40, 16777219};
+  run(ConvertSpec{5, ElementType::int64}, longs, y);
+  CHECK(y.values() == std::vector<float>{-5, 0, 7, 1099511627776.0f, 16777220});
+  Array<double> wide{0.1, -1e30, 3.0, 0.0, 1e300};
+  run(ConvertSpec{5, ElementType::float64}, wide, y);
+  CHECK(y.values() ==
+        std::vector<float>{0.1f, -1e30f, 3, 0, std::numeric_limits<float>::infinity()});
+  Array<> same{1.5f, -2, 0, 4, 5};
+  run(ConvertSpec{5, ElementType::float32}, same, y);
+  CHECK(y.values() == same.values());
+  Array<std::uint8_t> none(0);
+  Array<> nothing(0);
+  run(ConvertSpec{0, ElementType::uint8}, none, nothing);
+}
+
+TEST_CASE("a sum adds its tensors in order, also onto the first") {
+  for (const std::int64_t count : {0, 1, 63, 2047, 2049, 5000}) {
+    const std::vector<float> a = random_values(count, 7), b = random_values(count, 8),
+                             c = random_values(count, 9);
+    Array<> x0(a), x1(b), x2(c), y(count);
+    run(SumSpec{count, 3}, x0, x1, x2, y);
+    std::vector<float> expected;
+    for (std::size_t i = 0; i < a.size(); ++i) expected.push_back((a[i] + b[i]) + c[i]);
+    CHECK(y.values() == expected);
+    run_kernel(SumSpec{count, 3}, {x0.data(), x1.data(), x2.data(), x0.data()});
+    CHECK(x0.values() == expected);
+    run(SumSpec{count, 1}, x1, y);
+    CHECK(y.values() == b);
+  }
+}
+
+TEST_CASE("scaling multiplies by a factor in memory") {
+  for (const std::int64_t count : odd_sizes) {
+    const std::vector<float> values = random_values(count, 10);
+    Array<> factor{0.25f}, x(values);
+    run(ScaleBySpec{count}, factor, x);
+    std::vector<float> expected;
+    for (const float value : values) expected.push_back(value / 4);
+    CHECK(x.values() == expected);
+  }
+}
+
+TEST_CASE("clamping limits both sides and lets a NaN through") {
+  Array<> x{-3, -0.5f, 0, 0.25f, 0.5f, 7, nan};
+  run(ClampSpec{7, 0.5f}, x);
+  const std::vector<float> expected{-0.5f, -0.5f, 0, 0.25f, 0.5f, 0.5f};
+  CHECK(std::equal(expected.begin(), expected.end(), x.data()));
+  CHECK(std::isnan(x[6]));
+}
+
+TEST_CASE("the gradient of a penalty is l1 sign(w) + 2 l2 w") {
+  Array<> w{-2, 0, 3}, dw{1, 1, 1};
+  run(PenaltyGradientSpec{3, 0.5f, 0.25f}, w, dw);
+  // 1 - 0.5 - 2 * 0.25 * 2, 1, 1 + 0.5 + 2 * 0.25 * 3
+  CHECK(dw.values() == std::vector<float>{-0.5f, 1, 3});
+}
+
+TEST_CASE("elementwise results do not depend on the number of threads") {
+  const std::int64_t count = 300001;
+  const std::vector<float> values = random_values(count, 11, -4, 4);
+  for (const Activation activation : elementwise) {
+    Array<> x(values), alone(count), shared(count);
+    run_kernel(ActivationSpec{activation, count}, {x.data(), alone.data()}, 1);
+    run_kernel(ActivationSpec{activation, count}, {x.data(), shared.data()}, 3);
+    CHECK(alone.values() == shared.values());
+    CHECK(shared.intact());
+  }
+}
+
+TEST_CASE("an element's result does not depend on its place") {
+  // The last elements of a loop are computed one by one, the others in vectors.
+  const std::vector<float> values = random_values(101, 12, -4, 4);
+  for (const Activation activation : elementwise) {
+    Array<> x(values), whole(101);
+    run(ActivationSpec{activation, 101}, x, whole);
+    for (std::int64_t from = 0; from < 101; from += 3) {
+      const std::int64_t count = std::min<std::int64_t>(3, 101 - from);
+      Array<> part(count);
+      run_kernel(ActivationSpec{activation, count}, {x.data() + from, part.data()});
+      CHECK(std::equal(part.data(), part.data() + count, whole.data() + from));
+    }
+  }
+}
+
+}  // namespace meshwork::test

@@ -1,0 +1,52 @@
+#include <limits>
+
+#include "tests/runtime/device/support.h"
+
+namespace meshwork::test {
+
+TEST_CASE("sums of magnitudes and of squares are exact to double") {
+  for (const std::int64_t count : {0, 1, 15, 17, 1000, 70001}) {
+    const std::vector<float> values = random_values(count, 1, -3, 3);
+    double magnitudes = 0, squares = 0;
+    for (const float value : values) {
+      magnitudes += std::fabs(static_cast<double>(value));
+      squares += static_cast<double>(value) * static_cast<double>(value);
+    }
+    Array<> x(values);
+    Array<double> s(1);
+    run(PowerSumSpec{count, 1}, x, s);
+    check_close(s, {magnitudes}, 1e-12);
+    run(PowerSumSpec{count, 2}, x, s);
+    check_close(s, {squares}, 1e-12);
+    Array<double> shared(1);
+    run_kernel(PowerSumSpec{count, 2}, {x.data(), shared.data()}, 3);
+    CHECK(s[0] == shared[0]);
+  }
+  CHECK_THROWS_WITH(run_kernel(PowerSumSpec{3, 3}, {}), Catch::Contains("a sum of powers 3"));
+}
+
+TEST_CASE("a weighted sum of scalars is their dot product") {
+  Array<double> x{1, 2, 3}, s(1), none(0);
+  run(WeightedSumSpec{{0.5, -1, 2}}, x, s);
+  CHECK(s[0] == 4.5);
+  run(WeightedSumSpec{{}}, none, s);
+  CHECK(s[0] == 0);
+}
+
+TEST_CASE("the factor of clipping follows its two formulas") {
+  const auto factor = [](float clip, bool global, double squared_norm) {
+    Array<double> s{squared_norm};
+    Array<> f(1);
+    run(ClipFactorSpec{clip, global}, s, f);
+    return f[0];
+  };
+  for (const bool global : {false, true}) {
+    CHECK(factor(1, global, 25) == 0.2f);  // norm 5, clipped to 1
+    CHECK(factor(2, global, 25) == 0.4f);
+    CHECK(factor(10, global, 25) == 1.0f);  // not clipped
+    CHECK(factor(1, global, 0) == 1.0f);
+    CHECK(std::isnan(factor(1, global, std::numeric_limits<double>::quiet_NaN())));
+  }
+}
+
+}  // namespace meshwork::test

@@ -1,0 +1,34 @@
+#include "runtime/device/philox.h"
+
+#include <set>
+
+#include "tests/support/catch.h"
+
+namespace meshwork {
+
+// The known answers are those that Random123 ships for philox4x32-10 (kat_vectors): counter words,
+// key words, result words.
+TEST_CASE("philox gives the published known answers") {
+  using Words = std::array<std::uint32_t, 4>;
+  CHECK(philox(0, 0, 0) == Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8});
+  CHECK(philox(~0ull, ~0ull, ~0ull) == Words{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd});
+  CHECK(philox(0x299f31d0a4093822, 0x85a308d3243f6a88, 0x0370734413198a2e) ==
+        Words{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1});
+}
+
+TEST_CASE("the word of an element is one of its counter's four") {
+  const auto words = philox(7, 25, 3);
+  for (std::uint64_t i = 0; i < 4; ++i) CHECK(philox_word(7, 100 + i, 3) == words[i]);
+}
+
+TEST_CASE("keys of different paths and seeds differ") {
+  std::set<std::uint64_t> keys;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    for (const char* path : {"d1/kernel", "d2/kernel", "d1/bias", "dropout", "", "1d/kernel"}) {
+      keys.insert(random_key(seed, path));
+    }
+  }
+  CHECK(keys.size() == 600);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,227 @@
+// Optimizers against the formulas of reference/keras.md, section 2: some values worked out by hand
+// below, and random ones over several steps against the formulas written in double.
+#include <functional>
+
+#include "tests/runtime/device/support.h"
+
+namespace meshwork::test {
+
+namespace {
+
+constexpr int steps = 6;
+constexpr float learning_rate = 0.01f;
+
+/// A block of parameters in double and how one of them changes: `update` gets the index, the
+/// gradient (already multiplied by the factor) and the number of the step from 1.
+struct Reference {
+  std::vector<double> w;
+  std::vector<std::vector<double>> slots;
+};
+using Update = std::function<void(Reference&, std::size_t, double, int)>;
+
+/// Runs `spec` for some steps, beside `update`, on blocks of odd sizes, and compares.
+template <class Spec>
+void check_update(Spec spec, int slot_count, const Update& update) {
+  for (const std::int64_t count : odd_sizes) {
+    for (const bool scaled : {false, true}) {
+      for (const float decay : {0.0f, 0.05f}) {
+        spec.count = count;
+        spec.scaled = scaled;
+        spec.decay = decay;
+        const std::vector<float> initial = random_values(count, 1);
+        Array<> w(initial), factor{0.5f};
+        std::vector<Array<>> slots(static_cast<std::size_t>(slot_count),
+                                   Array<>(std::vector<float>(initial.size())));
+        Reference reference{{initial.begin(), initial.end()},
+                            std::vector<std::vector<double>>(static_cast<std::size_t>(slot_count),
+                                                             std::vector<double>(initial.size()))};
+        for (int step = 0; step < steps; ++step) {
+          const std::vector<float> gradient =
+              random_values(count, 10 + static_cast<unsigned>(step));
+          Array<> g(gradient);
+          Array<StepScalars> scalars({StepScalars{step, learning_rate}});
+          std::vector<void*> operands{scalars.data()};
+          if (scaled) operands.push_back(factor.data());
+          operands.insert(operands.end(), {g.data(), w.data()});
+          for (Array<>& slot : slots) operands.push_back(slot.data());
+          run_kernel(spec, operands);
+          CHECK(g.values() == gradient);
+          for (std::size_t i = 0; i < gradient.size(); ++i) {
+            const double rate = static_cast<double>(learning_rate);
+            reference.w[i] -= reference.w[i] * static_cast<double>(decay) * rate;
+            update(reference, i, static_cast<double>(gradient[i]) * (scaled ? 0.5 : 1.0), step + 1);
+          }
+        }
+        INFO(describe(spec));
+        // A few roundings of values below 1 in each of six steps.
+        check_close(w, reference.w, 1e-6, 1e-6);
+        CHECK(w.intact());
+        for (std::size_t slot = 0; slot < slots.size(); ++slot) {
+          check_close(slots[slot], reference.slots[slot], 3e-6, 1e-7);
+          CHECK(slots[slot].intact());
+        }
+      }
+    }
+  }
+}
+
+/// Runs `spec` on one parameter with the given gradients and returns w after each step.
+template <class Spec>
+std::vector<float> path(Spec spec, float w, float rate, const std::vector<float>& gradients,
+                        std::size_t slot_count) {
+  spec.count = 1;
+  std::vector<float> slots(slot_count), after;
+  for (std::size_t step = 0; step < gradients.size(); ++step) {
+    StepScalars scalars{static_cast<std::int64_t>(step), rate};
+    float gradient = gradients[step];
+    std::vector<void*> operands{&scalars, &gradient, &w};
+    for (float& slot : slots) operands.push_back(&slot);
+    run_kernel(spec, operands);
+    after.push_back(w);
+  }
+  return after;
+}
+
+}  // namespace
+
+// ---- by hand ----------------------------------------------------------------------------------
+
+TEST_CASE("sgd takes the steps worked out by hand") {
+  // w = 1 - 0.1 * 0.5, then 0.95 + 0.1 * 1
+  check_close(path(SgdSpec{}, 1, 0.1f, {0.5f, -1}, 0), {0.95, 1.05}, 1e-6);
+}
+
+TEST_CASE("sgd with momentum takes the steps worked out by hand") {
+  // m = -0.05, w = 0.95; m = 0.9 * -0.05 - 0.05 = -0.095, w = 0.855; m = -0.0855, w = 0.7695
+  check_close(path(SgdSpec{.momentum = 0.9f}, 1, 0.1f, {0.5f, 0.5f, 0}, 1), {0.95, 0.855, 0.7695},
+              1e-6);
+}
+
+TEST_CASE("sgd with nesterov's momentum takes the steps worked out by hand") {
+  // m = -0.05, w = 1 - 0.045 - 0.05 = 0.905; m = -0.095, w = 0.905 - 0.0855 - 0.05 = 0.7695
+  check_close(path(SgdSpec{.momentum = 0.9f, .nesterov = true}, 1, 0.1f, {0.5f, 0.5f}, 1),
+              {0.905, 0.7695}, 1e-6);
+}
+
+TEST_CASE("adam's first step is the learning rate, less what epsilon takes") {
+  // m = 0.1 g and v = 0.001 g^2, so a m / (sqrt(v) + eps) = lr g / (g + eps / sqrt(0.001)):
+  // 0.01 * 0.5 / (0.5 + 3.1622776e-6) = 0.0099999368
+  check_close(path(AdamSpec{}, 1, 0.01f, {0.5f}, 2), {1 - 0.0099999368}, 1e-7);
+  // A gradient near epsilon shows that epsilon stands beside the uncorrected root:
+  // 0.01 * 1e-6 / (1e-6 + 3.1622776e-6) = 0.00240253, where beside the corrected one it were
+  // 0.00909.
+  check_close(path(AdamSpec{}, 1, 0.01f, {1e-6f}, 2), {1 - 0.00240253}, 1e-7);
+}
+
+TEST_CASE("adam's second step is that worked out by hand") {
+  // g = 1, then 0: m = 0.1, v = 0.001; then m = 0.09, v = 0.000999.
+  // a = lr sqrt(1 - 0.998001) / (1 - 0.81) = lr * 0.04471018 / 0.19 = lr * 0.23531673
+  // 0.09 a / (0.03160696 + 1e-7) = lr * 0.67005613
+  const std::vector<float> w = path(AdamSpec{}, 0, 1, {1, 0}, 2);
+  CHECK(w[1] - w[0] == Approx(-0.67005613).epsilon(2e-6));
+}
+
+TEST_CASE("rmsprop takes the steps worked out by hand") {
+  // v = 0.1 * 0.25 = 0.025, 0.05 / sqrt(0.0250001) = 0.31622713; v = 0.0225 + 0.1 = 0.1225,
+  // 0.1 / sqrt(0.1225001) = 0.28571417
+  check_close(path(RmspropSpec{}, 1, 0.1f, {0.5f, 1}, 1), {0.68377287, 0.39805870}, 1e-6);
+  // with momentum 0.9: m = 0.31622713, then 0.28460442 + 0.28571417
+  check_close(path(RmspropSpec{.momentum = 0.9}, 1, 0.1f, {0.5f, 1}, 2), {0.68377287, 0.11345428},
+              1e-6);
+  // centered: mean = 0.05, 0.05 / sqrt(0.025 - 0.0025 + 1e-7) = 0.33333259
+  check_close(path(RmspropSpec{.centered = true}, 1, 0.1f, {0.5f}, 2), {0.66666741}, 1e-6);
+}
+
+TEST_CASE("weight decay comes first and takes decay times learning rate") {
+  // w = 2 - 2 * 0.5 * 0.1 = 1.9, then 1.9 - 0.1 * 1
+  check_close(path(SgdSpec{.decay = 0.5f}, 2, 0.1f, {1}, 0), {1.8}, 1e-6);
+  check_close(path(AdamSpec{.decay = 0.5f}, 2, 0.1f, {0}, 2), {1.9}, 1e-6);
+  check_close(path(RmspropSpec{.decay = 0.5f}, 2, 0.1f, {0}, 1), {1.9}, 1e-6);
+}
+
+TEST_CASE("weight decay far below one does not drown in rounding") {
+  // w (1 - 4e-6) a thousand times; a factor 1 - 4e-6 rounded to float32 would be off by 0.6 %.
+  std::vector<float> w = path(SgdSpec{.decay = 0.004f}, 0.7f, 0.001f, std::vector<float>(1000), 0);
+  const double expected = 0.7 * (1 - std::pow(1 - 4e-6, 1000));
+  CHECK(0.7 - static_cast<double>(w.back()) == Approx(expected).epsilon(0.004));
+}
+
+// ---- over several steps -----------------------------------------------------------------------
+
+TEST_CASE("sgd follows its formulas over several steps") {
+  const double lr = static_cast<double>(learning_rate), mu = static_cast<double>(0.9f);
+  check_update(SgdSpec{}, 0, [&](Reference& r, std::size_t i, double g, int) { r.w[i] -= lr * g; });
+  check_update(SgdSpec{.momentum = 0.9f}, 1, [&](Reference& r, std::size_t i, double g, int) {
+    double& m = r.slots[0][i];
+    m = mu * m - lr * g;
+    r.w[i] += m;
+  });
+  check_update(SgdSpec{.momentum = 0.9f, .nesterov = true}, 1,
+               [&](Reference& r, std::size_t i, double g, int) {
+                 double& m = r.slots[0][i];
+                 m = mu * m - lr * g;
+                 r.w[i] += mu * m - lr * g;
+               });
+}
+
+TEST_CASE("adam follows its formula over several steps") {
+  const double lr = static_cast<double>(learning_rate);
+  for (const bool amsgrad : {false, true}) {
+    check_update(AdamSpec{.amsgrad = amsgrad}, amsgrad ? 3 : 2,
+                 [&](Reference& r, std::size_t i, double g, int t) {
+                   double& m = r.slots[0][i];
+                   double& v = r.slots[1][i];
+                   m += (g - m) * (1 - 0.9);
+                   v += (g * g - v) * (1 - 0.999);
+                   double root = v;
+                   if (amsgrad) root = r.slots[2][i] = std::max(r.slots[2][i], v);
+                   const double a = lr * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
+                   r.w[i] -= a * m / (std::sqrt(root) + 1e-7);
+                 });
+  }
+}
+
+TEST_CASE("rmsprop follows its formulas over several steps") {
+  const double lr = static_cast<double>(learning_rate);
+  for (const double momentum : {0.0, 0.8}) {
+    for (const bool centered : {false, true}) {
+      // A larger epsilon than the default: centered, the first steps subtract nearly equal numbers.
+      check_update(RmspropSpec{.momentum = momentum, .epsilon = 1e-2, .centered = centered},
+                   1 + (momentum != 0 ? 1 : 0) + (centered ? 1 : 0),
+                   [&](Reference& r, std::size_t i, double g, int) {
+                     double& v = r.slots[0][i];
+                     v = 0.9 * v + (1 - 0.9) * g * g;
+                     double d = v;
+                     if (centered) {
+                       double& mean = r.slots.back()[i];
+                       mean = 0.9 * mean + (1 - 0.9) * g;
+                       d = v - mean * mean;
+                     }
+                     const double u = lr * g / std::sqrt(d + 1e-2);
+                     if (momentum != 0) {
+                       double& m = r.slots[1][i];
+                       m = momentum * m + u;
+                       r.w[i] -= m;
+                     } else {
+                       r.w[i] -= u;
+                     }
+                   });
+    }
+  }
+}
+
+TEST_CASE("an update of a large block does not depend on the number of threads") {
+  const std::int64_t count = 100003;
+  StepScalars scalars{3, 0.01f};
+  std::vector<float> results[2];
+  for (const int threads : {1, 3}) {
+    Array<> g(random_values(count, 1)), w(random_values(count, 2)), m(random_values(count, 3)),
+        v(random_values(count, 4, 0, 1));
+    run_kernel(AdamSpec{.count = count}, {&scalars, g.data(), w.data(), m.data(), v.data()},
+               threads);
+    results[threads == 1 ? 0 : 1] = w.values();
+  }
+  CHECK(results[0] == results[1]);
+}
+
+}  // namespace meshwork::test
