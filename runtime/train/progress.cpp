@@ -76,7 +76,7 @@ ProgressStyle progress_style(Verbosity verbosity, int descriptor) {
   const bool terminal = isatty(descriptor) == 1;
   style.verbosity = verbosity != Verbosity::automatic ? verbosity
                     : terminal                        ? Verbosity::bar
-                                                      : Verbosity::line;
+                                                      : Verbosity::lines;
   if (!terminal) {
     return style;
   }
@@ -147,7 +147,7 @@ void ProgressDisplay::update(std::int64_t step, std::int64_t samples, const Logs
 void ProgressDisplay::finish(const Logs& logs) {
   if (style_.verbosity == Verbosity::bar) {
     draw(logs, true);
-  } else if (style_.verbosity == Verbosity::line) {
+  } else if (style_.verbosity == Verbosity::lines) {
     *out_ << fmt::format("{} - {:.0f}s - {}", count(), clock_() - start_.seconds,
                          format_step_time(step_seconds()));
     for (const std::string& entry : entries(logs, samples_per_second())) {

@@ -20,14 +20,12 @@
 #include <string>
 
 #include "runtime/train/callback.h"
+#include "runtime/train/verbosity.h"
 
 namespace meshwork {
 
-/// Keras's `verbose`: 0, 1, 2 and "auto", which is a bar on a terminal and a line elsewhere.
-enum class Verbosity : std::uint8_t { silent, bar, line, automatic };
-
 struct ProgressStyle {
-  Verbosity verbosity = Verbosity::line;  // not automatic
+  Verbosity verbosity = Verbosity::lines;  // not automatic
   bool colours = false;
   int width = 0;  // columns of the terminal; 0: not known
 };
