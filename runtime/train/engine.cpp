@@ -73,28 +73,26 @@ std::vector<float> Step::prediction() {
 }
 
 Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,
-               std::uint64_t seed, UpdateRule update, std::vector<std::string> slot_names,
-               std::map<TensorId, ElementType> fed)
+               std::uint64_t seed, UpdateRule update, std::vector<std::string> slot_names)
     : mesh_(&mesh),
       device_(&device),
       transport_(&transport),
       plan_(std::move(plan)),
       seed_(seed),
       update_(std::move(update)),
-      fed_(std::move(fed)),
       parameters_(device, plan_, parameter_form(plan_, mesh.rank()), seed, std::move(slot_names)),
       pool_(device),
       scalars_(device.allocate(sizeof(StepScalars))) {}
 
-Step& Engine::step(Mode mode, std::int64_t rows) {
-  std::unique_ptr<Step>& step = steps_[{mode, rows}];
+Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, ElementType>& fed) {
+  std::unique_ptr<Step>& step = steps_[{mode, rows, fed}];
   if (!step) {
     LoweringRequest request;
     request.plan = &plan_;
     request.mode = mode;
     request.rows = rows;
     request.seed = seed_;
-    request.fed = fed_;
+    request.fed = fed;
     request.update = &update_;
     request.form = &parameters_.form();
     request.parameters = &parameters_;

@@ -11,7 +11,7 @@
 #include <map>
 #include <memory>
 #include <span>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "runtime/device/device.h"
@@ -64,19 +64,18 @@ class Step {
 
 class Engine {
  public:
-  /// Makes the parameters. `fed` are the element types of inputs and targets. Everything handed in
-  /// by reference must outlive the engine.
+  /// Makes the parameters. Everything handed in by reference must outlive the engine.
   Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan, std::uint64_t seed,
-         UpdateRule update, std::vector<std::string> slot_names,
-         std::map<TensorId, ElementType> fed);
+         UpdateRule update, std::vector<std::string> slot_names);
 
-  /// The step for `rows` rows of a global batch; made if it is asked for for the first time, by all
-  /// ranks together. Throws `Error` if the ranks disagree about its collectives.
-  [[nodiscard]] Step& step(Mode mode, std::int64_t rows);
+  /// The step for `rows` rows of a global batch, of inputs and targets that arrive in the types
+  /// `fed` (float32 where absent); made if it is asked for for the first time, by all ranks
+  /// together. Throws `Error` if the ranks disagree about its collectives.
+  [[nodiscard]] Step& step(Mode mode, std::int64_t rows,
+                           const std::map<TensorId, ElementType>& fed);
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] Parameters& parameters() { return parameters_; }
-  [[nodiscard]] const std::map<TensorId, ElementType>& fed() const { return fed_; }
   [[nodiscard]] Device& device() { return *device_; }
 
   /// A variable, whole, on every rank (row-major). Every rank of the mesh calls it.
@@ -95,11 +94,11 @@ class Engine {
   Plan plan_;
   std::uint64_t seed_;
   UpdateRule update_;
-  std::map<TensorId, ElementType> fed_;
   Parameters parameters_;
   ArenaPool pool_;
   Memory scalars_;
-  std::map<std::pair<Mode, std::int64_t>, std::unique_ptr<Step>> steps_;
+  using StepKey = std::tuple<Mode, std::int64_t, std::map<TensorId, ElementType>>;
+  std::map<StepKey, std::unique_ptr<Step>> steps_;
 };
 
 }  // namespace meshwork

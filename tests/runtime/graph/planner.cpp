@@ -22,7 +22,7 @@ class SumOperation final : public Operation {
     return {{std::string("bo").substr(0, inputs[0].size())}, "", "", ""};
   }
   void forward(Lowering&) const override {}
-  void backward(Lowering&) const override {}
+  void backward(Lowering& lowering) const override { (void)lowering.input_gradient(0); }
 };
 
 // input (b, widths[0]) -> dense d1 -> ... with ReLU between; a loss behind the last.

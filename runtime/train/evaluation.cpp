@@ -1,0 +1,107 @@
+#include <algorithm>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "runtime/data/views.h"
+#include "runtime/train/model_state.h"
+
+namespace meshwork {
+
+std::optional<Shape> target_of(const Source& source) {
+  if (source.target_count() == 0) {
+    return std::nullopt;
+  }
+  return source.field(source.feature_count()).shape;
+}
+
+FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
+                     std::int64_t batch_size, const std::string& what)
+    : model_(&model), source_(std::move(source)), batch_size_(batch_size) {
+  const Objective& objective = model.objective;
+  const Graph& graph = *objective.graph;
+  const std::size_t features = static_cast<std::size_t>(source_->feature_count());
+  if (features != graph.inputs.size()) {
+    fail("{}: the model has {} inputs, the data set {} features", what, graph.inputs.size(),
+         features);
+  }
+  const std::optional<Axis> batch_axis = model.distribution.batch_axis;
+  check_batching(source_->rows(), batch_size,
+                 batch_axis ? model.mesh().shape().size(*batch_axis) : 1,
+                 batch_axis ? model.mesh().shape().name(*batch_axis) : "", what);
+
+  std::map<TensorId, ElementType> fed;
+  const auto join = [&](int field, TensorId tensor, std::int64_t classes) {
+    const Shape& shape = graph.tensors[tensor].shape;
+    const Shape sample(shape.begin() + 1, shape.end());
+    try {
+      source_ = with_shape(source_, field, sample);
+    } catch (const Error& error) {
+      fail("{}: input \"{}\" of the model: {}", what, graph.tensors[tensor].path, error.what());
+    }
+    tensors_.push_back(tensor);
+    fields_.push_back({field, {}, classes});
+    fed[tensor] = source_->field(field).type;
+  };
+  for (std::size_t i = 0; i < features; ++i) {
+    join(static_cast<int>(i), graph.inputs[i], 0);
+  }
+  if (mode != Mode::predict) {
+    if (source_->target_count() == 0) {
+      fail("{}: the data set has no targets, which a loss needs", what);
+    }
+    join(static_cast<int>(features), objective.targets.front(), objective.target_classes);
+  }
+  // A damaged file is found on every rank before anybody begins.
+  together(model.mesh().all(), [&] {
+    for (const FeedField& field : fields_) {
+      source_->prepare(field.field);
+    }
+  });
+  for (const std::int64_t rows : batch_row_counts(source_->rows(), batch_size)) {
+    Step& step = model.engine->step(mode, rows, fed);
+    steps_.push_back(&step);
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      fields_[i].blocks.push_back(step.fed_block(tensors_[i]));
+    }
+  }
+}
+
+std::unique_ptr<Feeder> FedSource::feeder(bool shuffle, BatchPosition start, std::int64_t epochs,
+                                          bool prefetch) const {
+  return std::make_unique<Feeder>(FeederOptions{source_, fields_, batch_size_, shuffle,
+                                                model_->options.seed, start, epochs, prefetch});
+}
+
+Step& FedSource::run(const HostBatch& batch, const StepScalars& scalars) {
+  Step& step = *steps_[batch.row_count_index];
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    step.feed(tensors_[i], batch.fields[i]);
+  }
+  step.run(scalars);
+  return step;
+}
+
+Evaluation::Evaluation(Model::State& model, std::shared_ptr<const Source> source,
+                       std::int64_t batch_size, bool prefetch, const std::string& prefix,
+                       const std::string& what)
+    : fed_(model, Mode::evaluate, std::move(source), batch_size, what),
+      means_(model.objective, prefix),
+      feeder_(fed_.feeder(false, {}, -1, prefetch)) {}
+
+void Evaluation::run(Logs& logs, const std::function<void(std::int64_t)>& before,
+                     const std::function<void(std::int64_t)>& after) {
+  means_.reset();
+  for (std::int64_t batch = 0; batch < fed_.batches(); ++batch) {
+    if (before) {
+      before(batch);
+    }
+    Step& step = fed_.run(*feeder_->next(), {});
+    means_.add(step.sums(), step.has_penalty(), step.rows());
+    means_.write(logs);
+    if (after) {
+      after(batch);
+    }
+  }
+}
+
+}  // namespace meshwork

@@ -1,0 +1,314 @@
+#include "runtime/train/model.h"
+
+#include <cstdio>
+#include <numeric>
+
+#include "collectives/error.h"
+#include "runtime/config/nearest.h"
+#include "runtime/data/array.h"
+#include "runtime/train/model_state.h"
+
+namespace meshwork {
+namespace {
+
+std::vector<SymbolicTensor> block_call(const Shape& shape, const std::shared_ptr<LayerBlock>& block,
+                                       std::vector<SymbolicTensor>& inputs) {
+  inputs = {Input(shape)};
+  return {block->call(inputs)};
+}
+
+int variable_index(const Graph& graph, const std::string& path) {
+  std::vector<std::string> paths;
+  for (std::size_t v = 0; v < graph.variables.size(); ++v) {
+    if (graph.variables[v].path == path) {
+      return static_cast<int>(v);
+    }
+    paths.push_back(graph.variables[v].path);
+  }
+  const std::string nearest = nearest_name(path, paths);
+  fail("the model has no variable \"{}\"{}", path,
+       nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+}
+
+}  // namespace
+
+std::map<TensorId, ClosedLayout> close_layouts(const Graph& graph, const LayoutMap& layouts,
+                                               UnmatchedLayouts unmatched,
+                                               std::vector<std::string>& warnings) {
+  std::map<TensorId, ClosedLayout> closed;
+  const std::vector<std::string> paths = graph.paths();
+  for (const std::string& path : paths) {
+    const std::optional<LayoutMatch> match = layouts.find(path);
+    if (!match) {
+      continue;
+    }
+    const TensorId tensor = graph.find(path);
+    const Layout layout = layouts.resolve(*match, path, graph.tensors[tensor].shape);
+    closed[tensor] = {layout, match->origin.empty()
+                                  ? fmt::format("key {}", match->key)
+                                  : fmt::format("key {} ({})", match->key, match->origin)};
+  }
+  std::string messages;
+  for (const UnmatchedKey& key : layouts.unmatched(paths)) {
+    if (unmatched == UnmatchedLayouts::warn) {
+      warnings.push_back(key.message);
+    } else {
+      messages += (messages.empty() ? "" : "\n") + key.message;
+    }
+  }
+  if (!messages.empty()) {
+    throw Error(messages);
+  }
+  return closed;
+}
+
+void Model::State::say(const std::string& line) const {
+  if (is_root()) {
+    std::fprintf(stderr, "%s\n", line.c_str());
+  }
+}
+
+Plan Model::State::make_plan(const Objective& target, std::int64_t rows) const {
+  std::vector<std::string> warnings;
+  PlanRequest request{
+      target.graph.get(),
+      target.loss_operation,
+      mesh().shape(),
+      distribution.batch_axis,
+      close_layouts(*target.graph, distribution.layouts, distribution.unmatched_layouts, warnings),
+      rows,
+      {}};
+  return meshwork::make_plan(request, target.graph);
+}
+
+void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows) {
+  const bool has_objective = objective.loss_operation >= 0;
+  const bool wants_objective = compiled && wanted;
+  if (engine && (!wants_objective || (has_objective && target == *wanted))) {
+    return;
+  }
+  Objective made = wants_objective
+                       ? with_objective(*graph, *compiled->loss, compiled->metrics, *wanted)
+                       : without_objective(graph);
+  Plan plan = make_plan(made, rows);
+  UpdateRule update;
+  std::vector<std::string> slots;
+  if (compiled) {
+    update = compiled->optimizer.update_rule();
+    slots = compiled->optimizer.slot_names();
+  }
+  // Variables come first in every graph made from the model's, in the same order.
+  std::vector<std::vector<float>> values;
+  for (std::size_t v = 0; engine && v < graph->variables.size(); ++v) {
+    values.push_back(engine->gather_variable(static_cast<int>(v)));
+  }
+  engine.reset();
+  objective = std::move(made);
+  target = wanted.value_or(Shape{});
+  engine = std::make_unique<Engine>(mesh(), *device, *transport, std::move(plan), options.seed,
+                                    std::move(update), std::move(slots));
+  for (std::size_t v = 0; v < values.size(); ++v) {
+    engine->set_variable(static_cast<int>(v), values[v]);
+  }
+}
+
+Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
+             Distribution distribution, ModelOptions options)
+    : state_(std::make_unique<State>(State{std::make_shared<Graph>(make_graph(inputs, outputs)),
+                                           std::move(distribution),
+                                           std::move(options),
+                                           nullptr,
+                                           nullptr,
+                                           std::nullopt,
+                                           {},
+                                           {},
+                                           nullptr,
+                                           0})) {
+  std::vector<std::string> warnings;
+  (void)close_layouts(*state_->graph, state_->distribution.layouts,
+                      state_->distribution.unmatched_layouts, warnings);
+  for (const std::string& warning : warnings) {
+    state_->say("warning: " + warning);
+  }
+  const Communicator node = state_->mesh().all().split_by_node();
+  state_->device = make_device({state_->options.device, node.size(), node.rank()});
+  state_->transport = make_transport(state_->options.collectives);
+}
+
+Model::Model(const SymbolicTensor& input, const SymbolicTensor& output, Distribution distribution,
+             ModelOptions options)
+    : Model(std::vector<SymbolicTensor>{input}, std::vector<SymbolicTensor>{output},
+            std::move(distribution), std::move(options)) {}
+
+Model::Model(Shape shape, const std::shared_ptr<LayerBlock>& block, Distribution distribution,
+             ModelOptions options)
+    : Model(
+          [&] {
+            std::vector<SymbolicTensor> inputs;
+            const std::vector<SymbolicTensor> outputs = block_call(shape, block, inputs);
+            return std::pair{inputs, outputs};
+          }(),
+          std::move(distribution), std::move(options)) {}
+
+Model::Model(std::pair<std::vector<SymbolicTensor>, std::vector<SymbolicTensor>> ends,
+             Distribution distribution, ModelOptions options)
+    : Model(std::move(ends.first), std::move(ends.second), std::move(distribution),
+            std::move(options)) {}
+
+Model::~Model() = default;
+Model::Model(Model&&) noexcept = default;
+
+void Model::compile(CompileOptions options) {
+  if (!options.loss) {
+    fail("compile needs a loss");
+  }
+  check_metric_names(options.metrics);
+  state_->compiled = std::move(options);
+  // What was made for another loss or optimizer is made again; the weights stay.
+  state_->target.clear();
+  state_->objective.loss_operation = -1;
+}
+
+Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options) {
+  if (!state_->compiled) {
+    fail("evaluate needs a loss: call compile first");
+  }
+  state_->prepare(target_of(*data), options.batch_size);
+  Evaluation evaluation(*state_, std::move(data), options.batch_size, options.prefetch, "",
+                        "evaluation data");
+  Logs logs;
+  evaluation.run(logs);
+  return logs;
+}
+
+void Model::predict(std::shared_ptr<const Source> data,
+                    const std::function<void(std::int64_t, std::span<const float>)>& receive,
+                    EvaluateOptions options) {
+  state_->prepare(target_of(*data), options.batch_size);
+  FedSource fed(*state_, Mode::predict, std::move(data), options.batch_size, "prediction data");
+  const std::unique_ptr<Feeder> feeder = fed.feeder(false, {}, 1, options.prefetch);
+  while (const HostBatch* batch = feeder->next()) {
+    Step& step = fed.run(*batch, {});
+    receive(batch->first_row, step.prediction());
+  }
+}
+
+std::vector<float> Model::predict(std::shared_ptr<const Source> data, EvaluateOptions options) {
+  std::vector<float> all;
+  predict(
+      std::move(data),
+      [&](std::int64_t, std::span<const float> rows) {
+        all.insert(all.end(), rows.begin(), rows.end());
+      },
+      std::move(options));
+  return all;
+}
+
+namespace {
+
+// Runs one step on a batch of the user's and gives its means.
+Logs step_on(Model::State& state, Mode mode, const BatchView& batch, const StepScalars& scalars) {
+  if (!state.compiled) {
+    fail("a step needs a loss: call compile first");
+  }
+  const Graph& model = *state.graph;
+  if (batch.inputs.size() != model.inputs.size()) {
+    fail("the model has {} inputs, the batch {}", model.inputs.size(), batch.inputs.size());
+  }
+  if (batch.rows < 1) {
+    fail("a batch needs at least one row, found {}", batch.rows);
+  }
+  std::vector<Array> arrays;
+  for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
+    arrays.emplace_back(model.tensors[model.inputs[i]].path, batch.inputs[i],
+                        model.shape_of(model.inputs[i], batch.rows));
+  }
+  const Shape prediction = model.tensors[model.outputs.front()].shape;
+  Shape target = state.compiled->loss->target_shape(prediction);
+  target[0] = batch.rows;
+  arrays.emplace_back("target", batch.target, target, FieldRole::target);
+  const auto source = std::make_shared<ArraySource>(std::move(arrays));
+  state.prepare(target_of(*source), batch.rows);
+  FedSource fed(state, mode, source, batch.rows, "the batch");
+  const std::unique_ptr<Feeder> feeder = fed.feeder(false, {}, 1, false);
+  Step& step = fed.run(*feeder->next(), scalars);
+  RunningMeans means(state.objective, "");
+  means.add(step.sums(), step.has_penalty(), step.rows());
+  Logs logs;
+  means.write(logs);
+  return logs;
+}
+
+}  // namespace
+
+Logs Model::train_step(const BatchView& batch) {
+  const std::int64_t iteration = state_->iteration;
+  const float rate = state_->compiled
+                         ? static_cast<float>(state_->compiled->optimizer.learning_rate(iteration))
+                         : 0.0f;
+  Logs logs = step_on(*state_, Mode::train, batch, {iteration, rate});
+  ++state_->iteration;
+  return logs;
+}
+
+Logs Model::evaluate_step(const BatchView& batch) {
+  return step_on(*state_, Mode::evaluate, batch, {});
+}
+
+const Graph& Model::graph() const {
+  return *state_->graph;
+}
+const Distribution& Model::distribution() const {
+  return state_->distribution;
+}
+
+Shape Model::output_shape() const {
+  Shape shape = state_->graph->tensors[state_->graph->outputs.front()].shape;
+  shape.erase(shape.begin());
+  return shape;
+}
+
+std::int64_t Model::iteration() const {
+  return state_->iteration;
+}
+
+Optimizer& Model::optimizer() {
+  if (!state_->compiled) {
+    fail("the model has no optimizer: call compile first");
+  }
+  return state_->compiled->optimizer;
+}
+
+PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t rows, Mode mode) {
+  state_->prepare(target_of(*data), rows);
+  std::map<TensorId, ElementType> fed;
+  for (std::size_t i = 0; i < state_->graph->inputs.size(); ++i) {
+    fed[state_->graph->inputs[i]] = data->field(static_cast<int>(i)).type;
+  }
+  for (const TensorId tensor : state_->objective.targets) {
+    fed[tensor] = data->field(data->feature_count()).type;
+  }
+  UpdateRule update;
+  if (state_->compiled) {
+    update = state_->compiled->optimizer.update_rule();
+  }
+  return report_plan(state_->engine->plan(), mode, rows, state_->mesh().rank(), update, fed);
+}
+
+std::vector<float> Model::variable(const std::string& path) {
+  const int index = variable_index(*state_->graph, path);
+  if (!state_->engine) {
+    state_->prepare(std::nullopt, 32);
+  }
+  return state_->engine->gather_variable(index);
+}
+
+void Model::set_variable(const std::string& path, std::span<const float> values) {
+  const int index = variable_index(*state_->graph, path);
+  if (!state_->engine) {
+    state_->prepare(std::nullopt, 32);
+  }
+  state_->engine->set_variable(index, values);
+}
+
+}  // namespace meshwork

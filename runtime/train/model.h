@@ -1,0 +1,151 @@
+// Model: what a user trains. A graph of layers, spread over a mesh, with a loss and an optimizer.
+//
+//     Model model(images, output, ModelParallel(mesh, layouts, {.batch_axis = "data"}));
+//     model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
+//                    .optimizer = Adam({.learning_rate = 1e-3}),
+//                    .metrics = {SparseCategoricalAccuracy()}});
+//     History history = model.fit(train, {.epochs = 3, .validation = test});
+//
+// Every rank of the mesh makes the same model and calls the same functions with the same arguments.
+// The plan is made, and programs are compiled, when data is first seen: only then are batch size
+// and targets known. Batch sizes are global. Numbers do not depend on the mesh, beyond rounding.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/data/source.h"
+#include "runtime/graph/layer.h"
+#include "runtime/graph/plan_report.h"
+#include "runtime/train/callback.h"
+#include "runtime/train/distribution.h"
+#include "runtime/train/engine.h"
+#include "runtime/train/history.h"
+#include "runtime/train/loss.h"
+#include "runtime/train/objective.h"
+#include "runtime/train/optimizer.h"
+#include "runtime/train/optimizers/rmsprop.h"
+
+namespace meshwork {
+
+struct ModelOptions {
+  std::uint64_t seed = 0;            // of initial weights, dropout and the order of samples
+  std::string device = "auto";       // auto, cpu, cuda
+  std::string collectives = "auto";  // auto, mpi
+};
+
+struct CompileOptions {
+  SharedLoss loss;
+  Optimizer optimizer = RMSprop();
+  std::vector<SharedMetric> metrics;
+};
+
+/// How much is printed, by rank 0: nothing, a bar that moves, a line an epoch. `automatic` is a bar
+/// on a terminal and lines elsewhere.
+enum class Verbosity : std::uint8_t { silent, bar, lines, automatic };
+
+struct FitOptions {
+  std::int64_t epochs = 1;       // the index of the epoch before which training ends
+  std::int64_t batch_size = 32;  // global
+  std::shared_ptr<const Source> validation;
+  double validation_split = 0;             // or: the last part of the training data
+  std::int64_t validation_batch_size = 0;  // 0: batch_size
+  std::int64_t validation_frequency = 1;   // in epochs
+  bool shuffle = true;
+  std::int64_t initial_epoch = 0;
+  std::optional<std::int64_t> steps_per_epoch;  // fewer steps than the data has
+  std::vector<SharedCallback> callbacks;
+  Verbosity verbose = Verbosity::automatic;
+  bool prefetch = true;
+};
+
+struct EvaluateOptions {
+  std::int64_t batch_size = 32;
+  std::vector<SharedCallback> callbacks;
+  bool prefetch = true;
+};
+
+/// A whole global batch in the host's memory, the same on every rank: row-major float32.
+struct BatchView {
+  std::int64_t rows = 0;
+  std::vector<std::span<const float>> inputs;  // in the order of the model's inputs
+  std::span<const float> target;
+};
+
+class Model {
+ public:
+  /// Collective over the mesh. Throws `Error` for graphs that are none, for layouts that do not fit
+  /// the model's variables and outputs and for keys of the map that match nothing.
+  Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
+        Distribution distribution, ModelOptions options = {});
+  Model(const SymbolicTensor& input, const SymbolicTensor& output, Distribution distribution,
+        ModelOptions options = {});
+  /// A model written as a class: `block` called on an input of samples of `shape`. Paths begin with
+  /// the block's sub-layers, not with its own name.
+  Model(Shape shape, const std::shared_ptr<LayerBlock>& block, Distribution distribution,
+        ModelOptions options = {});
+  ~Model();
+  Model(Model&&) noexcept;
+
+  void compile(CompileOptions options);
+
+  /// Trains. Returns the logs of every epoch.
+  History fit(std::shared_ptr<const Source> training, FitOptions options);
+  /// The loss, then the metrics, over all samples.
+  [[nodiscard]] Logs evaluate(std::shared_ptr<const Source> data, EvaluateOptions options = {});
+  /// The first output for every sample, row-major, on every rank.
+  [[nodiscard]] std::vector<float> predict(std::shared_ptr<const Source> data,
+                                           EvaluateOptions options = {});
+  /// The same batch by batch: `receive` gets the index of the first row and the rows' outputs.
+  void predict(
+      std::shared_ptr<const Source> data,
+      const std::function<void(std::int64_t first_row, std::span<const float> rows)>& receive,
+      EvaluateOptions options = {});
+
+  /// One update on a batch of the user's; gives the loss and the metrics of this batch.
+  Logs train_step(const BatchView& batch);
+  /// The loss and the metrics of a batch, without an update.
+  [[nodiscard]] Logs evaluate_step(const BatchView& batch);
+
+  [[nodiscard]] const Graph& graph() const;
+  [[nodiscard]] const Distribution& distribution() const;
+  /// Samples of the first output have this shape.
+  [[nodiscard]] Shape output_shape() const;
+  /// Updates so far.
+  [[nodiscard]] std::int64_t iteration() const;
+  [[nodiscard]] Optimizer& optimizer();
+
+  /// Makes the plan for global batches of `rows` of `data` (if that was not done before) and
+  /// reports it for `rank` of the mesh, which is this rank unless said otherwise.
+  [[nodiscard]] PlanReport plan(const std::shared_ptr<const Source>& data, std::int64_t rows,
+                                Mode mode = Mode::train);
+
+  /// The variable called `path`, whole, on every rank. All ranks call it.
+  [[nodiscard]] std::vector<float> variable(const std::string& path);
+  /// Sets it; all ranks give the same values.
+  void set_variable(const std::string& path, std::span<const float> values);
+
+  struct State;  // model_state.h
+
+ private:
+  Model(std::pair<std::vector<SymbolicTensor>, std::vector<SymbolicTensor>> ends,
+        Distribution distribution, ModelOptions options);
+
+  std::unique_ptr<State> state_;
+};
+
+/// The layouts that `distribution` closes in `graph`: variables and layer outputs by the map.
+/// Throws `Error` as the map does, and for keys that match nothing, unless the distribution only
+/// warns: then the messages are added to `warnings`.
+[[nodiscard]] std::map<TensorId, ClosedLayout> close_layouts(const Graph& graph,
+                                                             const LayoutMap& layouts,
+                                                             UnmatchedLayouts unmatched,
+                                                             std::vector<std::string>& warnings);
+
+}  // namespace meshwork

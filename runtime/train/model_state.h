@@ -1,0 +1,91 @@
+// What a Model is made of, shared by the files that implement it: model.cpp, fit.cpp,
+// evaluation.cpp.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/transport.h"
+#include "runtime/data/batches.h"
+#include "runtime/train/means.h"
+#include "runtime/train/model.h"
+
+namespace meshwork {
+
+struct Model::State {
+  std::shared_ptr<const Graph> graph;  // of the layers
+  Distribution distribution;
+  ModelOptions options;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Transport> transport;
+  std::optional<CompileOptions> compiled;
+  Objective objective;  // the graph with loss and metrics, once targets are known
+  Shape target;         // of a sample, that the objective was made for
+  std::unique_ptr<Engine> engine;
+  std::int64_t iteration = 0;
+
+  [[nodiscard]] DeviceMesh& mesh() const { return *distribution.mesh; }
+  [[nodiscard]] bool is_root() const { return mesh().rank() == 0; }
+  /// Prints a line, from rank 0.
+  void say(const std::string& line) const;
+
+  /// Makes objective, plan and parameters for data whose targets have the shape `target`, if that
+  /// was not done; `rows` is the batch length that the plan is made for. Parameters that exist keep
+  /// their values.
+  void prepare(const std::optional<Shape>& target, std::int64_t rows);
+  /// The plan for `objective`.
+  [[nodiscard]] Plan make_plan(const Objective& objective, std::int64_t rows) const;
+};
+
+/// A source joined to a model: what is read for which tensor, in which steps.
+class FedSource {
+ public:
+  /// Checks that the source's features fit the model's inputs, and, but for predict, its first
+  /// target field the objective; compiles the steps for every number of rows that batches of
+  /// `batch_size` have. `what` names the data in messages.
+  FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
+            std::int64_t batch_size, const std::string& what);
+
+  /// Reads batches in order, or shuffled by the model's seed.
+  [[nodiscard]] std::unique_ptr<Feeder> feeder(bool shuffle, BatchPosition start,
+                                               std::int64_t epochs, bool prefetch) const;
+  /// Hands a batch to the step that takes it, and runs it.
+  Step& run(const HostBatch& batch, const StepScalars& scalars);
+
+  [[nodiscard]] std::int64_t rows() const { return source_->rows(); }
+  [[nodiscard]] std::int64_t batches() const { return batch_count(source_->rows(), batch_size_); }
+
+ private:
+  Model::State* model_;
+  std::shared_ptr<const Source> source_;
+  std::int64_t batch_size_;
+  std::vector<TensorId> tensors_;  // by field
+  std::vector<Step*> steps_;       // by row count
+  std::vector<FeedField> fields_;
+};
+
+/// The shape of a sample's target in `source`, or none if it has no targets.
+[[nodiscard]] std::optional<Shape> target_of(const Source& source);
+
+/// Runs `mode` evaluate over a source again and again.
+class Evaluation {
+ public:
+  Evaluation(Model::State& model, std::shared_ptr<const Source> source, std::int64_t batch_size,
+             bool prefetch, const std::string& prefix, const std::string& what);
+  /// One pass over the data; writes the means into `logs`. `before` and `after` are called around
+  /// each batch with its number.
+  void run(Logs& logs, const std::function<void(std::int64_t)>& before = {},
+           const std::function<void(std::int64_t)>& after = {});
+  [[nodiscard]] std::int64_t batches() const { return fed_.batches(); }
+
+ private:
+  FedSource fed_;
+  RunningMeans means_;
+  std::unique_ptr<Feeder> feeder_;
+  bool first_ = true;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,42 @@
+#include "runtime/train/objective.h"
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+Objective without_objective(std::shared_ptr<const Graph> model) {
+  return {std::move(model), {}, -1, {}, {}, 0};
+}
+
+Objective with_objective(const Graph& model, const Loss& loss,
+                         const std::vector<SharedMetric>& metrics, const Shape& target) {
+  check_metric_names(metrics);
+  auto graph = std::make_shared<Graph>(model);
+  Objective objective;
+  const TensorId prediction = graph->outputs.front();
+  Shape target_shape{-1};
+  target_shape.insert(target_shape.end(), target.begin(), target.end());
+  const TensorId target_tensor =
+      graph->add_tensor({target_shape, TensorRole::target, "target", -1, -1, {}});
+  objective.targets = {target_tensor};
+
+  const Shape predicted = graph->tensors[prediction].shape;
+  const Shape one_row = graph->shape_of(prediction, 1);
+  const Shape one_target = graph->shape_of(target_tensor, 1);
+  const auto join = [&](const Metric& metric, const std::string& name, const std::string& path) {
+    (void)graph->add_operation(metric.operation(predicted, target_shape),
+                               {prediction, target_tensor}, -1, path);
+    objective.names.push_back(name);
+    objective.values_per_row.push_back(metric.value_count(one_row, one_target));
+  };
+  objective.loss_operation = static_cast<int>(graph->operations.size());
+  join(loss, "loss", "loss/" + loss.name());
+  for (const SharedMetric& metric : metrics) {
+    join(*metric, metric->name(), "metrics/" + metric->name());
+  }
+  objective.target_classes = loss.target_classes(predicted, target_shape);
+  objective.graph = std::move(graph);
+  return objective;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,34 @@
+// Objective: a model's graph with its targets, loss and metrics joined to it, as training sees it.
+//
+// Loss and metrics become operations of the graph, so that they are planned like everything else.
+// Their sums over a global batch, and the numbers of values that the sums are of, make the logs.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/graph/graph.h"
+#include "runtime/train/loss.h"
+
+namespace meshwork {
+
+struct Objective {
+  std::shared_ptr<const Graph> graph;
+  std::vector<TensorId> targets;  // none without a loss and metrics
+  int loss_operation = -1;
+  std::vector<std::string> names;      // of the sums, in the order of the operations: "loss" first
+  std::vector<double> values_per_row;  // of each sum
+  std::int64_t target_classes = 0;     // 0 if targets are not class numbers
+};
+
+/// `model` as it is, for prediction.
+[[nodiscard]] Objective without_objective(std::shared_ptr<const Graph> model);
+
+/// `model` with `loss` and `metrics` on its first output, compared with a target whose samples have
+/// the shape `target` (an empty one: a scalar). Throws `Error` if they do not go together.
+[[nodiscard]] Objective with_objective(const Graph& model, const Loss& loss,
+                                       const std::vector<SharedMetric>& metrics,
+                                       const Shape& target);
+
+}  // namespace meshwork
