@@ -167,6 +167,18 @@ TEST_CASE("aliases may share values, but not multiply them without end") {
   CHECK_THROWS_WITH(parse("a: &a [1, *a]"), "a.yaml:1:11: a[1]: the alias is part of itself");
 }
 
+TEST_CASE("a configuration may have 200,000 values and no more") {
+  // The map, the list and its elements.
+  const auto list = [](int count) {
+    std::string text = "a: [x";
+    for (int i = 1; i < count; ++i) text += ",x";
+    return text + "]";
+  };
+  CHECK(parse(list(199998)).find("a")->elements().size() == 199998);
+  CHECK_THROWS_WITH(parse(list(199999)),
+                    Catch::EndsWith("more than 200000 values once aliases are written out"));
+}
+
 TEST_CASE("a huge scalar is read, a huge text is an error") {
   const std::string large(1000000, 'x');
   CHECK(parse("a: " + large).find("a")->as<std::string>() == large);
