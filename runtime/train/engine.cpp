@@ -55,7 +55,15 @@ void Step::feed(TensorId tensor, const void* host) {
 
 void Step::run(const StepScalars& scalars) {
   device_->copy_in(scalars_, &scalars, sizeof scalars);
-  program_.run();
+  try {
+    program_.run();
+  } catch (const std::exception& error) {
+    // The other ranks wait in a collective that this one will not reach.
+    if (collectives_->mesh().rank_count() > 1) {
+      abort_job(1, error.what());
+    }
+    throw;
+  }
 }
 
 std::span<const double> Step::sums() {

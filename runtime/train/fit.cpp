@@ -1,9 +1,12 @@
 // Model::fit: epochs of steps, validation and callbacks.
+#include <unistd.h>
+
 #include <algorithm>
-#include <cmath>
+#include <iostream>
 
 #include "collectives/error.h"
 #include "runtime/train/model_state.h"
+#include "runtime/train/progress.h"
 
 namespace meshwork {
 namespace {
@@ -29,7 +32,9 @@ class Fitting final : public Training {
           History& history)
       : model_(model),
         options_(std::move(options)),
-        callbacks_(with_recorder(options_.callbacks, history)),
+        style_(progress_style(options_.verbose, STDOUT_FILENO)),
+        progress_(std::make_shared<Progress>(std::cout, style_)),
+        callbacks_(all_callbacks(history)),
         means_(model.objective, ""),
         fed_(model, Mode::train, std::move(training), options_.batch_size, "training data") {
     if (options_.validation) {
@@ -51,7 +56,7 @@ class Fitting final : public Training {
       }
       steps_ = std::min(steps_, *options_.steps_per_epoch);
     }
-    history.params = {static_cast<int>(options_.verbose), options_.epochs, steps_};
+    history.params = {static_cast<int>(style_.verbosity), options_.epochs, steps_};
     name_logs();
   }
 
@@ -102,11 +107,18 @@ class Fitting final : public Training {
     model_.transport->broadcast(model_.mesh().all(), ElementType::float64, values.data(),
                                 static_cast<std::int64_t>(values.size()), 0);
   }
-  void say(const std::string& line) override { model_.say(line); }
+  void say(const std::string& line) override {
+    if (is_root()) {
+      progress_->say(line);
+    }
+  }
 
  private:
-  static CallbackList with_recorder(std::vector<SharedCallback> callbacks, History& history) {
+  // The user's, then the history, then what is shown.
+  CallbackList all_callbacks(History& history) const {
+    std::vector<SharedCallback> callbacks = options_.callbacks;
     callbacks.push_back(std::make_shared<HistoryRecorder>(history));
+    callbacks.push_back(progress_);
     return CallbackList(std::move(callbacks));
   }
 
@@ -184,6 +196,8 @@ class Fitting final : public Training {
 
   Model::State& model_;
   FitOptions options_;
+  ProgressStyle style_;
+  std::shared_ptr<Progress> progress_;
   CallbackList callbacks_;
   RunningMeans means_;
   FedSource fed_;

@@ -31,6 +31,7 @@
 #include "runtime/train/objective.h"
 #include "runtime/train/optimizer.h"
 #include "runtime/train/optimizers/rmsprop.h"
+#include "runtime/train/verbosity.h"
 
 namespace meshwork {
 
@@ -45,10 +46,6 @@ struct CompileOptions {
   Optimizer optimizer = RMSprop();
   std::vector<SharedMetric> metrics;
 };
-
-/// How much is printed, by rank 0: nothing, a bar that moves, a line an epoch. `automatic` is a bar
-/// on a terminal and lines elsewhere.
-enum class Verbosity : std::uint8_t { silent, bar, lines, automatic };
 
 struct FitOptions {
   std::int64_t epochs = 1;       // the index of the epoch before which training ends

@@ -1,0 +1,316 @@
+// Losses: hand-worked numbers and Keras's documented ones, references in double precision,
+// gradients by differences, and every split of every dimension against the whole.
+#include "runtime/train/loss.h"
+
+#include "runtime/train/losses/binary_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
+#include "runtime/train/losses/mean_absolute_error.h"
+#include "runtime/train/losses/mean_squared_error.h"
+#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "tests/runtime/train/comparison_cases.h"
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+namespace {
+
+// References, for one row.
+
+double squared_error(const Values& p, const Values& t) {
+  double sum = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) sum += (p[i] - t[i]) * (p[i] - t[i]);
+  return sum / static_cast<double>(p.size());
+}
+
+double absolute_error(const Values& p, const Values& t) {
+  double sum = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) sum += std::abs(p[i] - t[i]);
+  return sum / static_cast<double>(p.size());
+}
+
+double clipped(double probability) {
+  return std::clamp(probability, 1e-7, 1 - 1e-7);
+}
+
+Values softmax(const Values& logits) {
+  const double largest = *std::max_element(logits.begin(), logits.end());
+  Values p;
+  double sum = 0;
+  for (const double x : logits) sum += std::exp(x - largest);
+  for (const double x : logits) p.push_back(std::exp(x - largest) / sum);
+  return p;
+}
+
+Values smoothed(const Values& weights, double smoothing) {
+  Values t;
+  for (const double w : weights) {
+    t.push_back(w * (1 - smoothing) + smoothing / static_cast<double>(weights.size()));
+  }
+  return t;
+}
+
+double crossentropy(const Values& p, const Values& weights, bool from_logits, double smoothing) {
+  const Values t = smoothed(weights, smoothing);
+  const Values q = from_logits ? softmax(p) : p;
+  double sum = 0;
+  for (const double x : q) sum += x;
+  double loss = 0;
+  for (std::size_t i = 0; i < q.size(); ++i) {
+    loss -= t[i] * std::log(from_logits ? q[i] : clipped(q[i] / sum));
+  }
+  return loss;
+}
+
+Values weights_of(double number, std::size_t classes) {
+  Values weights(classes, 0);
+  weights[static_cast<std::size_t>(number)] = 1;
+  return weights;
+}
+
+double binary(const Values& p, const Values& targets, bool from_logits, double smoothing) {
+  double sum = 0;
+  for (std::size_t i = 0; i < p.size(); ++i) {
+    const double t = targets[i] * (1 - smoothing) + smoothing / 2;
+    const double q = from_logits ? 1 / (1 + std::exp(-p[i])) : clipped(p[i]);
+    sum -= t * std::log(q) + (1 - t) * std::log(1 - q);
+  }
+  return sum / static_cast<double>(p.size());
+}
+
+// The gradient of the mean by central differences of the sum. See check_gradients for the step and
+// the tolerance; one row's share of the mean is what they hold for.
+void check_gradient(const Metric& loss, const Tensor& prediction, const Tensor& target,
+                    double tolerance = 2e-3) {
+  const std::unique_ptr<Operation> operation = operation_of(loss, prediction, target);
+  const double rows = loss.value_count(prediction.shape, target.shape);
+  const double step = 1e-2;
+  Tensor expected(prediction.shape);
+  for (std::size_t i = 0; i < prediction.values.size(); ++i) {
+    Tensor moved = prediction;
+    moved.values[i] = static_cast<float>(prediction.values[i] + step);
+    const double above = moved.values[i];
+    const double high = sum_of(loss, moved, target);
+    moved.values[i] = static_cast<float>(prediction.values[i] - step);
+    const double low = sum_of(loss, moved, target);
+    expected.values[i] = (high - low) / (above - moved.values[i]) / rows;
+  }
+  CHECK(difference(gradient_of(loss, prediction, target), expected, tolerance) == "");
+}
+
+void check_splits(const Metric& loss, const Tensor& prediction, const Tensor& target) {
+  check_strategies(*operation_of(loss, prediction, target), training_case(prediction, target));
+}
+
+}  // namespace
+
+TEST_CASE("the mean squared error and its gradient are those worked out by hand") {
+  // Rows (1 + 0) / 2 and (4 + 16) / 2; the mean's gradient is 2 (p - t) / (2 columns * 2 rows).
+  const Tensor p({2, 2}, {1, 2, 3, 5});
+  const Tensor t({2, 2}, {0, 2, 1, 1});
+  CHECK(sum_of(*MeanSquaredError(), p, t) == 10.5);
+  CHECK(mean_of(*MeanSquaredError(), p, t) == 5.25);
+  CHECK(gradient_of(*MeanSquaredError(), p, t).values == Values{0.5, 0, 1, 2});
+}
+
+TEST_CASE("the mean absolute error and its gradient are those worked out by hand") {
+  // Rows (1 + 0) / 2 and (2 + 4) / 2; the mean's gradient is sign(p - t) / (2 columns * 2 rows).
+  const Tensor p({2, 2}, {1, 2, -3, 5});
+  const Tensor t({2, 2}, {0, 2, -1, 1});
+  CHECK(sum_of(*MeanAbsoluteError(), p, t) == 3.5);
+  CHECK(gradient_of(*MeanAbsoluteError(), p, t).values == Values{0.25, 0, -0.25, 0.25});
+}
+
+TEST_CASE("crossentropies of probabilities are those of Keras's documentation") {
+  // keras.io, losses/probabilistic_losses: -log 0.95 and -log 0.1, rounded there to 1.177.
+  const Tensor p({2, 3}, {0.05, 0.95, 0, 0.1, 0.8, 0.1});
+  const double expected = (-std::log(0.95) - std::log(0.1)) / 2;
+  CHECK(expected == Approx(1.177).epsilon(1e-3));
+  CHECK(mean_of(*SparseCategoricalCrossentropy(), p, Tensor({2}, {1, 2})) ==
+        Approx(expected).epsilon(1e-6));
+  CHECK(mean_of(*CategoricalCrossentropy(), p, Tensor({2, 3}, {0, 1, 0, 0, 0, 1})) ==
+        Approx(expected).epsilon(1e-6));
+  // Of the same page: 0.815 from probabilities, 0.865 from logits.
+  CHECK(mean_of(*BinaryCrossentropy(), Tensor({2, 2}, {0.6, 0.4, 0.4, 0.6}),
+                Tensor({2, 2}, {0, 1, 0, 0})) == Approx(0.815).epsilon(1e-3));
+  CHECK(mean_of(*BinaryCrossentropy({.from_logits = true}),
+                Tensor({1, 4}, {-18.6, 0.51, 2.94, -12.8}),
+                Tensor({1, 4}, {0, 1, 0, 0})) == Approx(0.865).epsilon(1e-3));
+}
+
+TEST_CASE("the crossentropy of logits and its gradient are those worked out by hand") {
+  // Logits 0 and ln 3 are the probabilities 1/4 and 3/4.
+  const Tensor x({1, 2}, {0, std::log(3)});
+  const SharedLoss sparse = SparseCategoricalCrossentropy({.from_logits = true});
+  CHECK(sum_of(*sparse, x, Tensor({1}, {1})) == Approx(std::log(4.0 / 3)).epsilon(1e-6));
+  CHECK(difference(gradient_of(*sparse, x, Tensor({1}, {1})), Tensor({1, 2}, {0.25, -0.25}),
+                   1e-6) == "");
+  // Smoothing by 0.1 makes 0 and 1 the weights 0.05 and 0.95.
+  const SharedLoss dense = CategoricalCrossentropy({.from_logits = true, .label_smoothing = 0.1});
+  CHECK(sum_of(*dense, x, Tensor({1, 2}, {0, 1})) ==
+        Approx(0.05 * std::log(4) + 0.95 * std::log(4.0 / 3)).epsilon(1e-6));
+  CHECK(difference(gradient_of(*dense, x, Tensor({1, 2}, {0, 1})), Tensor({1, 2}, {0.2, -0.2}),
+                   1e-6) == "");
+}
+
+TEST_CASE("losses by value equal their definitions, have their gradients, and split freely") {
+  const Shape shape = GENERATE(Shape{5, 7}, Shape{3, 2, 5}, Shape{7, 1});
+  INFO("shape " << to_string(shape));
+  const Tensor p = random_tensor(shape, 1, -2, 2);
+  Tensor t = random_tensor(shape, 2, -2, 2);
+  SECTION("mean squared error") {
+    CHECK(sum_of(*MeanSquaredError(), p, t) ==
+          Approx(reference_sum(p, t, squared_error)).epsilon(1e-6));
+    check_gradient(*MeanSquaredError(), p, t);
+    check_splits(*MeanSquaredError(), p, t);
+  }
+  SECTION("mean absolute error, away from its kinks") {
+    for (std::size_t i = 0; i < t.values.size(); ++i) {
+      if (std::abs(p.values[i] - t.values[i]) < 0.05) t.values[i] += 0.25;
+    }
+    CHECK(sum_of(*MeanAbsoluteError(), p, t) ==
+          Approx(reference_sum(p, t, absolute_error)).epsilon(1e-6));
+    check_gradient(*MeanAbsoluteError(), p, t);
+    check_splits(*MeanAbsoluteError(), p, t);
+  }
+  SECTION("binary crossentropy") {
+    const bool from_logits = GENERATE(false, true);
+    const double smoothing = GENERATE(0.0, 0.2);
+    const SharedLoss loss =
+        BinaryCrossentropy({.from_logits = from_logits, .label_smoothing = smoothing});
+    const Tensor predicted = from_logits ? p : random_tensor(shape, 3, 0.1, 0.9);
+    const Tensor wanted = random_tensor(shape, 4, 0, 1);
+    CHECK(sum_of(*loss, predicted, wanted) ==
+          Approx(reference_sum(predicted, wanted, [&](const Values& a, const Values& b) {
+            return binary(a, b, from_logits, smoothing);
+          })).epsilon(1e-6));
+    check_gradient(*loss, predicted, wanted, 5e-3);
+    check_splits(*loss, predicted, wanted);
+  }
+}
+
+TEST_CASE("sparse crossentropies equal their definition and split over classes") {
+  const Shape shape = GENERATE(Shape{5, 7}, Shape{3, 2, 5});
+  const bool from_logits = GENERATE(false, true);
+  const bool trailing_one = GENERATE(false, true);
+  INFO("shape " << to_string(shape) << ", logits " << from_logits);
+  Shape rows(shape.begin(), shape.end() - 1);
+  if (trailing_one) rows.push_back(1);
+  const Tensor p = from_logits ? random_tensor(shape, 1, -3, 3) : random_tensor(shape, 1, 0.1, 2);
+  const Tensor t = random_classes(rows, shape.back(), 2);
+  const SharedLoss loss = SparseCategoricalCrossentropy({.from_logits = from_logits});
+  CHECK(sum_of(*loss, p, t) == Approx(reference_sum(p, t, [&](const Values& a, const Values& b) {
+                                 return crossentropy(a, weights_of(b[0], a.size()), from_logits, 0);
+                               })).epsilon(1e-6));
+  check_gradient(*loss, p, t, 5e-3);
+  check_splits(*loss, p, t);
+}
+
+TEST_CASE("dense crossentropies equal their definition and split over classes") {
+  const Shape shape = GENERATE(Shape{5, 7}, Shape{3, 2, 5});
+  const bool from_logits = GENERATE(false, true);
+  const double smoothing = GENERATE(0.0, 0.1);
+  INFO("shape " << to_string(shape) << ", logits " << from_logits << ", smoothing " << smoothing);
+  const Tensor p = from_logits ? random_tensor(shape, 1, -3, 3) : random_tensor(shape, 1, 0.1, 2);
+  // Weights need not add up to 1.
+  const Tensor t = random_tensor(shape, 2, 0, 1);
+  const SharedLoss loss =
+      CategoricalCrossentropy({.from_logits = from_logits, .label_smoothing = smoothing});
+  CHECK(sum_of(*loss, p, t) == Approx(reference_sum(p, t, [&](const Values& a, const Values& b) {
+                                 return crossentropy(a, b, from_logits, smoothing);
+                               })).epsilon(1e-6));
+  check_gradient(*loss, p, t, 5e-3);
+  check_splits(*loss, p, t);
+}
+
+TEST_CASE("clipped probabilities have a loss and no gradient of their own") {
+  // The right class has the probability 0, clipped to 1e-7; the row's gradient is all 0.
+  const Tensor p({2, 3}, {0, 0.25, 0.75, 0.5, 0.25, 0.25});
+  const Tensor t({2}, {0, 0});
+  CHECK(sum_of(*SparseCategoricalCrossentropy(), p, t) ==
+        Approx(-std::log(1e-7) - std::log(0.5)).epsilon(1e-6));
+  // The other row: q = p / s, -log q_0 has the gradient (1 / s - [c = 0] / p_0), over 2 rows.
+  CHECK(difference(gradient_of(*SparseCategoricalCrossentropy(), p, t),
+                   Tensor({2, 3}, {0, 0, 0, -0.5, 0.5, 0.5}), 1e-6) == "");
+}
+
+TEST_CASE("logits of any size have a finite loss") {
+  const Tensor x({2, 3}, {1e4, -1e4, 0, -3e4, -3e4, -3e4});
+  const SharedLoss loss = SparseCategoricalCrossentropy({.from_logits = true});
+  CHECK(sum_of(*loss, x, Tensor({2}, {1, 2})) == Approx(2e4 + std::log(3)).epsilon(1e-6));
+  CHECK(difference(gradient_of(*loss, x, Tensor({2}, {1, 2})),
+                   Tensor({2, 3}, {0.5, -0.5, 0, 1.0 / 6, 1.0 / 6, -1.0 / 3}), 1e-6) == "");
+}
+
+TEST_CASE("targets of one value a sample may leave out the last dimension") {
+  const Tensor p = random_tensor({5, 1}, 1);
+  const Tensor t = random_tensor({5, 1}, 2);
+  const Tensor flat({5}, t.values);
+  CHECK(sum_of(*MeanSquaredError(), p, flat) == sum_of(*MeanSquaredError(), p, t));
+  check_splits(*MeanSquaredError(), p, flat);
+  const Tensor batch({5}, p.values);
+  CHECK(sum_of(*MeanSquaredError(), batch, flat) == sum_of(*MeanSquaredError(), p, t));
+  CHECK(MeanSquaredError()->value_count({5}, {5}) == 5);
+  check_splits(*MeanSquaredError(), batch, flat);
+}
+
+TEST_CASE("an empty batch has the loss 0") {
+  CHECK(sum_of(*MeanSquaredError(), Tensor({0, 3}), Tensor({0, 3})) == 0);
+  CHECK(sum_of(*SparseCategoricalCrossentropy({.from_logits = true}), Tensor({0, 3}),
+               Tensor({0})) == 0);
+  CHECK(MeanSquaredError()->value_count({0, 3}, {0, 3}) == 0);
+  CHECK(gradient_of(*MeanSquaredError(), Tensor({0, 3}), Tensor({0, 3})).values.empty());
+}
+
+TEST_CASE("losses count rows, and tell targets and classes from predictions") {
+  const Shape p{-1, 4, 10};
+  CHECK(MeanSquaredError()->target_shape(p) == p);
+  CHECK(CategoricalCrossentropy()->target_shape(p) == p);
+  CHECK(SparseCategoricalCrossentropy()->target_shape(p) == Shape{-1, 4});
+  CHECK(MeanSquaredError()->value_count({6, 4, 10}, {6, 4, 10}) == 24);
+  CHECK(SparseCategoricalCrossentropy()->value_count({6, 4, 10}, {6, 4}) == 24);
+  CHECK(SparseCategoricalCrossentropy()->target_classes(p, {-1, 4}) == 10);
+  CHECK(CategoricalCrossentropy()->target_classes(p, p) == 0);
+  CHECK(MeanSquaredError()->better() == Better::lower);
+  CHECK(MeanSquaredError()->name() == "mean_squared_error");
+  CHECK(MeanSquaredError({.name = "mse"})->name() == "mse");
+}
+
+TEST_CASE("the rule leaves classes to the operation, and everything else partial") {
+  const SharedLoss loss = SparseCategoricalCrossentropy({.from_logits = true});
+  const std::vector<Shape> shapes{{8, 3, 5}, {8, 3, 1}};
+  const Rule rule = loss->operation(shapes[0], shapes[1])->rule(shapes);
+  CHECK(rule.inputs[0] == "btk");
+  CHECK(rule.inputs[1] == "bto");
+  CHECK(rule.output.empty());
+  CHECK(rule.own == "k");
+  CHECK(rule.whole == "o");
+  const std::vector<Shape> values{{8, 5}, {8, 5}};
+  const Rule by_value = MeanSquaredError()->operation(values[0], values[1])->rule(values);
+  CHECK(by_value.inputs[0] == by_value.inputs[1]);
+  CHECK(by_value.own.empty());
+}
+
+TEST_CASE("targets of another shape are errors that say what was expected and found") {
+  const Shape p{-1, 10};
+  CHECK_THROWS_WITH(MeanSquaredError()->operation(p, {-1}),
+                    "expected targets of shape (batch, 10) for predictions of shape (batch, 10), "
+                    "found (batch)");
+  CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->operation(p, {-1, 10}),
+                    "expected class numbers as targets, of shape (batch) or (batch, 1) for "
+                    "predictions of shape (batch, 10), found (batch, 10); a weight for each class "
+                    "is what the categorical kind without \"Sparse\" takes");
+  CHECK_THROWS_WITH(CategoricalCrossentropy()->operation(p, {-1}),
+                    "expected a weight for each class as targets, of shape (batch, 10) for "
+                    "predictions of shape (batch, 10), found (batch); class numbers are what the "
+                    "kind with \"Sparse\" before its name takes");
+  CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->operation(p, {-1, 2}),
+                    Catch::Contains("found (batch, 2)"));
+  CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->target_shape({-1}),
+                    Catch::Contains("at least two dimensions"));
+  CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->target_shape({-1, 1 << 25}),
+                    Catch::Contains("too many classes"));
+  CHECK_THROWS_WITH(CategoricalCrossentropy({.label_smoothing = 1.5}),
+                    Catch::Contains("label_smoothing between 0 and 1, found 1.5"));
+  CHECK_THROWS_WITH(BinaryCrossentropy({.label_smoothing = -1}),
+                    Catch::Contains("label_smoothing"));
+}

@@ -1,0 +1,195 @@
+// The main test of everything: a run on any mesh equals the run on one rank.
+//
+// Every rank trains the same network twice: alone, on a mesh of itself, and with all others on the mesh
+// under test. Initial weights are compared bit for bit. Losses, metrics and final weights are compared
+// to float32 rounding: a sum of n products in another order differs by about sqrt(n) * 2^-24 relative to
+// its terms, which for the at most 300 terms of these sums is 1e-6; thirty updates let such differences
+// grow by less than a factor of 20, which gives the tolerance of 2e-5 relative to a weight of order 1.
+#include <algorithm>
+#include <cmath>
+
+#include "collectives/exchange.h"
+#include "layers/activation.h"
+#include "layers/add.h"
+#include "layers/concatenate.h"
+#include "layers/dense.h"
+#include "layers/dropout.h"
+#include "layers/flatten.h"
+#include "layers/rescaling.h"
+#include "runtime/data/synthetic.h"
+#include "runtime/train/losses/mean_squared_error.h"
+#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/metrics/accuracy.h"
+#include "runtime/train/model.h"
+#include "runtime/train/optimizers/adam.h"
+#include "runtime/train/optimizers/sgd.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+constexpr double tolerance = 2e-5;
+
+using LayoutEntries = std::vector<std::pair<std::string, TensorLayout>>;
+
+struct Setting {
+  std::string name;
+  std::vector<MeshAxis> axes;
+  LayoutEntries layouts;
+};
+
+// What a run leaves behind.
+struct Outcome {
+  std::vector<std::vector<float>> first;  // initial weights
+  std::vector<std::vector<float>> last;
+  History history;
+  Logs evaluated;
+  std::vector<float> predicted;
+};
+
+std::shared_ptr<const Source> samples(std::int64_t rows) {
+  return std::make_shared<SyntheticSource>(
+      rows,
+      std::vector<SyntheticField>{
+          {"pixels", {5, 3}, ElementType::uint8, FieldRole::feature, SyntheticKind::uniform, 0, 255},
+          {.name = "labels",
+           .shape = {},
+           .type = ElementType::uint8,
+           .role = FieldRole::target,
+           .kind = SyntheticKind::linear_classes,
+           .classes = 7}},
+      11);
+}
+
+// 15 -> 13 -> 13 -> 7 with a branch, dropout, and penalties: nothing divides.
+SymbolicTensor network(const SymbolicTensor& input) {
+  auto x = Flatten()(Rescaling({.scale = 1.0 / 255})(input));
+  x = Dense({.name = "d1", .units = 13, .activation = Activation::gelu,
+             .kernel_regularizer = {.l1 = 1e-4f, .l2 = 1e-3f}})(x);
+  x = Dropout({.name = "drop", .rate = 0.3})(x);
+  const auto left = Dense({.name = "left", .units = 13, .activation = Activation::relu})(x);
+  const auto right = Dense({.name = "right", .units = 13, .activation = Activation::tanh,
+                            .use_bias = false})(x);
+  x = Add({.name = "sum"})({left, right});
+  x = Concatenate({.name = "both"})({x, left});
+  return Dense({.name = "d2", .units = 7, .activation = Activation::softmax})(x);
+}
+
+Outcome train(DeviceMesh& mesh, const LayoutEntries& entries, bool clip) {
+  LayoutMap layouts(mesh);
+  for (const auto& [key, layout] : entries) {
+    layouts.insert(key, layout);
+  }
+  const auto input = Input({5, 3});
+  const auto output = network(input);
+  Model model(input, output, ModelParallel(mesh, layouts), {.seed = 3});
+  model.compile({.loss = SparseCategoricalCrossentropy(),
+                 .optimizer = clip ? SGD({.learning_rate = 0.2, .momentum = 0.9, .global_clipnorm = 0.5})
+                                   : Adam({.learning_rate = 0.01}),
+                 .metrics = {SparseCategoricalAccuracy()}});
+  Outcome outcome;
+  for (const Variable& variable : model.graph().variables) {
+    outcome.first.push_back(model.variable(variable.path));
+  }
+  // 130 rows in batches of 50: two full ones and a short one of 30.
+  outcome.history = model.fit(samples(130), {.epochs = 10,
+                                             .batch_size = 50,
+                                             .validation = samples(61),
+                                             .verbose = Verbosity::silent});
+  for (const Variable& variable : model.graph().variables) {
+    outcome.last.push_back(model.variable(variable.path));
+  }
+  outcome.evaluated = model.evaluate(samples(61), {.batch_size = 50});
+  outcome.predicted = model.predict(samples(61), {.batch_size = 50});
+  return outcome;
+}
+
+double largest_difference(std::span<const float> a, std::span<const float> b) {
+  double largest = a.size() == b.size() ? 0 : 1e30;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const double difference = std::abs(double{a[i]} - double{b[i]});
+    largest = std::max(largest, std::isnan(difference) ? 1e30 : difference);
+  }
+  return largest;
+}
+
+void compare(const Outcome& one, const Outcome& many) {
+  REQUIRE(one.first.size() == many.first.size());
+  for (std::size_t v = 0; v < one.first.size(); ++v) {
+    INFO("variable " << v);
+    CHECK(one.first[v] == many.first[v]);
+    CHECK(largest_difference(one.last[v], many.last[v]) < tolerance);
+    CHECK(largest_difference(one.first[v], one.last[v]) > 1e-3);
+  }
+  REQUIRE(one.history.history.size() == many.history.history.size());
+  for (const auto& [name, values] : one.history.history) {
+    for (std::size_t epoch = 0; epoch < values.size(); ++epoch) {
+      INFO(name << " of epoch " << epoch);
+      CHECK(std::abs(values[epoch] - many.history.at(name)[epoch]) < tolerance);
+    }
+  }
+  CHECK(std::abs(one.evaluated.at("loss") - many.evaluated.at("loss")) < tolerance);
+  CHECK(largest_difference(one.predicted, many.predicted) < tolerance);
+}
+
+std::vector<Setting> settings(int ranks) {
+  const LayoutEntries columns_rows{{"d1/kernel", {unsharded, "model"}},
+                                   {"d1/bias", {"model"}},
+                                   {"left/kernel", {"model", unsharded}},
+                                   {"right/kernel", {unsharded, "model"}},
+                                   {"d2/kernel", {unsharded, "model"}},
+                                   {"d2/output", {"data", unsharded}}};
+  const LayoutEntries classes{{"d2/kernel", {unsharded, "model"}},
+                              {"d2/bias", {"model"}},
+                              {"d2/output", {"data", "model"}}};
+  const LayoutEntries sharded{{".*/kernel", {"data", unsharded}}, {".*/bias", {"data"}}};
+  std::vector<Setting> all;
+  const auto mesh = [](std::int64_t data, std::int64_t model) {
+    return std::vector<MeshAxis>{{"data", data}, {"model", model}};
+  };
+  for (std::int64_t data = 1; data <= ranks; ++data) {
+    if (ranks % data != 0) {
+      continue;
+    }
+    all.push_back({"replicated", mesh(data, ranks / data), {}});
+    all.push_back({"columns and rows", mesh(data, ranks / data), columns_rows});
+    all.push_back({"classes", mesh(data, ranks / data), classes});
+    all.push_back({"fully sharded", mesh(data, ranks / data), sharded});
+  }
+  if (ranks % 4 == 0) {
+    all.push_back({"several axes a dimension",
+                   {{"data", ranks / 4}, {"x", 2}, {"y", 2}},
+                   {{"d1/kernel", {"x", "y"}},
+                    {"left/kernel", {unsharded, {"y", "x"}}},
+                    {"d2/kernel", {{"x", "y"}, unsharded}},
+                    {"d2/output", {{"data", "y"}, "x"}}}});
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a run on any mesh equals the run on one rank") {
+  const Communicator world = Communicator::world();
+  for (const bool clip : {false, true}) {
+    DeviceMesh alone({{"data", 1}}, Communicator::self());
+    const Outcome one = train(alone, {}, clip);
+    CHECK(one.history.at("loss").back() < one.history.at("loss").front());
+    for (const Setting& setting : settings(world.size())) {
+      DeviceMesh mesh(setting.axes);
+      INFO(setting.name << " on " << to_string(mesh.shape()) << (clip ? ", clipped" : ""));
+      compare(one, train(mesh, setting.layouts, clip));
+    }
+  }
+}
+
+TEST_CASE("the same mesh twice gives the same bits") {
+  const Communicator world = Communicator::world();
+  const Setting setting = settings(world.size()).at(1);
+  DeviceMesh mesh(setting.axes);
+  const Outcome a = train(mesh, setting.layouts, false);
+  const Outcome b = train(mesh, setting.layouts, false);
+  CHECK(a.last == b.last);
+  CHECK(a.history.history == b.history.history);
+}
