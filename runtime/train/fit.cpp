@@ -142,6 +142,7 @@ class Fitting final : public Training {
   void run_epoch(Feeder& feeder) {
     logs_.clear();
     means_.reset();
+    position_.batch = 0;
     position_.batches = steps_;
     position_.samples = 0;
     callbacks_.on_epoch_begin(*this);

@@ -2,6 +2,7 @@
 
 #include <charconv>
 #include <sstream>
+#include <utility>
 
 #include "collectives/error.h"
 #include "runtime/config/nearest.h"
@@ -49,14 +50,11 @@ const std::vector<double>& History::at(const std::string& name) const {
   return found->second;
 }
 
-void HistoryRecorder::on_train_begin(Training& training) {
-  if (!loaded_) {
+void HistoryRecorder::on_train_begin(Training&) {
+  if (!std::exchange(loaded_, false)) {
     history_->epoch.clear();
     history_->history.clear();
   }
-  loaded_ = false;
-  history_->params.epochs = training.position().epochs;
-  history_->params.steps = training.position().batches;
 }
 
 void HistoryRecorder::on_epoch_end(Training& training) {

@@ -19,13 +19,14 @@ struct HistoryParameters {
 struct History {
   std::vector<std::int64_t> epoch;                     // indices from 0
   std::map<std::string, std::vector<double>> history;  // by name: one value an epoch that had it
-  HistoryParameters params;
+  HistoryParameters params;                            // by the trainer
 
   /// The values of `name`. Throws `Error` naming those there are.
   [[nodiscard]] const std::vector<double>& at(const std::string& name) const;
 };
 
-/// Fills a history, which must outlive it. Runs after the user's callbacks.
+/// Fills the epochs and values of a history, which must outlive it. Runs after the user's
+/// callbacks.
 class HistoryRecorder final : public Callback {
  public:
   explicit HistoryRecorder(History& history) : history_(&history) {}
