@@ -224,8 +224,7 @@ TEST_CASE("the address of a buffer that may be overwritten is refused") {
 TEST_CASE("programs of a pool share its block, and stay valid when it grows") {
   const auto device = make_device({.kind = "cpu"});
   ArenaPool pool(*device);
-  std::vector<float> input{1, 2, 3, 4};
-  // y = 2 x, z = y + 1 on `count` elements that the program's scratch repeats.
+  // out = 2 in + 1
   struct Made {
     Program program;
     Buffer in, out;
@@ -271,6 +270,21 @@ TEST_CASE("programs of a pool share its block, and stay valid when it grows") {
   small.program = std::move(moved);
   CHECK(check(small, 10));
   CHECK(check(largest, 300000));
+}
+
+TEST_CASE("a pool that grows takes its earlier programs along") {
+  const auto device = make_device({.kind = "cpu"});
+  ArenaPool pool(*device);
+  const auto make = [&](std::int64_t bytes) {
+    ProgramBuilder builder(*device);
+    builder.keep(builder.scratch(bytes, "only"));
+    return builder.finish(pool);
+  };
+  const Buffer only{0};
+  const Program small = make(64);
+  const Program large = make(8 * 1024 * 1024);
+  // Each has one buffer, which lies at the beginning of the block.
+  CHECK(small.address(only) == large.address(only));
 }
 
 TEST_CASE("a program outlives its pool") {
