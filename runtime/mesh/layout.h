@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/mesh/mesh_shape.h"

@@ -33,30 +33,23 @@ struct Substitution {
 };
 
 /// Which entering axes take the place of which leaving ones: those of the same dimension and size,
-/// at the same place first, so that as few axes as possible change places.
+/// in order.
 std::vector<Substitution> substitutions(const Layout& from, const Layout& to,
                                         const MeshShape& mesh) {
   std::vector<Substitution> pairs;
-  const auto unpaired = [&](Axis axis) {
-    return std::none_of(pairs.begin(), pairs.end(), [&](const Substitution& pair) {
-      return pair.leaving == axis || pair.entering == axis;
-    });
-  };
   for (int dimension = 0; dimension < to.dimension_count(); ++dimension) {
-    const std::vector<Axis>& before = from.dimensions[dimension];
-    const std::vector<Axis>& after = to.dimensions[dimension];
-    for (const bool same_place : {true, false}) {
-      for (const Axis entering : after) {
-        if (!from.replicates(entering)) continue;
-        for (const Axis leaving : before) {
-          if (to.dimension_of(leaving) < 0 && mesh.size(leaving) == mesh.size(entering) &&
-              unpaired(leaving) && unpaired(entering) &&
-              (!same_place ||
-               major_product(before, leaving, mesh) == major_product(after, entering, mesh))) {
-            pairs.push_back({leaving, entering});
-          }
-        }
-      }
+    std::vector<Axis> leaving;
+    for (const Axis axis : from.dimensions[dimension]) {
+      if (to.dimension_of(axis) < 0) leaving.push_back(axis);
+    }
+    for (const Axis entering : to.dimensions[dimension]) {
+      if (!from.replicates(entering)) continue;
+      const auto found = std::find_if(leaving.begin(), leaving.end(), [&](Axis axis) {
+        return mesh.size(axis) == mesh.size(entering);
+      });
+      if (found == leaving.end()) continue;
+      pairs.push_back({*found, entering});
+      leaving.erase(found);
     }
   }
   return pairs;

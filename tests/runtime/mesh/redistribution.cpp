@@ -429,6 +429,16 @@ TEST_CASE("several axes of one step are one collective") {
   CHECK(kinds({{{}, {}}, {0}}, {{{0, 1}, {}}, {}}, mesh) == Kinds{"reduce_scatter"});
 }
 
+TEST_CASE("axes that take the place of others of their size go over in one permute") {
+  const MeshShape mesh({{"a", 2}, {"b", 2}, {"c", 2}, {"d", 2}}, 16);
+  CHECK(kinds({{{0, 1}, {}}, {}}, {{{2, 3}, {}}, {}}, mesh) == Kinds{"permute"});
+  CHECK(kinds({{{0, 1}, {}}, {}}, {{{2}, {}}, {}}, mesh) == Kinds{"permute", "all_gather"});
+  CHECK(kinds({{{0}, {1}}, {}}, {{{2}, {3}}, {}}, mesh) == Kinds{"permute"});
+  // A size that fits none has to be gathered.
+  const MeshShape uneven({{"a", 2}, {"b", 3}}, 6);
+  CHECK(kinds({{{0}, {}}, {}}, {{{1}, {}}, {}}, uneven) == Kinds{"slice", "permute", "all_gather"});
+}
+
 TEST_CASE("fully sharded weights are gathered by one collective and their gradients scattered") {
   const MeshShape mesh({{"data", 4}, {"model", 2}}, 8);
   const Layout stored{{{0}, {1}}, {}}, used{{{}, {1}}, {}}, raw{{{}, {1}}, {0}};
