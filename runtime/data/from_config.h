@@ -1,0 +1,32 @@
+// Sources of samples as configurations write them.
+//
+//     {kind: idx, images: train-images.gz, labels: train-labels.gz}
+//     {kind: hdf5, features: "train.h5:/images", targets: "train.h5:/labels"}
+//     {kind: synthetic, rows: 128, features: {kind: normal, shape: [28, 28, 1]},
+//                                  targets: {kind: classes, classes: 10}}
+//
+// `labels` and `targets` may be absent where nothing is compared with them. Where a model has
+// several inputs, `features` is a map that has an entry for each, by its name. Options of synthetic
+// fields are those of SyntheticField (synthetic.h): kind, shape, type, low, high, mean, stddev,
+// classes. File names are relative to the directory in which the program runs.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "runtime/config/node.h"
+#include "runtime/data/source.h"
+
+namespace meshwork {
+
+/// Opens the source that `node` describes; its features are in the order of `inputs`, the names of
+/// the model's inputs, and have these names. `seed` is what a synthetic source is made by unless it
+/// says its own. Throws `ConfigError` with the place: unknown kinds and options, and all that is
+/// wrong with the files.
+[[nodiscard]] std::shared_ptr<const Source> source_from_config(const ConfigNode& node,
+                                                               std::span<const std::string> inputs,
+                                                               std::uint64_t seed);
+
+}  // namespace meshwork

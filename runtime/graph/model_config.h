@@ -1,0 +1,40 @@
+// A model as a configuration writes it: inputs, layers, and how they are joined.
+//
+//     model:
+//       input: [28, 28, 1]                        # the shape of a sample; the input's name is
+//       "input" layers:
+//         - Flatten:
+//         - Dense: {name: d1, units: 200, activation: relu}
+//         - Dense: {name: d2, units: 200, activation: relu}
+//         - Add: {name: sum, inputs: [d1, d2]}    # what a layer is called on, by name
+//         - Dense: {units: 10}
+//       output: dense                             # the layer whose output is the model's
+//
+// A layer without `inputs` takes the output of the one before it, the first layer the model's
+// input. Names in `inputs` are those that earlier layers were given, or those of inputs. Without
+// `output` the last layer is it. A model of several inputs has `inputs: {left: [28, 28], right:
+// [3]}` in place of `input`, and its first layer says which it takes. Blocks of layers with a name
+// of their own are a layer like any other (`Sequential`), so names within them do not count here.
+#pragma once
+
+#include <vector>
+
+#include "runtime/config/node.h"
+#include "runtime/graph/layer.h"
+#include "runtime/graph/layer_registry.h"
+
+namespace meshwork {
+
+struct ConfiguredModel {
+  std::vector<SymbolicTensor> inputs;  // in the order in which they are written
+  SymbolicTensor output;
+};
+
+/// The model that `model`, the section of that name, describes, of layers that `layers` knows.
+/// Throws `ConfigError` with the place: an unknown layer or option, two layers or inputs of one
+/// name, a name in `inputs` or `output` that is none or is further down, inputs whose shape the
+/// layer does not take, an input or a layer of which nothing is made.
+[[nodiscard]] ConfiguredModel model_from_config(const ConfigNode& model,
+                                                const LayerRegistry& layers);
+
+}  // namespace meshwork

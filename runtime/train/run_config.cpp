@@ -1,0 +1,378 @@
+#include "runtime/train/run_config.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/exchange.h"
+#include "runtime/config/reader.h"
+#include "runtime/data/batches.h"
+#include "runtime/data/from_config.h"
+#include "runtime/data/views.h"
+#include "runtime/train/from_config.h"
+
+namespace meshwork {
+namespace {
+
+constexpr std::int64_t most_ranks = std::int64_t{1} << 31;
+
+// `[~, model]`, `[data, [data2, model]]`: for each dimension nothing, an axis, or a list of them.
+TensorLayout read_layout(const ConfigNode& node) {
+  TensorLayout layout;
+  for (const ConfigNode& dimension : node.elements()) {
+    if (dimension.is_null()) {
+      layout.push_back(unsharded);
+    } else if (dimension.is_sequence()) {
+      layout.emplace_back(dimension.as<std::vector<std::string>>());
+    } else {
+      layout.emplace_back(dimension.as<std::string>());
+    }
+  }
+  return layout;
+}
+
+std::vector<MeshAxis> read_mesh(const ConfigNode& node) {
+  std::vector<MeshAxis> axes;
+  for (const ConfigEntry& entry : node.entries()) {
+    const std::int64_t size = entry.value.as<std::int64_t>(at_least(-1).up_to(most_ranks));
+    if (size == 0) {
+      entry.value.fail(
+          "axis \"{}\" has the size 0; expected a positive integer, or -1 for what the "
+          "ranks leave",
+          entry.name);
+    }
+    axes.push_back({entry.name, size});
+  }
+  if (axes.empty()) {
+    node.fail("the mesh has no axes; expected axes with sizes, such as {{data: 2, model: 4}}");
+  }
+  return axes;
+}
+
+const char* words_for(DataPart part) {
+  switch (part) {
+    case DataPart::train:
+      return "training data";
+    case DataPart::validation:
+      return "validation data";
+    case DataPart::test:
+      return "test data";
+  }
+  return "data";
+}
+
+// The rows of `source` in samples whose field is fed whole.
+std::vector<Block> whole_batches(const Source& source, int field, std::int64_t batch_size) {
+  std::vector<Block> blocks;
+  for (const std::int64_t rows : batch_row_counts(source.rows(), batch_size)) {
+    Shape shape = source.field(field).shape;
+    shape.insert(shape.begin(), rows);
+    blocks.push_back(whole(shape));
+  }
+  return blocks;
+}
+
+// Reads all of `field` and throws for a value that is no class.
+void check_classes(const std::shared_ptr<const Source>& source, int field, std::int64_t classes) {
+  constexpr std::int64_t rows = 65536;  // at a time
+  if (source->rows() == 0) {
+    return;
+  }
+  const std::int64_t batch = std::min(rows, source->rows());
+  Feeder feeder({.source = source,
+                 .fields = {{field, whole_batches(*source, field, batch), classes}},
+                 .batch_size = batch,
+                 .epochs = 1,
+                 .prefetch = false});
+  while (feeder.next() != nullptr) {
+  }
+}
+
+}  // namespace
+
+std::string_view name_of(DataPart part) {
+  switch (part) {
+    case DataPart::train:
+      return "train";
+    case DataPart::validation:
+      return "validation";
+    case DataPart::test:
+      return "test";
+  }
+  internal_error("a part of the data that is not known");
+}
+
+RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
+    : document_(document) {
+  ConfigReader reader(document);
+  reader.optional("seed", options_.seed);
+  reader.choice("device", options_.device, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
+  reader.choice("collectives", options_.collectives, {{"auto", "auto"}, {"mpi", "mpi"}});
+  read_distribution(reader);
+  if (const auto data = reader.node("data")) {
+    read_data(*data);
+  }
+  const ConfigNode model = reader.required_node("model", "the model's input and layers");
+  model_ = model_from_config(model, layers);
+  graph_ = model.located(
+      [&] { return std::make_shared<const Graph>(make_graph(model_->inputs, {model_->output})); });
+  if (const auto loss = reader.node("loss")) {
+    compile_.loss = loss_from_config(*loss);
+  }
+  if (const auto optimizer = reader.node("optimizer")) {
+    compile_.optimizer = optimizer_from_config(*optimizer);
+  }
+  if (const auto metrics = reader.node("metrics")) {
+    compile_.metrics = metrics_from_config(*metrics);
+  }
+  if (const auto fit = reader.node("fit")) {
+    read_fit(*fit);
+  }
+  reader.finish();
+}
+
+void RunConfig::read_distribution(ConfigReader& reader) {
+  if (const auto mesh = reader.node("mesh")) {
+    axes_ = read_mesh(*mesh);
+  }
+  if (const auto layout = reader.node("layout")) {
+    for (const ConfigEntry& entry : layout->entries()) {
+      layouts_.push_back({read_layout(entry.value), entry.key});
+    }
+  }
+  if (const auto axis = reader.node("batch_axis")) {
+    // An empty name stands for none; a user writes null.
+    distribution_.batch_axis = axis->is_null() ? "" : axis->as<std::string>();
+    if (!axis->is_null() && distribution_.batch_axis->empty()) {
+      axis->fail("the name of the axis is empty; expected an axis of the mesh, or ~ for none");
+    }
+  }
+  reader.choice("unmatched_layouts", distribution_.unmatched_layouts,
+                {{"error", UnmatchedLayouts::error}, {"warn", UnmatchedLayouts::warn}});
+}
+
+void RunConfig::read_data(const ConfigNode& node) {
+  ConfigReader reader(node);
+  for (const DataPart part : {DataPart::train, DataPart::validation, DataPart::test}) {
+    parts_[static_cast<int>(part)] = reader.node(std::string(name_of(part)));
+  }
+  reader.optional("batch_size", batch_size_, positive);
+  reader.optional("shuffle", fit_.shuffle);
+  reader.optional("cache", cache_);
+  reader.finish();
+  fit_.batch_size = batch_size_;
+}
+
+void RunConfig::read_fit(const ConfigNode& node) {
+  ConfigReader reader(node);
+  reader.optional("epochs", fit_.epochs, positive);
+  reader.optional("validation_split", fit_.validation_split, at_least(0).below(1));
+  reader.optional("steps_per_epoch", fit_.steps_per_epoch, positive);
+  reader.optional("validation_batch_size", fit_.validation_batch_size, positive);
+  reader.optional("validation_freq", fit_.validation_frequency, positive);
+  reader.choice("verbose", fit_.verbose,
+                {{"auto", Verbosity::automatic},
+                 {"bar", Verbosity::bar},
+                 {"lines", Verbosity::lines},
+                 {"silent", Verbosity::silent}});
+  if (const auto callbacks = reader.node("callbacks")) {
+    fit_.callbacks = callbacks_from_config(*callbacks);
+  }
+  reader.finish();
+  if (fit_.validation_split > 0 && has(DataPart::validation)) {
+    node.find("validation_split")
+        ->fail("there is a set of validation data already, at {}; give one of the two",
+               part_node(DataPart::validation)->location());
+  }
+}
+
+std::int64_t RunConfig::evaluation_batch_size() const {
+  return fit_.validation_batch_size > 0 ? fit_.validation_batch_size : batch_size_;
+}
+
+const std::optional<ConfigNode>& RunConfig::part_node(DataPart part) const {
+  return parts_[static_cast<int>(part)];
+}
+
+// Where messages about `part` point: validation data may be a part of the training data.
+ConfigNode RunConfig::node_of(DataPart part) const {
+  if (const auto& node = part_node(part)) {
+    return *node;
+  }
+  if (part == DataPart::validation && part_node(DataPart::train)) {
+    return *part_node(DataPart::train);
+  }
+  return document_;
+}
+
+// ---- mesh and layouts --------------------------------------------------------------------------
+
+std::int64_t RunConfig::least_ranks() const {
+  std::int64_t ranks = 1;
+  for (const MeshAxis& axis : axes_) {
+    const std::int64_t size = std::max<std::int64_t>(axis.size, 1);
+    if (ranks > most_ranks / size) {
+      ConfigReader(document_).section("mesh").fail("the mesh has more than {} ranks", most_ranks);
+    }
+    ranks *= size;
+  }
+  return ranks;
+}
+
+MeshShape RunConfig::mesh_shape(std::int64_t ranks) const {
+  (void)least_ranks();  // the product can be computed
+  return ConfigReader(document_).section("mesh").located([&] { return MeshShape(axes_, ranks); });
+}
+
+DeviceMesh RunConfig::mesh() const {
+  const Communicator world = Communicator::world();
+  (void)mesh_shape(world.size());  // before anything collective
+  return DeviceMesh(axes_, world);
+}
+
+LayoutMap RunConfig::layouts(const MeshShape& mesh) const {
+  LayoutMap map(mesh);
+  for (const LayoutEntry& entry : layouts_) {
+    // The map ends its messages about a key with its place.
+    map.insert(entry.key.as<std::string>(), entry.layout, entry.key.location());
+  }
+  return map;
+}
+
+std::optional<Axis> RunConfig::batch_axis(const MeshShape& mesh) const {
+  if (!distribution_.batch_axis) {
+    return 0;
+  }
+  if (distribution_.batch_axis->empty()) {
+    return std::nullopt;
+  }
+  return ConfigReader(document_).section("batch_axis").located([&] {
+    return mesh.axis(*distribution_.batch_axis);
+  });
+}
+
+// ---- data --------------------------------------------------------------------------------------
+
+std::shared_ptr<const Source> RunConfig::open(DataPart part) const {
+  const std::string key(name_of(part));
+  const ConfigNode node =
+      ConfigReader(ConfigReader(document_).required_node("data", "sets of data"))
+          .required_node(key, "{kind: idx, ...}");
+  std::vector<std::string> inputs;
+  for (const TensorId input : graph_->inputs) {
+    inputs.push_back(graph_->tensors[input].path);
+  }
+  std::shared_ptr<const Source> source = source_from_config(node, inputs, options_.seed);
+  return cache_ ? cached(std::move(source)) : source;
+}
+
+TrainingData RunConfig::open_training() const {
+  TrainingData data{open(DataPart::train), nullptr};
+  if (has(DataPart::validation)) {
+    data.validation = open(DataPart::validation);
+  } else if (fit_.validation_split > 0) {
+    ValidationSplit split = document_.find("fit")->find("validation_split")->located([&] {
+      return split_for_validation(data.training, fit_.validation_split);
+    });
+    data = {std::move(split.training), std::move(split.validation)};
+  }
+  return data;
+}
+
+Objective RunConfig::objective(const Source& source, Mode mode) const {
+  if (mode == Mode::predict) {
+    return without_objective(graph_);
+  }
+  const ConfigNode loss = ConfigReader(document_).required_node("loss", "a loss, such as mse");
+  const Field& target = source.field(source.feature_count());
+  return loss.located(
+      [&] { return with_objective(*graph_, *compile_.loss, compile_.metrics, target.shape); });
+}
+
+void RunConfig::check_data(const Source& source, DataPart part, const MeshShape& mesh,
+                           Mode mode) const {
+  const ConfigNode node = node_of(part);
+  for (std::size_t i = 0; i < graph_->inputs.size(); ++i) {
+    const GraphTensor& input = graph_->tensors[graph_->inputs[i]];
+    const Shape sample(input.shape.begin() + 1, input.shape.end());
+    // `with_shape` wraps the source without looking at its rows; the view is not kept.
+    const std::shared_ptr<const Source> borrowed(std::shared_ptr<const Source>(), &source);
+    try {
+      (void)with_shape(borrowed, static_cast<int>(i), sample);
+    } catch (const Error& error) {
+      node.fail("the model's input \"{}\": {}", input.path, error.what());
+    }
+  }
+  if (mode != Mode::predict) {
+    if (source.target_count() == 0) {
+      node.fail("the {} has no targets, which a loss needs", words_for(part));
+    }
+    (void)objective(source, mode);
+  }
+  const std::optional<Axis> axis = batch_axis(mesh);
+  node.located([&] {
+    check_batching(source.rows(), mode == Mode::train ? batch_size_ : evaluation_batch_size(),
+                   axis ? mesh.size(*axis) : 1, axis ? mesh.name(*axis) : "", words_for(part));
+  });
+}
+
+void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataPart part, Mode mode,
+                              const Communicator& communicator) const {
+  const int fields = mode == Mode::predict ? source->feature_count() : source->feature_count() + 1;
+  const std::int64_t classes = objective(*source, mode).target_classes;
+  const ConfigNode node = node_of(part);
+  together(communicator, [&] {
+    node.located([&] {
+      for (int field = 0; field < fields; ++field) {
+        source->prepare(field);
+      }
+      if (classes > 0) {
+        const Range share = block_range(source->rows(), communicator.size(), communicator.rank());
+        check_classes(std::make_shared<Subset>(source, share.begin, share.end),
+                      source->feature_count(), classes);
+      }
+    });
+  });
+}
+
+// ---- plan and model ----------------------------------------------------------------------------
+
+Plan RunConfig::plan(const Source& source, const MeshShape& mesh, std::int64_t rows, Mode mode,
+                     std::vector<std::string>& warnings) const {
+  const Objective target = objective(source, mode);
+  PlanRequest request{
+      target.graph.get(),
+      target.loss_operation,
+      mesh,
+      batch_axis(mesh),
+      close_layouts(*target.graph, layouts(mesh), distribution_.unmatched_layouts, warnings),
+      rows,
+      {}};
+  return ConfigReader(document_).section("layout").located(
+      [&] { return make_plan(request, target.graph); });
+}
+
+PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_t rows, Mode mode,
+                             std::int64_t rank) const {
+  std::map<TensorId, ElementType> fed;
+  int field = 0;
+  for (std::size_t tensor = 0; tensor < plan.graph->tensors.size(); ++tensor) {
+    const TensorRole role = plan.graph->tensors[tensor].role;
+    if (role == TensorRole::input || role == TensorRole::target) {
+      fed[static_cast<TensorId>(tensor)] = source.field(field++).type;
+    }
+  }
+  return report_plan(plan, mode, rows, rank, compile_.optimizer.update_rule(), fed);
+}
+
+Model RunConfig::make_model(DeviceMesh& mesh) const {
+  DistributionOptions options = distribution_;
+  Distribution distribution = ModelParallel(mesh, layouts(mesh.shape()), options);
+  Model model = ConfigReader(document_).section("device").located(
+      [&] { return Model(model_->inputs, {model_->output}, std::move(distribution), options_); });
+  if (has_loss()) {
+    model.compile(compile_);
+  }
+  return model;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,132 @@
+// A whole run as a configuration file describes it, section by section:
+//
+//     seed: 7                          # of initial weights, dropout, order and synthetic data
+//     device: auto                     # cpu, cuda
+//     collectives: auto                # mpi
+//     mesh: {data: 2, model: 4}        # -1: what the ranks leave; default {data: -1}
+//     layout: {d1/kernel: [~, model]}  # path or pattern: for each dimension the axes that split it
+//     batch_axis: data                 # default: the mesh's first; ~: none
+//     unmatched_layouts: error         # warn
+//     data:
+//       train: {kind: idx, ...}        # from_config.h in runtime/data; also validation, test
+//       batch_size: 64                 # global
+//       shuffle: true
+//       cache: false                   # keep in memory what was read once
+//     model: ...                       # model_config.h in runtime/graph
+//     loss: mse                        # from_config.h in runtime/train; also the next two
+//     optimizer: {Adam: {learning_rate: 1e-3}}
+//     metrics: [accuracy]
+//     fit: {epochs: 3, validation_split: 0.1, steps_per_epoch: 100, validation_batch_size: 256,
+//           validation_freq: 1, verbose: auto, callbacks: [{CSVLogger: {file: log.csv}}]}
+//
+// Only `model` and, where something is fed, `data` have no defaults. Reading a run touches neither
+// MPI nor data files; what follows, mesh, data, model, is made of it by the functions below. All
+// throw `ConfigError` with the place of what is wrong, the same on all ranks.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/config/reader.h"
+#include "runtime/graph/layer_registry.h"
+#include "runtime/graph/model_config.h"
+#include "runtime/train/model.h"
+
+namespace meshwork {
+
+/// The sets of samples that a run can have.
+enum class DataPart : std::uint8_t { train, validation, test };
+/// "train", "validation" or "test".
+[[nodiscard]] std::string_view name_of(DataPart part);
+
+/// What `fit` is fed.
+struct TrainingData {
+  std::shared_ptr<const Source> training;
+  std::shared_ptr<const Source> validation;  // null if there is none
+};
+
+class RunConfig {
+ public:
+  /// Reads `document`, with the layers that `layers` knows.
+  RunConfig(const ConfigNode& document, const LayerRegistry& layers);
+
+  [[nodiscard]] const ConfigNode& document() const { return document_; }
+  [[nodiscard]] const ModelOptions& options() const { return options_; }
+  /// Of the layers, without loss and metrics.
+  [[nodiscard]] const Graph& graph() const { return *graph_; }
+  [[nodiscard]] std::int64_t batch_size() const { return batch_size_; }
+  /// Of batches that are not trained on.
+  [[nodiscard]] std::int64_t evaluation_batch_size() const;
+  [[nodiscard]] bool has(DataPart part) const { return part_node(part).has_value(); }
+  /// Whether there is a loss, which all but prediction needs.
+  [[nodiscard]] bool has_loss() const { return compile_.loss != nullptr; }
+
+  /// The axes as they are written.
+  [[nodiscard]] const std::vector<MeshAxis>& mesh_axes() const { return axes_; }
+  /// How many ranks the mesh has if none is left for an axis of -1: that is taken as 1.
+  [[nodiscard]] std::int64_t least_ranks() const;
+  /// The shape of the mesh for `ranks` ranks.
+  [[nodiscard]] MeshShape mesh_shape(std::int64_t ranks) const;
+  /// The mesh of all ranks of the job. Collective.
+  [[nodiscard]] DeviceMesh mesh() const;
+  [[nodiscard]] LayoutMap layouts(const MeshShape& mesh) const;
+  [[nodiscard]] std::optional<Axis> batch_axis(const MeshShape& mesh) const;
+
+  /// Opens a set of samples, which has to be there.
+  [[nodiscard]] std::shared_ptr<const Source> open(DataPart part) const;
+  /// Opens `train`, and `validation` or what `validation_split` takes off the first.
+  [[nodiscard]] TrainingData open_training() const;
+  /// Checks that batches of `source`, which is `part`, fit the model and `mesh` in `mode`: shapes,
+  /// targets, enough rows for the ranks. Reads no samples.
+  void check_data(const Source& source, DataPart part, const MeshShape& mesh, Mode mode) const;
+  /// Checks the samples themselves, as far as it can be done beforehand: unpacks what is packed,
+  /// and looks at every class number. The ranks share the work. Collective over `communicator`;
+  /// what is wrong for one rank is thrown on all.
+  void check_samples(const std::shared_ptr<const Source>& source, DataPart part, Mode mode,
+                     const Communicator& communicator) const;
+
+  /// The plan for batches of `rows` of `source` on `mesh`, as `rank` of it has it; nothing of the
+  /// mesh needs to be there. Adds to `warnings` which keys of the layout match nothing, if that is
+  /// no error.
+  [[nodiscard]] Plan plan(const Source& source, const MeshShape& mesh, std::int64_t rows, Mode mode,
+                          std::vector<std::string>& warnings) const;
+  [[nodiscard]] PlanReport report(const Plan& plan, const Source& source, std::int64_t rows,
+                                  Mode mode, std::int64_t rank) const;
+
+  /// The model on `mesh`, compiled if there is a loss. Collective; `mesh` must outlive it.
+  [[nodiscard]] Model make_model(DeviceMesh& mesh) const;
+  /// All that `fit` takes but the data.
+  [[nodiscard]] const FitOptions& fit_options() const { return fit_; }
+
+ private:
+  struct LayoutEntry {
+    TensorLayout layout;
+    ConfigNode key;
+  };
+
+  void read_distribution(ConfigReader& reader);
+  void read_data(const ConfigNode& node);
+  void read_fit(const ConfigNode& node);
+  [[nodiscard]] const std::optional<ConfigNode>& part_node(DataPart part) const;
+  [[nodiscard]] ConfigNode node_of(DataPart part) const;
+  [[nodiscard]] Objective objective(const Source& source, Mode mode) const;
+
+  ConfigNode document_;
+  ModelOptions options_;
+  std::vector<MeshAxis> axes_{{"data", -1}};
+  std::vector<LayoutEntry> layouts_;
+  DistributionOptions distribution_;
+  std::optional<ConfigNode> parts_[3];  // by DataPart
+  std::int64_t batch_size_ = 32;
+  bool cache_ = false;
+  std::optional<ConfiguredModel> model_;
+  std::shared_ptr<const Graph> graph_;
+  CompileOptions compile_;
+  FitOptions fit_;
+};
+
+}  // namespace meshwork
