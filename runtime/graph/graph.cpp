@@ -1,6 +1,8 @@
 #include "runtime/graph/graph.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
 #include "runtime/graph/path_error.h"
@@ -8,9 +10,19 @@
 namespace meshwork {
 namespace {
 
-bool has_operation(const Graph& graph, const std::string& path) {
-  return std::any_of(graph.operations.begin(), graph.operations.end(),
-                     [&](const GraphOperation& operation) { return operation.path == path; });
+// `path`, or the first of path_1, path_2, ... that no operation has.
+std::string free_path(const Graph& graph, const std::string& path) {
+  std::set<std::string_view> taken;
+  for (const GraphOperation& operation : graph.operations) {
+    if (operation.path.starts_with(path)) {
+      taken.insert(operation.path);
+    }
+  }
+  std::string free = path;
+  for (int number = 1; taken.contains(free); ++number) {
+    free = fmt::format("{}_{}", path, number);
+  }
+  return free;
 }
 
 }  // namespace
@@ -48,10 +60,7 @@ TensorId Graph::add_tensor(GraphTensor tensor) {
 
 TensorId Graph::add_operation(std::shared_ptr<const Operation> operation,
                               std::vector<TensorId> inputs, int layer, std::string path) {
-  const std::string stem = path;
-  for (int number = 1; has_operation(*this, path); ++number) {
-    path = fmt::format("{}_{}", stem, number);
-  }
+  path = free_path(*this, path);
   GraphTensor value;
   std::vector<Shape> shapes;
   for (const TensorId input : inputs) {

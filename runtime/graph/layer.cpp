@@ -197,6 +197,23 @@ std::string LayerBuilder::free_name(Scope& scope, const std::string& stem) const
   }
 }
 
+// Takes the name that the user gave to `layer`, unless another has it.
+void LayerBuilder::claim_name(Scope& scope, const std::shared_ptr<Layer>& layer) {
+  const std::string& name = layer->name();
+  check_name(name);
+  const auto [taken, added] = scope.taken.try_emplace(name, layer.get());
+  if (added) {
+    held_.push_back(layer);
+  } else if (taken->second == nullptr) {
+    fail("a layer (of class {}) and an input are both named \"{}\"", layer->class_name(), name);
+  } else if (taken->second != layer.get()) {
+    fail(
+        "two layers are named \"{}\" (of class {} and {}); names must differ, and a layer that is "
+        "to be used twice is made once and called twice",
+        name, taken->second->class_name(), layer->class_name());
+  }
+}
+
 const std::string& LayerBuilder::path_of(const std::shared_ptr<Layer>& layer) {
   const auto known = paths_.find(layer.get());
   if (known != paths_.end()) {
@@ -205,28 +222,22 @@ const std::string& LayerBuilder::path_of(const std::shared_ptr<Layer>& layer) {
   const std::string prefix = current_scope();
   Scope& scope = scopes_[prefix];
   std::string name = layer->name();
-  check_name(name);
   if (name.empty()) {
     name = free_name(scope, snake_case(layer->class_name()));
-  } else if (const auto taken = scope.taken.find(name); taken != scope.taken.end()) {
-    if (taken->second == nullptr) {
-      fail("a layer (of class {}) and an input are both named \"{}\"", layer->class_name(), name);
-    }
-    fail(
-        "two layers are named \"{}\" (of class {} and {}); names must differ, and a layer that is "
-        "to be used twice is made once and called twice",
-        name, taken->second->class_name(), layer->class_name());
+    scope.taken[name] = layer.get();
+    held_.push_back(layer);
+  } else {
+    claim_name(scope, layer);
   }
-  scope.taken[name] = layer.get();
-  held_.push_back(layer);
   return paths_[layer.get()] = prefix + name;
 }
 
 // Names that users gave come first, so that those made by counting go around them.
 void LayerBuilder::reserve_names(const Calls& calls) {
+  Scope& scope = scopes_[current_scope()];
   for (const auto& call : calls) {
-    if (call->layer && !call->layer->name().empty()) {
-      path_of(call->layer);
+    if (call->layer && !call->layer->name().empty() && !paths_.contains(call->layer.get())) {
+      claim_name(scope, call->layer);
     }
   }
 }

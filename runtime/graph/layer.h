@@ -144,6 +144,7 @@ class LayerBuilder {
 
   std::string current_scope() const;
   std::string free_name(Scope& scope, const std::string& stem) const;
+  void claim_name(Scope& scope, const std::shared_ptr<Layer>& layer);
   const std::string& path_of(const std::shared_ptr<Layer>& layer);
   void reserve_names(const Calls& calls);
   std::vector<TensorId> build_calls(const Calls& calls, std::span<const SymbolicTensor> outputs,

@@ -1,0 +1,58 @@
+// Add and Concatenate.
+#include "collectives/error.h"
+#include "layers/add.h"
+#include "layers/concatenate.h"
+#include "layers/dense.h"
+#include "tests/support/graph_runner.h"
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+TEST_CASE("a residual connection adds, and its gradients add") {
+  const auto x = Input({4});
+  const auto y = Dense({.name = "d1", .units = 4, .activation = Activation::tanh})(x);
+  const Graph graph = make_graph({x}, {Add()({x, y, x})});
+  check_graph_gradients(graph, {.inputs = {random_tensor({3, 4}, 1)},
+                                .variables = {random_tensor({4, 4}, 2), random_tensor({4}, 3)},
+                                .output_gradients = {random_tensor({3, 4}, 4)}});
+}
+
+TEST_CASE("branches are concatenated along any dimension, counted from either end") {
+  const auto a = Input({2, 3}, "a");
+  const auto b = Input({2, 5}, "b");
+  for (const int axis : {-1, 2}) {
+    const auto y = Concatenate({.axis = axis})({a, b});
+    CHECK(y.shape() == Shape{-1, 2, 8});
+    const Graph graph = make_graph({a, b}, {y});
+    const GraphCase what{.inputs = {random_tensor({4, 2, 3}, 1), random_tensor({4, 2, 5}, 2)},
+                         .output_gradients = {random_tensor({4, 2, 8}, 3)}};
+    const Tensor found = run_graph(graph, what).values.at(graph.outputs[0]);
+    for (std::size_t row = 0; row < 8; ++row) {
+      for (std::size_t i = 0; i < 8; ++i) {
+        CHECK(found.values[row * 8 + i] == (i < 3 ? what.inputs[0].values[row * 3 + i]
+                                                  : what.inputs[1].values[row * 5 + i - 3]));
+      }
+    }
+    check_graph_gradients(graph, what);
+  }
+  CHECK(Concatenate({.axis = -2})({Input({4, 3}), Input({1, 3})}).shape() == Shape{-1, 5, 3});
+}
+
+TEST_CASE("inputs that cannot be joined are errors that name the layer") {
+  CHECK_THROWS_WITH(
+      Add({.name = "sum"})({Input({3}), Input({4})}),
+      "sum: expected inputs of equal shapes, found (batch, 3) for input 0 and (batch, "
+      "4) for input 1");
+  CHECK_THROWS_WITH(Concatenate({.name = "c", .axis = 0})({Input({3}), Input({3})}),
+                    "c: `axis` 0 is the batch of inputs of shape (batch, 3); batches cannot be "
+                    "concatenated");
+  CHECK_THROWS_WITH(Concatenate({.axis = -2})({Input({3}), Input({3})}),
+                    Catch::Contains("is the batch"));
+  CHECK_THROWS_WITH(
+      Concatenate({.axis = 2})({Input({3}), Input({3})}),
+      "Concatenate: `axis` is 2, but inputs of shape (batch, 3) have dimensions 0 to 1");
+  CHECK_THROWS_WITH(Concatenate({.axis = 1})({Input({3, 2}), Input({4, 1})}),
+                    Catch::Contains("differ in dimension 1 only"));
+  CHECK_THROWS_WITH(Concatenate()({Input({3}), Input({3, 1})}),
+                    Catch::Contains("differ in dimension 1 only"));
+}

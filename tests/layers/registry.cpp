@@ -1,0 +1,108 @@
+// Layers as configurations write them: every option of each, and what goes wrong.
+#include "layers/registry.h"
+
+#include "collectives/error.h"
+#include "runtime/config/load.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+SharedLayer made(const std::string& text) {
+  LayerRegistry registry;
+  register_layers(registry);
+  return registry.make(parse_config(text, "net.yaml"));
+}
+
+// The graph of the layer alone on samples of `shape`.
+Graph graph_of(const std::string& text, const Shape& shape) {
+  const auto x = Input(shape);
+  return make_graph({x}, {made(text)(x)});
+}
+
+std::string error_of(const std::string& text) {
+  try {
+    static_cast<void>(made(text));
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("dense reads all of its options") {
+  const Graph graph = graph_of(
+      "Dense:\n"
+      "  name: d1\n"
+      "  units: 4\n"
+      "  activation: tanh\n"
+      "  kernel_initializer: he_normal\n"
+      "  bias_initializer: {Constant: {value: 0.5}}\n"
+      "  kernel_regularizer: {L2: 0.25}\n"
+      "  bias_regularizer: {L1: 0.5}\n",
+      {3});
+  REQUIRE(graph.variables.size() == 2);
+  CHECK(graph.variables[0].path == "d1/kernel");
+  CHECK(graph.variables[0].options.initializer == initializer_by_name("he_normal"));
+  CHECK(graph.variables[0].options.regularizer == Regularizer{.l2 = 0.25f});
+  CHECK(graph.variables[1].options.initializer ==
+        Initializer{.kind = InitializerKind::constant, .value = 0.5});
+  CHECK(graph.variables[1].options.regularizer == Regularizer{.l1 = 0.5f});
+  CHECK(graph.operations.back().path == "d1/tanh");
+  CHECK(graph_of("Dense: {units: 4, use_bias: false, activation: ~}", {3}).operations.size() == 1);
+}
+
+TEST_CASE("the other layers read theirs") {
+  CHECK(graph_of("Flatten", {2, 3}).paths().front() == "flatten/output");
+  CHECK(graph_of("Flatten:", {2, 3}).paths().front() == "flatten/output");
+  CHECK(graph_of("Flatten: {name: f}", {2, 3}).paths().front() == "f/output");
+  CHECK(made("Reshape: {target_shape: [3, -1]}")(Input({6})).shape() == Shape{-1, 3, 2});
+  CHECK(graph_of("Rescaling: {scale: 0.5, offset: 1}", {2}).layers[0].class_name == "Rescaling");
+  CHECK(graph_of("Activation: {activation: gelu}", {2}).operations[0].path == "activation/gelu");
+  CHECK(graph_of("Dropout: {name: drop, rate: 0.5}", {2}).operations[0].path == "drop/dropout");
+  CHECK(made("Add: {name: sum}")({Input({2}), Input({2})}).shape() == Shape{-1, 2});
+  CHECK(made("Concatenate: {axis: 1}")({Input({2, 3}), Input({4, 3})}).shape() == Shape{-1, 6, 3});
+}
+
+TEST_CASE("a block of layers has a name and a list") {
+  const Graph graph = graph_of(
+      "Sequential:\n"
+      "  name: feature\n"
+      "  layers:\n"
+      "    - Dense: {name: d1, units: 4}\n"
+      "    - Sequential: {layers: [Dense: {units: 2}]}\n",
+      {3});
+  CHECK(graph.variables[0].path == "feature/d1/kernel");
+  CHECK(graph.variables[2].path == "feature/sequential/dense/kernel");
+}
+
+TEST_CASE("what a layer is called on is not its own option") {
+  CHECK(graph_of("Dense: {units: 4, inputs: [x]}", {3}).variables.size() == 2);
+  CHECK(graph_of("Flatten: {inputs: x}", {3}).operations.size() == 1);
+}
+
+TEST_CASE("wrong options are errors with their place") {
+  CHECK_THAT(error_of("Dense:\n  name: d1\n"),
+             Catch::Contains("net.yaml:") && Catch::Contains("units"));
+  CHECK_THAT(error_of("Dense: {units: ten}"),
+             Catch::Contains("net.yaml:1:16") && Catch::Contains("positive integer"));
+  CHECK_THAT(error_of("Dense: {units: 0}"), Catch::Contains("positive integer"));
+  CHECK_THAT(error_of("Dense: {units: 4, activaton: relu}"),
+             Catch::Contains("net.yaml:1:19") && Catch::Contains("activation"));
+  CHECK_THAT(error_of("Dense: {units: 4, activation: rleu}"), Catch::Contains("relu"));
+  CHECK_THAT(error_of("Dense: {units: 4, kernel_initializer: he_nomal}"),
+             Catch::Contains("net.yaml:1:") && Catch::Contains("he_normal"));
+  CHECK_THAT(error_of("Dropout: {rate: 1.5}"), Catch::Contains("between 0 and 1"));
+  CHECK_THAT(error_of("Dropout:"), Catch::Contains("rate"));
+  CHECK_THAT(error_of("Reshape: {target_shape: [-1, -1]}"),
+             Catch::Contains("net.yaml:1:") && Catch::Contains("at most one may be -1"));
+  CHECK_THAT(error_of("Rescaling: {scale: .nan}"), Catch::Contains("scale"));
+  CHECK_THAT(error_of("Flatten: {units: 3}"), Catch::Contains("units"));
+  CHECK_THAT(error_of("Sequential: {name: s}"), Catch::Contains("a list of layers"));
+  CHECK_THAT(error_of("Sequential: {layers: [Desne: {units: 3}]}"),
+             Catch::Contains("did you mean \"Dense\"?"));
+  CHECK_THAT(error_of("[Dense]"), Catch::Contains("a layer"));
+  CHECK_THAT(error_of("Dense: {units: 1}\nFlatten:"), Catch::Contains("2 entries"));
+}

@@ -1,0 +1,130 @@
+// Registering layers, reading their options, and loading them from a library of the user's.
+#include "runtime/graph/layer_registry.h"
+
+#include <fstream>
+
+#include "collectives/error.h"
+#include "layers/registry.h"
+#include "runtime/config/load.h"
+#include "runtime/graph/layer_config.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+ConfigNode parsed(const std::string& text) {
+  return parse_config(text, "test.yaml");
+}
+
+SharedLayer made(const std::string& text) {
+  LayerRegistry registry;
+  register_layers(registry);
+  return registry.make(parsed(text));
+}
+
+Initializer initializer(const std::string& text) {
+  return parsed(text).as<Initializer>();
+}
+
+}  // namespace
+
+TEST_CASE("a class can be registered once, and begins with a capital letter") {
+  LayerRegistry registry;
+  register_layers(registry);
+  CHECK(registry.contains("Dense"));
+  CHECK(registry.class_names() == std::vector<std::string>{"Activation", "Add", "Concatenate",
+                                                           "Dense", "Dropout", "Flatten",
+                                                           "Rescaling", "Reshape", "Sequential"});
+  CHECK_THROWS_WITH(register_layers(registry), "there are two layer classes \"Activation\"");
+  CHECK_THROWS_WITH(registry.add("scale", nullptr), Catch::Contains("capital letter"));
+}
+
+TEST_CASE("a layer that does not exist is an error with place and nearest name") {
+  CHECK_THROWS_WITH(
+      made("{Dens: {units: 3}}"),
+      Catch::Contains("test.yaml:1:2: unknown layer \"Dens\"; did you mean \"Dense\"?"));
+}
+
+TEST_CASE("initializers are names or classes with options") {
+  CHECK(initializer("he_normal") == initializer_by_name("he_normal"));
+  CHECK(initializer("HeNormal") == initializer_by_name("he_normal"));
+  CHECK(initializer("{GlorotUniform: }") == initializer_by_name("glorot_uniform"));
+  CHECK(initializer("{Constant: {value: 0.5}}") ==
+        Initializer{.kind = InitializerKind::constant, .value = 0.5});
+  CHECK(initializer("{RandomUniform: {minval: -1, maxval: 2}}") ==
+        Initializer{.kind = InitializerKind::random_uniform, .minimum = -1, .maximum = 2});
+  CHECK(initializer("{TruncatedNormal: {stddev: 0.1}}") ==
+        Initializer{.kind = InitializerKind::truncated_normal, .standard_deviation = 0.1});
+  CHECK(initializer("{VarianceScaling: {scale: 2, mode: fan_avg, distribution: uniform}}") ==
+        Initializer{.kind = InitializerKind::variance_scaling,
+                    .scale = 2,
+                    .fan = FanMode::average,
+                    .distribution = ScalingDistribution::uniform});
+  CHECK(initializer("{VarianceScaling: {distribution: untruncated_normal}}").distribution ==
+        ScalingDistribution::normal);
+
+  CHECK_THROWS_WITH(initializer("glorot_unifrom"),
+                    Catch::Contains("did you mean \"glorot_uniform\"?"));
+  CHECK_THROWS_WITH(initializer("{Constant: {valeu: 1}}"), Catch::Contains("\"value\""));
+  CHECK_THROWS_WITH(initializer("{HeNormal: {scale: 1}}"), Catch::Contains("scale"));
+  CHECK_THROWS_WITH(initializer("{VarianceScaling: {scale: 0}}"),
+                    Catch::Contains("positive") || Catch::Contains("above 0"));
+  CHECK_THROWS_WITH(initializer("{VarianceScaling: {mode: fan_inn}}"), Catch::Contains("fan_in"));
+  CHECK_THROWS_AS(initializer("[he_normal]"), ConfigError);
+}
+
+TEST_CASE("regularizers have Keras's forms and defaults") {
+  const auto regularizer = [](const std::string& text) {
+    return parsed("r: " + text).find("r")->as<Regularizer>();
+  };
+  CHECK(regularizer("~") == Regularizer{});
+  CHECK(regularizer("{L2: 0.5}") == Regularizer{.l2 = 0.5f});
+  CHECK(regularizer("{L1: 0.25}") == Regularizer{.l1 = 0.25f});
+  CHECK(regularizer("{L2: {l2: 0.5}}") == Regularizer{.l2 = 0.5f});
+  CHECK(regularizer("L2") == Regularizer{.l2 = 0.01f});
+  CHECK(regularizer("l1") == Regularizer{.l1 = 0.01f});
+  CHECK(regularizer("{L1L2: {l1: 0.5, l2: 0.25}}") == Regularizer{.l1 = 0.5f, .l2 = 0.25f});
+  CHECK(regularizer("{L1L2: {l2: 0.25}}") == Regularizer{.l2 = 0.25f});
+  CHECK_THROWS_AS(regularizer("{L2: -1}"), ConfigError);
+  CHECK_THROWS_AS(regularizer("{L2: .inf}"), ConfigError);
+  CHECK_THROWS_AS(regularizer("{L2: {l1: 1}}"), ConfigError);
+  CHECK_THROWS_WITH(regularizer("{L3: 1}"), Catch::Contains("unknown regularizer \"L3\""));
+}
+
+TEST_CASE("activations are names, and nothing is linear") {
+  CHECK(parsed("a: ~").find("a")->as<Activation>() == Activation::linear);
+  CHECK(parsed("gelu").as<Activation>() == Activation::gelu);
+  CHECK_THROWS_WITH(parsed("rleu").as<Activation>(), Catch::Contains("\"relu\""));
+}
+
+TEST_CASE("a library that cannot be loaded is an error that says why") {
+  LayerRegistry registry;
+  CHECK_THROWS_WITH(load_plugin("not/there.so", registry),
+                    "cannot load layers from not/there.so: there is no such file");
+  std::ofstream("text.so") << "no library\n";
+  CHECK_THROWS_WITH(load_plugin("text.so", registry),
+                    Catch::StartsWith("cannot load layers from text.so: "));
+}
+
+#ifdef MESHWORK_TEST_PLUGIN
+TEST_CASE("a library of the user's adds its layers") {
+  LayerRegistry registry;
+  register_layers(registry);
+  load_plugin(MESHWORK_TEST_PLUGIN, registry);
+  REQUIRE(registry.contains("Doubled"));
+  const auto x = Input({3});
+  const auto y = registry.make(parsed("{Doubled: {name: twice}}"))(x);
+  const Graph graph = make_graph({x}, {y});
+  CHECK(graph.paths() == std::vector<std::string>{"twice/factor", "twice/output"});
+  CHECK_THROWS_WITH(registry.make(parsed("{Doubled: {factor: 3}}")), Catch::Contains("factor"));
+  CHECK_THROWS_WITH(load_plugin(MESHWORK_TEST_PLUGIN, registry),
+                    Catch::Contains("there are two layer classes \"Doubled\""));
+}
+
+TEST_CASE("a library without layers is an error that says what it lacks") {
+  LayerRegistry registry;
+  CHECK_THROWS_WITH(load_plugin(MESHWORK_TEST_EMPTY_PLUGIN, registry),
+                    Catch::Contains("does not define extern \"C\" void meshwork_register"));
+}
+#endif
