@@ -1,0 +1,203 @@
+// Optimizers: options, slots and clipping as the lowering takes them; and three updates of each
+// kernel against the formulas of reference/keras.md written down in double precision.
+#include "runtime/train/optimizer.h"
+
+#include <cmath>
+
+#include "runtime/device/device.h"
+#include "runtime/train/optimizers/adam.h"
+#include "runtime/train/optimizers/rmsprop.h"
+#include "runtime/train/optimizers/sgd.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+constexpr double rate = 0.1;
+constexpr std::int64_t count = 5;
+const std::vector<double> start{1, -2, 0.5, 0, 3};
+
+// The gradient of element i in step s; of both signs, and 0 once.
+double gradient(std::int64_t i, std::int64_t s) {
+  return 0.25 * static_cast<double>(i - 2) + 0.5 * static_cast<double>(s) * (i % 2 ? -1 : 1);
+}
+
+// The values after three updates by the optimizer's kernel, at a constant rate.
+std::vector<float> updated(const Optimizer& optimizer, std::optional<float> factor = std::nullopt) {
+  const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
+  const std::unique_ptr<Kernel> kernel =
+      device->compile(optimizer.update_rule().kernel(count, factor.has_value()));
+  std::vector<float> w(start.begin(), start.end());
+  std::vector<std::vector<float>> slots(optimizer.slot_names().size(),
+                                        std::vector<float>(count, 0.0f));
+  for (std::int64_t s = 0; s < 3; ++s) {
+    StepScalars scalars{s, static_cast<float>(optimizer.learning_rate(s))};
+    std::vector<float> g;
+    for (std::int64_t i = 0; i < count; ++i) g.push_back(static_cast<float>(gradient(i, s)));
+    std::vector<void*> operands{&scalars};
+    if (factor) operands.push_back(&*factor);
+    operands.push_back(g.data());
+    operands.push_back(w.data());
+    for (std::vector<float>& slot : slots) operands.push_back(slot.data());
+    kernel->run(operands.data());
+  }
+  return w;
+}
+
+// The same by `update(w, g, t, slots)` for one element, t counting from 1; slots are zeros first.
+template <class Update>
+void check_updates(const std::vector<float>& found, const Update& update, double factor = 1) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    double w = start[i];
+    double slots[3] = {0, 0, 0};
+    for (std::int64_t s = 0; s < 3; ++s) {
+      update(w, gradient(i, s) * factor, static_cast<double>(s + 1), slots);
+    }
+    INFO("element " << i);
+    CHECK(found[i] == Approx(w).epsilon(1e-5).margin(1e-6));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("SGD updates by its formula, with momentum and Nesterov's form") {
+  check_updates(updated(SGD({.learning_rate = rate})),
+                [](double& w, double g, double, double*) { w -= rate * g; });
+  check_updates(updated(SGD({.learning_rate = rate, .momentum = 0.9})),
+                [](double& w, double g, double, double* slots) {
+                  slots[0] = 0.9 * slots[0] - rate * g;
+                  w += slots[0];
+                });
+  check_updates(updated(SGD({.learning_rate = rate, .momentum = 0.9, .nesterov = true})),
+                [](double& w, double g, double, double* slots) {
+                  slots[0] = 0.9 * slots[0] - rate * g;
+                  w += 0.9 * slots[0] - rate * g;
+                });
+}
+
+TEST_CASE("Adam updates by its formula, with and without amsgrad") {
+  const bool amsgrad = GENERATE(false, true);
+  check_updates(updated(Adam({.learning_rate = rate,
+                              .beta_1 = 0.8,
+                              .beta_2 = 0.95,
+                              .epsilon = 1e-3,
+                              .amsgrad = amsgrad})),
+                [amsgrad](double& w, double g, double t, double* slots) {
+                  const double a = rate * std::sqrt(1 - std::pow(0.95, t)) / (1 - std::pow(0.8, t));
+                  slots[0] += (g - slots[0]) * (1 - 0.8);
+                  slots[1] += (g * g - slots[1]) * (1 - 0.95);
+                  slots[2] = std::max(slots[2], slots[1]);
+                  w -= a * slots[0] / (std::sqrt(amsgrad ? slots[2] : slots[1]) + 1e-3);
+                });
+}
+
+TEST_CASE("weight decay comes before the update, at the learning rate") {
+  check_updates(updated(SGD({.learning_rate = rate, .weight_decay = 0.5})),
+                [](double& w, double g, double, double*) {
+                  w -= w * 0.5 * rate;
+                  w -= rate * g;
+                });
+  check_updates(
+      updated(AdamW({.learning_rate = rate})), [](double& w, double g, double t, double* slots) {
+        w -= w * 0.004 * rate;
+        const double a = rate * std::sqrt(1 - std::pow(0.999, t)) / (1 - std::pow(0.9, t));
+        slots[0] += (g - slots[0]) * (1 - 0.9);
+        slots[1] += (g * g - slots[1]) * (1 - 0.999);
+        w -= a * slots[0] / (std::sqrt(slots[1]) + 1e-7);
+      });
+}
+
+TEST_CASE("RMSprop updates by its formula, with momentum and centered") {
+  const double momentum = GENERATE(0.0, 0.5);
+  const bool centered = GENERATE(false, true);
+  check_updates(updated(RMSprop({.learning_rate = rate,
+                                 .rho = 0.8,
+                                 .momentum = momentum,
+                                 .epsilon = 1e-3,
+                                 .centered = centered})),
+                [=](double& w, double g, double, double* slots) {
+                  slots[0] = 0.8 * slots[0] + 0.2 * g * g;
+                  slots[1] = 0.8 * slots[1] + 0.2 * g;
+                  const double d = slots[0] - (centered ? slots[1] * slots[1] : 0);
+                  slots[2] = momentum * slots[2] + rate * g / std::sqrt(d + 1e-3);
+                  w -= slots[2];
+                });
+}
+
+TEST_CASE("a factor for the gradients is an operand of the kernel") {
+  check_updates(
+      updated(SGD({.learning_rate = rate}), 0.25f),
+      [](double& w, double g, double, double*) { w -= rate * g; }, 0.25);
+}
+
+TEST_CASE("slots are those the kernel takes, in its order") {
+  using Names = std::vector<std::string>;
+  CHECK(SGD().slot_names() == Names{});
+  CHECK(SGD({.momentum = 0.9}).slot_names() == Names{"momentum"});
+  CHECK(Adam().slot_names() == Names{"m", "v"});
+  CHECK(Adam({.amsgrad = true}).slot_names() == Names{"m", "v", "v_max"});
+  CHECK(RMSprop().slot_names() == Names{"velocity"});
+  CHECK(RMSprop({.momentum = 0.1, .centered = true}).slot_names() ==
+        Names{"velocity", "momentum", "average_gradient"});
+  CHECK(Adam().update_rule().slots == 2);
+  CHECK(Adam().class_name() == "Adam");
+  CHECK(AdamW().class_name() == "AdamW");
+}
+
+TEST_CASE("defaults are Keras's") {
+  CHECK(SGD().learning_rate(0) == 0.01);
+  CHECK(Adam().learning_rate(0) == 0.001);
+  CHECK(AdamW().learning_rate(0) == 0.001);
+  CHECK(RMSprop().learning_rate(0) == 0.001);
+  const auto adam = std::get<AdamSpec>(Adam().update_rule().kernel(7, false));
+  CHECK(adam.count == 7);
+  CHECK(adam.beta_1 == 0.9);
+  CHECK(adam.beta_2 == 0.999);
+  CHECK(adam.epsilon == 1e-7);
+  CHECK(adam.decay == 0);
+  CHECK_FALSE(adam.scaled);
+  CHECK(std::get<AdamSpec>(AdamW().update_rule().kernel(7, true)).decay == 0.004f);
+  CHECK(std::get<AdamSpec>(AdamW().update_rule().kernel(7, true)).scaled);
+  const auto rmsprop = std::get<RmspropSpec>(RMSprop().update_rule().kernel(7, false));
+  CHECK(rmsprop.rho == 0.9);
+  CHECK(rmsprop.epsilon == 1e-7);
+  CHECK(SGD().update_rule().clipping == Clipping::none);
+}
+
+TEST_CASE("gradients are clipped in one way at most") {
+  CHECK(Adam({.clipnorm = 0.5}).update_rule().clipping == Clipping::norm);
+  CHECK(SGD({.clipvalue = 0.5}).update_rule().clipping == Clipping::value);
+  const UpdateRule rule = RMSprop({.global_clipnorm = 2.5}).update_rule();
+  CHECK(rule.clipping == Clipping::global_norm);
+  CHECK(rule.clip == 2.5f);
+  CHECK_THROWS_WITH(Adam({.clipnorm = 1.0, .global_clipnorm = 1.0}),
+                    "Adam: clipnorm and global_clipnorm are both given; gradients are clipped in "
+                    "one way");
+  CHECK_THROWS_WITH(SGD({.clipvalue = 0.0}), "SGD: clipvalue: expected a positive number, found 0");
+}
+
+TEST_CASE("a constant rate can be set, a schedule's cannot") {
+  Optimizer constant = SGD();
+  constant.set_learning_rate(0.5);
+  CHECK(constant.learning_rate(3) == 0.5);
+  CHECK_THROWS_WITH(constant.set_learning_rate(-1), Catch::Contains("found -1"));
+  Optimizer scheduled =
+      Adam({.learning_rate = ExponentialDecay(
+                {.initial_learning_rate = 1, .decay_steps = 1, .decay_rate = 0.5})});
+  CHECK(scheduled.learning_rate(0) == 1);
+  CHECK(scheduled.learning_rate(2) == 0.25);
+  CHECK_THROWS_WITH(scheduled.set_learning_rate(0.5),
+                    "the learning rate of Adam follows ExponentialDecay and cannot be set; give "
+                    "the optimizer a number for its learning rate");
+}
+
+TEST_CASE("options out of range are errors that name them") {
+  CHECK_THROWS_WITH(SGD({.momentum = 1.5}),
+                    "SGD: momentum: expected a number from 0 to 1, found 1.5");
+  CHECK_THROWS_WITH(Adam({.beta_1 = 1}), Catch::Contains("Adam: beta_1"));
+  CHECK_THROWS_WITH(Adam({.epsilon = -1}),
+                    "Adam: epsilon: expected a finite number of at least 0, found -1");
+  CHECK_THROWS_WITH(RMSprop({.rho = std::nan("")}), Catch::Contains("RMSprop: rho"));
+  CHECK_THROWS_WITH(AdamW({.weight_decay = -0.1}), Catch::Contains("AdamW: weight_decay"));
+}
