@@ -21,26 +21,26 @@ std::int64_t share(std::int64_t times, std::int64_t elements, int ranks) {
 
 }  // namespace
 
-std::string_view name_of(Operation operation) {
-  switch (operation) {
-    case Operation::all_reduce:
+std::string_view name_of(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce:
       return "all_reduce";
-    case Operation::reduce_scatter:
+    case Collective::reduce_scatter:
       return "reduce_scatter";
-    case Operation::all_gather:
+    case Collective::all_gather:
       return "all_gather";
-    case Operation::all_to_all:
+    case Collective::all_to_all:
       return "all_to_all";
-    case Operation::broadcast:
+    case Collective::broadcast:
       return "broadcast";
   }
-  internal_error("an operation without a name");
+  internal_error("a collective without a name");
 }
 
-void CountingTransport::count(Operation operation, const Communicator& communicator,
+void CountingTransport::count(Collective collective, const Communicator& communicator,
                               std::int64_t elements_sent, ElementType type) {
-  const auto place = [](const Traffic& entry) { return std::tuple(entry.operation, entry.ranks); };
-  Traffic added{.operation = operation, .ranks = communicator.size()};
+  const auto place = [](const Traffic& entry) { return std::tuple(entry.collective, entry.ranks); };
+  Traffic added{.collective = collective, .ranks = communicator.size()};
   auto entry = std::lower_bound(
       traffic_.begin(), traffic_.end(), added,
       [&](const Traffic& left, const Traffic& right) { return place(left) < place(right); });
@@ -66,14 +66,14 @@ std::int64_t CountingTransport::operations() const {
 void CountingTransport::all_reduce(const Communicator& communicator, ElementType type,
                                    Reduction reduction, void* buffer, std::int64_t elements) {
   inner_.all_reduce(communicator, type, reduction, buffer, elements);
-  count(Operation::all_reduce, communicator, share(2, elements, communicator.size()), type);
+  count(Collective::all_reduce, communicator, share(2, elements, communicator.size()), type);
 }
 
 Pending CountingTransport::start_all_reduce(const Communicator& communicator, ElementType type,
                                             Reduction reduction, void* buffer,
                                             std::int64_t elements) {
   Pending pending = inner_.start_all_reduce(communicator, type, reduction, buffer, elements);
-  count(Operation::all_reduce, communicator, share(2, elements, communicator.size()), type);
+  count(Collective::all_reduce, communicator, share(2, elements, communicator.size()), type);
   return pending;
 }
 
@@ -81,7 +81,7 @@ void CountingTransport::reduce_scatter(const Communicator& communicator, Element
                                        const void* send, void* receive,
                                        std::span<const std::int64_t> counts) {
   inner_.reduce_scatter(communicator, type, send, receive, counts);
-  count(Operation::reduce_scatter, communicator, share(1, sum(counts), communicator.size()), type);
+  count(Collective::reduce_scatter, communicator, share(1, sum(counts), communicator.size()), type);
 }
 
 void CountingTransport::all_gather(const Communicator& communicator, ElementType type,
@@ -89,7 +89,7 @@ void CountingTransport::all_gather(const Communicator& communicator, ElementType
                                    std::span<const std::int64_t> counts,
                                    std::span<const std::int64_t> offsets) {
   inner_.all_gather(communicator, type, send, receive, counts, offsets);
-  count(Operation::all_gather, communicator, share(1, sum(counts), communicator.size()), type);
+  count(Collective::all_gather, communicator, share(1, sum(counts), communicator.size()), type);
 }
 
 void CountingTransport::all_to_all(const Communicator& communicator, ElementType type,
@@ -100,14 +100,14 @@ void CountingTransport::all_to_all(const Communicator& communicator, ElementType
   inner_.all_to_all(communicator, type, send, send_counts, send_offsets, receive, receive_counts,
                     receive_offsets);
   const std::size_t own = static_cast<std::size_t>(communicator.rank());
-  count(Operation::all_to_all, communicator, sum(send_counts) - send_counts[own], type);
+  count(Collective::all_to_all, communicator, sum(send_counts) - send_counts[own], type);
 }
 
 void CountingTransport::broadcast(const Communicator& communicator, ElementType type, void* buffer,
                                   std::int64_t elements, int root) {
   inner_.broadcast(communicator, type, buffer, elements, root);
   const bool sends = communicator.size() > 1 && communicator.rank() == root;
-  count(Operation::broadcast, communicator, sends ? elements : 0, type);
+  count(Collective::broadcast, communicator, sends ? elements : 0, type);
 }
 
 }  // namespace meshwork

@@ -14,7 +14,7 @@
 
 namespace meshwork {
 
-enum class Operation : std::uint8_t {
+enum class Collective : std::uint8_t {
   all_reduce,
   reduce_scatter,
   all_gather,
@@ -22,11 +22,11 @@ enum class Operation : std::uint8_t {
   broadcast
 };
 
-[[nodiscard]] std::string_view name_of(Operation operation);
+[[nodiscard]] std::string_view name_of(Collective collective);
 
 /// The operations of one kind over communicators of one size; started ones count as blocking ones.
 struct Traffic {
-  Operation operation = Operation::all_reduce;
+  Collective collective = Collective::all_reduce;
   int ranks = 1;
   std::int64_t operations = 0;
   std::int64_t bytes = 0;  // sent by this rank
@@ -38,7 +38,7 @@ class CountingTransport final : public Transport {
   /// Counts what goes through `inner`, which outlives this object.
   explicit CountingTransport(Transport& inner) : inner_(inner) {}
 
-  /// What was counted, by operation, then by number of ranks. Operations over one rank are there,
+  /// What was counted, by collective, then by number of ranks. Operations over one rank are there,
   /// with no bytes.
   [[nodiscard]] const std::vector<Traffic>& traffic() const { return traffic_; }
   /// The bytes of all operations together.
@@ -68,7 +68,7 @@ class CountingTransport final : public Transport {
                  std::int64_t count, int root) override;
 
  private:
-  void count(Operation operation, const Communicator& communicator, std::int64_t elements_sent,
+  void count(Collective collective, const Communicator& communicator, std::int64_t elements_sent,
              ElementType type);
 
   Transport& inner_;

@@ -37,11 +37,11 @@ TEST_CASE("what is counted is what a bandwidth-optimal algorithm sends") {
   const std::int64_t reduced = 4 * elements.at(n);
   const std::int64_t blocks = 12 * (n - 1);
   const std::int64_t broadcast = n > 1 && world.rank() == 0 ? 20 : 0;
-  CHECK(counting.traffic() == std::vector<Traffic>{{Operation::all_reduce, n, 2, reduced},
-                                                   {Operation::reduce_scatter, n, 1, blocks},
-                                                   {Operation::all_gather, n, 1, blocks},
-                                                   {Operation::all_to_all, n, 1, blocks},
-                                                   {Operation::broadcast, n, 1, broadcast}});
+  CHECK(counting.traffic() == std::vector<Traffic>{{Collective::all_reduce, n, 2, reduced},
+                                                   {Collective::reduce_scatter, n, 1, blocks},
+                                                   {Collective::all_gather, n, 1, blocks},
+                                                   {Collective::all_to_all, n, 1, blocks},
+                                                   {Collective::broadcast, n, 1, broadcast}});
   CHECK(counting.operations() == 6);
   CHECK(counting.bytes() == reduced + 3 * blocks + broadcast);
 
@@ -62,7 +62,7 @@ TEST_CASE("communicators of different sizes are counted apart") {
   counting.all_reduce(world, ElementType::int64, Reduction::maximum, &value, 1);
   CHECK(value == world.size());
   REQUIRE(counting.traffic().size() == 2);
-  CHECK(counting.traffic()[0] == Traffic{Operation::all_reduce, 1, 1, 0});
+  CHECK(counting.traffic()[0] == Traffic{Collective::all_reduce, 1, 1, 0});
   CHECK(counting.traffic()[1].ranks == world.size());
   CHECK(counting.traffic()[1].operations == 2);
 }
