@@ -30,24 +30,6 @@ TensorLayout read_layout(const ConfigNode& node) {
   return layout;
 }
 
-std::vector<MeshAxis> read_mesh(const ConfigNode& node) {
-  std::vector<MeshAxis> axes;
-  for (const ConfigEntry& entry : node.entries()) {
-    const std::int64_t size = entry.value.as<std::int64_t>(at_least(-1).up_to(most_ranks));
-    if (size == 0) {
-      entry.value.fail(
-          "axis \"{}\" has the size 0; expected a positive integer, or -1 for what the "
-          "ranks leave",
-          entry.name);
-    }
-    axes.push_back({entry.name, size});
-  }
-  if (axes.empty()) {
-    node.fail("the mesh has no axes; expected axes with sizes, such as {{data: 2, model: 4}}");
-  }
-  return axes;
-}
-
 const char* words_for(DataPart part) {
   switch (part) {
     case DataPart::train:
@@ -101,6 +83,24 @@ std::string_view name_of(DataPart part) {
   internal_error("a part of the data that is not known");
 }
 
+std::vector<MeshAxis> mesh_from_config(const ConfigNode& node) {
+  std::vector<MeshAxis> axes;
+  for (const ConfigEntry& entry : node.entries()) {
+    const std::int64_t size = entry.value.as<std::int64_t>(at_least(-1).up_to(most_ranks));
+    if (size == 0) {
+      entry.value.fail(
+          "axis \"{}\" has the size 0; expected a positive integer, or -1 for what the "
+          "ranks leave",
+          entry.name);
+    }
+    axes.push_back({entry.name, size});
+  }
+  if (axes.empty()) {
+    node.fail("the mesh has no axes; expected axes with sizes, such as {{data: 2, model: 4}}");
+  }
+  return axes;
+}
+
 RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
     : document_(document) {
   ConfigReader reader(document);
@@ -132,7 +132,7 @@ RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
 
 void RunConfig::read_distribution(ConfigReader& reader) {
   if (const auto mesh = reader.node("mesh")) {
-    axes_ = read_mesh(*mesh);
+    axes_ = mesh_from_config(*mesh);
   }
   if (const auto layout = reader.node("layout")) {
     for (const ConfigEntry& entry : layout->entries()) {
@@ -288,8 +288,7 @@ Objective RunConfig::objective(const Source& source, Mode mode) const {
       [&] { return with_objective(*graph_, *compile_.loss, compile_.metrics, target.shape); });
 }
 
-void RunConfig::check_data(const Source& source, DataPart part, const MeshShape& mesh,
-                           Mode mode) const {
+void RunConfig::check_shapes(const Source& source, DataPart part, Mode mode) const {
   const ConfigNode node = node_of(part);
   for (std::size_t i = 0; i < graph_->inputs.size(); ++i) {
     const GraphTensor& input = graph_->tensors[graph_->inputs[i]];
@@ -308,8 +307,13 @@ void RunConfig::check_data(const Source& source, DataPart part, const MeshShape&
     }
     (void)objective(source, mode);
   }
+}
+
+void RunConfig::check_data(const Source& source, DataPart part, const MeshShape& mesh,
+                           Mode mode) const {
+  check_shapes(source, part, mode);
   const std::optional<Axis> axis = batch_axis(mesh);
-  node.located([&] {
+  node_of(part).located([&] {
     check_batching(source.rows(), mode == Mode::train ? batch_size_ : evaluation_batch_size(),
                    axis ? mesh.size(*axis) : 1, axis ? mesh.name(*axis) : "", words_for(part));
   });

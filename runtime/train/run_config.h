@@ -43,6 +43,9 @@ enum class DataPart : std::uint8_t { train, validation, test };
 /// "train", "validation" or "test".
 [[nodiscard]] std::string_view name_of(DataPart part);
 
+/// The axes that the section `mesh` of a configuration names, in its order.
+[[nodiscard]] std::vector<MeshAxis> mesh_from_config(const ConfigNode& node);
+
 /// What `fit` is fed.
 struct TrainingData {
   std::shared_ptr<const Source> training;
@@ -80,8 +83,10 @@ class RunConfig {
   [[nodiscard]] std::shared_ptr<const Source> open(DataPart part) const;
   /// Opens `train`, and `validation` or what `validation_split` takes off the first.
   [[nodiscard]] TrainingData open_training() const;
-  /// Checks that batches of `source`, which is `part`, fit the model and `mesh` in `mode`: shapes,
-  /// targets, enough rows for the ranks. Reads no samples.
+  /// Checks that `source`, which is `part`, has what the model takes and its loss compares with.
+  void check_shapes(const Source& source, DataPart part, Mode mode) const;
+  /// The same, and that there are rows enough for a batch, and for every rank of `mesh` in it.
+  /// Reads no samples.
   void check_data(const Source& source, DataPart part, const MeshShape& mesh, Mode mode) const;
   /// Checks the samples themselves, as far as it can be done beforehand: unpacks what is packed,
   /// and looks at every class number. The ranks share the work. Collective over `communicator`;

@@ -1,0 +1,274 @@
+#include "launch/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <map>
+
+#include "launch/version.h"
+
+namespace meshwork {
+namespace {
+
+constexpr const char* program_examples = R"(
+Examples:
+  meshwork train configs/fashion_mnist_mlp.yaml
+  mpirun -n 8 meshwork train configs/fashion_mnist_mlp.yaml --mesh data=4,model=2
+  mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --set fit.epochs=1 --set optimizer.learning_rate=0.01
+  meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=4096,model=16
+  mpirun -n 4 meshwork devices
+
+Exit status:
+  0  success
+  1  failure while running
+  2  wrong configuration or command line
+
+`meshwork COMMAND --help` tells more of each.)";
+
+constexpr const char* train_examples = R"(
+Trains the model, validates it after each epoch and, if the configuration has test data, evaluates
+it on them at the end. Batch sizes are global and results do not depend on the mesh, beyond rounding.
+
+Examples:
+  meshwork train configs/keras_guide_mlp.yaml
+  mpirun -n 8 meshwork train configs/fashion_mnist_mlp.yaml --mesh data=4,model=2
+  mpirun -n 2 meshwork train configs/fashion_mnist_mlp.yaml --set fit.epochs=1 --predict test.csv
+  mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --dry-run)";
+
+constexpr const char* evaluate_examples = R"(
+Computes the loss and the metrics over a set of samples. The weights are the initial ones, as `seed`
+gives them: `meshwork train` evaluates trained ones on `data.test` when it ends.
+
+Examples:
+  meshwork evaluate configs/fashion_mnist_mlp.yaml
+  mpirun -n 2 meshwork evaluate configs/fashion_mnist_mlp.yaml --data train)";
+
+constexpr const char* predict_examples = R"(
+Writes the model's output for every sample of a set, in the order of the samples: as the dataset
+"predictions" of an HDF5 file, or as CSV with a line for each sample. The weights are the initial
+ones, as `seed` gives them: `meshwork train --predict FILE` writes the output of trained ones.
+
+Examples:
+  meshwork predict configs/fashion_mnist_mlp.yaml --output predictions.h5
+  mpirun -n 2 meshwork predict configs/fashion_mnist_mlp.yaml --data train --output predictions.csv)";
+
+constexpr const char* plan_examples = R"(
+Shows how the model is spread over a mesh, without training and without the mesh: the layout, block
+and bytes of every variable and output, every collective of a step with its bytes, and the memory
+that a rank needs.
+
+Examples:
+  meshwork plan configs/fashion_mnist_mlp.yaml
+  meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=4096,model=16 --rows 65536
+  meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --rank 5 --json
+  meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --layout d1/kernel)";
+
+constexpr const char* devices_examples = R"(
+Shows where each rank runs: host, device, threads, and its coordinates on the mesh. Without CONFIG
+and --mesh the mesh is {data: -1}.
+
+Examples:
+  mpirun -n 4 meshwork devices
+  mpirun -n 8 meshwork devices --mesh data=2,model=4)";
+
+void add_overrides(CLI::App& command, CommandLine& line) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--set",
+          [&line](const std::vector<std::string>& assignments) {
+            for (const std::string& assignment : assignments) {
+              line.overrides.emplace_back(assignment);
+            }
+          },
+          "Override a value of the configuration, e.g. --set fit.epochs=1; can be repeated")
+      ->type_name("PATH=VALUE")
+      ->allow_extra_args(false)
+      ->trigger_on_parse();
+}
+
+void add_config(CLI::App& command, CommandLine& line, bool required) {
+  CLI::Option* config =
+      command.add_option("CONFIG", line.config, "The configuration, a YAML file")->type_name("");
+  if (required) {
+    config->required();
+  }
+  add_overrides(command, line);
+  command
+      .add_option_function<std::string>(
+          "--mesh",
+          [&line](const std::string& text) { line.overrides.push_back(mesh_override(text)); },
+          "The mesh's axes and their sizes; -1 is what the ranks leave")
+      ->type_name("AXIS=SIZE,...")
+      ->trigger_on_parse();
+}
+
+void add_model_options(CLI::App& command, CommandLine& line) {
+  command
+      .add_option_function<std::uint64_t>(
+          "--seed",
+          [&line](std::uint64_t seed) {
+            line.overrides.emplace_back(fmt::format("seed={}", seed), "--seed");
+          },
+          "The seed of everything that is random")
+      ->type_name("NUMBER")
+      ->trigger_on_parse();
+  command
+      .add_option("--plugin", line.plugins,
+                  "A shared library with layers of your own; can be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
+void add_run_options(CLI::App& command, CommandLine& line) {
+  command.add_flag("--verbose", line.verbose,
+                   "Print the configuration in effect, the ranks and the plan first");
+  command.add_flag(
+      "--dry-run", line.dry_run,
+      "Build and check everything, print the configuration in effect and the plan, and "
+      "stop");
+}
+
+void add_part(CLI::App& command, CommandLine& line) {
+  static const std::map<std::string, DataPart> parts{
+      {"train", DataPart::train}, {"validation", DataPart::validation}, {"test", DataPart::test}};
+  command
+      .add_option_function<std::string>(
+          "--data", [&line](const std::string& name) { line.part = parts.at(name); },
+          "The samples: train, validation or test; without it the last of these that "
+          "the configuration has")
+      ->type_name("PART")
+      ->check(CLI::IsMember({"train", "validation", "test"}));
+}
+
+void add_output(CLI::App& command, const std::string& option, CommandLine& line,
+                const std::string& description) {
+  const CLI::Validator known(
+      [](std::string& file) -> std::string {
+        for (const char* extension : {".h5", ".hdf5", ".csv"}) {
+          if (file.ends_with(extension)) {
+            return "";
+          }
+        }
+        return "expected a name that ends with .h5, .hdf5 or .csv, found \"" + file + "\"";
+      },
+      "");
+  command.add_option(option, line.output, description)->type_name("FILE")->check(known);
+}
+
+}  // namespace
+
+ConfigOverride mesh_override(const std::string& text) {
+  std::string axes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string axis = text.substr(begin, end - begin);
+    const std::size_t equals = axis.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == axis.size()) {
+      throw CLI::ValidationError(
+          "--mesh",
+          fmt::format("expected AXIS=SIZE,AXIS=SIZE,..., found \"{}\" in \"{}\"", axis, text));
+    }
+    axes += fmt::format("{}\"{}\": {}", axes.empty() ? "" : ", ", axis.substr(0, equals),
+                        axis.substr(equals + 1));
+    begin = end + 1;
+  }
+  return {fmt::format("mesh={{{}}}", axes), "--mesh"};
+}
+
+ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
+  CommandLine line;
+  CLI::App program(
+      "Meshwork trains neural networks over MPI on any mix of data and model parallelism.",
+      "meshwork");
+  program.set_version_flag("--version", version_text(),
+                           "Print the version and what it was built with");
+  program.footer(program_examples);
+  program.require_subcommand(1);
+  program.get_formatter()->column_width(30);
+
+  CLI::App* train = program.add_subcommand("train", "Train a model");
+  train->footer(train_examples);
+  add_config(*train, line, true);
+  add_model_options(*train, line);
+  add_run_options(*train, line);
+  add_output(*train, "--predict", line,
+             "When trained, write the model's output for the test data, or what --data names; "
+             ".h5, .hdf5 or .csv");
+  add_part(*train, line);
+
+  CLI::App* evaluate = program.add_subcommand("evaluate", "Compute the loss and the metrics");
+  evaluate->footer(evaluate_examples);
+  add_config(*evaluate, line, true);
+  add_model_options(*evaluate, line);
+  add_run_options(*evaluate, line);
+  add_part(*evaluate, line);
+
+  CLI::App* predict =
+      program.add_subcommand("predict", "Write the model's output for every sample");
+  predict->footer(predict_examples);
+  add_config(*predict, line, true);
+  add_model_options(*predict, line);
+  add_run_options(*predict, line);
+  add_part(*predict, line);
+  add_output(*predict, "--output", line, "Where to: .h5, .hdf5 or .csv");
+  predict->get_option("--output")->required();
+
+  CLI::App* plan = program.add_subcommand("plan", "Show how a model is spread over a mesh");
+  plan->footer(plan_examples);
+  add_config(*plan, line, true);
+  add_model_options(*plan, line);
+  plan->add_flag("--json", line.json, "Print JSON");
+  plan->add_option("--rank", line.rank, "The rank whose blocks and collectives are shown")
+      ->type_name("NUMBER");
+  plan->add_option("--ranks", line.ranks, "The ranks that there are, for an axis of size -1")
+      ->type_name("NUMBER")
+      ->check(CLI::PositiveNumber);
+  plan->add_option("--rows", line.rows, "The rows of the global batch; default data.batch_size")
+      ->type_name("NUMBER")
+      ->check(CLI::PositiveNumber);
+  plan->add_option_function<std::string>(
+          "--mode",
+          [&line](const std::string& mode) {
+            line.mode = mode == "train"      ? Mode::train
+                        : mode == "evaluate" ? Mode::evaluate
+                                             : Mode::predict;
+          },
+          "The step that is shown: train, evaluate or predict")
+      ->type_name("MODE")
+      ->check(CLI::IsMember({"train", "evaluate", "predict"}));
+  plan->add_option("--layout", line.picture,
+                   "Draw which rank holds which block of the variable or output with this path")
+      ->type_name("PATH");
+  add_part(*plan, line);
+
+  CLI::App* devices = program.add_subcommand("devices", "Show where each rank runs");
+  devices->footer(devices_examples);
+  add_config(*devices, line, false);
+
+  ParsedCommandLine result;
+  try {
+    program.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    std::ostringstream out;
+    std::ostringstream problems;
+    // Help and the version come as errors with status 0.
+    if (program.exit(error, out, problems) == 0) {
+      return {std::nullopt, 0, out.str()};
+    }
+    const CLI::App* asked =
+        program.get_subcommands().empty() ? &program : program.get_subcommands().front();
+    return {
+        std::nullopt, 2,
+        fmt::format("{}: {}\n`{} --help` shows what there is.\n",
+                    asked == &program ? "meshwork" : "meshwork " + asked->get_name(), error.what(),
+                    asked == &program ? "meshwork" : "meshwork " + asked->get_name())};
+  }
+  const std::map<const CLI::App*, Command> commands{{train, Command::train},
+                                                    {evaluate, Command::evaluate},
+                                                    {predict, Command::predict},
+                                                    {plan, Command::plan},
+                                                    {devices, Command::devices}};
+  line.command = commands.at(program.get_subcommands().front());
+  result.commands = std::move(line);
+  return result;
+}
+
+}  // namespace meshwork

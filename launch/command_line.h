@@ -1,0 +1,52 @@
+// The command line of the `meshwork` program: what was asked for, before anything is done.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/config/load.h"
+#include "runtime/graph/lower.h"
+#include "runtime/train/run_config.h"
+
+namespace meshwork {
+
+enum class Command : std::uint8_t { train, evaluate, predict, plan, devices };
+
+struct CommandLine {
+  Command command = Command::train;
+  std::string config;
+  std::vector<ConfigOverride> overrides;  // --set, --mesh, --seed, in their order
+  std::vector<std::string> plugins;       // libraries of the user's own layers
+  bool verbose = false;
+  bool dry_run = false;
+  // train: also write predictions; predict: where to
+  std::string output;
+  // evaluate, predict, plan: which data
+  std::optional<DataPart> part;
+  // plan
+  bool json = false;
+  std::int64_t rank = 0;
+  std::optional<std::int64_t> ranks;
+  std::optional<std::int64_t> rows;
+  Mode mode = Mode::train;
+  std::string picture;  // the path of a tensor
+};
+
+/// What to do, or how to end at once: `text` goes to standard output if `status` is 0, else to
+/// standard error.
+struct ParsedCommandLine {
+  std::optional<CommandLine> commands;
+  int status = 0;
+  std::string text;
+};
+
+/// Reads the arguments of the program. Throws nothing: wrong ones give the text that says so, with
+/// status 2.
+[[nodiscard]] ParsedCommandLine parse_command_line(int argc, const char* const* argv);
+
+/// "data=2,model=4" as an override of `mesh`. Throws `Error` for anything else.
+[[nodiscard]] ConfigOverride mesh_override(const std::string& text);
+
+}  // namespace meshwork

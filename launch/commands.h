@@ -1,0 +1,20 @@
+// The commands of the program. Each gives the exit status: 0, 1 for a failure while running, 2 for
+// a wrong configuration or command line. What went wrong has been said.
+#pragma once
+
+#include "launch/command_line.h"
+#include "runtime/train/runtime.h"
+
+namespace meshwork {
+
+[[nodiscard]] int train(Runtime& runtime, const CommandLine& line);
+[[nodiscard]] int evaluate(Runtime& runtime, const CommandLine& line);
+[[nodiscard]] int predict(Runtime& runtime, const CommandLine& line);
+[[nodiscard]] int devices(Runtime& runtime, const CommandLine& line);
+
+/// What `plan` prints, for a job of `ranks` ranks, where that is known and asked for. Pure: uses
+/// neither MPI nor the ranks. Adds to `warnings` what is not wrong but may be meant otherwise.
+[[nodiscard]] std::string plan(const CommandLine& line, std::int64_t ranks,
+                               std::vector<std::string>& warnings);
+
+}  // namespace meshwork

@@ -1,0 +1,36 @@
+// meshwork evaluate: the loss and the metrics over a set of samples.
+#include <cstdio>
+#include <optional>
+
+#include "launch/commands.h"
+#include "launch/session.h"
+
+namespace meshwork {
+
+int evaluate(Runtime& runtime, const CommandLine& line) {
+  std::optional<Session> session;
+  std::shared_ptr<const Source> source;
+  const int status = runtime.attempt(2, [&] {
+    session.emplace(runtime, line);
+    const DataPart part = part_of(session->config(), line);
+    source = session->open(part, Mode::evaluate);
+    session->examine(source, part, Mode::evaluate);
+    session->build();
+  });
+  if (status != 0 || line.dry_run) {
+    return status;
+  }
+  return runtime.attempt(1, [&] {
+    const Logs logs = session->model().evaluate(
+        source, {.batch_size = session->config().evaluation_batch_size()});
+    if (runtime.is_root()) {
+      std::fprintf(stderr,
+                   "note: these are the initial weights; `meshwork train` evaluates "
+                   "trained ones on data.test\n");
+      std::printf("%s\n", readable(logs).c_str());
+      std::fflush(stdout);
+    }
+  });
+}
+
+}  // namespace meshwork

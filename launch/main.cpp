@@ -1,0 +1,98 @@
+// The `meshwork` program: train, evaluate, predict, plan, devices.
+//
+// The command line is read before MPI begins, so that --help and `plan` work without mpirun and on
+// machines where MPI cannot run. Where a launcher started several ranks, only rank 0 speaks.
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "launch/commands.h"
+
+namespace {
+
+using namespace meshwork;
+
+// Whether mpirun, srun or the like started this process, as one rank of a job.
+bool started_by_launcher() {
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
+    if (std::getenv(variable) != nullptr) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void print(const std::string& text, int status) {
+  std::FILE* stream = status == 0 ? stdout : stderr;
+  std::fputs(text.c_str(), stream);
+  std::fflush(stream);
+}
+
+// Prints `text` from one rank, and ends when it is out.
+int say_and_end(int argc, char** argv, const std::string& text, int status) {
+  if (!started_by_launcher()) {
+    print(text, status);
+    return status;
+  }
+  Runtime runtime(argc, argv);
+  if (runtime.is_root()) {
+    print(text, status);
+  }
+  check_mpi(MPI_Barrier(runtime.world().native()), "MPI_Barrier");
+  return status;
+}
+
+int run_plan(int argc, char** argv, const CommandLine& line) {
+  std::vector<std::string> warnings;
+  const auto make_and_print = [&](std::int64_t ranks, bool speaks) {
+    const std::string text = plan(line, ranks, warnings);
+    if (speaks) {
+      for (const std::string& warning : warnings) {
+        std::fprintf(stderr, "warning: %s\n", warning.c_str());
+      }
+      print(text, 0);
+    }
+  };
+  if (!started_by_launcher()) {
+    try {
+      make_and_print(1, true);
+    } catch (const Error& error) {
+      print(std::string(error.what()) + "\n", 2);
+      return 2;
+    }
+    return 0;
+  }
+  Runtime runtime(argc, argv);
+  return runtime.attempt(2, [&] { make_and_print(runtime.size(), runtime.is_root()); });
+}
+
+int run(int argc, char** argv, const CommandLine& line) {
+  if (line.command == Command::plan) {
+    return run_plan(argc, argv, line);
+  }
+  Runtime runtime(argc, argv);
+  switch (line.command) {
+    case Command::train:
+      return train(runtime, line);
+    case Command::evaluate:
+      return evaluate(runtime, line);
+    case Command::predict:
+      return predict(runtime, line);
+    default:
+      return devices(runtime, line);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const ParsedCommandLine parsed = parse_command_line(argc, argv);
+    if (!parsed.commands) {
+      return say_and_end(argc, argv, parsed.text, parsed.status);
+    }
+    return run(argc, argv, *parsed.commands);
+  } catch (const std::exception& error) {
+    abort_job(1, error.what());
+  }
+}

@@ -1,0 +1,60 @@
+// meshwork plan: the plan as a table, as JSON, or the picture of one layout.
+#include <algorithm>
+#include <cstdlib>
+
+#include "collectives/error.h"
+#include "launch/commands.h"
+#include "launch/session.h"
+#include "launch/terminal.h"
+#include "runtime/config/nearest.h"
+#include "runtime/mesh/picture.h"
+
+namespace meshwork {
+namespace {
+
+std::string picture_of(const Plan& plan, const std::string& path, std::int64_t rows) {
+  const Graph& graph = *plan.graph;
+  const TensorId tensor = graph.find(path);
+  if (tensor < 0) {
+    const std::vector<std::string> paths = graph.paths();
+    fail("--layout: the model has no variable or output \"{}\"{}", path, did_you_mean(path, paths));
+  }
+  PictureOptions options;
+  options.color = output_is_terminal() && std::getenv("NO_COLOR") == nullptr;
+  return fmt::format(
+      "{}: {}", path,
+      picture(plan.tensors[tensor].layout, graph.shape_of(tensor, rows), plan.mesh, options));
+}
+
+// Plans are most often made for training, which needs training data; a configuration may have only
+// other sets.
+DataPart part_to_plan(const RunConfig& config, const CommandLine& line) {
+  return !line.part && config.has(DataPart::train) ? DataPart::train : part_of(config, line);
+}
+
+}  // namespace
+
+std::string plan(const CommandLine& line, std::int64_t ranks, std::vector<std::string>& warnings) {
+  const RunConfig config = read_run(line);
+  const bool open_axis = std::any_of(config.mesh_axes().begin(), config.mesh_axes().end(),
+                                     [](const MeshAxis& axis) { return axis.size == -1; });
+  const std::int64_t there = line.ranks ? *line.ranks : std::max(ranks, config.least_ranks());
+  const MeshShape mesh = config.mesh_shape(line.ranks || open_axis ? there : config.least_ranks());
+  if (line.rank < 0 || line.rank >= mesh.rank_count()) {
+    fail("--rank: rank {} is not on the mesh {}, whose ranks are 0 to {}", line.rank,
+         to_string(mesh), mesh.rank_count() - 1);
+  }
+  const DataPart part = part_to_plan(config, line);
+  const std::shared_ptr<const Source> source = config.open(part);
+  const std::int64_t rows = line.rows.value_or(
+      line.mode == Mode::train ? config.batch_size() : config.evaluation_batch_size());
+  config.check_shapes(*source, part, line.mode);
+  const Plan plan = config.plan(*source, mesh, rows, line.mode, warnings);
+  if (!line.picture.empty()) {
+    return picture_of(plan, line.picture, rows);
+  }
+  const PlanReport report = config.report(plan, *source, rows, line.mode, line.rank);
+  return line.json ? to_json(report) : to_text(report);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,140 @@
+#include "launch/predictions.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <vector>
+
+#include "collectives/error.h"
+#include "runtime/data/hdf5_handles.h"
+
+namespace meshwork {
+namespace {
+
+std::string name_while_writing(const std::string& name) {
+  return name + ".part";
+}
+
+void give_name(const std::string& name) {
+  std::error_code problem;
+  std::filesystem::rename(name_while_writing(name), name, problem);
+  if (problem) {
+    fail("{}: cannot be renamed from {}: {}", name, name_while_writing(name), problem.message());
+  }
+}
+
+class CsvFile final : public PredictionFile {
+ public:
+  CsvFile(std::string name, const Shape& shape)
+      : name_(std::move(name)), columns_(element_count(shape)), file_(name_while_writing(name_)) {
+    check("opened");
+    std::string heading;
+    for (std::int64_t column = 0; column < columns_; ++column) {
+      fmt::format_to(std::back_inserter(heading), "{}output_{}", column == 0 ? "" : ",", column);
+    }
+    file_ << heading << '\n';
+    check("written");
+  }
+
+  void write(std::int64_t, std::span<const float> outputs) override {
+    std::string text;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const bool last = (static_cast<std::int64_t>(i) + 1) % columns_ == 0;
+      fmt::format_to(std::back_inserter(text), "{}{}", outputs[i], last ? '\n' : ',');
+    }
+    file_ << text;
+    check("written");
+  }
+
+  void finish() override {
+    file_.close();
+    check("written");
+    give_name(name_);
+  }
+
+ private:
+  void check(const char* what) {
+    if (!file_) {
+      fail("{}: cannot be {}: {}", name_while_writing(name_), what, std::strerror(errno));
+    }
+  }
+
+  std::string name_;
+  std::int64_t columns_;
+  std::ofstream file_;
+};
+
+class Hdf5PredictionFile final : public PredictionFile {
+ public:
+  Hdf5PredictionFile(std::string name, std::int64_t rows, const Shape& shape)
+      : name_(std::move(name)), row_elements_(element_count(shape)) {
+    const Hdf5Guard guard;
+    const std::string part = name_while_writing(name_);
+    lengths_.push_back(static_cast<hsize_t>(rows));
+    lengths_.insert(lengths_.end(), shape.begin(), shape.end());
+    file_ = Hdf5File(check_hdf5(H5Fcreate(part.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+                                "cannot be created", part));
+    const Hdf5Dataspace space(
+        check_hdf5(H5Screate_simple(static_cast<int>(lengths_.size()), lengths_.data(), nullptr),
+                   "no room for the predictions", part));
+    dataset_ =
+        Hdf5Dataset(check_hdf5(H5Dcreate2(file_.native(), "predictions", H5T_IEEE_F32LE,
+                                          space.native(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                               "the dataset \"predictions\" cannot be created", part));
+  }
+
+  void write(std::int64_t first_row, std::span<const float> outputs) override {
+    if (outputs.empty()) {
+      return;
+    }
+    const Hdf5Guard guard;
+    std::vector<hsize_t> begin(lengths_.size(), 0);
+    std::vector<hsize_t> count = lengths_;
+    begin[0] = static_cast<hsize_t>(first_row);
+    count[0] = outputs.size() / static_cast<std::size_t>(row_elements_);
+    const Hdf5Dataspace in_file(
+        check_hdf5(H5Dget_space(dataset_.native()), "cannot be written", name_));
+    check_hdf5(H5Sselect_hyperslab(in_file.native(), H5S_SELECT_SET, begin.data(), nullptr,
+                                   count.data(), nullptr),
+               "cannot be written", name_);
+    const Hdf5Dataspace in_memory(
+        check_hdf5(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
+                   "cannot be written", name_));
+    check_hdf5(H5Dwrite(dataset_.native(), H5T_NATIVE_FLOAT, in_memory.native(), in_file.native(),
+                        H5P_DEFAULT, outputs.data()),
+               "cannot be written", name_);
+  }
+
+  void finish() override {
+    dataset_.close(name_);
+    file_.close(name_);
+    give_name(name_);
+  }
+
+ private:
+  std::string name_;
+  std::int64_t row_elements_;
+  std::vector<hsize_t> lengths_;
+  Hdf5File file_;
+  Hdf5Dataset dataset_;
+};
+
+}  // namespace
+
+std::unique_ptr<PredictionFile> make_prediction_file(const std::string& name, std::int64_t rows,
+                                                     const Shape& shape) {
+  if (name.ends_with(".csv")) {
+    return std::make_unique<CsvFile>(name, shape);
+  }
+  if (name.ends_with(".h5") || name.ends_with(".hdf5")) {
+    return std::make_unique<Hdf5PredictionFile>(name, rows, shape);
+  }
+  fail("{}: predictions are written to files that end with .h5, .hdf5 or .csv", name);
+}
+
+}  // namespace meshwork

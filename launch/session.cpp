@@ -1,0 +1,108 @@
+#include "launch/session.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "layers/registry.h"
+#include "runtime/config/load.h"
+#include "runtime/train/progress.h"
+
+namespace meshwork {
+
+RunConfig read_run(const CommandLine& line) {
+  LayerRegistry layers;
+  register_layers(layers);
+  for (const std::string& plugin : line.plugins) {
+    load_plugin(plugin, layers);
+  }
+  return {load_config(line.config, line.overrides), layers};
+}
+
+DataPart part_of(const RunConfig& config, const CommandLine& line) {
+  if (line.part) {
+    return *line.part;
+  }
+  for (const DataPart part : {DataPart::test, DataPart::validation}) {
+    if (config.has(part)) {
+      return part;
+    }
+  }
+  return DataPart::train;
+}
+
+std::string readable(const Logs& logs) {
+  std::string text;
+  for (const auto& [name, value] : logs) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : " - ", name, format_value(value));
+  }
+  return text;
+}
+
+Session::Session(Runtime& runtime, const CommandLine& line) : runtime_(&runtime), line_(&line) {
+  together(runtime.world(), [&] { config_.emplace(read_run(line)); });
+  mesh_.emplace(config_->mesh());
+}
+
+TrainingData Session::open_training() {
+  TrainingData data;
+  together(runtime_->world(), [&] { data = config_->open_training(); });
+  return data;
+}
+
+std::shared_ptr<const Source> Session::open(DataPart part, Mode mode) {
+  std::shared_ptr<const Source> source;
+  together(runtime_->world(), [&] {
+    source = config_->open(part);
+    config_->check_data(*source, part, mesh_->shape(), mode);
+  });
+  return source;
+}
+
+void Session::examine(const std::shared_ptr<const Source>& source, DataPart part, Mode mode) {
+  config_->check_data(*source, part, mesh_->shape(), mode);
+  std::vector<std::string> warnings;  // the model says them
+  const std::int64_t rows =
+      mode == Mode::train ? config_->batch_size() : config_->evaluation_batch_size();
+  const Plan plan = config_->plan(*source, mesh_->shape(), rows, mode, warnings);
+  if (!introduced_ && (line_->verbose || line_->dry_run) && runtime_->is_root()) {
+    const PlanReport report = config_->report(plan, *source, rows, mode, 0);
+    std::printf("%s\n%s\n", to_yaml(config_->document()).c_str(), to_text(report).c_str());
+    std::fflush(stdout);
+  }
+  introduced_ = true;
+  config_->check_samples(source, part, mode, runtime_->world());
+}
+
+void Session::build() {
+  model_.emplace(config_->make_model(*mesh_));
+}
+
+std::unique_ptr<PredictionFile> Session::prediction_file(const Source& source) {
+  std::unique_ptr<PredictionFile> file;
+  together(runtime_->world(), [&] {
+    if (runtime_->is_root()) {
+      file = make_prediction_file(line_->output, source.rows(), model_->output_shape());
+    }
+  });
+  return file;
+}
+
+void Session::predict(const std::shared_ptr<const Source>& source, PredictionFile* file) {
+  model_->predict(source,
+                  [&](std::int64_t first_row, std::span<const float> outputs) {
+                    if (file != nullptr) {
+                      file->write(first_row, outputs);
+                    }
+                  },
+                  {.batch_size = config_->evaluation_batch_size()});
+  if (file != nullptr) {
+    file->finish();
+    std::printf("predictions of %lld samples: %s\n", static_cast<long long>(source->rows()),
+                line_->output.c_str());
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace meshwork

@@ -1,0 +1,59 @@
+// What the commands that run a model have in common: from the command line to a model on a mesh,
+// with its data, all of it checked.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/command_line.h"
+#include "launch/predictions.h"
+#include "runtime/train/run_config.h"
+#include "runtime/train/runtime.h"
+
+namespace meshwork {
+
+/// The configuration that `line` names, with its overrides. Not collective.
+[[nodiscard]] RunConfig read_run(const CommandLine& line);
+
+/// The samples that are evaluated or predicted: what `line` names, else the last of train,
+/// validation and test that there is.
+[[nodiscard]] DataPart part_of(const RunConfig& config, const CommandLine& line);
+
+/// "loss: 0.3071 - accuracy: 0.8912".
+[[nodiscard]] std::string readable(const Logs& logs);
+
+/// A run on the ranks that are there. All functions are collective, and throw `Error` for what is
+/// wrong with the configuration.
+class Session {
+ public:
+  /// Reads the configuration and makes the mesh.
+  Session(Runtime& runtime, const CommandLine& line);
+
+  [[nodiscard]] const RunConfig& config() const { return *config_; }
+  [[nodiscard]] Model& model() { return *model_; }
+
+  /// Opens data; a file that one rank lacks is an error on all.
+  [[nodiscard]] TrainingData open_training();
+  [[nodiscard]] std::shared_ptr<const Source> open(DataPart part, Mode mode);
+  /// Checks `source`, plans, and shows the plan where the command line asks for it.
+  void examine(const std::shared_ptr<const Source>& source, DataPart part, Mode mode);
+  /// Makes the model.
+  void build();
+
+  /// The file for predictions on the root, none elsewhere.
+  [[nodiscard]] std::unique_ptr<PredictionFile> prediction_file(const Source& source);
+  /// Predicts for all of `source`; the root writes what comes.
+  void predict(const std::shared_ptr<const Source>& source, PredictionFile* file);
+
+ private:
+  Runtime* runtime_;
+  const CommandLine* line_;
+  std::optional<RunConfig> config_;
+  std::optional<DeviceMesh> mesh_;
+  std::optional<Model> model_;  // after the mesh, which outlives it
+  bool introduced_ = false;
+};
+
+}  // namespace meshwork

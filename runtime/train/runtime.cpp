@@ -1,0 +1,87 @@
+#include "runtime/train/runtime.h"
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+
+namespace meshwork {
+namespace {
+
+// How long a rank that failed waits for the others to fail as well. They may be inside a collective
+// that waits for this rank; they would never come.
+constexpr std::chrono::seconds patience{5};
+
+[[noreturn]] void end_on_exception() {
+  std::string message = "the program ended without an exception that says why";
+  if (const std::exception_ptr thrown = std::current_exception()) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& error) {
+      message = error.what();
+    } catch (...) {
+      message = "an exception of a type that says nothing";
+    }
+  }
+  abort_job(1, message);
+}
+
+}  // namespace
+
+Runtime::Runtime(int& argc, char**& argv)
+    : environment_(&argc, &argv),
+      world_(Communicator::world()),
+      endings_(world_.duplicate()),
+      outer_handler_(std::set_terminate(end_on_exception)) {}
+
+Runtime::~Runtime() {
+  std::set_terminate(outer_handler_);
+}
+
+int Runtime::attempt(int status, const std::function<void()>& body) {
+  try {
+    body();
+    return 0;
+  } catch (const Error& error) {
+    conclude(status, error.what());
+    return status;
+  } catch (const std::exception& error) {
+    conclude(1, error.what());
+    return 1;
+  }
+}
+
+void Runtime::conclude(int status, const std::string& message) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  if (MPI_Ibarrier(endings_.native(), &request) != MPI_SUCCESS) {
+    abort_job(status, message);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  for (int done = 0; done == 0;) {
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
+        std::chrono::steady_clock::now() - start > patience) {
+      abort_job(status, message);
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+  const std::vector<std::string> messages = gather_texts(endings_, message);
+  if (is_root()) {
+    std::fflush(stdout);
+    for (std::size_t rank = 0; rank < messages.size(); ++rank) {
+      if (rank == 0) {
+        std::fprintf(stderr, "%s\n", messages[0].c_str());
+      } else if (messages[rank] != messages[0]) {
+        std::fprintf(stderr, "rank %zu: %s\n", rank, messages[rank].c_str());
+      }
+    }
+    std::fflush(stderr);
+  }
+  // Whoever starts the ranks may end all of them when the first one ends with a status, so nobody
+  // does before it is said.
+  check_mpi(MPI_Barrier(endings_.native()), "MPI_Barrier");
+}
+
+}  // namespace meshwork

@@ -1,0 +1,52 @@
+// Runtime: the ranks of a program for as long as it runs, and how they end when something fails.
+//
+//     int main(int argc, char** argv) {
+//       Runtime runtime(argc, argv);
+//       DeviceMesh mesh({{"data", -1}});
+//       ...
+//     }
+//
+// An exception that nobody catches ends the job: its message is printed with the number and host of
+// the rank, and no other rank is left waiting. A program that would rather return an exit status
+// puts its work into `attempt`, which also tells an error that all ranks have met, and that is
+// therefore said once, from one that is this rank's alone.
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <string>
+
+#include "collectives/communicator.h"
+
+namespace meshwork {
+
+class Runtime {
+ public:
+  /// Initialises MPI for the life of the object, of which a program has one, in `main`. Collective
+  /// over the job.
+  Runtime(int& argc, char**& argv);
+  ~Runtime();
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  [[nodiscard]] const Communicator& world() const { return world_; }
+  [[nodiscard]] int rank() const { return world_.rank(); }
+  [[nodiscard]] int size() const { return world_.size(); }
+  [[nodiscard]] bool is_root() const { return rank() == 0; }
+
+  /// Runs `body`, which all ranks do, and returns 0. If it throws: on all ranks, then rank 0 prints
+  /// what (each different message with its rank), and all return `status` if it is an `Error`, else
+  /// 1; on some ranks only, and the others do not come within 5 s, then those end the job with
+  /// their messages.
+  [[nodiscard]] int attempt(int status, const std::function<void()>& body);
+
+ private:
+  void conclude(int status, const std::string& message);
+
+  MpiEnvironment environment_;
+  Communicator world_;
+  Communicator endings_;  // apart from all other messages
+  std::terminate_handler outer_handler_;
+};
+
+}  // namespace meshwork
