@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <tuple>
 #include <unordered_map>
@@ -15,6 +16,7 @@ namespace meshwork {
 namespace {
 
 constexpr double picoseconds = 1e12;
+constexpr std::size_t candidate_limit = 256;
 
 // One way to spread an operation. Layouts are numbers in the planner's table of layouts.
 struct Candidate {
@@ -415,14 +417,36 @@ class Planner {
     return costs;
   }
 
+  // The costs of all candidates of an operation by themselves. Where many axes meet many letters,
+  // only the candidates that are cheapest by themselves stay.
+  std::vector<ChoiceCost> own_costs(int index) {
+    std::vector<Candidate>& candidates = candidates_[index];
+    std::vector<ChoiceCost> costs;
+    for (const Candidate& candidate : candidates) {
+      costs.push_back(own_cost(index, candidate));
+    }
+    if (candidates.size() <= candidate_limit) {
+      return costs;
+    }
+    std::vector<std::size_t> order(candidates.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return costs[a] < costs[b]; });
+    order.resize(candidate_limit);
+    std::vector<Candidate> kept;
+    std::vector<ChoiceCost> kept_costs;
+    for (const std::size_t i : order) {
+      kept.push_back(std::move(candidates[i]));
+      kept_costs.push_back(costs[i]);
+    }
+    candidates = std::move(kept);
+    return kept_costs;
+  }
+
   std::vector<int> choose() {
     ChoiceNetwork network;
     for (int index = 0; index < static_cast<int>(graph_.operations.size()); ++index) {
-      std::vector<ChoiceCost> costs;
-      for (const Candidate& candidate : candidates_[index]) {
-        costs.push_back(own_cost(index, candidate));
-      }
-      network.add_choice(std::move(costs));
+      network.add_choice(own_costs(index));
     }
     for (TensorId id = 0; id < static_cast<TensorId>(graph_.tensors.size()); ++id) {
       const int producer = graph_.tensors[id].producer;
