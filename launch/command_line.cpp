@@ -69,6 +69,25 @@ Examples:
   mpirun -n 4 meshwork devices
   mpirun -n 8 meshwork devices --mesh data=2,model=4)";
 
+// "data=2,model=4" as an override of `mesh`.
+ConfigOverride mesh_override(const std::string& text) {
+  std::string axes;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string axis = text.substr(begin, end - begin);
+    const std::size_t equals = axis.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == axis.size()) {
+      throw CLI::ValidationError(
+          "--mesh",
+          fmt::format("expected AXIS=SIZE,AXIS=SIZE,..., found \"{}\" in \"{}\"", axis, text));
+    }
+    axes += fmt::format("{}\"{}\": {}", axes.empty() ? "" : ", ", axis.substr(0, equals),
+                        axis.substr(equals + 1));
+    begin = end + 1;
+  }
+  return {fmt::format("mesh={{{}}}", axes), "--mesh"};
+}
+
 void add_overrides(CLI::App& command, CommandLine& line) {
   command
       .add_option_function<std::vector<std::string>>(
@@ -154,24 +173,6 @@ void add_output(CLI::App& command, const std::string& option, CommandLine& line,
 }
 
 }  // namespace
-
-ConfigOverride mesh_override(const std::string& text) {
-  std::string axes;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    const std::string axis = text.substr(begin, end - begin);
-    const std::size_t equals = axis.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == axis.size()) {
-      throw CLI::ValidationError(
-          "--mesh",
-          fmt::format("expected AXIS=SIZE,AXIS=SIZE,..., found \"{}\" in \"{}\"", axis, text));
-    }
-    axes += fmt::format("{}\"{}\": {}", axes.empty() ? "" : ", ", axis.substr(0, equals),
-                        axis.substr(equals + 1));
-    begin = end + 1;
-  }
-  return {fmt::format("mesh={{{}}}", axes), "--mesh"};
-}
 
 ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   CommandLine line;

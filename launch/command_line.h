@@ -46,7 +46,4 @@ struct ParsedCommandLine {
 /// status 2.
 [[nodiscard]] ParsedCommandLine parse_command_line(int argc, const char* const* argv);
 
-/// "data=2,model=4" as an override of `mesh`. Throws `Error` for anything else.
-[[nodiscard]] ConfigOverride mesh_override(const std::string& text);
-
 }  // namespace meshwork
