@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <random>
 
 #include "collectives/error.h"
 #include "tests/support/catch.h"
@@ -306,6 +307,22 @@ TEST_CASE("every pair of layouts arrives at the truth, with fewer elements than 
       for_each_pair(
           mesh, static_cast<int>(shape.size()),
           [&](const Layout& from, const Layout& to) { return play(mesh, shape, from, to); });
+    }
+  }
+}
+
+TEST_CASE("random pairs of layouts over four axes arrive at the truth") {
+  const MeshShape mesh({{"w", 2}, {"x", 2}, {"y", 2}, {"z", 3}}, 24);
+  const std::vector<Layout> layouts = all_layouts(2, 4, true);
+  std::mt19937 random(11);
+  for (int done = 0; done < 400;) {
+    const Layout& from = layouts[random() % layouts.size()];
+    const Layout& to = layouts[random() % layouts.size()];
+    if (!has_meaning(from, to)) continue;
+    ++done;
+    const std::string wrong = play(mesh, {11, 7}, from, to);
+    if (!wrong.empty()) {
+      FAIL(to_string(from, mesh) << " -> " << to_string(to, mesh) << ": " << wrong);
     }
   }
 }
