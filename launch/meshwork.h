@@ -1,0 +1,52 @@
+// Meshwork for C++ programs: one header for everything that a user writes.
+//
+//     #include <meshwork/meshwork.h>
+//
+// The page of each thing is its own header: runtime/train/model.h for fit, evaluate and predict,
+// runtime/mesh/layout_map.h for layouts, runtime/graph/layer.h for models and layers of one's own,
+// runtime/data/source.h for data. Programs of a page each are in launch/examples.
+#pragma once
+
+#include "collectives/communicator.h"
+#include "collectives/error.h"
+#include "layers/activation.h"
+#include "layers/add.h"
+#include "layers/concatenate.h"
+#include "layers/dense.h"
+#include "layers/dropout.h"
+#include "layers/flatten.h"
+#include "layers/registry.h"
+#include "layers/rescaling.h"
+#include "layers/reshape.h"
+#include "runtime/data/array.h"
+#include "runtime/data/hdf5.h"
+#include "runtime/data/idx.h"
+#include "runtime/data/source.h"
+#include "runtime/data/synthetic.h"
+#include "runtime/data/views.h"
+#include "runtime/graph/layer.h"
+#include "runtime/graph/plan_report.h"
+#include "runtime/mesh/device_mesh.h"
+#include "runtime/mesh/layout_map.h"
+#include "runtime/mesh/picture.h"
+#include "runtime/mesh/sharded_tensor.h"
+#include "runtime/train/callbacks/csv_logger.h"
+#include "runtime/train/callbacks/early_stopping.h"
+#include "runtime/train/callbacks/learning_rate_scheduler.h"
+#include "runtime/train/callbacks/reduce_lr_on_plateau.h"
+#include "runtime/train/callbacks/terminate_on_nan.h"
+#include "runtime/train/losses/binary_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
+#include "runtime/train/losses/mean_absolute_error.h"
+#include "runtime/train/losses/mean_squared_error.h"
+#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/metrics/accuracy.h"
+#include "runtime/train/metrics/binary_accuracy.h"
+#include "runtime/train/metrics/categorical_accuracy.h"
+#include "runtime/train/metrics/top_k_categorical_accuracy.h"
+#include "runtime/train/model.h"
+#include "runtime/train/optimizers/adam.h"
+#include "runtime/train/optimizers/rmsprop.h"
+#include "runtime/train/optimizers/sgd.h"
+#include "runtime/train/run_config.h"
+#include "runtime/train/runtime.h"
