@@ -1,0 +1,407 @@
+// What is planned is what is done: collectives and memory of lowered steps.
+//
+// The numbers of single plans are worked out by hand, for rank 0 of meshes that need not be there.
+// On the mesh that is there, a counting transport holds what every rank really sends against its
+// plan.
+#include "runtime/graph/lower.h"
+
+#include <map>
+#include <tuple>
+
+#include "collectives/counting.h"
+#include "layers/activation.h"
+#include "layers/add.h"
+#include "layers/dense.h"
+#include "layers/dropout.h"
+#include "layers/reshape.h"
+#include "runtime/train/losses/mean_squared_error.h"
+#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/metrics/categorical_accuracy.h"
+#include "runtime/train/optimizers/adam.h"
+#include "runtime/train/optimizers/sgd.h"
+#include "tests/support/one_rank.h"
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+namespace {
+
+struct Trained {
+  Shape sample{12};
+  std::function<SymbolicTensor(const SymbolicTensor&)> build;
+  SharedLoss loss = SparseCategoricalCrossentropy({.from_logits = true});
+  std::vector<SharedMetric> metrics;
+  Optimizer optimizer = SGD();
+};
+
+// 12 -> 8 -> 4
+Trained two_layers() {
+  return {.build = [](const SymbolicTensor& x) {
+    return Dense({.name = "d2", .units = 4})(
+        Dense({.name = "d1", .units = 8, .activation = Activation::relu})(x));
+  }};
+}
+
+Plan plan_of(const Trained& training, const MeshShape& mesh, const LayoutEntries& entries,
+             const std::string& batch_axis, std::int64_t rows, CostModel costs = {}) {
+  const auto input = Input(training.sample);
+  const Graph model = make_graph({input}, {training.build(input)});
+  Shape target = training.loss->target_shape(model.tensors[model.outputs.front()].shape);
+  target.erase(target.begin());
+  const Objective objective = with_objective(model, *training.loss, training.metrics, target);
+  LayoutMap layouts(mesh);
+  for (const auto& [key, layout] : entries) {
+    layouts.insert(key, layout);
+  }
+  std::vector<std::string> warnings;
+  PlanRequest request{objective.graph.get(),
+                      objective.loss_operation,
+                      mesh,
+                      std::nullopt,
+                      close_layouts(*objective.graph, layouts, UnmatchedLayouts::error, warnings),
+                      rows,
+                      costs};
+  if (!batch_axis.empty()) {
+    request.batch_axis = mesh.axis(batch_axis);
+  }
+  return make_plan(request, objective.graph);
+}
+
+struct Sent {
+  std::string phase, kind, axes;
+  std::int64_t bytes;
+  bool operator==(const Sent&) const = default;
+};
+std::ostream& operator<<(std::ostream& out, const Sent& sent) {
+  return out << sent.phase << ' ' << sent.kind << " over " << sent.axes << ": " << sent.bytes;
+}
+
+// The collectives of a step on rank 0 of a mesh that need not be there.
+std::vector<Sent> sent_in(const Trained& training, const std::vector<MeshAxis>& axes,
+                          const LayoutEntries& entries, const std::string& batch_axis,
+                          std::int64_t rows, Mode mode = Mode::train, CostModel costs = {}) {
+  std::int64_t ranks = 1;
+  for (const MeshAxis& axis : axes) {
+    ranks *= axis.size;
+  }
+  const MeshShape mesh(axes, ranks);
+  const PlanReport report = report_plan(plan_of(training, mesh, entries, batch_axis, rows, costs),
+                                        mode, rows, 0, training.optimizer.update_rule(), {});
+  std::vector<Sent> sent;
+  for (const CollectiveRecord& record : report.collectives) {
+    std::string names;
+    for (const Axis axis : record.axes) {
+      names += (names.empty() ? "" : "+") + mesh.name(axis);
+    }
+    sent.push_back(
+        {record.purpose.phase, std::string(name_of(record.kind)), names, record.bytes_sent});
+  }
+  return sent;
+}
+
+using Sents = std::vector<Sent>;
+
+}  // namespace
+
+TEST_CASE("data parallelism sends every gradient once, and the sums") {
+  Trained training = two_layers();
+  training.metrics = {SparseCategoricalAccuracy()};
+  // 12*8 + 8 + 8*4 + 4 = 140 gradients of 4 bytes, 2 (n-1)/n of them: 1.5 for four ranks. Two sums
+  // of 8 bytes.
+  CHECK(sent_in(training, {{"data", 4}}, {}, "data", 8) ==
+        Sents{{"backward", "all_reduce", "data", 840}, {"metrics", "all_reduce", "data", 24}});
+  CHECK(sent_in(training, {{"data", 4}}, {}, "data", 8, Mode::evaluate) ==
+        Sents{{"metrics", "all_reduce", "data", 24}});
+  // The prediction, 8 rows of 4, whole on every rank: 3/4 of 128 bytes.
+  CHECK(sent_in(training, {{"data", 4}}, {}, "data", 8, Mode::predict) ==
+        Sents{{"forward", "all_gather", "data", 96}});
+}
+
+TEST_CASE("a column split before a row split is reduced once forward and once backward") {
+  Trained training{.build = [](const SymbolicTensor& x) {
+    auto y = Dense({.name = "d1", .units = 6})(x);
+    y = Dense({.name = "d2", .units = 8, .activation = Activation::gelu})(y);
+    return Dense({.name = "d3", .units = 4})(y);
+  }};
+  // Forward d3's output, 10 x 4 floats; backward the gradient of d1's output, 10 x 6; 2 (n-1)/n is
+  // 1. Every gradient of a weight is whole where it is made.
+  CHECK(sent_in(training, {{"model", 2}},
+                {{"d2/kernel", {unsharded, "model"}},
+                 {"d2/bias", {"model"}},
+                 {"d3/kernel", {"model", unsharded}}},
+                "", 10) ==
+        Sents{{"forward", "all_reduce", "model", 160}, {"backward", "all_reduce", "model", 240}});
+}
+
+TEST_CASE("fully sharded weights are gathered for use and their gradients scattered") {
+  // Half of each is sent, by two ranks: kernels of 96 and 32 floats, biases of 8 and 4. Backward
+  // needs d2's kernel once more, and nothing else.
+  CHECK(sent_in(two_layers(), {{"data", 2}},
+                {{".*/kernel", {"data", unsharded}}, {".*/bias", {"data"}}}, "data",
+                64) == Sents{{"forward", "all_gather", "data", 192},
+                             {"forward", "all_gather", "data", 16},
+                             {"forward", "all_gather", "data", 64},
+                             {"forward", "all_gather", "data", 8},
+                             {"backward", "all_gather", "data", 64},
+                             {"backward", "reduce_scatter", "data", 64},
+                             {"backward", "reduce_scatter", "data", 8},
+                             {"backward", "reduce_scatter", "data", 192},
+                             {"backward", "reduce_scatter", "data", 16},
+                             {"metrics", "all_reduce", "data", 8}});
+}
+
+TEST_CASE("cross-entropy over split classes sends four numbers a row and no class") {
+  const LayoutEntries classes{{"d2/kernel", {unsharded, "model"}},
+                              {"d2/bias", {"model"}},
+                              {"d2/output", {unsharded, "model"}}};
+  // 6 rows: their maxima, then three sums each; backward the gradient of d1's output, 6 x 8.
+  // Without latency, which makes it cheaper to gather rows as short as these.
+  const CostModel bytes_alone{.latency_seconds = 0};
+  Trained training = two_layers();
+  training.build = [](const SymbolicTensor& x) {
+    return Dense({.name = "d2", .units = 40})(Dense({.name = "d1", .units = 8})(x));
+  };
+  CHECK(sent_in(training, {{"model", 2}}, classes, "", 6, Mode::train, bytes_alone) ==
+        Sents{{"forward", "all_reduce", "model", 24},
+              {"forward", "all_reduce", "model", 72},
+              {"backward", "all_reduce", "model", 192}});
+}
+
+TEST_CASE("clipping by norm sends one number a variable, over the axes that split any") {
+  const LayoutEntries columns{{"d2/kernel", {unsharded, "model"}},
+                              {"d2/bias", {"model"}},
+                              {"d2/output", {unsharded, "model"}}};
+  for (const bool global : {false, true}) {
+    Trained training = two_layers();
+    training.optimizer = global ? SGD({.global_clipnorm = 1}) : SGD({.clipnorm = 1});
+    // Rows of four classes are gathered; then, four float64 squares.
+    CHECK(sent_in(training, {{"model", 2}}, columns, "", 6) ==
+          Sents{{"forward", "all_gather", "model", 48},
+                {"backward", "all_reduce", "model", 192},
+                {"update", "all_reduce", "model", 32}});
+    // Whole on every rank, norms need nobody.
+    CHECK(sent_in(training, {{"data", 2}}, {}, "data", 6) ==
+          Sents{{"backward", "all_reduce", "data", 560}, {"metrics", "all_reduce", "data", 8}});
+  }
+  Trained training = two_layers();
+  training.optimizer = SGD({.clipvalue = 1});
+  CHECK(sent_in(training, {{"model", 2}}, columns, "", 6).size() == 2);
+}
+
+TEST_CASE("a penalty travels with the sums") {
+  const Trained training{.build = [](const SymbolicTensor& x) {
+    return Dense({.name = "d", .units = 4, .kernel_regularizer = {.l1 = 0.1f, .l2 = 0.1f}})(x);
+  }};
+  // Split weights: the loss is whole on both ranks, the penalty is not.
+  CHECK(sent_in(training, {{"model", 2}},
+                {{"d/kernel", {unsharded, "model"}},
+                 {"d/bias", {"model"}},
+                 {"d/output", {unsharded, unsharded}}},
+                "", 6) ==
+        Sents{{"forward", "all_gather", "model", 48}, {"metrics", "all_reduce", "model", 16}});
+  // Whole weights: the loss is not, and the penalty is counted by one rank. 12*4 + 4 gradients.
+  CHECK(sent_in(training, {{"data", 2}}, {}, "data", 6) ==
+        Sents{{"backward", "all_reduce", "data", 208}, {"metrics", "all_reduce", "data", 16}});
+}
+
+TEST_CASE("one rank sends nothing") {
+  for (const Mode mode : {Mode::train, Mode::evaluate, Mode::predict}) {
+    CHECK(sent_in(two_layers(), {{"data", 1}}, {}, "data", 8, mode).empty());
+  }
+}
+
+TEST_CASE("a bucket is reduced while backward goes on, and waited for before the update") {
+  const MeshShape mesh({{"data", 2}}, 2);
+  const Trained training = two_layers();
+  const Plan plan = plan_of(training, mesh, {}, "data", 8);
+  const ParameterForm form = parameter_form(plan, 0, 100);
+  REQUIRE(form.buckets.size() > 1);
+  LoweringRequest request;
+  request.plan = &plan;
+  request.rows = 8;
+  request.update = &training.optimizer.update_rule();
+  request.form = &form;
+  ProgramBuilder builder;
+  const auto planned = plan_collectives(mesh, 0);
+  (void)lower(request, builder, *planned);
+  std::size_t buckets = 0;
+  for (const CollectiveRecord& record : planned->records()) {
+    buckets += record.purpose.phase == "backward" ? 1 : 0;
+  }
+  CHECK(buckets == form.buckets.size());
+}
+
+// ---- on the mesh that is there ------------------------------------------------------------------
+
+namespace {
+
+// 5 x 3 -> 13 -> two branches -> 7 classes, with all that sends something of its own.
+Trained network() {
+  return {.sample = {5, 3},
+          .build =
+              [](const SymbolicTensor& x) {
+                auto y = Reshape({.target_shape = {15}})(x);
+                y = Dense({.name = "d1",
+                           .units = 13,
+                           .activation = Activation::gelu,
+                           .kernel_regularizer = {.l1 = 1e-4f, .l2 = 1e-3f}})(y);
+                y = Dropout({.rate = 0.3f})(y);
+                const auto left =
+                    Dense({.name = "left", .units = 13, .activation = Activation::relu})(y);
+                const auto right = Dense({.name = "right", .units = 13, .use_bias = false})(y);
+                y = Add()({left, right});
+                return Dense({.name = "d2", .units = 7, .activation = Activation::softmax})(y);
+              },
+          .loss = SparseCategoricalCrossentropy(),
+          .metrics = {SparseCategoricalAccuracy()},
+          .optimizer = Adam({.global_clipnorm = 0.5})};
+}
+
+struct Setting {
+  std::vector<MeshAxis> axes;
+  LayoutEntries layouts;
+  std::string batch_axis;
+};
+
+std::vector<Setting> settings(std::int64_t ranks) {
+  std::vector<Setting> all;
+  for (std::int64_t data = 1; data <= ranks; ++data) {
+    if (ranks % data != 0) {
+      continue;
+    }
+    const std::vector<MeshAxis> axes{{"data", data}, {"model", ranks / data}};
+    const LayoutEntries columns_rows{{"d1/kernel", {unsharded, "model"}},
+                                     {"d1/bias", {"model"}},
+                                     {"left/kernel", {"model", unsharded}},
+                                     {"right/kernel", {unsharded, "model"}},
+                                     {"d2/output", {"data", unsharded}}};
+    all.push_back({axes, {}, "data"});
+    all.push_back({axes, {}, ""});
+    all.push_back({axes, columns_rows, "data"});
+    all.push_back({axes, columns_rows, "model"});
+    all.push_back(
+        {axes, {{"d2/kernel", {unsharded, "model"}}, {"d2/output", {"data", "model"}}}, "data"});
+    all.push_back({axes, {{".*/kernel", {"data", "model"}}, {".*/bias", {"data"}}}, "data"});
+    all.push_back({axes, {{".*/kernel", {{"model", "data"}, unsharded}}}, "data"});
+    all.push_back({axes, {{"d1/output", {unsharded, {"data", "model"}}}}, "data"});
+  }
+  return all;
+}
+
+using Counts =
+    std::map<std::pair<std::string, std::int64_t>, std::pair<std::int64_t, std::int64_t>>;
+
+Counts counts_of(const std::vector<CollectiveRecord>& records, const MeshShape& mesh) {
+  Counts counts;
+  for (const CollectiveRecord& record : records) {
+    // A permutation travels as an all-to-all.
+    const CollectiveKind kind =
+        record.kind == CollectiveKind::permute ? CollectiveKind::all_to_all : record.kind;
+    auto& [operations, bytes] = counts[{std::string(name_of(kind)), mesh.size_over(record.axes)}];
+    ++operations;
+    bytes += record.bytes_sent;
+  }
+  return counts;
+}
+
+Counts counts_of(const CountingTransport& transport) {
+  Counts counts;
+  for (const Traffic& traffic : transport.traffic()) {
+    counts[{std::string(name_of(traffic.collective)), traffic.ranks}] = {traffic.operations,
+                                                                         traffic.bytes};
+  }
+  return counts;
+}
+
+std::string to_string(const Counts& counts) {
+  std::string text;
+  for (const auto& [what, sent] : counts) {
+    text += fmt::format("{} over {}: {} x, {} bytes; ", what.first, what.second, sent.first,
+                        sent.second);
+  }
+  return text;
+}
+
+}  // namespace
+
+namespace {
+
+// A device that adds up the workspaces of the kernels that it compiles, as arenas count them.
+class WatchedDevice final : public Device {
+ public:
+  explicit WatchedDevice(Device& inner) : inner_(inner) {}
+  std::int64_t workspaces = 0;
+
+  std::string_view kind() const override { return inner_.kind(); }
+  std::string description() const override { return inner_.description(); }
+  Memory allocate(std::int64_t bytes) override { return inner_.allocate(bytes); }
+  void copy_in(void* to, const void* from, std::int64_t bytes) override {
+    inner_.copy_in(to, from, bytes);
+  }
+  void copy_out(void* to, const void* from, std::int64_t bytes) override {
+    inner_.copy_out(to, from, bytes);
+  }
+  void synchronize() override { inner_.synchronize(); }
+  std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
+    std::unique_ptr<Kernel> kernel = inner_.compile(spec);
+    workspaces += (kernel->workspace_bytes() + 63) / 64 * 64;
+    return kernel;
+  }
+
+ private:
+  Device& inner_;
+};
+
+}  // namespace
+
+TEST_CASE("what a step sends, and the memory that it takes, are what was planned") {
+  const Communicator world = Communicator::world();
+  const std::unique_ptr<Device> cpu = make_device({.kind = "cpu"});
+  WatchedDevice device(*cpu);
+  const std::unique_ptr<Transport> transport = make_transport("auto");
+  const Trained training = network();
+  for (const Setting& setting : settings(world.size())) {
+    DeviceMesh mesh(setting.axes);
+    INFO(meshwork::to_string(mesh.shape())
+         << ", " << test::to_string(setting.layouts) << ", batches over " << setting.batch_axis);
+    CountingTransport counting(*transport);
+    const Plan plan = plan_of(training, mesh.shape(), setting.layouts, setting.batch_axis, 21);
+    Engine engine(mesh, device, counting, plan, 1, training.optimizer.update_rule(),
+                  training.optimizer.slot_names());
+    // Batches of another length than the plan's, and shorter than the mesh, too.
+    for (const std::int64_t rows : {21, 8, 3}) {
+      for (const Mode mode : {Mode::train, Mode::evaluate, Mode::predict}) {
+        INFO(name_of(mode) << " with " << rows << " rows");
+        device.workspaces = 0;
+        Step& step = engine.step(mode, rows, {});
+        for (TensorId id = 0; id < static_cast<TensorId>(plan.graph->tensors.size()); ++id) {
+          const TensorRole role = plan.graph->tensors[id].role;
+          if (role == TensorRole::input || (role == TensorRole::target && mode != Mode::predict)) {
+            const std::vector<float> block(
+                static_cast<std::size_t>(element_count(shape_of(step.fed_block(id)))), 0.0f);
+            step.feed(id, block.data());
+          }
+        }
+        counting.clear();
+        step.run({0, 0.0f});
+        step.run({1, 0.0f});
+        const PlanReport report =
+            report_plan(plan, mode, rows, mesh.rank(), training.optimizer.update_rule(), {});
+        std::vector<CollectiveRecord> twice = report.collectives;
+        twice.insert(twice.end(), report.collectives.begin(), report.collectives.end());
+        CHECK(to_string(counts_of(counting)) == to_string(counts_of(twice, mesh.shape())));
+        CHECK(to_string(counts_of(step.collectives(), mesh.shape())) ==
+              to_string(counts_of(report.collectives, mesh.shape())));
+        // Workspaces, which only compiling tells, come on top.
+        const ArenaSummary& arena = step.program().arena();
+        CHECK(arena.bytes_if_unshared == report.arena_bytes_if_unshared + device.workspaces);
+        CHECK(arena.bytes >= report.arena_bytes);
+        CHECK(arena.bytes <= report.arena_bytes + device.workspaces);
+        const std::int64_t trainable = engine.parameters().form().trainable_count * 4;
+        CHECK(report.parameter_bytes == trainable);
+        CHECK(report.gradient_bytes == (mode == Mode::train ? trainable : 0));
+        CHECK(report.slot_bytes == (mode == Mode::train ? 2 * trainable : 0));
+      }
+    }
+  }
+}
