@@ -288,6 +288,12 @@ TEST_CASE("the rule leaves classes to the operation, and everything else partial
   const Rule by_value = MeanSquaredError()->operation(values[0], values[1])->rule(values);
   CHECK(by_value.inputs[0] == by_value.inputs[1]);
   CHECK(by_value.own.empty());
+  CHECK(by_value.whole.empty());
+  // A target without the last dimension cannot follow a split of it.
+  const std::vector<Shape> flat{{8, 1}, {8}};
+  const Rule without_last = MeanSquaredError()->operation(flat[0], flat[1])->rule(flat);
+  CHECK(without_last.inputs[1] == "b");
+  CHECK(without_last.whole == without_last.inputs[0].substr(1));
 }
 
 TEST_CASE("targets of another shape are errors that say what was expected and found") {
