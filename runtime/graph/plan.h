@@ -7,9 +7,8 @@
 // Words. The *layout* of a tensor is the one in which its consumers find it and in which its
 // gradient, fully reduced, is. An operation's *split* says which axes split which letter of its
 // rule. From it follow the layouts in which the operation takes its inputs (*needed*), in which it
-// leaves its output
-// (*natural*, possibly partial), and in which the raw gradient of each input comes out (*raw*,
-// possibly partial). Where needed, natural or raw differ from the tensor's layout, a redistribution
+// leaves its output (*natural*, possibly partial), and in which the raw gradient of each input comes
+// out (*raw*, possibly partial). Where needed, natural or raw differ from the tensor's layout, a redistribution
 // stands between them.
 //
 // How the planner chooses:

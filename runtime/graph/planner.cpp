@@ -375,6 +375,7 @@ class Planner {
       }
     }
     cost += moving(candidate.natural, candidate.settled, operation.output);
+    cost += seconds(sum_seconds(layouts_[candidate.natural], mesh_, request_.costs));
     if (gradient_[operation.output] && has_backward(operation) &&
         !shapes_[operation.output].empty()) {
       cost += moving(candidate.settled, intern(layouts_[candidate.natural].without_partial()),

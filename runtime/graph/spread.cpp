@@ -67,6 +67,13 @@ double step_seconds(const RedistributionStep& step, const Shape& shape, const Me
          bytes / costs.bytes_per_second;
 }
 
+double sum_seconds(const Layout& natural, const MeshShape& mesh, const CostModel& costs) {
+  if (!natural.dimensions.empty() || natural.partial.empty()) {
+    return 0;
+  }
+  return all_reduce_seconds(8, mesh.size_over(natural.partial), costs);
+}
+
 double own_collectives_seconds(const Rule& rule, const Split& split,
                                const std::vector<Shape>& inputs, const MeshShape& mesh,
                                const CostModel& costs) {

@@ -21,6 +21,11 @@ namespace meshwork {
 [[nodiscard]] double step_seconds(const RedistributionStep& step, const Shape& shape,
                                   const MeshShape& mesh, const CostModel& costs);
 
+/// Predicted seconds of reducing a sum over the whole batch that comes out partial as `natural`; 0 for
+/// any other output, whose reduction is a redistribution.
+[[nodiscard]] double sum_seconds(const Layout& natural, const MeshShape& mesh,
+                                 const CostModel& costs);
+
 /// Predicted seconds of an operation's own collectives, forward and backward: a row's values (of
 /// the first input, without the letter) are reduced three times over the axes of each own letter.
 [[nodiscard]] double own_collectives_seconds(const Rule& rule, const Split& split,
