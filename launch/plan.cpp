@@ -1,13 +1,15 @@
 // meshwork plan: the plan as a table, as JSON, or the picture of one layout.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 
 #include "collectives/error.h"
 #include "launch/commands.h"
 #include "launch/session.h"
-#include "launch/terminal.h"
 #include "runtime/config/nearest.h"
 #include "runtime/mesh/picture.h"
+#include "runtime/train/terminal.h"
 
 namespace meshwork {
 namespace {
@@ -20,7 +22,7 @@ std::string picture_of(const Plan& plan, const std::string& path, std::int64_t r
     fail("--layout: the model has no variable or output \"{}\"{}", path, did_you_mean(path, paths));
   }
   PictureOptions options;
-  options.color = output_is_terminal() && std::getenv("NO_COLOR") == nullptr;
+  options.color = ends_at_terminal(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;
   return fmt::format(
       "{}: {}", path,
       picture(plan.tensors[tensor].layout, graph.shape_of(tensor, rows), plan.mesh, options));

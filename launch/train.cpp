@@ -4,7 +4,6 @@
 
 #include "launch/commands.h"
 #include "launch/session.h"
-#include "launch/terminal.h"
 
 namespace meshwork {
 
@@ -43,9 +42,6 @@ int train(Runtime& runtime, const CommandLine& line) {
     FitOptions options = session->config().fit_options();
     options.validation = data.validation;
     options.validation_split = 0;  // done already
-    if (options.verbose == Verbosity::automatic && !output_is_terminal()) {
-      options.verbose = Verbosity::lines;
-    }
     (void)session->model().fit(data.training, std::move(options));
     if (test) {
       const Logs logs = session->model().evaluate(

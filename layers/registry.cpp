@@ -21,6 +21,10 @@ SharedLayer sequential_from_config(const ConfigNode& node, const LayerRegistry& 
   ConfigReader reader = layer_reader(node, name);
   std::vector<SharedLayer> layers;
   for (const ConfigNode& layer : reader.required_node("layers", "a list of layers").elements()) {
+    const ConfigEntry entry = layer.single_entry("a layer");
+    if (const auto inputs = entry.value.is_map() ? entry.value.find("inputs") : std::nullopt) {
+      inputs->fail("the layers of a Sequential stand one after the other, each with one input");
+    }
     layers.push_back(registry.make(layer));
   }
   reader.finish();

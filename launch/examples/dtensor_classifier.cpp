@@ -40,7 +40,7 @@ int main(int argc, char** argv) {
 
   // Word counts of texts, standardised; made up, with labels that follow from them.
   const auto texts = std::make_shared<SyntheticSource>(
-      2048,
+      8192,
       std::vector<SyntheticField>{{.name = "words", .shape = {1200}},
                                   {.name = "labels",
                                    .type = ElementType::int32,

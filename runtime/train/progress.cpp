@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/train/terminal.h"
+
 namespace meshwork {
 namespace {
 
@@ -73,7 +75,7 @@ std::vector<std::string> entries(const Logs& logs, double samples_per_second) {
 
 ProgressStyle progress_style(Verbosity verbosity, int descriptor) {
   ProgressStyle style;
-  const bool terminal = isatty(descriptor) == 1;
+  const bool terminal = ends_at_terminal(descriptor);
   style.verbosity = verbosity != Verbosity::automatic ? verbosity
                     : terminal                        ? Verbosity::bar
                                                       : Verbosity::lines;

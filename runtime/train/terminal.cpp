@@ -1,5 +1,6 @@
-#include "launch/terminal.h"
+#include "runtime/train/terminal.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -9,8 +10,8 @@
 
 namespace meshwork {
 
-bool output_is_terminal() {
-  if (isatty(STDOUT_FILENO) == 0) {
+bool ends_at_terminal(int descriptor) {
+  if (isatty(descriptor) != 1) {
     return false;
   }
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) {
@@ -19,7 +20,7 @@ bool output_is_terminal() {
   // The first rank's parent is the launcher, if they are on one host.
   std::error_code problem;
   const std::string output =
-      std::filesystem::read_symlink("/proc/" + std::to_string(getppid()) + "/fd/1", problem)
+      std::filesystem::read_symlink(fmt::format("/proc/{}/fd/{}", getppid(), descriptor), problem)
           .string();
   return !problem && (output.starts_with("/dev/pts/") || output.starts_with("/dev/tty"));
 }
