@@ -620,6 +620,11 @@ void StepLowering::update() {
   for (const Variable& variable : graph_.variables) {
     const Regularizer& regularizer = variable.options.regularizer;
     const int index = graph_.tensors[variable.tensor].variable;
+    // Nothing leads from it to the loss, so backward has left here what the last step did.
+    if (variable.options.trainable && !plan_.tensors[variable.tensor].gradient) {
+      builder_.emit(ZeroSpec{form_.spans[index].count * 4}, {gradient_of(index)},
+                    variable.path + " gradient");
+    }
     if (variable.options.trainable && regularizer.active()) {
       builder_.emit(PenaltyGradientSpec{form_.spans[index].count, regularizer.l1, regularizer.l2},
                     {value_of(index), gradient_of(index)}, variable.path + " penalty");

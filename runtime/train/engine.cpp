@@ -142,10 +142,17 @@ std::vector<float> Engine::gather_slot(int slot, int variable) {
 }
 
 void Engine::set_variable(int variable, std::span<const float> whole) {
-  const ParameterSpan& span = parameters_.form().spans[variable];
-  const Shape& shape = plan_.graph->variables[variable].options.shape;
+  scatter(parameters_.form().spans[variable], whole, parameters_.value(variable));
+}
+
+void Engine::set_slot(int slot, int variable, std::span<const float> whole) {
+  scatter(parameters_.form().spans[variable], whole, parameters_.slot(slot, variable));
+}
+
+void Engine::scatter(const ParameterSpan& span, std::span<const float> whole, float* destination) {
+  const Shape& shape = plan_.graph->variables[span.variable].options.shape;
   if (static_cast<std::int64_t>(whole.size()) != element_count(shape)) {
-    fail("{} has shape {}, found {} values", plan_.graph->variables[variable].path,
+    fail("{} has shape {}, found {} values", plan_.graph->variables[span.variable].path,
          to_string(shape), whole.size());
   }
   // Row by row of the block: the last dimension is contiguous.
@@ -164,7 +171,7 @@ void Engine::set_variable(int variable, std::span<const float> whole) {
     }
     std::copy_n(whole.begin() + at, columns, block.begin() + row * columns);
   }
-  device_->copy_in(parameters_.value(variable), block.data(), span.count * 4);
+  device_->copy_in(destination, block.data(), span.count * 4);
 }
 
 }  // namespace meshwork

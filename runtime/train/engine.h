@@ -84,9 +84,12 @@ class Engine {
   [[nodiscard]] std::vector<float> gather_slot(int slot, int variable);
   /// Sets a variable from its whole value, which every rank has.
   void set_variable(int variable, std::span<const float> whole);
+  /// Sets a slot of a variable likewise.
+  void set_slot(int slot, int variable, std::span<const float> whole);
 
  private:
   [[nodiscard]] std::vector<float> gather(const ParameterSpan& span, const float* block);
+  void scatter(const ParameterSpan& span, std::span<const float> whole, float* destination);
 
   DeviceMesh* mesh_;
   Device* device_;

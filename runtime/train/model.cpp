@@ -102,6 +102,16 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
   for (std::size_t v = 0; engine && v < graph->variables.size(); ++v) {
     values.push_back(engine->gather_variable(static_cast<int>(v)));
   }
+  // The optimizer's slots go on, too, unless they are another optimizer's.
+  std::vector<std::vector<std::vector<float>>> kept;
+  for (std::size_t s = 0; engine && has_slots && s < slots.size(); ++s) {
+    kept.emplace_back();
+    for (std::size_t v = 0; v < graph->variables.size(); ++v) {
+      kept.back().push_back(graph->variables[v].options.trainable
+                                ? engine->gather_slot(static_cast<int>(s), static_cast<int>(v))
+                                : std::vector<float>());
+    }
+  }
   engine.reset();
   objective = std::move(made);
   target = wanted.value_or(Shape{});
@@ -110,6 +120,14 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
   for (std::size_t v = 0; v < values.size(); ++v) {
     engine->set_variable(static_cast<int>(v), values[v]);
   }
+  for (std::size_t s = 0; s < kept.size(); ++s) {
+    for (std::size_t v = 0; v < graph->variables.size(); ++v) {
+      if (graph->variables[v].options.trainable) {
+        engine->set_slot(static_cast<int>(s), static_cast<int>(v), kept[s][v]);
+      }
+    }
+  }
+  has_slots = compiled.has_value();
 }
 
 Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
@@ -123,6 +141,7 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
                                            {},
                                            {},
                                            nullptr,
+                                           false,
                                            0})) {
   std::vector<std::string> warnings;
   (void)close_layouts(*state_->graph, state_->distribution.layouts,
@@ -164,7 +183,10 @@ void Model::compile(CompileOptions options) {
   }
   check_metric_names(options.metrics);
   state_->compiled = std::move(options);
-  // What was made for another loss or optimizer is made again; the weights stay.
+  // What was made for another loss or optimizer is made again; the weights stay. The optimizer is
+  // new: it has updated nothing.
+  state_->iteration = 0;
+  state_->has_slots = false;
   state_->target.clear();
   state_->objective.loss_operation = -1;
 }
@@ -184,7 +206,8 @@ Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options
 void Model::predict(std::shared_ptr<const Source> data,
                     const std::function<void(std::int64_t, std::span<const float>)>& receive,
                     EvaluateOptions options) {
-  state_->prepare(target_of(*data), options.batch_size);
+  // Targets that happen to be there are not looked at, but where nothing is made yet.
+  state_->prepare(state_->engine ? std::nullopt : target_of(*data), options.batch_size);
   FedSource fed(*state_, Mode::predict, std::move(data), options.batch_size, "prediction data");
   const std::unique_ptr<Feeder> feeder = fed.feeder(false, {}, 1, options.prefetch);
   while (const HostBatch* batch = feeder->next()) {

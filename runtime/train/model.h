@@ -64,7 +64,6 @@ struct FitOptions {
 
 struct EvaluateOptions {
   std::int64_t batch_size = 32;
-  std::vector<SharedCallback> callbacks;
   bool prefetch = true;
 };
 

@@ -25,6 +25,7 @@ struct Model::State {
   Objective objective;  // the graph with loss and metrics, once targets are known
   Shape target;         // of a sample, that the objective was made for
   std::unique_ptr<Engine> engine;
+  bool has_slots = false;  // whether the engine's slots are those of the compiled optimizer
   std::int64_t iteration = 0;
 
   [[nodiscard]] DeviceMesh& mesh() const { return *distribution.mesh; }
@@ -33,8 +34,8 @@ struct Model::State {
   void say(const std::string& line) const;
 
   /// Makes objective, plan and parameters for data whose targets have the shape `target`, if that
-  /// was not done; `rows` is the batch length that the plan is made for. Parameters that exist keep
-  /// their values.
+  /// was not done; `rows` is the batch length that the plan is made for. Parameters and slots that
+  /// exist keep their values.
   void prepare(const std::optional<Shape>& target, std::int64_t rows);
   /// The plan for `objective`.
   [[nodiscard]] Plan make_plan(const Objective& objective, std::int64_t rows) const;

@@ -1,0 +1,364 @@
+// What a model promises beyond its loop: single steps equal fit's, predictions keep their order,
+// weights outlive what is made anew, penalties and clips count once on every mesh; and what is
+// wrong is said.
+#include "runtime/train/model.h"
+
+#include <array>
+#include <numeric>
+
+#include "layers/add.h"
+#include "layers/dense.h"
+#include "layers/dropout.h"
+#include "runtime/train/losses/mean_absolute_error.h"
+#include "runtime/train/losses/mean_squared_error.h"
+#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/metrics/categorical_accuracy.h"
+#include "runtime/train/optimizers/adam.h"
+#include "runtime/train/optimizers/sgd.h"
+#include "tests/support/one_rank.h"
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+namespace {
+
+using Floats = std::vector<float>;
+
+// Every way to lay two weights in one column on the mesh: whole, split over either axis, over both.
+std::vector<LayoutEntries> column_layouts(const std::string& path) {
+  return {{},
+          {{path, {"data", unsharded}}},
+          {{path, {"model", unsharded}}},
+          {{path, {{"model", "data"}, unsharded}}}};
+}
+
+std::vector<std::vector<MeshAxis>> meshes() {
+  const std::int64_t ranks = Communicator::world().size();
+  std::vector<std::vector<MeshAxis>> all{{{"data", ranks}, {"model", 1}}};
+  if (ranks > 1) {
+    all.push_back({{"data", 1}, {"model", ranks}});
+  }
+  if (ranks > 3 && ranks % 2 == 0) {
+    all.push_back({{"data", 2}, {"model", ranks / 2}});
+  }
+  return all;
+}
+
+// Does `check` on every mesh, for every layout of the two weights of a column, called `path`.
+void on_every_mesh(const std::string& path,
+                   const std::function<void(DeviceMesh&, const LayoutEntries&)>& check) {
+  for (const std::vector<MeshAxis>& axes : meshes()) {
+    DeviceMesh mesh(axes);
+    for (const LayoutEntries& entries : column_layouts(path)) {
+      INFO(meshwork::to_string(mesh.shape()) << ", " << test::to_string(entries));
+      check(mesh, entries);
+    }
+  }
+}
+
+// y = w1 x1 + w2 x2 (+ b)
+Model column(DeviceMesh& mesh, const LayoutEntries& entries, const CompileOptions& options,
+             bool bias = false, Regularizer regularizer = {}) {
+  const auto x = Input({2});
+  Model model(x,
+              Dense({.name = "line",
+                     .units = 1,
+                     .use_bias = bias,
+                     .kernel_initializer = initializer_by_name("zeros"),
+                     .kernel_regularizer = regularizer})(x),
+              spread_over(mesh, entries));
+  model.compile(options);
+  return model;
+}
+
+// 8 rows of (3, 4) far below their targets: the derivative of |p - t| is -3, -4, and -1 for a bias.
+Logs step_on_rows(Model& model) {
+  Floats features;
+  for (int row = 0; row < 8; ++row) {
+    features.insert(features.end(), {3, 4});
+  }
+  const Floats targets(8, 1e6f);
+  return model.train_step({.rows = 8, .inputs = {features}, .target = targets});
+}
+
+std::string line_after(const Optimizer& optimizer, bool bias, const Floats& expected) {
+  std::string wrong;
+  on_every_mesh("line/kernel", [&](DeviceMesh& mesh, const LayoutEntries& entries) {
+    Model model =
+        column(mesh, entries, {.loss = MeanAbsoluteError(), .optimizer = optimizer}, bias);
+    (void)step_on_rows(model);
+    Floats found = model.variable("line/kernel");
+    if (bias) {
+      found.push_back(model.variable("line/bias")[0]);
+    }
+    wrong += difference(found, expected, 1e-6);
+  });
+  return wrong;
+}
+
+SymbolicTensor classifier(const SymbolicTensor& input) {
+  auto x = Dense({.name = "d1", .units = 5, .activation = Activation::relu})(input);
+  x = Dropout({.rate = 0.25f})(x);
+  return Dense({.name = "d2", .units = 3})(x);
+}
+
+struct Samples {
+  std::int64_t rows;
+  Floats features, targets;
+
+  explicit Samples(std::int64_t count) : rows(count), features(random_floats(count * 4, 3)) {
+    for (std::int64_t row = 0; row < rows; ++row) {
+      targets.push_back(static_cast<float>(row % 3));
+    }
+  }
+  [[nodiscard]] std::shared_ptr<const Source> source(const Shape& target = {}) const {
+    Shape target_shape{rows};
+    target_shape.insert(target_shape.end(), target.begin(), target.end());
+    std::vector<Array> arrays{Array("features", features, {rows, 4}),
+                              Array("targets", targets, target_shape, FieldRole::target)};
+    return std::make_shared<ArraySource>(std::move(arrays));
+  }
+  [[nodiscard]] BatchView batch(std::int64_t first, std::int64_t count) const {
+    return {.rows = count,
+            .inputs = {std::span(features).subspan(static_cast<std::size_t>(first * 4),
+                                                   static_cast<std::size_t>(count * 4))},
+            .target = std::span(targets).subspan(static_cast<std::size_t>(first),
+                                                 static_cast<std::size_t>(count))};
+  }
+};
+
+Model classifying(DeviceMesh& mesh, const LayoutEntries& entries = {}) {
+  const auto x = Input({4});
+  Model model(x, classifier(x), spread_over(mesh, entries), {.seed = 9});
+  model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
+                 .optimizer = Adam({.learning_rate = 0.01}),
+                 .metrics = {SparseCategoricalAccuracy()}});
+  return model;
+}
+
+const LayoutEntries split_weights{{"d1/kernel", {unsharded, "model"}},
+                                  {"d2/kernel", {"model", unsharded}}};
+
+}  // namespace
+
+TEST_CASE("steps on the user's batches give what fit gives") {
+  const Samples samples(19);
+  for (const std::vector<MeshAxis>& axes : meshes()) {
+    DeviceMesh mesh(axes);
+    Model fitted = classifying(mesh, split_weights);
+    const History history =
+        fitted.fit(samples.source(),
+                   {.epochs = 2, .batch_size = 9, .shuffle = false, .verbose = Verbosity::silent});
+    Model stepped = classifying(mesh, split_weights);
+    double loss = 0;
+    double right = 0;
+    const std::int64_t shards = mesh.shape().size(0);
+    // A short last batch of one row, which fit may spread over ranks without rows.
+    if (shards > 1) {
+      CHECK_THROWS_WITH(stepped.train_step(samples.batch(18, 1)), Catch::Contains("gives no row"));
+      continue;
+    }
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      loss = right = 0;
+      for (const auto& [first, count] : {std::array<std::int64_t, 2>{0, 9}, {9, 9}, {18, 1}}) {
+        const Logs logs = stepped.train_step(samples.batch(first, count));
+        CHECK(logs.names() == std::vector<std::string>{"loss", "sparse_categorical_accuracy"});
+        loss += logs.at("loss") * static_cast<double>(count) / 19;
+        right += logs.at("sparse_categorical_accuracy") * static_cast<double>(count) / 19;
+      }
+    }
+    CHECK(variables_of(stepped) == variables_of(fitted));
+    CHECK(loss == Approx(history.at("loss").back()).epsilon(1e-12));
+    CHECK(right == Approx(history.at("sparse_categorical_accuracy").back()).epsilon(1e-12));
+    CHECK(stepped.iteration() == 6);
+    CHECK(stepped.evaluate_step(samples.batch(0, 19)) ==
+          fitted.evaluate(samples.source(), {.batch_size = 19}));
+    CHECK(stepped.iteration() == 6);
+  }
+}
+
+TEST_CASE("predictions come in the order of the samples, on every rank") {
+  for (const std::vector<MeshAxis>& axes : meshes()) {
+    DeviceMesh mesh(axes);
+    const auto x = Input({1});
+    Model model(
+        x,
+        Dense({.units = 1, .use_bias = false, .kernel_initializer = initializer_by_name("ones")})(
+            x),
+        DataParallel(mesh));
+    Floats numbers(21);
+    std::iota(numbers.begin(), numbers.end(), 0.0f);
+    std::vector<Array> arrays{Array("x", numbers, {21, 1})};
+    const auto source = std::make_shared<ArraySource>(std::move(arrays));
+    CHECK(model.predict(source, {.batch_size = 9}) == numbers);
+    std::vector<std::pair<std::int64_t, std::size_t>> received;
+    model.predict(source,
+                  [&](std::int64_t first, std::span<const float> rows) {
+                    received.emplace_back(first, rows.size());
+                    CHECK(rows.front() == static_cast<float>(first));
+                  },
+                  {.batch_size = 9});
+    CHECK(received == std::vector<std::pair<std::int64_t, std::size_t>>{{0, 9}, {9, 9}, {18, 3}});
+  }
+}
+
+TEST_CASE("compiling again keeps the weights and begins with a new optimizer") {
+  const Samples samples(18);
+  DeviceMesh mesh({{"data", -1}});
+  Model model = classifying(mesh);
+  (void)model.train_step(samples.batch(0, 9));
+  (void)model.train_step(samples.batch(9, 9));
+  const std::vector<Floats> weights = variables_of(model);
+  model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
+                 .optimizer = Adam({.learning_rate = 0.02})});
+  CHECK(variables_of(model) == weights);
+  CHECK(model.iteration() == 0);
+  (void)model.train_step(samples.batch(0, 9));
+  // Adam's first step has the size of its rate, whatever the gradient, where that is not 0.
+  const std::vector<Floats> after = variables_of(model);
+  double largest = 0;
+  for (std::size_t v = 0; v < weights.size(); ++v) {
+    for (std::size_t i = 0; i < weights[v].size(); ++i) {
+      largest = std::max(largest, std::abs(double{after[v][i]} - double{weights[v][i]}));
+    }
+  }
+  CHECK(largest == Approx(0.02).epsilon(1e-3));
+}
+
+TEST_CASE("targets of another shape that means the same change nothing") {
+  const Samples samples(18);
+  DeviceMesh mesh({{"data", -1}});
+  Model one = classifying(mesh);
+  Model other = classifying(mesh);
+  const FitOptions options{.batch_size = 9, .verbose = Verbosity::silent};
+  (void)one.fit(samples.source(), options);
+  (void)one.fit(samples.source(), options);
+  (void)other.fit(samples.source(), options);
+  (void)other.fit(samples.source({1}), options);
+  CHECK(variables_of(other) == variables_of(one));
+}
+
+TEST_CASE("weights that were set before data is seen are those that training begins with") {
+  on_every_mesh("line/kernel", [](DeviceMesh& mesh, const LayoutEntries& entries) {
+    Model model = column(mesh, entries,
+                         {.loss = MeanAbsoluteError(), .optimizer = SGD({.learning_rate = 1.0})});
+    const Floats start{10, 20};
+    model.set_variable("line/kernel", start);
+    CHECK(model.variable("line/kernel") == start);
+    (void)step_on_rows(model);
+    CHECK(model.variable("line/kernel") == Floats{13, 24});
+  });
+}
+
+TEST_CASE("a penalty is in the loss and in the gradient once, on every mesh") {
+  // 0.1 (2 + 3) + 0.01 (4 + 9) = 0.63; derivatives 0.1 + 0.02 * 2 and -0.1 - 0.02 * 3.
+  const Floats zeros(16, 0.0f);
+  const Floats targets(8, 0.0f);
+  const BatchView batch{.rows = 8, .inputs = {zeros}, .target = targets};
+  on_every_mesh("line/kernel", [&](DeviceMesh& mesh, const LayoutEntries& entries) {
+    Model model = column(mesh, entries,
+                         {.loss = MeanSquaredError(),
+                          .optimizer = SGD({.learning_rate = 1.0}),
+                          .metrics = {MeanAbsoluteError()}},
+                         false, {.l1 = 0.1f, .l2 = 0.01f});
+    const Floats start{2, -3};
+    model.set_variable("line/kernel", start);
+    const Logs logs = model.evaluate_step(batch);
+    CHECK(logs.at("loss") == Approx(0.63).epsilon(1e-6));
+    CHECK(logs.at("mean_absolute_error") == 0);
+    CHECK(model.train_step(batch).at("loss") == Approx(0.63).epsilon(1e-6));
+    CHECK(difference(model.variable("line/kernel"), Floats{1.86f, -2.84f}, 1e-6) == "");
+  });
+}
+
+TEST_CASE("clipping and decay are those of whole variables, on every mesh") {
+  const Optimizer plain = SGD({.learning_rate = 1.0});
+  CHECK(line_after(plain, true, {3, 4, 1}) == "");
+  CHECK(line_after(SGD({.learning_rate = 1.0, .clipvalue = 3.5}), true, {3, 3.5, 1}) == "");
+  // The norm of (3, 4) is 5; the bias has 1, and none to spare.
+  CHECK(line_after(SGD({.learning_rate = 1.0, .clipnorm = 1}), true, {0.6f, 0.8f, 1}) == "");
+  CHECK(line_after(SGD({.learning_rate = 1.0, .clipnorm = 6}), true, {3, 4, 1}) == "");
+  const float global = 1 / std::sqrt(26.0f);
+  CHECK(line_after(SGD({.learning_rate = 1.0, .global_clipnorm = 1}), true,
+                   {3 * global, 4 * global, global}) == "");
+  on_every_mesh("line/kernel", [](DeviceMesh& mesh, const LayoutEntries& entries) {
+    // w - 0.5 * 0.1 w + 0.5 g, with w = (10, 20) and g = (3, 4).
+    Model model = column(mesh, entries,
+                         {.loss = MeanAbsoluteError(),
+                          .optimizer = SGD({.learning_rate = 0.5, .weight_decay = 0.1})});
+    model.set_variable("line/kernel", Floats{10, 20});
+    (void)step_on_rows(model);
+    CHECK(difference(model.variable("line/kernel"), Floats{11, 21}, 1e-6) == "");
+  });
+}
+
+TEST_CASE("a variable that does not lead to the loss has its penalty's gradient, each step anew") {
+  DeviceMesh mesh({{"data", -1}});
+  const auto x = Input({1});
+  const auto used = Dense({.name = "used", .units = 1})(x);
+  const auto aside = Dense({.name = "aside",
+                            .units = 1,
+                            .use_bias = false,
+                            .kernel_initializer = initializer_by_name("ones"),
+                            .kernel_regularizer = {.l2 = 0.25f}})(x);
+  Model model({x}, {used, aside}, DataParallel(mesh));
+  model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 1.0})});
+  const Floats zeros(8, 0.0f);
+  // w - 0.5 w, three times.
+  for (const float expected : {0.5f, 0.25f, 0.125f}) {
+    (void)model.train_step({.rows = 8, .inputs = {zeros}, .target = zeros});
+    CHECK(model.variable("aside/kernel") == Floats{expected});
+  }
+}
+
+TEST_CASE("a layout that does not fit is an error that names its key") {
+  DeviceMesh mesh({{"data", -1}, {"model", 1}});
+  const auto make = [&](const LayoutEntries& entries, UnmatchedLayouts unmatched) {
+    LayoutMap layouts(mesh);
+    for (const auto& [key, layout] : entries) {
+      layouts.insert(key, layout, "configs/a.yaml:7:3");
+    }
+    const auto x = Input({4});
+    return Model(x, classifier(x),
+                 ModelParallel(mesh, std::move(layouts), {.unmatched_layouts = unmatched}));
+  };
+  CHECK_THROWS_WITH(make({{"d1/kernel", {"model"}}}, UnmatchedLayouts::error),
+                    Catch::Contains("d1/kernel") && Catch::Contains("configs/a.yaml:7:3"));
+  CHECK_THROWS_WITH(make({{"d1/kernle", {unsharded, "model"}}}, UnmatchedLayouts::error),
+                    Catch::Contains("d1/kernle") && Catch::Contains("\"kernel\"") &&
+                        Catch::Contains("configs/a.yaml:7:3"));
+  CHECK_NOTHROW(make({{"d1/kernle", {unsharded, "model"}}}, UnmatchedLayouts::warn));
+  CHECK_THROWS_WITH(DataParallel(mesh, {.batch_axis = "dada"}),
+                    Catch::Contains("batch_axis") && Catch::Contains("data"));
+}
+
+TEST_CASE("what is asked for wrongly is an error that says what there is") {
+  const Samples samples(18);
+  DeviceMesh mesh({{"data", -1}});
+  Model model = classifying(mesh);
+  CHECK_THROWS_WITH(model.variable("d1/kernle"), Catch::Contains("d1/kernel"));
+  CHECK_THROWS_WITH(model.set_variable("d1/kernel", Floats(3)),
+                    Catch::Contains("d1/kernel") && Catch::Contains("(4, 5)"));
+  CHECK_THROWS_WITH(model.train_step({.rows = 9, .inputs = {}, .target = samples.targets}),
+                    Catch::Contains("1 inputs"));
+  CHECK_THROWS_WITH(model.train_step({.rows = 0, .inputs = {samples.features}, .target = {}}),
+                    Catch::Contains("at least one row"));
+  CHECK_THROWS(model.train_step({.rows = 9, .inputs = {samples.features}, .target = {}}));
+  // The model is as good as before.
+  CHECK_NOTHROW(model.train_step(samples.batch(0, 9)));
+}
+
+TEST_CASE("prediction needs neither a loss nor targets, and looks at none") {
+  const Samples samples(18);
+  DeviceMesh mesh({{"data", -1}});
+  const auto x = Input({4});
+  Model model(x, classifier(x), DataParallel(mesh), {.seed = 9});
+  const Floats predicted = model.predict(samples.source(), {.batch_size = 9});
+  CHECK(predicted.size() == 18 * 3);
+  Model compiled = classifying(mesh);
+  (void)compiled.evaluate(samples.source(), {.batch_size = 9});
+  std::vector<Array> arrays{Array("features", samples.features, {18, 4}),
+                            Array("others", Floats(18 * 7), {18, 7}, FieldRole::target)};
+  CHECK(compiled.predict(std::make_shared<ArraySource>(std::move(arrays)), {.batch_size = 9}) ==
+        predicted);
+}
