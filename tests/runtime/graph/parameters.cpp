@@ -1,0 +1,245 @@
+// The form of the flat memory: what follows from a plan alone, without MPI.
+#include "runtime/graph/parameters.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "layers/add.h"
+#include "layers/dense.h"
+#include "runtime/train/losses/mean_squared_error.h"
+#include "runtime/train/model.h"
+#include "tests/support/one_rank.h"
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+namespace {
+
+// 6 -> 7 -> 5 -> 3 and a penalty nowhere; "d1" to "d3".
+SymbolicTensor stack(const SymbolicTensor& input) {
+  auto x = Dense({.name = "d1", .units = 7})(input);
+  x = Dense({.name = "d2", .units = 5, .activation = Activation::relu})(x);
+  return Dense({.name = "d3", .units = 3})(x);
+}
+
+SymbolicTensor twice(const SymbolicTensor& input) {
+  const auto shared = Dense({.name = "shared", .units = 6});
+  return Dense({.name = "last", .units = 3})(shared(shared(input)));
+}
+
+Plan plan_of(const std::function<SymbolicTensor(const SymbolicTensor&)>& build,
+             const std::vector<MeshAxis>& axes, const LayoutEntries& entries,
+             const std::string& batch_axis = "data") {
+  std::int64_t ranks = 1;
+  for (const MeshAxis& axis : axes) {
+    ranks *= axis.size;
+  }
+  const MeshShape mesh(axes, ranks);
+  const auto input = Input({6});
+  const Graph model = make_graph({input}, {build(input)});
+  const Objective objective = with_objective(model, *MeanSquaredError(), {}, {3});
+  LayoutMap layouts(mesh);
+  for (const auto& [key, layout] : entries) {
+    layouts.insert(key, layout);
+  }
+  std::vector<std::string> warnings;
+  PlanRequest request{objective.graph.get(),
+                      objective.loss_operation,
+                      mesh,
+                      std::nullopt,
+                      close_layouts(*objective.graph, layouts, UnmatchedLayouts::error, warnings),
+                      16,
+                      {}};
+  if (!batch_axis.empty()) {
+    request.batch_axis = mesh.axis(batch_axis);
+  }
+  return make_plan(request, objective.graph);
+}
+
+using Strings = std::vector<std::string>;
+
+std::string path(const Plan& plan, int variable) {
+  return plan.graph->variables[variable].path;
+}
+
+Strings paths_of(const Plan& plan, const GradientBucket& bucket) {
+  Strings paths;
+  for (const int variable : bucket.variables) {
+    paths.push_back(path(plan, variable));
+  }
+  return paths;
+}
+
+// The trainable variables in the order in which they stand.
+Strings in_memory(const Plan& plan, const ParameterForm& form) {
+  std::vector<ParameterSpan> spans = form.spans;
+  std::stable_sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) {
+    return a.offset != b.offset ? a.offset < b.offset : a.count < b.count;
+  });
+  Strings paths;
+  for (const ParameterSpan& span : spans) {
+    paths.push_back(path(plan, span.variable));
+  }
+  return paths;
+}
+
+// What holds for every form.
+void check_form(const Plan& plan, const ParameterForm& form, std::int64_t rank,
+                std::int64_t bucket_bytes) {
+  // The spans tile the stretch.
+  std::vector<ParameterSpan> spans = form.spans;
+  std::sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) {
+    return std::pair(a.offset, a.count) < std::pair(b.offset, b.count);
+  });
+  std::int64_t next = 0;
+  for (const ParameterSpan& span : spans) {
+    CHECK(span.offset == next);
+    const Shape& shape = plan.graph->variables[span.variable].options.shape;
+    CHECK(span.block == block_of(span.layout, shape, plan.mesh, rank));
+    CHECK(span.count == element_count(shape_of(span.block)));
+    next += span.count;
+  }
+  CHECK(form.trainable_count == next);
+  // A bucket is a span of it, made of the spans of its variables.
+  std::set<int> in_buckets;
+  for (const GradientBucket& bucket : form.buckets) {
+    CHECK_FALSE(bucket.axes.empty());
+    CHECK(std::is_sorted(bucket.axes.begin(), bucket.axes.end()));
+    std::int64_t at = bucket.offset;
+    std::int64_t global = 0;
+    for (std::size_t i = 0; i < bucket.variables.size(); ++i) {
+      const ParameterSpan& span = form.spans[bucket.variables[i]];
+      CHECK(span.offset == at);
+      CHECK(span.in_place);
+      CHECK(span.reduced_over == bucket.axes);
+      at += span.count;
+      // Closed as soon as it is large enough, not before and not later.
+      CHECK(global * 4 < bucket_bytes);
+      global += element_count(plan.graph->variables[span.variable].options.shape);
+      CHECK(in_buckets.insert(span.variable).second);
+    }
+    CHECK(bucket.count == at - bucket.offset);
+    CHECK(bucket.global_count == global);
+  }
+  for (const ParameterSpan& span : form.spans) {
+    CHECK(in_buckets.contains(span.variable) == (span.in_place && !span.reduced_over.empty()));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("parameters stand in the order in which backward finishes their gradients") {
+  const Plan plan = plan_of(stack, {{"data", 2}}, {});
+  const ParameterForm form = parameter_form(plan, 0);
+  CHECK(in_memory(plan, form) ==
+        Strings{"d3/kernel", "d3/bias", "d2/kernel", "d2/bias", "d1/kernel", "d1/bias"});
+  REQUIRE(form.buckets.size() == 1);
+  CHECK(form.buckets[0].axes == std::vector<Axis>{0});
+  CHECK(form.buckets[0].offset == 0);
+  CHECK(form.buckets[0].count == 5 * 3 + 3 + 7 * 5 + 5 + 6 * 7 + 7);
+  CHECK(form.trainable_count == form.buckets[0].count);
+  CHECK(form.fixed_count == 0);
+}
+
+TEST_CASE("a bucket is closed when it has the bytes that were asked for") {
+  const Plan plan = plan_of(stack, {{"data", 2}}, {});
+  // Elements in order: 15, 3, 35, 5, 42, 7. With 18 * 4 bytes: 15 + 3; 35; 5 + 42; 7.
+  const ParameterForm form = parameter_form(plan, 0, 72);
+  std::vector<Strings> buckets;
+  for (const GradientBucket& bucket : form.buckets) {
+    buckets.push_back(paths_of(plan, bucket));
+  }
+  CHECK(buckets ==
+        std::vector<Strings>{
+            {"d3/kernel", "d3/bias"}, {"d2/kernel"}, {"d2/bias", "d1/kernel"}, {"d1/bias"}});
+  CHECK(parameter_form(plan, 0, 1).buckets.size() == 6);
+  CHECK(parameter_form(plan, 0, 73).buckets.size() == 3);
+}
+
+TEST_CASE("one rank, and gradients that are whole, need no bucket") {
+  CHECK(parameter_form(plan_of(stack, {{"data", 1}}, {}), 0).buckets.empty());
+  const Plan plan = plan_of(stack, {{"model", 2}},
+                            {{"d1/kernel", {unsharded, "model"}},
+                             {"d1/bias", {"model"}},
+                             {"d2/kernel", {"model", unsharded}}},
+                            "");
+  CHECK(parameter_form(plan, 0).buckets.empty());
+}
+
+TEST_CASE("variables are grouped by the axes over which their gradients are partial") {
+  // d1 is split over model and reduced over data; d2 and d3 are whole. d2's bias stands behind a
+  // sum over model, so that no gradient is partial over model.
+  const Plan plan = plan_of(
+      stack, {{"data", 2}, {"model", 2}},
+      {{"d1/kernel", {unsharded, "model"}}, {"d1/bias", {"model"}}, {"d2/kernel", {"model", {}}}});
+  const ParameterForm form = parameter_form(plan, 0);
+  for (const GradientBucket& bucket : form.buckets) {
+    CHECK(bucket.axes == std::vector<Axis>{0});
+  }
+  check_form(plan, form, 0, std::int64_t{4} << 20);
+}
+
+TEST_CASE("a gradient that is scattered or has several uses is not written in place") {
+  const Plan sharded = plan_of(stack, {{"data", 2}}, {{"d2/kernel", {"data", unsharded}}});
+  const ParameterForm form = parameter_form(sharded, 0);
+  for (const ParameterSpan& span : form.spans) {
+    CHECK(span.in_place == (path(sharded, span.variable) != "d2/kernel"));
+  }
+  const Plan shared = plan_of(twice, {{"data", 2}}, {});
+  for (const ParameterSpan& span : parameter_form(shared, 0).spans) {
+    CHECK(span.in_place == path(shared, span.variable).starts_with("last"));
+  }
+}
+
+TEST_CASE("forms are sound, and cut alike on all ranks, for all layouts and bucket sizes") {
+  const std::vector<TensorLayout> kernels{{unsharded, unsharded},
+                                          {"data", unsharded},
+                                          {unsharded, "model"},
+                                          {"model", "data"},
+                                          {unsharded, {"model", "data"}}};
+  const std::vector<MeshAxis> axes{{"data", 3}, {"model", 2}};
+  for (const auto& build : {stack, twice}) {
+    const std::string first = build == stack ? "d2" : "shared";
+    for (const TensorLayout& kernel : kernels) {
+      for (const std::string batch_axis : {"data", "model", ""}) {
+        const Plan plan = plan_of(build, axes, {{first + "/kernel", kernel}}, batch_axis);
+        for (const std::int64_t bucket_bytes : {1, 60, 200, 4000}) {
+          INFO(meshwork::to_string(kernel)
+               << ", batches over \"" << batch_axis << "\", buckets of " << bucket_bytes);
+          const ParameterForm root = parameter_form(plan, 0, bucket_bytes);
+          for (std::int64_t rank = 0; rank < 6; ++rank) {
+            const ParameterForm form = parameter_form(plan, rank, bucket_bytes);
+            check_form(plan, form, rank, bucket_bytes);
+            REQUIRE(form.buckets.size() == root.buckets.size());
+            for (std::size_t b = 0; b < form.buckets.size(); ++b) {
+              CHECK(form.buckets[b].variables == root.buckets[b].variables);
+              CHECK(form.buckets[b].axes == root.buckets[b].axes);
+              CHECK(form.buckets[b].global_count == root.buckets[b].global_count);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a snapshot brings back values and slots") {
+  const Plan plan = plan_of(stack, {{"data", 1}}, {});
+  const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
+  Parameters parameters(*device, plan, parameter_form(plan, 0), 3, {"first", "second"});
+  const auto fill = [&](float value) {
+    const auto count = static_cast<std::size_t>(parameters.form().trainable_count);
+    std::fill_n(parameters.values(), count, value);
+    std::fill_n(parameters.slot(0), count, value + 1);
+    std::fill_n(parameters.slot(1), count, value + 2);
+  };
+  CHECK(parameters.slot(1)[0] == 0);
+  fill(5);
+  const auto snapshot = parameters.snapshot();
+  fill(9);
+  parameters.restore(snapshot);
+  CHECK(*parameters.value(0) == 5);
+  CHECK(*parameters.slot(0, 1) == 6);
+  CHECK(*parameters.slot(1, 2) == 7);
+}
