@@ -1,0 +1,154 @@
+// Reports of plans: tables and JSON, with numbers worked out by hand. That their collectives and
+// memory are those of a run is tested in lower.cpp.
+#include "runtime/graph/plan_report.h"
+
+#include <chrono>
+
+#include "layers/dense.h"
+#include "runtime/train/losses/mean_squared_error.h"
+#include "runtime/train/model.h"
+#include "runtime/train/optimizers/adam.h"
+#include "tests/support/one_rank.h"
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+namespace {
+
+// 6 -> 8 -> 3 on data=2 x model=2, columns of d1 over model; for rank `rank`, 10 rows.
+PlanReport report(std::int64_t rank, Mode mode = Mode::train,
+                  const std::vector<MeshAxis>& axes = {{"data", 2}, {"model", 2}},
+                  const std::string& origin = "") {
+  std::int64_t ranks = 1;
+  for (const MeshAxis& axis : axes) {
+    ranks *= axis.size;
+  }
+  const MeshShape mesh(axes, ranks);
+  const auto input = Input({6});
+  const Graph model = make_graph(
+      {input}, {Dense({.name = "d2", .units = 3})(Dense({.name = "d1", .units = 8})(input))});
+  const Objective objective = with_objective(model, *MeanSquaredError(), {}, {3});
+  LayoutMap layouts(mesh);
+  layouts.insert("d1/kernel", {unsharded, "model"}, origin);
+  std::vector<std::string> warnings;
+  const PlanRequest request{
+      objective.graph.get(),
+      objective.loss_operation,
+      mesh,
+      mesh.axis("data"),
+      close_layouts(*objective.graph, layouts, UnmatchedLayouts::error, warnings),
+      10,
+      {}};
+  return report_plan(make_plan(request, objective.graph), mode, 10, rank, Adam().update_rule(),
+                     {{objective.graph->inputs[0], ElementType::uint8}});
+}
+
+const ReportedTensor& tensor(const std::vector<ReportedTensor>& tensors, const std::string& path) {
+  for (const ReportedTensor& one : tensors) {
+    if (one.path == path) {
+      return one;
+    }
+  }
+  FAIL("no " << path);
+  return tensors.front();
+}
+
+}  // namespace
+
+TEST_CASE("a report has every variable and output, with this rank's block") {
+  const PlanReport found = report(3);
+  CHECK(found.variables.size() == 4);
+  CHECK(found.outputs.size() == 2);
+  const ReportedTensor& kernel = tensor(found.variables, "d1/kernel");
+  CHECK(kernel.shape == Shape{6, 8});
+  CHECK(kernel.block == Block{{0, 6}, {4, 8}});
+  CHECK(kernel.bytes == 6 * 4 * 4);
+  CHECK(kernel.reason == "key d1/kernel");
+  CHECK(tensor(found.variables, "d2/bias").bytes == 12);
+  const ReportedTensor& output = tensor(found.outputs, "d2/output");
+  CHECK(output.shape == Shape{10, 3});
+  CHECK(output.block[0] == Range{5, 10});
+}
+
+TEST_CASE("memory is that of parameters, gradients, slots, the batch and the arena") {
+  const PlanReport found = report(0);
+  // Half of d1/kernel, 24, and 8 + 24 + 3 floats; Adam has two slots. Five rows of 6 bytes, and of
+  // 3 floats.
+  CHECK(found.parameter_bytes == 4 * (24 + 8 + 24 + 3));
+  CHECK(found.gradient_bytes == found.parameter_bytes);
+  CHECK(found.slot_bytes == 2 * found.parameter_bytes);
+  CHECK(found.batch_bytes == 5 * 6 + 5 * 3 * 4);
+  CHECK(found.arena_bytes > 0);
+  CHECK(found.arena_bytes <= found.arena_bytes_if_unshared);
+  CHECK(found.peak_bytes() == 4 * found.parameter_bytes + found.batch_bytes + found.arena_bytes);
+  CHECK(report(0, Mode::predict).batch_bytes == 5 * 6);
+}
+
+TEST_CASE("the text has the tables") {
+  const std::string text =
+      to_text(report(3, Mode::train, {{"data", 2}, {"model", 2}}, "a.yaml:3:5"));
+  for (const std::string part :
+       {"mesh data=2 x model=2 (4 ranks), shown for rank 3 (data=1, model=1)",
+        "global batch of 10 rows, train", "d1/kernel  (6, 8)  [~, model]", "[0:6, 4:8]",
+        "key d1/kernel (a.yaml:3:5)", "collectives of one step:", "all_reduce", "at the peak"}) {
+    INFO(text);
+    CHECK_THAT(text, Catch::Contains(part));
+  }
+}
+
+TEST_CASE("the JSON is an object with everything that the tables show") {
+  // YAML is a superset of JSON. A quote and a line's end in an origin must not break it.
+  const PlanReport found = report(2, Mode::train, {{"data", 2}, {"model", 2}}, "a \"b\"\n.yaml");
+  const std::string json = to_json(found);
+  CHECK_THAT(json, Catch::Contains(R"(key d1/kernel (a \"b\"\u000a.yaml))"));
+  CHECK_THAT(json, Catch::Contains(R"("mesh": {"data": 2, "model": 2})"));
+  CHECK_THAT(json, Catch::Contains(R"("layout": [[], ["model"]])"));
+  CHECK_THAT(json, Catch::Contains(R"("block": [[0, 6], [0, 4]])"));
+  CHECK_THAT(json, Catch::Contains(fmt::format("\"peak\": {}", found.peak_bytes())));
+  std::size_t collectives = 0;
+  for (std::size_t at = 0; (at = json.find("\"bytes_sent\"", at)) != std::string::npos; ++at) {
+    ++collectives;
+  }
+  CHECK(collectives == found.collectives.size());
+  // Brackets and quotes pair, with nothing behind the last.
+  std::string open;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted) {
+      if (c == '\\') {
+        ++i;
+      } else if (c == '"') {
+        quoted = false;
+      }
+      CHECK(static_cast<unsigned char>(c) >= 0x20);
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == '{' || c == '[') {
+      open += c == '{' ? '}' : ']';
+    } else if (c == '}' || c == ']') {
+      REQUIRE_FALSE(open.empty());
+      CHECK(open.back() == c);
+      open.pop_back();
+    }
+  }
+  CHECK(open.empty());
+}
+
+TEST_CASE("a report for 65536 ranks that are not there takes no time") {
+  const auto begin = std::chrono::steady_clock::now();
+  const PlanReport found = report(65535, Mode::train, {{"data", 4096}, {"model", 16}});
+  CHECK(found.mesh.rank_count() == 65536);
+  // 10 rows over 4096, 8 columns over 16: most blocks are empty.
+  CHECK(tensor(found.outputs, "d2/output").empty_ranks == 4086);
+  CHECK(tensor(found.variables, "d1/kernel").empty_ranks == 8);
+  CHECK_FALSE(to_text(found).empty());
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(2));
+}
+
+TEST_CASE("bytes are readable") {
+  CHECK(readable_bytes(0) == "0 B");
+  CHECK(readable_bytes(1023) == "1023 B");
+  CHECK(readable_bytes(1024) == "1.0 KiB");
+  CHECK(readable_bytes(1536 * 1024) == "1.5 MiB");
+}

@@ -1,0 +1,90 @@
+// What follows from a rule and a split, held against the three sentences of operation.h.
+#include "runtime/graph/spread.h"
+
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+const Rule product{.inputs = {"bi", "io"}, .output = "bo"};
+const Rule bias{.inputs = {"bo", "o"}, .output = "bo"};
+const Rule softmax{.inputs = {"bk"}, .output = "bk", .own = "k"};
+const Rule loss{.inputs = {"bk", "b"}, .output = "", .own = "k"};
+
+Layout layout(std::vector<std::vector<Axis>> dimensions, std::vector<Axis> partial = {}) {
+  return {std::move(dimensions), std::move(partial)};
+}
+
+}  // namespace
+
+TEST_CASE("a split of the batch leaves the gradient of a kernel partial") {
+  const Split split{{'b', {0}}};
+  CHECK(needed_layout(product, split, 0) == layout({{0}, {}}));
+  CHECK(needed_layout(product, split, 1) == layout({{}, {}}));
+  CHECK(natural_layout(product, split) == layout({{0}, {}}));
+  CHECK(raw_layout(product, split, 0) == layout({{0}, {}}));
+  CHECK(raw_layout(product, split, 1) == layout({{}, {}}, {0}));
+}
+
+TEST_CASE("a split of the columns leaves the gradient of the input partial") {
+  const Split split{{'o', {0}}};
+  CHECK(needed_layout(product, split, 1) == layout({{}, {0}}));
+  CHECK(natural_layout(product, split) == layout({{}, {0}}));
+  CHECK(raw_layout(product, split, 0) == layout({{}, {}}, {0}));
+  CHECK(raw_layout(product, split, 1) == layout({{}, {0}}));
+}
+
+TEST_CASE("a split of what is summed leaves the output partial, and no gradient") {
+  const Split split{{'i', {0}}};
+  CHECK(needed_layout(product, split, 0) == layout({{}, {0}}));
+  CHECK(needed_layout(product, split, 1) == layout({{0}, {}}));
+  CHECK(natural_layout(product, split) == layout({{}, {}}, {0}));
+  CHECK(raw_layout(product, split, 0) == layout({{}, {0}}));
+  CHECK(raw_layout(product, split, 1) == layout({{0}, {}}));
+}
+
+TEST_CASE("several axes keep their order in dimensions, and ascend where they are partial") {
+  const Split split{{'b', {2, 0}}, {'i', {1}}};
+  CHECK(needed_layout(product, split, 0) == layout({{2, 0}, {1}}));
+  CHECK(natural_layout(product, split) == layout({{2, 0}, {}}, {1}));
+  CHECK(raw_layout(product, split, 1) == layout({{1}, {}}, {0, 2}));
+  CHECK(raw_layout(bias, {{'b', {2, 0}}, {'o', {1}}}, 1) == layout({{1}}, {0, 2}));
+}
+
+TEST_CASE("a letter that the operation completes itself makes nothing partial") {
+  CHECK(natural_layout(softmax, {{'k', {0}}}) == layout({{}, {0}}));
+  const Split split{{'b', {0}}, {'k', {1}}};
+  CHECK(natural_layout(loss, split) == layout({}, {0}));
+  CHECK(raw_layout(loss, split, 0) == layout({{0}, {1}}));
+  // The target lacks k, but is the same for all of it.
+  CHECK(raw_layout(loss, split, 1) == layout({{0}}));
+}
+
+TEST_CASE("what is predicted for a step is latency for each doubling, and its bytes") {
+  const MeshShape mesh({{"data", 4}, {"model", 2}}, 8);
+  const CostModel costs{.latency_seconds = 1, .bytes_per_second = 8};
+  const auto seconds = [&](const Layout& from, const Layout& to) {
+    double total = 0;
+    for (const RedistributionStep& step : plan_redistribution(from, to, {8, 4}, mesh)) {
+      total += step_seconds(step, {8, 4}, mesh, costs);
+    }
+    return total;
+  };
+  // 32 floats, 16 s in all. An all-reduce sends 3/2 of them over four ranks, a gather 3/4.
+  CHECK(seconds(layout({{}, {}}, {0}), layout({{}, {}})) == 2 + 24);
+  CHECK(seconds(layout({{0}, {}}), layout({{}, {}})) == 2 + 12);
+  CHECK(seconds(layout({{}, {}}), layout({{0}, {}})) == 0);
+  CHECK(seconds(layout({{1}, {}}), layout({{}, {}})) == 1 + 8);
+}
+
+TEST_CASE("own collectives are predicted by rows, and only where their letter is split") {
+  const MeshShape mesh({{"data", 4}, {"model", 2}}, 8);
+  const CostModel costs{.latency_seconds = 1, .bytes_per_second = 8};
+  const std::vector<Shape> inputs{{8, 6}};
+  CHECK(own_collectives_seconds(softmax, {{'b', {0}}}, inputs, mesh, costs) == 0);
+  // Three reductions of 8 floats over two ranks; of 2, where data splits the rows.
+  CHECK(own_collectives_seconds(softmax, {{'k', {1}}}, inputs, mesh, costs) == 3 * (1 + 4));
+  CHECK(own_collectives_seconds(softmax, {{'b', {0}}, {'k', {1}}}, inputs, mesh, costs) ==
+        3 * (1 + 1));
+}
