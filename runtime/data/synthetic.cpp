@@ -12,6 +12,8 @@ namespace meshwork {
 
 namespace {
 
+constexpr std::int64_t most_weights = std::int64_t{1} << 30;  // 4 GiB
+
 bool is_linear(SyntheticKind kind) {
   return kind == SyntheticKind::linear || kind == SyntheticKind::linear_classes;
 }
@@ -123,8 +125,12 @@ SyntheticSource::SyntheticSource(std::int64_t rows, std::vector<SyntheticField> 
     if (!is_linear(field.kind)) continue;
     const std::int64_t outputs = field.kind == SyntheticKind::linear
                                      ? sample_elements_[i]
-                                     : field.classes * sample_elements_[i];
+                                     : element_count(Shape{field.classes, sample_elements_[i]});
     const std::uint64_t key = random_key(seed, "synthetic/" + field.name + "/weights");
+    if (element_count(Shape{outputs, sample_elements_[0]}) > most_weights) {
+      fail("synthetic field \"{}\": {} outputs of {} inputs each need more than {} weights",
+           field.name, outputs, sample_elements_[0], most_weights);
+    }
     weights_[i].resize(static_cast<std::size_t>(outputs * sample_elements_[0]));
     for (std::size_t w = 0; w < weights_[i].size(); ++w) {
       weights_[i][w] = static_cast<float>(standard_normal(key, w));

@@ -1,0 +1,53 @@
+// Files of predictions, read back.
+#include "launch/predictions.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "collectives/error.h"
+#include "runtime/data/hdf5.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+std::string text_of(const std::string& file) {
+  std::ifstream stream(file);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
+
+// Three samples of two numbers, in two batches.
+void write(const std::string& name) {
+  const auto file = make_prediction_file(name, 3, {2});
+  file->write(0, std::vector<float>{1, 0.1f, -2.5f, 1e-20f});
+  file->write(2, std::vector<float>{16777216, 0});
+  CHECK(!std::filesystem::exists(name));
+  file->finish();
+}
+
+}  // namespace
+
+TEST_CASE("a CSV file has a line of names and one for each sample, with all digits") {
+  write("predictions.csv");
+  CHECK(text_of("predictions.csv") == "output_0,output_1\n1,0.1\n-2.5,1e-20\n16777216,0\n");
+  CHECK(!std::filesystem::exists("predictions.csv.part"));
+}
+
+TEST_CASE("an HDF5 file has the data set \"predictions\"") {
+  write("predictions.h5");
+  const Hdf5Source source({{"outputs", {"predictions.h5", "/predictions"}}});
+  CHECK(source.rows() == 3);
+  CHECK(source.field(0).shape == Shape{2});
+  std::vector<float> values(6);
+  source.read(0, std::vector<std::int64_t>{0, 1, 2}, {{0, 2}}, values.data());
+  CHECK(values == std::vector<float>{1, 0.1f, -2.5f, 1e-20f, 16777216, 0});
+}
+
+TEST_CASE("a file that cannot be made, or would be of no known kind, is an error that names it") {
+  CHECK_THROWS_WITH(make_prediction_file("nowhere/a.csv", 1, {2}),
+                    Catch::Contains("nowhere/a.csv"));
+  CHECK_THROWS_WITH(make_prediction_file("nowhere/a.h5", 1, {2}), Catch::Contains("nowhere/a.h5"));
+  CHECK_THROWS_WITH(make_prediction_file("a.txt", 1, {2}), Catch::Contains(".csv"));
+}

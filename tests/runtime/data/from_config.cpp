@@ -1,0 +1,106 @@
+// Sources as configurations write them.
+#include "runtime/data/from_config.h"
+
+#include "runtime/config/load.h"
+#include "runtime/data/hdf5_handles.h"
+#include "tests/runtime/data/support.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+std::shared_ptr<const Source> source(const std::string& text,
+                                     const std::vector<std::string>& inputs = {"input"}) {
+  return source_from_config(parse_config(text, "test.yaml"), inputs, 5);
+}
+
+// A data set of `rows` by `columns` ones.
+void add_dataset(const std::string& file, const char* name, hsize_t rows, hsize_t columns) {
+  const Hdf5Guard guard;
+  const bool there = std::filesystem::exists(file);
+  const Hdf5File handle(there ? H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
+                              : H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+  const hsize_t lengths[2] = {rows, columns};
+  const Hdf5Dataspace space(H5Screate_simple(2, lengths, nullptr));
+  const Hdf5Dataset dataset(H5Dcreate2(handle.native(), name, H5T_IEEE_F32LE, space.native(),
+                                       H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+  const std::vector<float> ones(rows * columns, 1.0f);
+  REQUIRE(H5Dwrite(dataset.native(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                   ones.data()) >= 0);
+}
+
+}  // namespace
+
+TEST_CASE("a synthetic source has the fields and values that its options say") {
+  const auto made = source(
+      "{kind: synthetic, rows: 9, features: {kind: uniform, type: uint8, low: 3, high: 5, "
+      "shape: [2, 3]}, targets: {kind: classes, classes: 4}}");
+  CHECK(made->rows() == 9);
+  CHECK(made->field(0) == Field{"input", {2, 3}, ElementType::uint8, FieldRole::feature});
+  CHECK(made->field(1) == Field{"targets", {}, ElementType::int32, FieldRole::target});
+  for (const std::uint8_t value :
+       test::read_block<std::uint8_t>(*made, 0, {0, 8}, {{0, 2}, {0, 3}})) {
+    CHECK((value == 3 || value == 4));
+  }
+}
+
+TEST_CASE("a synthetic source is that of the run's seed unless it says another") {
+  const auto values = [](const std::string& more) {
+    const auto made = source("{kind: synthetic, rows: 2, features: {shape: [3]}" + more + "}");
+    return test::read_block<float>(*made, 0, {0, 1}, {{0, 3}});
+  };
+  CHECK(values("") == values(", seed: 5"));
+  CHECK(values("") != values(", seed: 6"));
+}
+
+TEST_CASE("an option that the kind of a field does not have is an error") {
+  CHECK_THROWS_WITH(source("{kind: synthetic, rows: 2, features: {shape: [3], low: 1}}"),
+                    Catch::Contains("test.yaml:1:") && Catch::Contains("\"low\""));
+  CHECK_THROWS_WITH(source("{kind: synthetic, rows: 2, features: {kind: uniform}}"),
+                    Catch::Contains("\"shape\" is missing"));
+  CHECK_THROWS_WITH(source("{kind: synthetic, rows: 2, features: {shape: [4000]}, "
+                           "targets: {kind: linear_classes, classes: 2000000000}}"),
+                    Catch::Contains("test.yaml:1:1") && Catch::Contains("weights"));
+}
+
+TEST_CASE("features by name come in the order of the model's inputs") {
+  const std::string text =
+      "{kind: synthetic, rows: 2, features: {b: {shape: [3]}, a: {shape: [2]}}}";
+  const auto made = source(text, {"a", "b"});
+  CHECK(made->field(0).name == "a");
+  CHECK(made->field(0).shape == Shape{2});
+  CHECK(made->field(1).shape == Shape{3});
+  CHECK_THROWS_WITH(source(text, {"a", "b", "c"}),
+                    Catch::Contains("no feature") && Catch::Contains("\"c\""));
+  CHECK_THROWS_WITH(source(text, {"a", "bb"}), Catch::Contains("unknown input of the model \"b\""));
+  CHECK_THROWS_WITH(source("{kind: synthetic, rows: 2, features: {shape: [3]}}", {"a", "b"}),
+                    Catch::Contains("a map with a feature for each"));
+}
+
+TEST_CASE("HDF5 data sets are features and targets, one or several") {
+  const test::Folder folder("from_config");
+  const std::string file = folder / "data.h5";
+  add_dataset(file, "x", 6, 4);
+  add_dataset(file, "extra", 6, 2);
+  add_dataset(file, "y", 6, 1);
+  const auto one =
+      source("{kind: hdf5, features: \"" + file + ":/x\", targets: \"" + file + ":/y\"}");
+  CHECK(one->rows() == 6);
+  CHECK(one->field(0).shape == Shape{4});
+  CHECK(one->target_count() == 1);
+  const auto two =
+      source("{kind: hdf5, features: {left: \"" + file + ":x\", right: \"" + file + ":extra\"}}",
+             {"right", "left"});
+  CHECK(two->field(0).shape == Shape{2});
+  CHECK(two->target_count() == 0);
+  CHECK_THROWS_WITH(source("{kind: hdf5, features: \"" + file + "\"}"),
+                    Catch::Contains("test.yaml:1:24"));
+  CHECK_THROWS_WITH(source("{kind: hdf5, features: \"" + file + ":/z\"}"),
+                    Catch::Contains("test.yaml:1:1") && Catch::Contains("/z"));
+}
+
+TEST_CASE("IDX data have one feature") {
+  CHECK_THROWS_WITH(source("{kind: idx, images: a}", {"a", "b"}), Catch::Contains("2 inputs"));
+  CHECK_THROWS_WITH(source("{kind: idx, labels: a}"), Catch::Contains("\"images\" is missing"));
+}

@@ -1,0 +1,109 @@
+// Models as configurations write them. (What is wrong with one is tested with whole configurations,
+// in tests/launch.)
+#include "runtime/graph/model_config.h"
+
+#include "collectives/error.h"
+#include "layers/registry.h"
+#include "runtime/config/load.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+ConfiguredModel model(const std::string& text) {
+  LayerRegistry registry;
+  register_layers(registry);
+  return model_from_config(parse_config(text, "test.yaml"), registry);
+}
+
+Graph graph(const std::string& text) {
+  const ConfiguredModel made = model(text);
+  return make_graph(made.inputs, {made.output});
+}
+
+}  // namespace
+
+TEST_CASE("layers one after the other give the paths that they would have in C++") {
+  const Graph made = graph(R"(
+input: [28, 28, 1]
+layers:
+  - Flatten:
+  - Dense: {name: d1, units: 200, use_bias: false}
+  - Dense: {units: 10}
+)");
+  CHECK(made.paths() == std::vector<std::string>{"flatten/output", "d1/kernel", "d1/output",
+                                                 "dense/kernel", "dense/bias", "dense/output"});
+  CHECK(made.tensors[made.find("d1/kernel")].shape == Shape{784, 200});
+  CHECK(made.tensors[made.inputs.front()].path == "input");
+}
+
+TEST_CASE("a layer takes what it names, also several, and earlier ones again") {
+  const Graph made = graph(R"(
+input: [6]
+layers:
+  - Dense: {name: left, units: 4}
+  - Dense: {name: right, units: 4, inputs: input}
+  - Add: {name: sum, inputs: [left, right]}
+  - Concatenate: {name: all, inputs: [sum, left, input]}
+)");
+  CHECK(made.tensors[made.find("all/output")].shape == Shape{-1, 14});
+  CHECK(made.outputs.front() == made.find("all/output"));
+}
+
+TEST_CASE("several inputs are made in the order in which they are written") {
+  const ConfiguredModel made = model(R"(
+inputs: {image: [4, 4], extra: [3]}
+layers:
+  - Flatten: {name: flat, inputs: image}
+  - Concatenate: {inputs: [flat, extra]}
+)");
+  REQUIRE(made.inputs.size() == 2);
+  CHECK(made.inputs[0].call()->input_name == "image");
+  CHECK(made.inputs[1].shape() == Shape{-1, 3});
+  CHECK(made.output.shape() == Shape{-1, 19});
+}
+
+TEST_CASE("the output can be a layer that is not the last") {
+  const Graph made = graph(R"(
+input: [6]
+layers:
+  - Dense: {name: first, units: 4}
+  - Dense: {name: second, units: 3}
+  - Dense: {name: aside, units: 2, inputs: first}
+  - Concatenate: {name: joined, inputs: [second, aside]}
+output: joined
+)");
+  CHECK(made.outputs.front() == made.find("joined/output"));
+}
+
+TEST_CASE("the layers of a block have its name in their paths, and cannot be joined otherwise") {
+  const Graph made = graph(R"(
+input: [6]
+layers:
+  - Sequential: {name: block, layers: [{Dense: {name: d1, units: 4}}, {Dense: {units: 2}}]}
+)");
+  CHECK(made.find("block/d1/kernel") >= 0);
+  CHECK(made.find("block/dense/kernel") >= 0);
+  CHECK_THROWS_WITH(
+      graph("{input: [6], layers: [{Sequential: {layers: [{Dense: {units: 4, inputs: a}}]}}]}"),
+      Catch::Contains("test.yaml:1:") && Catch::Contains("one after the other"));
+}
+
+TEST_CASE("a model needs layers, and an input that says its shape") {
+  CHECK_THROWS_WITH(graph("{input: [6], layers: []}"), Catch::Contains("no layers"));
+  CHECK_THROWS_WITH(graph("{layers: [{Dense: {units: 4}}]}"),
+                    Catch::Contains("\"input\" is missing"));
+  CHECK_THROWS_WITH(graph("{inputs: {}, layers: [{Dense: {units: 4}}]}"),
+                    Catch::Contains("no inputs"));
+  CHECK_THROWS_WITH(graph("{input: [6], inputs: {a: [6]}, layers: [{Dense: {units: 4}}]}"),
+                    Catch::Contains("`input` already"));
+  CHECK_THROWS_WITH(graph("{inputs: {a: [6], b: [6]}, layers: [{Dense: {units: 4}}]}"),
+                    Catch::Contains("has to say which it takes"));
+  CHECK_THROWS_WITH(graph("{inputs: {a: [6], b: [6]}, layers: [{Dense: {units: 4, inputs: a}}]}"),
+                    Catch::Contains("nothing is made of this input"));
+  CHECK_THROWS_WITH(graph("{input: [6], layers: [{Dense: {units: 4}}], output: input}"),
+                    Catch::Contains("nothing is made of this layer's output"));
+  CHECK_THROWS_WITH(graph("{input: [6], layers: [{Dense: {name: input, units: 4}}]}"),
+                    Catch::Contains("an input \"input\" already"));
+}
