@@ -31,6 +31,7 @@ void tile_sum(const float* x, std::int64_t stride, Range rows, std::int64_t colu
 // added up downwards, then the parts are added in order. The partial sums lie in the workspace.
 KernelPointer compile(const ColumnSumSpec& spec, const Context& context) {
   const std::int64_t rows = spec.rows, columns = spec.columns;
+  if (columns == 0) return make_kernel([](void* const*) {});
   const std::int64_t parts = std::clamp<std::int64_t>(rows / rows_a_part, 1, 64);
   const std::int64_t tiles = (columns + columns_a_tile - 1) / columns_a_tile;
   const auto body = [=, threads = context.threads](void* const* operands) {
@@ -38,7 +39,6 @@ KernelPointer compile(const ColumnSumSpec& spec, const Context& context) {
     float* s = at(operands, 1);
     double* partial = at<double>(operands, 2);
     const std::int64_t tasks = parts * tiles;
-    if (tasks == 0) return;
     for_rows(threads, tasks, rows * columns * 4 / tasks, [=](std::int64_t task) {
       const std::int64_t part = task / tiles, first = task % tiles * columns_a_tile;
       tile_sum(x + first, columns, block_range(rows, parts, part),

@@ -15,7 +15,7 @@ long allocations = 0;
 void* counted(std::size_t bytes) {
   ++allocations;
   void* memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
+  if (memory == nullptr) std::abort();
   return memory;
 }
 
@@ -25,6 +25,12 @@ void* operator new(std::size_t bytes) {
   return counted(bytes);
 }
 void* operator new[](std::size_t bytes) {
+  return counted(bytes);
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  return counted(bytes);
+}
+void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
   return counted(bytes);
 }
 void operator delete(void* memory) noexcept {
