@@ -1,9 +1,13 @@
 #include "launch/command_line.h"
 
+#include <fmt/ranges.h>
+
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <map>
 
 #include "launch/version.h"
+#include "runtime/config/nearest.h"
 
 namespace meshwork {
 namespace {
@@ -138,7 +142,7 @@ void add_model_options(CLI::App& command, CommandLine& line) {
 
 void add_run_options(CLI::App& command, CommandLine& line) {
   command.add_flag("--verbose", line.verbose,
-                   "Print the configuration in effect, the ranks and the plan first");
+                   "Print the configuration in effect and the plan first");
   command.add_flag(
       "--dry-run", line.dry_run,
       "Build and check everything, print the configuration in effect and the plan, and "
@@ -170,6 +174,44 @@ void add_output(CLI::App& command, const std::string& option, CommandLine& line,
       },
       "");
   command.add_option(option, line.output, description)->type_name("FILE")->check(known);
+}
+
+// `unknown option "--mehs"; did you mean "--mesh"?`, or what CLI11 says of anything else.
+std::string problem_with(CLI::App& program, const CLI::App& asked, const CLI::ParseError& error) {
+  // What is left over where no command takes it; values of an unknown option are left over as well.
+  std::vector<std::string> left = program.remaining(true);
+  std::stable_partition(left.begin(), left.end(),
+                        [](const std::string& argument) { return argument.starts_with("-"); });
+  std::vector<std::string> known;
+  for (const CLI::App* command : asked.get_subcommands([](const CLI::App*) { return true; })) {
+    known.push_back(command->get_name());
+  }
+  if (left.empty()) {
+    return &asked == &program ? fmt::format("expected a command: {}", fmt::join(known, ", "))
+                              : std::string(error.what());
+  }
+  const std::string name = left.front().substr(0, left.front().find('='));
+  if (!name.starts_with("-")) {
+    return known.empty() ? fmt::format("unexpected argument \"{}\"", name)
+                         : fmt::format("unknown command \"{}\"{} (known: {})", name,
+                                       did_you_mean(name, known), fmt::join(known, ", "));
+  }
+  known.clear();
+  for (const CLI::Option* option : asked.get_options()) {
+    for (const std::string& long_name : option->get_lnames()) {
+      known.push_back("--" + long_name);
+    }
+  }
+  return fmt::format("unknown option \"{}\"{}", name, did_you_mean(name, known));
+}
+
+std::string wrong_arguments(CLI::App& program, const CLI::ParseError& error) {
+  const CLI::App* asked =
+      program.get_subcommands().empty() ? &program : program.get_subcommands().front();
+  const std::string command =
+      asked == &program ? "meshwork" : fmt::format("meshwork {}", asked->get_name());
+  return fmt::format("{}: {}\n`{} --help` shows what there is.\n", command,
+                     problem_with(program, *asked, error), command);
 }
 
 }  // namespace
@@ -254,13 +296,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     if (program.exit(error, out, problems) == 0) {
       return {std::nullopt, 0, out.str()};
     }
-    const CLI::App* asked =
-        program.get_subcommands().empty() ? &program : program.get_subcommands().front();
-    return {
-        std::nullopt, 2,
-        fmt::format("{}: {}\n`{} --help` shows what there is.\n",
-                    asked == &program ? "meshwork" : "meshwork " + asked->get_name(), error.what(),
-                    asked == &program ? "meshwork" : "meshwork " + asked->get_name())};
+    return {std::nullopt, 2, wrong_arguments(program, error)};
   }
   const std::map<const CLI::App*, Command> commands{{train, Command::train},
                                                     {evaluate, Command::evaluate},
