@@ -7,9 +7,8 @@
 //   uniform         from `low` to `high`, without `high`; whole numbers for integer types
 //   normal          with mean `mean` and standard deviation `stddev` (Box and Muller's method)
 //   classes         whole numbers from 0 to `classes` - 1, equally likely
-//   linear          each element is w . x / sqrt(|x|) with x the first feature, flattened, and
-//   fixed
-//                   standard normal weights w: something that a network can learn
+//   linear          each element is w . x / sqrt(|x|) with x the first feature, flattened,
+//                   and w fixed standard normal weights: something that a network can learn
 //   linear_classes  the index of the largest of `classes` such products: labels that can be learned
 #pragma once
 

@@ -172,8 +172,7 @@ std::string snake_case(const std::string& class_name) {
   return name;
 }
 
-// ---- LayerBuilder
-// --------------------------------------------------------------------------------
+// ---- LayerBuilder -------------------------------------------------------------------------------
 
 const std::string& LayerBuilder::path() const {
   if (layer_stack_.empty()) {
@@ -340,8 +339,7 @@ std::vector<TensorId> LayerBuilder::build_calls(const Calls& calls,
   return results;
 }
 
-// ---- make_graph
-// ----------------------------------------------------------------------------------
+// ---- make_graph ---------------------------------------------------------------------------------
 
 Graph make_graph(const std::vector<SymbolicTensor>& inputs,
                  const std::vector<SymbolicTensor>& outputs) {

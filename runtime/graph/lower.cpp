@@ -56,8 +56,7 @@ class StepLowering {
 
   using ByLayout = std::vector<std::pair<Layout, Operand>>;
 
-  // ---- preparation
-  // -------------------------------------------------------------------------------
+  // ---- preparation ------------------------------------------------------------------------------
 
   // Prediction leaves out what only losses and metrics need.
   void find_needed_operations() {
@@ -327,8 +326,7 @@ class StepLowering {
   void update();
   std::optional<Operand> clip();
 
-  // ---- sums
-  // --------------------------------------------------------------------------------------
+  // ---- sums -------------------------------------------------------------------------------------
 
   Operand sum_slot(TensorId id) const {
     const auto at = std::find(step_.sum_tensors.begin(), step_.sum_tensors.end(), id);

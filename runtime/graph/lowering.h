@@ -30,8 +30,8 @@ class Lowering {
   /// Key for the random numbers of this use of the layer, from the model's seed and the path.
   [[nodiscard]] virtual std::uint64_t random_key() const = 0;
 
-  // ---- shapes: global, and this rank's block
-  // -------------------------------------------------------
+  // ---- shapes: global, and this rank's block ----------------------------------------------------
+
   [[nodiscard]] virtual const Shape& global_shape(int input) const = 0;
   [[nodiscard]] virtual const Shape& global_output_shape() const = 0;
   [[nodiscard]] virtual const Block& block(int input) const = 0;
@@ -39,8 +39,8 @@ class Lowering {
   [[nodiscard]] Shape local_shape(int input) const { return shape_of(block(input)); }
   [[nodiscard]] Shape local_output_shape() const { return shape_of(output_block()); }
 
-  // ---- operands
-  // ----------------------------------------------------------------------------------
+  // ---- operands ---------------------------------------------------------------------------------
+
   /// The value of an input, lying as the rule wants it; in backward too.
   [[nodiscard]] virtual Operand input(int input) = 0;
   /// Where the output goes, or, in backward, where it is.
@@ -59,8 +59,8 @@ class Lowering {
   /// The step's StepScalars.
   [[nodiscard]] virtual Operand step_scalars() = 0;
 
-  // ---- booking
-  // -----------------------------------------------------------------------------------
+  // ---- booking ----------------------------------------------------------------------------------
+
   virtual void emit(const KernelSpec& spec, std::vector<Operand> operands) = 0;
   /// Reduces `count` elements in place over all ranks along the axes that split `letter` of the
   /// rule; books nothing if none does. `what` names it in the plan: "row maxima".

@@ -1,8 +1,8 @@
 // A model as a configuration writes it: inputs, layers, and how they are joined.
 //
 //     model:
-//       input: [28, 28, 1]                        # the shape of a sample; the input's name is
-//       "input" layers:
+//       input: [28, 28, 1]                        # the shape of a sample; its name is "input"
+//       layers:
 //         - Flatten:
 //         - Dense: {name: d1, units: 200, activation: relu}
 //         - Dense: {name: d2, units: 200, activation: relu}

@@ -5,13 +5,12 @@
 // dense product is "bi,io->bo". The planner picks, for each mesh axis, which letter it splits, and
 // everything else follows mechanically (reference/parallel.md, section 3):
 //
-//   - an operand lies split by the axes of its letters, and is replicated over axes that split
-//   letters
-//     it lacks;
-//   - the output is partial over each axis that splits a letter which the output lacks;
-//   - the raw gradient of an operand lies as the operand, and is partial over each axis that splits
-//   a
-//     letter which that operand lacks.
+// - an operand lies split by the axes of its letters, and is replicated over axes
+//   that split letters it lacks;
+// - the output is partial over each axis that splits a letter which the output
+//   lacks;
+// - the raw gradient of an operand lies as the operand, and is partial over each
+//   axis that splits a letter which that operand lacks.
 //
 // Layers are made of operations: a Dense layer is a product, then a bias, then an activation. Each
 // is planned by the same rule, so that "the bias comes after the reduction" needs no rule of its

@@ -270,8 +270,8 @@ class Planner {
       candidates.push_back(std::move(candidate));
       return;
     }
-    if (natural.dimensions
-            .empty()) {  // a sum for the whole batch stays partial until all are reduced
+    if (natural.dimensions.empty()) {
+      // A sum over the whole batch stays partial until all sums are reduced together.
       candidate.settled = candidate.natural;
       candidates.push_back(std::move(candidate));
       return;

@@ -86,7 +86,6 @@ class Evaluation {
   FedSource fed_;
   RunningMeans means_;
   std::unique_ptr<Feeder> feeder_;
-  bool first_ = true;
 };
 
 }  // namespace meshwork
