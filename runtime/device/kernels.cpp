@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <initializer_list>
 #include <string_view>
+#include <utility>
 
 namespace meshwork {
 
