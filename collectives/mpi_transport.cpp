@@ -82,9 +82,10 @@ class MpiRequest final : public Pending::Request {
     if (!requests.empty()) abort_job(1, "a started collective failed before it was under way");
   }
   void wait() override {
-    std::vector<MPI_Request> waited = std::exchange(requests, {});
-    check_mpi(MPI_Waitall(static_cast<int>(waited.size()), waited.data(), MPI_STATUSES_IGNORE),
-              "MPI_Waitall for a started all-reduce");
+    const int result =
+        MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
+    requests.clear();
+    check_mpi(result, "MPI_Waitall for a started all-reduce");
   }
 
   std::vector<MPI_Request> requests;
@@ -111,7 +112,7 @@ class MpiTransport final : public Transport {
   [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
                                          Reduction reduction, void* buffer,
                                          std::int64_t count) override {
-    auto request = std::make_unique<MpiRequest>();
+    const std::shared_ptr<MpiRequest> request = free_request();
     if (communicator.size() > 1) {
       in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
         MPI_Request started = MPI_REQUEST_NULL;
@@ -121,7 +122,7 @@ class MpiTransport final : public Transport {
         request->requests.push_back(started);
       });
     }
-    return Pending(std::move(request));
+    return Pending(request);
   }
 
   void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
@@ -246,6 +247,14 @@ class MpiTransport final : public Transport {
   }
 
  private:
+  /// A request that nobody waits for, used before if there is one.
+  [[nodiscard]] std::shared_ptr<MpiRequest> free_request() {
+    for (const std::shared_ptr<MpiRequest>& request : started_) {
+      if (request.use_count() == 1 && request->requests.empty()) return request;
+    }
+    return started_.emplace_back(std::make_shared<MpiRequest>());
+  }
+
   [[nodiscard]] std::int64_t largest_count(ElementType type) const {
     return largest_bytes_ / element_bytes(type);
   }
@@ -261,6 +270,7 @@ class MpiTransport final : public Transport {
   std::vector<int> counts_;
   std::vector<int> offsets_;
   std::vector<MPI_Request> requests_;
+  std::vector<std::shared_ptr<MpiRequest>> started_;  // as many as were ever under way at once
 };
 
 }  // namespace

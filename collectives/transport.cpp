@@ -26,7 +26,7 @@ Pending::~Pending() {
 
 void Pending::wait() {
   // Whether it succeeds or throws, it is over.
-  if (const std::unique_ptr<Request> request = std::move(request_)) request->wait();
+  if (const std::shared_ptr<Request> request = std::move(request_)) request->wait();
 }
 
 std::unique_ptr<Transport> make_transport(std::string_view name) {

@@ -39,7 +39,7 @@ class Pending {
   };
 
   Pending() = default;  // nothing under way
-  explicit Pending(std::unique_ptr<Request> request) : request_(std::move(request)) {}
+  explicit Pending(std::shared_ptr<Request> request) : request_(std::move(request)) {}
   Pending(Pending&&) noexcept = default;
   Pending& operator=(Pending&& other) noexcept;
   ~Pending();
@@ -49,7 +49,7 @@ class Pending {
   [[nodiscard]] bool active() const { return request_ != nullptr; }
 
  private:
-  std::unique_ptr<Request> request_;
+  std::shared_ptr<Request> request_;  // shared with the backend, which may use it again
 };
 
 class Transport {
