@@ -7,6 +7,26 @@
 #include "runtime/mesh/lower_redistribution.h"
 
 namespace meshwork {
+namespace {
+
+// Lowers without a device or communicators, and compares. Binding comes after: to split
+// communicators is collective, so that ranks which disagree would wait for each other there.
+void require_same_collectives(const LoweringRequest& request, const DeviceMesh& mesh) {
+  LoweringRequest planned = request;
+  planned.parameters = nullptr;
+  ProgramBuilder builder;
+  const std::unique_ptr<MeshCollectives> collectives = plan_collectives(mesh.shape(), mesh.rank());
+  (void)lower(planned, builder, *collectives);
+  std::vector<std::string> entries;
+  for (const CollectiveRecord& record : collectives->records()) {
+    entries.push_back(describe(record, request.plan->mesh));
+  }
+  require_agreement(mesh.all(), entries,
+                    fmt::format("the collectives of a step of {} rows ({})", request.rows,
+                                name_of(request.mode)));
+}
+
+}  // namespace
 
 Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
            ArenaPool& pool, StepScalars* scalars)
@@ -32,15 +52,9 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
       take_memory(id);
     }
   }
+  require_same_collectives(request, mesh);
   ProgramBuilder builder(device);
   lowered_ = lower(bound, builder, *collectives_);
-  std::vector<std::string> entries;
-  for (const CollectiveRecord& record : collectives_->records()) {
-    entries.push_back(describe(record, request.plan->mesh));
-  }
-  require_agreement(mesh.all(), entries,
-                    fmt::format("the collectives of a step of {} rows ({})", request.rows,
-                                name_of(request.mode)));
   sums_.resize(lowered_.sum_tensors.size() + (lowered_.has_penalty ? 1 : 0));
   if (request.mode == Mode::predict) {
     output_count_ = element_count(graph.shape_of(graph.outputs.front(), request.rows));
