@@ -303,6 +303,12 @@ Optimizer& Model::optimizer() {
 }
 
 PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t rows, Mode mode) {
+  if (mode != Mode::predict && !state_->compiled) {
+    fail("a plan to {} needs a loss: call compile first", name_of(mode));
+  }
+  if (mode != Mode::predict && data->target_count() == 0) {
+    fail("a plan to {} needs targets, which the data does not have", name_of(mode));
+  }
   state_->prepare(target_of(*data), rows);
   std::map<TensorId, ElementType> fed;
   for (std::size_t i = 0; i < state_->graph->inputs.size(); ++i) {

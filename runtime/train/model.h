@@ -118,7 +118,7 @@ class Model {
   [[nodiscard]] Optimizer& optimizer();
 
   /// Makes the plan for global batches of `rows` of `data` (if that was not done before) and
-  /// reports it for `rank` of the mesh, which is this rank unless said otherwise.
+  /// reports it for this rank. All but prediction need a loss and targets.
   [[nodiscard]] PlanReport plan(const std::shared_ptr<const Source>& data, std::int64_t rows,
                                 Mode mode = Mode::train);
 
