@@ -1,0 +1,127 @@
+// Runs read from configurations: what they are made of, and that it trains as on one rank.
+#include "runtime/train/run_config.h"
+
+#include <cmath>
+
+#include "collectives/error.h"
+#include "layers/registry.h"
+#include "runtime/config/load.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+const std::string branches = R"(
+seed: 3
+mesh: {data: -1}
+layout:
+  .*/kernel: [~, data]
+  joined/output: [data, ~]
+data:
+  train:
+    kind: synthetic
+    rows: 50
+    features: {extra: {kind: uniform, shape: [3]}, image: {shape: [5, 5, 1]}}
+    targets: {kind: linear_classes, classes: 7}
+  batch_size: 16
+  cache: true
+model:
+  inputs: {image: [5, 5], extra: [3]}
+  layers:
+    - Flatten: {name: flat, inputs: image}
+    - Dense: {name: left, units: 13, activation: relu, kernel_regularizer: {L2: 0.01}}
+    - Dense: {name: right, units: 13, activation: tanh, inputs: extra}
+    - Add: {name: sum, inputs: [left, right]}
+    - Concatenate: {name: joined, inputs: [sum, flat]}
+    - Dropout: {rate: 0.2}
+    - Dense: {name: scores, units: 7}
+loss: {SparseCategoricalCrossentropy: {from_logits: true}}
+optimizer: {Adam: {learning_rate: 0.01, global_clipnorm: 1.0}}
+metrics: [accuracy]
+fit: {epochs: 2, validation_split: 0.2, validation_batch_size: 10, verbose: silent}
+)";
+
+RunConfig run(const std::string& text, const std::vector<ConfigOverride>& overrides = {}) {
+  LayerRegistry layers;
+  register_layers(layers);
+  return {parse_config(text, "run.yaml", overrides), layers};
+}
+
+History trained(const RunConfig& config, DeviceMesh& mesh) {
+  const TrainingData data = config.open_training();
+  config.check_data(*data.training, DataPart::train, mesh.shape(), Mode::train);
+  config.check_samples(data.training, DataPart::train, Mode::train, mesh.all());
+  Model model = config.make_model(mesh);
+  FitOptions options = config.fit_options();
+  options.validation = data.validation;
+  options.validation_split = 0;
+  return model.fit(data.training, std::move(options));
+}
+
+}  // namespace
+
+TEST_CASE("a run of branches trains on all ranks as on one") {
+  const RunConfig config = run(branches);
+  DeviceMesh all = config.mesh();
+  DeviceMesh alone({{"data", 1}}, Communicator::self());
+  const History together = trained(config, all);
+  const History reference = trained(config, alone);
+  CHECK(reference.epoch.size() == 2);
+  for (const auto& [name, values] : reference.history) {
+    REQUIRE(together.at(name).size() == values.size());
+    for (std::size_t epoch = 0; epoch < values.size(); ++epoch) {
+      INFO(name << " of epoch " << epoch);
+      // Sums of float32 in another order: some rounding errors of 6e-8 a step, over 6 steps.
+      CHECK(together.at(name)[epoch] == Approx(values[epoch]).epsilon(1e-4));
+    }
+  }
+}
+
+TEST_CASE("the sections of a run arrive where they belong") {
+  const RunConfig config = run(branches, {"seed=9", "batch_axis=~", "mesh={data: -1, model: 1}",
+                                          "fit.steps_per_epoch=2", "fit.validation_freq=3"});
+  CHECK(config.options().seed == 9);
+  CHECK(config.batch_size() == 16);
+  CHECK(config.evaluation_batch_size() == 10);
+  CHECK(config.fit_options().epochs == 2);
+  CHECK(config.fit_options().steps_per_epoch == 2);
+  CHECK(config.fit_options().validation_frequency == 3);
+  CHECK(config.has(DataPart::train));
+  CHECK(!config.has(DataPart::test));
+  CHECK(config.least_ranks() == 1);
+  const MeshShape mesh = config.mesh_shape(6);
+  CHECK(mesh.size(0) == 6);
+  CHECK(!config.batch_axis(mesh));
+  CHECK(config.layouts(mesh).size() == 2);
+  const TrainingData data = config.open_training();
+  CHECK(data.training->rows() == 40);
+  CHECK(data.validation->rows() == 10);
+  CHECK(data.training->field(0).name == "image");
+}
+
+TEST_CASE("the batch axis is the first of the mesh unless another is named") {
+  const RunConfig first = run(branches, {"mesh={data: 2, model: 2}"});
+  CHECK(first.batch_axis(first.mesh_shape(4)) == 0);
+  const RunConfig second = run(branches, {"mesh={data: 2, model: 2}", "batch_axis=model"});
+  CHECK(second.batch_axis(second.mesh_shape(4)) == 1);
+}
+
+TEST_CASE("a plan for a mesh that is not there is the plan of its ranks") {
+  const RunConfig config = run(branches);
+  const MeshShape mesh = config.mesh_shape(13);
+  const auto source = config.open(DataPart::train);
+  std::vector<std::string> warnings;
+  const Plan plan = config.plan(*source, mesh, 26, Mode::train, warnings);
+  CHECK(warnings.empty());
+  const PlanReport report = config.report(plan, *source, 26, Mode::train, 12);
+  CHECK(report.mesh == mesh);
+  CHECK(report.rank == 12);
+  // left/kernel (25, 13) by columns on 13 ranks: the last has the last column.
+  for (const ReportedTensor& variable : report.variables) {
+    if (variable.path == "left/kernel") {
+      CHECK(variable.block == Block{{0, 25}, {12, 13}});
+      CHECK(variable.bytes == 25 * 4);
+    }
+  }
+}
