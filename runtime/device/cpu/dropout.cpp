@@ -128,7 +128,7 @@ KernelPointer compile(const DropoutSpec& spec, const Context& context) {
 
     // Elements [begin, end) of one run that starts at global index `start`; local and global index
     // differ by a constant.
-    const auto drop = [=](std::int64_t run, std::int64_t begin, std::int64_t end) {
+    const auto drop = [=, &runs = runs](std::int64_t run, std::int64_t begin, std::int64_t end) {
       const std::int64_t start = runs.start(run);
       const float* from = x + run * runs.length - start;
       float* to = y + run * runs.length - start;
