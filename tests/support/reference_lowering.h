@@ -18,6 +18,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <condition_variable>
 #include <cstddef>
@@ -459,8 +461,11 @@ inline Tensor assemble(const Shape& shape, const Layout& layout, const MeshShape
     if (owner != rank) {
       const auto& mine = blocks[rank];
       const auto& owners = blocks[owner];
-      if (mine.size() != owners.size() ||
-          std::memcmp(mine.data(), owners.data(), mine.size() * sizeof(double)) != 0) {
+      const bool same = std::equal(
+          mine.begin(), mine.end(), owners.begin(), owners.end(), [](double a, double b) {
+            return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
+          });
+      if (!same) {
         throw std::runtime_error(
             fmt::format("{} differs on ranks {} and {}, which should hold the "
                         "same block of it",
