@@ -20,6 +20,7 @@ std::string text_of(const std::string& file) {
 
 // Three samples of two numbers, in two batches.
 void write(const std::string& name) {
+  std::filesystem::remove(name);  // of an earlier run
   const auto file = make_prediction_file(name, 3, {2});
   file->write(0, std::vector<float>{1, 0.1f, -2.5f, 1e-20f});
   file->write(2, std::vector<float>{16777216, 0});
