@@ -24,11 +24,10 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
     fail("{}: the model has {} inputs, the data set {} features", what, graph.inputs.size(),
          features);
   }
-  const std::optional<Axis> batch_axis = model.distribution.batch_axis;
-  check_batching(source_->rows(), batch_size,
-                 batch_axis ? model.mesh().shape().size(*batch_axis) : 1,
-                 batch_axis ? model.mesh().shape().name(*batch_axis) : "", what);
-
+  if (source_->rows() < 1 || batch_size < 1) {
+    fail("{}: {} samples in batches of {}: both must be at least 1", what, source_->rows(),
+         batch_size);
+  }
   std::map<TensorId, ElementType> fed;
   const auto join = [&](int field, TensorId tensor, std::int64_t classes) {
     const Shape& shape = graph.tensors[tensor].shape;

@@ -43,6 +43,10 @@ class Fitting final : public Training {
       validation_.emplace(model, options_.validation, size, options_.prefetch, "val_",
                           "validation data");
     }
+    agree_on_batches_ =
+        model.mesh().shape().rank_count() > 1 &&
+        !std::all_of(options_.callbacks.begin(), options_.callbacks.end(),
+                     [](const SharedCallback& callback) { return callback->decides_alike(); });
     position_.first_epoch = options_.initial_epoch;
     position_.epochs = options_.epochs;
     position_.iteration = model.iteration;
@@ -151,6 +155,9 @@ class Fitting final : public Training {
       callbacks_.on_train_batch_begin(*this);
       train_batch(*feeder.next());
       callbacks_.on_train_batch_end(*this);
+      if (agree_on_batches_) {
+        agree_to_stop();
+      }
     }
     if (stopping_ || steps_ < fed_.batches()) {
       if (position_.epoch + 1 < options_.epochs) {
@@ -169,6 +176,12 @@ class Fitting final : public Training {
     if (decided[1] != own_rate) {
       set_learning_rate(decided[1]);
     }
+  }
+
+  void agree_to_stop() {
+    double stop = stopping_ ? 1.0 : 0.0;
+    agree({&stop, 1});
+    stopping_ = stop != 0;
   }
 
   void train_batch(const HostBatch& batch) {
@@ -208,6 +221,7 @@ class Fitting final : public Training {
   Logs logs_;
   std::vector<std::string> log_names_;
   bool stopping_ = false;
+  bool agree_on_batches_ = false;  // some callback may stop for reasons that ranks do not share
 };
 
 }  // namespace
@@ -234,9 +248,24 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
     training = std::move(split.training);
     options.validation = std::move(split.validation);
   }
+  const std::optional<Axis> batch_axis = state_->distribution.batch_axis;
+  const MeshShape& mesh = state_->mesh().shape();
+  check_batching(training->rows(), options.batch_size, batch_axis ? mesh.size(*batch_axis) : 1,
+                 batch_axis ? mesh.name(*batch_axis) : "", "training data");
   state_->prepare(target_of(*training), options.batch_size);
+  if (state_->fitting) {
+    fail("fit: the model is being fitted already");
+  }
   History history;
-  Fitting(*state_, std::move(training), std::move(options), history).run();
+  Fitting fitting(*state_, std::move(training), std::move(options), history);
+  state_->fitting = true;
+  try {
+    fitting.run();
+  } catch (...) {
+    state_->fitting = false;
+    throw;
+  }
+  state_->fitting = false;
   return history;
 }
 

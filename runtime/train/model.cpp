@@ -87,6 +87,10 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
   if (engine && (!wants_objective || (has_objective && target == *wanted))) {
     return;
   }
+  if (fitting) {
+    fail("the model is being fitted: compiling it again, or evaluating it on targets of another "
+         "shape, has to wait until fit has returned");
+  }
   Objective made = wants_objective
                        ? with_objective(*graph, *compiled->loss, compiled->metrics, *wanted)
                        : without_objective(graph);

@@ -27,6 +27,7 @@ struct Model::State {
   std::unique_ptr<Engine> engine;
   bool has_slots = false;  // whether the engine's slots are those of the compiled optimizer
   std::int64_t iteration = 0;
+  bool fitting = false;  // inside fit, whose steps belong to the engine
 
   [[nodiscard]] DeviceMesh& mesh() const { return *distribution.mesh; }
   [[nodiscard]] bool is_root() const { return mesh().rank() == 0; }

@@ -312,10 +312,13 @@ void RunConfig::check_shapes(const Source& source, DataPart part, Mode mode) con
 void RunConfig::check_data(const Source& source, DataPart part, const MeshShape& mesh,
                            Mode mode) const {
   check_shapes(source, part, mode);
+  if (part != DataPart::train || mode != Mode::train) {
+    return;  // fewer samples than a batch are one short batch
+  }
   const std::optional<Axis> axis = batch_axis(mesh);
   node_of(part).located([&] {
-    check_batching(source.rows(), mode == Mode::train ? batch_size_ : evaluation_batch_size(),
-                   axis ? mesh.size(*axis) : 1, axis ? mesh.name(*axis) : "", words_for(part));
+    check_batching(source.rows(), batch_size_, axis ? mesh.size(*axis) : 1,
+                   axis ? mesh.name(*axis) : "", words_for(part));
   });
 }
 

@@ -40,6 +40,7 @@ double median(std::vector<double> values) {
 class StepTimes final : public Callback {
  public:
   std::string class_name() const override { return "StepTimes"; }
+  bool decides_alike() const override { return true; }
   void on_train_batch_end(Training&) override {
     const double time = now();
     if (last_ > 0) {

@@ -20,6 +20,7 @@ class CSVLoggerCallback final : public Callback {
   explicit CSVLoggerCallback(const CSVLoggerOptions& options) : options_(options) {}
 
   std::string class_name() const override { return "CSVLogger"; }
+  bool decides_alike() const override { return true; }
 
   void on_train_begin(Training& training) override {
     columns_.clear();

@@ -14,6 +14,7 @@ class EarlyStoppingCallback final : public Callback {
         monitor_(class_name(), options.monitor, options.mode, options.min_delta) {}
 
   std::string class_name() const override { return "EarlyStopping"; }
+  bool decides_alike() const override { return true; }
 
   void on_train_begin(Training& training) override {
     monitor_.begin(training);

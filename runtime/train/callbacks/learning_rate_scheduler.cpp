@@ -15,6 +15,7 @@ class LearningRateSchedulerCallback final : public Callback {
       : options_(std::move(options)) {}
 
   std::string class_name() const override { return "LearningRateScheduler"; }
+  bool decides_alike() const override { return true; }
   std::vector<std::string> adds_logs() const override { return {"learning_rate"}; }
 
   void on_epoch_begin(Training& training) override {

@@ -17,6 +17,7 @@ class ReduceLROnPlateauCallback final : public Callback {
         monitor_(class_name(), options.monitor, options.mode, options.min_delta) {}
 
   std::string class_name() const override { return "ReduceLROnPlateau"; }
+  bool decides_alike() const override { return true; }
   std::vector<std::string> adds_logs() const override { return {"learning_rate"}; }
 
   void on_train_begin(Training& training) override {

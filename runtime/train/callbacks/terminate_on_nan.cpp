@@ -13,6 +13,7 @@ class TerminateOnNaNCallback final : public Callback {
   explicit TerminateOnNaNCallback(const TerminateOnNaNOptions& options) : options_(options) {}
 
   std::string class_name() const override { return "TerminateOnNaN"; }
+  bool decides_alike() const override { return true; }
 
   // The loss is the same on all ranks, so that they all come to the same end.
   void on_train_batch_end(Training& training) override {

@@ -19,7 +19,7 @@
 #include "runtime/data/synthetic.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
-#include "runtime/train/metrics/accuracy.h"
+#include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"

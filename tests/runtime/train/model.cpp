@@ -152,12 +152,7 @@ TEST_CASE("steps on the user's batches give what fit gives") {
     Model stepped = classifying(mesh, split_weights);
     double loss = 0;
     double right = 0;
-    const std::int64_t shards = mesh.shape().size(0);
-    // A short last batch of one row, which fit may spread over ranks without rows.
-    if (shards > 1) {
-      CHECK_THROWS_WITH(stepped.train_step(samples.batch(18, 1)), Catch::Contains("gives no row"));
-      continue;
-    }
+    // The last batch has one row: some ranks of the batch axis have none.
     for (int epoch = 0; epoch < 2; ++epoch) {
       loss = right = 0;
       for (const auto& [first, count] : {std::array<std::int64_t, 2>{0, 9}, {9, 9}, {18, 1}}) {
