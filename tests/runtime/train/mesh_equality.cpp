@@ -33,6 +33,13 @@ constexpr double tolerance = 2e-5;
 
 using LayoutEntries = std::vector<std::pair<std::string, TensorLayout>>;
 
+// Lengths that ranks divide, and lengths that they do not.
+struct Sizes {
+  std::string name;
+  std::int64_t hidden, classes, rows, batch, validation;
+};
+const std::vector<Sizes> all_sizes{{"uneven", 13, 7, 130, 50, 61}, {"even", 16, 8, 128, 64, 64}};
+
 struct Setting {
   std::string name;
   std::vector<MeshAxis> axes;
@@ -48,60 +55,71 @@ struct Outcome {
   std::vector<float> predicted;
 };
 
-std::shared_ptr<const Source> samples(std::int64_t rows) {
+std::shared_ptr<const Source> samples(const Sizes& sizes, std::int64_t rows) {
   return std::make_shared<SyntheticSource>(
       rows,
-      std::vector<SyntheticField>{
-          {"pixels", {5, 3}, ElementType::uint8, FieldRole::feature, SyntheticKind::uniform, 0, 255},
-          {.name = "labels",
-           .shape = {},
-           .type = ElementType::uint8,
-           .role = FieldRole::target,
-           .kind = SyntheticKind::linear_classes,
-           .classes = 7}},
+      std::vector<SyntheticField>{{"pixels",
+                                   {5, 3},
+                                   ElementType::uint8,
+                                   FieldRole::feature,
+                                   SyntheticKind::uniform,
+                                   0,
+                                   255},
+                                  {.name = "labels",
+                                   .shape = {},
+                                   .type = ElementType::uint8,
+                                   .role = FieldRole::target,
+                                   .kind = SyntheticKind::linear_classes,
+                                   .classes = sizes.classes}},
       11);
 }
 
-// 15 -> 13 -> 13 -> 7 with a branch, dropout, and penalties: nothing divides.
-SymbolicTensor network(const SymbolicTensor& input) {
+// A branch, dropout and penalties.
+SymbolicTensor network(const SymbolicTensor& input, const Sizes& sizes) {
   auto x = Flatten()(Rescaling({.scale = 1.0 / 255})(input));
-  x = Dense({.name = "d1", .units = 13, .activation = Activation::gelu,
+  x = Dense({.name = "d1",
+             .units = sizes.hidden,
+             .activation = Activation::gelu,
              .kernel_regularizer = {.l1 = 1e-4f, .l2 = 1e-3f}})(x);
   x = Dropout({.name = "drop", .rate = 0.3})(x);
-  const auto left = Dense({.name = "left", .units = 13, .activation = Activation::relu})(x);
-  const auto right = Dense({.name = "right", .units = 13, .activation = Activation::tanh,
-                            .use_bias = false})(x);
+  const auto left =
+      Dense({.name = "left", .units = sizes.hidden, .activation = Activation::relu})(x);
+  const auto right = Dense(
+      {.name = "right", .units = sizes.hidden, .activation = Activation::tanh, .use_bias = false})(
+      x);
   x = Add({.name = "sum"})({left, right});
   x = Concatenate({.name = "both"})({x, left});
-  return Dense({.name = "d2", .units = 7, .activation = Activation::softmax})(x);
+  return Dense({.name = "d2", .units = sizes.classes, .activation = Activation::softmax})(x);
 }
 
-Outcome train(DeviceMesh& mesh, const LayoutEntries& entries, bool clip) {
+Outcome train(DeviceMesh& mesh, const LayoutEntries& entries, const Sizes& sizes, bool clip) {
   LayoutMap layouts(mesh);
   for (const auto& [key, layout] : entries) {
     layouts.insert(key, layout);
   }
   const auto input = Input({5, 3});
-  const auto output = network(input);
+  const auto output = network(input, sizes);
   Model model(input, output, ModelParallel(mesh, layouts), {.seed = 3});
-  model.compile({.loss = SparseCategoricalCrossentropy(),
-                 .optimizer = clip ? SGD({.learning_rate = 0.2, .momentum = 0.9, .global_clipnorm = 0.5})
-                                   : Adam({.learning_rate = 0.01}),
-                 .metrics = {SparseCategoricalAccuracy()}});
+  model.compile(
+      {.loss = SparseCategoricalCrossentropy(),
+       .optimizer = clip ? SGD({.learning_rate = 0.2, .momentum = 0.9, .global_clipnorm = 0.5})
+                         : Adam({.learning_rate = 0.01}),
+       .metrics = {SparseCategoricalAccuracy()}});
   Outcome outcome;
   for (const Variable& variable : model.graph().variables) {
     outcome.first.push_back(model.variable(variable.path));
   }
-  // 130 rows in batches of 50: two full ones and a short one of 30.
-  outcome.history = model.fit(samples(130), {.epochs = 10,
-                                             .batch_size = 50,
-                                             .validation = samples(61),
+  // Uneven: two full batches and a short one.
+  outcome.history =
+      model.fit(samples(sizes, sizes.rows), {.epochs = 10,
+                                             .batch_size = sizes.batch,
+                                             .validation = samples(sizes, sizes.validation),
                                              .verbose = Verbosity::silent});
   for (const Variable& variable : model.graph().variables) {
     outcome.last.push_back(model.variable(variable.path));
   }
-  outcome.evaluated = model.evaluate(samples(61), {.batch_size = 50});
-  outcome.predicted = model.predict(samples(61), {.batch_size = 50});
+  outcome.evaluated = model.evaluate(samples(sizes, sizes.validation), {.batch_size = sizes.batch});
+  outcome.predicted = model.predict(samples(sizes, sizes.validation), {.batch_size = sizes.batch});
   return outcome;
 }
 
@@ -134,12 +152,10 @@ void compare(const Outcome& one, const Outcome& many) {
 }
 
 std::vector<Setting> settings(int ranks) {
-  const LayoutEntries columns_rows{{"d1/kernel", {unsharded, "model"}},
-                                   {"d1/bias", {"model"}},
-                                   {"left/kernel", {"model", unsharded}},
-                                   {"right/kernel", {unsharded, "model"}},
-                                   {"d2/kernel", {unsharded, "model"}},
-                                   {"d2/output", {"data", unsharded}}};
+  const LayoutEntries columns_rows{
+      {"d1/kernel", {unsharded, "model"}},   {"d1/bias", {"model"}},
+      {"left/kernel", {"model", unsharded}}, {"right/kernel", {unsharded, "model"}},
+      {"d2/kernel", {unsharded, "model"}},   {"d2/output", {"data", unsharded}}};
   const LayoutEntries classes{{"d2/kernel", {unsharded, "model"}},
                               {"d2/bias", {"model"}},
                               {"d2/output", {"data", "model"}}};
@@ -172,14 +188,17 @@ std::vector<Setting> settings(int ranks) {
 
 TEST_CASE("a run on any mesh equals the run on one rank") {
   const Communicator world = Communicator::world();
-  for (const bool clip : {false, true}) {
-    DeviceMesh alone({{"data", 1}}, Communicator::self());
-    const Outcome one = train(alone, {}, clip);
-    CHECK(one.history.at("loss").back() < one.history.at("loss").front());
-    for (const Setting& setting : settings(world.size())) {
-      DeviceMesh mesh(setting.axes);
-      INFO(setting.name << " on " << to_string(mesh.shape()) << (clip ? ", clipped" : ""));
-      compare(one, train(mesh, setting.layouts, clip));
+  for (const Sizes& sizes : all_sizes) {
+    for (const bool clip : {false, true}) {
+      DeviceMesh alone({{"data", 1}}, Communicator::self());
+      const Outcome one = train(alone, {}, sizes, clip);
+      CHECK(one.history.at("loss").back() < one.history.at("loss").front());
+      for (const Setting& setting : settings(world.size())) {
+        DeviceMesh mesh(setting.axes);
+        INFO(sizes.name << ", " << setting.name << " on " << to_string(mesh.shape())
+                        << (clip ? ", clipped" : ""));
+        compare(one, train(mesh, setting.layouts, sizes, clip));
+      }
     }
   }
 }
@@ -188,8 +207,8 @@ TEST_CASE("the same mesh twice gives the same bits") {
   const Communicator world = Communicator::world();
   const Setting setting = settings(world.size()).at(1);
   DeviceMesh mesh(setting.axes);
-  const Outcome a = train(mesh, setting.layouts, false);
-  const Outcome b = train(mesh, setting.layouts, false);
+  const Outcome a = train(mesh, setting.layouts, all_sizes[0], false);
+  const Outcome b = train(mesh, setting.layouts, all_sizes[0], false);
   CHECK(a.last == b.last);
   CHECK(a.history.history == b.history.history);
 }
