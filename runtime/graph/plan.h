@@ -7,26 +7,29 @@
 // Words. The *layout* of a tensor is the one in which its consumers find it and in which its
 // gradient, fully reduced, is. An operation's *split* says which axes split which letter of its
 // rule. From it follow the layouts in which the operation takes its inputs (*needed*), in which it
-// leaves its output (*natural*, possibly partial), and in which the raw gradient of each input comes
-// out (*raw*, possibly partial). Where needed, natural or raw differ from the tensor's layout, a redistribution
-// stands between them.
+// leaves its output (*natural*, possibly partial), and in which the raw gradient of each input
+// comes out (*raw*, possibly partial). Where needed, natural or raw differ from the tensor's
+// layout, a redistribution stands between them.
 //
 // How the planner chooses:
 //
 //   1. Tensors with a layout of the user's are *closed*: variables and layer outputs by the map;
-//      variables that it does not name are replicated; inputs and targets are split over the batch axis
-//      in dimension 0.
-//   2. The batch axis splits the batch letter of every operation that has one, so that batches are never
-//      mixed for a saving; only next to an output that the user laid out otherwise is it free.
+//      variables that it does not name are replicated; inputs and targets are split over the batch
+//      axis in dimension 0.
+//   2. The batch axis splits the batch letter of every operation that has one, so that batches are
+//      never mixed for a saving; only next to an output that the user laid out otherwise is it
+//      free.
 //   3. Any other axis is in play if some layout of the user's names it. For each operation the
-//      candidates are all ways to let the axes in play split its letters, or none; and, where the output
-//      comes out partial, to reduce it whole or scattered over one of its dimensions.
-//   4. Costs are predicted seconds of communication, forward and backward, of redistributions between
-//      neighbours, of the reduction of gradients, and of the operations' own collectives; ties go to the
-//      split that computes less on each rank, then to the earlier candidate. The cheapest combination
-//      over the whole graph is found exactly (choice_network.h). An operation with more than 256
-//      candidates, which takes four axes in play, keeps the 256 that are cheapest by themselves.
-//   5. Afterwards neighbouring operations between which nothing has to move are fused where they can be.
+//      candidates are all ways to let the axes in play split its letters, or none; and, where the
+//      output comes out partial, to reduce it whole or scattered over one of its dimensions.
+//   4. Costs are predicted seconds of communication, forward and backward, of redistributions
+//      between neighbours, of the reduction of gradients, and of the operations' own collectives;
+//      ties go to the split that computes less on each rank, then to the earlier candidate. The
+//      cheapest combination over the whole graph is found exactly (choice_network.h). An operation
+//      with more than 256 candidates, which takes four axes in play, keeps the 256 that are
+//      cheapest by themselves.
+//   5. Afterwards neighbouring operations between which nothing has to move are fused where they
+//      can be.
 #pragma once
 
 #include <map>

@@ -21,8 +21,8 @@ namespace meshwork {
 [[nodiscard]] double step_seconds(const RedistributionStep& step, const Shape& shape,
                                   const MeshShape& mesh, const CostModel& costs);
 
-/// Predicted seconds of reducing a sum over the whole batch that comes out partial as `natural`; 0 for
-/// any other output, whose reduction is a redistribution.
+/// Predicted seconds of reducing a sum over the whole batch that comes out partial as `natural`; 0
+/// for any other output, whose reduction is a redistribution.
 [[nodiscard]] double sum_seconds(const Layout& natural, const MeshShape& mesh,
                                  const CostModel& costs);
 

@@ -32,9 +32,9 @@ class Callback {
 
   /// "EarlyStopping": for messages and checkpoints.
   [[nodiscard]] virtual std::string class_name() const = 0;
-  /// Whether what it decides follows from the logs and the position alone, and so is the same on every
-  /// rank. Where one of the user's callbacks does not say so, the ranks take the root's word on stopping
-  /// after every batch, and not only at the end of an epoch.
+  /// Whether what it decides follows from the logs and the position alone, and so is the same on
+  /// every rank. Where one of the user's callbacks does not say so, the ranks take the root's word
+  /// on stopping after every batch, and not only at the end of an epoch.
   [[nodiscard]] virtual bool decides_alike() const { return false; }
   /// Names of the values that it adds to the logs at the end of every epoch.
   [[nodiscard]] virtual std::vector<std::string> adds_logs() const { return {}; }

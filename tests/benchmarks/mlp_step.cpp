@@ -1,12 +1,12 @@
-// Milliseconds a step of the dense network of configs/fashion_mnist_mlp.yaml, beside the time that its
-// matrix products alone take on the same device, in the same run.
+// Milliseconds a step of the dense network of configs/fashion_mnist_mlp.yaml, beside the time that
+// its matrix products alone take on the same device, in the same run.
 //
 //   mpirun -n 1 build/benchmarks/mlp_step [BATCH [STEPS]]
 //   mpirun -n 2 build/benchmarks/mlp_step
 //
-// Synthetic bytes take the place of the images: the arithmetic is the same. A step is what `fit` does:
-// reading ahead, the copy to the device, forward, backward, reduction, update, logs. Steps and products are
-// timed in turn, and medians are printed, because machines are noisy.
+// Synthetic bytes take the place of the images: the arithmetic is the same. A step is what `fit`
+// does: reading ahead, the copy to the device, forward, backward, reduction, update, logs. Steps
+// and products are timed in turn, and medians are printed, because machines are noisy.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>

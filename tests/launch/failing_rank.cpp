@@ -1,5 +1,5 @@
-// A program whose ranks fail in the ways that its argument names. How the job ends is what the tests
-// look at (CMakeLists.txt here).
+// A program whose ranks fail in the ways that its argument names. How the job ends is what the
+// tests look at (CMakeLists.txt here).
 #include <mpi.h>
 
 #include <cstdio>

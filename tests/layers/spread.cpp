@@ -507,9 +507,9 @@ std::vector<Case> loss_cases() {
   return cases;
 }
 
-// The gradients of a step on one rank against differences of the loss. The step is small, so that few
-// values of relu pass its kink on the way: float32 loses 2e-7 / 1e-3 of a loss near 1, and a kink
-// that is passed counts for one of some fifty values.
+// The gradients of a step on one rank against differences of the loss. The step is small, so that
+// few values of relu pass its kink on the way: float32 loses 2e-7 / 1e-3 of a loss near 1, and a
+// kink that is passed counts for one of some fifty values.
 void check_differences(const std::vector<Case>& cases) {
   constexpr float step = 5e-4f;
   for (const Case& subject : cases) {
@@ -572,8 +572,8 @@ TEST_CASE("every loss and metric, spread in any way, gives the numbers of one ra
 }
 
 // Small rows of classes are cheaper gathered; these are not. 20011 classes, 11 rows.
-// So many classes that gathering them would cost more than the collectives of the rows, for any number
-// of ranks.
+// So many classes that gathering them would cost more than the collectives of the rows, for any
+// number of ranks.
 TEST_CASE("rows of many split classes are compared where they are") {
   const std::int64_t ranks = Communicator::world().size();
   const auto many = [](const Shape& shape) {

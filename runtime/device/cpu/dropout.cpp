@@ -1,9 +1,9 @@
 // Dropout: a Philox word for each element of the *global* tensor decides, so that every mesh drops
 // the same elements.
 //
-// A block of a tensor is made of runs of consecutive global indices. Thirty-two Philox counters, which
-// cover 128 elements, are computed side by side, so that the rounds vectorise; they, not memory, are
-// what bounds the kernel: about 4 ns for four elements with AVX-512.
+// A block of a tensor is made of runs of consecutive global indices. Thirty-two Philox counters,
+// which cover 128 elements, are computed side by side, so that the rounds vectorise; they, not
+// memory, are what bounds the kernel: about 4 ns for four elements with AVX-512.
 #include <algorithm>
 #include <array>
 #include <cmath>

@@ -50,8 +50,8 @@ template <class T = float>
       std::clamp<std::int64_t>(count * bytes / bytes_worth_a_thread, 1, threads));
 }
 
-/// body(begin, end), never inlined: GCC, where it sees that a loop begins at 0, takes its first loads
-/// out of it and then cannot vectorise what is left (Adam ran ten times slower).
+/// body(begin, end), never inlined: GCC, where it sees that a loop begins at 0, takes its first
+/// loads out of it and then cannot vectorise what is left (Adam ran ten times slower).
 template <class Body>
 [[gnu::noipa]] void run_range(const Body& body, std::int64_t begin, std::int64_t end) {
   body(begin, end);

@@ -1,10 +1,11 @@
 // The main test of everything: a run on any mesh equals the run on one rank.
 //
-// Every rank trains the same network twice: alone, on a mesh of itself, and with all others on the mesh
-// under test. Initial weights are compared bit for bit. Losses, metrics and final weights are compared
-// to float32 rounding: a sum of n products in another order differs by about sqrt(n) * 2^-24 relative to
-// its terms, which for the at most 300 terms of these sums is 1e-6; thirty updates let such differences
-// grow by less than a factor of 20, which gives the tolerance of 2e-5 relative to a weight of order 1.
+// Every rank trains the same network twice: alone, on a mesh of itself, and with all others on the
+// mesh under test. Initial weights are compared bit for bit. Losses, metrics and final weights are
+// compared to float32 rounding: a sum of n products in another order differs by about sqrt(n) *
+// 2^-24 relative to its terms, which for the at most 300 terms of these sums is 1e-6; thirty
+// updates let such differences grow by less than a factor of 20, which gives the tolerance of 2e-5
+// relative to a weight of order 1.
 #include <algorithm>
 #include <cmath>
 

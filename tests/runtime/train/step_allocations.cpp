@@ -1,8 +1,8 @@
 // A test of its own, because it replaces the global operator new to count what is allocated.
 //
 // A training step allocates nothing, from the second one on: feeding, running, summing and logging.
-// Not counted is what oneDNN takes for records of its own in each run of a matmul, and what MPI takes
-// with malloc.
+// Not counted is what oneDNN takes for records of its own in each run of a matmul, and what MPI
+// takes with malloc.
 #include <dlfcn.h>
 
 #include <array>
