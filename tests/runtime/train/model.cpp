@@ -357,3 +357,22 @@ TEST_CASE("prediction needs neither a loss nor targets, and looks at none") {
   CHECK(compiled.predict(std::make_shared<ArraySource>(std::move(arrays)), {.batch_size = 9}) ==
         predicted);
 }
+
+TEST_CASE("ranks that would do different things are told so before the first step") {
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) {
+    return;
+  }
+  DeviceMesh mesh({{"model", -1}});
+  LayoutMap layouts(mesh);
+  if (world.rank() == 0) {
+    layouts["d1/kernel"] = {unsharded, "model"};
+  }
+  const Samples samples(12);
+  const auto input = Input({4});
+  const auto output = Dense({.name = "d2", .units = 3})(Dense({.name = "d1", .units = 4})(input));
+  Model model(input, output, ModelParallel(mesh, layouts, {.batch_axis = ""}));
+  model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}), .optimizer = SGD()});
+  CHECK_THROWS_WITH(model.fit(samples.source(), {.batch_size = 12, .verbose = Verbosity::silent}),
+                    Catch::Contains("collectives of a step") && Catch::Contains("rank 0"));
+}
