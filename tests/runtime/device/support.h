@@ -6,6 +6,8 @@
 // with a workspace that is dirty and guarded too.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -98,18 +100,17 @@ template <class Actual>
 void check_close(const Actual& actual, const std::vector<double>& expected, double relative,
                  double absolute = 0) {
   REQUIRE(actual.size() == expected.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) {
+  std::string difference;
+  for (std::size_t i = 0; i < expected.size() && difference.empty(); ++i) {
     const double found = static_cast<double>(actual[i]);
     const double allowed = absolute + relative * std::fabs(expected[i]);
     const bool both_nan = std::isnan(found) && std::isnan(expected[i]);
     const bool same_infinity = found == expected[i];
     if (both_nan || same_infinity || std::fabs(found - expected[i]) <= allowed) continue;
-    INFO("element " << i << " of " << expected.size() << ": expected " << expected[i] << ", found "
-                    << found << ", allowed " << allowed);
-    CHECK(false);
-    return;
+    difference = fmt::format("element {} of {}: expected {}, found {}, allowed {}", i,
+                             expected.size(), expected[i], found, allowed);
   }
-  CHECK(true);
+  CHECK(difference == "");
 }
 
 /// Central difference of f at x.
