@@ -115,12 +115,12 @@ SymbolicTensor SharedLayer::operator()(const std::vector<SymbolicTensor>& inputs
     throw PathError(name, "called without inputs");
   }
   builder.paths_[layer_.get()] = name;
-  std::vector<TensorId> placeholders;
+  std::vector<TensorId> arguments;
   for (const SymbolicTensor& input : inputs) {
-    placeholders.push_back(scratch.add_tensor({input.shape(), TensorRole::input}));
+    arguments.push_back(scratch.add_tensor({input.shape(), TensorRole::input}));
   }
   check_name(layer_->name());
-  const TensorId output = builder.call(layer_, placeholders);
+  const TensorId output = builder.call(layer_, arguments);
   return SymbolicTensor(
       std::make_shared<Call>(Call{layer_, "", inputs, scratch.tensors[output].shape}));
 }
