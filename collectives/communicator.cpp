@@ -34,6 +34,9 @@ void return_errors(MPI_Comm communicator) {
 /// ranks.
 void prefer_settings() {
   ::setenv("OMPI_MCA_coll_libnbc_iallreduce_algorithm", "3", 0);
+  // The default for collective writes to files, vulcan, has corrupted files of parallel HDF5
+  // (open-mpi/ompi #12718).
+  ::setenv("OMPI_MCA_fcoll", "dynamic_gen2,individual", 0);
 }
 
 }  // namespace
@@ -45,8 +48,9 @@ MpiEnvironment::MpiEnvironment(int* argc, char*** argv)
   int level = MPI_THREAD_SINGLE;
   if (initialized == 0) {
     prefer_settings();
-    // Threads that prepare data run beside the one that calls MPI.
-    check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level), "MPI_Init_thread");
+    // Threads that prepare data run beside the one that calls MPI; one that writes a checkpoint
+    // calls it too, where the level allows that.
+    check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");
     owned_ = true;
   } else {
     check_mpi(MPI_Query_thread(&level), "MPI_Query_thread");
@@ -118,13 +122,15 @@ Communicator::Communicator(Communicator&& other) noexcept
     : native_(std::exchange(other.native_, MPI_COMM_NULL)),
       owned_(std::exchange(other.owned_, false)),
       rank_(std::exchange(other.rank_, 0)),
-      size_(std::exchange(other.size_, 1)) {}
+      size_(std::exchange(other.size_, 1)),
+      attachments_(std::move(other.attachments_)) {}
 
 Communicator& Communicator::operator=(Communicator&& other) noexcept {
   std::swap(native_, other.native_);
   std::swap(owned_, other.owned_);
   std::swap(rank_, other.rank_);
   std::swap(size_, other.size_);
+  std::swap(attachments_, other.attachments_);
   return *this;
 }
 

@@ -9,7 +9,10 @@
 
 #include <mpi.h>
 
+#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace meshwork {
 
@@ -60,12 +63,25 @@ class Communicator {
 
   [[nodiscard]] MPI_Comm native() const { return native_; }
 
+  /// What `owner`, a transport, keeps for this group of ranks, or null. It goes with this object.
+  [[nodiscard]] void* attachment(const void* owner) const {
+    for (const auto& [of, what] : attachments_) {
+      if (of.get() == owner) return what.get();
+    }
+    return nullptr;
+  }
+  /// Keeps `what`, and `owner` so that no other owner can have its address.
+  void attach(std::shared_ptr<const void> owner, std::shared_ptr<void> what) const {
+    attachments_.emplace_back(std::move(owner), std::move(what));
+  }
+
  private:
   Communicator(MPI_Comm native, bool owned);
   MPI_Comm native_ = MPI_COMM_NULL;
   bool owned_ = false;
   int rank_ = 0;
   int size_ = 1;
+  mutable std::vector<std::pair<std::shared_ptr<const void>, std::shared_ptr<void>>> attachments_;
 };
 
 }  // namespace meshwork

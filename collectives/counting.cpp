@@ -31,6 +31,8 @@ std::string_view name_of(Collective collective) {
       return "all_gather";
     case Collective::all_to_all:
       return "all_to_all";
+    case Collective::exchange:
+      return "exchange";
     case Collective::broadcast:
       return "broadcast";
   }
@@ -101,6 +103,15 @@ void CountingTransport::all_to_all(const Communicator& communicator, ElementType
                     receive_offsets);
   const std::size_t own = static_cast<std::size_t>(communicator.rank());
   count(Collective::all_to_all, communicator, sum(send_counts) - send_counts[own], type);
+}
+
+void CountingTransport::exchange(const Communicator& communicator, ElementType type,
+                                 const void* send, std::span<const NeighbourBlock> sends,
+                                 void* receive, std::span<const NeighbourBlock> receives) {
+  inner_.exchange(communicator, type, send, sends, receive, receives);
+  std::int64_t sent = 0;
+  for (const NeighbourBlock& block : sends) sent += block.count;
+  count(Collective::exchange, communicator, sent, type);
 }
 
 void CountingTransport::broadcast(const Communicator& communicator, ElementType type, void* buffer,

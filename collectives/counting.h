@@ -3,11 +3,14 @@
 // It hands every operation on to another transport. Bytes are what this rank sends, as a
 // bandwidth-optimal algorithm over n ranks sends them, which is the measure of plans too: an
 // all-reduce of s elements sends 2 (n - 1) / n s, a reduce-scatter or all-gather of s elements in
-// all blocks (n - 1) / n s, each rounded up to whole elements; an all-to-all what goes to other
-// ranks; a broadcast the whole, counted at its root.
+// all blocks (n - 1) / n s, each rounded up to whole elements; an all-to-all or an exchange what
+// goes to other ranks; a broadcast the whole, counted at its root.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
+#include <string_view>
 #include <vector>
 
 #include "collectives/transport.h"
@@ -19,6 +22,7 @@ enum class Collective : std::uint8_t {
   reduce_scatter,
   all_gather,
   all_to_all,
+  exchange,
   broadcast
 };
 
@@ -49,6 +53,11 @@ class CountingTransport final : public Transport {
   void clear() { traffic_.clear(); }
 
   [[nodiscard]] std::string_view name() const override { return inner_.name(); }
+  void prepare(const Communicator& communicator) override { inner_.prepare(communicator); }
+  [[nodiscard]] TransportMemory allocate(const Communicator& communicator,
+                                         std::int64_t bytes) override {
+    return inner_.allocate(communicator, bytes);
+  }
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override;
   [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
@@ -64,6 +73,9 @@ class CountingTransport final : public Transport {
                   std::span<const std::int64_t> send_offsets, void* receive,
                   std::span<const std::int64_t> receive_counts,
                   std::span<const std::int64_t> receive_offsets) override;
+  void exchange(const Communicator& communicator, ElementType type, const void* send,
+                std::span<const NeighbourBlock> sends, void* receive,
+                std::span<const NeighbourBlock> receives) override;
   void broadcast(const Communicator& communicator, ElementType type, void* buffer,
                  std::int64_t count, int root) override;
 

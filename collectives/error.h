@@ -19,6 +19,13 @@ class Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// A rank that others wait for is gone, or is in another collective: the job is over, and it is no
+/// fault of what was being done.
+class RanksParted : public Error {
+ public:
+  using Error::Error;
+};
+
 /// Throws an `Error` with a formatted message.
 template <class... Arguments>
 [[noreturn]] void fail(fmt::format_string<Arguments...> format, Arguments&&... arguments) {

@@ -35,17 +35,64 @@ MPI_Datatype native_type(ElementType type) {
   internal_error("an element type that MPI was not told of");
 }
 
-MPI_Op native_reduction(Reduction reduction) {
-  switch (reduction) {
-    case Reduction::sum:
-      return MPI_SUM;
-    case Reduction::maximum:
-      return MPI_MAX;
-    case Reduction::minimum:
-      return MPI_MIN;
+// MPI's own maximum and minimum of floating-point numbers lose a NaN or not as it stands left or
+// right; here it is the maximum and the minimum.
+template <class T, bool largest>
+void take_extremes(const T* from, T* to, int count) {
+  for (int i = 0; i < count; ++i) {
+    const bool better = largest ? to[i] < from[i] : from[i] < to[i];
+    if (better || from[i] != from[i]) to[i] = from[i];
   }
-  internal_error("a reduction that MPI was not told of");
 }
+
+template <bool largest>
+void extremes(void* from, void* to, int* count, MPI_Datatype* type) {
+  if (*type == MPI_FLOAT) {
+    take_extremes<float, largest>(static_cast<float*>(from), static_cast<float*>(to), *count);
+  } else {
+    take_extremes<double, largest>(static_cast<double*>(from), static_cast<double*>(to), *count);
+  }
+}
+
+// Owns an operation of ours.
+class OwnedOperation {
+ public:
+  explicit OwnedOperation(MPI_User_function* function) {
+    check_mpi(MPI_Op_create(function, 1, &native_), "MPI_Op_create");
+  }
+  ~OwnedOperation() {
+    int finalized = 0;
+    if (MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0 &&
+        MPI_Op_free(&native_) != MPI_SUCCESS) {
+      abort_job(1, "MPI_Op_free failed");
+    }
+  }
+  OwnedOperation(const OwnedOperation&) = delete;
+  OwnedOperation& operator=(const OwnedOperation&) = delete;
+  [[nodiscard]] MPI_Op native() const { return native_; }
+
+ private:
+  MPI_Op native_ = MPI_OP_NULL;
+};
+
+class Operations {
+ public:
+  [[nodiscard]] MPI_Op of(Reduction reduction, ElementType type) const {
+    const bool floating = type == ElementType::float32 || type == ElementType::float64;
+    switch (reduction) {
+      case Reduction::sum:
+        return MPI_SUM;
+      case Reduction::maximum:
+        return floating ? maximum_.native() : MPI_MAX;
+      case Reduction::minimum:
+        return floating ? minimum_.native() : MPI_MIN;
+    }
+    internal_error("a reduction that MPI was not told of");
+  }
+
+ private:
+  OwnedOperation maximum_{extremes<true>}, minimum_{extremes<false>};
+};
 
 std::byte* at(void* memory, std::int64_t element, ElementType type) {
   return static_cast<std::byte*>(memory) + element * element_bytes(type);
@@ -73,6 +120,15 @@ void check_blocks(const Communicator& communicator, std::span<const std::int64_t
   if (static_cast<std::int64_t>(values.size()) != communicator.size()) {
     internal_error(fmt::format("{} blocks were given to a collective of {} ranks", values.size(),
                                communicator.size()));
+  }
+}
+
+void check_neighbours(const Communicator& communicator, std::span<const NeighbourBlock> blocks) {
+  for (const NeighbourBlock& block : blocks) {
+    if (block.rank < 0 || block.rank >= communicator.size() || block.rank == communicator.rank()) {
+      internal_error(fmt::format("rank {} of {} exchanges with rank {}", communicator.rank(),
+                                 communicator.size(), block.rank));
+    }
   }
 }
 
@@ -104,7 +160,7 @@ class MpiTransport final : public Transport {
     if (communicator.size() == 1) return;
     in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
       check_mpi(MPI_Allreduce(MPI_IN_PLACE, at(buffer, begin, type), elements, native_type(type),
-                              native_reduction(reduction), communicator.native()),
+                              operations_.of(reduction, type), communicator.native()),
                 "MPI_Allreduce");
     });
   }
@@ -117,7 +173,7 @@ class MpiTransport final : public Transport {
       in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
         MPI_Request started = MPI_REQUEST_NULL;
         check_mpi(MPI_Iallreduce(MPI_IN_PLACE, at(buffer, begin, type), elements, native_type(type),
-                                 native_reduction(reduction), communicator.native(), &started),
+                                 operations_.of(reduction, type), communicator.native(), &started),
                   "MPI_Iallreduce");
         request->requests.push_back(started);
       });
@@ -231,9 +287,32 @@ class MpiTransport final : public Transport {
       copy(at(receive, receive_offsets[own], type), at(send, send_offsets[own], type),
            send_counts[own], type);
     }
-    check_mpi(
-        MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
-        "MPI_Waitall for an all-to-all");
+    wait_for_messages("MPI_Waitall for an all-to-all");
+  }
+
+  void exchange(const Communicator& communicator, ElementType type, const void* send,
+                std::span<const NeighbourBlock> sends, void* receive,
+                std::span<const NeighbourBlock> receives) override {
+    check_neighbours(communicator, sends);
+    check_neighbours(communicator, receives);
+    requests_.clear();
+    for (const NeighbourBlock& block : receives) {
+      in_pieces(block.count, largest_count(type), [&](std::int64_t begin, int elements) {
+        check_mpi(MPI_Irecv(at(receive, block.offset + begin, type), elements, native_type(type),
+                            block.rank, exchange_tag, communicator.native(),
+                            &requests_.emplace_back(MPI_REQUEST_NULL)),
+                  "MPI_Irecv for an exchange");
+      });
+    }
+    for (const NeighbourBlock& block : sends) {
+      in_pieces(block.count, largest_count(type), [&](std::int64_t begin, int elements) {
+        check_mpi(MPI_Isend(at(send, block.offset + begin, type), elements, native_type(type),
+                            block.rank, exchange_tag, communicator.native(),
+                            &requests_.emplace_back(MPI_REQUEST_NULL)),
+                  "MPI_Isend for an exchange");
+      });
+    }
+    wait_for_messages("MPI_Waitall for an exchange");
   }
 
   void broadcast(const Communicator& communicator, ElementType type, void* buffer,
@@ -255,6 +334,12 @@ class MpiTransport final : public Transport {
     return started_.emplace_back(std::make_shared<MpiRequest>());
   }
 
+  void wait_for_messages(const char* what) {
+    check_mpi(
+        MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
+        what);
+  }
+
   [[nodiscard]] std::int64_t largest_count(ElementType type) const {
     return largest_bytes_ / element_bytes(type);
   }
@@ -264,6 +349,7 @@ class MpiTransport final : public Transport {
     return memory != nullptr ? memory : static_cast<void*>(&nowhere_);
   }
 
+  Operations operations_;
   std::int64_t largest_bytes_;
   double nowhere_ = 0;
   // Arguments of the call in progress, kept so that a call allocates only the first time.

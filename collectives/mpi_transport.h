@@ -4,7 +4,7 @@
 // that do not: reductions and broadcasts piece by piece; a reduce-scatter or an all-gather, whose
 // blocks lie too far apart for one call, as one rooted reduction or broadcast for each block. The
 // choice follows from arguments that are the same on all ranks. An all-to-all, whose counts are
-// not, is always made of messages between pairs.
+// not, and an exchange between few are always made of messages between pairs.
 //
 // Open MPI offers several algorithms for a started all-reduce, and its default for one in place
 // (reduce to one rank, then broadcast) sends nearly twice what is needed. `MpiEnvironment` asks for

@@ -9,16 +9,24 @@
 // The result of a reduction is the same bit for bit on all ranks that receive it, and for equal
 // inputs it is the same from call to call.
 //
-// Backends are files of this folder: `mpi_transport`, with MPI's own collectives, is there always.
+// Backends are files of this folder: `mpi_transport`, with MPI's own collectives, is there always;
+// `shared_transport` is for ranks of one node.
 // All of them pass the same tests. `make_transport` is the one place that knows which there are. A
-// transport is used by one thread at a time.
+// transport is used by one thread at a time. Between the start of an operation and its wait, ranks
+// enter the same collectives in the same order, whether of a transport or of MPI.
+//
+// Buffers may lie in any memory. In memory that the transport itself has given (`allocate`), ranks
+// that share a node can work on each other's buffers where they are, with no copies between.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "collectives/communicator.h"
 #include "collectives/element_type.h"
@@ -52,11 +60,58 @@ class Pending {
   std::shared_ptr<Request> request_;  // shared with the backend, which may use it again
 };
 
+/// What goes to, or comes from, one rank in an exchange between few.
+struct NeighbourBlock {
+  int rank = 0;  // in the communicator
+  std::int64_t count = 0, offset = 0;
+  bool operator==(const NeighbourBlock&) const = default;
+};
+
+/// Memory of this rank that a transport has given, zeroed and aligned to 4 KiB.
+class TransportMemory {
+ public:
+  /// What a backend implements: its destructor gives the memory back.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+  };
+
+  TransportMemory() = default;  // none
+  /// `parts` are those of all ranks as this process sees them, `rank` its own.
+  TransportMemory(std::unique_ptr<Owner> owner, std::vector<std::span<std::byte>> parts, int rank)
+      : owner_(std::move(owner)), parts_(std::move(parts)), rank_(rank) {}
+
+  [[nodiscard]] std::byte* data() const { return of(rank_).data(); }
+  [[nodiscard]] std::int64_t bytes() const { return std::ssize(of(rank_)); }
+  /// What rank `rank` of the communicator was given, where this process can read and write it;
+  /// empty where it cannot. Who uses the memory of others has to agree with them when.
+  [[nodiscard]] std::span<std::byte> of(int rank) const {
+    const std::size_t part = static_cast<std::size_t>(rank);
+    return part < parts_.size() ? parts_[part] : std::span<std::byte>();
+  }
+
+ private:
+  std::unique_ptr<Owner> owner_;
+  std::vector<std::span<std::byte>> parts_;
+  int rank_ = 0;
+};
+
 class Transport {
  public:
   virtual ~Transport() = default;
 
   [[nodiscard]] virtual std::string_view name() const = 0;
+
+  /// Makes what operations over `communicator` need, lest the first of them do. Every rank calls it.
+  /// An exchange, which some ranks may miss, is fast only over a prepared communicator. A backend
+  /// that needs nothing does nothing.
+  virtual void prepare(const Communicator& communicator);
+
+  /// `bytes` of memory, which may differ from rank to rank, for buffers of operations over
+  /// `communicator` or over part of its ranks. Every rank calls it. May outlive the transport. A
+  /// backend that has no use for special memory gives what no other rank sees.
+  [[nodiscard]] virtual TransportMemory allocate(const Communicator& communicator,
+                                                 std::int64_t bytes);
 
   /// buffer[i] = reduction over the ranks of buffer[i], in place.
   virtual void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
@@ -84,13 +139,23 @@ class Transport {
                           std::span<const std::int64_t> receive_counts,
                           std::span<const std::int64_t> receive_offsets) = 0;
 
+  /// sends[i].count elements at sends[i].offset of `send` go to rank sends[i].rank, and likewise
+  /// what comes lands in `receive`. Only ranks that are listed take part, each at most once in a
+  /// list and never the calling rank; who lists a rank to send to is listed there to receive from,
+  /// with the same count. A rank with nothing to exchange may stay away.
+  virtual void exchange(const Communicator& communicator, ElementType type, const void* send,
+                        std::span<const NeighbourBlock> sends, void* receive,
+                        std::span<const NeighbourBlock> receives) = 0;
+
   /// `buffer` of rank `root` to everybody's.
   virtual void broadcast(const Communicator& communicator, ElementType type, void* buffer,
                          std::int64_t count, int root) = 0;
 };
 
-/// The backend called `name`: "mpi", or "auto" for the best there is. Throws, naming those there
-/// are.
+/// The backend called `name`. "mpi" is MPI's own collectives, for any ranks; "shared" is memory
+/// shared by the ranks of one node, and refuses communicators that span several; "auto" is MPI,
+/// until shared memory has proved itself where reductions are started early. Throws, naming those
+/// there are, for any other name.
 [[nodiscard]] std::unique_ptr<Transport> make_transport(std::string_view name);
 
 }  // namespace meshwork
