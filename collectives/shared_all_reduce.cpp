@@ -1,0 +1,210 @@
+// The all-reduces of a group (shared_group.h), blocking and started.
+#include <algorithm>
+#include <cstring>
+
+#include "collectives/error.h"
+#include "collectives/shared_counters.h"
+#include "collectives/shared_group.h"
+#include "collectives/shared_reduction.h"
+
+namespace meshwork {
+
+namespace {
+
+/// Where part `part` of `parts` of `count` elements begins: at a cache line of its own.
+std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType type) {
+  if (part == parts) return count;
+  const std::int64_t line = 64 / element_bytes(type);
+  return count / parts * part / line * line;
+}
+
+}  // namespace
+
+class SharedGroup::Started final : public Pending::Request {
+ public:
+  void wait() override {
+    const std::shared_ptr<SharedGroup> here = std::move(group);
+    here->wait_until([&] { return call.done || (here->advance_started() && call.done); });
+    if (call.way == Way::direct) here->wait_until_all_finished(call.number);
+  }
+
+  Call call;
+  std::shared_ptr<SharedGroup> group;  // while it is under way
+};
+
+void SharedGroup::all_reduce(ElementType type, Reduction reduction, void* buffer,
+                             std::int64_t count) {
+  drain();
+  Call call;
+  begin_reduce(call, type, reduction, buffer, count);
+  while (!call.done) {
+    wait_until([&] { return step(call); });
+  }
+  if (call.way == Way::direct) wait_until_all_finished(call.number);
+}
+
+Pending SharedGroup::start_all_reduce(ElementType type, Reduction reduction, void* buffer,
+                                      std::int64_t count) {
+  while (std::ssize(queue_) >= options_.calls - 1) {
+    wait_until([&] { return advance_started(); });
+  }
+  std::shared_ptr<Started> started;
+  for (const std::shared_ptr<Started>& made : made_) {
+    if (made.use_count() == 1 && made->call.done) started = made;
+  }
+  if (!started) started = made_.emplace_back(std::make_shared<Started>());
+  started->call = {};
+  begin_reduce(started->call, type, reduction, buffer, count);
+  started->group = shared_from_this();
+  if (queue_.empty()) agenda_->add(this);
+  queue_.push_back(started.get());
+  agenda_->advance();
+  return Pending(started);
+}
+
+bool SharedGroup::advance_started() {
+  bool went_on = false;
+  while (!queue_.empty()) {
+    Call& call = queue_.front()->call;
+    went_on |= step(call);
+    if (!call.done) break;
+    queue_.erase(queue_.begin());
+    if (queue_.empty()) agenda_->remove(this);
+  }
+  return went_on;
+}
+
+void SharedGroup::begin_reduce(Call& call, ElementType type, Reduction reduction, void* buffer,
+                               std::int64_t count) {
+  const std::int64_t bytes = count * element_bytes(type);
+  call.buffer = static_cast<std::byte*>(buffer);
+  call.what = {.kind = Kind::all_reduce, .type = type, .reduction = reduction, .count = count};
+  SharedPlace place;
+  if (bytes > options_.direct_bytes) place = windows_->place_of(buffer, bytes, job_ranks_);
+  call.number = begin_call(call.what, place);
+  if (bytes <= options_.small_bytes && place.window == 0) {
+    std::memcpy(small(rank_, call.number), buffer, static_cast<std::size_t>(bytes));
+  }
+  post(call.number);
+}
+
+bool SharedGroup::step(Call& call) {
+  if (call.way == Way::staged) return step_staged(call);
+  // All ranks choose alike. One whose buffer is neither small nor in a window knows at once.
+  const bool is_small = call.what.count * element_bytes(call.what.type) <= options_.small_bytes;
+  int in_windows = 0;
+  if (is_small || note(rank_, call.number).place.window != 0) {
+    if (!all_posted(call.number, call.what, call.seen)) return false;
+    in_windows = count_in_windows(call.number);
+  }
+  if (in_windows == size_) {
+    call.way = Way::direct;
+    reduce_direct(call);
+  } else if (is_small && in_windows == 0) {
+    call.way = Way::small;
+    reduce_small(call);
+  } else {
+    begin_rounds(call);
+    return step_staged(call);
+  }
+  finish(call.number);
+  call.done = true;
+  return true;
+}
+
+void SharedGroup::reduce_small(const Call& call) {
+  for (int rank = 0; rank < size_; ++rank) {
+    sources_[static_cast<std::size_t>(rank)] =
+        rank == rank_ ? call.buffer : small(rank, call.number);
+  }
+  reduce_elements(call.what.type, call.what.reduction, sources_, call.buffer, call.what.count);
+}
+
+void SharedGroup::reduce_direct(const Call& call) {
+  for (int rank = 0; rank < size_; ++rank) {
+    buffers_[static_cast<std::size_t>(rank)] = address(note(rank, call.number).place, rank);
+  }
+  const std::int64_t begin = part_begin(call.what.count, rank_, size_, call.what.type);
+  const std::int64_t end = part_begin(call.what.count, rank_ + 1, size_, call.what.type);
+  reduce_everywhere(call.what.type, call.what.reduction, buffers_, begin, end - begin);
+}
+
+void SharedGroup::begin_rounds(Call& call) {
+  call.way = Way::staged;
+  const std::int64_t most = options_.slot_bytes / element_bytes(call.what.type);
+  call.rounds = (call.what.count + most - 1) / most;
+  call.round_count = most;
+  call.first_round = rounds_;
+  rounds_ += static_cast<std::uint64_t>(call.rounds);
+}
+
+// In a round, a rank stages what the others reduce, reduces its part of all, which it leaves in its
+// slot, and takes theirs. Of its own part nothing is copied before it is reduced.
+bool SharedGroup::step_staged(Call& call) {
+  const ElementType type = call.what.type;
+  const std::int64_t width = element_bytes(type);
+  const auto part = [&](std::int64_t round, int rank) {
+    const std::int64_t count =
+        std::min(call.round_count, call.what.count - round * call.round_count);
+    return width * part_begin(count, rank, size_, type);
+  };
+  const auto buffer = [&](std::int64_t round) {
+    return call.buffer + round * call.round_count * width;
+  };
+  const auto copy = [](std::byte* to, const std::byte* from, std::int64_t begin, std::int64_t end) {
+    std::memcpy(to + begin, from + begin, static_cast<std::size_t>(end - begin));
+  };
+
+  for (bool went_on = false;; went_on = true) {
+    bool goes_on = false;
+    if (call.taken < call.reduced) {
+      const std::uint64_t round = call.first_round + static_cast<std::uint64_t>(call.taken);
+      if (all_reached(SharedCounter::reduced, round + 1)) {
+        for (int rank = 0; rank < size_; ++rank) {
+          if (rank == rank_) continue;
+          copy(buffer(call.taken), slot(rank, round), part(call.taken, rank),
+               part(call.taken, rank + 1));
+        }
+        store(counter(rank_, SharedCounter::consumed), round + 1);
+        ++call.taken;
+        goes_on = true;
+      }
+    }
+    if (call.taken == call.rounds) {
+      finish(call.number);
+      call.done = true;
+      return true;
+    }
+    if (call.reduced < call.staged && all_posted(call.number, call.what, call.seen)) {
+      const std::uint64_t round = call.first_round + static_cast<std::uint64_t>(call.reduced);
+      if (all_reached(SharedCounter::staged, round + 1)) {
+        const std::int64_t begin = part(call.reduced, rank_);
+        const std::int64_t end = part(call.reduced, rank_ + 1);
+        for (int rank = 0; rank < size_; ++rank) {
+          sources_[static_cast<std::size_t>(rank)] =
+              (rank == rank_ ? buffer(call.reduced) : slot(rank, round)) + begin;
+        }
+        reduce_elements(type, call.what.reduction, sources_, buffer(call.reduced) + begin,
+                        (end - begin) / width);
+        copy(slot(rank_, round), buffer(call.reduced), begin, end);
+        store(counter(rank_, SharedCounter::reduced), round + 1);
+        ++call.reduced;
+        goes_on = true;
+      }
+    }
+    if (call.staged < call.rounds && call.staged - call.taken < options_.slots) {
+      const std::uint64_t round = call.first_round + static_cast<std::uint64_t>(call.staged);
+      if (may_stage(round)) {
+        copy(slot(rank_, round), buffer(call.staged), 0, part(call.staged, rank_));
+        copy(slot(rank_, round), buffer(call.staged), part(call.staged, rank_ + 1),
+             part(call.staged, size_));
+        store(counter(rank_, SharedCounter::staged), round + 1);
+        ++call.staged;
+        goes_on = true;
+      }
+    }
+    if (!goes_on) return went_on;
+  }
+}
+
+}  // namespace meshwork

@@ -1,0 +1,258 @@
+// The collectives of a group (shared_group.h) that carry blocks: reduce-scatter, all-gather and
+// broadcast.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "collectives/error.h"
+#include "collectives/shared_counters.h"
+#include "collectives/shared_group.h"
+#include "collectives/shared_reduction.h"
+
+namespace meshwork {
+
+namespace {
+
+void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace
+
+bool SharedGroup::may_stage(std::uint64_t round) {
+  const auto slots = static_cast<std::uint64_t>(options_.slots);
+  return round < slots || all_reached(SharedCounter::consumed, round + 1 - slots);
+}
+
+void SharedGroup::reduce_scatter(ElementType type, const void* send, void* receive,
+                                 std::span<const std::int64_t> counts) {
+  drain();
+  const std::int64_t width = element_bytes(type);
+  const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  const std::int64_t own_begin =
+      std::accumulate(counts.begin(), counts.begin() + rank_, std::int64_t{0});
+  const std::int64_t own_count = counts[static_cast<std::size_t>(rank_)];
+  const auto* from = static_cast<const std::byte*>(send);
+  auto* to = static_cast<std::byte*>(receive);
+  const What what{.kind = Kind::reduce_scatter, .type = type, .count = total};
+  int seen = 0;
+
+  if (total * width <= options_.small_bytes) {
+    const std::uint64_t number = begin_call(what, {});
+    copy_bytes(small(rank_, number), from, total * width);
+    post(number);
+    wait_until([&] { return all_posted(number, what, seen); });
+    for (int rank = 0; rank < size_; ++rank) {
+      sources_[static_cast<std::size_t>(rank)] =
+          (rank == rank_ ? from : small(rank, number)) + own_begin * width;
+    }
+    reduce_elements(type, Reduction::sum, sources_, to, own_count);
+    finish(number);
+    return;
+  }
+
+  const std::uint64_t number =
+      begin_call(what, windows_->place_of(send, total * width, job_ranks_));
+  post(number);
+  if (note(rank_, number).place.window != 0) {
+    wait_until([&] { return all_posted(number, what, seen); });
+    if (count_in_windows(number) == size_) {
+      for (int rank = 0; rank < size_; ++rank) {
+        sources_[static_cast<std::size_t>(rank)] =
+            address(note(rank, number).place, rank) + own_begin * width;
+      }
+      reduce_elements(type, Reduction::sum, sources_, to, own_count);
+      finish(number);
+      wait_until_all_finished(number);
+      return;
+    }
+  }
+
+  // Each slot has an equal part for each rank's block.
+  const std::int64_t most = options_.slot_bytes / size_ / 64 * 64 / width;
+  const std::int64_t rounds = (*std::ranges::max_element(counts) + most - 1) / most;
+  const std::uint64_t first = rounds_;
+  rounds_ += static_cast<std::uint64_t>(rounds);
+  std::int64_t staged = 0;
+  std::int64_t taken = 0;
+  const auto count_in = [&](int rank, std::int64_t round) {
+    return std::clamp<std::int64_t>(counts[static_cast<std::size_t>(rank)] - round * most, 0, most);
+  };
+  const auto step = [&] {
+    bool went_on = false;
+    const std::uint64_t to_take = first + static_cast<std::uint64_t>(taken);
+    if (taken < staged && all_posted(number, what, seen) &&
+        all_reached(SharedCounter::staged, to_take + 1)) {
+      for (int rank = 0; rank < size_; ++rank) {
+        sources_[static_cast<std::size_t>(rank)] = rank == rank_
+                                                       ? from + (own_begin + taken * most) * width
+                                                       : slot(rank, to_take) + rank_ * most * width;
+      }
+      reduce_elements(type, Reduction::sum, sources_, to + taken * most * width,
+                      count_in(rank_, taken));
+      store(counter(rank_, SharedCounter::consumed), to_take + 1);
+      ++taken;
+      went_on = true;
+    }
+    const std::uint64_t to_stage = first + static_cast<std::uint64_t>(staged);
+    if (staged < rounds && staged - taken < options_.slots && may_stage(to_stage)) {
+      std::int64_t begin = 0;
+      for (int rank = 0; rank < size_; ++rank) {
+        if (rank != rank_) {
+          copy_bytes(slot(rank_, to_stage) + rank * most * width,
+                     from + (begin + staged * most) * width, count_in(rank, staged) * width);
+        }
+        begin += counts[static_cast<std::size_t>(rank)];
+      }
+      store(counter(rank_, SharedCounter::staged), to_stage + 1);
+      ++staged;
+      went_on = true;
+    }
+    return went_on;
+  };
+  while (taken < rounds) wait_until(step);
+  finish(number);
+}
+
+void SharedGroup::all_gather(ElementType type, const void* send, void* receive,
+                             std::span<const std::int64_t> counts,
+                             std::span<const std::int64_t> offsets) {
+  drain();
+  const std::int64_t width = element_bytes(type);
+  const auto bytes_of = [&](int rank) { return counts[static_cast<std::size_t>(rank)] * width; };
+  const auto place_for = [&](int rank) {
+    return static_cast<std::byte*>(receive) + offsets[static_cast<std::size_t>(rank)] * width;
+  };
+  const auto* from = static_cast<const std::byte*>(send);
+  const std::int64_t largest = *std::ranges::max_element(counts) * width;
+  const What what{.kind = Kind::all_gather,
+                  .type = type,
+                  .count = std::accumulate(counts.begin(), counts.end(), std::int64_t{0})};
+  const auto copy_own = [&] {
+    if (from != place_for(rank_)) copy_bytes(place_for(rank_), from, bytes_of(rank_));
+  };
+  int seen = 0;
+
+  if (largest <= options_.small_bytes) {
+    const std::uint64_t number = begin_call(what, {});
+    copy_bytes(small(rank_, number), from, bytes_of(rank_));
+    post(number);
+    copy_own();
+    wait_until([&] { return all_posted(number, what, seen); });
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank != rank_) copy_bytes(place_for(rank), small(rank, number), bytes_of(rank));
+    }
+    finish(number);
+    return;
+  }
+
+  const std::uint64_t number =
+      begin_call(what, windows_->place_of(send, bytes_of(rank_), job_ranks_));
+  post(number);
+  copy_own();
+  const auto is_direct = [&](int rank) { return note(rank, number).place.window != 0; };
+  const std::int64_t most = options_.slot_bytes;
+  const std::int64_t rounds = (largest + most - 1) / most;
+  const std::uint64_t first = rounds_;
+  rounds_ += static_cast<std::uint64_t>(rounds);
+  const std::int64_t own_rounds = is_direct(rank_) ? 0 : (bytes_of(rank_) + most - 1) / most;
+  std::int64_t staged = 0;
+  std::int64_t taken = 0;
+  const auto bytes_in = [&](int rank, std::int64_t round) {
+    return std::clamp<std::int64_t>(bytes_of(rank) - round * most, 0, most);
+  };
+  // Whether all that have something in the round that is to be taken have staged it.
+  const auto is_staged = [&](std::uint64_t round) {
+    for (int rank = 0; rank < size_; ++rank) {
+      if (rank == rank_ || is_direct(rank) || bytes_in(rank, taken) == 0) continue;
+      if (load(counter(rank, SharedCounter::staged)) < round + 1) {
+        awaited_ = rank;
+        return false;
+      }
+    }
+    return true;
+  };
+  const auto step = [&] {
+    bool went_on = false;
+    const std::uint64_t to_take = first + static_cast<std::uint64_t>(taken);
+    // A slot of this rank is not waited for by itself.
+    if (taken < rounds && (taken < staged || taken >= own_rounds) &&
+        all_posted(number, what, seen) && is_staged(to_take)) {
+      for (int rank = 0; rank < size_; ++rank) {
+        if (rank == rank_) continue;
+        const std::byte* source = is_direct(rank)
+                                      ? address(note(rank, number).place, rank) + taken * most
+                                      : slot(rank, to_take);
+        copy_bytes(place_for(rank) + taken * most, source, bytes_in(rank, taken));
+      }
+      store(counter(rank_, SharedCounter::consumed), to_take + 1);
+      ++taken;
+      went_on = true;
+    }
+    const std::uint64_t to_stage = first + static_cast<std::uint64_t>(staged);
+    if (staged < own_rounds && staged - taken < options_.slots && may_stage(to_stage)) {
+      copy_bytes(slot(rank_, to_stage), from + staged * most, bytes_in(rank_, staged));
+      store(counter(rank_, SharedCounter::staged), to_stage + 1);
+      ++staged;
+      went_on = true;
+    }
+    return went_on;
+  };
+  while (taken < rounds) wait_until(step);
+  finish(number);
+  if (own_rounds == 0 && bytes_of(rank_) > 0) wait_until_all_finished(number);
+}
+
+void SharedGroup::broadcast(ElementType type, void* buffer, std::int64_t count, int root) {
+  drain();
+  const std::int64_t bytes = count * element_bytes(type);
+  auto* memory = static_cast<std::byte*>(buffer);
+  const bool gives = rank_ == root;
+  const What what{.kind = Kind::broadcast, .type = type, .root = root, .count = count};
+
+  if (bytes <= options_.small_bytes) {
+    const std::uint64_t number = begin_call(what, {});
+    if (gives) {
+      copy_bytes(small(rank_, number), memory, bytes);
+      post(number);
+    } else {
+      wait_until([&] { return is_posted(root, number, what); });
+      copy_bytes(memory, small(root, number), bytes);
+    }
+    finish(number);
+    return;
+  }
+
+  const std::uint64_t number =
+      begin_call(what, gives ? windows_->place_of(buffer, bytes, job_ranks_) : SharedPlace());
+  post(number);
+  if (!gives) wait_until([&] { return is_posted(root, number, what); });
+  const SharedPlace place = note(root, number).place;
+  if (place.window != 0) {
+    if (!gives) copy_bytes(memory, address(place, root), bytes);
+    finish(number);
+    if (gives) wait_until_all_finished(number);
+    return;
+  }
+  const std::int64_t most = options_.slot_bytes;
+  const std::int64_t rounds = (bytes + most - 1) / most;
+  for (std::int64_t at = 0; at < rounds; ++at) {
+    const std::uint64_t round = rounds_++;
+    const std::int64_t length = std::min(most, bytes - at * most);
+    if (gives) {
+      wait_until([&] { return may_stage(round); });
+      copy_bytes(slot(root, round), memory + at * most, length);
+      store(counter(root, SharedCounter::staged), round + 1);
+    } else {
+      wait_until([&] {
+        awaited_ = root;
+        return load(counter(root, SharedCounter::staged)) >= round + 1;
+      });
+      copy_bytes(memory + at * most, slot(root, round), length);
+    }
+    store(counter(rank_, SharedCounter::consumed), round + 1);
+  }
+  finish(number);
+}
+
+}  // namespace meshwork

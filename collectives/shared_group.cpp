@@ -1,0 +1,226 @@
+#include "collectives/shared_group.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "collectives/error.h"
+#include "collectives/shared_counters.h"
+
+namespace meshwork {
+
+namespace {
+
+constexpr std::int64_t page = 4096;
+constexpr std::int64_t counters_bytes = SharedCounter::count * SharedCounter::stride;
+// The beginning of the memory: who gives up claims it, leaves word, and raises the flag.
+constexpr std::int64_t claim_at = 0, flag_at = 128, word_at = 256, word_bytes = 1024;
+constexpr double seconds_between_checks = 0.2;
+
+constexpr std::int64_t rounded_up(std::int64_t bytes, std::int64_t to) {
+  return (bytes + to - 1) / to * to;
+}
+
+}  // namespace
+
+void SharedAgenda::advance() {
+  // A group that has nothing left removes itself.
+  for (std::size_t i = 0; i < groups_.size();) {
+    SharedGroup* group = groups_[i];
+    (void)group->advance_started();
+    if (i < groups_.size() && groups_[i] == group) ++i;
+  }
+}
+
+SharedGroup::SharedGroup(const Communicator& node, const SharedGroupOptions& options,
+                         std::shared_ptr<const SharedWindows> windows,
+                         std::shared_ptr<SharedAgenda> agenda)
+    : options_(options),
+      rank_(node.rank()),
+      size_(node.size()),
+      job_ranks_(job_ranks_of(node)),
+      windows_(std::move(windows)),
+      agenda_(std::move(agenda)),
+      call_bytes_(64 + options.small_bytes),
+      rank_bytes_(rounded_up(counters_bytes + options.calls * call_bytes_, page) +
+                  rounded_up(options.slots * options.slot_bytes, page)),
+      channel_bytes_(
+          rounded_up(SharedCounter::stride + options.chunks * (64 + options.chunk_bytes), page)),
+      memory_(node, page + size_ * rank_bytes_ + size_ * size_ * channel_bytes_),
+      waiting_([this](double seconds) { at_leisure(seconds); }),
+      pushed_(static_cast<std::size_t>(size_)),
+      pulled_(pushed_.size()),
+      sources_(pushed_.size()),
+      buffers_(pushed_.size()) {
+  outgoing_.reserve(pushed_.size());
+  incoming_.reserve(pushed_.size());
+  queue_.reserve(static_cast<std::size_t>(options_.calls));
+}
+
+SharedGroup::~SharedGroup() {
+  agenda_->remove(this);
+}
+
+// ---- where things are ---------------------------------------------------------------------------
+
+std::byte* SharedGroup::of_rank(int rank) const {
+  return memory_.all().data() + page + rank * rank_bytes_;
+}
+
+std::uint64_t& SharedGroup::counter(int rank, int which) const {
+  return *reinterpret_cast<std::uint64_t*>(of_rank(rank) + which * SharedCounter::stride);
+}
+
+SharedGroup::Note& SharedGroup::note(int rank, std::uint64_t number) const {
+  const auto place = static_cast<std::int64_t>(number) % options_.calls;
+  return *reinterpret_cast<Note*>(of_rank(rank) + counters_bytes + place * call_bytes_);
+}
+
+std::byte* SharedGroup::small(int rank, std::uint64_t number) const {
+  return reinterpret_cast<std::byte*>(&note(rank, number)) + 64;
+}
+
+std::byte* SharedGroup::slot(int rank, std::uint64_t round) const {
+  const auto place = static_cast<std::int64_t>(round) % options_.slots;
+  return of_rank(rank) + rounded_up(counters_bytes + options_.calls * call_bytes_, page) +
+         place * options_.slot_bytes;
+}
+
+std::byte* SharedGroup::address(const SharedPlace& place, int rank) const {
+  return windows_->address(place, job_ranks_[static_cast<std::size_t>(rank)]);
+}
+
+std::byte* SharedGroup::channel(int from, int to) const {
+  return memory_.all().data() + page + size_ * rank_bytes_ + (from * size_ + to) * channel_bytes_;
+}
+
+SharedGroup::ChunkNote& SharedGroup::chunk(int from, int to, std::uint64_t number) const {
+  const auto place = static_cast<std::int64_t>(number) % options_.chunks;
+  return *reinterpret_cast<ChunkNote*>(channel(from, to) + SharedCounter::stride +
+                                       place * (64 + options_.chunk_bytes));
+}
+
+// ---- calls --------------------------------------------------------------------------------------
+
+std::uint64_t SharedGroup::begin_call(const What& what, const SharedPlace& place) {
+  const std::uint64_t number = ++calls_;
+  const auto kept = static_cast<std::uint64_t>(options_.calls);
+  if (number > kept && reached_[SharedCounter::finished] < number - kept) {
+    wait_until([&] { return all_reached(SharedCounter::finished, number - kept); });
+  }
+  Note& own = note(rank_, number);
+  own.what = what;
+  own.place = place;
+  return number;
+}
+
+void SharedGroup::post(std::uint64_t number) {
+  store(note(rank_, number).number, number);
+}
+
+bool SharedGroup::is_posted(int rank, std::uint64_t number, const What& what) {
+  Note& theirs = note(rank, number);
+  if (load(theirs.number) != number) {
+    awaited_ = rank;
+    return false;
+  }
+  if (!(theirs.what == what)) {
+    const auto described = [](const What& of) {
+      constexpr std::array<std::string_view, 4> kinds{"all_reduce", "reduce_scatter", "all_gather",
+                                                      "broadcast"};
+      return fmt::format("{} {} x {} (reduction {}, root {})",
+                         kinds[static_cast<std::size_t>(of.kind)], meshwork::name_of(of.type),
+                         of.count, static_cast<int>(of.reduction), of.root);
+    };
+    give_up(fmt::format("the ranks are not in the same collective: {} is in {}, {} in {}",
+                        name_of_rank(rank_), described(what), name_of_rank(rank),
+                        described(theirs.what)));
+  }
+  return true;
+}
+
+bool SharedGroup::all_posted(std::uint64_t number, const What& what, int& seen) {
+  for (; seen < size_; ++seen) {
+    if (seen != rank_ && !is_posted(seen, number, what)) return false;
+  }
+  return true;
+}
+
+int SharedGroup::count_in_windows(std::uint64_t number) const {
+  int count = 0;
+  for (int rank = 0; rank < size_; ++rank) count += note(rank, number).place.window != 0 ? 1 : 0;
+  return count;
+}
+
+void SharedGroup::finish(std::uint64_t number) {
+  store(counter(rank_, SharedCounter::finished), number);
+}
+
+void SharedGroup::wait_until_all_finished(std::uint64_t number) {
+  wait_until([&] { return all_reached(SharedCounter::finished, number); });
+}
+
+bool SharedGroup::all_reached(int which, std::uint64_t value) {
+  std::uint64_t& lowest = reached_[static_cast<std::size_t>(which)];
+  if (lowest >= value) return true;
+  std::uint64_t found = UINT64_MAX;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank == rank_) continue;
+    const std::uint64_t theirs = load(counter(rank, which));
+    if (theirs < value) {
+      awaited_ = rank;
+      return false;
+    }
+    found = std::min(found, theirs);
+  }
+  lowest = found;
+  return true;
+}
+
+void SharedGroup::drain() {
+  while (!queue_.empty()) {
+    wait_until([&] { return advance_started(); });
+  }
+}
+
+// ---- waiting ------------------------------------------------------------------------------------
+
+void SharedGroup::at_leisure(double seconds) {
+  if (load(*reinterpret_cast<std::uint64_t*>(memory_.all().data() + flag_at)) != 0) {
+    const char* word = reinterpret_cast<const char*>(memory_.all().data() + word_at);
+    throw RanksParted(std::string(word, ::strnlen(word, word_bytes)));
+  }
+  agenda_->advance();
+  // MPI goes on with what was started through it only while somebody calls it.
+  int found = 0;
+  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, MPI_COMM_SELF, &found, MPI_STATUS_IGNORE), "MPI_Iprobe");
+  if (seconds < next_check_) return;
+  next_check_ = seconds + seconds_between_checks;
+  if (memory_.is_mapped_by(awaited_)) {
+    suspect_ = -1;
+  } else if (suspect_ != awaited_) {
+    suspect_ = awaited_;  // it may have come before it went: look once more
+  } else {
+    give_up(fmt::format("{} has died or left, and {} waits for it in a collective of {} ranks",
+                        name_of_rank(awaited_), name_of_rank(rank_), size_));
+  }
+}
+
+void SharedGroup::give_up(const std::string& why) {
+  std::byte* memory = memory_.all().data();
+  std::uint64_t& claim = *reinterpret_cast<std::uint64_t*>(memory + claim_at);
+  if (std::atomic_ref<std::uint64_t>(claim).exchange(1) == 0) {
+    std::memcpy(memory + word_at, why.data(),
+                std::min(why.size(), static_cast<std::size_t>(word_bytes)));
+    store(*reinterpret_cast<std::uint64_t*>(memory + flag_at), 1);
+  }
+  throw RanksParted(why);
+}
+
+std::string SharedGroup::name_of_rank(int rank) const {
+  return fmt::format("rank {}", job_ranks_[static_cast<std::size_t>(rank)]);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,224 @@
+// The collectives of a few ranks on one node, through memory that all of them map.
+//
+// Words. The ranks of a group *call* the same operations in the same order; calls are numbered from 1.
+// A rank *posts* a call by a note that says what it calls, with how many elements, and in which
+// place of a window (shared_windows.h) its buffer is, if it is in one. Notes are kept for the last
+// `calls` calls, each with room for `small_bytes` of data behind it. What a rank owes to others in a
+// call, it has *finished* when it neither reads nor writes anything of theirs for it any more.
+//
+// Three ways, chosen by what all ranks know:
+//   small     The data is posted with the note; everybody reads everybody's. One trip, and every byte
+//             moves to every rank.
+//   direct    All buffers are in windows: each rank works on its part of the result in everybody's
+//             buffers, in place. Two trips, and every byte is moved once.
+//   staged    In rounds through `slots` slots of `slot_bytes` a rank, that stay in the cache: a rank
+//             *stages* its data, reduces its part (if there is something to reduce), and takes what
+//             the others have made; later rounds are staged while earlier ones are on their way.
+// Messages between two ranks (all-to-all, exchange between few) have *channels*, a ring of chunks for
+// each ordered pair, in which a chunk may also point to a place in a window.
+//
+// Invariants. Every counter has one writer, stands on a cache line of its own, only grows, and is
+// never reset; it is stored with release and loaded with acquire order after, and before, the data
+// that it speaks of. A slot is staged again only when all ranks have consumed the round before in
+// it, a note is posted again only when all have finished its call. A reduction takes the ranks in
+// their order whichever way it goes, so results are the same bit for bit on all ranks, in all ways,
+// and on all later calls.
+//
+// A started all-reduce is posted at once. Started ones are advanced in their order, as far as it goes
+// without waiting, by every later call over any group of the transport, and by waiting.
+//
+// While a rank waits, it looks whether another has given up or has died (shared_memory.h); it then
+// throws, after leaving word for the others. A group is of no use after that.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "collectives/element_type.h"
+#include "collectives/shared_memory.h"
+#include "collectives/shared_waiting.h"
+#include "collectives/shared_windows.h"
+#include "collectives/transport.h"
+
+namespace meshwork {
+
+/// All sizes are multiples of 64 bytes. All ranks give the same.
+struct SharedGroupOptions {
+  std::int64_t small_bytes = 8192;
+  /// An all-reduce of more bytes than this, though small, is direct if all buffers are in windows.
+  std::int64_t direct_bytes = 1024;
+  std::int64_t slot_bytes = 256 << 10;
+  std::int64_t slots = 4;  // at least 2
+  std::int64_t calls = 8;  // at least 2
+  std::int64_t chunk_bytes = 32 << 10;
+  std::int64_t chunks = 4;
+};
+
+class SharedGroup;
+
+/// The groups of one transport with started operations.
+class SharedAgenda {
+ public:
+  void add(SharedGroup* group) { groups_.push_back(group); }
+  void remove(SharedGroup* group) { std::erase(groups_, group); }
+  /// Does what can be done without waiting.
+  void advance();
+
+ private:
+  std::vector<SharedGroup*> groups_;
+};
+
+class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
+ public:
+  /// Every rank of `node` calls it; there are at least two, on one node. Throws on all ranks if they
+  /// cannot share memory.
+  SharedGroup(const Communicator& node, const SharedGroupOptions& options,
+              std::shared_ptr<const SharedWindows> windows, std::shared_ptr<SharedAgenda> agenda);
+  ~SharedGroup();
+  SharedGroup(const SharedGroup&) = delete;
+  SharedGroup& operator=(const SharedGroup&) = delete;
+
+  // As in transport.h, for at least one element. Blocks fit the group.
+  void all_reduce(ElementType type, Reduction reduction, void* buffer, std::int64_t count);
+  [[nodiscard]] Pending start_all_reduce(ElementType type, Reduction reduction, void* buffer,
+                                         std::int64_t count);
+  void reduce_scatter(ElementType type, const void* send, void* receive,
+                      std::span<const std::int64_t> counts);
+  void all_gather(ElementType type, const void* send, void* receive,
+                  std::span<const std::int64_t> counts, std::span<const std::int64_t> offsets);
+  void broadcast(ElementType type, void* buffer, std::int64_t count, int root);
+  void exchange(ElementType type, const void* send, std::span<const NeighbourBlock> sends,
+                void* receive, std::span<const NeighbourBlock> receives);
+
+  /// Advances started operations as far as it goes without waiting; whether it went on.
+  bool advance_started();
+
+ private:
+  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast };
+  /// What ranks must agree on.
+  struct What {
+    Kind kind{};
+    ElementType type{};
+    Reduction reduction{};
+    std::uint8_t unused = 0;
+    std::int32_t root = 0;
+    std::int64_t count = 0;
+    bool operator==(const What&) const = default;
+  };
+  struct Note {
+    std::uint64_t number;  // stored last
+    What what;
+    SharedPlace place;
+  };
+  enum class Way : std::uint8_t { undecided, small, direct, staged };
+  /// An all-reduce on its way.
+  struct Call {
+    std::uint64_t number = 0;
+    What what;
+    std::byte* buffer = nullptr;
+    Way way = Way::undecided;
+    int seen = 0;  // ranks whose note was there
+    std::uint64_t first_round = 0;
+    std::int64_t rounds = 0, round_count = 0;  // elements
+    std::int64_t staged = 0, reduced = 0, taken = 0;
+    bool done = false;  // this rank has finished
+  };
+  class Started;
+  struct ChunkNote {
+    std::uint64_t number;  // of the chunk in its channel, from 1; stored last
+    std::int64_t message_bytes;
+    SharedPlace place;
+  };
+  /// A message on its way, or coming.
+  struct Message {
+    int peer = 0;
+    std::byte* data = nullptr;
+    std::int64_t bytes = 0, moved = 0;
+    SharedPlace place;
+    std::uint64_t last_chunk = 0;  // of one that has to be read before it is sent
+  };
+
+  // Where things are.
+  [[nodiscard]] std::byte* of_rank(int rank) const;
+  [[nodiscard]] std::uint64_t& counter(int rank, int which) const;
+  [[nodiscard]] Note& note(int rank, std::uint64_t number) const;
+  [[nodiscard]] std::byte* small(int rank, std::uint64_t number) const;
+  [[nodiscard]] std::byte* slot(int rank, std::uint64_t round) const;
+  [[nodiscard]] std::byte* channel(int from, int to) const;
+  [[nodiscard]] ChunkNote& chunk(int from, int to, std::uint64_t number) const;
+  [[nodiscard]] std::byte* address(const SharedPlace& place, int rank) const;
+
+  // Calls.
+  std::uint64_t begin_call(const What& what, const SharedPlace& place);
+  void post(std::uint64_t number);
+  bool is_posted(int rank, std::uint64_t number, const What& what);
+  bool all_posted(std::uint64_t number, const What& what, int& seen);
+  [[nodiscard]] int count_in_windows(std::uint64_t number) const;
+  void finish(std::uint64_t number);
+  void wait_until_all_finished(std::uint64_t number);
+  bool all_reached(int which, std::uint64_t value);
+  bool may_stage(std::uint64_t round);
+  void drain();
+
+  // All-reduce.
+  void begin_reduce(Call& call, ElementType type, Reduction reduction, void* buffer,
+                    std::int64_t count);
+  bool step(Call& call);
+  bool step_staged(Call& call);
+  void begin_rounds(Call& call);
+  void reduce_small(const Call& call);
+  void reduce_direct(const Call& call);
+
+  // Waiting.
+  template <class Ready>
+  void wait_until(const Ready& ready);
+  void at_leisure(double seconds);
+  [[noreturn]] void give_up(const std::string& why);
+  [[nodiscard]] std::string name_of_rank(int rank) const;
+
+  // Messages.
+  bool push(Message& message);
+  bool pull(Message& message);
+  bool has_left(const Message& message);
+
+  SharedGroupOptions options_;
+  int rank_;
+  int size_;
+  std::vector<int> job_ranks_;
+  std::shared_ptr<const SharedWindows> windows_;
+  std::shared_ptr<SharedAgenda> agenda_;
+  std::int64_t call_bytes_ = 0, rank_bytes_ = 0, channel_bytes_ = 0;
+  SharedMemory memory_;
+  SharedWaiting waiting_;
+
+  std::uint64_t calls_ = 0;
+  std::uint64_t rounds_ = 0;                    // of all calls that were begun
+  std::array<std::uint64_t, 4> reached_{};      // by all other ranks, as last seen
+  std::vector<std::uint64_t> pushed_, pulled_;  // chunks, by rank
+  std::vector<Message> outgoing_, incoming_;
+  std::vector<const std::byte*> sources_;
+  std::vector<std::byte*> buffers_;
+
+  std::vector<std::shared_ptr<Started>> made_;  // as many as were ever under way at once
+  std::vector<Started*> queue_;                 // in the order of their start
+
+  int awaited_ = 0;  // a rank that has not come yet
+  int suspect_ = -1;
+  double next_check_ = 0;  // seconds
+};
+
+template <class Ready>
+void SharedGroup::wait_until(const Ready& ready) {
+  suspect_ = -1;
+  next_check_ = 0;
+  waiting_.until(ready);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,151 @@
+#include "collectives/shared_memory.h"
+
+#include <fcntl.h>
+#include <mpi.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+
+namespace meshwork {
+
+namespace {
+
+/// Where rank 0's file is, and what stands at its end, so that nobody takes another for it.
+struct Offer {
+  std::int64_t process = 0;
+  std::int64_t descriptor = -1;
+  std::uint64_t key = 0;
+};
+
+/// The name of the POSIX object for `key`.
+std::string name_for(std::uint64_t key) {
+  return fmt::format("/meshwork-{:016x}", key);
+}
+
+struct flock lock_of(int rank, short type) {
+  struct flock lock {};
+  lock.l_type = type;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = rank;
+  lock.l_len = 1;
+  return lock;
+}
+
+std::string system_error() {
+  return std::strerror(errno);
+}
+
+}  // namespace
+
+SharedMemory::SharedMemory(const Communicator& node, std::int64_t bytes) {
+  const auto page = static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE));
+  bytes_ = static_cast<std::size_t>(bytes);
+  mapped_bytes_ = static_cast<std::size_t>((bytes + page - 1) / page * page + page);
+  try {
+    create(node, true);
+  } catch (const Error& anonymous) {
+    close();
+    try {
+      create(node, false);
+    } catch (const Error& named) {
+      close();
+      fail("{} ranks cannot share {} bytes of memory: {}; {}", node.size(), bytes_,
+           anonymous.what(), named.what());
+    }
+  }
+}
+
+SharedMemory::~SharedMemory() {
+  close();
+}
+
+void SharedMemory::close() noexcept {
+  if (memory_ != nullptr) ::munmap(memory_, mapped_bytes_);
+  if (file_ >= 0) ::close(file_);
+  memory_ = nullptr;
+  file_ = -1;
+}
+
+void SharedMemory::create(const Communicator& node, bool anonymous) {
+  const bool first = node.rank() == 0;
+  Offer offer;
+  const auto map = [&] {
+    void* mapped = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
+    if (mapped == MAP_FAILED) fail("mmap: {}", system_error());
+    memory_ = static_cast<std::byte*>(mapped);
+  };
+  together(node, [&] {
+    if (!first) return;
+    if (::getrandom(&offer.key, sizeof offer.key, 0) != sizeof offer.key) {
+      fail("getrandom: {}", system_error());
+    }
+    if (anonymous) {
+      file_ = ::memfd_create("meshwork", MFD_CLOEXEC);
+      if (file_ < 0) fail("memfd_create: {}", system_error());
+      if (::ftruncate(file_, static_cast<off_t>(mapped_bytes_)) != 0) {
+        fail("ftruncate: {}", system_error());
+      }
+    } else {
+      file_ = ::shm_open(name_for(offer.key).c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
+      if (file_ < 0) fail("shm_open: {}", system_error());
+      // /dev/shm may be small: an error now rather than a SIGBUS later.
+      const int result = ::posix_fallocate(file_, 0, static_cast<off_t>(mapped_bytes_));
+      if (result != 0) {
+        ::shm_unlink(name_for(offer.key).c_str());
+        fail("posix_fallocate in /dev/shm: {}", std::strerror(result));
+      }
+    }
+    map();
+    std::memcpy(memory_ + mapped_bytes_ - sizeof offer.key, &offer.key, sizeof offer.key);
+    offer.process = ::getpid();
+    offer.descriptor = file_;
+  });
+  check_mpi(MPI_Bcast(&offer, sizeof offer, MPI_BYTE, 0, node.native()), "MPI_Bcast");
+  const auto open_all = [&] {
+    together(node, [&] {
+      if (!first) {
+        const std::string path = fmt::format("/proc/{}/fd/{}", offer.process, offer.descriptor);
+        file_ = anonymous ? ::open(path.c_str(), O_RDWR | O_CLOEXEC)
+                          : ::shm_open(name_for(offer.key).c_str(), O_RDWR, 0600);
+        if (file_ < 0) {
+          fail("opening {}: {}", anonymous ? path : name_for(offer.key), system_error());
+        }
+        struct stat status {};
+        std::uint64_t key = 0;
+        if (::fstat(file_, &status) != 0) fail("fstat: {}", system_error());
+        if (status.st_size == static_cast<off_t>(mapped_bytes_)) {
+          map();
+          std::memcpy(&key, memory_ + mapped_bytes_ - sizeof key, sizeof key);
+        }
+        if (key != offer.key) fail("{} is the file of another process", path);
+      }
+      struct flock lock = lock_of(node.rank(), F_WRLCK);
+      if (::fcntl(file_, F_SETLK, &lock) != 0) fail("locking shared memory: {}", system_error());
+    });
+  };
+  try {
+    open_all();
+  } catch (const Error&) {
+    if (first && !anonymous) ::shm_unlink(name_for(offer.key).c_str());
+    throw;
+  }
+  // If this fails a name stays behind; no reason for one rank to leave the others.
+  if (first && !anonymous) (void)::shm_unlink(name_for(offer.key).c_str());
+}
+
+bool SharedMemory::is_mapped_by(int rank) const {
+  struct flock lock = lock_of(rank, F_WRLCK);
+  // What this process holds itself is not shown. If the kernel does not answer, nobody is declared
+  // dead.
+  return ::fcntl(file_, F_GETLK, &lock) != 0 || lock.l_type != F_UNLCK;
+}
+
+}  // namespace meshwork

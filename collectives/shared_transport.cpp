@@ -1,0 +1,273 @@
+#include "collectives/shared_transport.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "collectives/error.h"
+#include "collectives/mpi_transport.h"
+
+namespace meshwork {
+
+namespace {
+
+/// What is kept for a communicator.
+struct Attached {
+  std::shared_ptr<SharedGroup> group;  // null: the communicator is MPI's
+};
+
+/// A started operation that was over at once.
+class Complete final : public Pending::Request {
+ public:
+  void wait() override {}
+};
+
+class SharedTransport final : public Transport {
+ public:
+  explicit SharedTransport(const SharedTransportOptions& options)
+      : options_(options), mpi_(make_mpi_transport()) {
+    if (options.or_mpi) one_node_ = is_one_node(Communicator::world());
+  }
+
+  [[nodiscard]] std::string_view name() const override {
+    return options_.or_mpi ? "auto" : "shared";
+  }
+
+  void prepare(const Communicator& communicator) override {
+    if (communicator.size() > 1) (void)attached(communicator);
+  }
+
+  [[nodiscard]] TransportMemory allocate(const Communicator& communicator,
+                                         std::int64_t bytes) override {
+    // The ranks of a node have a window to themselves, whatever the communicator spans.
+    const Communicator node = node_of(communicator);
+    if (node.size() == 1) return mpi_->allocate(communicator, bytes);
+    TransportMemory of_node;
+    try {
+      of_node = SharedWindows::allocate(windows_, node, bytes);
+    } catch (const Error&) {
+      if (!options_.or_mpi) throw;
+      return mpi_->allocate(communicator, bytes);
+    }
+    const std::vector<int> of_all = job_ranks_of(communicator);
+    const std::vector<int> here = job_ranks_of(node);
+    std::vector<std::span<std::byte>> parts(of_all.size());
+    for (std::size_t rank = 0; rank < of_all.size(); ++rank) {
+      const auto found = std::ranges::find(here, of_all[rank]);
+      if (found != here.end()) parts[rank] = of_node.of(static_cast<int>(found - here.begin()));
+    }
+    return {std::make_unique<OfNode>(std::move(of_node)), std::move(parts), communicator.rank()};
+  }
+
+  void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
+                  void* buffer, std::int64_t count) override {
+    if (communicator.size() == 1 || count == 0) return;
+    if (SharedGroup* group = attached(communicator)) {
+      group->all_reduce(type, reduction, buffer, count);
+    } else {
+      mpi_->all_reduce(communicator, type, reduction, buffer, count);
+    }
+  }
+
+  [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
+                                         Reduction reduction, void* buffer,
+                                         std::int64_t count) override {
+    if (communicator.size() == 1 || count == 0) return Pending(complete_);
+    if (SharedGroup* group = attached(communicator)) {
+      return group->start_all_reduce(type, reduction, buffer, count);
+    }
+    return mpi_->start_all_reduce(communicator, type, reduction, buffer, count);
+  }
+
+  void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
+                      void* receive, std::span<const std::int64_t> counts) override {
+    check_blocks(communicator, {counts});
+    SharedGroup* group =
+        communicator.size() > 1 && sum(counts) > 0 ? attached(communicator) : nullptr;
+    if (group != nullptr) {
+      group->reduce_scatter(type, send, receive, counts);
+    } else {
+      mpi_->reduce_scatter(communicator, type, send, receive, counts);
+    }
+  }
+
+  void all_gather(const Communicator& communicator, ElementType type, const void* send,
+                  void* receive, std::span<const std::int64_t> counts,
+                  std::span<const std::int64_t> offsets) override {
+    check_blocks(communicator, {counts, offsets});
+    SharedGroup* group =
+        communicator.size() > 1 && sum(counts) > 0 ? attached(communicator) : nullptr;
+    if (group != nullptr) {
+      group->all_gather(type, send, receive, counts, offsets);
+    } else {
+      mpi_->all_gather(communicator, type, send, receive, counts, offsets);
+    }
+  }
+
+  void all_to_all(const Communicator& communicator, ElementType type, const void* send,
+                  std::span<const std::int64_t> send_counts,
+                  std::span<const std::int64_t> send_offsets, void* receive,
+                  std::span<const std::int64_t> receive_counts,
+                  std::span<const std::int64_t> receive_offsets) override {
+    check_blocks(communicator, {send_counts, send_offsets, receive_counts, receive_offsets});
+    SharedGroup* group = communicator.size() > 1 ? attached(communicator) : nullptr;
+    if (group == nullptr) {
+      mpi_->all_to_all(communicator, type, send, send_counts, send_offsets, receive, receive_counts,
+                       receive_offsets);
+      return;
+    }
+    const std::size_t own = static_cast<std::size_t>(communicator.rank());
+    if (send_counts[own] != receive_counts[own]) {
+      internal_error(
+          fmt::format("an all-to-all sends {} elements to its own rank, which expects {}",
+                      send_counts[own], receive_counts[own]));
+    }
+    // Each rank begins with its neighbour, so that not all send to the same one.
+    sends_.clear();
+    receives_.clear();
+    const int ranks = communicator.size();
+    for (int distance = 1; distance < ranks; ++distance) {
+      const int to = (communicator.rank() + distance) % ranks;
+      const int from = (communicator.rank() + ranks - distance) % ranks;
+      sends_.push_back({to, send_counts[static_cast<std::size_t>(to)],
+                        send_offsets[static_cast<std::size_t>(to)]});
+      receives_.push_back({from, receive_counts[static_cast<std::size_t>(from)],
+                           receive_offsets[static_cast<std::size_t>(from)]});
+    }
+    if (send_counts[own] > 0) {
+      const std::int64_t width = element_bytes(type);
+      std::memcpy(static_cast<std::byte*>(receive) + receive_offsets[own] * width,
+                  static_cast<const std::byte*>(send) + send_offsets[own] * width,
+                  static_cast<std::size_t>(send_counts[own] * width));
+    }
+    group->exchange(type, send, sends_, receive, receives_);
+  }
+
+  void exchange(const Communicator& communicator, ElementType type, const void* send,
+                std::span<const NeighbourBlock> sends, void* receive,
+                std::span<const NeighbourBlock> receives) override {
+    // Some ranks may not be here, so nothing can be made together: what is not there is MPI's, on
+    // all ranks alike.
+    const auto* made = static_cast<const Attached*>(communicator.attachment(key_.get()));
+    if (made == nullptr || !made->group) {
+      mpi_->exchange(communicator, type, send, sends, receive, receives);
+      return;
+    }
+    check_neighbours(communicator, sends);
+    check_neighbours(communicator, receives);
+    made->group->exchange(type, send, sends, receive, receives);
+  }
+
+  void broadcast(const Communicator& communicator, ElementType type, void* buffer,
+                 std::int64_t count, int root) override {
+    if (communicator.size() == 1 || count == 0) return;
+    if (SharedGroup* group = attached(communicator)) {
+      group->broadcast(type, buffer, count, root);
+    } else {
+      mpi_->broadcast(communicator, type, buffer, count, root);
+    }
+  }
+
+ private:
+  /// Keeps a window of the ranks of one node for those of a larger communicator.
+  class OfNode final : public TransportMemory::Owner {
+   public:
+    explicit OfNode(TransportMemory memory) : memory_(std::move(memory)) {}
+
+   private:
+    TransportMemory memory_;
+  };
+
+  static std::int64_t sum(std::span<const std::int64_t> counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  }
+
+  static void check_blocks(const Communicator& communicator,
+                           std::initializer_list<std::span<const std::int64_t>> lists) {
+    for (const std::span<const std::int64_t> values : lists) {
+      if (std::ssize(values) != communicator.size()) {
+        internal_error(fmt::format("{} blocks were given to a collective of {} ranks",
+                                   values.size(), communicator.size()));
+      }
+    }
+  }
+
+  static void check_neighbours(const Communicator& communicator,
+                               std::span<const NeighbourBlock> blocks) {
+    for (const NeighbourBlock& block : blocks) {
+      if (block.rank < 0 || block.rank >= communicator.size() ||
+          block.rank == communicator.rank()) {
+        internal_error(fmt::format("rank {} of {} exchanges with rank {}", communicator.rank(),
+                                   communicator.size(), block.rank));
+      }
+    }
+  }
+
+  [[nodiscard]] Communicator node_of(const Communicator& communicator) const {
+    if (options_.ranks_a_node == 0) return communicator.split_by_node();
+    const std::vector<int> job_ranks = job_ranks_of(communicator);
+    const int own = job_ranks[static_cast<std::size_t>(communicator.rank())];
+    return communicator.split(own / options_.ranks_a_node, communicator.rank());
+  }
+
+  /// Collective.
+  [[nodiscard]] bool is_one_node(const Communicator& communicator) const {
+    // A node of a communicator may be the whole on one rank and not on another.
+    int node_size = node_of(communicator).size();
+    int smallest = 0;
+    check_mpi(MPI_Allreduce(&node_size, &smallest, 1, MPI_INT, MPI_MIN, communicator.native()),
+              "MPI_Allreduce");
+    return smallest == communicator.size();
+  }
+
+  /// The group of a communicator of at least two ranks; null if it is MPI's. The first time, every
+  /// rank calls it.
+  [[nodiscard]] SharedGroup* attached(const Communicator& communicator) {
+    if (void* found = communicator.attachment(key_.get())) {
+      return static_cast<Attached*>(found)->group.get();
+    }
+    auto made = std::make_shared<Attached>();
+    // Ranks that hold the same value compute it over sibling communicators, and only one way of
+    // adding keeps them alike: so for a job on several nodes, where some siblings lie within a node
+    // and others do not, "auto" takes MPI for all.
+    if (options_.or_mpi ? one_node_ : is_one_node(communicator)) {
+      try {
+        made->group =
+            std::make_shared<SharedGroup>(communicator, options_.group, windows_, agenda_);
+      } catch (const Error&) {
+        if (!options_.or_mpi) throw;
+      }
+    } else if (!options_.or_mpi) {
+      fail(
+          "the transport \"shared\" is for ranks of one node, and these {} are on several; "
+          "\"auto\" takes shared memory where it can and MPI elsewhere",
+          communicator.size());
+    }
+    communicator.attach(key_, made);
+    return made->group.get();
+  }
+
+  SharedTransportOptions options_;
+  bool one_node_ = false;  // whether the whole job is, where MPI is the alternative
+  std::unique_ptr<Transport> mpi_;
+  std::shared_ptr<const int> key_ = std::make_shared<const int>(0);  // whose attachments are ours
+  std::shared_ptr<SharedWindows> windows_ = std::make_shared<SharedWindows>();
+  std::shared_ptr<SharedAgenda> agenda_ = std::make_shared<SharedAgenda>();
+  std::shared_ptr<Pending::Request> complete_ = std::make_shared<Complete>();
+  // Arguments of the call in progress, kept so that a call allocates only the first time.
+  std::vector<NeighbourBlock> sends_;
+  std::vector<NeighbourBlock> receives_;
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_shared_transport(const SharedTransportOptions& options) {
+  return std::make_unique<SharedTransport>(options);
+}
+
+}  // namespace meshwork

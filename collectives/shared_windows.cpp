@@ -1,0 +1,123 @@
+#include "collectives/shared_windows.h"
+
+#include <mpi.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "collectives/error.h"
+#include "collectives/shared_memory.h"
+
+namespace meshwork {
+
+namespace {
+
+constexpr std::int64_t alignment = 4096;
+
+class MpiGroup {
+ public:
+  explicit MpiGroup(MPI_Comm communicator) {
+    check_mpi(MPI_Comm_group(communicator, &native), "MPI_Comm_group");
+  }
+  ~MpiGroup() {
+    if (MPI_Group_free(&native) != MPI_SUCCESS) abort_job(1, "MPI_Group_free failed");
+  }
+  MpiGroup(const MpiGroup&) = delete;
+  MpiGroup& operator=(const MpiGroup&) = delete;
+
+  MPI_Group native = MPI_GROUP_NULL;
+};
+
+}  // namespace
+
+std::vector<int> job_ranks_of(const Communicator& communicator) {
+  const MpiGroup here(communicator.native());
+  const MpiGroup job(MPI_COMM_WORLD);
+  std::vector<int> ranks(static_cast<std::size_t>(communicator.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> job_ranks(ranks.size());
+  check_mpi(MPI_Group_translate_ranks(here.native, communicator.size(), ranks.data(), job.native,
+                                      job_ranks.data()),
+            "MPI_Group_translate_ranks");
+  return job_ranks;
+}
+
+class SharedWindows::Window final : public TransportMemory::Owner {
+ public:
+  /// `bytes` are the sizes of the parts by rank.
+  Window(std::shared_ptr<SharedWindows> windows, const Communicator& node,
+         std::span<const std::int64_t> bytes)
+      : windows_(std::move(windows)), memory_(node, aligned_sum(bytes)) {
+    const std::vector<int> job_ranks = job_ranks_of(node);
+    by_job_rank.resize(static_cast<std::size_t>(*std::ranges::max_element(job_ranks)) + 1);
+    for (std::size_t rank = 0; rank < bytes.size(); ++rank) {
+      const std::int64_t begin = aligned_sum(bytes.first(rank));
+      parts.push_back(memory_.all().subspan(static_cast<std::size_t>(begin),
+                                            static_cast<std::size_t>(bytes[rank])));
+      by_job_rank[static_cast<std::size_t>(job_ranks[rank])] = parts.back().data();
+    }
+    own = parts[static_cast<std::size_t>(node.rank())];
+    number = (static_cast<std::uint64_t>(job_ranks.front()) + 1) << 32 | ++windows_->made_;
+    check_mpi(MPI_Bcast(&number, 1, MPI_UINT64_T, 0, node.native()), "MPI_Bcast");
+    // Where the system gives huge pages to shared memory on request. Elsewhere it is refused, and
+    // the pages are small.
+    (void)::madvise(memory_.all().data(), memory_.all().size(), MADV_HUGEPAGE);
+    windows_->windows_.push_back(this);
+  }
+  ~Window() override { std::erase(windows_->windows_, this); }
+  Window(const Window&) = delete;
+  Window& operator=(const Window&) = delete;
+
+  std::uint64_t number = 0;
+  std::vector<std::span<std::byte>> parts;  // by rank of the communicator
+  std::vector<std::byte*> by_job_rank;      // null for ranks that are not part of it
+  std::span<std::byte> own;
+
+ private:
+  /// The sum of sizes that are each rounded up to whole pages.
+  static std::int64_t aligned_sum(std::span<const std::int64_t> bytes) {
+    std::int64_t sum = 0;
+    for (const std::int64_t size : bytes) sum += (size + alignment - 1) / alignment * alignment;
+    return sum;
+  }
+
+  std::shared_ptr<SharedWindows> windows_;
+  SharedMemory memory_;
+};
+
+TransportMemory SharedWindows::allocate(const std::shared_ptr<SharedWindows>& windows,
+                                        const Communicator& node, std::int64_t bytes) {
+  std::vector<std::int64_t> sizes(static_cast<std::size_t>(node.size()));
+  check_mpi(MPI_Allgather(&bytes, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, node.native()),
+            "MPI_Allgather");
+  auto window = std::make_unique<Window>(windows, node, sizes);
+  std::vector<std::span<std::byte>> parts = window->parts;
+  return {std::move(window), std::move(parts), node.rank()};
+}
+
+SharedPlace SharedWindows::place_of(const void* data, std::int64_t bytes, JobRanks ranks) const {
+  const auto* begin = static_cast<const std::byte*>(data);
+  for (const Window* window : windows_) {
+    const std::byte* own = window->own.data();
+    if (begin < own || begin + bytes > own + window->own.size()) continue;
+    for (const int rank : ranks) {
+      const auto at = static_cast<std::size_t>(rank);
+      if (at >= window->by_job_rank.size() || window->by_job_rank[at] == nullptr) return {};
+    }
+    return {window->number, begin - own};
+  }
+  return {};
+}
+
+std::byte* SharedWindows::address(const SharedPlace& place, int job_rank) const {
+  for (const Window* window : windows_) {
+    if (window->number == place.window) {
+      return window->by_job_rank[static_cast<std::size_t>(job_rank)] + place.offset;
+    }
+  }
+  internal_error("a rank has a buffer in memory that this one has given back");
+}
+
+}  // namespace meshwork

@@ -1,0 +1,51 @@
+// Which memory is shared, and where the same memory of another rank is.
+//
+// A *window* is what one call of `Transport::allocate` gave to the ranks of a communicator: a part
+// for each of them, all mapped by every one. A *place* names an address in a way that other ranks
+// understand: the window's number, which is the same on all of its ranks, and the offset in the part
+// of the rank that owns it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "collectives/transport.h"
+
+namespace meshwork {
+
+struct SharedPlace {
+  std::uint64_t window = 0;  // 0: memory that others do not see
+  std::int64_t offset = 0;   // in bytes
+};
+
+/// The windows of one transport on one rank.
+class SharedWindows {
+ public:
+  /// What the ranks of a communicator need to know about each other: their numbers in the job.
+  using JobRanks = std::span<const int>;
+
+  /// Makes a window. Every rank of `node`, which are on one node, calls it with its own number of
+  /// bytes. Throws on all ranks if there is not enough memory.
+  [[nodiscard]] static TransportMemory allocate(const std::shared_ptr<SharedWindows>& windows,
+                                                const Communicator& node, std::int64_t bytes);
+
+  /// The place of `bytes` bytes of this rank that all of `ranks` can reach, or none.
+  [[nodiscard]] SharedPlace place_of(const void* data, std::int64_t bytes, JobRanks ranks) const;
+
+  /// Where this process sees a place of rank `job_rank`.
+  [[nodiscard]] std::byte* address(const SharedPlace& place, int job_rank) const;
+
+ private:
+  class Window;
+  std::vector<const Window*> windows_;
+  std::uint32_t made_ = 0;
+};
+
+/// The numbers in the job of the ranks of `communicator`. Not collective.
+[[nodiscard]] std::vector<int> job_ranks_of(const Communicator& communicator);
+
+}  // namespace meshwork
