@@ -1,0 +1,114 @@
+// What a rank is doing, for others to read: the collectives that it enters, numbered.
+//
+// The thread that communicates writes, with two stores when it enters a collective and one when it
+// leaves; any other thread reads at any time. Collectives are numbered from 1 in the order in which
+// they are entered. Every rank of a job enters the same ones in the same order, so that *positions*
+// can be compared between ranks: the others wait for the rank whose position is the lowest. A
+// position is even outside of collectives, twice the number of the last one, and odd inside.
+//
+// Labels are made when programs are made and live as long as the trace; a step only stores their
+// addresses. Besides collectives a trace holds the rank's *activity*: the instruction or the part
+// of a run that it is in, which says where a rank is that does not come to a collective.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace meshwork {
+
+class CollectiveTrace {
+ public:
+  /// The last so many collectives are remembered.
+  static constexpr std::size_t kept = 16;
+
+  CollectiveTrace() = default;
+  CollectiveTrace(const CollectiveTrace&) = delete;
+  CollectiveTrace& operator=(const CollectiveTrace&) = delete;
+
+  /// `text`, kept for the life of the trace; the same address for the same text. May allocate.
+  [[nodiscard]] const std::string* label(const std::string& text);
+
+  /// Enters the next collective.
+  void enter(const std::string* label) noexcept {
+    const std::uint64_t next = position_.load(std::memory_order_relaxed) / 2 + 1;
+    entered_[next % kept].store(label, std::memory_order_relaxed);
+    position_.store(2 * next + 1, std::memory_order_release);
+  }
+  void leave() noexcept {
+    position_.store(position_.load(std::memory_order_relaxed) & ~std::uint64_t{1},
+                    std::memory_order_relaxed);
+  }
+
+  /// Sets the activity and returns the one before. Null: nothing in particular.
+  const std::string* begin(const std::string* activity) noexcept {
+    const std::string* before = activity_.load(std::memory_order_relaxed);
+    activity_.store(activity, std::memory_order_relaxed);
+    return before;
+  }
+  /// Where the activity is stored, for those who set it often.
+  [[nodiscard]] std::atomic<const std::string*>& activity() { return activity_; }
+
+  // ---- for readers, on any thread ---------------------------------------------------------------
+
+  [[nodiscard]] std::uint64_t position() const { return position_.load(std::memory_order_acquire); }
+  /// The labels of the last collectives up to that of `position`, the latest first, at most
+  /// `count`. Labels of a trace that goes on meanwhile may be newer.
+  [[nodiscard]] std::vector<std::string> last(std::uint64_t position, std::size_t count) const;
+  /// The text of the activity, or "".
+  [[nodiscard]] std::string doing() const;
+
+ private:
+  std::array<std::atomic<const std::string*>, kept> entered_{};
+  std::atomic<std::uint64_t> position_{0};
+  std::atomic<const std::string*> activity_{nullptr};
+  std::mutex labels_mutex_;
+  std::set<std::string> labels_;  // whose elements do not move
+};
+
+/// The number of the collective that a position is inside of, or of the last one.
+[[nodiscard]] constexpr std::uint64_t sequence_of(std::uint64_t position) {
+  return position / 2;
+}
+[[nodiscard]] constexpr bool is_inside(std::uint64_t position) {
+  return position % 2 == 1;
+}
+
+/// Inside a collective for as long as it lives. A null trace records nothing.
+class TracedCollective {
+ public:
+  TracedCollective(CollectiveTrace* trace, const std::string* label) : trace_(trace) {
+    if (trace_ != nullptr) trace_->enter(label);
+  }
+  ~TracedCollective() {
+    if (trace_ != nullptr) trace_->leave();
+  }
+  TracedCollective(const TracedCollective&) = delete;
+  TracedCollective& operator=(const TracedCollective&) = delete;
+
+ private:
+  CollectiveTrace* trace_;
+};
+
+/// Sets the activity for as long as it lives. A null trace records nothing.
+class TracedActivity {
+ public:
+  TracedActivity(CollectiveTrace* trace, const std::string* activity) : trace_(trace) {
+    if (trace_ != nullptr) before_ = trace_->begin(activity);
+  }
+  ~TracedActivity() {
+    if (trace_ != nullptr) (void)trace_->begin(before_);
+  }
+  TracedActivity(const TracedActivity&) = delete;
+  TracedActivity& operator=(const TracedActivity&) = delete;
+
+ private:
+  CollectiveTrace* trace_;
+  const std::string* before_ = nullptr;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,329 @@
+#include "collectives/watchdog.h"
+
+#include <fmt/ranges.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "collectives/side_channel.h"
+#include "collectives/stop_signals.h"
+
+namespace meshwork {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Seconds = std::chrono::duration<double>;
+
+constexpr std::size_t shown = 6;             // collectives that are listed
+constexpr Seconds longest_tick{0.25};        // between two looks
+constexpr Seconds gathering{2};              // from the first complaint to the verdict
+constexpr Seconds fresh{1.5};                // a report that is older is withdrawn
+constexpr Seconds patience{15};              // for rank 0's verdict
+constexpr Seconds mercy{5};                  // for a rank that SIGTERM finds inside a collective
+constexpr Seconds last_words{0.5};           // the same, before it says where it is
+constexpr int terminated_status = 128 + 15;  // as a shell says that SIGTERM ended it
+
+/// Where a stuck rank is, as it tells rank 0.
+struct Report {
+  std::uint64_t position = 0;
+  double seconds = 0;  // since its position changed
+  std::string doing;
+  std::vector<std::string> last;  // collectives, the latest first
+
+  [[nodiscard]] std::string text(int rank) const {
+    std::string lines = fmt::format("{} {} {:.1f}\n{}\n", rank, position, seconds, doing);
+    for (const std::string& label : last) lines += label + "\n";
+    return lines;
+  }
+};
+
+struct ReceivedReport {
+  Report report;
+  Clock::time_point at;
+};
+
+/// The rank and what it reports; rank -1 for a text that is none.
+std::pair<int, Report> report_from(const std::string& text) {
+  std::istringstream lines(text);
+  int rank = -1;
+  Report report;
+  std::string line;
+  lines >> rank >> report.position >> report.seconds;
+  if (!lines || !std::getline(lines, line) || !std::getline(lines, report.doing)) return {-1, {}};
+  while (std::getline(lines, line)) report.last.push_back(line);
+  return {rank, report};
+}
+
+/// "57: all_reduce ..., 56: ..." of a report.
+std::string listed(const Report& report, const char* separator) {
+  std::string text;
+  std::uint64_t number = sequence_of(report.position);
+  for (const std::string& label : report.last) {
+    text += fmt::format("{}{}: {}", separator, number--, label);
+  }
+  return text;
+}
+
+/// "rank 3 (node7)", "ranks 1 (node1), 2 (node1) and 5 others".
+std::string named(const std::vector<int>& ranks, const std::vector<std::string>& hosts) {
+  constexpr std::size_t most = 6;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(most, ranks.size()); ++i) {
+    const std::size_t rank = static_cast<std::size_t>(ranks[i]);
+    text += fmt::format("{}{} ({})", i > 0 ? ", " : "", rank, hosts[rank]);
+  }
+  if (ranks.size() > most) text += fmt::format(" and {} others", ranks.size() - most);
+  return text;
+}
+
+std::string processor_name() {
+  std::array<char, MPI_MAX_PROCESSOR_NAME + 1> host{};
+  int length = 0;
+  check_mpi(MPI_Get_processor_name(host.data(), &length), "MPI_Get_processor_name");
+  return {host.data(), static_cast<std::size_t>(length)};
+}
+
+}  // namespace
+
+class Watchdog::Watcher {
+ public:
+  Watcher(const Communicator& ranks, double seconds, CollectiveTrace& trace)
+      : trace_(trace),
+        limit_(seconds > 0 ? seconds : std::numeric_limits<double>::infinity()),
+        tick_(std::min(longest_tick, Seconds(limit_ / 8))),
+        rank_(ranks.rank()),
+        size_(ranks.size()),
+        host_(processor_name()),
+        hosts_(gather_texts(ranks, host_)),
+        channel_(ranks) {
+    // Signals are for the thread that works.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) fail("pthread_sigmask failed");
+    thread_ = std::thread([this] { watch(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  ~Watcher() {
+    {
+      const std::scoped_lock lock(mutex_);
+      over_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  Watcher(const Watcher&) = delete;
+  Watcher& operator=(const Watcher&) = delete;
+
+ private:
+  void watch() {
+    position_ = trace_.position();
+    changed_ = Clock::now();
+    std::unique_lock lock(mutex_);
+    while (!wake_.wait_for(lock, tick_, [this] { return over_; })) look();
+  }
+
+  void look() {
+    const Clock::time_point now = Clock::now();
+    if (const std::uint64_t position = trace_.position(); position != position_) {
+      longest_wait_ = std::max<Seconds>(longest_wait_, now - changed_);
+      position_ = position;
+      changed_ = now;
+      told_ = false;
+    }
+    const Seconds still = now - changed_;
+    look_at_signals(now, still);
+    if (still.count() >= limit_) {
+      const Report report = own_report(still);
+      if (is_inside(position_) && !told_) {
+        told_ = true;
+        print(fmt::format("has waited {:.1f} s in collective {}; the last collectives:{}",
+                          report.seconds, sequence_of(position_), listed(report, "\n  ")));
+      }
+      if (rank_ == 0) {
+        reports_[0] = {report, now};
+      } else {
+        channel_.send(report.text(rank_));
+        if (is_inside(position_) && still.count() > limit_ + patience.count()) {
+          end(hang_status, fmt::format("waited {:.0f} s in collective {}, {}; rank 0 does not "
+                                       "answer, so the rank that does not come is not known",
+                                       still.count(), sequence_of(position_),
+                                       report.last.empty() ? "?" : report.last[0]));
+        }
+      }
+    }
+    if (rank_ == 0) judge(now);
+  }
+
+  void look_at_signals(Clock::time_point now, Seconds still) {
+    if (received_stop_signal() != StopSignal::terminate) return;
+    if (!terminated_) terminated_ = now;
+    if (!is_inside(position_)) return;
+    const Seconds waited = std::min<Seconds>(still, now - *terminated_);
+    const auto where = [&] {
+      const std::vector<std::string> last = trace_.last(position_, 1);
+      return fmt::format("collective {}, {}", sequence_of(position_), last.empty() ? "?" : last[0]);
+    };
+    if (waited >= last_words && !said_where_) {
+      said_where_ = true;
+      print(fmt::format("SIGTERM came while it waits in {}", where()));
+    }
+    // A rank that is merely slow is waited for: it has been as slow before.
+    if (waited >= std::max<Seconds>(mercy, 3 * longest_wait_)) {
+      end(terminated_status,
+          fmt::format("ended by SIGTERM: it has waited {:.1f} s in {}, so that it cannot stop in "
+                      "order; a rank has died, or hangs",
+                      still.count(), where()));
+    }
+  }
+
+  [[nodiscard]] Report own_report(Seconds still) const {
+    return {position_, still.count(), trace_.doing(), trace_.last(position_, shown)};
+  }
+
+  /// Rank 0: takes what has arrived, and ends the job once it is clear that ranks wait in vain.
+  void judge(Clock::time_point now) {
+    while (const std::optional<std::string> text = channel_.receive()) {
+      auto [rank, report] = report_from(*text);
+      if (rank > 0 && rank < size_) reports_[rank] = {std::move(report), now};
+    }
+    const Seconds age = std::max<Seconds>(fresh, 4 * tick_);
+    std::erase_if(reports_, [&](const auto& one) { return now - one.second.at > age; });
+    std::uint64_t front = 0;
+    for (const auto& [rank, received] : reports_) {
+      if (is_inside(received.report.position)) {
+        front = std::max(front, received.report.position);
+      }
+    }
+    if (front == 0) {
+      complained_.reset();
+      return;
+    }
+    if (!complained_) complained_ = now;
+    if (now - *complained_ >= gathering) end(hang_status, verdict(front));
+  }
+
+  [[nodiscard]] std::string verdict(std::uint64_t front) const {
+    std::vector<int> waiting;
+    std::uint64_t lowest = front;
+    const Report* complaint = nullptr;
+    double longest = 0;
+    for (const auto& [rank, received] : reports_) {
+      lowest = std::min(lowest, received.report.position);
+      if (received.report.position != front) continue;
+      waiting.push_back(rank);
+      complaint = &received.report;
+      longest = std::max(longest, received.report.seconds);
+    }
+    std::vector<int> behind;
+    std::vector<int> silent;
+    const Report* example = nullptr;
+    for (int rank = 0; rank < size_; ++rank) {
+      const auto found = reports_.find(rank);
+      if (found == reports_.end()) {
+        silent.push_back(rank);
+      } else if (found->second.report.position == lowest && lowest < front) {
+        behind.push_back(rank);
+        if (example == nullptr) example = &found->second.report;
+      }
+    }
+    std::string text = fmt::format("watchdog: {} waited {:.1f} s in collective {}, {}",
+                                   named(waiting, hosts_), longest, sequence_of(front),
+                                   complaint->last.empty() ? "?" : complaint->last[0]);
+    if (!behind.empty()) {
+      text +=
+          fmt::format("\n  {} {} not come to it: {} collective {}{}{}", named(behind, hosts_),
+                      behind.size() == 1 ? "has" : "have",
+                      is_inside(lowest) ? "still inside" : "for as long as that behind",
+                      sequence_of(lowest), example->doing.empty() ? "" : ", in ", example->doing);
+      text += fmt::format("\n  the last collectives of rank {}:{}", behind.front(),
+                          listed(*example, "\n    "));
+    }
+    if (!silent.empty()) {
+      text += fmt::format("\n  not heard of, so {}: {}",
+                          behind.empty() ? "stopped, unreachable, or the last to come"
+                                         : "on the way, stopped or unreachable",
+                          named(silent, hosts_));
+    }
+    if (behind.empty() && silent.empty()) {
+      text += "\n  all ranks have come to it: the network or MPI does not go on";
+    }
+    return text;
+  }
+
+  /// One write, so that the lines of several ranks stay whole; without the stream's lock, which the
+  /// thread that hangs may hold.
+  void print(const std::string& message) const {
+    const std::string line = fmt::format("rank {} ({}): {}\n", rank_, host_, message);
+    for (std::size_t at = 0; at < line.size();) {
+      const ssize_t written = ::write(STDERR_FILENO, line.data() + at, line.size() - at);
+      if (written <= 0) return;
+      at += static_cast<std::size_t>(written);
+    }
+  }
+
+  [[noreturn]] void end(int status, const std::string& message) const {
+    print(message);
+    // MPI may hang as well.
+    std::thread([status] {
+      std::this_thread::sleep_for(std::chrono::seconds(3));
+      ::_exit(status);
+    }).detach();
+    MPI_Abort(MPI_COMM_WORLD, status);
+    ::_exit(status);
+  }
+
+  CollectiveTrace& trace_;
+  double limit_;  // seconds
+  Seconds tick_;
+  int rank_;
+  int size_;
+  std::string host_;
+  std::vector<std::string> hosts_;  // of all ranks, on rank 0
+  SideChannel channel_;
+
+  // The watcher's own.
+  std::uint64_t position_ = 0;
+  Clock::time_point changed_;
+  Seconds longest_wait_{0};  // at one position, that ended
+  bool told_ = false;        // what it waits in
+  std::optional<Clock::time_point> terminated_;
+  bool said_where_ = false;
+  std::map<int, ReceivedReport> reports_;  // rank 0
+  std::optional<Clock::time_point> complained_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+Watchdog::Watchdog(const Communicator& ranks, const WatchdogOptions& options) {
+  if (!(options.seconds >= 0)) {
+    fail("watchdog_seconds must be at least 0, found {}", options.seconds);
+  }
+  if (ranks.size() > 1) {
+    watcher_ = std::make_unique<Watcher>(ranks, options.seconds, trace_);
+  }
+}
+
+Watchdog::~Watchdog() = default;
+
+}  // namespace meshwork
