@@ -38,6 +38,43 @@ std::string with_count(std::string_view name, std::int64_t count) {
   return fmt::format("{} {}", name, count);
 }
 
+/// " by 6x6 stride 2x2 dilation 1x2": how windows slide over rows and columns.
+std::string with_windows(const WindowDimension& rows, const WindowDimension& columns) {
+  std::string text = fmt::format(" by {}x{}", rows.window, columns.window);
+  if (rows.stride != 1 || columns.stride != 1) {
+    text += fmt::format(" stride {}x{}", rows.stride, columns.stride);
+  }
+  if (rows.dilation != 1 || columns.dilation != 1) {
+    text += fmt::format(" dilation {}x{}", rows.dilation, columns.dilation);
+  }
+  return text;
+}
+
+std::string with_convolution(std::string_view name, const ConvolutionShape& at) {
+  return fmt::format("{} {}x{}x{}x{} to {}x{}x{}{}", name, at.batch, at.rows.input,
+                     at.columns.input, at.channels, at.rows.output, at.columns.output, at.filters,
+                     with_windows(at.rows, at.columns)) +
+         (at.groups == 1 ? "" : fmt::format(" in {} groups", at.groups));
+}
+
+std::string with_pooling(std::string_view name, const PoolingShape& at) {
+  return fmt::format("{} {}x{}x{}x{} to {}x{}{}", name, at.batch, at.rows.input, at.columns.input,
+                     at.channels, at.rows.output, at.columns.output,
+                     with_windows(at.rows, at.columns));
+}
+
+std::string with_middle(std::string_view name, std::int64_t outer, std::int64_t middle,
+                        std::int64_t inner) {
+  return fmt::format("{} {}x{}x{}", name, outer, middle, inner);
+}
+
+std::string with_upsampling(std::string_view name, const UpsamplingShape& at) {
+  return fmt::format("{} {} {}x{}x{}x{} to {}x{}",
+                     at.interpolation == Interpolation::nearest ? "nearest" : "bilinear", name,
+                     at.batch, at.rows.input, at.columns.input, at.channels, at.rows.output,
+                     at.columns.output);
+}
+
 /// " word" for each that is set.
 std::string flags(std::initializer_list<std::pair<bool, std::string_view>> words) {
   std::string text;
@@ -87,8 +124,12 @@ std::string text(const ZeroSpec& s) {
 }
 std::string text(const CopySpec& s) {
   std::int64_t count = 0;
-  for (const CopyRegion& region : s.regions) count += element_count(region.extents);
-  return fmt::format("copy {} {} in {} region{}", count, name_of(s.type), s.regions.size(),
+  bool adds = false;
+  for (const CopyRegion& region : s.regions) {
+    count += element_count(region.extents);
+    adds = adds || region.add;
+  }
+  return fmt::format("copy{} {} {} in {} region{}", adds ? " and add" : "", count, name_of(s.type), s.regions.size(),
                      s.regions.size() == 1 ? "" : "s");
 }
 std::string text(const RowMaximumSpec& s) {
@@ -135,6 +176,69 @@ std::string text(const CountBelowSpec& s) {
 }
 std::string text(const FirstMaximumSpec& s) {
   return with_classes("first maximum", s.at);
+}
+std::string text(const ConvolutionSpec& s) {
+  return with_convolution("convolution", s.at) + flags({{s.bias, "bias"}}) +
+         with_activation(s.activation);
+}
+std::string text(const ConvolutionInputGradientSpec& s) {
+  return with_convolution("convolution input gradient", s.at);
+}
+std::string text(const ConvolutionKernelGradientSpec& s) {
+  return with_convolution("convolution kernel gradient", s.at);
+}
+std::string text(const MaximumPoolingSpec& s) {
+  return with_pooling("maximum pooling", s.at);
+}
+std::string text(const MaximumPoolingGradientSpec& s) {
+  return with_pooling("maximum pooling gradient", s.at);
+}
+std::string text(const AveragePoolingSpec& s) {
+  return with_pooling("average pooling", s.at);
+}
+std::string text(const AveragePoolingGradientSpec& s) {
+  return with_pooling("average pooling gradient", s.at);
+}
+std::string text(const MiddleSumSpec& s) {
+  return with_middle("middle sum", s.outer, s.middle, s.inner);
+}
+std::string text(const MiddleBroadcastSpec& s) {
+  return with_middle("middle broadcast", s.outer, s.middle, s.inner);
+}
+std::string text(const MiddleMaximumSpec& s) {
+  return with_middle("middle maximum", s.outer, s.middle, s.inner);
+}
+std::string text(const MiddleTiesSpec& s) {
+  return with_middle("middle ties", s.outer, s.middle, s.inner);
+}
+std::string text(const MiddleMaximumGradientSpec& s) {
+  return with_middle("middle maximum gradient", s.outer, s.middle, s.inner);
+}
+std::string text(const ChannelMomentsSpec& s) {
+  return with_rows("channel moments", s.rows, s.channels);
+}
+std::string text(const ChannelStatisticsSpec& s) {
+  return with_count("channel statistics", s.channels);
+}
+std::string text(const InverseDeviationSpec& s) {
+  return with_count("inverse deviation", s.channels);
+}
+std::string text(const NormalizeSpec& s) {
+  return with_rows("normalize", s.at.rows, s.at.channels) + with_activation(s.at.activation);
+}
+std::string text(const NormalizeGradientSumsSpec& s) {
+  return with_rows("normalize gradient sums", s.at.rows, s.at.channels) +
+         with_activation(s.at.activation);
+}
+std::string text(const NormalizeGradientSpec& s) {
+  return with_rows("normalize gradient", s.at.rows, s.at.channels) + flags({{s.frozen, "frozen"}}) +
+         with_activation(s.at.activation);
+}
+std::string text(const UpsamplingSpec& s) {
+  return with_upsampling("upsampling", s.at);
+}
+std::string text(const UpsamplingGradientSpec& s) {
+  return with_upsampling("upsampling gradient", s.at);
 }
 std::string text(const SquaredErrorSpec& s) {
   return with_count("squared error", s.count);

@@ -105,14 +105,16 @@ struct ZeroSpec {
 // ---- moving ------------------------------------------------------------------------------------
 
 /// One box of elements to copy: `extents` elements by dimension, from and to offsets and strides
-/// (all in elements; the innermost strides need not be 1).
+/// (all in elements; the innermost strides need not be 1). With `add` they are added to what stands
+/// at the destination (float32 and float64).
 struct CopyRegion {
   std::vector<std::int64_t> extents;
   std::int64_t source_offset = 0, destination_offset = 0;
   std::vector<std::int64_t> source_strides, destination_strides;
+  bool add = false;
 };
 
-/// Copies each region in turn. Operands: source, destination.
+/// Copies, or adds, each region in turn. Operands: source, destination.
 struct CopySpec {
   ElementType type = ElementType::float32;
   std::vector<CopyRegion> regions;
@@ -216,6 +218,222 @@ struct CountBelowSpec {
 /// NaN equals NaN. Operands: x, m, i.
 struct FirstMaximumSpec {
   ClassColumns at;
+};
+
+// ---- windows: convolution and pooling ----------------------------------------------------------
+// Images are (batch, rows, columns, channels). One row makes them sequences: Conv1D is Conv2D with
+// windows of one row. Shapes are local: where images are split by rows or columns, the operation
+// has brought the rank all input that the windows of its output look at, and `padding` says how the
+// input that it holds lies against them.
+
+/// One spatial dimension over which windows slide. Place k of the window of output o lies at input
+///   o * stride - padding + k * dilation,   0 <= k < window;
+/// what is outside [0, input) is padding. What pads behind the input follows from the lengths. A
+/// negative `padding` means that the first -padding inputs are not looked at, and the last ones may
+/// be none's too. A window may lie in padding altogether.
+struct WindowDimension {
+  std::int64_t input = 1, output = 1;
+  std::int64_t window = 1, stride = 1, dilation = 1;
+  std::int64_t padding = 0;
+};
+
+/// What the kernels of one convolution share. `channels` are those of the input, `filters` those of
+/// the output; filter f of group g = f / (filters / groups) sees the channels of group g alone, so
+/// both must divide by `groups`. Depthwise: groups = channels, filters = channels * multiplier, in
+/// the order of Keras's depthwise kernel.
+struct ConvolutionShape {
+  std::int64_t batch = 0;
+  WindowDimension rows, columns;
+  std::int64_t channels = 0, filters = 0;
+  std::int64_t groups = 1;
+};
+
+/// y (batch, output rows, output columns, filters) = activation(bias (filters) + sum over window
+/// places and channels of x (batch, input rows, input columns, channels) * kernel (window rows,
+/// window columns, channels / groups, filters)), a cross-correlation with zeros as padding.
+/// Activation: linear, relu. Operands: x, kernel, [bias], y. No channels give the bias alone.
+struct ConvolutionSpec {
+  ConvolutionShape at;
+  bool bias = false;
+  Activation activation = Activation::linear;
+};
+
+/// dx (as x) = the gradient of the convolution by its input: each dy (as y) times the kernel, added
+/// where its window lies; 0 where no window does. It is also a transposed convolution's result (as
+/// x) from its input (as y), with Keras's Conv2DTranspose kernel (window rows, window columns,
+/// filters of the result, channels of the input). Operands: dy, kernel, dx.
+struct ConvolutionInputGradientSpec {
+  ConvolutionShape at;
+};
+
+/// dkernel (as kernel) = the gradient of the convolution by its kernel: written, over this rank's
+/// batch and output. The bias's is ColumnSumSpec. Operands: x, dy, dkernel.
+struct ConvolutionKernelGradientSpec {
+  ConvolutionShape at;
+};
+
+/// What the kernels of one pooling share: x is (batch, input rows, input columns, channels), y
+/// (batch, output rows, output columns, channels).
+struct PoolingShape {
+  std::int64_t batch = 0;
+  WindowDimension rows, columns;
+  std::int64_t channels = 0;
+};
+
+/// The element type in which maximum pooling writes its winners: uint8 for windows of up to 256
+/// places, int32 beyond.
+[[nodiscard]] constexpr ElementType winner_type(const PoolingShape& at) {
+  return at.rows.window * at.columns.window <= 256 ? ElementType::uint8 : ElementType::int32;
+}
+
+/// y = maximum over the window without its padding, -infinity if it is all padding. NaN counts as
+/// the maximum. With `winners`, w (as y, of winner_type) = the window place, row-major, of the
+/// first element that is the maximum. Operands: x, y, [w].
+struct MaximumPoolingSpec {
+  PoolingShape at;
+  bool winners = false;
+};
+/// dx (as x) = sum of dy over the windows whose winner it is. Operands: w, dy, dx.
+struct MaximumPoolingGradientSpec {
+  PoolingShape at;
+};
+
+/// y = mean over the window without its padding, 0 if it is all padding. Operands: x, y.
+struct AveragePoolingSpec {
+  PoolingShape at;
+};
+/// dx (as x) = sum over its windows of dy / (elements of the window that are no padding).
+/// Operands: dy, dx.
+struct AveragePoolingGradientSpec {
+  PoolingShape at;
+};
+
+// ---- reductions over a middle dimension --------------------------------------------------------
+// Global pooling: outer is the batch, middle rows * columns, inner the channels.
+
+/// y (outer, inner) = scale * sum over middle of x (outer, middle, inner); 0 for no middle.
+/// Operands: x, y.
+struct MiddleSumSpec {
+  std::int64_t outer = 0, middle = 0, inner = 0;
+  float scale = 1;
+};
+/// y (outer, middle, inner) = scale * x (outer, inner), the gradient of the sum. Operands: x, y.
+struct MiddleBroadcastSpec {
+  std::int64_t outer = 0, middle = 0, inner = 0;
+  float scale = 1;
+};
+/// m (outer, inner) = maximum over middle of x, -infinity for no middle. NaN counts as the maximum.
+/// Operands: x, m.
+struct MiddleMaximumSpec {
+  std::int64_t outer = 0, middle = 0, inner = 0;
+};
+/// t (outer, inner, float32) = how many elements of middle equal m. NaN equals NaN. Operands: x, m,
+/// t.
+struct MiddleTiesSpec {
+  std::int64_t outer = 0, middle = 0, inner = 0;
+};
+/// dx (outer, middle, inner) = dy / t where x equals m, else 0: the elements that are the maximum
+/// share its gradient, as in Keras. NaN equals NaN. Operands: x, m, t, dy, dx.
+struct MiddleMaximumGradientSpec {
+  std::int64_t outer = 0, middle = 0, inner = 0;
+};
+
+// ---- batch normalization -----------------------------------------------------------------------
+// Of x (rows, channels), whose rows are this rank's part of all that are normalized together. The
+// kernels leave out what the ranks have to add up: training is
+//   ChannelMoments, all-reduce of z, ChannelStatistics, Normalize; backward
+//   NormalizeGradientSums, all-reduce of z, NormalizeGradient;
+// with frozen statistics it is InverseDeviation, Normalize; backward the same with `frozen`, which
+// needs the sums for gamma and beta alone. The gradient of beta (channels) is z0, that of gamma z1:
+// ConvertSpec makes them float32, before or after the all-reduce.
+
+/// z (2, channels; float64) = { sum of x, sum of x^2 } over the rows. Squares of float32 are exact
+/// in float64, so that the variance from sums over all ranks is better than the data even where the
+/// mean is a million deviations away. Operands: x, z.
+struct ChannelMomentsSpec {
+  std::int64_t rows = 0, channels = 0;
+};
+
+/// From z, summed over all ranks, of `count` rows in all: mean = z0 / count, variance = z1 / count -
+/// mean^2 (population; never below 0), inverse = 1 / sqrt(variance + epsilon), new moving value =
+/// momentum * moving value + (1 - momentum) * value of the batch. All (channels); a new moving value
+/// may lie where the old one does. No rows give mean 0, variance 0 and leave the moving values.
+/// Operands: z, moving mean, moving variance, mean, inverse, new moving mean, new moving variance.
+struct ChannelStatisticsSpec {
+  std::int64_t channels = 0;
+  std::int64_t count = 0;
+  double epsilon = 1e-3, momentum = 0.99;
+};
+
+/// inverse (channels) = 1 / sqrt(variance (channels) + epsilon). Operands: variance, inverse.
+struct InverseDeviationSpec {
+  std::int64_t channels = 0;
+  double epsilon = 1e-3;
+};
+
+/// What normalizing and its gradients share: whether there is a gamma (`scale`) and a beta
+/// (`center`), each (channels), and the activation behind: linear or relu.
+struct NormalizationShape {
+  std::int64_t rows = 0, channels = 0;
+  bool scale = true, center = true;
+  Activation activation = Activation::linear;
+};
+
+/// y = activation((x - mean) * inverse * gamma + beta). May be in place. Operands: x, mean, inverse,
+/// [gamma], [beta], y.
+struct NormalizeSpec {
+  NormalizationShape at;
+};
+
+/// z (2, channels; float64) = this rank's { sum of g, sum of g * (x - mean) * inverse }, where g is
+/// dy, with relu 0 where y (computed again from x) is not above 0. Operands: x, dy, mean, inverse,
+/// [gamma], [beta], z.
+struct NormalizeGradientSumsSpec {
+  NormalizationShape at;
+};
+
+/// dx = gamma * inverse * (g - (z0 + (x - mean) * inverse * z1) / count), g as above and z summed
+/// over all ranks' `count` rows; `frozen`: dx = gamma * inverse * g, since mean and inverse do not
+/// depend on x. May be in place on dy. Operands: x, dy, mean, inverse, [gamma], [beta], [z unless
+/// frozen], dx.
+struct NormalizeGradientSpec {
+  NormalizationShape at;
+  std::int64_t count = 0;
+  bool frozen = false;
+};
+
+// ---- upsampling --------------------------------------------------------------------------------
+
+enum class Interpolation : std::uint8_t { nearest, bilinear };
+
+/// One spatial dimension of an image of `length` that is enlarged `factor` times. This rank holds
+/// the image from `first_input` on (`input` of it) and makes the result from `first_output` on
+/// (`output` of it); it must hold what its part of the result looks at. Global output o looks at
+///   nearest: o / factor, rounded down;
+///   bilinear: s = (o + 1/2) / factor - 1/2, cut to [0, length - 1]: input floor(s) with weight
+///   1 - (s - floor(s)), the next one with the rest.
+struct UpsamplingDimension {
+  std::int64_t length = 1, factor = 1;
+  std::int64_t first_input = 0, input = 1;
+  std::int64_t first_output = 0, output = 1;
+};
+
+struct UpsamplingShape {
+  std::int64_t batch = 0;
+  UpsamplingDimension rows, columns;
+  std::int64_t channels = 0;
+  Interpolation interpolation = Interpolation::nearest;
+};
+
+/// y (batch, output rows, output columns, channels) from x (batch, input rows, input columns,
+/// channels): Keras's UpSampling2D. Operands: x, y.
+struct UpsamplingSpec {
+  UpsamplingShape at;
+};
+/// dx (as x) = the gradient by what the rank holds of its part of the result; 0 where that does not
+/// look. Operands: dy, dx.
+struct UpsamplingGradientSpec {
+  UpsamplingShape at;
 };
 
 // ---- elementwise losses, summed ----------------------------------------------------------------
@@ -323,16 +541,20 @@ struct RmspropSpec {
   bool scaled = false;
 };
 
-using KernelSpec =
-    std::variant<MatmulSpec, BiasAddSpec, ColumnSumSpec, ActivationSpec, ActivationGradientSpec,
-                 AffineSpec, ConvertSpec, SumSpec, DropoutSpec, ZeroSpec, CopySpec, RowMaximumSpec,
-                 RowExponentialSpec, RowDivideSpec, RowSumSpec, RowDotSpec, SoftmaxGradientSpec,
-                 LogitStatisticsSpec, LogitLossSpec, LogitGradientSpec, ProbabilityLossSpec,
-                 ProbabilityGradientSpec, TargetValueSpec, CountAheadSpec, CountBelowSpec,
-                 FirstMaximumSpec, SquaredErrorSpec, SquaredErrorGradientSpec, AbsoluteErrorSpec,
-                 BinaryCrossentropySpec, BinaryCrossentropyGradientSpec, BinaryMatchSpec,
-                 PowerSumSpec, WeightedSumSpec, PenaltyGradientSpec, ClipFactorSpec, ScaleBySpec,
-                 ClampSpec, SgdSpec, AdamSpec, RmspropSpec>;
+using KernelSpec = std::variant<
+    MatmulSpec, BiasAddSpec, ColumnSumSpec, ActivationSpec, ActivationGradientSpec, AffineSpec,
+    ConvertSpec, SumSpec, DropoutSpec, ZeroSpec, CopySpec, RowMaximumSpec, RowExponentialSpec,
+    RowDivideSpec, RowSumSpec, RowDotSpec, SoftmaxGradientSpec, LogitStatisticsSpec, LogitLossSpec,
+    LogitGradientSpec, ProbabilityLossSpec, ProbabilityGradientSpec, TargetValueSpec,
+    CountAheadSpec, CountBelowSpec, FirstMaximumSpec, ConvolutionSpec, ConvolutionInputGradientSpec,
+    ConvolutionKernelGradientSpec, MaximumPoolingSpec, MaximumPoolingGradientSpec,
+    AveragePoolingSpec, AveragePoolingGradientSpec, MiddleSumSpec, MiddleBroadcastSpec,
+    MiddleMaximumSpec, MiddleTiesSpec, MiddleMaximumGradientSpec, ChannelMomentsSpec,
+    ChannelStatisticsSpec, InverseDeviationSpec, NormalizeSpec, NormalizeGradientSumsSpec,
+    NormalizeGradientSpec, UpsamplingSpec, UpsamplingGradientSpec, SquaredErrorSpec,
+    SquaredErrorGradientSpec, AbsoluteErrorSpec, BinaryCrossentropySpec,
+    BinaryCrossentropyGradientSpec, BinaryMatchSpec, PowerSumSpec, WeightedSumSpec,
+    PenaltyGradientSpec, ClipFactorSpec, ScaleBySpec, ClampSpec, SgdSpec, AdamSpec, RmspropSpec>;
 
 /// "matmul 64x256x784" and so on, for tables and messages.
 [[nodiscard]] std::string describe(const KernelSpec& spec);

@@ -24,12 +24,25 @@ constexpr std::int64_t aligned(std::int64_t bytes) {
 void Program::run() {
   const Instruction* instruction = instructions_.data();
   const Instruction* end = instruction + instructions_.size();
+  if (instruction == end) return;
+  const std::string* before = activity_->load(std::memory_order_relaxed);
   try {
-    for (; instruction != end; ++instruction) instruction->kernel->run(instruction->operands);
+    for (; instruction != end; ++instruction) {
+      activity_->store(instruction->label, std::memory_order_relaxed);
+      instruction->kernel->run(instruction->operands);
+    }
   } catch (const std::exception& error) {
-    const auto index = static_cast<std::size_t>(instruction - instructions_.data());
-    throw Error(fmt::format("{}: {}", labels_[index], error.what()));
+    activity_->store(before, std::memory_order_relaxed);
+    throw Error(fmt::format("{}: {}", *instruction->label, error.what()));
   }
+  activity_->store(before, std::memory_order_relaxed);
+}
+
+void Program::record_in(CollectiveTrace& trace) {
+  for (Instruction& instruction : instructions_) {
+    instruction.label = trace.label(*instruction.label);
+  }
+  activity_ = &trace.activity();
 }
 
 void* Program::address(Buffer buffer) const {
@@ -218,7 +231,7 @@ Program ProgramBuilder::assemble() {
   binding.operands.resize(operand_count, nullptr);
   std::size_t next = 0;
   for (Entry& entry : entries_) {
-    program.instructions_.push_back({entry.kernel.get(), binding.operands.data() + next});
+    program.instructions_.push_back({entry.kernel.get(), binding.operands.data() + next, nullptr});
     for (const Operand& operand : entry.operands) {
       const Booking& booking = buffers_[static_cast<std::size_t>(operand.buffer.id)];
       if (booking.in_arena) {
@@ -231,6 +244,11 @@ Program ProgramBuilder::assemble() {
     program.kernels_.push_back(std::move(entry.kernel));
     program.labels_.push_back(std::move(entry.label));
   }
+  for (std::size_t i = 0; i < program.instructions_.size(); ++i) {
+    program.instructions_[i].label = &program.labels_[i];
+  }
+  program.unread_ = std::make_unique<std::atomic<const std::string*>>(nullptr);
+  program.activity_ = program.unread_.get();
   buffers_.clear();
   entries_.clear();
   return program;

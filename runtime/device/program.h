@@ -10,14 +10,19 @@
 // `external` (memory that exists already: parameters, inputs). An *operand* is an offset into a
 // buffer. A buffer whose content has to outlive the program (a result that the caller reads) is
 // `kept`.
+//
+// While it runs, a program stores the address of each instruction's label where a trace has its
+// activity (collectives/trace.h), so that a rank which hangs can be asked in which instruction.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "collectives/trace.h"
 #include "runtime/device/device.h"
 
 namespace meshwork {
@@ -51,6 +56,8 @@ class Program {
   /// Runs every instruction in order. An exception of a kernel is rethrown as an `Error` that
   /// begins with the instruction's label.
   void run();
+  /// From now on `trace`, which must outlive the program, says which instruction is running.
+  void record_in(CollectiveTrace& trace);
   [[nodiscard]] std::size_t instruction_count() const { return instructions_.size(); }
   /// The address of a buffer that is kept, preset or external. In a pool it may change when another
   /// program is finished, so ask when it is needed.
@@ -66,6 +73,7 @@ class Program {
   struct Instruction {
     Kernel* kernel;
     void* const* operands;
+    const std::string* label;
   };
   /// Where operands and buffers lie, and how they follow from where the arena does.
   struct Binding {
@@ -84,6 +92,9 @@ class Program {
   std::vector<Instruction> instructions_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<std::string> labels_;
+  std::unique_ptr<std::atomic<const std::string*>>
+      unread_;  // the activity while nobody asks for it
+  std::atomic<const std::string*>* activity_ = nullptr;
   std::shared_ptr<Binding> binding_;
   std::shared_ptr<Memory> arena_;  // of this program alone, or the holder of the pool's block
   ArenaSummary summary_;

@@ -59,6 +59,36 @@ KernelPointer compile(const CountAheadSpec& spec, const Context& context);
 KernelPointer compile(const CountBelowSpec& spec, const Context& context);
 KernelPointer compile(const FirstMaximumSpec& spec, const Context& context);
 
+// convolution.cpp
+KernelPointer compile(const ConvolutionSpec& spec, const Context& context);
+KernelPointer compile(const ConvolutionInputGradientSpec& spec, const Context& context);
+KernelPointer compile(const ConvolutionKernelGradientSpec& spec, const Context& context);
+
+// pooling.cpp
+KernelPointer compile(const MaximumPoolingSpec& spec, const Context& context);
+KernelPointer compile(const MaximumPoolingGradientSpec& spec, const Context& context);
+KernelPointer compile(const AveragePoolingSpec& spec, const Context& context);
+KernelPointer compile(const AveragePoolingGradientSpec& spec, const Context& context);
+
+// middle.cpp
+KernelPointer compile(const MiddleSumSpec& spec, const Context& context);
+KernelPointer compile(const MiddleBroadcastSpec& spec, const Context& context);
+KernelPointer compile(const MiddleMaximumSpec& spec, const Context& context);
+KernelPointer compile(const MiddleTiesSpec& spec, const Context& context);
+KernelPointer compile(const MiddleMaximumGradientSpec& spec, const Context& context);
+
+// normalization.cpp
+KernelPointer compile(const ChannelMomentsSpec& spec, const Context& context);
+KernelPointer compile(const ChannelStatisticsSpec& spec, const Context& context);
+KernelPointer compile(const InverseDeviationSpec& spec, const Context& context);
+KernelPointer compile(const NormalizeSpec& spec, const Context& context);
+KernelPointer compile(const NormalizeGradientSumsSpec& spec, const Context& context);
+KernelPointer compile(const NormalizeGradientSpec& spec, const Context& context);
+
+// upsampling.cpp
+KernelPointer compile(const UpsamplingSpec& spec, const Context& context);
+KernelPointer compile(const UpsamplingGradientSpec& spec, const Context& context);
+
 // losses.cpp
 KernelPointer compile(const SquaredErrorSpec& spec, const Context& context);
 KernelPointer compile(const SquaredErrorGradientSpec& spec, const Context& context);

@@ -1,4 +1,4 @@
-// Copies of boxes, and zeroing.
+// Copies and sums of boxes, and zeroing.
 //
 // A region is simplified when the kernel is made: lengths of 1 are left out, dimensions are ordered
 // by the destination's strides, and neighbours that lie behind each other on both sides become one.
@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "collectives/error.h"
@@ -25,6 +26,7 @@ struct Dimension {
 struct Box {
   std::vector<Dimension> dimensions;
   std::int64_t source_offset, destination_offset, count;
+  bool add;
 };
 
 Box simplify(const CopyRegion& region) {
@@ -33,7 +35,7 @@ Box simplify(const CopyRegion& region) {
       region.destination_strides.size() != dimension_count) {
     internal_error("a region to copy has not one stride a dimension");
   }
-  Box box{{}, region.source_offset, region.destination_offset, 1};
+  Box box{{}, region.source_offset, region.destination_offset, 1, region.add};
   std::vector<Dimension> ordered;
   for (std::size_t d = 0; d < dimension_count; ++d) {
     box.count *= region.extents[d];
@@ -60,8 +62,14 @@ Box simplify(const CopyRegion& region) {
   return box;
 }
 
-template <class T>
+template <bool Add, class T>
 void copy_line(const Dimension& line, const T* source, T* destination) {
+  if constexpr (Add) {
+    for (std::int64_t i = 0; i < line.extent; ++i) {
+      destination[i * line.destination_stride] += source[i * line.source_stride];
+    }
+    return;
+  }
   if (line.source_stride == 1 && line.destination_stride == 1) {
     std::memcpy(destination, source, static_cast<std::size_t>(line.extent) * sizeof(T));
     return;
@@ -73,13 +81,13 @@ void copy_line(const Dimension& line, const T* source, T* destination) {
 
 /// The two innermost dimensions, in tiles when the source runs along the outer one: a transposition
 /// then uses each cache line of the source as long as it has it.
-template <class T>
+template <bool Add, class T>
 void copy_plane(const Dimension& rows, const Dimension& columns, const T* source, T* destination) {
   constexpr std::int64_t tile = 16;
   if (std::abs(rows.source_stride) >= std::abs(columns.source_stride)) {
     for (std::int64_t row = 0; row < rows.extent; ++row) {
-      copy_line(columns, source + row * rows.source_stride,
-                destination + row * rows.destination_stride);
+      copy_line<Add>(columns, source + row * rows.source_stride,
+                     destination + row * rows.destination_stride);
     }
     return;
   }
@@ -87,29 +95,30 @@ void copy_plane(const Dimension& rows, const Dimension& columns, const T* source
     const Dimension part{std::min(tile, columns.extent - column), columns.source_stride,
                          columns.destination_stride};
     for (std::int64_t row = 0; row < rows.extent; ++row) {
-      copy_line(part, source + row * rows.source_stride + column * columns.source_stride,
-                destination + row * rows.destination_stride + column * columns.destination_stride);
+      copy_line<Add>(
+          part, source + row * rows.source_stride + column * columns.source_stride,
+          destination + row * rows.destination_stride + column * columns.destination_stride);
     }
   }
 }
 
-template <class T>
+template <bool Add, class T>
 void copy_box(std::span<const Dimension> dimensions, const T* source, T* destination) {
   if (dimensions.size() == 1) {
-    copy_line(dimensions[0], source, destination);
+    copy_line<Add>(dimensions[0], source, destination);
   } else if (dimensions.size() == 2) {
-    copy_plane(dimensions[0], dimensions[1], source, destination);
+    copy_plane<Add>(dimensions[0], dimensions[1], source, destination);
   } else {
     const Dimension outer = dimensions.front();
     for (std::int64_t i = 0; i < outer.extent; ++i) {
-      copy_box(dimensions.subspan(1), source + i * outer.source_stride,
-               destination + i * outer.destination_stride);
+      copy_box<Add>(dimensions.subspan(1), source + i * outer.source_stride,
+                    destination + i * outer.destination_stride);
     }
   }
 }
 
 /// The whole box, its outermost dimension spread over threads if it is large.
-template <class T>
+template <bool Add, class T>
 void copy_shared(int threads, const Box& box, const T* source, T* destination) {
   source += box.source_offset;
   destination += box.destination_offset;
@@ -119,7 +128,7 @@ void copy_shared(int threads, const Box& box, const T* source, T* destination) {
   const int team =
       static_cast<int>(std::min<std::int64_t>(threads_worth(threads, 1, bytes), outer.extent));
   if (team == 1) {
-    copy_box(dimensions, source, destination);
+    copy_box<Add>(dimensions, source, destination);
     return;
   }
 #pragma omp parallel for num_threads(team) schedule(static, 1)
@@ -129,13 +138,13 @@ void copy_shared(int threads, const Box& box, const T* source, T* destination) {
     const T* from = source + range.begin * outer.source_stride;
     T* to = destination + range.begin * outer.destination_stride;
     if (dimensions.size() == 1) {
-      copy_line(own, from, to);
+      copy_line<Add>(own, from, to);
     } else if (dimensions.size() == 2) {
-      copy_plane(own, dimensions[1], from, to);
+      copy_plane<Add>(own, dimensions[1], from, to);
     } else {
       for (std::int64_t i = 0; i < own.extent; ++i) {
-        copy_box(dimensions.subspan(1), from + i * own.source_stride,
-                 to + i * own.destination_stride);
+        copy_box<Add>(dimensions.subspan(1), from + i * own.source_stride,
+                      to + i * own.destination_stride);
       }
     }
   }
@@ -145,7 +154,15 @@ template <class T>
 KernelPointer copy(std::vector<Box> boxes, const Context& context) {
   return make_kernel([boxes = std::move(boxes), threads = context.threads](void* const* operands) {
     for (const Box& box : boxes) {
-      copy_shared(threads, box, at<const T>(operands, 0), at<T>(operands, 1));
+      const T* source = at<const T>(operands, 0);
+      T* destination = at<T>(operands, 1);
+      if constexpr (std::is_floating_point_v<T>) {
+        if (box.add) {
+          copy_shared<true>(threads, box, source, destination);
+          continue;
+        }
+      }
+      copy_shared<false>(threads, box, source, destination);
     }
   });
 }
@@ -157,6 +174,11 @@ KernelPointer compile(const CopySpec& spec, const Context& context) {
   for (const CopyRegion& region : spec.regions) {
     Box box = simplify(region);
     if (box.count > 0) boxes.push_back(std::move(box));
+  }
+  if (std::any_of(boxes.begin(), boxes.end(), [](const Box& box) { return box.add; })) {
+    if (spec.type == ElementType::float32) return copy<float>(std::move(boxes), context);
+    if (spec.type == ElementType::float64) return copy<double>(std::move(boxes), context);
+    internal_error(fmt::format("no sum of regions of type {}", name_of(spec.type)));
   }
   switch (element_bytes(spec.type)) {
     case 1:

@@ -19,11 +19,61 @@ namespace meshwork::cpu {
 #endif
 }
 
-inline void append_relu(dnnl::post_ops& operations) {
+/// What the three convolutions have in common. Dilations are oneDNN's: 0 for neighbouring places.
+struct ConvolutionDescription {
+  dnnl::memory::desc source, weights, bias, destination;  // an empty bias: none
+  dnnl::memory::dims strides, dilations, padding_before, padding_after;
+};
+
+[[nodiscard]] inline dnnl::convolution_forward::primitive_desc describe_convolution(
+    const dnnl::engine& engine, const ConvolutionDescription& of,
+    const dnnl::primitive_attr& attributes) {
+  constexpr auto kind = dnnl::prop_kind::forward_training;
+  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  operations.append_eltwise(dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  return {engine,           kind,           algorithm,  of.source,    of.weights,
+          of.bias,          of.destination, of.strides, of.dilations, of.padding_before,
+          of.padding_after, attributes};
 #else
-  operations.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+  return {{kind, algorithm, of.source, of.weights, of.bias, of.destination, of.strides,
+           of.dilations, of.padding_before, of.padding_after},
+          attributes,
+          engine};
+#endif
+}
+
+/// `forward` is the convolution of which these are the gradients.
+[[nodiscard]] inline dnnl::convolution_backward_data::primitive_desc describe_convolution_input(
+    const dnnl::engine& engine, const ConvolutionDescription& of,
+    const dnnl::primitive_attr& attributes,
+    const dnnl::convolution_forward::primitive_desc& forward) {
+  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine,       algorithm,         of.source,        of.weights, of.destination, of.strides,
+          of.dilations, of.padding_before, of.padding_after, forward,    attributes};
+#else
+  return {{algorithm, of.source, of.weights, of.destination, of.strides, of.dilations,
+           of.padding_before, of.padding_after},
+          attributes,
+          engine,
+          forward};
+#endif
+}
+
+[[nodiscard]] inline dnnl::convolution_backward_weights::primitive_desc describe_convolution_kernel(
+    const dnnl::engine& engine, const ConvolutionDescription& of,
+    const dnnl::primitive_attr& attributes,
+    const dnnl::convolution_forward::primitive_desc& forward) {
+  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+  return {engine,       algorithm,         of.source,        of.weights, of.destination, of.strides,
+          of.dilations, of.padding_before, of.padding_after, forward,    attributes};
+#else
+  return {{algorithm, of.source, of.weights, of.destination, of.strides, of.dilations,
+           of.padding_before, of.padding_after},
+          attributes,
+          engine,
+          forward};
 #endif
 }
 

@@ -3,18 +3,21 @@
 // Two forms. `dnnl_sgemm` for products with a transposed first operand, the gradients of weights,
 // where it is faster than the primitive: 164 against 136 GFLOP/s for 1024x4096x256, 169 against 164
 // for 784x256x64, 70 against 57 for 256x10x64 (one Sapphire Rapids core, oneDNN 2.6, best of 15).
-// The matmul primitive, made here with its strides and run from a prepared list of arguments, for
-// everything else: equal for plain products, 5 % faster with a transposed second operand, and bias
-// and ReLU are part of it. In each run it allocates a few records of its own inside the library.
+// The matmul primitive, made here with its strides, for everything else: equal for plain products, 5
+// % faster with a transposed second operand, and a bias without relu is part of it. In each run it
+// allocates a few records of its own inside the library.
 //
 // Bound by FLOP from about 64 rows on; reference/speed.md has the shares of peak.
 #include <oneapi/dnnl/dnnl_debug.h>
 
-#include <array>
+#include <cstdint>
+#include <utility>
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/dnnl_version.h"
+#include "runtime/device/cpu/epilogue.h"
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/cpu/primitive.h"
 
 namespace meshwork::cpu {
 
@@ -45,85 +48,55 @@ class Gemm final : public Kernel {
   MatmulSpec spec_;
 };
 
-/// The product as a primitive. Its memory objects get their addresses anew in each run.
-class MatmulPrimitive final : public Kernel {
- public:
-  explicit MatmulPrimitive(const MatmulSpec& spec)
-      : spec_(spec), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
-    using dnnl::memory;
-    constexpr auto f32 = memory::data_type::f32;
-    const memory::desc a({spec.m, spec.k}, f32,
-                         spec.transpose_a ? memory::dims{1, spec.m} : memory::dims{spec.k, 1});
-    const memory::desc b({spec.k, spec.n}, f32,
-                         spec.transpose_b ? memory::dims{1, spec.k} : memory::dims{spec.n, 1});
-    const memory::desc c({spec.m, spec.n}, f32, memory::dims{spec.n, 1});
-    const memory::desc bias =
-        spec.bias ? memory::desc({1, spec.n}, f32, memory::dims{spec.n, 1}) : memory::desc();
-
+/// The product as a primitive, which knows bias and accumulation.
+KernelPointer compile_primitive(const MatmulSpec& spec) {
+  using dnnl::memory;
+  constexpr auto f32 = memory::data_type::f32;
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const memory::desc a({spec.m, spec.k}, f32,
+                       spec.transpose_a ? memory::dims{1, spec.m} : memory::dims{spec.k, 1});
+  const memory::desc b({spec.k, spec.n}, f32,
+                       spec.transpose_b ? memory::dims{1, spec.k} : memory::dims{spec.n, 1});
+  const memory::desc c({spec.m, spec.n}, f32, memory::dims{spec.n, 1});
+  const memory::desc bias =
+      spec.bias ? memory::desc({1, spec.n}, f32, memory::dims{spec.n, 1}) : memory::desc();
+  dnnl::primitive_attr attributes;
+  if (spec.accumulate) {
     dnnl::post_ops operations;
-    if (spec.accumulate) operations.append_sum(1.0f);
-    if (spec.activation == Activation::relu) append_relu(operations);
-    dnnl::primitive_attr attributes;
+    operations.append_sum(1.0f);
     attributes.set_post_ops(operations);
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    const auto description = describe_matmul(engine_, a, b, bias, c, attributes);
-    primitive_ = dnnl::matmul(description);
-    const memory::desc workspace = description.scratchpad_desc();
-    workspace_bytes_ = static_cast<std::int64_t>(workspace.get_size());
-
-    add(DNNL_ARG_SRC, a);
-    add(DNNL_ARG_WEIGHTS, b);
-    if (spec.bias) add(DNNL_ARG_BIAS, bias);
-    add(DNNL_ARG_DST, c);
-    if (workspace_bytes_ > 0) add(DNNL_ARG_SCRATCHPAD, workspace);
   }
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const auto description = describe_matmul(engine, a, b, bias, c, attributes);
+  const memory::desc scratchpad = description.scratchpad_desc();
+  const auto bytes = static_cast<std::int64_t>(scratchpad.get_size());
 
-  // The C interface runs from this object's own list of arguments; the C++ one would build a list
-  // in every run.
-  void run(void* const* operands) override {
-    for (int i = 0; i < argument_count_; ++i) {
-      check_dnnl(
-          dnnl_memory_set_data_handle(arguments_[static_cast<std::size_t>(i)].memory, operands[i]),
-          spec_);
+  Primitive primitive(describe(spec), engine, dnnl::matmul(description));
+  primitive.add(DNNL_ARG_SRC, a);
+  primitive.add(DNNL_ARG_WEIGHTS, b);
+  if (spec.bias) primitive.add(DNNL_ARG_BIAS, bias);
+  primitive.add(DNNL_ARG_DST, c);
+  primitive.add(DNNL_ARG_SCRATCHPAD, scratchpad);
+  auto body = [=, primitive = std::move(primitive)](void* const* operands) mutable {
+    if (spec.bias) {
+      primitive.run(
+          {operands[0], operands[1], operands[2], operands[3], bytes > 0 ? operands[4] : nullptr});
+    } else {
+      primitive.run({operands[0], operands[1], operands[2], bytes > 0 ? operands[3] : nullptr});
     }
-    check_dnnl(
-        dnnl_primitive_execute(primitive_.get(), stream_.get(), argument_count_, arguments_.data()),
-        spec_);
-    check_dnnl(dnnl_stream_wait(stream_.get()), spec_);
-  }
+  };
+  return make_kernel(std::move(body), bytes);
+}
 
-  [[nodiscard]] std::int64_t workspace_bytes() const override { return workspace_bytes_; }
-
- private:
-  void add(int argument, const dnnl::memory::desc& description) {
-    const auto index = static_cast<std::size_t>(argument_count_++);
-    memories_[index] = dnnl::memory(description, engine_, DNNL_MEMORY_NONE);
-    arguments_[index] = {argument, memories_[index].get()};
-  }
-
-  MatmulSpec spec_;
-  dnnl::engine engine_;
-  dnnl::stream stream_;
-  dnnl::matmul primitive_;
-  std::array<dnnl::memory, 5> memories_;
-  std::array<dnnl_exec_arg_t, 5> arguments_{};
-  int argument_count_ = 0;
-  std::int64_t workspace_bytes_ = 0;
-};
-
-/// The sum over no terms: activation(bias), or 0, in every row. Operands as of the product.
+/// The sum over no terms: the bias, or 0, in every row. Operands as of the product.
 KernelPointer empty_sum(const MatmulSpec& spec, const Context& context) {
   if (spec.accumulate || spec.m == 0 || spec.n == 0) return make_kernel([](void* const*) {});
-  const bool relu = spec.activation == Activation::relu;
   return make_kernel([=, threads = context.threads](void* const* operands) {
     const float* bias = spec.bias ? at(operands, 2) : nullptr;
     float* c = at(operands, spec.bias ? 3 : 2);
     for_rows(threads, spec.m, spec.n * 4, [=](std::int64_t row) {
       float* to = c + row * spec.n;
-      for (std::int64_t j = 0; j < spec.n; ++j) {
-        const float value = bias != nullptr ? bias[j] : 0.0f;
-        to[j] = relu && value < 0.0f ? 0.0f : value;
-      }
+      for (std::int64_t j = 0; j < spec.n; ++j) to[j] = bias != nullptr ? bias[j] : 0.0f;
     });
   });
 }
@@ -141,12 +114,17 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   if (spec.accumulate && (spec.bias || spec.activation != Activation::linear)) {
     internal_error(fmt::format("{} accumulates and has a bias or an activation", describe(spec)));
   }
-  if (spec.m == 0 || spec.n == 0 || spec.k == 0) return empty_sum(spec, context);
-  if (spec.transpose_a && !spec.bias && spec.activation == Activation::linear) {
-    return std::make_unique<Gemm>(spec);
+  if (spec.activation != Activation::linear) {
+    MatmulSpec product = spec;
+    product.bias = false;
+    product.activation = Activation::linear;
+    return with_epilogue(compile(product, context), spec.m, spec.n, spec.bias, spec.activation,
+                         context);
   }
+  if (spec.m == 0 || spec.n == 0 || spec.k == 0) return empty_sum(spec, context);
+  if (spec.transpose_a && !spec.bias) return std::make_unique<Gemm>(spec);
   try {
-    return std::make_unique<MatmulPrimitive>(spec);
+    return compile_primitive(spec);
   } catch (const dnnl::error& error) {
     fail("oneDNN cannot make {}: {} (status {})", describe(spec), error.what(),
          static_cast<int>(error.status));

@@ -1,6 +1,8 @@
 // Memory of the CPU: aligned, zeroed, and in huge pages where it is large.
 #pragma once
 
+#include <cstdint>
+
 #include "runtime/device/device.h"
 
 namespace meshwork::cpu {
