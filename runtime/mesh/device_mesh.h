@@ -5,9 +5,11 @@
 // order, when the plan is made, and never later: `communicator` only finds.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "collectives/communicator.h"

@@ -3,41 +3,10 @@
 #include <algorithm>
 
 #include "collectives/error.h"
+#include "runtime/mesh/block_copy.h"
 
 namespace meshwork {
 namespace {
-
-std::int64_t size_of(const Block& block) {
-  return element_count(shape_of(block));
-}
-
-/// Elements from one index of `block`, stored row-major, to the next in each dimension.
-std::vector<std::int64_t> strides_of(const Block& block) {
-  std::vector<std::int64_t> strides(block.size(), 1);
-  for (std::size_t dimension = block.size(); dimension-- > 1;) {
-    strides[dimension - 1] = strides[dimension] * block[dimension].length();
-  }
-  return strides;
-}
-
-/// Where the first element of `part` stands in `block`.
-std::int64_t offset_of(const Block& part, const Block& block) {
-  std::int64_t offset = 0;
-  for (std::size_t dimension = 0; dimension < block.size(); ++dimension) {
-    offset = offset * block[dimension].length() + part[dimension].begin - block[dimension].begin;
-  }
-  return offset;
-}
-
-/// Whether the elements of `part` stand in `block` without others between them.
-bool contiguous(const Block& part, const Block& block) {
-  bool inner_whole = true;
-  for (std::size_t dimension = block.size(); dimension-- > 0;) {
-    if (part[dimension].length() > 1 && !inner_whole) return false;
-    inner_whole = inner_whole && part[dimension].length() == block[dimension].length();
-  }
-  return true;
-}
 
 /// Parts of a block, by peer, as a collective takes or leaves them: at `offsets`, in elements.
 struct Pieces {
@@ -89,34 +58,6 @@ void place_in_order(Pieces& pieces, const Block& block) {
   for (std::size_t i = 0; i < pieces.counts.size(); ++i) {
     pieces.in_place = pieces.in_place && (pieces.counts[i] == 0 || pieces.offsets[i] == placed[i]);
   }
-}
-
-/// `part` out of `source`, which stands from element `source_base` on, into `destination`.
-CopyRegion region_of(const Block& part, const Block& source, std::int64_t source_base,
-                     const Block& destination, std::int64_t destination_base) {
-  const std::vector<std::int64_t> from = strides_of(source), to = strides_of(destination);
-  CopyRegion region;
-  region.source_offset = source_base + offset_of(part, source);
-  region.destination_offset = destination_base + offset_of(part, destination);
-  // Dimensions that join without a gap on both sides are one: fewer loops, longer runs.
-  for (std::size_t dimension = 0; dimension < part.size(); ++dimension) {
-    const std::int64_t length = part[dimension].length();
-    if (length == 1) continue;
-    if (!region.extents.empty() && region.source_strides.back() == length * from[dimension] &&
-        region.destination_strides.back() == length * to[dimension]) {
-      region.extents.back() *= length;
-      region.source_strides.back() = from[dimension];
-      region.destination_strides.back() = to[dimension];
-    } else {
-      region.extents.push_back(length);
-      region.source_strides.push_back(from[dimension]);
-      region.destination_strides.push_back(to[dimension]);
-    }
-  }
-  if (region.extents.empty()) {
-    region.extents = region.source_strides = region.destination_strides = {1};
-  }
-  return region;
 }
 
 /// Books one redistribution: follows the value from place to place.

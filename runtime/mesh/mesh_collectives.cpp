@@ -21,16 +21,25 @@ std::string_view name_of(Reduction reduction) {
   return "?";
 }
 
-/// What all kernels here have in common: their errors begin with what the collective is and is for.
+/// A collective in words, and where its runs are entered.
+struct Entry {
+  std::string description;
+  CollectiveTrace* trace = nullptr;
+  const std::string* label = nullptr;  // of the trace
+};
+
+/// What all kernels here have in common: they are entered in the trace, and their errors begin with
+/// what the collective is and is for.
 class CollectiveKernel : public Kernel {
  public:
-  explicit CollectiveKernel(std::string description) : description_(std::move(description)) {}
+  explicit CollectiveKernel(Entry entry) : entry_(std::move(entry)) {}
 
   void run(void* const* operands) final {
+    const TracedCollective inside(entry_.trace, entry_.label);
     try {
       communicate(operands);
     } catch (const std::exception& error) {
-      fail("{}: {}", description_, error.what());
+      fail("{}: {}", entry_.description, error.what());
     }
   }
 
@@ -38,15 +47,15 @@ class CollectiveKernel : public Kernel {
   virtual void communicate(void* const* operands) = 0;
 
  private:
-  std::string description_;
+  Entry entry_;
 };
 
 /// A collective as a function of the operands.
 template <class Communicate>
 class BoundKernel final : public CollectiveKernel {
  public:
-  BoundKernel(std::string description, Communicate communicate)
-      : CollectiveKernel(std::move(description)), communicate_(std::move(communicate)) {}
+  BoundKernel(Entry entry, Communicate communicate)
+      : CollectiveKernel(std::move(entry)), communicate_(std::move(communicate)) {}
 
  protected:
   void communicate(void* const* operands) override { communicate_(operands); }
@@ -56,19 +65,20 @@ class BoundKernel final : public CollectiveKernel {
 };
 
 template <class Communicate>
-std::unique_ptr<Kernel> bound(std::string description, Communicate communicate) {
-  return std::make_unique<BoundKernel<Communicate>>(std::move(description), std::move(communicate));
+std::unique_ptr<Kernel> bound(Entry entry, Communicate communicate) {
+  return std::make_unique<BoundKernel<Communicate>>(std::move(entry), std::move(communicate));
 }
 
 class BoundCollectives final : public MeshCollectives {
  public:
-  BoundCollectives(DeviceMesh& mesh, Transport& transport) : mesh_(mesh), transport_(transport) {}
+  BoundCollectives(DeviceMesh& mesh, Transport& transport, CollectiveTrace* trace)
+      : mesh_(mesh), transport_(transport), trace_(trace) {}
 
   [[nodiscard]] const MeshShape& mesh() const override { return mesh_.shape(); }
   [[nodiscard]] std::int64_t rank() const override { return mesh_.rank(); }
 
   std::unique_ptr<Kernel> all_reduce(const CollectiveRecord& record, std::int64_t count) override {
-    return bound(describe(record, mesh()),
+    return bound(entry(record),
                  [&transport = transport_, &communicator = communicator_for(record),
                   type = record.type, reduction = record.reduction, count](void* const* operands) {
                    transport.all_reduce(communicator, type, reduction, operands[0], count);
@@ -78,15 +88,14 @@ class BoundCollectives final : public MeshCollectives {
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_all_reduce(
       const CollectiveRecord& record, std::int64_t count) override {
     const auto pending = std::make_shared<Pending>();
-    const std::string description = describe(record, mesh());
-    auto start =
-        bound(description, [&transport = transport_, &communicator = communicator_for(record),
-                            type = record.type, reduction = record.reduction, count,
-                            pending](void* const* operands) {
+    auto start = bound(
+        entry(record, "start "),
+        [&transport = transport_, &communicator = communicator_for(record), type = record.type,
+         reduction = record.reduction, count, pending](void* const* operands) {
           if (pending->active()) internal_error("a collective that is under way is started again");
           *pending = transport.start_all_reduce(communicator, type, reduction, operands[0], count);
         });
-    auto wait = bound(description, [pending](void* const*) { pending->wait(); });
+    auto wait = bound(entry(record, "wait for "), [pending](void* const*) { pending->wait(); });
     return {std::move(start), std::move(wait)};
   }
 
@@ -95,11 +104,10 @@ class BoundCollectives final : public MeshCollectives {
     const Communicator& communicator = communicator_for(record);
     check_counts({&counts}, communicator);
     if (record.reduction != Reduction::sum) internal_error("a reduce_scatter that is not a sum");
-    return bound(describe(record, mesh()),
-                 [&transport = transport_, &communicator, type = record.type,
-                  counts = std::move(counts)](void* const* operands) {
-                   transport.reduce_scatter(communicator, type, operands[0], operands[1], counts);
-                 });
+    return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
+                                 counts = std::move(counts)](void* const* operands) {
+      transport.reduce_scatter(communicator, type, operands[0], operands[1], counts);
+    });
   }
 
   std::unique_ptr<Kernel> all_gather(const CollectiveRecord& record,
@@ -107,9 +115,9 @@ class BoundCollectives final : public MeshCollectives {
                                      std::vector<std::int64_t> offsets) override {
     const Communicator& communicator = communicator_for(record);
     check_counts({&counts, &offsets}, communicator);
-    return bound(describe(record, mesh()), [&transport = transport_, &communicator,
-                                            type = record.type, counts = std::move(counts),
-                                            offsets = std::move(offsets)](void* const* operands) {
+    return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
+                                 counts = std::move(counts),
+                                 offsets = std::move(offsets)](void* const* operands) {
       transport.all_gather(communicator, type, operands[0], operands[1], counts, offsets);
     });
   }
@@ -121,7 +129,7 @@ class BoundCollectives final : public MeshCollectives {
                                      std::vector<std::int64_t> receive_offsets) override {
     const Communicator& communicator = communicator_for(record);
     check_counts({&send_counts, &send_offsets, &receive_counts, &receive_offsets}, communicator);
-    return bound(describe(record, mesh()),
+    return bound(entry(record),
                  [&transport = transport_, &communicator, type = record.type,
                   send_counts = std::move(send_counts), send_offsets = std::move(send_offsets),
                   receive_counts = std::move(receive_counts),
@@ -131,11 +139,33 @@ class BoundCollectives final : public MeshCollectives {
                  });
   }
 
+  std::unique_ptr<Kernel> exchange(const CollectiveRecord& record,
+                                   std::vector<NeighbourBlock> sends,
+                                   std::vector<NeighbourBlock> receives) override {
+    const Communicator& communicator = communicator_for(record);
+    return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
+                                 sends = std::move(sends),
+                                 receives = std::move(receives)](void* const* operands) {
+      transport.exchange(communicator, type, operands[0], sends, operands[1], receives);
+    });
+  }
+
  private:
+  [[nodiscard]] Entry entry(const CollectiveRecord& record, const char* prefix = "") const {
+    Entry made{describe(record, mesh()), trace_, nullptr};
+    if (trace_ != nullptr) {
+      made.label =
+          trace_->label(fmt::format("{}{} ({})", prefix, made.description, record.purpose.phase));
+    }
+    return made;
+  }
+
   const Communicator& communicator_for(const CollectiveRecord& record) {
     mesh_.prepare(record.axes);
     records_.push_back(record);
-    return mesh_.communicator(record.axes);
+    const Communicator& communicator = mesh_.communicator(record.axes);
+    transport_.prepare(communicator);
+    return communicator;
   }
 
   static void check_counts(std::initializer_list<const std::vector<std::int64_t>*> lists,
@@ -150,6 +180,7 @@ class BoundCollectives final : public MeshCollectives {
 
   DeviceMesh& mesh_;
   Transport& transport_;
+  CollectiveTrace* trace_;
 };
 
 class PlannedCollectives final : public MeshCollectives {
@@ -180,6 +211,10 @@ class PlannedCollectives final : public MeshCollectives {
                                      std::vector<std::int64_t>) override {
     return planned(record);
   }
+  std::unique_ptr<Kernel> exchange(const CollectiveRecord& record, std::vector<NeighbourBlock>,
+                                   std::vector<NeighbourBlock>) override {
+    return planned(record);
+  }
 
  private:
   std::unique_ptr<Kernel> planned(const CollectiveRecord& record) {
@@ -187,7 +222,7 @@ class PlannedCollectives final : public MeshCollectives {
     return kernel(record);
   }
   [[nodiscard]] std::unique_ptr<Kernel> kernel(const CollectiveRecord& record) const {
-    return bound(describe(record, mesh_), [mesh = to_string(mesh_)](void* const*) {
+    return bound({describe(record, mesh_)}, [mesh = to_string(mesh_)](void* const*) {
       fail("the program was made to show a plan for the mesh {}, not to be run", mesh);
     });
   }
@@ -210,6 +245,8 @@ std::string_view name_of(CollectiveKind kind) {
       return "all_to_all";
     case CollectiveKind::permute:
       return "permute";
+    case CollectiveKind::halo:
+      return "halo";
   }
   return "?";
 }
@@ -224,8 +261,9 @@ std::string describe(const CollectiveRecord& record, const MeshShape& mesh) {
                      record.global_elements, axes, record.purpose.what);
 }
 
-std::unique_ptr<MeshCollectives> bind_collectives(DeviceMesh& mesh, Transport& transport) {
-  return std::make_unique<BoundCollectives>(mesh, transport);
+std::unique_ptr<MeshCollectives> bind_collectives(DeviceMesh& mesh, Transport& transport,
+                                                  CollectiveTrace* trace) {
+  return std::make_unique<BoundCollectives>(mesh, transport, trace);
 }
 
 std::unique_ptr<MeshCollectives> plan_collectives(MeshShape mesh, std::int64_t rank) {

@@ -14,9 +14,11 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "collectives/trace.h"
 #include "collectives/transport.h"
 #include "runtime/device/device.h"
 #include "runtime/mesh/device_mesh.h"
@@ -28,7 +30,8 @@ enum class CollectiveKind : std::uint8_t {
   reduce_scatter,
   all_gather,
   all_to_all,
-  permute
+  permute,
+  halo
 };
 [[nodiscard]] std::string_view name_of(CollectiveKind kind);
 
@@ -77,6 +80,12 @@ class MeshCollectives {
       std::vector<std::int64_t> send_offsets, std::vector<std::int64_t> receive_counts,
       std::vector<std::int64_t> receive_offsets) = 0;
 
+  /// Operands: send, receive. For halo; `sends` and `receives` as Transport::exchange has them, both
+  /// empty on a rank that has no part in it.
+  [[nodiscard]] virtual std::unique_ptr<Kernel> exchange(const CollectiveRecord& record,
+                                                         std::vector<NeighbourBlock> sends,
+                                                         std::vector<NeighbourBlock> receives) = 0;
+
   /// Everything that was made so far, in order.
   [[nodiscard]] const std::vector<CollectiveRecord>& records() const { return records_; }
 
@@ -86,9 +95,11 @@ class MeshCollectives {
 
 /// Bound to `mesh`'s communicators, which are made as they are asked for: every rank makes the same
 /// program at the same time, so that all split in the same order. Mesh and transport must outlive
-/// the kernels. A collective that fails throws an `Error` naming its purpose.
+/// the kernels. A collective that fails throws an `Error` naming its purpose. Each run is entered
+/// in `trace`, if there is one, which must outlive the kernels as well.
 [[nodiscard]] std::unique_ptr<MeshCollectives> bind_collectives(DeviceMesh& mesh,
-                                                                Transport& transport);
+                                                                Transport& transport,
+                                                                CollectiveTrace* trace = nullptr);
 
 /// For rank `rank` of a mesh that need not be there; the kernels throw when run.
 [[nodiscard]] std::unique_ptr<MeshCollectives> plan_collectives(MeshShape mesh, std::int64_t rank);

@@ -9,6 +9,7 @@
 // writing, not for the step, whose redistributions are part of its program.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "collectives/transport.h"
