@@ -8,6 +8,7 @@
 // "block/d1/kernel"), the output of a layer "layer/output".
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/transport.h"
@@ -30,7 +31,9 @@ class Lowering {
   /// Key for the random numbers of this use of the layer, from the model's seed and the path.
   [[nodiscard]] virtual std::uint64_t random_key() const = 0;
 
-  // ---- shapes: global, and this rank's block ----------------------------------------------------
+  // ---- shapes: global, and this rank's part -----------------------------------------------------
+  // `block` is the part of an input that the operation works on: this rank's block of it; along
+  // letters with windows, where that lacks something of `Operation::window`, exactly the window.
 
   [[nodiscard]] virtual const Shape& global_shape(int input) const = 0;
   [[nodiscard]] virtual const Shape& global_output_shape() const = 0;
@@ -47,7 +50,8 @@ class Lowering {
   [[nodiscard]] virtual Operand output() = 0;
   /// In backward: the gradient of the output, complete, lying as the output does by the rule.
   [[nodiscard]] virtual Operand output_gradient() = 0;
-  /// In backward: where the raw gradient of an input goes. Written, not added to.
+  /// In backward: where the raw gradient of an input goes, over all of `block`. Written, not added
+  /// to; what it says outside this rank's own block is added to the owner's afterwards.
   [[nodiscard]] virtual Operand input_gradient(int input) = 0;
   /// Instead of writing the output: it is the input, seen with another shape.
   virtual void output_is_input(int input) = 0;
@@ -56,16 +60,21 @@ class Lowering {
   /// Scratch memory of this operation. Booked in forward and asked for again by the same name in
   /// backward, it is the same memory, with its content.
   [[nodiscard]] virtual Operand scratch(const std::string& name, std::int64_t bytes) = 0;
+  /// In forward: where the new value of the variable that is input `input` goes, lying as the rule
+  /// takes it; it may be the place of the old one. For variables that change without a gradient:
+  /// moving statistics. Equal on ranks that hold the same block.
+  [[nodiscard]] virtual Operand updated(int input) = 0;
   /// The step's StepScalars.
   [[nodiscard]] virtual Operand step_scalars() = 0;
 
   // ---- booking ----------------------------------------------------------------------------------
 
   virtual void emit(const KernelSpec& spec, std::vector<Operand> operands) = 0;
-  /// Reduces `count` elements in place over all ranks along the axes that split `letter` of the
-  /// rule; books nothing if none does. `what` names it in the plan: "row maxima".
-  virtual void all_reduce(char letter, ElementType type, Reduction reduction, Operand buffer,
-                          std::int64_t count, const std::string& what) = 0;
+  /// Reduces `count` elements in place over all ranks along the axes that split one of `letters`,
+  /// which are the rule's own; books nothing if none does. `what` names it in the plan: "row
+  /// maxima".
+  virtual void all_reduce(std::string_view letters, ElementType type, Reduction reduction,
+                          Operand buffer, std::int64_t count, const std::string& what) = 0;
 };
 
 }  // namespace meshwork

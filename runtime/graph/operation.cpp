@@ -7,6 +7,14 @@ double Operation::flops(std::span<const Shape>, const Shape& output) const {
   return static_cast<double>(element_count(output));
 }
 
+Range Operation::window(int, int, Range output, std::span<const Shape>) const {
+  return output;
+}
+
+std::vector<OwnReduction> Operation::own_reductions(const Rule&) const {
+  return {};
+}
+
 bool Operation::backward_reads(int) const {
   return true;
 }

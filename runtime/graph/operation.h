@@ -12,17 +12,26 @@
 // - the raw gradient of an operand lies as the operand, and is partial over each
 //   axis that splits a letter which that operand lacks.
 //
+// A letter may stand for dimensions of different lengths where the operation slides a *window*: a
+// convolution is "nhwc,rscf->nhwf", and its h is the rows of the input and those of the output. A
+// split of h gives every rank its block of both, each divided by its own length, and `window` says
+// which rows of the input a block of output rows needs. What a rank needs beyond its own block (a
+// halo, in the usual case) is brought before forward, and what its gradient says about rows of
+// others is added to theirs after backward; the operation only sees an input that is larger.
+//
 // Layers are made of operations: a Dense layer is a product, then a bias, then an activation. Each
 // is planned by the same rule, so that "the bias comes after the reduction" needs no rule of its
 // own.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/mesh/partition.h"
 #include "runtime/mesh/shape.h"
 
 namespace meshwork {
@@ -37,6 +46,18 @@ struct Rule {
   // Letters whose split the operation completes by collectives that it emits itself (softmax over
   // split classes). They make neither the output nor a gradient partial.
   std::string own;
+  // Letters for which `Operation::window` says what an input must hold. Any other letter has the
+  // same length wherever it stands.
+  std::string windows;
+};
+
+/// A reduction that an operation emits itself, as the planner counts it: over the axes that split
+/// `over`, of as many elements as a rank holds of the letters `of`.
+struct OwnReduction {
+  std::string over;
+  std::string of;
+  std::int64_t bytes_per_element = 4;
+  bool backward = false;
 };
 
 class Operation {
@@ -53,6 +74,16 @@ class Operation {
   /// The letters, for inputs of these global shapes. Where dimension 0 is the batch, all operands
   /// that have it give it the same letter.
   [[nodiscard]] virtual Rule rule(std::span<const Shape> inputs) const = 0;
+
+  /// What of dimension `dimension` of input `input` is needed for the range `output` of the output's
+  /// dimension with the same letter: a range in the input's own numbers, within its length. Asked
+  /// only for letters in the rule's `windows`, and never for an empty range (which needs nothing).
+  /// The same range, unless an operation says otherwise. Neither end goes back as `output` goes on.
+  [[nodiscard]] virtual Range window(int input, int dimension, Range output,
+                                     std::span<const Shape> inputs) const;
+
+  /// The reductions that forward and backward emit over letters in the rule's `own`, for costs.
+  [[nodiscard]] virtual std::vector<OwnReduction> own_reductions(const Rule& rule) const;
 
   /// Floating-point operations of the whole forward pass, for the planner's ties and for reports.
   [[nodiscard]] virtual double flops(std::span<const Shape> inputs, const Shape& output) const;

@@ -51,9 +51,13 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank, std::int64_t b
     span.block = block_of(span.layout, variable.options.shape, plan.mesh, rank);
     span.count = element_count(shape_of(span.block));
     span.trainable = variable.options.trainable;
+    span.updated = span.trainable && (!uses[v].empty() || variable.options.regularizer.active());
     if (!span.trainable) {
       span.offset = form.fixed_count;
       form.fixed_count += span.count;
+      continue;
+    }
+    if (!span.updated) {
       continue;
     }
     // A gradient that a single use leaves as the variable lies, but for partial sums, is written in
@@ -111,6 +115,13 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank, std::int64_t b
       }
     }
     close();
+  }
+  form.updated_count = form.trainable_count;
+  for (ParameterSpan& span : form.spans) {
+    if (span.trainable && !span.updated) {
+      span.offset = form.trainable_count;
+      form.trainable_count += span.count;
+    }
   }
   std::stable_sort(buckets.begin(), buckets.end(),
                    [](const Numbered& a, const Numbered& b) { return a.finished < b.finished; });

@@ -5,7 +5,8 @@
 // one; variables that are not trained stand in a stretch of their own. Within a stretch the order
 // is that in which backward finishes the gradients, grouped by how they are reduced: a *bucket* is
 // a span of one group, and is reduced as it stands, without packing, as soon as its last gradient
-// is written.
+// is written. Variables that nothing leads from to the loss stand behind all others: they are not
+// updated, and neither shrink by weight decay nor count in a norm, as in Keras.
 //
 // The form follows from the plan alone, so that programs for any batch length share it.
 #pragma once
@@ -29,6 +30,8 @@ struct ParameterSpan {
   std::int64_t offset = 0;  // elements into its stretch
   std::int64_t count = 0;   // elements
   bool trainable = true;
+  // Whether a step updates it: it is trainable, and the loss or its own penalty depends on it.
+  bool updated = false;
   // Whether backward writes the gradient straight to its place here; then `reduced_over` are the
   // axes over which it is partial there, for its bucket to reduce. Any other is reduced on its way.
   bool in_place = false;
@@ -49,6 +52,7 @@ struct ParameterForm {
   std::vector<ParameterSpan> spans;     // by variable
   std::vector<GradientBucket> buckets;  // in the order in which backward completes them
   std::int64_t trainable_count = 0;
+  std::int64_t updated_count = 0;  // the first of them
   std::int64_t fixed_count = 0;
 };
 

@@ -32,6 +32,7 @@
 //      can be.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>

@@ -210,10 +210,10 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
 
 std::string to_text(const PlanReport& report) {
   std::string text = fmt::format(
-      "mesh {} ({} ranks), shown for rank {} ({}); global batch of {} rows, {}\n\nvariables\n{}"
+      "mesh {} ({} rank{}), shown for rank {} ({}); global batch of {} rows, {}\n\nvariables\n{}"
       "\nlayer outputs\n{}",
-      to_string(report.mesh), report.mesh.rank_count(), report.rank,
-      coordinates_text(report.mesh, report.rank), report.rows, name_of(report.mode),
+      to_string(report.mesh), report.mesh.rank_count(), report.mesh.rank_count() == 1 ? "" : "s",
+      report.rank, coordinates_text(report.mesh, report.rank), report.rows, name_of(report.mode),
       tensor_table(report.variables, report.mesh), tensor_table(report.outputs, report.mesh));
 
   std::int64_t sent = 0;

@@ -8,6 +8,9 @@
 
 #include "collectives/error.h"
 #include "runtime/graph/choice_network.h"
+#include "runtime/graph/flattened_products.h"
+#include "runtime/graph/fusion.h"
+#include "runtime/graph/operation_windows.h"
 #include "runtime/graph/plan.h"
 #include "runtime/graph/spread.h"
 #include "runtime/mesh/redistribution.h"
@@ -169,10 +172,17 @@ class Planner {
       check_rule(rule, operation, inputs);
       rules_.push_back(rule);
 
-      std::map<char, std::int64_t> lengths;
+      std::map<char, std::int64_t>& lengths = lengths_.emplace_back();
       for (std::size_t i = 0; i < inputs.size(); ++i) {
         for (std::size_t d = 0; d < inputs[i].size(); ++d) {
           lengths[rule.inputs[i][d]] = inputs[i][d];
+        }
+      }
+      const Shape& output = shapes_[operation.output];
+      for (std::size_t d = 0; d < output.size(); ++d) {
+        // Where windows slide it is the output that shares out the work.
+        if (rule.windows.find(rule.output[d]) != std::string::npos) {
+          lengths[rule.output[d]] = output[d];
         }
       }
       std::string letters;  // that an axis may split
@@ -304,6 +314,23 @@ class Planner {
       fail("{}: the rule of operation \"{}\" does not have one letter for each dimension",
            operation.path, operation.operation->kind());
     }
+    std::map<char, std::int64_t> lengths;
+    const auto check_lengths = [&](const std::string& letters, const Shape& shape) {
+      for (std::size_t d = 0; d < letters.size(); ++d) {
+        const auto [known, added] = lengths.try_emplace(letters[d], shape[d]);
+        if (known->second != shape[d] &&
+            (rule.windows + rule.whole).find(letters[d]) == std::string::npos) {
+          fail(
+              "{}: the rule of operation \"{}\" has the letter '{}' for dimensions of {} and of {} "
+              "elements, and neither slides windows over it nor keeps it whole",
+              operation.path, operation.operation->kind(), letters[d], known->second, shape[d]);
+        }
+      }
+    };
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      check_lengths(rule.inputs[i], inputs[i]);
+    }
+    check_lengths(rule.output, shapes_[operation.output]);
   }
 
   // ---- costs ---------------------------------------------------------------------------------
@@ -338,6 +365,41 @@ class Planner {
     return moving_[key] = seconds(total);
   }
 
+  // What it costs to bring input `input` of an operation from where it lies as `from`.
+  ChoiceCost bringing(int from, int index, int input, const Candidate& candidate) {
+    ChoiceCost cost = moving(from, candidate.needed[input], graph_.operations[index].inputs[input]);
+    if (has_windows(rules_[index], input)) {
+      const Exchange& exchange = exchange_for(index, input, candidate);
+      if (!holds_boxes(layouts_[from], exchange.windows)) {
+        cost += exchange.forward;
+      }
+    }
+    return cost;
+  }
+
+  // The exchange of boxes of an input, and what it costs there and back.
+  struct Exchange {
+    Windows windows;
+    ChoiceCost forward, back;
+  };
+  const Exchange& exchange_for(int index, int input, const Candidate& candidate) {
+    const auto [known, added] =
+        exchanges_.try_emplace(std::make_tuple(index, input, candidate.needed[input]));
+    if (added) {
+      const GraphOperation& operation = graph_.operations[index];
+      std::vector<Shape> inputs;
+      for (const TensorId tensor : operation.inputs) {
+        inputs.push_back(shapes_[tensor]);
+      }
+      Exchange& exchange = known->second;
+      exchange.windows = windows_of(*operation.operation, rules_[index], candidate.split, input,
+                                    inputs, shapes_[operation.output]);
+      exchange.forward = seconds(exchange_seconds(exchange.windows, mesh_, request_.costs, false));
+      exchange.back = seconds(exchange_seconds(exchange.windows, mesh_, request_.costs, true));
+    }
+    return known->second;
+  }
+
   int shape_number(TensorId tensor) {
     return shape_numbers_.try_emplace(shapes_[tensor], static_cast<int>(shape_numbers_.size()))
         .first->second;
@@ -365,13 +427,13 @@ class Planner {
         continue;
       }
       const int stored = closed_[input]->layout;
-      cost += moving(stored, candidate.needed[i], input);
+      cost += bringing(stored, index, static_cast<int>(i), candidate);
       if (gives_gradient(operation, input)) {
         cost += moving(candidate.raw[i], stored, input);
       }
       if (graph_.tensors[input].role == TensorRole::variable && has_backward(operation) &&
           operation.operation->backward_reads(static_cast<int>(i))) {
-        cost += moving(stored, candidate.needed[i], input);
+        cost += bringing(stored, index, static_cast<int>(i), candidate);
       }
     }
     cost += moving(candidate.natural, candidate.settled, operation.output);
@@ -385,8 +447,17 @@ class Planner {
     for (const TensorId input : operation.inputs) {
       inputs.push_back(shapes_[input]);
     }
-    cost += seconds(
-        own_collectives_seconds(rules_[index], candidate.split, inputs, mesh_, request_.costs));
+    for (int i = 0; i < static_cast<int>(inputs.size()); ++i) {
+      if (has_windows(rules_[index], i) && gives_gradient(operation, operation.inputs[i])) {
+        cost += exchange_for(index, i, candidate).back;
+      }
+    }
+    for (const OwnReduction& reduction : operation.operation->own_reductions(rules_[index])) {
+      if (!reduction.backward || has_backward(operation)) {
+        cost += seconds(own_reduction_seconds(reduction, candidate.split, lengths_[index], mesh_,
+                                              request_.costs));
+      }
+    }
     double parts = 1;
     for (const auto& [letter, axes] : candidate.split) {
       parts *= static_cast<double>(mesh_.size_over(axes));
@@ -406,7 +477,7 @@ class Planner {
         ChoiceCost cost;
         for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
           if (operation.inputs[i] == tensor) {
-            cost += moving(from.settled, to.needed[i], tensor);
+            cost += bringing(from.settled, consumer, static_cast<int>(i), to);
             if (gives_gradient(operation, tensor)) {
               cost += moving(to.raw[i], from.settled, tensor);
             }
@@ -507,7 +578,7 @@ class Planner {
           const Candidate& from = candidates_[producer][chosen[producer]];
           for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
             if (operation.inputs[i] == input) {
-              total += moving(from.settled, candidate.needed[i], input).cost;
+              total += bringing(from.settled, index, static_cast<int>(i), candidate).cost;
               total += gives_gradient(operation, input)
                            ? moving(candidate.raw[i], from.settled, input).cost
                            : 0;
@@ -534,78 +605,22 @@ class Planner {
   std::vector<std::optional<Closed>> closed_;
   std::vector<Axis> in_play_;
   std::set<std::vector<Axis>> orders_;
-  std::vector<Rule> rules_;
+  std::vector<Rule> rules_;                            // by operation
+  std::vector<std::map<char, std::int64_t>> lengths_;  // by operation: of each letter
   std::vector<std::vector<Candidate>> candidates_;
   std::vector<Layout> layouts_;
   std::unordered_map<Layout, int, LayoutHash> numbers_;
   std::map<Shape, int> shape_numbers_;
-  std::map<std::tuple<int, int, int>, ChoiceCost> moving_;
+  std::map<std::tuple<int, int, int>, ChoiceCost> moving_;   // by layouts and shape
+  std::map<std::tuple<int, int, int>, Exchange> exchanges_;  // by operation, input, its layout
 };
-
-// Joins an operation with the only one that uses its output, where nothing has to move between
-// them.
-void fuse(Plan& plan) {
-  const Graph& graph = *plan.graph;
-  std::vector<bool> visible(graph.tensors.size(), false);
-  for (const TensorId output : graph.outputs) {
-    visible[output] = true;
-  }
-  std::vector<int> maker(graph.tensors.size(), -1);
-  std::vector<PlannedOperation> fused;
-  for (PlannedOperation& next : plan.operations) {
-    bool joined = false;
-    for (std::size_t position = 0; position < next.inputs.size() && !joined; ++position) {
-      const TensorId between = next.inputs[position];
-      const GraphTensor& tensor = graph.tensors[between];
-      if (maker[between] < 0 || tensor.consumers.size() != 1 || visible[between]) {
-        continue;
-      }
-      PlannedOperation& first = fused[maker[between]];
-      const bool others_stand_before = std::all_of(
-          next.inputs.begin(), next.inputs.end(),
-          [&](TensorId other) { return other == between || maker[other] < maker[between]; });
-      if (!others_stand_before) {
-        continue;
-      }
-      if (first.natural != plan.tensors[between].layout || next.needed[position] != first.natural ||
-          next.raw[position] != first.natural) {
-        continue;
-      }
-      std::unique_ptr<Operation> both =
-          first.operation->fused_with(*next.operation, static_cast<int>(position));
-      if (!both) {
-        continue;
-      }
-      first.operation = std::move(both);
-      first.output = next.output;
-      first.natural = next.natural;
-      first.path =
-          next.path.substr(0, next.path.rfind('/')) == first.path.substr(0, first.path.rfind('/'))
-              ? first.path + "+" + next.path.substr(next.path.rfind('/') + 1)
-              : first.path + "+" + next.path;
-      for (std::size_t i = 0; i < next.inputs.size(); ++i) {
-        if (i != position) {
-          first.inputs.push_back(next.inputs[i]);
-          first.needed.push_back(next.needed[i]);
-          first.raw.push_back(next.raw[i]);
-          first.gradient.push_back(next.gradient[i]);
-        }
-      }
-      maker[next.output] = maker[between];
-      joined = true;
-    }
-    if (!joined) {
-      maker[next.output] = static_cast<int>(fused.size());
-      fused.push_back(std::move(next));
-    }
-  }
-  plan.operations = std::move(fused);
-}
 
 }  // namespace
 
 Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph) {
-  Plan plan = Planner(request).plan(std::move(graph));
+  PlanRequest joined = request;
+  graph = multiply_images(joined, std::move(graph));
+  Plan plan = Planner(joined).plan(std::move(graph));
   fuse(plan);
   return plan;
 }

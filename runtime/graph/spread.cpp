@@ -74,27 +74,25 @@ double sum_seconds(const Layout& natural, const MeshShape& mesh, const CostModel
   return all_reduce_seconds(8, mesh.size_over(natural.partial), costs);
 }
 
-double own_collectives_seconds(const Rule& rule, const Split& split,
-                               const std::vector<Shape>& inputs, const MeshShape& mesh,
-                               const CostModel& costs) {
-  double seconds = 0;
-  for (const char letter : rule.own) {
-    const auto found = split.find(letter);
-    if (found == split.end()) {
-      continue;
+double own_reduction_seconds(const OwnReduction& reduction, const Split& split,
+                             const std::map<char, std::int64_t>& lengths, const MeshShape& mesh,
+                             const CostModel& costs) {
+  std::int64_t ranks = 1;
+  for (const char letter : reduction.over) {
+    if (const auto axes = split.find(letter); axes != split.end()) {
+      ranks *= mesh.size_over(axes->second);
     }
-    double row_values = 1;
-    for (std::size_t d = 0; d < inputs[0].size(); ++d) {
-      if (rule.inputs[0][d] != letter) {
-        const auto axes = split.find(rule.inputs[0][d]);
-        row_values *=
-            static_cast<double>(inputs[0][d]) /
-            (axes == split.end() ? 1.0 : static_cast<double>(mesh.size_over(axes->second)));
-      }
-    }
-    seconds += 3 * all_reduce_seconds(4 * row_values, mesh.size_over(found->second), costs);
   }
-  return seconds;
+  if (ranks == 1) {
+    return 0;
+  }
+  double bytes = static_cast<double>(reduction.bytes_per_element);
+  for (const char letter : reduction.of) {
+    const auto axes = split.find(letter);
+    bytes *= static_cast<double>(lengths.at(letter)) /
+             (axes == split.end() ? 1.0 : static_cast<double>(mesh.size_over(axes->second)));
+  }
+  return all_reduce_seconds(bytes, ranks, costs);
 }
 
 }  // namespace meshwork

@@ -1,6 +1,9 @@
 // What follows from a rule and a split, by the three sentences of operation.h.
 #pragma once
 
+#include <cstdint>
+#include <map>
+
 #include "runtime/graph/plan.h"
 #include "runtime/mesh/redistribution.h"
 
@@ -26,10 +29,9 @@ namespace meshwork {
 [[nodiscard]] double sum_seconds(const Layout& natural, const MeshShape& mesh,
                                  const CostModel& costs);
 
-/// Predicted seconds of an operation's own collectives, forward and backward: a row's values (of
-/// the first input, without the letter) are reduced three times over the axes of each own letter.
-[[nodiscard]] double own_collectives_seconds(const Rule& rule, const Split& split,
-                                             const std::vector<Shape>& inputs,
-                                             const MeshShape& mesh, const CostModel& costs);
+/// Predicted seconds of one reduction of an operation's own; `lengths` are those of its letters.
+[[nodiscard]] double own_reduction_seconds(const OwnReduction& reduction, const Split& split,
+                                           const std::map<char, std::int64_t>& lengths,
+                                           const MeshShape& mesh, const CostModel& costs);
 
 }  // namespace meshwork

@@ -3,19 +3,36 @@
 // Rule "bti,io->bto". Backward, with dy (..., o): dx = dy * transpose(kernel), then
 // dkernel = transpose(x) * dy, all leading dimensions taken together as rows.
 //
+// x may have several dimensions that are summed over: those of an image (batch, h, w, c), whose
+// kernel has one row for each of its h * w * c elements. Rule "bhwc,io->bo". Blocks of h, w or c
+// are no blocks of i, but no rule needs them to be: a split of h, w or c leaves the output partial,
+// and the gradient of the kernel too, which lacks them; a split of i leaves the output and the
+// gradient of x partial; where both are split, a rank works on the elements of its box of x that
+// are rows of its kernel. Those rows are packed unless they lie side by side, and in the raw
+// gradients what is not among them is zero.
+//
 // A bias and an activation that follow can be joined to it: y = activation(x * kernel + bias), with
 // the gradient of what stands before the activation taken from y. relu runs inside the matrix
 // product, the others in place behind it.
 #pragma once
 
+#include <cstddef>
+
 #include "runtime/device/kernels.h"
+#include "runtime/device/program.h"
 #include "runtime/graph/operation.h"
 
 namespace meshwork {
 
 class ProductOperation final : public Operation {
  public:
-  explicit ProductOperation(bool bias = false, Activation activation = Activation::linear);
+  /// `contracted`: how many of the last dimensions of x are summed over.
+  explicit ProductOperation(bool bias = false, Activation activation = Activation::linear,
+                            std::size_t contracted = 1);
+
+  [[nodiscard]] bool bias() const { return bias_; }
+  [[nodiscard]] Activation activation() const { return activation_; }
+  [[nodiscard]] std::size_t contracted() const { return contracted_; }
 
   std::string kind() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
@@ -27,8 +44,24 @@ class ProductOperation final : public Operation {
   std::unique_ptr<Operation> fused_with(const Operation& next, int position) const override;
 
  private:
+  // The factors that this rank multiplies: x as (rows, features) and the kernel as (features,
+  // outputs), both of the features that it has of both.
+  struct Factors {
+    std::int64_t rows = 0, features = 0, outputs = 0;
+    std::int64_t columns = 0;      // features of this rank's x
+    std::int64_t kernel_rows = 0;  // of this rank's kernel
+    std::int64_t first_row = 0;    // of this rank's kernel, where the rows lie side by side
+    bool all_columns = true;       // else they are packed out of x
+    bool side_by_side = true;      // else rows are packed out of the kernel
+    CopySpec columns_packed, rows_packed;
+  };
+  Factors factors(const Lowering& lowering) const;
+  static Operand packed_input(Lowering& lowering, const Factors& factors);
+  static Operand packed_kernel(Lowering& lowering, const Factors& factors);
+
   bool bias_;
   Activation activation_;
+  std::size_t contracted_;
 };
 
 }  // namespace meshwork

@@ -1,5 +1,8 @@
 #include "runtime/graph/operations/softmax.h"
 
+#include <string>
+#include <string_view>
+
 #include "collectives/error.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
@@ -7,7 +10,7 @@
 namespace meshwork {
 namespace {
 
-constexpr char classes = 'k';
+constexpr std::string_view classes = "k";
 
 }  // namespace
 
@@ -21,8 +24,16 @@ Shape SoftmaxOperation::output_shape(std::span<const Shape> inputs) const {
 }
 
 Rule SoftmaxOperation::rule(std::span<const Shape> inputs) const {
-  const std::string letters = dimension_letters(inputs[0].size(), classes);
-  return {.inputs = {letters}, .output = letters, .own = std::string(1, classes)};
+  const std::string letters = dimension_letters(inputs[0].size(), classes.front());
+  return {.inputs = {letters}, .output = letters, .own = std::string(classes)};
+}
+
+std::vector<OwnReduction> SoftmaxOperation::own_reductions(const Rule& rule) const {
+  const std::string rows = rule.output.substr(0, rule.output.size() - 1);
+  const std::string over(classes);
+  return {{.over = over, .of = rows},
+          {.over = over, .of = rows},
+          {.over = over, .of = rows, .backward = true}};
 }
 
 // Maximum, difference and exponential, sum, division.

@@ -14,6 +14,7 @@ class SoftmaxOperation final : public Operation {
   std::string kind() const override { return "softmax"; }
   Shape output_shape(std::span<const Shape> inputs) const override;
   Rule rule(std::span<const Shape> inputs) const override;
+  std::vector<OwnReduction> own_reductions(const Rule& rule) const override;
   double flops(std::span<const Shape> inputs, const Shape& output) const override;
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;

@@ -1,0 +1,184 @@
+#include "runtime/graph/operations/batch_normalization.h"
+
+#include "collectives/error.h"
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/operations/activation.h"
+#include "runtime/graph/operations/dimensions.h"
+#include "runtime/graph/operations/identity.h"
+
+namespace meshwork {
+namespace {
+
+// Letters of everything that is normalized together.
+std::string letters_of_rows(const Shape& shape) {
+  return dimension_letters(shape.size() - 1);
+}
+
+}  // namespace
+
+BatchNormalizationOperation::BatchNormalizationOperation(const BatchNormalizationOptions& options,
+                                                         Activation activation)
+    : options_(options), activation_(activation) {
+  if (activation != Activation::linear && activation != Activation::relu) {
+    internal_error("a batch normalization cannot be joined with this activation");
+  }
+}
+
+std::string BatchNormalizationOperation::kind() const {
+  return activation_ == Activation::linear ? "batch normalization" : "batch normalization+relu";
+}
+
+Shape BatchNormalizationOperation::output_shape(std::span<const Shape> inputs) const {
+  check_input_count(inputs, static_cast<std::size_t>(moving_variance()) + 1);
+  const Shape& x = inputs[0];
+  if (x.size() < 2) {
+    fail("expected an input of at least two dimensions, batch and channels, found shape {}",
+         to_string(x));
+  }
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    if (inputs[i] != Shape{x.back()}) {
+      fail("an input of shape {} needs statistics of shape {}, found {}", to_string(x),
+           to_string(Shape{x.back()}), to_string(inputs[i]));
+    }
+  }
+  return x;
+}
+
+Rule BatchNormalizationOperation::rule(std::span<const Shape> inputs) const {
+  const std::string rows = letters_of_rows(inputs[0]);
+  Rule rule{.inputs = {rows + 'o'}, .output = rows + 'o', .own = rows};
+  rule.inputs.resize(inputs.size(), "o");
+  return rule;
+}
+
+std::vector<OwnReduction> BatchNormalizationOperation::own_reductions(const Rule& rule) const {
+  if (options_.frozen) {
+    return {};
+  }
+  return {{.over = rule.own, .of = "o", .bytes_per_element = 16},
+          {.over = rule.own, .of = "o", .bytes_per_element = 16, .backward = true}};
+}
+
+// Two passes over x: sums, and the result.
+double BatchNormalizationOperation::flops(std::span<const Shape>, const Shape& output) const {
+  return 8.0 * static_cast<double>(element_count(output));
+}
+
+// Whether the statistics are those of the batch.
+bool BatchNormalizationOperation::of_batch(const Lowering& lowering) const {
+  return lowering.training() && !options_.frozen;
+}
+
+NormalizationShape BatchNormalizationOperation::normalized(const Lowering& lowering) const {
+  const Shape x = lowering.local_shape(0);
+  return {.rows = rows_of(x),
+          .channels = columns_of(x),
+          .scale = options_.scale,
+          .center = options_.center,
+          .activation = activation_};
+}
+
+Operand BatchNormalizationOperation::mean(Lowering& lowering) const {
+  return of_batch(lowering) ? lowering.scratch("mean", columns_of(lowering.local_shape(0)) * 4)
+                            : lowering.input(moving_mean());
+}
+
+// 1 / sqrt(variance + epsilon).
+Operand BatchNormalizationOperation::inverse(Lowering& lowering) {
+  return lowering.scratch("inverse deviation", columns_of(lowering.local_shape(0)) * 4);
+}
+
+void BatchNormalizationOperation::append_gamma_and_beta(Lowering& lowering,
+                                                        std::vector<Operand>& operands) const {
+  for (const int input : {gamma(), beta()}) {
+    if (input >= 0) {
+      operands.push_back(lowering.input(input));
+    }
+  }
+}
+
+void BatchNormalizationOperation::forward(Lowering& lowering) const {
+  const NormalizationShape at = normalized(lowering);
+  const Operand x = lowering.input(0);
+  const Operand mean = this->mean(lowering);
+  const Operand inverse = BatchNormalizationOperation::inverse(lowering);
+  if (of_batch(lowering)) {
+    const Shape& global = lowering.global_shape(0);
+    const Operand sums = lowering.scratch("sums", 2 * at.channels * 8);
+    lowering.emit(ChannelMomentsSpec{at.rows, at.channels}, {x, sums});
+    lowering.all_reduce(letters_of_rows(global), ElementType::float64, Reduction::sum, sums,
+                        2 * at.channels, "sums of channels");
+    lowering.emit(ChannelStatisticsSpec{.channels = at.channels,
+                                        .count = rows_of(global),
+                                        .epsilon = options_.epsilon,
+                                        .momentum = options_.momentum},
+                  {sums, lowering.input(moving_mean()), lowering.input(moving_variance()), mean,
+                   inverse, lowering.updated(moving_mean()), lowering.updated(moving_variance())});
+  } else {
+    lowering.emit(InverseDeviationSpec{at.channels, options_.epsilon},
+                  {lowering.input(moving_variance()), inverse});
+  }
+  std::vector<Operand> operands{x, mean, inverse};
+  append_gamma_and_beta(lowering, operands);
+  operands.push_back(lowering.output());
+  lowering.emit(NormalizeSpec{at}, operands);
+}
+
+void BatchNormalizationOperation::backward(Lowering& lowering) const {
+  const auto wanted = [&](int input) { return input >= 0 && lowering.needs_gradient(input); };
+  const bool variables = wanted(gamma()) || wanted(beta());
+  if (!lowering.needs_gradient(0) && !variables) {
+    return;
+  }
+  const NormalizationShape at = normalized(lowering);
+  const Shape& global = lowering.global_shape(0);
+  const bool frozen = !of_batch(lowering);
+  const Operand dy = lowering.output_gradient();
+  std::vector<Operand> operands{lowering.input(0), dy, mean(lowering),
+                                BatchNormalizationOperation::inverse(lowering)};
+  append_gamma_and_beta(lowering, operands);
+
+  const Operand sums = lowering.scratch("sums of gradients", 2 * at.channels * 8);
+  if (variables || !frozen) {
+    std::vector<Operand> summed = operands;
+    summed.push_back(sums);
+    lowering.emit(NormalizeGradientSumsSpec{at}, summed);
+    lowering.all_reduce(letters_of_rows(global), ElementType::float64, Reduction::sum, sums,
+                        2 * at.channels, "sums of gradients");
+  }
+  if (lowering.needs_gradient(0)) {
+    if (!frozen) {
+      operands.push_back(sums);
+    }
+    operands.push_back(lowering.input_gradient(0));
+    lowering.emit(NormalizeGradientSpec{at, rows_of(global), frozen}, operands);
+  }
+  if (wanted(gamma())) {
+    lowering.emit(
+        ConvertSpec{at.channels, ElementType::float64},
+        {Operand{sums.buffer, sums.offset + at.channels * 8}, lowering.input_gradient(gamma())});
+  }
+  if (wanted(beta())) {
+    lowering.emit(ConvertSpec{at.channels, ElementType::float64},
+                  {sums, lowering.input_gradient(beta())});
+  }
+}
+
+bool BatchNormalizationOperation::backward_reads(int input) const {
+  return input != moving_variance() && (input != moving_mean() || options_.frozen);
+}
+
+std::unique_ptr<Operation> BatchNormalizationOperation::fused_with(const Operation& next,
+                                                                   int position) const {
+  if (dynamic_cast<const IdentityOperation*>(&next)) {
+    return std::make_unique<BatchNormalizationOperation>(options_, activation_);
+  }
+  const auto* applied = dynamic_cast<const ActivationOperation*>(&next);
+  if (position != 0 || activation_ != Activation::linear || !applied ||
+      applied->activation() != Activation::relu) {
+    return nullptr;
+  }
+  return std::make_unique<BatchNormalizationOperation>(options_, Activation::relu);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,278 @@
+#include "runtime/graph/operations/convolution.h"
+
+#include "collectives/error.h"
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/operations/activation.h"
+#include "runtime/graph/operations/bias.h"
+#include "runtime/graph/operations/dimensions.h"
+#include "runtime/graph/operations/identity.h"
+
+namespace meshwork {
+namespace {
+
+constexpr int kernel = 1;
+constexpr int bias = 2;
+
+// One box of (rows, columns) of float32: `columns` from `from` of rows of `source`, to `to` of rows
+// of `destination` columns.
+CopySpec columns_copied(std::int64_t rows, std::int64_t columns, std::int64_t from,
+                        std::int64_t source, std::int64_t to, std::int64_t destination) {
+  return {ElementType::float32,
+          {{.extents = {rows, columns},
+            .source_offset = from,
+            .destination_offset = to,
+            .source_strides = {source, 1},
+            .destination_strides = {destination, 1}}}};
+}
+
+}  // namespace
+
+ConvolutionShape placed_convolution(const std::vector<SlidingWindow>& windows, const Block& x,
+                                    const Block& y, const Shape& global_x) {
+  ConvolutionShape at;
+  at.batch = y[0].length();
+  const std::size_t last = windows.size();
+  at.columns = windows[last - 1].placed(x[last], y[last], global_x[last]);
+  if (last == 2) {
+    at.rows = windows[0].placed(x[1], y[1], global_x[1]);
+  }
+  return at;
+}
+
+ConvolutionOperation::ConvolutionOperation(std::vector<SlidingWindow> windows, std::int64_t groups,
+                                           bool bias, Activation activation)
+    : windows_(std::move(windows)), groups_(groups), bias_(bias), activation_(activation) {
+  if (windows_.empty() || windows_.size() > 2) {
+    internal_error("a convolution has one or two spatial dimensions");
+  }
+  if (!differentiable_from_output(activation)) {
+    internal_error("a convolution cannot be joined with this activation");
+  }
+}
+
+std::string ConvolutionOperation::kind() const {
+  const std::string_view stem = bias_ ? "convolution+bias" : "convolution";
+  return activation_ == Activation::linear ? std::string(stem)
+                                           : fmt::format("{}+{}", stem, name_of(activation_));
+}
+
+Shape ConvolutionOperation::output_shape(std::span<const Shape> inputs) const {
+  check_input_count(inputs, bias_ ? 3 : 2);
+  const Shape& x = inputs[0];
+  const std::size_t spatial = windows_.size();
+  check_image(x, spatial);
+  if (x.back() % groups_ != 0) {
+    fail("{} channels do not divide into {} groups", x.back(), groups_);
+  }
+  Shape expected;
+  for (const SlidingWindow& window : windows_) {
+    expected.push_back(window.window);
+  }
+  expected.push_back(x.back() / groups_);
+  const Shape& found = inputs[kernel];
+  expected.push_back(found.empty() ? 1 : found.back());
+  if (found != expected || expected.back() % groups_ != 0) {
+    fail("a convolution of an input of shape {} needs a kernel of shape ({}, filters), found {}",
+         to_string(x), fmt::join(expected.begin(), expected.end() - 1, ", "), to_string(found));
+  }
+  Shape output = x;
+  for (std::size_t d = 0; d < spatial; ++d) {
+    output[d + 1] = windows_[d].outputs(x[d + 1]);
+    if (output[d + 1] < 1) {
+      fail("an input of shape {} has no place for a window of {} elements in dimension {}",
+           to_string(x), windows_[d].extent(), d + 1);
+    }
+  }
+  output.back() = expected.back();
+  if (bias_ && inputs[bias] != Shape{output.back()}) {
+    fail("expected a bias of shape {}, found {}", to_string(Shape{output.back()}),
+         to_string(inputs[bias]));
+  }
+  return output;
+}
+
+Rule ConvolutionOperation::rule(std::span<const Shape>) const {
+  const std::string spatial = spatial_letters(windows_.size());
+  const std::string places = windows_.size() == 1 ? "s" : "rs";
+  Rule rule;
+  rule.windows = spatial;
+  rule.whole = places;
+  if (groups_ == 1) {
+    rule.inputs = {"n" + spatial + "c", places + "cf"};
+    rule.output = "n" + spatial + "f";
+    // What comes after the sum over channels needs it complete.
+    if (bias_ || activation_ != Activation::linear) {
+      rule.whole += "c";
+    }
+  } else {
+    rule.inputs = {"n" + spatial + "g", places + "ig"};
+    rule.output = "n" + spatial + "g";
+    rule.whole += "i";
+    rule.windows += "g";
+  }
+  if (bias_) {
+    rule.inputs.emplace_back(1, rule.output.back());
+  }
+  return rule;
+}
+
+Range ConvolutionOperation::window(int input, int dimension, Range output,
+                                   std::span<const Shape> inputs) const {
+  if (input != 0) {
+    return output;  // filters of the kernel and the bias
+  }
+  if (dimension <= static_cast<int>(windows_.size())) {
+    return windows_[dimension - 1].inputs_of(output, inputs[0][dimension]);
+  }
+  const std::int64_t filters = inputs[kernel].back() / groups_;  // of a group
+  const std::int64_t channels = inputs[0].back() / groups_;
+  return {output.begin / filters * channels, ((output.end - 1) / filters + 1) * channels};
+}
+
+double ConvolutionOperation::flops(std::span<const Shape> inputs, const Shape& output) const {
+  const double outputs = static_cast<double>(element_count(output));
+  return 2.0 * outputs * static_cast<double>(rows_of(inputs[kernel])) + (bias_ ? outputs : 0);
+}
+
+ConvolutionOperation::Part ConvolutionOperation::part(const Lowering& lowering) const {
+  const Block& x = lowering.block(0);
+  const Block& y = lowering.output_block();
+  Part part;
+  part.at = placed_convolution(windows_, x, y, lowering.global_shape(0));
+  part.filters = y.back().length();
+  part.places = rows_of(shape_of(y));
+  part.kernel_rows = rows_of(lowering.local_shape(kernel));
+  part.at.channels = x.back().length();
+  part.at.filters = part.filters;
+  if (groups_ > 1) {
+    const std::int64_t filters = lowering.global_output_shape().back() / groups_;
+    const std::int64_t channels = lowering.global_shape(0).back() / groups_;
+    // The groups whose channels this rank was given: those that its filters touch, or all.
+    const Range groups{x.back().begin / channels, x.back().end / channels};
+    part.at.groups = std::max<std::int64_t>(groups.length(), 1);
+    part.at.filters = groups.length() * filters;
+    part.first = y.back().begin - groups.begin * filters;
+    part.whole_groups = part.at.filters == part.filters;
+  }
+  return part;
+}
+
+// The kernel of whole groups, zero where filters are not this rank's. Filled in forward.
+Operand ConvolutionOperation::wide_kernel(Lowering& lowering, const Part& part) {
+  return lowering.scratch("kernel of whole groups", part.kernel_rows * part.at.filters * 4);
+}
+
+void ConvolutionOperation::forward(Lowering& lowering) const {
+  const Part part = this->part(lowering);
+  const Operand y = lowering.output();
+  Activation done = Activation::linear;
+  if (part.whole_groups) {
+    ConvolutionSpec convolution{.at = part.at, .bias = bias_};
+    if (activation_ == Activation::relu) {
+      convolution.activation = done = Activation::relu;
+    }
+    std::vector<Operand> operands{lowering.input(0), lowering.input(kernel)};
+    if (bias_) {
+      operands.push_back(lowering.input(bias));
+    }
+    operands.push_back(y);
+    lowering.emit(convolution, operands);
+  } else {
+    const Operand wide_kernel = ConvolutionOperation::wide_kernel(lowering, part);
+    lowering.emit(ZeroSpec{part.kernel_rows * part.at.filters * 4}, {wide_kernel});
+    lowering.emit(columns_copied(part.kernel_rows, part.filters, 0, part.filters, part.first,
+                                 part.at.filters),
+                  {lowering.input(kernel), wide_kernel});
+    const Operand wide =
+        lowering.scratch("output of whole groups", part.places * part.at.filters * 4);
+    lowering.emit(ConvolutionSpec{.at = part.at}, {lowering.input(0), wide_kernel, wide});
+    lowering.emit(
+        columns_copied(part.places, part.filters, part.first, part.at.filters, 0, part.filters),
+        {wide, y});
+    if (bias_) {
+      lowering.emit(BiasAddSpec{part.places, part.filters, activation_},
+                    {y, lowering.input(bias), y});
+      done = activation_;
+    }
+  }
+  if (done != activation_) {
+    lowering.emit(ActivationSpec{activation_, part.places * part.filters}, {y, y});
+  }
+}
+
+void ConvolutionOperation::backward(Lowering& lowering) const {
+  const bool any = lowering.needs_gradient(0) || lowering.needs_gradient(kernel) ||
+                   (bias_ && lowering.needs_gradient(bias));
+  if (!any) {
+    return;
+  }
+  const Part part = this->part(lowering);
+  const std::int64_t outputs = part.places * part.filters;
+
+  // dz, as the output: the gradient before the activation.
+  Operand dz = lowering.output_gradient();
+  if (activation_ != Activation::linear) {
+    dz = lowering.scratch("gradient before the activation", outputs * 4);
+    lowering.emit(ActivationGradientSpec{activation_, outputs},
+                  {lowering.output(), lowering.output_gradient(), dz});
+  }
+  Operand wide = dz;  // the gradient of whole groups
+  if (!part.whole_groups && (lowering.needs_gradient(0) || lowering.needs_gradient(kernel))) {
+    const std::int64_t bytes = part.places * part.at.filters * 4;
+    wide = lowering.scratch("gradient of whole groups", bytes);
+    lowering.emit(ZeroSpec{bytes}, {wide});
+    lowering.emit(
+        columns_copied(part.places, part.filters, 0, part.filters, part.first, part.at.filters),
+        {dz, wide});
+  }
+  if (lowering.needs_gradient(0)) {
+    const Operand of_kernel =
+        part.whole_groups ? lowering.input(kernel) : wide_kernel(lowering, part);
+    lowering.emit(ConvolutionInputGradientSpec{part.at},
+                  {wide, of_kernel, lowering.input_gradient(0)});
+  }
+  if (lowering.needs_gradient(kernel)) {
+    if (part.whole_groups) {
+      lowering.emit(ConvolutionKernelGradientSpec{part.at},
+                    {lowering.input(0), wide, lowering.input_gradient(kernel)});
+    } else {
+      const Operand wide_gradient = lowering.scratch("kernel gradient of whole groups",
+                                                     part.kernel_rows * part.at.filters * 4);
+      lowering.emit(ConvolutionKernelGradientSpec{part.at},
+                    {lowering.input(0), wide, wide_gradient});
+      lowering.emit(columns_copied(part.kernel_rows, part.filters, part.first, part.at.filters, 0,
+                                   part.filters),
+                    {wide_gradient, lowering.input_gradient(kernel)});
+    }
+  }
+  if (bias_ && lowering.needs_gradient(bias)) {
+    lowering.emit(ColumnSumSpec{part.places, part.filters}, {dz, lowering.input_gradient(bias)});
+  }
+}
+
+bool ConvolutionOperation::backward_reads(int input) const {
+  return input != bias;
+}
+
+std::unique_ptr<Operation> ConvolutionOperation::fused_with(const Operation& next,
+                                                            int position) const {
+  const auto with = [&](bool bias, Activation activation) {
+    return std::make_unique<ConvolutionOperation>(windows_, groups_, bias, activation);
+  };
+  if (dynamic_cast<const IdentityOperation*>(&next)) {
+    return with(bias_, activation_);
+  }
+  if (position != 0 || activation_ != Activation::linear) {
+    return nullptr;
+  }
+  if (const auto* added = dynamic_cast<const BiasOperation*>(&next); added && !bias_) {
+    return with(true, added->activation());
+  }
+  if (const auto* applied = dynamic_cast<const ActivationOperation*>(&next);
+      applied && differentiable_from_output(applied->activation())) {
+    return with(bias_, applied->activation());
+  }
+  return nullptr;
+}
+
+}  // namespace meshwork

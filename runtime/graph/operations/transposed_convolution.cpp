@@ -1,0 +1,107 @@
+#include "runtime/graph/operations/transposed_convolution.h"
+
+#include "collectives/error.h"
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/operations/dimensions.h"
+
+namespace meshwork {
+namespace {
+
+constexpr int kernel = 1;
+
+}  // namespace
+
+TransposedConvolutionOperation::TransposedConvolutionOperation(std::vector<SlidingWindow> windows)
+    : windows_(std::move(windows)) {
+  if (windows_.empty() || windows_.size() > 2) {
+    internal_error("a transposed convolution has one or two spatial dimensions");
+  }
+}
+
+Shape TransposedConvolutionOperation::output_shape(std::span<const Shape> inputs) const {
+  check_input_count(inputs, 2);
+  const Shape& x = inputs[0];
+  const std::size_t spatial = windows_.size();
+  check_image(x, spatial);
+  Shape expected;
+  for (const SlidingWindow& window : windows_) {
+    expected.push_back(window.window);
+  }
+  const Shape& found = inputs[kernel];
+  expected.push_back(found.size() == spatial + 2 ? found[spatial] : 1);
+  expected.push_back(x.back());
+  if (found != expected) {
+    fail(
+        "a transposed convolution of an input of shape {} needs a kernel of shape ({}, filters, "
+        "{}), "
+        "found {}",
+        to_string(x), fmt::join(expected.begin(), expected.end() - 2, ", "), x.back(),
+        to_string(found));
+  }
+  Shape output = x;
+  for (std::size_t d = 0; d < spatial; ++d) {
+    output[d + 1] = windows_[d].transposed_outputs(x[d + 1]);
+  }
+  output.back() = expected[spatial];
+  return output;
+}
+
+Rule TransposedConvolutionOperation::rule(std::span<const Shape>) const {
+  const std::string spatial = spatial_letters(windows_.size());
+  const std::string places = windows_.size() == 1 ? "s" : "rs";
+  return {.inputs = {"n" + spatial + "c", places + "fc"},
+          .output = "n" + spatial + "f",
+          .whole = places,
+          .windows = spatial};
+}
+
+Range TransposedConvolutionOperation::window(int, int dimension, Range output,
+                                             std::span<const Shape> inputs) const {
+  return windows_[dimension - 1].transposed_inputs_of(output, inputs[0][dimension]);
+}
+
+double TransposedConvolutionOperation::flops(std::span<const Shape> inputs, const Shape&) const {
+  const Shape& weights = inputs[kernel];
+  return 2.0 * static_cast<double>(element_count(inputs[0])) *
+         static_cast<double>(element_count(weights)) / static_cast<double>(weights.back());
+}
+
+// The convolution that goes from y to x.
+ConvolutionShape TransposedConvolutionOperation::placed(const Lowering& lowering) const {
+  const Block& x = lowering.block(0);
+  const Block& y = lowering.output_block();
+  const Shape& global = lowering.global_shape(0);
+  const std::size_t last = windows_.size();
+  ConvolutionShape at;
+  at.batch = y[0].length();
+  at.columns = windows_[last - 1].transposed_placed(x[last], y[last], global[last]);
+  if (last == 2) {
+    at.rows = windows_[0].transposed_placed(x[1], y[1], global[1]);
+  }
+  at.channels = y.back().length();
+  at.filters = x.back().length();
+  return at;
+}
+
+void TransposedConvolutionOperation::forward(Lowering& lowering) const {
+  lowering.emit(ConvolutionInputGradientSpec{placed(lowering)},
+                {lowering.input(0), lowering.input(kernel), lowering.output()});
+}
+
+void TransposedConvolutionOperation::backward(Lowering& lowering) const {
+  if (!lowering.needs_gradient(0) && !lowering.needs_gradient(kernel)) {
+    return;
+  }
+  const ConvolutionShape at = placed(lowering);
+  const Operand dy = lowering.output_gradient();
+  if (lowering.needs_gradient(0)) {
+    lowering.emit(ConvolutionSpec{.at = at},
+                  {dy, lowering.input(kernel), lowering.input_gradient(0)});
+  }
+  if (lowering.needs_gradient(kernel)) {
+    lowering.emit(ConvolutionKernelGradientSpec{at},
+                  {dy, lowering.input(0), lowering.input_gradient(kernel)});
+  }
+}
+
+}  // namespace meshwork

@@ -1,0 +1,84 @@
+#include "runtime/graph/operations/windows.h"
+
+#include <algorithm>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+namespace {
+
+std::int64_t floor_divided(std::int64_t a, std::int64_t b) {
+  return a >= 0 ? a / b : -((-a + b - 1) / b);
+}
+
+std::int64_t ceiling_divided(std::int64_t a, std::int64_t b) {
+  return -floor_divided(-a, b);
+}
+
+// [begin, end) cut to [0, length).
+Range cut(std::int64_t begin, std::int64_t end, std::int64_t length) {
+  const std::int64_t first = std::clamp<std::int64_t>(begin, 0, length);
+  return {first, std::clamp<std::int64_t>(end, first, length)};
+}
+
+}  // namespace
+
+std::string_view name_of(Padding padding) {
+  return padding == Padding::same ? "same" : "valid";
+}
+
+std::int64_t SlidingWindow::outputs(std::int64_t length) const {
+  return padding == Padding::same ? ceiling_divided(length, stride)
+                                  : floor_divided(length - extent(), stride) + 1;
+}
+
+std::int64_t SlidingWindow::before(std::int64_t length) const {
+  if (padding == Padding::valid) {
+    return 0;
+  }
+  return std::max<std::int64_t>((outputs(length) - 1) * stride + extent() - length, 0) / 2;
+}
+
+Range SlidingWindow::inputs_of(Range output, std::int64_t length) const {
+  const std::int64_t offset = before(length);
+  return cut(output.begin * stride - offset, (output.end - 1) * stride - offset + extent(), length);
+}
+
+WindowDimension SlidingWindow::placed(Range input, Range output, std::int64_t length) const {
+  return {.input = input.length(),
+          .output = output.length(),
+          .window = window,
+          .stride = stride,
+          .dilation = dilation,
+          .padding = before(length) + input.begin - output.begin * stride};
+}
+
+std::int64_t SlidingWindow::transposed_outputs(std::int64_t length) const {
+  return length * stride +
+         (padding == Padding::same ? 0 : std::max<std::int64_t>(extent() - stride, 0));
+}
+
+Range SlidingWindow::transposed_inputs_of(Range output, std::int64_t length) const {
+  const std::int64_t offset = before(transposed_outputs(length));
+  return cut(ceiling_divided(output.begin + offset - extent() + 1, stride),
+             floor_divided(output.end - 1 + offset, stride) + 1, length);
+}
+
+WindowDimension SlidingWindow::transposed_placed(Range input, Range output,
+                                                 std::int64_t length) const {
+  return placed(output, input, transposed_outputs(length));
+}
+
+std::string spatial_letters(std::size_t count) {
+  return count == 1 ? "w" : "hw";
+}
+
+void check_image(const Shape& shape, std::size_t spatial) {
+  if (shape.size() != spatial + 2) {
+    fail("expected {} of shape {}, found shape {}", spatial == 1 ? "sequences" : "images",
+         spatial == 1 ? "(batch, steps, channels)" : "(batch, rows, columns, channels)",
+         to_string(shape));
+  }
+}
+
+}  // namespace meshwork

@@ -1,0 +1,63 @@
+// Windows that slide over one dimension of an image: convolutions and pooling, of any number of
+// spatial dimensions up to two.
+//
+// Place k of the window of output o lies at input  o * stride - before + k * dilation.  What lies
+// outside the input is padding. Keras's padding: "valid" has none; "same" gives ceil(length /
+// stride) outputs and pads max((outputs - 1) * stride + extent - length, 0) elements, floor(half)
+// before and the odd one behind (reference/keras.md, section 2). Both follow from the *global*
+// length, so that a part of an image is never padded at a border with another rank: `placed` turns
+// global ranges into the local numbers of a kernel.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/device/kernels.h"
+#include "runtime/mesh/partition.h"
+
+namespace meshwork {
+
+enum class Padding : std::uint8_t { valid, same };
+
+/// "valid", "same".
+[[nodiscard]] std::string_view name_of(Padding padding);
+
+/// How a window slides over one dimension.
+struct SlidingWindow {
+  std::int64_t window = 1, stride = 1, dilation = 1;
+  Padding padding = Padding::valid;
+
+  /// From the first place of a window to the last, both included.
+  [[nodiscard]] std::int64_t extent() const { return dilation * (window - 1) + 1; }
+
+  /// Outputs over an input of `length`; not positive if no window fits.
+  [[nodiscard]] std::int64_t outputs(std::int64_t length) const;
+  /// Padding before an input of `length`.
+  [[nodiscard]] std::int64_t before(std::int64_t length) const;
+  /// Which of `length` inputs the windows of outputs `output` look at: one range with all of them.
+  [[nodiscard]] Range inputs_of(Range output, std::int64_t length) const;
+  /// The windows of outputs `output` of an input of `length`, over its part `input`, for a kernel.
+  [[nodiscard]] WindowDimension placed(Range input, Range output, std::int64_t length) const;
+
+  // The same windows looked through from the other side, as a transposed convolution does: `length`
+  // is that of what the windows write to each other from.
+
+  /// Length of the image onto which the windows of `length` elements are laid.
+  [[nodiscard]] std::int64_t transposed_outputs(std::int64_t length) const;
+  /// Which of `length` elements lay their windows onto `output`: one range with all of them.
+  [[nodiscard]] Range transposed_inputs_of(Range output, std::int64_t length) const;
+  /// The windows of elements `input` of `length`, as they lie on the part `output` of their image.
+  [[nodiscard]] WindowDimension transposed_placed(Range input, Range output,
+                                                  std::int64_t length) const;
+};
+
+/// Letters of the spatial dimensions of an image with `count` of them: "w" or "hw".
+[[nodiscard]] std::string spatial_letters(std::size_t count);
+
+/// Throws `Error` unless `shape` is that of a batch of images with `spatial` dimensions between
+/// batch and channels: "expected images of shape (batch, rows, columns, channels), found ...".
+void check_image(const Shape& shape, std::size_t spatial);
+
+}  // namespace meshwork

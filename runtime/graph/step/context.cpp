@@ -1,0 +1,98 @@
+#include "runtime/graph/step/context.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "runtime/mesh/lower_redistribution.h"
+
+namespace meshwork {
+
+StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder,
+                         MeshCollectives& collectives)
+    : request(request),
+      plan(*request.plan),
+      graph(*request.plan->graph),
+      form(*request.form),
+      builder(builder),
+      collectives(collectives) {
+  for (TensorId id = 0; id < static_cast<TensorId>(graph.tensors.size()); ++id) {
+    shapes.push_back(graph.shape_of(id, request.rows));
+  }
+  const Parameters* parameters = request.parameters;
+  const std::int64_t trainable = form.trainable_count * element_bytes(ElementType::float32);
+  const std::int64_t rest = form.fixed_count * element_bytes(ElementType::float32);
+  values = builder.external(parameters ? parameters->values() : nullptr, trainable, "parameters");
+  fixed = builder.external(parameters ? parameters->fixed() : nullptr, rest, "fixed variables");
+  gradients =
+      builder.external(parameters ? parameters->gradients() : nullptr, trainable, "gradients");
+  scalars = builder.external(request.step_scalars, sizeof(StepScalars), "step scalars");
+}
+
+std::string StepContext::name_of(TensorId id) const {
+  const GraphTensor& tensor = graph.tensors[id];
+  if (!tensor.path.empty()) {
+    return tensor.path;
+  }
+  return tensor.producer >= 0 ? graph.operations[tensor.producer].path
+                              : "tensor " + std::to_string(id);
+}
+
+Block StepContext::block(TensorId id, const Layout& layout) const {
+  return block_of(layout, shapes[id], plan.mesh, collectives.rank());
+}
+
+std::int64_t StepContext::count(TensorId id, const Layout& layout) const {
+  return element_count(shape_of(block(id, layout)));
+}
+
+Operand StepContext::value_of(int variable) const {
+  const ParameterSpan& span = form.spans[variable];
+  return {span.trainable ? values : fixed, span.offset * element_bytes(ElementType::float32)};
+}
+
+Operand StepContext::gradient_of(int variable) const {
+  return {gradients, form.spans[variable].offset * element_bytes(ElementType::float32)};
+}
+
+Operand StepContext::move(TensorId id, Operand source, const Layout& from, const Layout& to,
+                          std::optional<Operand> destination, const std::string& what,
+                          bool source_is_free) {
+  return lower_redistribution(
+      builder, collectives, plan_redistribution(from, to, shapes[id], plan.mesh), shapes[id],
+      ElementType::float32, source, destination, {phase, what}, source_is_free);
+}
+
+CollectiveRecord StepContext::all_reduce_record(std::vector<Axis> axes, ElementType type,
+                                                Reduction reduction, std::int64_t global,
+                                                std::int64_t local, std::string what) const {
+  const std::int64_t ranks = plan.mesh.size_over(axes);
+  const std::int64_t sent = (2 * (ranks - 1) * local + ranks - 1) / ranks;
+  return {CollectiveKind::all_reduce,
+          {phase, std::move(what)},
+          std::move(axes),
+          type,
+          reduction,
+          global,
+          sent * element_bytes(type)};
+}
+
+bool StepContext::counts(const std::vector<Axis>& axes, const std::vector<Axis>& own) const {
+  return std::all_of(axes.begin(), axes.end(), [&](Axis axis) {
+    return std::find(own.begin(), own.end(), axis) != own.end() ||
+           plan.mesh.coordinate(collectives.rank(), axis) == 0;
+  });
+}
+
+std::vector<Axis> StepContext::axes_of_trainable_variables() const {
+  std::set<Axis> axes;
+  for (const ParameterSpan& span : form.spans) {
+    if (span.trainable) {
+      const std::vector<Axis> own = span.layout.splitting_axes();
+      axes.insert(own.begin(), own.end());
+    }
+  }
+  return {axes.begin(), axes.end()};
+}
+
+}  // namespace meshwork

@@ -1,0 +1,70 @@
+// StepContext: what everything that books one step has in common.
+//
+// The walk of lower.h is made of parts, each with its own state: `StepValues` (where tensors
+// stand), `StepGradients` (what backward collects), `StepSums` (losses, metrics, penalties),
+// `update_parameters`. They share the request, the builder, the collectives, and where the flat
+// memory of the parameters is booked.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/graph/lower.h"
+#include "runtime/mesh/mesh_collectives.h"
+
+namespace meshwork {
+
+class StepContext {
+ public:
+  StepContext(const LoweringRequest& request, ProgramBuilder& builder,
+              MeshCollectives& collectives);
+
+  const LoweringRequest& request;
+  const Plan& plan;
+  const Graph& graph;
+  const ParameterForm& form;
+  ProgramBuilder& builder;
+  MeshCollectives& collectives;
+  std::string phase = "forward";  // under which collectives are recorded
+  std::vector<Shape> shapes;      // by tensor, global, with this step's rows
+
+  // The flat memory of the parameters.
+  Buffer values, fixed, gradients, scalars;
+
+  [[nodiscard]] bool training() const { return request.mode == Mode::train; }
+  /// The sum over a whole batch: a loss or a metric.
+  [[nodiscard]] bool is_sum(TensorId id) const { return shapes[id].empty(); }
+
+  /// How messages and tables name a tensor.
+  [[nodiscard]] std::string name_of(TensorId id) const;
+  /// This rank's block of a tensor that lies as `layout` says, and how many elements that is.
+  [[nodiscard]] Block block(TensorId id, const Layout& layout) const;
+  [[nodiscard]] std::int64_t count(TensorId id, const Layout& layout) const;
+
+  /// The index of the variable that a tensor is, or -1.
+  [[nodiscard]] int variable_of(TensorId id) const { return graph.tensors[id].variable; }
+  /// Where this rank's block of a variable, or of its gradient, stands.
+  [[nodiscard]] Operand value_of(int variable) const;
+  [[nodiscard]] Operand gradient_of(int variable) const;
+
+  /// Books the redistribution of tensor `id` (or its gradient: `what` says), as
+  /// lower_redistribution does; without steps the result is the source.
+  Operand move(TensorId id, Operand source, const Layout& from, const Layout& to,
+               std::optional<Operand> destination, const std::string& what,
+               bool source_is_free = false);
+
+  /// The record of an all-reduce of `local` elements; `global` is the same on all ranks.
+  [[nodiscard]] CollectiveRecord all_reduce_record(std::vector<Axis> axes, ElementType type,
+                                                   Reduction reduction, std::int64_t global,
+                                                   std::int64_t local, std::string what) const;
+
+  /// Over `axes` every value shall be counted once: whether this rank counts one that lies split
+  /// by, or is partial over, `own`.
+  [[nodiscard]] bool counts(const std::vector<Axis>& axes, const std::vector<Axis>& own) const;
+  /// The axes that split some trainable variable, ascending.
+  [[nodiscard]] std::vector<Axis> axes_of_trainable_variables() const;
+};
+
+}  // namespace meshwork

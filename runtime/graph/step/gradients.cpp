@@ -1,0 +1,133 @@
+#include "runtime/graph/step/gradients.h"
+
+#include <utility>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+StepGradients::StepGradients(StepContext& step)
+    : step_(step),
+      contributions_(step.graph.tensors.size()),
+      completed_(step.graph.tensors.size()),
+      uses_left_(step.graph.variables.size(), 0),
+      bucket_of_(step.graph.variables.size(), -1) {
+  for (const PlannedOperation& operation : step.plan.operations) {
+    for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+      const int variable = step.variable_of(operation.inputs[i]);
+      if (variable >= 0 && operation.gradient[i]) {
+        ++uses_left_[variable];
+      }
+    }
+  }
+  for (std::size_t b = 0; b < step.form.buckets.size(); ++b) {
+    left_in_bucket_.push_back(static_cast<int>(step.form.buckets[b].variables.size()));
+    for (const int variable : step.form.buckets[b].variables) {
+      bucket_of_[variable] = static_cast<int>(b);
+    }
+  }
+}
+
+std::optional<Operand> StepGradients::place_of(TensorId id) const {
+  const int variable = step_.variable_of(id);
+  if (variable >= 0 && step_.form.spans[variable].in_place) {
+    return step_.gradient_of(variable);
+  }
+  return std::nullopt;
+}
+
+void StepGradients::contribute(TensorId id, const Layout& raw, Operand gradient) {
+  const int variable = step_.variable_of(id);
+  if (!place_of(id)) {
+    bool added = false;
+    for (auto& [layout, operand] : contributions_[id]) {
+      if (layout == raw) {
+        const std::int64_t count = step_.count(id, raw);
+        const Buffer sum = step_.builder.scratch(count * element_bytes(ElementType::float32),
+                                                 "gradient of " + step_.name_of(id));
+        step_.builder.emit(SumSpec{count, 2}, {operand, gradient, sum},
+                           step_.name_of(id) + " gradient");
+        operand = sum;
+        added = true;
+      }
+    }
+    if (!added) {
+      contributions_[id].emplace_back(raw, gradient);
+    }
+  }
+  if (variable >= 0) {
+    variable_used(variable);
+  }
+}
+
+void StepGradients::complete(TensorId id) {
+  if (contributions_[id].empty()) {
+    internal_error("nothing gave a gradient to " + step_.name_of(id));
+  }
+  completed_[id] = sum_of_contributions(id, std::nullopt);
+}
+
+Operand StepGradients::completed(TensorId id) const {
+  if (!completed_[id]) {
+    internal_error("the gradient of " + step_.name_of(id) + " is asked for, and nothing gave it");
+  }
+  return *completed_[id];
+}
+
+Operand StepGradients::sum_of_contributions(TensorId id, std::optional<Operand> destination) {
+  const Layout& settled = step_.plan.tensors[id].layout;
+  const std::string what = step_.name_of(id) + " gradient";
+  const ByLayout& parts = contributions_[id];
+  const std::int64_t count = step_.count(id, settled);
+  if (parts.size() == 1 && (parts[0].first != settled || !destination)) {
+    return step_.move(id, parts[0].second, parts[0].first, settled, destination, what, true);
+  }
+  std::vector<Operand> operands;
+  for (const auto& [raw, operand] : parts) {
+    operands.push_back(step_.move(id, operand, raw, settled, std::nullopt, what, true));
+  }
+  const Operand sum =
+      destination
+          ? *destination
+          : Operand(step_.builder.scratch(count * element_bytes(ElementType::float32), what));
+  operands.push_back(sum);
+  step_.builder.emit(SumSpec{count, static_cast<int>(parts.size())}, operands, what);
+  return sum;
+}
+
+void StepGradients::variable_used(int variable) {
+  if (--uses_left_[variable] > 0) {
+    return;
+  }
+  if (!step_.form.spans[variable].in_place) {
+    (void)sum_of_contributions(step_.graph.variables[variable].tensor, step_.gradient_of(variable));
+  }
+  const int bucket = bucket_of_[variable];
+  if (bucket >= 0 && --left_in_bucket_[bucket] == 0) {
+    start_bucket(step_.form.buckets[bucket]);
+  }
+}
+
+void StepGradients::start_bucket(const GradientBucket& bucket) {
+  std::string what = "gradients " + step_.graph.variables[bucket.variables.front()].path;
+  if (bucket.variables.size() > 1) {
+    what += bucket.variables.size() > 2 ? " ... " : ", ";
+    what += step_.graph.variables[bucket.variables.back()].path;
+  }
+  auto [start, wait] = step_.collectives.started_all_reduce(
+      step_.all_reduce_record(bucket.axes, ElementType::float32, Reduction::sum,
+                              bucket.global_count, bucket.count, what),
+      bucket.count);
+  const Operand at{step_.gradients, bucket.offset * element_bytes(ElementType::float32)};
+  step_.builder.emit(std::move(start), {at}, "start " + what);
+  waiting_.push_back({std::move(wait), at, "wait for " + what});
+}
+
+void StepGradients::wait_for_buckets() {
+  for (Waiting& waiting : waiting_) {
+    step_.builder.emit(std::move(waiting.wait), {waiting.at}, waiting.label);
+  }
+  waiting_.clear();
+}
+
+}  // namespace meshwork

@@ -1,0 +1,58 @@
+// StepGradients: what backward collects.
+//
+// A tensor's gradient is the sum of what its uses contribute. Contributions of one layout are added
+// locally as they come, and when the last use has contributed, each is brought to the tensor's
+// layout and they are added. A variable's gradient ends in its place in the flat gradients; most
+// are written there by the only use, still partial, and reduced with their bucket (parameters.h),
+// which is started as soon as its last gradient is there and waited for at the end of backward.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/graph/step/context.h"
+#include "runtime/graph/step/values.h"
+
+namespace meshwork {
+
+class StepGradients {
+ public:
+  explicit StepGradients(StepContext& step);
+
+  /// The place of the gradient of tensor `id` in the flat gradients, if backward writes it straight
+  /// there: the only contribution, reduced with its bucket.
+  [[nodiscard]] std::optional<Operand> place_of(TensorId id) const;
+
+  /// Takes the raw gradient that one use of `id` gave, lying as `raw` says; once for each use.
+  void contribute(TensorId id, const Layout& raw, Operand gradient);
+
+  /// Completes the gradient of a value, whose uses have all contributed.
+  void complete(TensorId id);
+  /// The complete gradient, in the tensor's layout.
+  [[nodiscard]] Operand completed(TensorId id) const;
+
+  /// Books the waits for the buckets that were started.
+  void wait_for_buckets();
+
+ private:
+  Operand sum_of_contributions(TensorId id, std::optional<Operand> destination);
+  void variable_used(int variable);
+  void start_bucket(const GradientBucket& bucket);
+
+  StepContext& step_;
+  std::vector<ByLayout> contributions_;            // by tensor
+  std::vector<std::optional<Operand>> completed_;  // by tensor
+  std::vector<int> uses_left_;                     // by variable
+  std::vector<int> bucket_of_;                     // by variable, -1 for none
+  std::vector<int> left_in_bucket_;                // by bucket: variables
+  struct Waiting {
+    std::unique_ptr<Kernel> wait;
+    Operand at;
+    std::string label;
+  };
+  std::vector<Waiting> waiting_;
+};
+
+}  // namespace meshwork

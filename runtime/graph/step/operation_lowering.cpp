@@ -1,0 +1,244 @@
+#include "runtime/graph/step/operation_lowering.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "collectives/error.h"
+#include "runtime/device/philox.h"
+#include "runtime/graph/operation_windows.h"
+#include "runtime/mesh/lower_windows.h"
+
+namespace meshwork {
+namespace {
+
+class OperationLowering final : public Lowering {
+ public:
+  OperationLowering(StepContext& step, StepValues& values, StepSums* sums, StepGradients* gradients,
+                    const PlannedOperation& planned, Remains& remains)
+      : step_(step),
+        values_(values),
+        sums_(sums),
+        gradients_(gradients),
+        planned_(planned),
+        remains_(remains),
+        raw_(planned.inputs.size()) {
+    for (int i = 0; i < static_cast<int>(planned_.inputs.size()); ++i) {
+      blocks_.push_back(step_.block(planned_.inputs[i], planned_.needed[i]));
+      windows_.push_back(find_windows(i));
+      if (windows_.back()) {
+        blocks_.back() = box_of(*windows_.back(), step_.plan.mesh, step_.collectives.rank());
+      }
+    }
+    output_block_ = step_.block(planned_.output, planned_.natural);
+  }
+
+  const std::string& path() const override { return planned_.path; }
+  bool training() const override { return step_.training(); }
+  bool needs_gradient(int input) const override { return planned_.gradient[input]; }
+  std::uint64_t random_key() const override {
+    return meshwork::random_key(step_.request.seed, planned_.path);
+  }
+
+  const Shape& global_shape(int input) const override {
+    return step_.shapes[planned_.inputs[input]];
+  }
+  const Shape& global_output_shape() const override { return step_.shapes[planned_.output]; }
+  const Block& block(int input) const override { return blocks_[input]; }
+  const Block& output_block() const override { return output_block_; }
+
+  Operand input(int input) override {
+    const TensorId tensor = planned_.inputs[input];
+    if (!windows_[input]) {
+      return values_.in(tensor, planned_.needed[input]);
+    }
+    if (const auto known = remains_.boxes.find(input); known != remains_.boxes.end()) {
+      return known->second;
+    }
+    const Operand box = values_.in_boxes(tensor, planned_.needed[input], *windows_[input]);
+    if (step_.variable_of(tensor) < 0) {
+      remains_.boxes.emplace(input, box);
+    }
+    return box;
+  }
+
+  Operand output() override {
+    Operand& output = remains_.output;
+    if (!output.buffer.exists()) {
+      if (!sums_) {
+        internal_error("backward of " + path() + " asks for an output that forward did not give");
+      }
+      output = step_.is_sum(planned_.output)
+                   ? sums_->place_of(planned_.output)
+                   : scratch_floats(element_count(shape_of(output_block_)), path());
+    }
+    return output;
+  }
+
+  void output_is_input(int input) override { remains_.output = this->input(input); }
+
+  Operand output_gradient() override {
+    if (!output_gradient_) {
+      const TensorId output = planned_.output;
+      output_gradient_ = step_.move(
+          output, gradients_->completed(output), step_.plan.tensors[output].layout,
+          planned_.natural.without_partial(), std::nullopt, step_.name_of(output) + " gradient");
+    }
+    return *output_gradient_;
+  }
+
+  Operand input_gradient(int input) override {
+    std::optional<Operand>& gradient = raw_[input];
+    if (!gradient && !windows_[input]) {
+      gradient = gradients_->place_of(planned_.inputs[input]);
+    }
+    if (!gradient) {
+      gradient = scratch_floats(element_count(local_shape(input)), path() + " gradient");
+    }
+    return *gradient;
+  }
+
+  void input_gradient_is_output_gradient(int input) override {
+    if (!windows_[input] && gradients_->place_of(planned_.inputs[input])) {
+      step_.builder.emit(SumSpec{element_count(local_shape(input)), 1},
+                         {output_gradient(), input_gradient(input)}, path());
+      return;
+    }
+    raw_[input] = output_gradient();
+  }
+
+  Operand updated(int input) override {
+    if (const auto known = updated_.find(input); known != updated_.end()) {
+      return known->second;
+    }
+    const TensorId tensor = planned_.inputs[input];
+    const Operand value =
+        planned_.needed[input] == step_.plan.tensors[tensor].layout
+            ? step_.value_of(step_.variable_of(tensor))
+            : scratch_floats(element_count(local_shape(input)), path() + " update");
+    updated_.emplace(input, value);
+    return value;
+  }
+
+  Operand scratch(const std::string& name, std::int64_t bytes) override {
+    auto [at, added] = remains_.scratch.try_emplace(name);
+    if (added) {
+      at->second = step_.builder.scratch(bytes, path() + " " + name);
+    }
+    return at->second;
+  }
+
+  Operand step_scalars() override { return step_.scalars; }
+
+  void emit(const KernelSpec& spec, std::vector<Operand> operands) override {
+    step_.builder.emit(spec, std::move(operands), path());
+  }
+
+  void all_reduce(std::string_view letters, ElementType type, Reduction reduction, Operand buffer,
+                  std::int64_t count, const std::string& what) override {
+    std::vector<Axis> axes;
+    for (const char letter : letters) {
+      if (const auto found = planned_.split.find(letter); found != planned_.split.end()) {
+        axes.insert(axes.end(), found->second.begin(), found->second.end());
+      }
+    }
+    if (axes.empty()) {
+      return;
+    }
+    std::sort(axes.begin(), axes.end());
+    const CollectiveRecord record = step_.all_reduce_record(
+        axes, type, reduction, element_count(global_shape(0)), count, path() + " " + what);
+    step_.builder.emit(step_.collectives.all_reduce(record, count), {buffer}, path());
+  }
+
+  // Brings the new values that forward gave to where their variables are stored.
+  void store_updates() {
+    for (const auto& [input, value] : updated_) {
+      const TensorId tensor = planned_.inputs[input];
+      const Layout& stored = step_.plan.tensors[tensor].layout;
+      if (planned_.needed[input] != stored) {
+        (void)step_.move(tensor, value, planned_.needed[input], stored,
+                         step_.value_of(step_.variable_of(tensor)),
+                         step_.name_of(tensor) + " update");
+      }
+    }
+  }
+
+  // Hands the raw gradients that backward gave to their tensors; what they say of blocks of other
+  // ranks goes there first.
+  void deliver() {
+    for (std::size_t i = 0; i < planned_.inputs.size(); ++i) {
+      if (!planned_.gradient[i]) {
+        continue;
+      }
+      if (!raw_[i]) {
+        internal_error("backward of " + path() + " did not give the gradient of input " +
+                       std::to_string(i));
+      }
+      const TensorId input = planned_.inputs[i];
+      if (windows_[i]) {
+        raw_[i] = lower_windows_back(step_.builder, step_.collectives, *windows_[i],
+                                     ElementType::float32, *raw_[i], gradients_->place_of(input),
+                                     {step_.phase, step_.name_of(input) + " gradient"});
+      }
+      gradients_->contribute(input, planned_.raw[i], *raw_[i]);
+    }
+  }
+
+ private:
+  // What the ranks want of an input beyond their blocks, or nothing if that is nothing on all ranks
+  // and this one's box is its block.
+  std::optional<Windows> find_windows(int input) const {
+    if (!has_windows(planned_.rule, input)) {
+      return std::nullopt;
+    }
+    std::vector<Shape> shapes;
+    for (const TensorId tensor : planned_.inputs) {
+      shapes.push_back(step_.shapes[tensor]);
+    }
+    Windows windows = windows_of(*planned_.operation, planned_.rule, planned_.split, input, shapes,
+                                 global_output_shape());
+    const MeshShape& mesh = step_.plan.mesh;
+    if (box_of(windows, mesh, step_.collectives.rank()) == blocks_[input] &&
+        exchange_axes(windows, mesh).empty()) {
+      return std::nullopt;
+    }
+    return windows;
+  }
+
+  Operand scratch_floats(std::int64_t count, std::string label) {
+    return step_.builder.scratch(count * element_bytes(ElementType::float32), std::move(label));
+  }
+
+  StepContext& step_;
+  StepValues& values_;
+  StepSums* sums_;            // null in backward
+  StepGradients* gradients_;  // null in forward
+  const PlannedOperation& planned_;
+  Remains& remains_;
+  std::vector<Block> blocks_;                    // by input: what the operation works on
+  std::vector<std::optional<Windows>> windows_;  // by input, where boxes are not blocks
+  Block output_block_;
+  std::optional<Operand> output_gradient_;
+  std::vector<std::optional<Operand>> raw_;  // by input: raw gradients
+  std::map<int, Operand> updated_;           // by input
+};
+
+}  // namespace
+
+void lower_forward(const ForwardParts& parts, const PlannedOperation& planned, Remains& remains) {
+  OperationLowering lowering(parts.step, parts.values, &parts.sums, nullptr, planned, remains);
+  planned.operation->forward(lowering);
+  lowering.store_updates();
+  const Operand output = lowering.output();
+  if (!parts.step.is_sum(planned.output)) {
+    parts.values.add(planned.output, planned.natural, output);
+  }
+}
+
+void lower_backward(const BackwardParts& parts, const PlannedOperation& planned, Remains& remains) {
+  OperationLowering lowering(parts.step, parts.values, nullptr, &parts.gradients, planned, remains);
+  planned.operation->backward(lowering);
+  lowering.deliver();
+}
+
+}  // namespace meshwork

@@ -1,0 +1,46 @@
+// OperationLowering: the Lowering of one planned operation, for one pass over it.
+//
+// It finds operands where StepValues and StepGradients have them, and hands back what the pass
+// gave: outputs and new values of variables after forward, raw gradients after backward. What lives
+// from forward to backward is the operation's `Remains`.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/step/gradients.h"
+#include "runtime/graph/step/sums.h"
+#include "runtime/graph/step/values.h"
+
+namespace meshwork {
+
+/// What backward of an operation finds of its forward pass.
+struct Remains {
+  Operand output;                          // where it left it; no buffer before forward
+  std::map<std::string, Operand> scratch;  // by name
+  std::map<int, Operand> boxes;            // by input with windows: where its box stands
+};
+
+/// The parts of a step that forward of an operation touches.
+struct ForwardParts {
+  StepContext& step;
+  StepValues& values;
+  StepSums& sums;
+};
+/// Books forward of an operation, and takes over its output.
+void lower_forward(const ForwardParts& parts, const PlannedOperation& planned, Remains& remains);
+
+/// The parts of a step that backward of an operation touches.
+struct BackwardParts {
+  StepContext& step;
+  StepValues& values;
+  StepGradients& gradients;
+};
+/// Books backward of an operation whose output's gradient is complete (a sum needs none), and takes
+/// over the raw gradients that it gives.
+void lower_backward(const BackwardParts& parts, const PlannedOperation& planned, Remains& remains);
+
+}  // namespace meshwork

@@ -1,0 +1,44 @@
+// StepSums: the float64 sums of a step, and the one reduction that completes them.
+//
+// Losses and metrics are sums over the global batch; the penalty of the regularizers is a sum over
+// whole variables. Prediction has none of them. Each rank writes its part, or zero where another rank counts the same part, into
+// one row of scalars, which is reduced once, at the end of the step.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/graph/step/context.h"
+
+namespace meshwork {
+
+class StepSums {
+ public:
+  explicit StepSums(StepContext& step);
+
+  /// Where the operation that computes the sum `id` writes it.
+  [[nodiscard]] Operand place_of(TensorId id) const;
+
+  /// After forward: zeros the sums that another rank counts, and books the penalty.
+  void settle();
+  /// At the end of the step: the reduction.
+  void reduce();
+
+  /// All sums: `tensors` in order, then the penalty if there is one.
+  [[nodiscard]] Buffer buffer() const { return sums_; }
+  [[nodiscard]] const std::vector<TensorId>& tensors() const { return tensors_; }
+  [[nodiscard]] bool has_penalty() const { return has_penalty_; }
+
+ private:
+  [[nodiscard]] std::int64_t count() const;
+  void book_penalty();
+
+  StepContext& step_;
+  std::vector<TensorId> tensors_;
+  bool has_penalty_ = false;
+  Buffer sums_;
+  std::vector<Axis> axes_;  // over which some sum is partial
+};
+
+}  // namespace meshwork

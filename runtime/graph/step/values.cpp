@@ -1,0 +1,113 @@
+#include "runtime/graph/step/values.h"
+
+#include <algorithm>
+
+#include "runtime/mesh/block_copy.h"
+#include "runtime/mesh/lower_windows.h"
+
+namespace meshwork {
+
+StepValues::StepValues(StepContext& step)
+    : step_(step), available_(step.graph.tensors.size()), boxes_(step.graph.tensors.size()) {
+  for (int v = 0; v < static_cast<int>(step.graph.variables.size()); ++v) {
+    const TensorId tensor = step.graph.variables[v].tensor;
+    available_[tensor].emplace_back(step.plan.tensors[tensor].layout, step.value_of(v));
+  }
+}
+
+std::map<TensorId, Block> StepValues::feed() {
+  const LoweringRequest& request = step_.request;
+  std::map<TensorId, Block> blocks;
+  for (TensorId id = 0; id < static_cast<TensorId>(step_.graph.tensors.size()); ++id) {
+    const TensorRole role = step_.graph.tensors[id].role;
+    if (role != TensorRole::input &&
+        !(role == TensorRole::target && request.mode != Mode::predict)) {
+      continue;
+    }
+    const Layout& layout = step_.plan.tensors[id].layout;
+    const std::int64_t count = step_.count(id, layout);
+    const auto type = request.fed.find(id);
+    const ElementType fed = type == request.fed.end() ? ElementType::float32 : type->second;
+    const auto memory = request.feeds.find(id);
+    const std::string name = step_.name_of(id);
+    const Buffer at = step_.builder.external(
+        memory == request.feeds.end() ? nullptr : memory->second, count * element_bytes(fed), name);
+    blocks[id] = step_.block(id, layout);
+    if (fed == ElementType::float32) {
+      available_[id].emplace_back(layout, at);
+    } else {
+      const Buffer converted =
+          step_.builder.scratch(count * element_bytes(ElementType::float32), name);
+      step_.builder.emit(ConvertSpec{count, fed}, {at, converted}, name);
+      available_[id].emplace_back(layout, converted);
+    }
+  }
+  return blocks;
+}
+
+Operand StepValues::in(TensorId id, const Layout& layout) {
+  ByLayout& known = available_[id];
+  const auto found =
+      std::find_if(known.begin(), known.end(), [&](const auto& at) { return at.first == layout; });
+  if (found != known.end()) {
+    return found->second;
+  }
+  const auto& [settled, source] = known.front();
+  const Operand moved = step_.move(id, source, settled, layout, std::nullopt, step_.name_of(id));
+  known.emplace_back(layout, moved);
+  return moved;
+}
+
+Operand StepValues::in_boxes(TensorId id, const Layout& layout, const Windows& windows) {
+  for (const auto& [known, box] : boxes_[id]) {
+    if (same_boxes(known, windows, step_.plan.mesh)) {
+      return box;
+    }
+  }
+  const Operand box =
+      holds_boxes(step_.plan.tensors[id].layout, windows)
+          ? cut_box(id, windows)
+          : lower_windows(step_.builder, step_.collectives, windows, ElementType::float32,
+                          in(id, layout), {step_.phase, step_.name_of(id)});
+  boxes_[id].emplace_back(windows, box);
+  return box;
+}
+
+Operand StepValues::cut_box(TensorId id, const Windows& windows) {
+  const Layout around = layout_around_boxes(windows);
+  const Operand source = in(id, around);
+  const Block held = step_.block(id, around);
+  const Block box = box_of(windows, step_.plan.mesh, step_.collectives.rank());
+  const std::int64_t count = size_of(box);
+  if (count == 0 || contiguous(box, held)) {
+    const std::int64_t offset = count == 0 ? 0 : offset_of(box, held);
+    return {source.buffer, source.offset + offset * element_bytes(ElementType::float32)};
+  }
+  const std::string what = step_.name_of(id) + " box";
+  const Buffer cut = step_.builder.scratch(count * element_bytes(ElementType::float32), what);
+  step_.builder.emit(CopySpec{ElementType::float32, {region_of(box, held, 0, box, 0)}},
+                     {source, cut}, what);
+  return cut;
+}
+
+void StepValues::add(TensorId id, const Layout& natural, Operand value) {
+  const Layout& settled = step_.plan.tensors[id].layout;
+  if (natural == settled) {
+    available_[id].emplace_back(settled, value);
+    return;
+  }
+  available_[id].emplace_back(
+      settled, step_.move(id, value, natural, settled, std::nullopt, step_.name_of(id), true));
+  if (natural.partial.empty()) {
+    available_[id].emplace_back(natural, value);
+  }
+}
+
+void StepValues::forget_gathered_variables() {
+  for (const Variable& variable : step_.graph.variables) {
+    available_[variable.tensor].resize(1);
+    boxes_[variable.tensor].clear();
+  }
+}
+
+}  // namespace meshwork

@@ -1,0 +1,56 @@
+// StepValues: where the tensors of a step stand, and in which layouts.
+//
+// A tensor first stands in the layout that the plan gave it. Where a use wants another, it is
+// brought there once for all uses that want the same. Variables that were gathered for forward are
+// forgotten before backward and gathered again, so that no rank holds more of them than a layer
+// needs.
+//
+// An operation with windows takes a box of its input, which is brought from the ranks that own it,
+// once for all uses that want the same box on every rank. It is kept for backward instead of being
+// exchanged again: backward reads the box and not the block, which can leave the memory unless
+// somebody else reads it, so that keeping costs little more than the halo itself, where a second
+// exchange would cost what the first did. Where the plan keeps the input whole along the windows,
+// each rank cuts its box out of what it has.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "runtime/graph/step/context.h"
+#include "runtime/mesh/window_exchange.h"
+
+namespace meshwork {
+
+/// Tensors, or their gradients, by the layout they are in.
+using ByLayout = std::vector<std::pair<Layout, Operand>>;
+
+class StepValues {
+ public:
+  explicit StepValues(StepContext& step);
+
+  /// Books the inputs (and but for prediction the targets) where they are fed, converted to
+  /// float32. Gives this rank's part of each.
+  std::map<TensorId, Block> feed();
+
+  /// Tensor `id` in `layout`, brought there if need be.
+  [[nodiscard]] Operand in(TensorId id, const Layout& layout);
+  /// This rank's box of tensor `id`, which lies as `layout`, brought from its owners if need be.
+  [[nodiscard]] Operand in_boxes(TensorId id, const Layout& layout, const Windows& windows);
+  /// Tensor `id` in the layout of the plan.
+  [[nodiscard]] Operand settled(TensorId id) const { return available_[id].front().second; }
+
+  /// Takes what an operation left in `natural`, and brings it to the layout of the plan.
+  void add(TensorId id, const Layout& natural, Operand value);
+
+  void forget_gathered_variables();
+
+ private:
+  Operand cut_box(TensorId id, const Windows& windows);
+
+  StepContext& step_;
+  std::vector<ByLayout> available_;  // by tensor; the first is in the tensor's layout
+  std::vector<std::vector<std::pair<Windows, Operand>>> boxes_;  // by tensor
+};
+
+}  // namespace meshwork
