@@ -1,0 +1,61 @@
+// Conv1D and Conv2D: windows that slide over a sequence or an image, each output a weighted sum of
+// what its window shows.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "layers/spatial.h"
+#include "runtime/device/kernels.h"
+#include "runtime/graph/layer.h"
+#include "runtime/graph/layer_registry.h"
+
+namespace meshwork {
+
+struct Conv2DOptions {
+  std::string name;
+  std::int64_t filters = 0;        // length of the output's last dimension; has to be given
+  RowsAndColumns kernel_size = 0;  // of the window; has to be given
+  RowsAndColumns strides = 1;
+  Padding padding = Padding::valid;
+  RowsAndColumns dilation_rate = 1;
+  std::int64_t groups = 1;  // filters see the channels of their group; groups = channels: depthwise
+  Activation activation = Activation::linear;
+  bool use_bias = true;
+  Initializer kernel_initializer = initializer_by_name("glorot_uniform");
+  Initializer bias_initializer = initializer_by_name("zeros");
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+};
+
+/// y (batch, rows, columns, filters) = activation(the cross-correlation of x (batch, rows, columns,
+/// channels) with kernel (kernel rows, kernel columns, channels / groups, filters), + bias
+/// (filters)); windows and padding as in reference/keras.md, section 2. Variables: `kernel`, and
+/// `bias` if `use_bias`. Throws `Error` for lengths that are not positive and filters that `groups`
+/// does not divide; when called, for inputs that are no images, that no window fits, or whose
+/// channels `groups` does not divide.
+[[nodiscard]] SharedLayer Conv2D(Conv2DOptions options = {});
+
+struct Conv1DOptions {
+  std::string name;
+  std::int64_t filters = 0;      // length of the output's last dimension; has to be given
+  std::int64_t kernel_size = 0;  // of the window; has to be given
+  std::int64_t strides = 1;
+  Padding padding = Padding::valid;
+  std::int64_t dilation_rate = 1;
+  std::int64_t groups = 1;
+  Activation activation = Activation::linear;
+  bool use_bias = true;
+  Initializer kernel_initializer = initializer_by_name("glorot_uniform");
+  Initializer bias_initializer = initializer_by_name("zeros");
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+};
+
+/// The same on x (batch, steps, channels), with kernel (kernel size, channels / groups, filters).
+[[nodiscard]] SharedLayer Conv1D(Conv1DOptions options = {});
+
+[[nodiscard]] SharedLayer conv2d_from_config(const ConfigNode& node, const LayerRegistry& registry);
+[[nodiscard]] SharedLayer conv1d_from_config(const ConfigNode& node, const LayerRegistry& registry);
+
+}  // namespace meshwork

@@ -1,0 +1,93 @@
+#include "layers/global_pooling.h"
+
+#include <memory>
+#include <utility>
+
+#include "layers/one_input.h"
+#include "runtime/graph/layer_config.h"
+#include "runtime/graph/operations/global_pooling.h"
+#include "runtime/graph/operations/reshape.h"
+#include "runtime/graph/operations/windows.h"
+
+namespace meshwork {
+namespace {
+
+template <class Pooled>
+class GlobalPoolingLayer final : public Layer {
+ public:
+  GlobalPoolingLayer(std::string class_name, std::size_t spatial, GlobalPoolingOptions options)
+      : Layer(std::move(options.name)),
+        class_name_(std::move(class_name)),
+        spatial_(spatial),
+        keep_(options.keepdims) {}
+
+  std::string class_name() const override { return class_name_; }
+
+  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
+    const TensorId x = one_input(inputs);
+    check_image(builder.shape(x), spatial_);
+    const TensorId y = builder.apply(std::make_unique<Pooled>(), {x});
+    if (!keep_) {
+      return y;
+    }
+    Shape kept(spatial_, 1);
+    kept.push_back(builder.shape(x).back());
+    return builder.apply(std::make_unique<ReshapeOperation>(std::move(kept)), {y});
+  }
+
+ private:
+  std::string class_name_;
+  std::size_t spatial_;
+  bool keep_;
+};
+
+template <class Pooled>
+SharedLayer pooling_of(const std::string& class_name, std::size_t spatial,
+                       GlobalPoolingOptions options) {
+  return SharedLayer(
+      std::make_shared<GlobalPoolingLayer<Pooled>>(class_name, spatial, std::move(options)));
+}
+
+GlobalPoolingOptions options_from(const ConfigNode& node) {
+  GlobalPoolingOptions options;
+  ConfigReader reader = layer_reader(node, options.name);
+  reader.optional("keepdims", options.keepdims);
+  reader.finish();
+  return options;
+}
+
+}  // namespace
+
+SharedLayer GlobalAveragePooling2D(GlobalPoolingOptions options) {
+  return pooling_of<GlobalAverageOperation>("GlobalAveragePooling2D", 2, std::move(options));
+}
+
+SharedLayer GlobalMaxPooling2D(GlobalPoolingOptions options) {
+  return pooling_of<GlobalMaximumOperation>("GlobalMaxPooling2D", 2, std::move(options));
+}
+
+SharedLayer GlobalAveragePooling1D(GlobalPoolingOptions options) {
+  return pooling_of<GlobalAverageOperation>("GlobalAveragePooling1D", 1, std::move(options));
+}
+
+SharedLayer GlobalMaxPooling1D(GlobalPoolingOptions options) {
+  return pooling_of<GlobalMaximumOperation>("GlobalMaxPooling1D", 1, std::move(options));
+}
+
+SharedLayer global_average_pooling2d_from_config(const ConfigNode& node, const LayerRegistry&) {
+  return GlobalAveragePooling2D(options_from(node));
+}
+
+SharedLayer global_max_pooling2d_from_config(const ConfigNode& node, const LayerRegistry&) {
+  return GlobalMaxPooling2D(options_from(node));
+}
+
+SharedLayer global_average_pooling1d_from_config(const ConfigNode& node, const LayerRegistry&) {
+  return GlobalAveragePooling1D(options_from(node));
+}
+
+SharedLayer global_max_pooling1d_from_config(const ConfigNode& node, const LayerRegistry&) {
+  return GlobalMaxPooling1D(options_from(node));
+}
+
+}  // namespace meshwork

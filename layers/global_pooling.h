@@ -1,0 +1,35 @@
+// GlobalAveragePooling and GlobalMaxPooling, of images and of sequences: one number for each
+// channel.
+#pragma once
+
+#include <string>
+
+#include "runtime/graph/layer.h"
+#include "runtime/graph/layer_registry.h"
+
+namespace meshwork {
+
+struct GlobalPoolingOptions {
+  std::string name;
+  bool keepdims = false;  // keep what is pooled as dimensions of length 1
+};
+
+/// y (batch, channels) = the mean of x (batch, rows, columns, channels) over rows and columns. No
+/// variables. Throws `Error`, when called, for inputs that are no images.
+[[nodiscard]] SharedLayer GlobalAveragePooling2D(GlobalPoolingOptions options = {});
+/// The maximum; elements that are the maximum share its gradient equally.
+[[nodiscard]] SharedLayer GlobalMaxPooling2D(GlobalPoolingOptions options = {});
+/// The same of x (batch, steps, channels).
+[[nodiscard]] SharedLayer GlobalAveragePooling1D(GlobalPoolingOptions options = {});
+[[nodiscard]] SharedLayer GlobalMaxPooling1D(GlobalPoolingOptions options = {});
+
+[[nodiscard]] SharedLayer global_average_pooling2d_from_config(const ConfigNode& node,
+                                                               const LayerRegistry& registry);
+[[nodiscard]] SharedLayer global_max_pooling2d_from_config(const ConfigNode& node,
+                                                           const LayerRegistry& registry);
+[[nodiscard]] SharedLayer global_average_pooling1d_from_config(const ConfigNode& node,
+                                                               const LayerRegistry& registry);
+[[nodiscard]] SharedLayer global_max_pooling1d_from_config(const ConfigNode& node,
+                                                           const LayerRegistry& registry);
+
+}  // namespace meshwork
