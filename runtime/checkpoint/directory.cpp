@@ -1,0 +1,137 @@
+#include "runtime/checkpoint/directory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <system_error>
+#include <tuple>
+
+#include "collectives/error.h"
+#include "runtime/checkpoint/reader.h"
+
+namespace meshwork {
+namespace {
+
+constexpr std::string_view prefix = "step-";
+constexpr std::string_view extension = ".h5";
+constexpr std::string_view unfinished = ".tmp";
+
+FoundCheckpoint look_at(const std::filesystem::path& file, std::int64_t step_of_name,
+                        const std::string& monitor) {
+  FoundCheckpoint found{file, step_of_name, 0, "", std::nullopt};
+  try {
+    const CheckpointReader reader(file);
+    found.step = reader.state().step;
+    found.epoch = reader.state().epoch;
+    for (const auto& [name, value] : reader.state().logs) {
+      if (name == monitor) {
+        found.monitored = value;
+      }
+    }
+  } catch (const DamagedCheckpoint& damage) {
+    found.damage = damage.what();
+  }
+  return found;
+}
+
+bool is_newer(const FoundCheckpoint& a, const FoundCheckpoint& b) {
+  return std::tie(a.step, a.epoch) > std::tie(b.step, b.epoch);
+}
+
+}  // namespace
+
+std::string checkpoint_name(std::int64_t step) {
+  return fmt::format("{}{:09}{}", prefix, step, extension);
+}
+
+std::optional<std::int64_t> step_in_name(const std::string& name) {
+  if (!name.starts_with(prefix) || !name.ends_with(extension)) {
+    return std::nullopt;
+  }
+  const char* begin = name.data() + prefix.size();
+  const char* end = name.data() + name.size() - extension.size();
+  std::int64_t step = 0;
+  const auto parsed = std::from_chars(begin, end, step);
+  if (parsed.ec != std::errc() || parsed.ptr != end || begin == end || step < 0) {
+    return std::nullopt;
+  }
+  return step;
+}
+
+CheckpointListing list_checkpoints(const std::filesystem::path& directory,
+                                   const std::string& monitor) {
+  CheckpointListing listing;
+  std::error_code problem;
+  const std::filesystem::file_status status = std::filesystem::status(directory, problem);
+  if (!std::filesystem::exists(status)) {
+    if (problem && problem != std::errc::no_such_file_or_directory &&
+        problem != std::errc::not_a_directory) {
+      fail("checkpoint directory {}: {}", directory.string(), problem.message());
+    }
+    return listing;
+  }
+  std::filesystem::directory_iterator entries(directory, problem);
+  for (; !problem && entries != std::filesystem::directory_iterator(); entries.increment(problem)) {
+    const std::string name = entries->path().filename().string();
+    if (const std::optional<std::int64_t> step = step_in_name(name)) {
+      listing.checkpoints.push_back(look_at(entries->path(), *step, monitor));
+    } else if (name.ends_with(unfinished) &&
+               step_in_name(name.substr(0, name.size() - unfinished.size()))) {
+      listing.unfinished.push_back(entries->path());
+    }
+  }
+  if (problem) {
+    fail("checkpoint directory {}: cannot be listed: {}", directory.string(), problem.message());
+  }
+  std::sort(listing.checkpoints.begin(), listing.checkpoints.end(), is_newer);
+  std::sort(listing.unfinished.begin(), listing.unfinished.end());
+  return listing;
+}
+
+void prepare_directory(const std::filesystem::path& directory) {
+  std::error_code problem;
+  std::filesystem::create_directories(directory, problem);
+  if (problem) {
+    fail("checkpoint directory {}: cannot be made: {}", directory.string(), problem.message());
+  }
+  if (!std::filesystem::is_directory(directory, problem)) {
+    fail("checkpoint directory {}: is no directory", directory.string());
+  }
+  if (::access(directory.c_str(), W_OK | X_OK) != 0) {
+    fail("checkpoint directory {}: files cannot be made in it: {}", directory.string(),
+         std::strerror(errno));
+  }
+}
+
+std::vector<FoundCheckpoint> superfluous(const std::vector<FoundCheckpoint>& checkpoints,
+                                         std::int64_t keep, bool lower_is_better) {
+  std::vector<FoundCheckpoint> whole;
+  for (const FoundCheckpoint& checkpoint : checkpoints) {
+    if (checkpoint.damage.empty()) {
+      whole.push_back(checkpoint);
+    }
+  }
+  std::sort(whole.begin(), whole.end(), is_newer);
+  const FoundCheckpoint* best = nullptr;
+  for (auto at = whole.rbegin(); at != whole.rend(); ++at) {
+    if (at->monitored && !std::isnan(*at->monitored) &&
+        (best == nullptr || (lower_is_better ? *at->monitored < *best->monitored
+                                             : *at->monitored > *best->monitored))) {
+      best = &*at;
+    }
+  }
+  std::vector<FoundCheckpoint> going;
+  for (std::size_t i = static_cast<std::size_t>(std::max<std::int64_t>(keep, 1)); i < whole.size();
+       ++i) {
+    if (&whole[i] != best) {
+      going.push_back(whole[i]);
+    }
+  }
+  return going;
+}
+
+}  // namespace meshwork

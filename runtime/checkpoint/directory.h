@@ -1,0 +1,54 @@
+// A directory of checkpoints: what they are called, which there are, which stay.
+//
+// A checkpoint is `step-000001200.h5`, after the updates of the parameters so far, so that a
+// listing is in order; but what counts is the step in the file. `step-000001200.h5.tmp` is one that
+// was being written when a run was cut off, and is never read. There is no pointer to the newest
+// one, which could be stale.
+//
+// Only one rank looks (rank 0), since listings of network file systems can differ from node to
+// node; the others are told the names. Nothing here is collective.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace meshwork {
+
+/// "step-000001200.h5".
+[[nodiscard]] std::string checkpoint_name(std::int64_t step);
+/// The step in a name that `checkpoint_name` could have given; none for other names.
+[[nodiscard]] std::optional<std::int64_t> step_in_name(const std::string& name);
+
+/// A file that is called as a checkpoint is.
+struct FoundCheckpoint {
+  std::filesystem::path file;
+  std::int64_t step = 0;  // in the file; in the name where the file cannot be read
+  std::int64_t epoch = 0;
+  std::string damage;               // why it cannot be read; "" if it can, as far as its table goes
+  std::optional<double> monitored;  // the log that was asked for, at the epoch's end
+};
+
+struct CheckpointListing {
+  std::vector<FoundCheckpoint> checkpoints;       // the newest first
+  std::vector<std::filesystem::path> unfinished;  // temporary ones
+};
+
+/// What is in `directory`, which need not be there. `monitor` names a log; "" for none. Throws
+/// `Error` if the directory cannot be read, and for a file of a newer format.
+[[nodiscard]] CheckpointListing list_checkpoints(const std::filesystem::path& directory,
+                                                 const std::string& monitor);
+
+/// Makes `directory`, with those that it is in, and checks that files can be made in it. Throws
+/// `Error`.
+void prepare_directory(const std::filesystem::path& directory);
+
+/// Which of `checkpoints` (any order) go when the newest `keep` and the one whose monitored value
+/// is best stay. Of equal values the older one is best. Damaged ones are not counted and stay, for
+/// somebody to look at.
+[[nodiscard]] std::vector<FoundCheckpoint> superfluous(
+    const std::vector<FoundCheckpoint>& checkpoints, std::int64_t keep, bool lower_is_better);
+
+}  // namespace meshwork

@@ -1,0 +1,299 @@
+#include "runtime/checkpoint/format.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <span>
+
+#include "collectives/error.h"
+#include "runtime/checkpoint/checksum.h"
+#include "runtime/checkpoint/hdf5_values.h"
+
+namespace meshwork {
+namespace {
+
+constexpr hsize_t alignment = hsize_t{1} << 20;
+
+const char* name_of_kind(TensorKind kind) {
+  switch (kind) {
+    case TensorKind::variable:
+      return "variable";
+    case TensorKind::slot:
+      return "slot";
+    case TensorKind::kept:
+      return "kept";
+  }
+  internal_error("a kind of tensor that is not known");
+}
+
+// Writes the small datasets, and keeps their hashes.
+class Builder {
+ public:
+  Builder(hid_t file, std::string subject) : file_(file), subject_(std::move(subject)) {}
+
+  template <class Number>
+  void write(const std::string& name, std::span<const Number> numbers, Shape shape) {
+    write(name, hdf5_type<Number>(), std::move(shape), std::as_bytes(numbers));
+  }
+  template <class Number>
+  void write(const std::string& name, const std::vector<Number>& numbers) {
+    write(name, std::span(numbers), {static_cast<std::int64_t>(numbers.size())});
+  }
+  void write(const std::string& name, const std::string& text) {
+    // A text of no bytes has one zero.
+    const std::string padded = text.empty() ? std::string(1, '\0') : text;
+    const Hdf5Datatype type = text_type(padded.size(), subject_);
+    write(name, type.native(), {}, std::as_bytes(std::span(padded)));
+  }
+  void write(const std::string& name, const std::vector<std::string>& texts) {
+    std::size_t longest = 1;
+    for (const std::string& text : texts) {
+      longest = std::max(longest, text.size());
+    }
+    std::string together;
+    for (const std::string& text : texts) {
+      together += text;
+      together.resize((together.size() + longest - text.size()), '\0');
+    }
+    const Hdf5Datatype type = text_type(longest, subject_);
+    write(name, type.native(), {static_cast<std::int64_t>(texts.size())},
+          std::as_bytes(std::span(together)));
+  }
+
+  void attribute_of(const std::string& dataset, const std::string& name, const std::string& text) {
+    write_attribute(open_dataset(file_, dataset, subject_).native(), name, text, subject_);
+  }
+
+  [[nodiscard]] const std::vector<StoredRegion>& regions() const { return regions_; }
+  [[nodiscard]] std::uint64_t hash() const { return all_.value(); }
+  /// From here on bytes count for `hash`.
+  void begin_hash() { all_ = Hash(); }
+
+ private:
+  void write(const std::string& name, hid_t type, Shape shape, std::span<const std::byte> bytes) {
+    const Hdf5Dataset dataset = create_dataset(file_, name, type, shape, subject_);
+    if (!bytes.empty()) {
+      check_hdf5(H5Dwrite(dataset.native(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()),
+                 fmt::format("dataset {} cannot be written", name), subject_);
+    }
+    Hash hash;
+    hash.add(bytes);
+    all_.add(bytes);
+    regions_.push_back({name, whole(shape), hash.value()});
+  }
+
+  hid_t file_;
+  std::string subject_;
+  std::vector<StoredRegion> regions_;
+  Hash all_;
+};
+
+void write_state(hid_t file, Builder& builder, const CheckpointState& state,
+                 const std::string& subject) {
+  const Hdf5Group group = create_group(file, "state", subject);
+  const auto number = [&](const char* name, auto value) {
+    write_attribute(group.native(), name, value, subject);
+  };
+  number("batch", state.batch);
+  number("samples", state.samples);
+  number("stopped", std::int64_t{state.stopped});
+  number("seed", state.seed);
+  number("data_rows", state.data_rows);
+  number("batch_size", state.batch_size);
+  number("steps_per_epoch", state.steps_per_epoch);
+  number("shuffle", std::int64_t{state.shuffle});
+  number("epochs", state.epochs);
+  number("learning_rate", state.learning_rate);
+  number("constant_rate", std::int64_t{state.constant_rate});
+  number("running_penalties", state.running.penalties);
+  number("running_rows", state.running.rows);
+  number("optimizer", state.optimizer);
+  number("schedule", state.schedule);
+  number("device", state.device);
+  number("collectives", state.collectives);
+  builder.write("state/running_names", state.running.names);
+  builder.write("state/running_sums", state.running.sums);
+  builder.write("state/slots", state.slots);
+  builder.write("state/data", state.data);
+  builder.write("state/configuration", state.configuration);
+  std::vector<std::string> names;
+  std::vector<double> values;
+  for (const auto& [name, value] : state.logs) {
+    names.push_back(name);
+    values.push_back(value);
+  }
+  builder.write("state/log_names", names);
+  builder.write("state/log_values", values);
+}
+
+void write_history(hid_t file, Builder& builder, const CheckpointState& state,
+                   const std::string& subject) {
+  (void)create_group(file, "history", subject);
+  builder.write("history/epoch", state.history_epochs);
+  for (const auto& [log, values] : state.history) {
+    std::string link = log;
+    std::replace(link.begin(), link.end(), '/', '|');
+    builder.write("history/" + link, values);
+    builder.attribute_of("history/" + link, "name", log);
+  }
+}
+
+void write_callbacks(hid_t file, Builder& builder, const CheckpointState& state,
+                     const std::string& subject) {
+  (void)create_group(file, "callbacks", subject);
+  for (std::size_t i = 0; i < state.callbacks.size(); ++i) {
+    const CallbackRecord& record = state.callbacks[i];
+    const std::string name = callback_group(static_cast<int>(i), state.callbacks);
+    const Hdf5Group group = create_group(file, name, subject);
+    write_attribute(group.native(), "class", record.class_name, subject);
+    write_attribute(group.native(), "keeps_weights", std::int64_t{record.keeps_weights}, subject);
+    const Hdf5Group numbers = create_group(file, name + "/numbers", subject);
+    (void)create_group(file, name + "/texts", subject);
+    int texts = 0;
+    for (const auto& [key, value] : record.state) {
+      if (const double* number = std::get_if<double>(&value)) {
+        write_attribute(numbers.native(), key, *number, subject);
+      } else {
+        const std::string text = fmt::format("{}/texts/{}", name, texts++);
+        builder.write(text, std::get<std::string>(value));
+        builder.attribute_of(text, "name", key);
+      }
+    }
+  }
+}
+
+void make_tensors(hid_t file, const CheckpointState& state,
+                  const std::vector<CheckpointTensor>& tensors, const std::string& subject) {
+  for (const CheckpointTensor& tensor : tensors) {
+    const Hdf5Dataset dataset = create_dataset(file, name_of(tensor, state.callbacks),
+                                               H5T_IEEE_F32LE, tensor.shape, subject);
+    const hid_t object = dataset.native();
+    write_attribute(object, "kind", std::string(name_of_kind(tensor.kind)), subject);
+    write_attribute(object, "path", tensor.path, subject);
+    write_attribute(object, "slot", tensor.slot, subject);
+    write_attribute(object, "callback", std::int64_t{tensor.callback}, subject);
+    write_attribute(object, "trainable", std::int64_t{tensor.trainable}, subject);
+    write_attribute(object, "layout", tensor.layout, subject);
+    write_attribute(object, "sum", tensor.sum, subject);
+  }
+}
+
+void write_checksums(hid_t file, Builder& builder, const CheckpointState& state,
+                     const std::vector<CheckpointTensor>& tensors,
+                     const std::vector<StoredRegion>& of_tensors, const std::string& subject) {
+  std::vector<StoredRegion> regions = builder.regions();
+  regions.insert(regions.end(), of_tensors.begin(), of_tensors.end());
+  std::vector<std::string> datasets;
+  for (const StoredRegion& region : builder.regions()) {
+    datasets.push_back(region.dataset);
+  }
+  for (const CheckpointTensor& tensor : tensors) {
+    datasets.push_back(name_of(tensor, state.callbacks));
+  }
+  std::map<std::string, std::uint64_t> numbers;
+  for (std::size_t i = 0; i < datasets.size(); ++i) {
+    numbers[datasets[i]] = i;
+  }
+  std::size_t dimensions = 0;
+  for (const StoredRegion& region : regions) {
+    dimensions = std::max(dimensions, region.block.size());
+  }
+  const std::size_t columns = 3 + 2 * dimensions;
+  std::vector<std::uint64_t> table(regions.size() * columns, 0);
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    std::uint64_t* row = table.data() + i * columns;
+    *row++ = numbers.at(regions[i].dataset);
+    *row++ = regions[i].hash;
+    *row++ = regions[i].block.size();
+    for (const Range& range : regions[i].block) {
+      *row++ = static_cast<std::uint64_t>(range.begin);
+      *row++ = static_cast<std::uint64_t>(range.end);
+    }
+  }
+  const Hdf5Group group = create_group(file, "checksums", subject);
+  builder.begin_hash();
+  builder.write("checksums/datasets", datasets);
+  builder.write<std::uint64_t>(
+      "checksums/regions", table,
+      {static_cast<std::int64_t>(regions.size()), static_cast<std::int64_t>(columns)});
+  write_attribute(group.native(), "hash", builder.hash(), subject);
+}
+
+// Makes it possible to close a file that cannot be written any more: the library cannot close what
+// it cannot flush, and crashes over it when the program ends. What it still wants to write goes to
+// memory instead.
+void abandon(const Hdf5File& file) {
+  void* handle = nullptr;
+  if (H5Fget_vfd_handle(file.native(), H5P_DEFAULT, &handle) < 0 || handle == nullptr) {
+    return;
+  }
+  const int elsewhere = ::memfd_create("abandoned checkpoint", MFD_CLOEXEC);
+  if (elsewhere >= 0) {
+    ::dup2(elsewhere, *static_cast<int*>(handle));
+    ::close(elsewhere);
+  }
+}
+
+}  // namespace
+
+std::string callback_group(int index, const std::vector<CallbackRecord>& callbacks) {
+  return fmt::format("callbacks/{}-{}", index,
+                     callbacks[static_cast<std::size_t>(index)].class_name);
+}
+
+std::string name_of(const CheckpointTensor& tensor, const std::vector<CallbackRecord>& callbacks) {
+  switch (tensor.kind) {
+    case TensorKind::variable:
+      return "params/" + tensor.path;
+    case TensorKind::slot:
+      return fmt::format("slots/{}/{}", tensor.path, tensor.slot);
+    case TensorKind::kept:
+      return fmt::format("{}/weights/{}", callback_group(tensor.callback, callbacks), tensor.path);
+  }
+  internal_error("a kind of tensor that is not known");
+}
+
+Hdf5Properties checkpoint_access(const std::string& subject) {
+  Hdf5Properties access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "no property list", subject));
+  check_hdf5(H5Pset_libver_bounds(access.native(), H5F_LIBVER_V110, H5F_LIBVER_V110),
+             "no such format", subject);
+  check_hdf5(H5Pset_alignment(access.native(), alignment, alignment), "no alignment", subject);
+  check_hdf5(H5Pset_file_locking(access.native(), false, true), "no locking", subject);
+  check_hdf5(H5Pset_fclose_degree(access.native(), H5F_CLOSE_STRONG), "no closing", subject);
+  return access;
+}
+
+void create_checkpoint_file(const std::string& name, const CheckpointState& state,
+                            const std::vector<CheckpointTensor>& tensors,
+                            const std::vector<StoredRegion>& regions) {
+  const Hdf5Guard guard;
+  const Hdf5Properties access = checkpoint_access(name);
+  Hdf5File file(check_hdf5(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.native()),
+                           "cannot be created", name));
+  try {
+    const Hdf5Group root = open_group(file.native(), "/", name);
+    write_attribute(root.native(), "format", std::string(checkpoint_format_name), name);
+    write_attribute(root.native(), "format_version", checkpoint_format_version, name);
+    write_attribute(root.native(), "program", state.program, name);
+    write_attribute(root.native(), "writer", state.writer, name);
+    write_attribute(root.native(), "created", state.created, name);
+    write_attribute(root.native(), "step", state.step, name);
+    write_attribute(root.native(), "epoch", state.epoch, name);
+    write_attribute(root.native(), "mesh", state.mesh, name);
+    Builder builder(file.native(), name);
+    write_state(file.native(), builder, state, name);
+    write_history(file.native(), builder, state, name);
+    write_callbacks(file.native(), builder, state, name);
+    make_tensors(file.native(), state, tensors, name);
+    write_checksums(file.native(), builder, state, tensors, regions, name);
+    check_hdf5(H5Fflush(file.native(), H5F_SCOPE_GLOBAL), "cannot be written", name);
+  } catch (...) {
+    abandon(file);
+    throw;
+  }
+  file.close(name);
+}
+
+}  // namespace meshwork

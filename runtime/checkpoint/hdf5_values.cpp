@@ -1,0 +1,170 @@
+#include "runtime/checkpoint/hdf5_values.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+namespace {
+
+Hdf5Properties properties(hid_t kind, const std::string& subject) {
+  return Hdf5Properties(check_hdf5(H5Pcreate(kind), "no property list", subject));
+}
+
+Hdf5Dataspace scalar(const std::string& subject) {
+  return Hdf5Dataspace(check_hdf5(H5Screate(H5S_SCALAR), "no dataspace", subject));
+}
+
+Hdf5Properties making_groups(const std::string& subject) {
+  Hdf5Properties links = properties(H5P_LINK_CREATE, subject);
+  check_hdf5(H5Pset_create_intermediate_group(links.native(), 1), "no groups can be made", subject);
+  check_hdf5(H5Pset_char_encoding(links.native(), H5T_CSET_UTF8), "no UTF-8", subject);
+  return links;
+}
+
+void write_attribute_of(hid_t object, const std::string& name, hid_t type, const void* value,
+                        const std::string& subject) {
+  const Hdf5Dataspace space = scalar(subject);
+  Hdf5Attribute attribute(
+      check_hdf5(H5Acreate2(object, name.c_str(), type, space.native(), H5P_DEFAULT, H5P_DEFAULT),
+                 fmt::format("attribute \"{}\" cannot be made", name), subject));
+  check_hdf5(H5Awrite(attribute.native(), type, value),
+             fmt::format("attribute \"{}\" cannot be written", name), subject);
+}
+
+Hdf5Attribute open_attribute(hid_t object, const std::string& name, const std::string& subject) {
+  return Hdf5Attribute(check_hdf5(H5Aopen(object, name.c_str(), H5P_DEFAULT),
+                                  fmt::format("there is no attribute \"{}\"", name), subject));
+}
+
+}  // namespace
+
+Hdf5Datatype text_type(std::size_t length, const std::string& subject) {
+  Hdf5Datatype type(check_hdf5(H5Tcopy(H5T_C_S1), "no text type", subject));
+  check_hdf5(H5Tset_size(type.native(), std::max<std::size_t>(1, length)), "no text type", subject);
+  check_hdf5(H5Tset_cset(type.native(), H5T_CSET_UTF8), "no UTF-8", subject);
+  check_hdf5(H5Tset_strpad(type.native(), H5T_STR_NULLPAD), "no text type", subject);
+  return type;
+}
+
+template <class Number>
+void write_attribute(hid_t object, const std::string& name, Number value,
+                     const std::string& subject) {
+  write_attribute_of(object, name, hdf5_type<Number>(), &value, subject);
+}
+template void write_attribute(hid_t, const std::string&, std::int64_t, const std::string&);
+template void write_attribute(hid_t, const std::string&, std::uint64_t, const std::string&);
+template void write_attribute(hid_t, const std::string&, double, const std::string&);
+
+void write_attribute(hid_t object, const std::string& name, const std::string& text,
+                     const std::string& subject) {
+  const Hdf5Datatype type = text_type(text.size(), subject);
+  write_attribute_of(object, name, type.native(), text.c_str(), subject);
+}
+
+template <class Number>
+Number read_number(hid_t object, const std::string& name, const std::string& subject) {
+  const Hdf5Attribute attribute = open_attribute(object, name, subject);
+  const Hdf5Dataspace space(check_hdf5(H5Aget_space(attribute.native()), "no dataspace", subject));
+  if (H5Sget_simple_extent_npoints(space.native()) != 1) {
+    fail("{}: attribute \"{}\" is not one number", subject, name);
+  }
+  Number value{};
+  check_hdf5(H5Aread(attribute.native(), hdf5_type<Number>(), &value),
+             fmt::format("attribute \"{}\" cannot be read as a number", name), subject);
+  return value;
+}
+template std::int64_t read_number(hid_t, const std::string&, const std::string&);
+template std::uint64_t read_number(hid_t, const std::string&, const std::string&);
+template double read_number(hid_t, const std::string&, const std::string&);
+
+std::string read_text(hid_t object, const std::string& name, const std::string& subject) {
+  const Hdf5Attribute attribute = open_attribute(object, name, subject);
+  const Hdf5Datatype type(check_hdf5(H5Aget_type(attribute.native()), "no type", subject));
+  const Hdf5Dataspace space(check_hdf5(H5Aget_space(attribute.native()), "no dataspace", subject));
+  if (H5Tget_class(type.native()) != H5T_STRING || H5Tis_variable_str(type.native()) != 0 ||
+      H5Sget_simple_extent_npoints(space.native()) != 1) {
+    fail("{}: attribute \"{}\" is not a text of fixed length", subject, name);
+  }
+  std::string text(H5Tget_size(type.native()), '\0');
+  check_hdf5(H5Aread(attribute.native(), type.native(), text.data()),
+             fmt::format("attribute \"{}\" cannot be read", name), subject);
+  text.resize(text.find_last_not_of('\0') + 1);
+  return text;
+}
+
+bool has_attribute(hid_t object, const std::string& name, const std::string& subject) {
+  return check_hdf5(H5Aexists(object, name.c_str()), "attributes cannot be listed", subject) > 0;
+}
+
+Hdf5Dataset create_dataset(hid_t file, const std::string& name, hid_t type, const Shape& shape,
+                           const std::string& subject) {
+  const std::vector<hsize_t> lengths(shape.begin(), shape.end());
+  const Hdf5Dataspace space(check_hdf5(
+      shape.empty() ? H5Screate(H5S_SCALAR)
+                    : H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr),
+      "no dataspace", subject));
+  const Hdf5Properties links = making_groups(subject);
+  const Hdf5Properties creation = properties(H5P_DATASET_CREATE, subject);
+  check_hdf5(H5Pset_layout(creation.native(), H5D_CONTIGUOUS), "no layout", subject);
+  check_hdf5(H5Pset_alloc_time(creation.native(), H5D_ALLOC_TIME_EARLY), "no layout", subject);
+  check_hdf5(H5Pset_fill_time(creation.native(), H5D_FILL_TIME_NEVER), "no fill time", subject);
+  check_hdf5(H5Pset_obj_track_times(creation.native(), false), "no times", subject);
+  return Hdf5Dataset(check_hdf5(H5Dcreate2(file, name.c_str(), type, space.native(), links.native(),
+                                           creation.native(), H5P_DEFAULT),
+                                fmt::format("dataset {} cannot be made", name), subject));
+}
+
+Hdf5Dataset open_dataset(hid_t file, const std::string& name, const std::string& subject) {
+  return Hdf5Dataset(check_hdf5(H5Dopen2(file, name.c_str(), H5P_DEFAULT),
+                                fmt::format("dataset {} cannot be opened", name), subject));
+}
+
+Shape shape_of(const Hdf5Dataset& dataset, const std::string& subject) {
+  const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
+  const int dimensions =
+      check_hdf5(H5Sget_simple_extent_ndims(space.native()), "no shape", subject);
+  std::vector<hsize_t> lengths(static_cast<std::size_t>(dimensions));
+  check_hdf5(H5Sget_simple_extent_dims(space.native(), lengths.data(), nullptr), "no shape",
+             subject);
+  return {lengths.begin(), lengths.end()};
+}
+
+Hdf5Group create_group(hid_t file, const std::string& name, const std::string& subject) {
+  const Hdf5Properties links = making_groups(subject);
+  // Every part of the name on its own: a question about a path whose beginning is missing fails.
+  bool there = true;
+  for (std::size_t end = 0; there && end != std::string::npos;) {
+    end = name.find('/', end + 1);
+    there = check_hdf5(H5Lexists(file, name.substr(0, end).c_str(), H5P_DEFAULT),
+                       "links cannot be listed", subject) > 0;
+  }
+  if (there) {
+    return open_group(file, name, subject);
+  }
+  return Hdf5Group(
+      check_hdf5(H5Gcreate2(file, name.c_str(), links.native(), H5P_DEFAULT, H5P_DEFAULT),
+                 fmt::format("group {} cannot be made", name), subject));
+}
+
+Hdf5Group open_group(hid_t file, const std::string& name, const std::string& subject) {
+  return Hdf5Group(check_hdf5(H5Gopen2(file, name.c_str(), H5P_DEFAULT),
+                              fmt::format("group {} cannot be opened", name), subject));
+}
+
+std::vector<std::byte> read_bytes(const Hdf5Dataset& dataset, const std::string& subject) {
+  const Hdf5Datatype type(check_hdf5(H5Dget_type(dataset.native()), "no type", subject));
+  const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
+  const hssize_t count =
+      check_hdf5(H5Sget_simple_extent_npoints(space.native()), "no shape", subject);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * H5Tget_size(type.native()));
+  if (!bytes.empty()) {
+    check_hdf5(
+        H5Dread(dataset.native(), type.native(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()),
+        "cannot be read", subject);
+  }
+  return bytes;
+}
+
+}  // namespace meshwork

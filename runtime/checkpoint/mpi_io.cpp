@@ -1,0 +1,69 @@
+#include "runtime/checkpoint/mpi_io.h"
+
+#include <mpi.h>
+
+#include <array>
+#include <optional>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+namespace {
+
+// The tool interface, for the life of the object.
+class MpiTools {
+ public:
+  MpiTools() {
+    int level = 0;
+    check_mpi(MPI_T_init_thread(MPI_THREAD_MULTIPLE, &level), "MPI_T_init_thread");
+  }
+  ~MpiTools() { MPI_T_finalize(); }
+  MpiTools(const MpiTools&) = delete;
+  MpiTools& operator=(const MpiTools&) = delete;
+
+  // The value of a text variable; none if this MPI does not have it.
+  std::optional<std::string> text(const char* name) const {
+    int index = 0;
+    if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS) {
+      return std::nullopt;
+    }
+    MPI_T_cvar_handle handle{};
+    int count = 0;
+    if (MPI_T_cvar_handle_alloc(index, nullptr, &handle, &count) != MPI_SUCCESS) {
+      return std::nullopt;
+    }
+    std::string value(static_cast<std::size_t>(count) + 1, '\0');
+    const int status = MPI_T_cvar_read(handle, value.data());
+    MPI_T_cvar_handle_free(&handle);
+    if (status != MPI_SUCCESS) {
+      return std::nullopt;
+    }
+    return value.c_str();
+  }
+};
+
+}  // namespace
+
+MpiIo find_mpi_io() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> version{};
+  int length = 0;
+  check_mpi(MPI_Get_library_version(version.data(), &length), "MPI_Get_library_version");
+  std::string library(version.data());
+  library.resize(std::min(library.find_first_of(",\n"), library.size()));
+  const MpiTools tools;
+  const std::optional<std::string> fcoll = tools.text("fcoll");
+  if (!fcoll) {
+    return {library, true};
+  }
+  const std::string io = tools.text("io").value_or("");
+  MpiIo found;
+  found.description = fmt::format("{}, io {}, fcoll {}", library, io.empty() ? "default" : io,
+                                  fcoll->empty() ? "default" : *fcoll);
+  // A list that begins with ^ is of those that are not to be used.
+  const bool names_vulcan = fcoll->find("vulcan") != std::string::npos;
+  const bool excludes = fcoll->starts_with('^');
+  found.trusted = io.starts_with("romio") || (!fcoll->empty() && names_vulcan == excludes);
+  return found;
+}
+
+}  // namespace meshwork

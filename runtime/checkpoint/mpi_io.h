@@ -1,0 +1,21 @@
+// Which parts of MPI move the bytes of a parallel write.
+//
+// Open MPI's default for collective writing, fcoll/vulcan, has corrupted files of parallel HDF5
+// (open-mpi/ompi #12718), so `MpiEnvironment` asks for others before it starts MPI
+// (communicator.h), where neither the user nor the launcher has chosen. What was chosen stands in
+// every file; where it is not known to be right, what was written is read back in any case.
+#pragma once
+
+#include <string>
+
+namespace meshwork {
+
+struct MpiIo {
+  std::string description;  // "Open MPI v4.1.4, io default, fcoll dynamic_gen2,individual"
+  bool trusted = true;      // false: vulcan may be at work
+};
+
+/// Asks the running MPI. Not collective.
+[[nodiscard]] MpiIo find_mpi_io();
+
+}  // namespace meshwork

@@ -1,0 +1,64 @@
+// Checkpoint options: where checkpoints are, when they are written, how, and what to do with those
+// that are there when a run begins. The same in C++ and in a configuration:
+//
+//     .checkpoint = {.directory = "checkpoints", .every_epochs = 1, .resume = Resume::automatic}
+//     checkpoint: {directory: checkpoints, every_epochs: 1, keep: 3, resume: auto}
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "runtime/config/node.h"
+
+namespace meshwork {
+
+/// What a run does with the checkpoints in its directory. Without any, it begins anew in each case.
+enum class Resume : std::uint8_t {
+  automatic,  // goes on from the newest whole one; damaged newer ones are reported and passed over
+  strict,     // goes on from the newest one; if that is damaged, it is an error
+  never       // there must not be any: a fresh run beside another's checkpoints is an error
+};
+
+/// Whether training waits while a checkpoint is written.
+enum class CheckpointMode : std::uint8_t {
+  synchronous,  // yes
+  asynchronous  // no: it waits for a copy in memory, which a thread writes meanwhile
+};
+
+/// Who writes the data into the file; the same file comes out.
+enum class CheckpointWriter : std::uint8_t {
+  parallel,  // every rank its own blocks, through parallel HDF5
+  plain      // rank 0, which is sent block after block: for file systems without a sound MPI-IO
+};
+
+/// What happens when a checkpoint cannot be written.
+enum class CheckpointFailure : std::uint8_t {
+  stop,            // an error
+  continue_anyway  // a warning; training goes on, and the next one is tried
+};
+
+struct CheckpointOptions {
+  std::filesystem::path directory;  // made if it is not there; empty: no checkpoints
+  /// When to write; several may be given, none means after every epoch. A run that ends writes one
+  /// in any case.
+  std::optional<std::int64_t> every_epochs;
+  std::optional<std::int64_t> every_steps;  // updates of the parameters, counted over all epochs
+  std::optional<double> every_minutes;      // by the clock of rank 0
+  /// How many of the newest stay; older ones are removed when a new one is whole.
+  std::int64_t keep = 3;
+  /// The name of a log ("val_loss"): the checkpoint of the epoch in which it was best stays too.
+  std::string best;
+  Resume resume = Resume::never;
+  CheckpointMode mode = CheckpointMode::asynchronous;
+  CheckpointWriter writer = CheckpointWriter::parallel;
+  bool verify = false;  // read everything back and compare before the file gets its name
+  CheckpointFailure on_error = CheckpointFailure::stop;
+};
+
+/// Reads the section `checkpoint` of a configuration, which must name a directory. Throws
+/// `ConfigError`.
+void from_config(const ConfigNode& node, CheckpointOptions& options);
+
+}  // namespace meshwork

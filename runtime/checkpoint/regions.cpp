@@ -1,0 +1,148 @@
+#include "runtime/checkpoint/regions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace meshwork {
+namespace {
+
+bool overlap(const Block& a, const Block& b) {
+  for (std::size_t d = 0; d < a.size(); ++d) {
+    if (intersection(a[d], b[d]).length() <= 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool is_empty(const Block& region) {
+  return std::any_of(region.begin(), region.end(),
+                     [](const Range& range) { return range.length() <= 0; });
+}
+
+Block region_of(const Layout& layout, const Shape& shape, const MeshShape& mesh, std::int64_t rank,
+                std::int64_t turn) {
+  Block region = block_of(layout, shape, mesh, rank);
+  std::vector<Axis> replicating;
+  for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
+    if (layout.replicates(axis)) {
+      replicating.push_back(axis);
+    }
+  }
+  const std::int64_t replicas = mesh.size_over(replicating);
+  const std::int64_t number = mesh.index_over(rank, replicating);
+  const auto cut =
+      std::find_if(region.begin(), region.end(), [](const Range& r) { return r.length() > 1; });
+  if (element_count(shape_of(region)) >= slice_elements && cut != region.end()) {
+    const Range slice = block_range(cut->length(), replicas, number);
+    *cut = {cut->begin + slice.begin, cut->begin + slice.end};
+  } else if (turn % replicas != number) {
+    if (region.empty()) {
+      return {{0, 0}};  // nothing of a scalar
+    }
+    region[0].end = region[0].begin;
+  }
+  return region;
+}
+
+std::int64_t offset_in_block(const Block& region, const Block& block) {
+  std::int64_t offset = 0;
+  for (std::size_t d = 0; d < block.size(); ++d) {
+    offset = offset * block[d].length() + region[d].begin - block[d].begin;
+  }
+  return offset;
+}
+
+std::string flaw_of_cover(const Shape& shape, const std::vector<Block>& regions) {
+  std::vector<Block> sorted;
+  std::int64_t covered = 0;
+  for (const Block& region : regions) {
+    if (region.size() != shape.size()) {
+      return fmt::format("the region {} is none of a tensor of shape {}", to_string(region),
+                         to_string(shape));
+    }
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (region[d].begin < 0 || region[d].end > shape[d] || region[d].begin > region[d].end) {
+        return fmt::format("the region {} is not inside the shape {}", to_string(region),
+                           to_string(shape));
+      }
+    }
+    if (!is_empty(region)) {
+      covered += element_count(shape_of(region));
+      sorted.push_back(region);
+    }
+  }
+  // Sorted by where they begin, a region can only overlap with those that have not ended.
+  const auto begin_of = [](const Block& region) { return region.empty() ? 0 : region[0].begin; };
+  std::sort(sorted.begin(), sorted.end(),
+            [&](const Block& a, const Block& b) { return begin_of(a) < begin_of(b); });
+  std::vector<const Block*> open;
+  for (const Block& region : sorted) {
+    std::erase_if(open, [&](const Block* other) {
+      return !other->empty() && (*other)[0].end <= begin_of(region);
+    });
+    for (const Block* other : open) {
+      if (overlap(*other, region)) {
+        return fmt::format("the regions {} and {} overlap", to_string(*other), to_string(region));
+      }
+    }
+    open.push_back(&region);
+  }
+  if (covered != element_count(shape)) {
+    return fmt::format("{} of {} elements belong to no region", element_count(shape) - covered,
+                       element_count(shape));
+  }
+  return "";
+}
+
+void for_each_part(const Block& block, std::int64_t most,
+                   const std::function<void(const Block& part)>& visit) {
+  if (is_empty(block)) {
+    return;
+  }
+  // Dimensions before `cut` one index at a time, those behind it whole.
+  std::size_t cut = block.size();
+  std::int64_t inner = 1;
+  while (cut > 0 && inner * block[cut - 1].length() <= most) {
+    inner *= block[--cut].length();
+  }
+  if (cut == 0) {
+    visit(block);
+    return;
+  }
+  const std::size_t dimension = cut - 1;
+  const std::int64_t step = std::max<std::int64_t>(1, most / inner);
+  Block part = block;
+  for (std::size_t d = 0; d < dimension; ++d) {
+    part[d].end = part[d].begin + 1;
+  }
+  for (;;) {
+    for (std::int64_t begin = block[dimension].begin; begin < block[dimension].end; begin += step) {
+      part[dimension] = {begin, std::min(begin + step, block[dimension].end)};
+      visit(part);
+    }
+    std::size_t d = dimension;
+    while (d > 0 && part[d - 1].end == block[d - 1].end) {
+      --d;
+      part[d] = {block[d].begin, block[d].begin + 1};
+    }
+    if (d == 0) {
+      return;
+    }
+    part[d - 1] = {part[d - 1].begin + 1, part[d - 1].end + 1};
+  }
+}
+
+std::string to_string(const Block& block) {
+  std::string text;
+  for (const Range& range : block) {
+    text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", range.begin, range.end);
+  }
+  return "[" + text + "]";
+}
+
+}  // namespace meshwork

@@ -1,0 +1,67 @@
+#include "runtime/checkpoint/verdict.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <thread>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+
+namespace meshwork {
+namespace {
+
+// The smallest value of all ranks. Waits asleep.
+int smallest(const Communicator& communicator, int value) {
+  int result = value;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallreduce(&value, &result, 1, MPI_INT, MPI_MIN, communicator.native(), &request),
+            "MPI_Iallreduce");
+  std::chrono::microseconds pause{20};
+  for (;;) {
+    int done = 0;
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done != 0) {
+      return result;
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds{1000});
+  }
+}
+
+}  // namespace
+
+void Failures::attempt(const std::function<void()>& action) {
+  std::string failure;
+  try {
+    action();
+    return;
+  } catch (const std::exception& error) {
+    failure = error.what();
+  } catch (...) {
+    failure = "an exception of unknown type";
+  }
+  if (first_.empty()) {
+    first_ = failure.empty() ? "a failure that says nothing" : failure;
+  }
+}
+
+std::string joint_failure(const Communicator& communicator, const std::string& own) {
+  const int mine = own.empty() ? communicator.size() : communicator.rank();
+  const int lowest = smallest(communicator, mine);
+  if (lowest == communicator.size()) {
+    return "";
+  }
+  std::string text = broadcast_text(communicator, own, lowest);
+  const bool same = smallest(communicator, own == text ? 1 : 0) != 0;
+  return same ? text : fmt::format("rank {}: {}", lowest, text);
+}
+
+void agree_that_all_is_well(const Communicator& communicator, const Failures& own) {
+  const std::string failure = joint_failure(communicator, own.first());
+  if (!failure.empty()) {
+    throw Error(failure);
+  }
+}
+
+}  // namespace meshwork

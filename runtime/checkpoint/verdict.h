@@ -1,0 +1,35 @@
+// Verdict: one outcome of something that all ranks did.
+//
+// In writing a file, a rank that fails goes on with every collective call that the others wait in,
+// and only remembers what went wrong; afterwards all hear of it. Unlike `together` (exchange.h),
+// whose ranks end the job if the others do not come within seconds, ranks here wait for each other
+// as long as a disk may take, and asleep, so that training goes on beside them.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "collectives/communicator.h"
+
+namespace meshwork {
+
+/// Collects what goes wrong on one rank.
+class Failures {
+ public:
+  /// Runs `action` and remembers what it throws, if it is the first.
+  void attempt(const std::function<void()>& action);
+  [[nodiscard]] bool any() const { return !first_.empty(); }
+  [[nodiscard]] const std::string& first() const { return first_; }
+
+ private:
+  std::string first_;
+};
+
+/// The failure of the lowest rank that has one, the same on all ranks; "" if none has. It begins
+/// with "rank R: " unless all ranks have the same. Collective.
+[[nodiscard]] std::string joint_failure(const Communicator& communicator, const std::string& own);
+
+/// Throws the joint failure as an `Error`, on all ranks, if there is one. Collective.
+void agree_that_all_is_well(const Communicator& communicator, const Failures& own);
+
+}  // namespace meshwork

@@ -1,0 +1,343 @@
+#include "runtime/checkpoint/writer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "runtime/checkpoint/checksum.h"
+#include "runtime/checkpoint/format.h"
+#include "runtime/checkpoint/mpi_io.h"
+#include "runtime/checkpoint/reader.h"
+#include "runtime/checkpoint/regions.h"
+#include "runtime/checkpoint/verdict.h"
+#include "runtime/checkpoint/write_data.h"
+
+namespace meshwork {
+namespace {
+
+[[noreturn]] void fail_with_errno(const std::string& file, const char* what) {
+  fail("{}: {}: {}", file, what, std::strerror(errno));
+}
+
+// A descriptor of an open file or directory.
+class Descriptor {
+ public:
+  Descriptor(const std::string& name, int flags)
+      : name_(name), native_(::open(name.c_str(), flags | O_CLOEXEC, 0666)) {
+    if (native_ < 0) {
+      fail_with_errno(name_, (flags & O_CREAT) != 0 ? "cannot be created" : "cannot be opened");
+    }
+  }
+  ~Descriptor() { ::close(native_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  void bring_to_disk() const {
+    // Some file systems have nothing to bring for a directory, and say so.
+    if (::fsync(native_) != 0 && errno != EINVAL) {
+      fail_with_errno(name_, "cannot be brought to the disk");
+    }
+  }
+  // Takes space for a file of `bytes`. Where the file system cannot do that, a full disk is found
+  // when it is written to.
+  void reserve(std::int64_t bytes) const {
+    int result = 0;
+    do {
+      result = ::fallocate(native_, 0, 0, std::max<std::int64_t>(1, bytes));
+    } while (result != 0 && errno == EINTR);
+    if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
+      const std::string reason = std::strerror(errno);
+      fail("{}: there is no room for its {} bytes: {}", name_, bytes, reason);
+    }
+  }
+  [[nodiscard]] std::int64_t bytes() const {
+    struct stat status {};
+    if (::fstat(native_, &status) != 0) {
+      fail_with_errno(name_, "its size cannot be read");
+    }
+    return status.st_size;
+  }
+
+ private:
+  std::string name_;
+  int native_;
+};
+
+std::string time_text() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  return {text, std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts)};
+}
+
+// What a rank announces: words of 64 bits.
+class Words {
+ public:
+  Words() = default;
+  explicit Words(const std::string& bytes) : bytes_(bytes) {}
+  void add(std::uint64_t word) { bytes_.append(reinterpret_cast<const char*>(&word), sizeof word); }
+  std::uint64_t take() {
+    std::uint64_t word = 0;
+    if (at_ + sizeof word > bytes_.size()) {
+      internal_error("an announcement that is too short");
+    }
+    std::memcpy(&word, bytes_.data() + at_, sizeof word);
+    at_ += sizeof word;
+    return word;
+  }
+  [[nodiscard]] bool more() const { return at_ < bytes_.size(); }
+  [[nodiscard]] const std::string& bytes() const { return bytes_; }
+
+ private:
+  std::string bytes_;
+  std::size_t at_ = 0;
+};
+
+// One checkpoint being written.
+class Writing {
+ public:
+  Writing(const Communicator& communicator, const std::filesystem::path& file,
+          const CheckpointState& state, std::span<const TensorPart> tensors,
+          const WriteOptions& options)
+      : communicator_(communicator),
+        final_(file.string()),
+        temporary_(temporary_name(file).string()),
+        state_(state),
+        parts_(tensors),
+        options_(options) {
+    for (const TensorPart& part : parts_) {
+      tensors_.push_back(part.tensor);
+      names_.push_back(name_of(part.tensor, state_.callbacks));
+    }
+  }
+
+  WriteReport run() {
+    const auto begin = std::chrono::steady_clock::now();
+    const MpiIo io = find_mpi_io();
+    const bool parallel = options_.writer == CheckpointWriter::parallel;
+    state_.program = "meshwork " MESHWORK_VERSION;
+    state_.writer =
+        parallel ? fmt::format("parallel, {} ranks: {}", communicator_.size(), io.description)
+                 : "plain";
+    state_.created = time_text();
+    exchange_regions();
+    WriteReport report;
+    try {
+      phase([&](Failures& failures) {
+        if (is_root()) {
+          failures.attempt([&] { make_file(); });
+        }
+      });
+      phase([&](Failures& failures) {
+        if (parallel) {
+          write_data_in_parallel(communicator_, temporary_, parts_, names_, options_.part_bytes,
+                                 failures);
+        } else {
+          write_data_through_root(communicator_, temporary_, parts_, names_, blocks_,
+                                  options_.part_bytes, failures);
+        }
+      });
+      if (options_.verify || (parallel && !io.trusted)) {
+        phase([&](Failures& failures) { failures.attempt([&] { read_back(parallel); }); });
+      }
+      phase([&](Failures& failures) {
+        if (is_root() || (parallel && !own_.empty())) {
+          failures.attempt([&] { Descriptor(temporary_, O_RDONLY).bring_to_disk(); });
+        }
+      });
+      phase([&](Failures& failures) {
+        if (is_root()) {
+          failures.attempt([&] { commit(); });
+        }
+      });
+    } catch (...) {
+      if (is_root()) {
+        ::unlink(temporary_.c_str());
+      }
+      throw;
+    }
+    std::error_code problem;
+    report.bytes =
+        is_root() ? static_cast<std::int64_t>(std::filesystem::file_size(final_, problem)) : 0;
+    report.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    return report;
+  }
+
+ private:
+  [[nodiscard]] bool is_root() const { return communicator_.rank() == 0; }
+
+  template <class Action>
+  void phase(const Action& action) {
+    Failures failures;
+    action(failures);
+    agree_that_all_is_well(communicator_, failures);
+  }
+
+  // Phase 1. Afterwards rank 0 knows all regions, and the sums of the tensors.
+  void exchange_regions() {
+    Words words;
+    Hash list;  // the ranks must speak of the same tensors
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const std::string line = names_[i] + meshwork::to_string(parts_[i].tensor.shape);
+      list.add(std::as_bytes(std::span(line)));
+    }
+    words.add(list.value());
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const Block& region = parts_[i].region;
+      if (is_empty(region)) {
+        continue;
+      }
+      const std::span<const float> values(
+          parts_[i].values, static_cast<std::size_t>(element_count(shape_of(region))));
+      Hash hash;
+      hash.add(std::as_bytes(values));
+      own_.push_back({names_[i], region, hash.value()});
+      words.add(i);
+      words.add(hash.value());
+      words.add(sum_of(parts_[i].tensor.shape, region, values));
+      words.add(region.size());
+      for (const Range& range : region) {
+        words.add(static_cast<std::uint64_t>(range.begin));
+        words.add(static_cast<std::uint64_t>(range.end));
+      }
+    }
+    const std::vector<std::string> announced = gather_texts(communicator_, words.bytes());
+    phase([&](Failures& failures) {
+      if (is_root()) {
+        failures.attempt([&] { take_regions(announced); });
+      }
+    });
+  }
+
+  void take_regions(const std::vector<std::string>& announced) {
+    blocks_.assign(parts_.size(), std::vector<Block>(announced.size(), Block{{0, 0}}));
+    std::vector<std::vector<Block>> covering(parts_.size());
+    std::uint64_t list = 0;
+    for (std::size_t rank = 0; rank < announced.size(); ++rank) {
+      Words words(announced[rank]);
+      const std::uint64_t hash = words.take();
+      if (rank == 0) {
+        list = hash;
+      } else if (hash != list) {
+        fail("{}: rank {} has other tensors to write than rank 0", final_, rank);
+      }
+      while (words.more()) {
+        const std::size_t tensor = words.take();
+        StoredRegion region{names_.at(tensor), {}, words.take()};
+        tensors_[tensor].sum += words.take();
+        const std::size_t dimensions = words.take();
+        for (std::size_t d = 0; d < dimensions; ++d) {
+          const std::int64_t begin = static_cast<std::int64_t>(words.take());
+          region.block.push_back({begin, static_cast<std::int64_t>(words.take())});
+        }
+        blocks_[tensor][rank] = region.block;
+        covering[tensor].push_back(region.block);
+        regions_.push_back(std::move(region));
+      }
+    }
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      const std::string flaw = flaw_of_cover(parts_[i].tensor.shape, covering[i]);
+      if (!flaw.empty()) {
+        fail("{}: {}: {}", final_, names_[i], flaw);
+      }
+    }
+  }
+
+  // Phase 2. First it is tried whether there is room, since HDF5 cannot give up a file that it
+  // cannot write. Then the room is taken once more, for the file that HDF5 has made.
+  void make_file() {
+    Descriptor(temporary_, O_WRONLY | O_CREAT | O_TRUNC).reserve(largest_size());
+    create_checkpoint_file(temporary_, state_, tensors_, regions_);
+    const Descriptor made(temporary_, O_WRONLY);
+    made.reserve(made.bytes());
+  }
+
+  // No fewer bytes than the file is going to have, and not many more.
+  [[nodiscard]] std::int64_t largest_size() const {
+    constexpr std::int64_t for_describing = 4096;  // a dataset
+    constexpr std::int64_t aligned = std::int64_t{1} << 20;
+    std::int64_t bytes = aligned + static_cast<std::int64_t>(state_.configuration.size()) +
+                         static_cast<std::int64_t>(regions_.size()) * 128;
+    for (const CheckpointTensor& tensor : tensors_) {
+      const std::int64_t data = element_count(tensor.shape) * 4;
+      bytes += for_describing + data + (data >= aligned ? aligned : 0);
+    }
+    return bytes;
+  }
+
+  // Phase 4: each rank what it wrote, rank 0 also what it alone made.
+  void read_back(bool parallel) {
+    if (!is_root() && (!parallel || own_.empty())) {
+      return;
+    }
+    const CheckpointReader reader(temporary_);
+    std::vector<StoredRegion> mine = own_;
+    if (!parallel) {
+      mine = reader.regions();
+    } else if (is_root()) {
+      for (const StoredRegion& region : reader.regions()) {
+        if (reader.find(region.dataset) == nullptr) {
+          mine.push_back(region);
+        }
+      }
+    }
+    for (const StoredRegion& region : mine) {
+      const std::string damage = reader.check(region);
+      if (!damage.empty()) {
+        fail("what was read back differs: {}", damage);
+      }
+    }
+  }
+
+  // Phase 6.
+  void commit() {
+    if (::rename(temporary_.c_str(), final_.c_str()) != 0) {
+      fail_with_errno(final_, "cannot take the place of the temporary file");
+    }
+    const std::filesystem::path directory = std::filesystem::path(final_).parent_path();
+    Descriptor(directory.empty() ? "." : directory.string(), O_RDONLY | O_DIRECTORY)
+        .bring_to_disk();
+  }
+
+  const Communicator& communicator_;
+  std::string final_;
+  std::string temporary_;
+  CheckpointState state_;
+  std::span<const TensorPart> parts_;
+  WriteOptions options_;
+  std::vector<CheckpointTensor> tensors_;  // with their sums, on rank 0
+  std::vector<std::string> names_;
+  std::vector<StoredRegion> own_;
+  std::vector<StoredRegion> regions_;       // of all ranks, on rank 0
+  std::vector<std::vector<Block>> blocks_;  // by tensor and rank, on rank 0
+};
+
+}  // namespace
+
+std::filesystem::path temporary_name(const std::filesystem::path& file) {
+  std::filesystem::path name = file;
+  name += ".tmp";
+  return name;
+}
+
+WriteReport write_checkpoint(const Communicator& communicator, const std::filesystem::path& file,
+                             const CheckpointState& state, std::span<const TensorPart> tensors,
+                             const WriteOptions& options) {
+  return Writing(communicator, file, state, tensors, options).run();
+}
+
+}  // namespace meshwork
