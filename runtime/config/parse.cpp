@@ -245,8 +245,9 @@ class TreeBuilder final : public YAML::EventHandler {
       }
       const auto [first, is_new] = parent.keys.emplace(node->text, place);
       if (!is_new) {
+        const bool lines_tell = first->second.line > 0 && first->second.line != place.line;
         const std::string where =
-            first->second.line > 0
+            lines_tell
                 ? fmt::format("at line {} and again at line {}", first->second.line, place.line)
                 : "twice";
         throw error(place, fmt::format("key {} is written {}", in_quotes(node->text), where));

@@ -13,6 +13,12 @@ std::string with_article(std::string_view noun) {
   return fmt::format("{} {}", vowel ? "an" : "a", noun);
 }
 
+// Whole numbers with all their digits.
+std::string written(double bound) {
+  const bool whole = std::abs(bound) < 1e15 && bound == std::trunc(bound);
+  return whole ? fmt::format("{:.0f}", bound) : fmt::format("{:g}", bound);
+}
+
 }  // namespace
 
 bool ValueRange::contains(double value) const {
@@ -29,17 +35,17 @@ std::string ValueRange::of(std::string_view noun) const {
   }
   const std::string what = with_article(noun);
   if (from && to && low_included && high_included) {
-    return fmt::format("{} between {:g} and {:g}", what, low, high);
+    return fmt::format("{} between {} and {}", what, written(low), written(high));
   }
   if (!from && !to) {
     return low_included && high_included ? what : fmt::format("a finite {}", noun);
   }
   std::string words = what;
-  if (from) words += fmt::format(" {} {:g}", low_included ? "of at least" : "above", low);
+  if (from) words += fmt::format(" {} {}", low_included ? "of at least" : "above", written(low));
   if (from && to) words += " and";
   if (to) {
-    words +=
-        fmt::format(" {} {:g}", high_included ? (from ? "at most" : "of at most") : "below", high);
+    words += fmt::format(" {} {}", high_included ? (from ? "at most" : "of at most") : "below",
+                         written(high));
   }
   return words;
 }

@@ -56,7 +56,11 @@ class ConfigReader {
   template <class Value>
   void required_choice(const std::string& key, Value& value,
                        const std::type_identity_t<ChoiceTable<Value>>& table) {
-    value = required_node(key, "a name").choice(table);
+    std::string names = "one of ";
+    for (const auto& entry : table) {
+      names += (&entry == &table.front() ? "" : ", ") + entry.first;
+    }
+    value = required_node(key, names).choice(table);
   }
 
   /// The node under `key`, null or not, if it is there.

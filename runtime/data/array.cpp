@@ -45,6 +45,14 @@ Array::Array(std::string name, ElementType type, std::int64_t count, Shape shape
   if (shape_.empty()) {
     fail("array \"{}\": its shape has no dimension; dimension 0 counts the samples", name_);
   }
+  check_values(type, count);
+}
+
+void Array::check_values(ElementType type, std::int64_t count) const {
+  if (type != type_) {
+    fail("array \"{}\" has elements of type {}, {} were given", name_, meshwork::name_of(type_),
+         meshwork::name_of(type));
+  }
   if (element_count(shape_) != count) {
     fail("array \"{}\": shape {} has {} elements, {} were given", name_, to_string(shape_),
          element_count(shape_), count);

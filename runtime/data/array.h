@@ -10,9 +10,11 @@
 
 #include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/data/source.h"
@@ -54,6 +56,14 @@ class Array {
         FieldRole role = FieldRole::feature)
       : Array(std::move(name), element_type_of<T>(), static_cast<std::int64_t>(values.size()),
               std::move(shape), role) {
+    borrow(values);
+  }
+
+  /// Borrows other values in place of those that it has: as many, of the same type. Throws `Error`
+  /// if they are not.
+  template <class T>
+  void borrow(std::span<const T> values) {
+    check_values(element_type_of<T>(), static_cast<std::int64_t>(values.size()));
     data_ = std::shared_ptr<const std::byte>(std::shared_ptr<void>(),
                                              reinterpret_cast<const std::byte*>(values.data()));
   }
@@ -67,6 +77,7 @@ class Array {
 
  private:
   Array(std::string name, ElementType type, std::int64_t count, Shape shape, FieldRole role);
+  void check_values(ElementType type, std::int64_t count) const;
 
   std::string name_;
   ElementType type_;
@@ -79,6 +90,9 @@ class ArraySource final : public Source {
  public:
   /// Throws `Error` for no arrays, and for arrays that differ in their number of samples.
   explicit ArraySource(std::vector<Array> arrays);
+
+  /// The array of field `field`, to borrow other values; nobody may be reading.
+  [[nodiscard]] Array& array(int field) { return arrays_[static_cast<std::size_t>(field)]; }
 
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
   /// Has a hash of the elements, since there is no path; reads all of them.

@@ -15,7 +15,9 @@
 // unpacking a chunk again and again.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -2,6 +2,7 @@
 
 #include "collectives/error.h"
 
+#include <string_view>
 #include <vector>
 
 namespace meshwork {
@@ -13,10 +14,20 @@ std::recursive_mutex& library_mutex() {
   return mutex;
 }
 
+// What the operating system said of a file, where HDF5 passes it on among times and addresses:
+// "..., errno = 28, error message = 'No space left on device', buf = ...".
+std::string without_details(const std::string& text) {
+  constexpr std::string_view mark = "error message = '";
+  const std::size_t begin = text.find(mark);
+  const std::size_t end = begin == std::string::npos ? begin : text.find("',", begin);
+  return end == std::string::npos ? text
+                                  : text.substr(begin + mark.size(), end - begin - mark.size());
+}
+
 herr_t append_description(unsigned, const H5E_error2_t* entry, void* list) {
   try {
     auto& texts = *static_cast<std::vector<std::string>*>(list);
-    std::string text = entry->desc == nullptr ? "" : entry->desc;
+    std::string text = entry->desc == nullptr ? "" : without_details(entry->desc);
     if (!text.empty() && (texts.empty() || texts.back() != text)) texts.push_back(std::move(text));
     return 0;
   } catch (...) {

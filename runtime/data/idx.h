@@ -15,9 +15,12 @@
 // byte or the sizes expected and found.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/data/source.h"

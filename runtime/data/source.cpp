@@ -97,6 +97,10 @@ std::string Source::locate(int field, std::int64_t row) const {
   return fmt::format("{}: sample {}", fields_[field].name, row);
 }
 
+std::int64_t Source::classes_by_construction(int) const {
+  return 0;
+}
+
 namespace {
 
 /// Checks the interval before the base class is made of it.
@@ -116,6 +120,10 @@ Subset::Subset(std::shared_ptr<const Source> source, std::int64_t begin, std::in
 
 std::string Subset::locate(int field, std::int64_t row) const {
   return source_->locate(field, begin_ + row);
+}
+
+std::int64_t Subset::classes_by_construction(int field) const {
+  return source_->classes_by_construction(field);
 }
 
 std::string Subset::fingerprint() const {

@@ -74,6 +74,10 @@ class Source {
   /// Where a value comes from, for messages: "train-labels.gz: sample 17".
   [[nodiscard]] virtual std::string locate(int field, std::int64_t row) const;
 
+  /// n, where every value of `field` is a whole number from 0 to n - 1 by construction, so that
+  /// nobody has to look; 0 where that has to be read.
+  [[nodiscard]] virtual std::int64_t classes_by_construction(int field) const;
+
   /// A text that differs for different data as far as can be told cheaply: kind, paths, sizes,
   /// shapes and types. A run that is continued compares it with what it began with.
   [[nodiscard]] virtual std::string fingerprint() const = 0;
@@ -104,6 +108,7 @@ class Subset final : public Source {
 
   void prepare(int field) const override { source_->prepare(field); }
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
+  [[nodiscard]] std::int64_t classes_by_construction(int field) const override;
   [[nodiscard]] std::string fingerprint() const override;
 
  private:

@@ -4,6 +4,8 @@
 #include "runtime/data/sample_copy.h"
 #include "runtime/device/philox.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -142,6 +144,13 @@ std::string SyntheticSource::locate(int field, std::int64_t row) const {
   return fmt::format("synthetic \"{}\": sample {}", options_[field].name, row);
 }
 
+std::int64_t SyntheticSource::classes_by_construction(int field) const {
+  const SyntheticField& options = options_[field];
+  return options.kind == SyntheticKind::classes || options.kind == SyntheticKind::linear_classes
+             ? options.classes
+             : 0;
+}
+
 std::string SyntheticSource::fingerprint() const {
   std::string text = fmt::format("synthetic; seed {}; {} samples", seed_, rows());
   for (int i = 0; i < field_count(); ++i) {
@@ -165,12 +174,20 @@ std::string SyntheticSource::fingerprint() const {
   return text;
 }
 
-double SyntheticSource::product(int field, std::int64_t row, std::int64_t output) const {
+void SyntheticSource::products(int field, std::int64_t row, std::int64_t first,
+                               std::span<double> sums) const {
   const std::int64_t inputs = sample_elements_[0];
-  const float* weights = weights_[field].data() + output * inputs;
-  double sum = 0;
-  for (std::int64_t i = 0; i < inputs; ++i) sum += weights[i] * value(0, row, i);
-  return sum / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, inputs)));
+  const float* weights = weights_[field].data() + first * inputs;
+  std::fill(sums.begin(), sums.end(), 0.0);
+  for (std::int64_t i = 0; i < inputs; ++i) {
+    const double input = value(0, row, i);
+    for (std::size_t k = 0; k < sums.size(); ++k) {
+      sums[k] += weights[static_cast<std::int64_t>(k) * inputs + i] * input;
+    }
+  }
+  for (double& sum : sums) {
+    sum /= std::sqrt(static_cast<double>(std::max<std::int64_t>(1, inputs)));
+  }
 }
 
 double SyntheticSource::value(int field, std::int64_t row, std::int64_t element) const {
@@ -190,16 +207,24 @@ double SyntheticSource::value(int field, std::int64_t row, std::int64_t element)
       const std::uint64_t word = philox_word(keys_[field], index, 0);
       return static_cast<double>(word * static_cast<std::uint64_t>(options.classes) >> 32);
     }
-    case SyntheticKind::linear:
-      return product(field, row, element);
+    case SyntheticKind::linear: {
+      std::array<double, 1> sum{};
+      products(field, row, element, sum);
+      return sum[0];
+    }
     case SyntheticKind::linear_classes: {
       std::int64_t best = 0;
       double largest = -std::numeric_limits<double>::infinity();
-      for (std::int64_t c = 0; c < options.classes; ++c) {
-        const double score = product(field, row, element * options.classes + c);
-        if (score > largest) {
-          largest = score;
-          best = c;
+      std::array<double, most_at_once> scores{};
+      for (std::int64_t first = 0; first < options.classes; first += most_at_once) {
+        const std::int64_t count = std::min(most_at_once, options.classes - first);
+        products(field, row, element * options.classes + first,
+                 std::span(scores).first(static_cast<std::size_t>(count)));
+        for (std::int64_t c = 0; c < count; ++c) {
+          if (scores[static_cast<std::size_t>(c)] > largest) {
+            largest = scores[static_cast<std::size_t>(c)];
+            best = first + c;
+          }
         }
       }
       return static_cast<double>(best);

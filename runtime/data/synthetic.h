@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -44,6 +45,7 @@ class SyntheticSource final : public Source {
   SyntheticSource(std::int64_t rows, std::vector<SyntheticField> fields, std::uint64_t seed);
 
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
+  [[nodiscard]] std::int64_t classes_by_construction(int field) const override;
   [[nodiscard]] std::string fingerprint() const override;
 
  private:
@@ -53,7 +55,10 @@ class SyntheticSource final : public Source {
   void make_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                  T* destination) const;
   [[nodiscard]] double value(int field, std::int64_t row, std::int64_t element) const;
-  [[nodiscard]] double product(int field, std::int64_t row, std::int64_t output) const;
+  /// sums[k] = output `first + k` of a linear field's product with the first feature of `row`, for
+  /// as many as there are sums, `most_at_once` at most: each input is made once for all of them.
+  void products(int field, std::int64_t row, std::int64_t first, std::span<double> sums) const;
+  static constexpr std::int64_t most_at_once = 16;
 
   std::vector<SyntheticField> options_;
   std::uint64_t seed_ = 0;

@@ -46,6 +46,9 @@ class ShapedSource final : public Source {
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override {
     return source_->locate(field, row);
   }
+  [[nodiscard]] std::int64_t classes_by_construction(int field) const override {
+    return source_->classes_by_construction(field);
+  }
   [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
 
  private:
@@ -88,6 +91,9 @@ class CachedSource final : public Source {
   void prepare(int field) const override { source_->prepare(field); }
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override {
     return source_->locate(field, row);
+  }
+  [[nodiscard]] std::int64_t classes_by_construction(int field) const override {
+    return source_->classes_by_construction(field);
   }
   [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
 

@@ -16,6 +16,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -38,6 +39,10 @@ class Callback {
   [[nodiscard]] virtual bool decides_alike() const { return false; }
   /// Names of the values that it adds to the logs at the end of every epoch.
   [[nodiscard]] virtual std::vector<std::string> adds_logs() const { return {}; }
+
+  /// Throws `Error` for what cannot work in a run with these logs: before the run, on the root
+  /// alone. It changes nothing.
+  virtual void check(const ExpectedLogs&) const {}
 
   virtual void on_train_begin(Training&) {}
   virtual void on_train_end(Training&) {}

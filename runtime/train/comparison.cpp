@@ -90,10 +90,10 @@ Rule comparison_rule(TargetForm form, const Shape& prediction, const Shape& targ
   if (prediction.size() == 1) {
     return {.inputs = {"b", "b"}, .output = ""};
   }
-  const std::string letters = dimension_letters(prediction.size(), class_letter);
+  const std::string letters = dimension_letters(prediction.size(), class_letter.front());
   Rule rule{.inputs = {letters, letters}, .output = ""};
   if (form != TargetForm::values) {
-    rule.own = std::string(1, class_letter);
+    rule.own = class_letter;
   }
   if (form == TargetForm::classes || target.size() < prediction.size()) {
     rule.inputs[1].pop_back();
@@ -106,6 +106,12 @@ Rule comparison_rule(TargetForm form, const Shape& prediction, const Shape& targ
     rule.whole += class_letter;  // of length 1, and the target lacks it
   }
   return rule;
+}
+
+OwnReduction row_reduction(const Rule& rule, std::int64_t values, bool backward) {
+  std::string rows = rule.inputs[0];
+  rows.pop_back();
+  return {std::string(class_letter), rows, values * element_bytes(ElementType::float32), backward};
 }
 
 double row_count(const Shape& prediction) {

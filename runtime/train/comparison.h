@@ -18,6 +18,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "runtime/device/kernels.h"
 #include "runtime/graph/operation.h"
@@ -29,7 +30,7 @@ class Lowering;
 enum class TargetForm : std::uint8_t { values, classes, weights };
 
 /// The letter of the classes in the rule of a comparison by classes or weights.
-inline constexpr char class_letter = 'k';
+inline constexpr std::string_view class_letter = "k";
 
 /// The target's shape for predictions of this one; an open batch stays open. Throws `Error` for a
 /// prediction that has no rows of classes where the form needs them.
@@ -44,6 +45,9 @@ void check_target(TargetForm form, const Shape& prediction, const Shape& target)
 /// The rule of a sum over everything: "bk,bk->" for values; the letter k is `own` where it stands
 /// for classes.
 [[nodiscard]] Rule comparison_rule(TargetForm form, const Shape& prediction, const Shape& target);
+
+/// The reduction of one value (or `values`) a row of that rule over the classes.
+[[nodiscard]] OwnReduction row_reduction(const Rule& rule, std::int64_t values, bool backward);
 
 /// Number of rows in a batch.
 [[nodiscard]] double row_count(const Shape& prediction);

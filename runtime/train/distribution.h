@@ -3,6 +3,7 @@
 // the batch axis is the mesh's first unless another is named.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 

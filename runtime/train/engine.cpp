@@ -29,11 +29,11 @@ void require_same_collectives(const LoweringRequest& request, const DeviceMesh& 
 }  // namespace
 
 Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
-           ArenaPool& pool, StepScalars* scalars)
+           ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace)
     : device_(&device),
       scalars_(scalars),
       rows_(request.rows),
-      collectives_(bind_collectives(mesh, transport)) {
+      collectives_(bind_collectives(mesh, transport, trace)) {
   LoweringRequest bound = request;
   bound.step_scalars = scalars;
   const Graph& graph = *request.plan->graph;
@@ -60,6 +60,9 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
     output_count_ = element_count(graph.shape_of(graph.outputs.front(), request.rows));
   }
   program_ = builder.finish(pool);
+  if (trace != nullptr) {
+    program_.record_in(*trace);
+  }
 }
 
 void Step::feed(TensorId tensor, const void* host) {
@@ -95,10 +98,12 @@ std::vector<float> Step::prediction() {
 }
 
 Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,
-               std::uint64_t seed, UpdateRule update, std::vector<std::string> slot_names)
+               std::uint64_t seed, UpdateRule update, std::vector<std::string> slot_names,
+               CollectiveTrace* trace)
     : mesh_(&mesh),
       device_(&device),
       transport_(&transport),
+      trace_(trace),
       plan_(std::move(plan)),
       seed_(seed),
       update_(std::move(update)),
@@ -119,7 +124,7 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
     request.form = &parameters_.form();
     request.parameters = &parameters_;
     step = std::make_unique<Step>(request, *mesh_, *transport_, *device_, pool_,
-                                  static_cast<StepScalars*>(scalars_.data()));
+                                  static_cast<StepScalars*>(scalars_.data()), trace_);
   }
   return *step;
 }
@@ -127,7 +132,8 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
 std::vector<float> Engine::gather(const ParameterSpan& span, const float* block) {
   const Shape& shape = plan_.graph->variables[span.variable].options.shape;
   const std::string& path = plan_.graph->variables[span.variable].path;
-  const std::unique_ptr<MeshCollectives> collectives = bind_collectives(*mesh_, *transport_);
+  const std::unique_ptr<MeshCollectives> collectives =
+      bind_collectives(*mesh_, *transport_, trace_);
   ProgramBuilder builder(*device_);
   const Buffer source = builder.external(const_cast<float*>(block), span.count * 4, path);
   const Memory whole = device_->allocate(element_count(shape) * 4);

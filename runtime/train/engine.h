@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -26,7 +27,7 @@ namespace meshwork {
 class Step {
  public:
   Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
-       ArenaPool& pool, StepScalars* scalars);
+       ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace);
 
   [[nodiscard]] std::int64_t rows() const { return rows_; }
   /// This rank's part of an input or target.
@@ -64,9 +65,10 @@ class Step {
 
 class Engine {
  public:
-  /// Makes the parameters. Everything handed in by reference must outlive the engine.
+  /// Makes the parameters. Everything handed in by reference must outlive the engine, and so must
+  /// `trace`, if there is one, in which steps say what they do.
   Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan, std::uint64_t seed,
-         UpdateRule update, std::vector<std::string> slot_names);
+         UpdateRule update, std::vector<std::string> slot_names, CollectiveTrace* trace = nullptr);
 
   /// The step for `rows` rows of a global batch, of inputs and targets that arrive in the types
   /// `fed` (float32 where absent); made if it is asked for for the first time, by all ranks
@@ -94,6 +96,7 @@ class Engine {
   DeviceMesh* mesh_;
   Device* device_;
   Transport* transport_;
+  CollectiveTrace* trace_;
   Plan plan_;
   std::uint64_t seed_;
   UpdateRule update_;

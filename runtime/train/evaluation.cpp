@@ -80,16 +80,39 @@ Step& FedSource::run(const HostBatch& batch, const StepScalars& scalars) {
   return step;
 }
 
+BatchStops::BatchStops(Model::State& model, const StopRequest* request, std::string what)
+    : request_(request),
+      what_(std::move(what)),
+      agreement_(*model.transport, model.mesh().all(), request != nullptr, false,
+                 &model.watchdog->trace()) {}
+
+void BatchStops::after_batch(std::int64_t batches) {
+  ++batch_;
+  if (batch_ == batches || !agreement_.due(batch_)) {
+    return;
+  }
+  const StepWish wish = agreement_.agree(batch_, {.stop_reason = request_->reason()});
+  if (wish.stop_reason > 0) {
+    throw Stopped(wish.stop_reason,
+                  fmt::format("stopped by {} after batch {} of {} of the {}",
+                              stop_reason_name(wish.stop_reason), batch_, batches, what_));
+  }
+}
+
 Evaluation::Evaluation(Model::State& model, std::shared_ptr<const Source> source,
                        std::int64_t batch_size, bool prefetch, const std::string& prefix,
-                       const std::string& what)
-    : fed_(model, Mode::evaluate, std::move(source), batch_size, what),
+                       const std::string& what, const StopRequest* stop_request)
+    : model_(&model),
+      what_(what),
+      stop_request_(stop_request),
+      fed_(model, Mode::evaluate, std::move(source), batch_size, what),
       means_(model.objective, prefix),
       feeder_(fed_.feeder(false, {}, -1, prefetch)) {}
 
 void Evaluation::run(Logs& logs, const std::function<void(std::int64_t)>& before,
                      const std::function<void(std::int64_t)>& after) {
   means_.reset();
+  BatchStops stops(*model_, stop_request_, what_);
   for (std::int64_t batch = 0; batch < fed_.batches(); ++batch) {
     if (before) {
       before(batch);
@@ -100,6 +123,7 @@ void Evaluation::run(Logs& logs, const std::function<void(std::int64_t)>& before
     if (after) {
       after(batch);
     }
+    stops.after_batch(fed_.batches());
   }
 }
 

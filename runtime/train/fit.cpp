@@ -1,29 +1,21 @@
-// Model::fit: epochs of steps, validation and callbacks.
+// Model::fit: epochs of steps, validation, callbacks and checkpoints.
 #include <unistd.h>
 
 #include <algorithm>
 #include <iostream>
+#include <optional>
+#include <utility>
 
 #include "collectives/error.h"
+#include "runtime/train/callbacks/monitor.h"
+#include "runtime/train/checkpointing.h"
 #include "runtime/train/model_state.h"
+#include "runtime/train/parameter_snapshot.h"
 #include "runtime/train/progress.h"
+#include "runtime/train/step_agreement.h"
 
 namespace meshwork {
 namespace {
-
-// The values of a model's variables at some moment; the optimizer's slots are not among them.
-class ParameterSnapshot final : public WeightsSnapshot {
- public:
-  ParameterSnapshot(const Parameters& parameters, Device& device) {
-    const ParameterForm& form = parameters.form();
-    values.resize(static_cast<std::size_t>(form.trainable_count));
-    fixed.resize(static_cast<std::size_t>(form.fixed_count));
-    device.copy_out(values.data(), parameters.values(), form.trainable_count * 4);
-    device.copy_out(fixed.data(), parameters.fixed(), form.fixed_count * 4);
-  }
-  std::vector<float> values;
-  std::vector<float> fixed;
-};
 
 // One run of `fit`, as its callbacks see it.
 class Fitting final : public Training {
@@ -32,18 +24,26 @@ class Fitting final : public Training {
           History& history)
       : model_(model),
         options_(std::move(options)),
+        history_(history),
         style_(progress_style(options_.verbose, STDOUT_FILENO)),
         progress_(std::make_shared<Progress>(std::cout, style_)),
-        callbacks_(all_callbacks(history)),
+        recorder_(std::make_shared<HistoryRecorder>(history)),
+        callbacks_(all_callbacks()),
         means_(model.objective, ""),
-        fed_(model, Mode::train, std::move(training), options_.batch_size, "training data") {
+        data_(training->fingerprint()),
+        agreeing_(model.watchdog->trace().label("agreement with rank 0 (callbacks)")),
+        reading_(model.watchdog->trace().label("reading of training data")),
+        called_(model.watchdog->trace().label("callbacks")),
+        saving_(model.watchdog->trace().label("checkpoint")),
+        fed_(model, Mode::train, std::move(training), options_.batch_size, "training data"),
+        schedule_(model.compiled->optimizer.schedule().name()) {
     if (options_.validation) {
       const std::int64_t size =
           options_.validation_batch_size > 0 ? options_.validation_batch_size : options_.batch_size;
       validation_.emplace(model, options_.validation, size, options_.prefetch, "val_",
-                          "validation data");
+                          "validation data", options_.stop_request);
     }
-    agree_on_batches_ =
+    const bool callbacks_differ =
         model.mesh().shape().rank_count() > 1 &&
         !std::all_of(options_.callbacks.begin(), options_.callbacks.end(),
                      [](const SharedCallback& callback) { return callback->decides_alike(); });
@@ -62,18 +62,40 @@ class Fitting final : public Training {
     }
     history.params = {static_cast<int>(style_.verbosity), options_.epochs, steps_};
     name_logs();
+    if (!options_.checkpoint.directory.empty()) {
+      check_best();
+      checkpoints_.emplace(model, options_.checkpoint,
+                           [this](const std::string& line) { tell(line); });
+    }
+    agreement_.emplace(
+        *model.transport, model.mesh().all(),
+        options_.stop_request != nullptr || (checkpoints_ && checkpoints_->needs_agreement()),
+        callbacks_differ, &model.watchdog->trace());
   }
 
   void run() {
+    if (checkpoints_) {
+      take_up(checkpoints_->resume(state_at(position_.first_epoch, 0), options_.callbacks));
+    }
     callbacks_.on_train_begin(*this);
-    const std::unique_ptr<Feeder> feeder = fed_.feeder(
-        options_.shuffle, {options_.initial_epoch, 0}, options_.epochs, options_.prefetch);
-    for (std::int64_t epoch = options_.initial_epoch; epoch < options_.epochs && !stopping_;
-         ++epoch) {
+    // After the last batch of an epoch only its end is left; the feeder goes to the next one.
+    const BatchPosition start = first_batch_ < fed_.batches()
+                                    ? BatchPosition{position_.first_epoch, first_batch_}
+                                    : BatchPosition{position_.first_epoch + 1, 0};
+    const std::unique_ptr<Feeder> feeder =
+        fed_.feeder(options_.shuffle, start, options_.epochs, options_.prefetch);
+    for (std::int64_t epoch = position_.first_epoch;
+         epoch < options_.epochs && !stopping_ && !interrupted(); ++epoch) {
       position_.epoch = epoch;
       run_epoch(*feeder);
     }
-    callbacks_.on_train_end(*this);
+    if (!interrupted()) {
+      callbacks_.on_train_end(*this);
+    }
+    if (checkpoints_) {
+      const TracedActivity saves(&model_.watchdog->trace(), saving_);
+      checkpoints_->finish();
+    }
   }
 
   const TrainingPosition& position() const override { return position_; }
@@ -108,6 +130,7 @@ class Fitting final : public Training {
 
   bool is_root() const override { return model_.is_root(); }
   void agree(std::span<double> values) override {
+    const TracedCollective inside(&model_.watchdog->trace(), agreeing_);
     model_.transport->broadcast(model_.mesh().all(), ElementType::float64, values.data(),
                                 static_cast<std::int64_t>(values.size()), 0);
   }
@@ -119,44 +142,44 @@ class Fitting final : public Training {
 
  private:
   // The user's, then the history, then what is shown.
-  CallbackList all_callbacks(History& history) const {
+  CallbackList all_callbacks() const {
     std::vector<SharedCallback> callbacks = options_.callbacks;
-    callbacks.push_back(std::make_shared<HistoryRecorder>(history));
+    callbacks.push_back(recorder_);
     callbacks.push_back(progress_);
     return CallbackList(std::move(callbacks));
   }
 
   // Every name that logs can have is there from the beginning, so that steps only set values.
   void name_logs() {
-    for (const std::string& name : model_.objective.names) {
-      log_names_.push_back(name);
-    }
-    if (validation_) {
-      for (const std::string& name : model_.objective.names) {
-        log_names_.push_back("val_" + name);
-      }
-    }
-    for (const std::string& name : callbacks_.adds_logs()) {
-      if (std::find(log_names_.begin(), log_names_.end(), name) == log_names_.end()) {
-        log_names_.push_back(name);
-      }
-    }
+    log_names_ =
+        log_names_of(model_.objective.names, validation_.has_value(), callbacks_.adds_logs());
   }
 
   void run_epoch(Feeder& feeder) {
+    const std::int64_t first = std::exchange(first_batch_, 0);
     logs_.clear();
-    means_.reset();
-    position_.batch = 0;
+    if (first == 0) {
+      means_.reset();
+      position_.samples = 0;
+    } else {
+      means_.write(logs_);
+    }
+    position_.batch = first;
     position_.batches = steps_;
-    position_.samples = 0;
+    save_after_epoch_ = false;
+    // What the rank does, but for the instructions of steps, which say so themselves.
+    const TracedActivity calls(&model_.watchdog->trace(), called_);
     callbacks_.on_epoch_begin(*this);
-    for (std::int64_t batch = 0; batch < steps_ && !stopping_; ++batch) {
+    std::int64_t done = first;
+    for (std::int64_t batch = first; batch < steps_ && !stopping_; ++batch) {
       position_.batch = batch;
       callbacks_.on_train_batch_begin(*this);
-      train_batch(*feeder.next());
+      train_batch(next_batch(feeder));
       callbacks_.on_train_batch_end(*this);
-      if (agree_on_batches_) {
-        agree_to_stop();
+      done = batch + 1;
+      end_step(done);
+      if (interrupted()) {
+        return;
       }
     }
     if (stopping_ || steps_ < fed_.batches()) {
@@ -165,9 +188,38 @@ class Fitting final : public Training {
       }
     }
     if (validation_ && (position_.epoch + 1) % options_.validation_frequency == 0) {
-      validate();
+      validate(done);
+      if (interrupted()) {
+        return;
+      }
     }
     callbacks_.on_epoch_end(*this);
+    end_epoch();
+  }
+
+  // What all ranks do after `done` batches of an epoch: the one place in which a run ends early, or
+  // saves itself, for a reason that not all of them see.
+  void end_step(std::int64_t done) {
+    bool due = checkpoints_ && checkpoints_->due_after_step(model_.iteration);
+    if (agreement_->due(model_.iteration)) {
+      const StepWish wish = agree_on_wish();
+      due = due || wish.save;
+      stopping_ = wish.callbacks_stop;
+      if (interrupted()) {
+        if (checkpoints_) {
+          save(state_at(position_.epoch, done));
+        }
+        return;
+      }
+    }
+    if (due && done < steps_ && !stopping_) {
+      save(state_at(position_.epoch, done));
+    } else if (due) {
+      save_after_epoch_ = true;  // with its validation, under the same number of updates
+    }
+  }
+
+  void end_epoch() {
     // What a callback decided from something that ranks do not share is rank 0's decision.
     double decided[2] = {stopping_ ? 1.0 : 0.0, learning_rate()};
     const double own_rate = decided[1];
@@ -176,12 +228,126 @@ class Fitting final : public Training {
     if (decided[1] != own_rate) {
       set_learning_rate(decided[1]);
     }
+    bool due = checkpoints_ &&
+               (save_after_epoch_ || stopping_ || checkpoints_->due_after_epoch(position_.epoch) ||
+                position_.epoch + 1 == options_.epochs);
+    if (agreement_->wanted()) {
+      due = agree_on_wish().save || interrupted() || due;
+    }
+    if (due && checkpoints_) {
+      CheckpointState state = state_at(position_.epoch + 1, 0);
+      state.logs.assign(logs_.begin(), logs_.end());
+      save(std::move(state));
+    }
   }
 
-  void agree_to_stop() {
-    double stop = stopping_ ? 1.0 : 0.0;
-    agree({&stop, 1});
-    stopping_ = stop != 0;
+  [[nodiscard]] bool interrupted() const { return history_.stop_reason != 0; }
+
+  StepWish agree_on_wish() {
+    StepWish own;
+    own.stop_reason = options_.stop_request ? options_.stop_request->reason() : 0;
+    own.callbacks_stop = stopping_;
+    own.save = checkpoints_ && checkpoints_->due_by_clock();
+    own.settle = checkpoints_ && checkpoints_->has_ended();
+    const StepWish wish = agreement_->agree(model_.iteration, own);
+    if (wish.settle) {
+      const TracedActivity saves(&model_.watchdog->trace(), saving_);
+      checkpoints_->settle();
+    }
+    history_.stop_reason = wish.stop_reason;
+    return wish;
+  }
+
+  void save(CheckpointState state) {
+    const bool lower = better(options_.checkpoint.best).value_or(Better::lower) == Better::lower;
+    const TracedActivity saves(&model_.watchdog->trace(), saving_);
+    checkpoints_->save(std::move(state), options_.callbacks, lower);
+  }
+
+  // The log by which a checkpoint is best must be one that there can be.
+  void check_best() const {
+    check_best_log(options_.checkpoint.best, {log_names_, model_.compiled->metrics});
+  }
+
+  // Where the run stands when batch `batch` of epoch `epoch` is the next one.
+  CheckpointState state_at(std::int64_t epoch, std::int64_t batch) const {
+    const Optimizer& optimizer = model_.compiled->optimizer;
+    CheckpointState state;
+    state.step = model_.iteration;
+    state.epoch = epoch;
+    state.batch = batch;
+    state.stopped = stopping_;
+    state.running = means_.save();
+    if (batch == 0) {
+      std::fill(state.running.sums.begin(), state.running.sums.end(), 0.0);
+      state.running.penalties = 0;
+      state.running.rows = 0;
+    } else {
+      state.samples = position_.samples;
+    }
+    state.seed = model_.options.seed;
+    state.data = data_;
+    state.data_rows = fed_.rows();
+    state.batch_size = options_.batch_size;
+    state.steps_per_epoch = steps_;
+    state.shuffle = options_.shuffle;
+    state.epochs = options_.epochs;
+    state.optimizer = optimizer.class_name();
+    state.slots = optimizer.slot_names();
+    state.schedule = schedule_;
+    state.learning_rate = learning_rate();
+    state.constant_rate = optimizer.schedule().is_constant();
+    state.configuration = options_.configuration;
+    state.mesh = to_string(model_.mesh().shape());
+    state.device = std::string(model_.device->kind()) + ": " + model_.device->description();
+    state.collectives = std::string(model_.transport->name());
+    state.history_epochs = history_.epoch;
+    state.history = history_.history;
+    return state;
+  }
+
+  // Goes on from what a checkpoint held, if there was one. Variables, slots and callbacks have it.
+  void take_up(const std::optional<CheckpointState>& state) {
+    if (!state) {
+      return;
+    }
+    Optimizer& optimizer = model_.compiled->optimizer;
+    if (optimizer.schedule().is_constant() && state->constant_rate &&
+        state->schedule == schedule_) {
+      optimizer.set_learning_rate(state->learning_rate);
+    }
+    model_.iteration = state->step;
+    position_.iteration = state->step;
+    position_.first_epoch = state->epoch;
+    position_.epoch = state->epoch;
+    position_.samples = state->samples;
+    first_batch_ = state->batch;
+    if (state->batch > 0) {
+      means_.load(state->running);
+    }
+    stopping_ = state->stopped;
+    history_.epoch = state->history_epochs;
+    history_.history = state->history;
+    recorder_->keep();
+    if (stopping_) {
+      tell("the run had been ended by a callback; there is nothing left to train");
+    } else if (state->epoch >= options_.epochs) {
+      tell(fmt::format("all {} epochs are done; there is nothing left to train", options_.epochs));
+    }
+  }
+
+  // What a silent run says, too, if it must not be missed.
+  void tell(const std::string& line) {
+    if (style_.verbosity != Verbosity::silent) {
+      say(line);
+    } else if (line.starts_with("WARNING")) {
+      model_.say(line);
+    }
+  }
+
+  const HostBatch& next_batch(Feeder& feeder) {
+    const TracedActivity reads(&model_.watchdog->trace(), reading_);
+    return *feeder.next();
   }
 
   void train_batch(const HostBatch& batch) {
@@ -194,34 +360,55 @@ class Fitting final : public Training {
     position_.samples += step.rows();
   }
 
-  void validate() {
+  // Where it is interrupted, the run goes on from the end of the epoch's `done` batches and validates
+  // anew.
+  void validate(std::int64_t done) {
     position_.batches = validation_->batches();
     callbacks_.on_test_begin(*this);
-    validation_->run(
-        logs_,
-        [this](std::int64_t batch) {
-          position_.batch = batch;
-          callbacks_.on_test_batch_begin(*this);
-        },
-        [this](std::int64_t) { callbacks_.on_test_batch_end(*this); });
+    try {
+      validation_->run(
+          logs_,
+          [this](std::int64_t batch) {
+            position_.batch = batch;
+            callbacks_.on_test_batch_begin(*this);
+          },
+          [this](std::int64_t) { callbacks_.on_test_batch_end(*this); });
+    } catch (const Stopped& stopped) {
+      history_.stop_reason = stopped.reason();
+      if (checkpoints_) {
+        save(state_at(position_.epoch, done));
+      }
+      return;
+    }
     callbacks_.on_test_end(*this);
     position_.batches = steps_;
   }
 
   Model::State& model_;
   FitOptions options_;
+  History& history_;
   ProgressStyle style_;
   std::shared_ptr<Progress> progress_;
+  std::shared_ptr<HistoryRecorder> recorder_;
   CallbackList callbacks_;
   RunningMeans means_;
+  std::string data_;             // fingerprint
+  const std::string* agreeing_;  // labels of the model's trace
+  const std::string* reading_;
+  const std::string* called_;
+  const std::string* saving_;
   FedSource fed_;
+  std::string schedule_;  // of the learning rate, as it was given
   std::optional<Evaluation> validation_;
   std::int64_t steps_ = 0;
   TrainingPosition position_;
   Logs logs_;
   std::vector<std::string> log_names_;
   bool stopping_ = false;
-  bool agree_on_batches_ = false;  // some callback may stop for reasons that ranks do not share
+  std::int64_t first_batch_ = 0;   // with which the first epoch goes on
+  bool save_after_epoch_ = false;  // a checkpoint was due after its last batch
+  std::optional<StepAgreement> agreement_;
+  std::optional<Checkpointing> checkpoints_;
 };
 
 }  // namespace
@@ -240,6 +427,7 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
   if (options.steps_per_epoch && *options.steps_per_epoch < 1) {
     fail("fit: steps_per_epoch must be at least 1, found {}", *options.steps_per_epoch);
   }
+  check_options(options.checkpoint);
   if (options.validation_split != 0) {
     if (options.validation) {
       fail("fit: give validation data or validation_split, not both");

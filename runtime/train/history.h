@@ -20,6 +20,7 @@ struct History {
   std::vector<std::int64_t> epoch;                     // indices from 0
   std::map<std::string, std::vector<double>> history;  // by name: one value an epoch that had it
   HistoryParameters params;                            // by the trainer
+  int stop_reason = 0;  // of the StopRequest that ended the run before its end; 0: it ended itself
 
   /// The values of `name`. Throws `Error` naming those there are.
   [[nodiscard]] const std::vector<double>& at(const std::string& name) const;
@@ -36,6 +37,8 @@ class HistoryRecorder final : public Callback {
   void on_epoch_end(Training& training) override;
   CallbackState save() const override;
   void load(const CallbackState& state) override;
+  /// What the history holds now is kept by the next train begin, as after `load`.
+  void keep() { loaded_ = true; }
 
  private:
   History* history_;

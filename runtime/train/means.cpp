@@ -1,6 +1,10 @@
 #include "runtime/train/means.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "collectives/error.h"
 
 namespace meshwork {
 
@@ -34,8 +38,23 @@ void RunningMeans::write(Logs& logs) const {
   const double rows = static_cast<double>(rows_);
   for (std::size_t i = 0; i < sums_.size(); ++i) {
     const double mean = sums_[i] / (rows * values_per_row_[i]);
-    logs.set(names_[i], i == 0 ? mean + penalties_ / rows : mean);
+    const double shown = i == 0 ? mean + penalties_ / rows : mean;
+    // A NaN's sign says nothing, and would be written.
+    logs.set(names_[i], std::isnan(shown) ? std::numeric_limits<double>::quiet_NaN() : shown);
   }
+}
+
+RunningSums RunningMeans::save() const {
+  return {names_, sums_, penalties_, rows_};
+}
+
+void RunningMeans::load(const RunningSums& saved) {
+  if (saved.names != names_ || saved.sums.size() != sums_.size()) {
+    fail("the running means that were saved are of other metrics");
+  }
+  sums_ = saved.sums;
+  penalties_ = saved.penalties;
+  rows_ = saved.rows;
 }
 
 }  // namespace meshwork

@@ -1,9 +1,12 @@
 // Means over the batches of an epoch: sums and counts travel, never means.
 #pragma once
 
+#include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "runtime/checkpoint/contents.h"
 #include "runtime/train/logs.h"
 #include "runtime/train/objective.h"
 
@@ -23,6 +26,11 @@ class RunningMeans {
   [[nodiscard]] std::int64_t rows() const { return rows_; }
   /// Sets the mean of every name. Without rows, nothing.
   void write(Logs& logs) const;
+
+  /// What the means are made of, and taking it up again: the means go on bit for bit.
+  [[nodiscard]] RunningSums save() const;
+  /// Throws `Error` unless the sums are of the same names.
+  void load(const RunningSums& saved);
 
  private:
   std::vector<std::string> names_;

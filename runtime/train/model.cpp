@@ -88,8 +88,9 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
     return;
   }
   if (fitting) {
-    fail("the model is being fitted: compiling it again, or evaluating it on targets of another "
-         "shape, has to wait until fit has returned");
+    fail(
+        "the model is being fitted: compiling it again, or evaluating it on targets of another "
+        "shape, has to wait until fit has returned");
   }
   Objective made = wants_objective
                        ? with_objective(*graph, *compiled->loss, compiled->metrics, *wanted)
@@ -116,11 +117,12 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
                                 : std::vector<float>());
     }
   }
+  user_batches.clear();
   engine.reset();
   objective = std::move(made);
   target = wanted.value_or(Shape{});
   engine = std::make_unique<Engine>(mesh(), *device, *transport, std::move(plan), options.seed,
-                                    std::move(update), std::move(slots));
+                                    std::move(update), std::move(slots), &watchdog->trace());
   for (std::size_t v = 0; v < values.size(); ++v) {
     engine->set_variable(static_cast<int>(v), values[v]);
   }
@@ -136,17 +138,10 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
 
 Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
              Distribution distribution, ModelOptions options)
-    : state_(std::make_unique<State>(State{std::make_shared<Graph>(make_graph(inputs, outputs)),
-                                           std::move(distribution),
-                                           std::move(options),
-                                           nullptr,
-                                           nullptr,
-                                           std::nullopt,
-                                           {},
-                                           {},
-                                           nullptr,
-                                           false,
-                                           0})) {
+    : state_(std::make_unique<State>(
+          State{.graph = std::make_shared<Graph>(make_graph(inputs, outputs)),
+                .distribution = std::move(distribution),
+                .options = std::move(options)})) {
   std::vector<std::string> warnings;
   (void)close_layouts(*state_->graph, state_->distribution.layouts,
                       state_->distribution.unmatched_layouts, warnings);
@@ -156,6 +151,8 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   const Communicator node = state_->mesh().all().split_by_node();
   state_->device = make_device({state_->options.device, node.size(), node.rank()});
   state_->transport = make_transport(state_->options.collectives);
+  state_->watchdog = std::make_unique<Watchdog>(
+      state_->mesh().all(), WatchdogOptions{.seconds = state_->options.watchdog_seconds});
 }
 
 Model::Model(const SymbolicTensor& input, const SymbolicTensor& output, Distribution distribution,
@@ -201,7 +198,7 @@ Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options
   }
   state_->prepare(target_of(*data), options.batch_size);
   Evaluation evaluation(*state_, std::move(data), options.batch_size, options.prefetch, "",
-                        "evaluation data");
+                        "evaluation data", options.stop_request);
   Logs logs;
   evaluation.run(logs);
   return logs;
@@ -214,9 +211,11 @@ void Model::predict(std::shared_ptr<const Source> data,
   state_->prepare(state_->engine ? std::nullopt : target_of(*data), options.batch_size);
   FedSource fed(*state_, Mode::predict, std::move(data), options.batch_size, "prediction data");
   const std::unique_ptr<Feeder> feeder = fed.feeder(false, {}, 1, options.prefetch);
+  BatchStops stops(*state_, options.stop_request, "prediction data");
   while (const HostBatch* batch = feeder->next()) {
     Step& step = fed.run(*batch, {});
     receive(batch->first_row, step.prediction());
+    stops.after_batch(fed.batches());
   }
 }
 
@@ -233,6 +232,29 @@ std::vector<float> Model::predict(std::shared_ptr<const Source> data, EvaluateOp
 
 namespace {
 
+// What steps on batches of `rows` rows of the user's run on; made for the first.
+UserBatches& user_batches(Model::State& state, Mode mode, const BatchView& batch,
+                          const Shape& target) {
+  std::unique_ptr<UserBatches>& known = state.user_batches[{mode, batch.rows}];
+  if (!known) {
+    const Graph& model = *state.graph;
+    std::vector<Array> arrays;
+    for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
+      arrays.emplace_back(model.tensors[model.inputs[i]].path, batch.inputs[i],
+                          model.shape_of(model.inputs[i], batch.rows));
+    }
+    arrays.emplace_back("target", batch.target, target, FieldRole::target);
+    known = std::make_unique<UserBatches>(state, mode,
+                                          std::make_shared<ArraySource>(std::move(arrays)));
+    return *known;
+  }
+  for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
+    known->source->array(static_cast<int>(i)).borrow(batch.inputs[i]);
+  }
+  known->source->array(static_cast<int>(batch.inputs.size())).borrow(batch.target);
+  return *known;
+}
+
 // Runs one step on a batch of the user's and gives its means.
 Logs step_on(Model::State& state, Mode mode, const BatchView& batch, const StepScalars& scalars) {
   if (!state.compiled) {
@@ -245,24 +267,15 @@ Logs step_on(Model::State& state, Mode mode, const BatchView& batch, const StepS
   if (batch.rows < 1) {
     fail("a batch needs at least one row, found {}", batch.rows);
   }
-  std::vector<Array> arrays;
-  for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
-    arrays.emplace_back(model.tensors[model.inputs[i]].path, batch.inputs[i],
-                        model.shape_of(model.inputs[i], batch.rows));
-  }
-  const Shape prediction = model.tensors[model.outputs.front()].shape;
-  Shape target = state.compiled->loss->target_shape(prediction);
+  Shape target = state.compiled->loss->target_shape(model.tensors[model.outputs.front()].shape);
   target[0] = batch.rows;
-  arrays.emplace_back("target", batch.target, target, FieldRole::target);
-  const auto source = std::make_shared<ArraySource>(std::move(arrays));
-  state.prepare(target_of(*source), batch.rows);
-  FedSource fed(state, mode, source, batch.rows, "the batch");
-  const std::unique_ptr<Feeder> feeder = fed.feeder(false, {}, 1, false);
-  Step& step = fed.run(*feeder->next(), scalars);
-  RunningMeans means(state.objective, "");
-  means.add(step.sums(), step.has_penalty(), step.rows());
+  state.prepare(Shape(target.begin() + 1, target.end()), batch.rows);
+  UserBatches& batches = user_batches(state, mode, batch, target);
+  Step& step = batches.fed.run(*batches.feeder->next(), scalars);
+  batches.means.reset();
+  batches.means.add(step.sums(), step.has_penalty(), step.rows());
   Logs logs;
-  means.write(logs);
+  batches.means.write(logs);
   return logs;
 }
 

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/checkpoint/options.h"
 #include "runtime/data/source.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/plan_report.h"
@@ -31,6 +33,7 @@
 #include "runtime/train/objective.h"
 #include "runtime/train/optimizer.h"
 #include "runtime/train/optimizers/rmsprop.h"
+#include "runtime/train/stop_request.h"
 #include "runtime/train/verbosity.h"
 
 namespace meshwork {
@@ -38,7 +41,10 @@ namespace meshwork {
 struct ModelOptions {
   std::uint64_t seed = 0;            // of initial weights, dropout and the order of samples
   std::string device = "auto";       // auto, cpu, cuda
-  std::string collectives = "auto";  // auto, mpi
+  std::string collectives = "auto";  // auto, mpi, shared
+  /// How long a rank may wait for another inside one collective; then the job ends and says for
+  /// whom it waited (watchdog.h). 0: for ever.
+  double watchdog_seconds = 1800;
 };
 
 struct CompileOptions {
@@ -60,11 +66,18 @@ struct FitOptions {
   std::vector<SharedCallback> callbacks;
   Verbosity verbose = Verbosity::automatic;
   bool prefetch = true;
+  /// What happened so far is saved here, and a run that was interrupted goes on from it.
+  CheckpointOptions checkpoint;
+  std::string configuration;  // text that checkpoints carry, and that is compared on going on
+  /// Asks the run to save and to end early; null: nobody does. Must outlive the run.
+  const StopRequest* stop_request = nullptr;
 };
 
 struct EvaluateOptions {
   std::int64_t batch_size = 32;
   bool prefetch = true;
+  /// Ends the evaluation or prediction with a `Stopped` on all ranks; null: nobody does.
+  const StopRequest* stop_request = nullptr;
 };
 
 /// A whole global batch in the host's memory, the same on every rank: row-major float32.

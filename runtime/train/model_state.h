@@ -2,18 +2,26 @@
 // evaluation.cpp.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/transport.h"
+#include "collectives/watchdog.h"
+#include "runtime/data/array.h"
 #include "runtime/data/batches.h"
 #include "runtime/train/means.h"
 #include "runtime/train/model.h"
+#include "runtime/train/step_agreement.h"
 
 namespace meshwork {
+
+struct UserBatches;
 
 struct Model::State {
   std::shared_ptr<const Graph> graph;  // of the layers
@@ -21,10 +29,12 @@ struct Model::State {
   ModelOptions options;
   std::unique_ptr<Device> device;
   std::unique_ptr<Transport> transport;
+  std::unique_ptr<Watchdog> watchdog;  // whose trace the engine writes
   std::optional<CompileOptions> compiled;
   Objective objective;  // the graph with loss and metrics, once targets are known
   Shape target;         // of a sample, that the objective was made for
   std::unique_ptr<Engine> engine;
+  std::map<std::pair<Mode, std::int64_t>, std::unique_ptr<UserBatches>> user_batches;  // by rows
   bool has_slots = false;  // whether the engine's slots are those of the compiled optimizer
   std::int64_t iteration = 0;
   bool fitting = false;  // inside fit, whose steps belong to the engine
@@ -69,21 +79,56 @@ class FedSource {
   std::vector<FeedField> fields_;
 };
 
+/// What steps on batches of the user's run on, kept for all of as many rows: only the values that
+/// the source borrows change.
+struct UserBatches {
+  UserBatches(Model::State& model, Mode mode, std::shared_ptr<ArraySource> batch)
+      : source(std::move(batch)),
+        fed(model, mode, source, source->rows(), "the batch"),
+        feeder(fed.feeder(false, {}, -1, false)),
+        means(model.objective, "") {}
+
+  std::shared_ptr<ArraySource> source;
+  FedSource fed;
+  std::unique_ptr<Feeder> feeder;
+  RunningMeans means;
+};
+
 /// The shape of a sample's target in `source`, or none if it has no targets.
 [[nodiscard]] std::optional<Shape> target_of(const Source& source);
+
+/// Ends a pass over data when somebody asks to stop: on all ranks, after the same batch.
+class BatchStops {
+ public:
+  /// `what` names the pass in the message. Without a request it does nothing.
+  BatchStops(Model::State& model, const StopRequest* request, std::string what);
+  /// All ranks call it after each batch of a pass of `batches`. Throws `Stopped`, but not after the
+  /// last.
+  void after_batch(std::int64_t batches);
+
+ private:
+  const StopRequest* request_;
+  std::string what_;
+  StepAgreement agreement_;
+  std::int64_t batch_ = 0;
+};
 
 /// Runs `mode` evaluate over a source again and again.
 class Evaluation {
  public:
   Evaluation(Model::State& model, std::shared_ptr<const Source> source, std::int64_t batch_size,
-             bool prefetch, const std::string& prefix, const std::string& what);
+             bool prefetch, const std::string& prefix, const std::string& what,
+             const StopRequest* stop_request = nullptr);
   /// One pass over the data; writes the means into `logs`. `before` and `after` are called around
-  /// each batch with its number.
+  /// each batch with its number. Throws `Stopped` where it is asked to stop.
   void run(Logs& logs, const std::function<void(std::int64_t)>& before = {},
            const std::function<void(std::int64_t)>& after = {});
   [[nodiscard]] std::int64_t batches() const { return fed_.batches(); }
 
  private:
+  Model::State* model_;
+  std::string what_;
+  const StopRequest* stop_request_;
   FedSource fed_;
   RunningMeans means_;
   std::unique_ptr<Feeder> feeder_;

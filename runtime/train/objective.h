@@ -4,6 +4,7 @@
 // Their sums over a global batch, and the numbers of values that the sums are of, make the logs.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>

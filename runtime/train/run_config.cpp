@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "collectives/exchange.h"
+#include "runtime/config/load.h"
 #include "runtime/config/reader.h"
 #include "runtime/data/batches.h"
 #include "runtime/data/from_config.h"
 #include "runtime/data/views.h"
+#include "runtime/train/callbacks/monitor.h"
 #include "runtime/train/from_config.h"
 
 namespace meshwork {
@@ -106,7 +108,9 @@ RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
   ConfigReader reader(document);
   reader.optional("seed", options_.seed);
   reader.choice("device", options_.device, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
-  reader.choice("collectives", options_.collectives, {{"auto", "auto"}, {"mpi", "mpi"}});
+  reader.choice("collectives", options_.collectives,
+                {{"auto", "auto"}, {"mpi", "mpi"}, {"shared", "shared"}});
+  reader.optional("watchdog_seconds", options_.watchdog_seconds, at_least(0));
   read_distribution(reader);
   if (const auto data = reader.node("data")) {
     read_data(*data);
@@ -127,6 +131,10 @@ RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
   if (const auto fit = reader.node("fit")) {
     read_fit(*fit);
   }
+  if (const auto checkpoint = reader.node("checkpoint")) {
+    from_config(*checkpoint, fit_.checkpoint);
+  }
+  fit_.configuration = to_yaml(document);
   reader.finish();
 }
 
@@ -284,8 +292,16 @@ Objective RunConfig::objective(const Source& source, Mode mode) const {
   }
   const ConfigNode loss = ConfigReader(document_).required_node("loss", "a loss, such as mse");
   const Field& target = source.field(source.feature_count());
-  return loss.located(
-      [&] { return with_objective(*graph_, *compile_.loss, compile_.metrics, target.shape); });
+  const auto joined = [&](const std::vector<SharedMetric>& metrics) {
+    return with_objective(*graph_, *compile_.loss, metrics, target.shape);
+  };
+  (void)loss.located([&] { return joined({}); });
+  // Metrics one by one, for the place of the one that does not fit.
+  for (std::size_t i = 0; i < compile_.metrics.size(); ++i) {
+    (void)document_.find("metrics")->elements()[i].located(
+        [&] { return joined({compile_.metrics[i]}); });
+  }
+  return joined(compile_.metrics);
 }
 
 void RunConfig::check_shapes(const Source& source, DataPart part, Mode mode) const {
@@ -332,13 +348,29 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
       for (int field = 0; field < fields; ++field) {
         source->prepare(field);
       }
-      if (classes > 0) {
+      const std::int64_t known =
+          classes > 0 ? source->classes_by_construction(source->feature_count()) : 0;
+      if (classes > 0 && (known == 0 || known > classes)) {
         const Range share = block_range(source->rows(), communicator.size(), communicator.rank());
         check_classes(std::make_shared<Subset>(source, share.begin, share.end),
                       source->feature_count(), classes);
       }
     });
   });
+}
+
+void RunConfig::check_callbacks(const Source& source, bool validated) const {
+  const ExpectedLogs logs{log_names_of(objective(source, Mode::train).names, validated,
+                                       CallbackList(fit_.callbacks).adds_logs()),
+                          compile_.metrics};
+  for (std::size_t i = 0; i < fit_.callbacks.size(); ++i) {
+    document_.find("fit")->find("callbacks")->elements()[i].located([&] {
+      fit_.callbacks[i]->check(logs);
+    });
+  }
+  if (const auto checkpoint = document_.find("checkpoint")) {
+    checkpoint->located([&] { check_best_log(fit_.checkpoint.best, logs); });
+  }
 }
 
 // ---- plan and model ----------------------------------------------------------------------------

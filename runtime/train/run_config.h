@@ -2,7 +2,8 @@
 //
 //     seed: 7                          # of initial weights, dropout, order and synthetic data
 //     device: auto                     # cpu, cuda
-//     collectives: auto                # mpi
+//     collectives: auto                # mpi, shared
+//     watchdog_seconds: 1800           # that a rank may wait for another; 0: for ever
 //     mesh: {data: 2, model: 4}        # -1: what the ranks leave; default {data: -1}
 //     layout: {d1/kernel: [~, model]}  # path or pattern: for each dimension the axes that split it
 //     batch_axis: data                 # default: the mesh's first; ~: none
@@ -18,6 +19,9 @@
 //     metrics: [accuracy]
 //     fit: {epochs: 3, validation_split: 0.1, steps_per_epoch: 100, validation_batch_size: 256,
 //           validation_freq: 1, verbose: auto, callbacks: [{CSVLogger: {file: log.csv}}]}
+//     checkpoint: {directory: checkpoints, every_epochs: 1, every_steps: 500, every_minutes: 10,
+//                  keep: 3, best: val_loss, resume: auto, mode: async, writer: parallel,
+//                  verify: false, on_error: stop}  # options.h in runtime/checkpoint
 //
 // Only `model` and, where something is fed, `data` have no defaults. Reading a run touches neither
 // MPI nor data files; what follows, mesh, data, model, is made of it by the functions below. All
@@ -93,6 +97,10 @@ class RunConfig {
   /// what is wrong for one rank is thrown on all.
   void check_samples(const std::shared_ptr<const Source>& source, DataPart part, Mode mode,
                      const Communicator& communicator) const;
+
+  /// Checks the callbacks and what checkpoints are the best against the logs that training on
+  /// `source` will have. For the root alone: it looks at files.
+  void check_callbacks(const Source& source, bool validated) const;
 
   /// The plan for batches of `rows` of `source` on `mesh`, as `rank` of it has it; nothing of the
   /// mesh needs to be there. Adds to `warnings` which keys of the layout match nothing, if that is

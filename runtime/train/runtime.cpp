@@ -17,16 +17,25 @@ constexpr std::chrono::seconds patience{5};
 
 [[noreturn]] void end_on_exception() {
   std::string message = "the program ended without an exception that says why";
+  int status = 1;
   if (const std::exception_ptr thrown = std::current_exception()) {
     try {
       std::rethrow_exception(thrown);
+    } catch (const Stopped& stopped) {
+      message = stopped.what();
+      status = stopped_status(stopped.reason());
     } catch (const std::exception& error) {
       message = error.what();
     } catch (...) {
       message = "an exception of a type that says nothing";
     }
   }
-  abort_job(1, message);
+  abort_job(status, message);
+}
+
+// In the handler of the signals.
+void ask_to_stop(void* request, int number) {
+  static_cast<StopRequest*>(request)->ask(number);
 }
 
 }  // namespace
@@ -41,10 +50,31 @@ Runtime::~Runtime() {
   std::set_terminate(outer_handler_);
 }
 
+const StopRequest& Runtime::stop_request() {
+  if (!signals_) {
+    signals_.emplace(ask_to_stop, &stop_request_);
+  }
+  return stop_request_;
+}
+
+int Runtime::agreed_stop() {
+  const int own = stop_request().reason();
+  int largest = own;
+  check_mpi(MPI_Allreduce(&own, &largest, 1, MPI_INT, MPI_MAX, world_.native()), "MPI_Allreduce");
+  return largest;
+}
+
 int Runtime::attempt(int status, const std::function<void()>& body) {
   try {
     body();
     return 0;
+  } catch (const Stopped& stopped) {
+    conclude(stopped_status(stopped.reason()), stopped.what());
+    return stopped_status(stopped.reason());
+  } catch (const RanksParted& parted) {
+    // The rank that is gone may have left for a reason, which it says if the others come to hear it.
+    conclude(1, parted.what());
+    return 1;
   } catch (const Error& error) {
     conclude(status, error.what());
     return status;

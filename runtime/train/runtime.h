@@ -10,13 +10,20 @@
 // the rank, and no other rank is left waiting. A program that would rather return an exit status
 // puts its work into `attempt`, which also tells an error that all ranks have met, and that is
 // therefore said once, from one that is this rank's alone.
+//
+// Signals end a program as they always do, until it asks for `stop_request`: from then on SIGUSR1,
+// SIGTERM and SIGINT only ask there, and whoever it was handed to (fit, evaluate, predict) leaves
+// when it can. A second SIGINT ends the process at once.
 #pragma once
 
 #include <exception>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "collectives/communicator.h"
+#include "collectives/stop_signals.h"
+#include "runtime/train/stop_request.h"
 
 namespace meshwork {
 
@@ -34,9 +41,15 @@ class Runtime {
   [[nodiscard]] int size() const { return world_.size(); }
   [[nodiscard]] bool is_root() const { return rank() == 0; }
 
+  /// Asked by SIGUSR1, SIGTERM and SIGINT, with the signal's number as the reason. The first call
+  /// takes these signals for the life of the runtime.
+  [[nodiscard]] const StopRequest& stop_request();
+  /// The reason for which any rank has been asked to stop, the same on all; 0 for none. Collective.
+  [[nodiscard]] int agreed_stop();
+
   /// Runs `body`, which all ranks do, and returns 0. If it throws: on all ranks, then rank 0 prints
-  /// what (each different message with its rank), and all return `status` if it is an `Error`, else
-  /// 1; on some ranks only, and the others do not come within 5 s, then those end the job with
+  /// what (each different message with its rank), and all return `status` if it is an `Error` (the
+  /// status for its reason if it is a `Stopped`), else 1; on some ranks only, and the others do not come within 5 s, then those end the job with
   /// their messages.
   [[nodiscard]] int attempt(int status, const std::function<void()>& body);
 
@@ -47,6 +60,8 @@ class Runtime {
   Communicator world_;
   Communicator endings_;  // apart from all other messages
   std::terminate_handler outer_handler_;
+  StopRequest stop_request_;
+  std::optional<StopSignals> signals_;
 };
 
 }  // namespace meshwork

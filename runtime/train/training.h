@@ -75,6 +75,18 @@ class Training {
   virtual void say(const std::string& line) = 0;
 };
 
+/// The logs of a run that has not begun.
+struct ExpectedLogs {
+  std::vector<std::string> names;     // as Training::log_names
+  std::vector<SharedMetric> metrics;  // whose values are in them
+};
+
+/// `Training::log_names` of a run whose sums have these names ("loss" first), whose callbacks add
+/// `added`, with validation or without.
+[[nodiscard]] std::vector<std::string> log_names_of(std::span<const std::string> sums,
+                                                    bool validated,
+                                                    std::span<const std::string> added);
+
 /// `Training::better` for a run with these metrics, by their names: "loss" falls, and "val_"
 /// changes nothing.
 [[nodiscard]] std::optional<Better> better_of(const std::string& log_name,

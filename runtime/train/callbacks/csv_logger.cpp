@@ -1,9 +1,12 @@
 #include "runtime/train/callbacks/csv_logger.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -22,6 +25,23 @@ class CSVLoggerCallback final : public Callback {
   std::string class_name() const override { return "CSVLogger"; }
   bool decides_alike() const override { return true; }
 
+  void check(const ExpectedLogs&) const override {
+    std::error_code problem;
+    const std::filesystem::path folder =
+        options_.file.has_parent_path() ? options_.file.parent_path() : ".";
+    if (std::filesystem::is_directory(options_.file, problem)) {
+      fail("CSVLogger: {} is a folder", options_.file.string());
+    }
+    if (!std::filesystem::is_directory(folder, problem)) {
+      fail("CSVLogger: {} cannot be written: there is no folder {}", options_.file.string(),
+           folder.string());
+    }
+    const bool exists = std::filesystem::exists(options_.file, problem);
+    if (::access((exists ? options_.file : folder).c_str(), W_OK) != 0) {
+      fail("CSVLogger: {} cannot be written: {}", options_.file.string(), std::strerror(errno));
+    }
+  }
+
   void on_train_begin(Training& training) override {
     columns_.clear();
     const bool continued = std::exchange(loaded_, false);
@@ -35,7 +55,7 @@ class CSVLoggerCallback final : public Callback {
     }
     errno = 0;
     stream_ = std::ofstream(options_.file, appends ? std::ios::app : std::ios::trunc);
-    check("opened");
+    check_stream("opened");
   }
 
   void on_epoch_end(Training& training) override {
@@ -57,7 +77,7 @@ class CSVLoggerCallback final : public Callback {
     if (training.is_root()) {
       errno = 0;
       stream_.close();
-      check("closed");
+      check_stream("closed");
     }
   }
 
@@ -131,10 +151,10 @@ class CSVLoggerCallback final : public Callback {
   void write(const std::string& line) {
     errno = 0;
     stream_ << line << '\n' << std::flush;
-    check("written");
+    check_stream("written");
   }
 
-  void check(const char* what) const {
+  void check_stream(const char* what) const {
     if (!stream_) {
       fail("CSVLogger: {} cannot be {}: {}", options_.file.string(), what,
            errno ? std::strerror(errno) : "unknown reason");

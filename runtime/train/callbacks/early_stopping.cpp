@@ -16,6 +16,8 @@ class EarlyStoppingCallback final : public Callback {
   std::string class_name() const override { return "EarlyStopping"; }
   bool decides_alike() const override { return true; }
 
+  void check(const ExpectedLogs& logs) const override { monitor_.check(logs); }
+
   void on_train_begin(Training& training) override {
     monitor_.begin(training);
     if (!std::exchange(loaded_, false)) {

@@ -19,6 +19,9 @@ class LearningRateSchedulerCallback final : public Callback {
   std::vector<std::string> adds_logs() const override { return {"learning_rate"}; }
 
   void on_epoch_begin(Training& training) override {
+    if (training.position().batch > 0) {
+      return;  // the epoch goes on from a checkpoint inside it, and has its rate
+    }
     const std::int64_t epoch = training.position().epoch;
     const double before = training.learning_rate();
     double rate = training.is_root() ? options_.schedule(epoch, before) : 0;

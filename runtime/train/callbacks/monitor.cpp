@@ -18,8 +18,30 @@ Monitor::Monitor(std::string owner, std::string name, MonitorMode mode, double m
   min_delta_ = std::abs(min_delta);
 }
 
+void check_best_log(const std::string& name, const ExpectedLogs& logs) {
+  if (name.empty()) {
+    return;
+  }
+  if (std::find(logs.names.begin(), logs.names.end(), name) == logs.names.end()) {
+    fail("checkpoint: best is \"{}\", but the logs have only {}{}", name, quoted_list(logs.names),
+         did_you_mean(name, logs.names));
+  }
+  if (!better_of(name, logs.metrics)) {
+    fail("checkpoint: best is \"{}\", of which it is not known whether lower or higher is better",
+         name);
+  }
+}
+
+void Monitor::check(const ExpectedLogs& logs) const {
+  (void)direction(logs.names, better_of(name_, logs.metrics));
+}
+
 void Monitor::begin(const Training& training) {
-  const std::vector<std::string>& names = training.log_names();
+  better_ = direction(training.log_names(), training.better(name_));
+}
+
+Better Monitor::direction(const std::vector<std::string>& names,
+                          std::optional<Better> known) const {
   if (std::find(names.begin(), names.end(), name_) == names.end()) {
     const bool validated = std::any_of(names.begin(), names.end(), [](const std::string& name) {
       return name.starts_with("val_");
@@ -29,17 +51,15 @@ void Monitor::begin(const Training& training) {
          lacks_validation ? "; there is no validation data" : did_you_mean(name_, names));
   }
   if (mode_ != MonitorMode::automatic) {
-    better_ = mode_ == MonitorMode::min ? Better::lower : Better::higher;
-    return;
+    return mode_ == MonitorMode::min ? Better::lower : Better::higher;
   }
-  const std::optional<Better> known = training.better(name_);
   if (!known) {
     fail(
         "{} cannot tell whether lower or higher values of \"{}\" are better; give it the mode min "
         "or max",
         owner_, name_);
   }
-  better_ = *known;
+  return *known;
 }
 
 std::optional<double> Monitor::value(Training& training) const {

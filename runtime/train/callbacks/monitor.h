@@ -5,6 +5,7 @@
 // value that is not a number never is. It is the root's value that decides, on every rank.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,10 @@ namespace meshwork {
 
 enum class MonitorMode : std::uint8_t { automatic, min, max };
 
+/// Throws `Error` unless `name`, by which a checkpoint is the best, is empty or a log whose direction
+/// is known.
+void check_best_log(const std::string& name, const ExpectedLogs& logs);
+
 class Monitor {
  public:
   /// `owner` is the callback's class, for messages. The sign of `min_delta` does not matter. Throws
@@ -22,8 +27,10 @@ class Monitor {
 
   [[nodiscard]] const std::string& name() const { return name_; }
 
-  /// To be called at train begin: decides the direction. Throws `Error` for a name that the logs
-  /// cannot have, with those they can and the nearest one, and where a mode is needed.
+  /// Throws `Error` for a name that the logs cannot have, with those they can and the nearest one,
+  /// and where a mode is needed.
+  void check(const ExpectedLogs& logs) const;
+  /// To be called at train begin: checks the same, and decides the direction.
   void begin(const Training& training);
   /// The value at an epoch's end; none if it is one of validation and there was none in this epoch.
   /// Every rank calls it. Throws `Error` if another value is missing.
@@ -32,6 +39,9 @@ class Monitor {
   [[nodiscard]] bool improves(double value, std::optional<double> reference) const;
 
  private:
+  [[nodiscard]] Better direction(const std::vector<std::string>& log_names,
+                                 std::optional<Better> known) const;
+
   std::string owner_;
   std::string name_;
   MonitorMode mode_;

@@ -20,6 +20,8 @@ class ReduceLROnPlateauCallback final : public Callback {
   bool decides_alike() const override { return true; }
   std::vector<std::string> adds_logs() const override { return {"learning_rate"}; }
 
+  void check(const ExpectedLogs& logs) const override { monitor_.check(logs); }
+
   void on_train_begin(Training& training) override {
     monitor_.begin(training);
     if (!std::exchange(loaded_, false)) {

@@ -25,6 +25,14 @@ class ClassCrossentropyOperation final : public Operation {
     return comparison_rule(crossentropy_.targets, inputs[0], inputs[1]);
   }
 
+  std::vector<OwnReduction> own_reductions(const Rule& rule) const override {
+    if (crossentropy_.from_logits) {
+      return {row_reduction(rule, 1, false), row_reduction(rule, 3, false)};
+    }
+    const OwnReduction loss{.over = std::string(class_letter), .of = "", .bytes_per_element = 8};
+    return {row_reduction(rule, 1, false), loss, row_reduction(rule, 1, true)};
+  }
+
   // Maximum, exponential, and the products with the target.
   double flops(std::span<const Shape> inputs, const Shape&) const override {
     return 5.0 * static_cast<double>(element_count(inputs[0]));

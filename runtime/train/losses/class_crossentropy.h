@@ -15,6 +15,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "runtime/graph/operation.h"
 #include "runtime/train/comparison.h"

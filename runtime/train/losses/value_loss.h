@@ -4,6 +4,7 @@
 // gradient of a block follows from that block alone. So a loss of this kind is two kernels.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>

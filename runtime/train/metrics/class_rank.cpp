@@ -25,6 +25,11 @@ class ClassRankOperation final : public Operation {
     return comparison_rule(rank_.targets, inputs[0], inputs[1]);
   }
 
+  std::vector<OwnReduction> own_reductions(const Rule& rule) const override {
+    const int reductions = rank_.targets == TargetForm::classes ? 2 : 4;
+    return std::vector<OwnReduction>(reductions, row_reduction(rule, 1, false));
+  }
+
   double flops(std::span<const Shape> inputs, const Shape&) const override {
     return 2.0 * static_cast<double>(element_count(inputs[0]));
   }

@@ -8,6 +8,8 @@
 // section 2); Loshchilov and Hutter, arXiv:1711.05101; Reddi et al., arXiv:1904.09237.
 #pragma once
 
+#include <optional>
+
 #include "runtime/train/optimizer.h"
 
 namespace meshwork {

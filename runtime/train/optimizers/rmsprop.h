@@ -4,6 +4,8 @@
 //     u = rate g / sqrt(d + epsilon);  w -= u, or with momentum m = momentum m + u, w -= m
 #pragma once
 
+#include <optional>
+
 #include "runtime/train/optimizer.h"
 
 namespace meshwork {

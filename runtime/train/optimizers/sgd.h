@@ -6,6 +6,8 @@
 // rate leaves the history as it was.
 #pragma once
 
+#include <optional>
+
 #include "runtime/train/optimizer.h"
 
 namespace meshwork {

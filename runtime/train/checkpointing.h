@@ -1,0 +1,102 @@
+// Checkpointing: the checkpoints of one run of `fit`. When they are due, their writing beside
+// training or in front of it, which of them stay, and what they cost.
+//
+// A checkpoint is taken between two updates. In asynchronous mode training waits while the state is
+// copied in memory (saved_run.h), and a thread of each rank writes the copy, with a communicator of
+// its own. One checkpoint is under way at a time; the next one waits for it, and so does the end of
+// the run. How the writing ended is known to all ranks when they *settle* it, which they do
+// together: before the next checkpoint, at the end, or when rank 0 has seen that it has ended and
+// the ranks agree at the end of a step (step_agreement.h). A failure is then an error or a warning,
+// as the user chose; it is never lost.
+//
+// The thread calls MPI beside training, for which the MPI must have MPI_THREAD_MULTIPLE. Without
+// it checkpoints are written in front of training, and that is said.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/options.h"
+#include "runtime/train/resume.h"
+#include "runtime/train/saved_run.h"
+
+namespace meshwork {
+
+/// Throws `Error` for options out of range.
+void check_options(const CheckpointOptions& options);
+
+class Checkpointing {
+ public:
+  /// Makes the directory. Collective over the model's mesh. `model` has its parameters and outlives
+  /// this. Throws the same `Error` on all ranks.
+  Checkpointing(Model::State& model, const CheckpointOptions& options, Say say);
+  /// Waits for what is under way.
+  ~Checkpointing();
+  Checkpointing(const Checkpointing&) = delete;
+  Checkpointing& operator=(const Checkpointing&) = delete;
+
+  /// Goes on from what the directory has (resume.h). Collective.
+  [[nodiscard]] std::optional<CheckpointState> resume(const CheckpointState& now,
+                                                      const std::vector<SharedCallback>& callbacks);
+
+  /// Whether one is due after the update number `iteration` (from 1), or after epoch `epoch` (from
+  /// 0). The same on all ranks.
+  [[nodiscard]] bool due_after_step(std::int64_t iteration) const;
+  [[nodiscard]] bool due_after_epoch(std::int64_t epoch) const;
+  /// On rank 0: whether the clock says that one is due, and whether what was under way has ended.
+  [[nodiscard]] bool due_by_clock() const;
+  [[nodiscard]] bool has_ended() const { return thread_.joinable() && ended_; }
+  /// Whether rank 0 can have something to tell at the end of a step.
+  [[nodiscard]] bool needs_agreement() const;
+
+  /// Takes a checkpoint. `lower_is_better` is of the log that `best` names. Collective.
+  void save(CheckpointState state, const std::vector<SharedCallback>& callbacks,
+            bool lower_is_better);
+  /// Waits for what is under way and says how it ended. Throws the same `Error` on all ranks if it
+  /// failed and that is to stop the run. Collective.
+  void settle();
+  /// Settles, and says what the checkpoints have cost. Collective.
+  void finish();
+
+  [[nodiscard]] const CheckpointOptions& options() const { return options_; }
+
+ private:
+  void write();
+  void remove_superfluous(bool lower_is_better);
+
+  Model::State* model_;
+  CheckpointOptions options_;
+  Say say_;
+  bool beside_training_;
+  Communicator communicator_;
+  std::unique_ptr<SavedRun> saved_;
+  std::vector<FoundCheckpoint> known_;  // in the directory; on rank 0
+  std::chrono::steady_clock::time_point last_;
+
+  // The one under way. The thread alone has these until it is joined.
+  std::thread thread_;
+  std::atomic<bool> ended_{false};
+  std::filesystem::path file_;
+  bool lower_is_better_ = true;
+  bool under_way_ = false;
+  std::string failure_;
+  WriteReport report_;
+
+  // What they have cost, in seconds.
+  std::int64_t written_ = 0;
+  std::int64_t failed_ = 0;
+  std::int64_t bytes_ = 0;
+  double writing_ = 0;
+  double paused_ = 0;
+  double longest_pause_ = 0;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,442 @@
+#include "runtime/train/resume.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "runtime/checkpoint/checksum.h"
+#include "runtime/checkpoint/reader.h"
+#include "runtime/checkpoint/regions.h"
+#include "runtime/checkpoint/verdict.h"
+#include "runtime/config/load.h"
+#include "runtime/train/parameter_snapshot.h"
+#include "runtime/train/saved_run.h"
+
+namespace meshwork {
+namespace {
+
+// A tensor to be read: where this rank's block of it goes.
+struct Target {
+  const CheckpointTensor* tensor;
+  const ParameterSpan* span;
+  float* destination;
+  bool on_device;
+};
+
+std::string described(const CheckpointTensor& tensor) {
+  return tensor.slot.empty() ? tensor.path : fmt::format("{} ({})", tensor.path, tensor.slot);
+}
+
+// What keeps the model from taking the checkpoint, all of it.
+std::vector<std::string> differences(const Model::State& model, const CheckpointReader& reader,
+                                     const CheckpointState& now) {
+  std::vector<std::string> found;
+  const CheckpointState& then = reader.state();
+  if (then.optimizer != now.optimizer) {
+    found.push_back(
+        fmt::format("the optimizer is {}, the checkpoint's is {}", now.optimizer, then.optimizer));
+  }
+  using Key = std::pair<std::string, std::string>;
+  std::map<Key, CheckpointTensor> wanted;
+  for (const CheckpointTensor& tensor : tensors_of(model)) {
+    wanted[{tensor.path, tensor.slot}] = tensor;
+  }
+  for (const CheckpointTensor& tensor : reader.tensors()) {
+    if (tensor.kind == TensorKind::kept) {
+      continue;
+    }
+    const auto mine = wanted.find({tensor.path, tensor.slot});
+    if (mine == wanted.end()) {
+      // Slots of another optimizer are said by its name.
+      if (tensor.slot.empty() || then.optimizer == now.optimizer) {
+        found.push_back(fmt::format("the checkpoint has {} {}, the model does not",
+                                    described(tensor), to_string(tensor.shape)));
+      }
+      continue;
+    }
+    if (mine->second.shape != tensor.shape) {
+      found.push_back(fmt::format("{} has shape {}, in the checkpoint {}", described(tensor),
+                                  to_string(mine->second.shape), to_string(tensor.shape)));
+    } else if (mine->second.trainable != tensor.trainable && tensor.slot.empty()) {
+      found.push_back(fmt::format("{} is {}trained, in the checkpoint it is {}", tensor.path,
+                                  mine->second.trainable ? "" : "not ",
+                                  tensor.trainable ? "" : "not"));
+    }
+    wanted.erase(mine);
+  }
+  for (const auto& [key, tensor] : wanted) {
+    if (tensor.slot.empty() || then.optimizer == now.optimizer) {
+      found.push_back(fmt::format("the model has {} {}, the checkpoint does not", described(tensor),
+                                  to_string(tensor.shape)));
+    }
+  }
+  if (then.batch > 0) {
+    const auto compare = [&](const char* what, const auto& a, const auto& b) {
+      if (a != b) {
+        found.push_back(fmt::format(
+            "the checkpoint lies inside epoch {}, which cannot be continued with {} {} instead of "
+            "{}",
+            then.epoch + 1, what, a, b));
+      }
+    };
+    compare("seed", now.seed, then.seed);
+    compare("batch_size", now.batch_size, then.batch_size);
+    compare("a number of training samples of", now.data_rows, then.data_rows);
+    compare("a number of steps of", now.steps_per_epoch, then.steps_per_epoch);
+    compare("shuffle", now.shuffle, then.shuffle);
+    std::string names_now;
+    std::string names_then;
+    for (const std::string& name : now.running.names) names_now += " " + name;
+    for (const std::string& name : then.running.names) names_then += " " + name;
+    compare("the metrics", names_now, names_then);
+  }
+  return found;
+}
+
+// What differs without keeping anybody from going on.
+std::vector<std::string> notes(const CheckpointState& now, const CheckpointState& then) {
+  std::vector<std::string> found;
+  const auto compare = [&](const char* what, const auto& a, const auto& b, const char* means = "") {
+    if (a != b) {
+      found.push_back(fmt::format("{}: {}, was {}{}", what, a, b, means));
+    }
+  };
+  constexpr const char* rounding = "; numbers go on equal to rounding";
+  compare("mesh", now.mesh, then.mesh, rounding);
+  compare("device", now.device, then.device, rounding);
+  compare("collectives", now.collectives, then.collectives, rounding);
+  compare("training data", now.data, then.data);
+  if (now.configuration.empty() || then.configuration.empty()) {
+    compare("epochs", now.epochs, then.epochs);
+    compare("seed", now.seed, then.seed);
+    compare("batch_size", now.batch_size, then.batch_size);
+  } else {
+    for (std::string& difference :
+         configuration_differences(now.configuration, then.configuration)) {
+      found.push_back(std::move(difference));
+    }
+  }
+  if (now.schedule != then.schedule) {
+    found.push_back(fmt::format(
+        "learning rate: {} as given now, was {}{}", now.schedule, then.schedule,
+        then.constant_rate ? fmt::format(" and is {} in the checkpoint", then.learning_rate) : ""));
+  }
+  return found;
+}
+
+// By saved callback: the one that takes it up, or null. Those of one class are matched in order.
+std::vector<Callback*> match(const std::vector<CallbackRecord>& records,
+                             const std::vector<SharedCallback>& callbacks,
+                             std::vector<std::string>& said) {
+  std::vector<Callback*> matched;
+  std::set<const Callback*> taken;
+  for (const CallbackRecord& record : records) {
+    const auto found =
+        std::find_if(callbacks.begin(), callbacks.end(), [&](const SharedCallback& callback) {
+          return taken.count(callback.get()) == 0 && callback->class_name() == record.class_name;
+        });
+    matched.push_back(found == callbacks.end() ? nullptr : found->get());
+    if (found == callbacks.end()) {
+      said.push_back(fmt::format("callback {}: was there, is not now", record.class_name));
+    } else {
+      taken.insert(found->get());
+    }
+  }
+  for (const SharedCallback& callback : callbacks) {
+    if (taken.count(callback.get()) == 0) {
+      said.push_back(
+          fmt::format("callback {}: was not there, begins anew", callback->class_name()));
+    }
+  }
+  return matched;
+}
+
+// Reads all targets and compares their sums; "" or what is damaged, the same on all ranks.
+std::string read_targets(Model::State& model, const CheckpointReader& reader,
+                         const std::vector<Target>& targets) {
+  const Communicator& all = model.mesh().all();
+  Failures failures;
+  std::vector<std::uint64_t> sums(targets.size(), 0);
+  std::vector<float> block;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    const Target& target = targets[i];
+    failures.attempt([&] {
+      block.resize(static_cast<std::size_t>(target.span->count));
+      reader.read(*target.tensor, target.span->block, block);
+      const Block region =
+          region_of(target.span->layout, target.tensor->shape, model.mesh().shape(),
+                    model.mesh().rank(), static_cast<std::int64_t>(i));
+      if (!is_empty(region)) {
+        sums[i] = sum_of(target.tensor->shape, region,
+                         std::span(block).subspan(
+                             static_cast<std::size_t>(offset_in_block(region, target.span->block)),
+                             static_cast<std::size_t>(element_count(shape_of(region)))));
+      }
+      if (target.on_device) {
+        model.device->copy_in(target.destination, block.data(), target.span->count * 4);
+      } else {
+        std::copy(block.begin(), block.end(), target.destination);
+      }
+    });
+  }
+  std::string damage = joint_failure(all, failures.first());
+  if (!damage.empty()) {
+    return damage;
+  }
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_UINT64_T,
+                          MPI_SUM, all.native()),
+            "MPI_Allreduce");
+  std::set<std::string> wrong;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (sums[i] != targets[i].tensor->sum) {
+      wrong.insert(name_of(*targets[i].tensor, reader.state().callbacks));
+    }
+  }
+  if (wrong.empty()) {
+    return "";
+  }
+  // Where: the ranks share the regions out.
+  Failures places;
+  std::int64_t number = 0;
+  for (const StoredRegion& region : reader.regions()) {
+    if (wrong.count(region.dataset) > 0 && number++ % all.size() == all.rank()) {
+      places.attempt([&] {
+        const std::string found = reader.check(region);
+        if (!found.empty()) {
+          throw Error(found);
+        }
+      });
+    }
+  }
+  damage = joint_failure(all, places.first());
+  return damage.empty() ? fmt::format("{}: {}: the data are not those that were written",
+                                      reader.file().string(), *wrong.begin())
+                        : damage;
+}
+
+// Reads one checkpoint into the model; "" or what is damaged.
+std::string load(Model::State& model, const std::filesystem::path& file, const CheckpointState& now,
+                 const std::vector<SharedCallback>& callbacks, std::vector<std::string>& said,
+                 std::optional<CheckpointState>& loaded) {
+  const Communicator& all = model.mesh().all();
+  std::optional<CheckpointReader> reader;
+  Failures failures;
+  failures.attempt([&] { reader.emplace(file); });
+  std::string damage = joint_failure(all, failures.first());
+  if (!damage.empty()) {
+    return damage;
+  }
+  const CheckpointState& then = reader->state();
+  const std::vector<std::string> different = differences(model, *reader, now);
+  if (!different.empty()) {
+    std::string text = fmt::format("{}: the run cannot go on from this checkpoint:", file.string());
+    for (const std::string& line : different) {
+      text += "\n  " + line;
+    }
+    throw Error(text);
+  }
+  said = notes(now, then);
+  const std::vector<Callback*> matched = match(then.callbacks, callbacks, said);
+
+  Parameters& parameters = model.engine->parameters();
+  const ParameterForm& form = parameters.form();
+  std::vector<std::shared_ptr<ParameterSnapshot>> kept(matched.size());
+  std::vector<Target> targets;
+  for (const ParameterSpan& span : form.spans) {
+    const std::string& path = model.graph->variables[static_cast<std::size_t>(span.variable)].path;
+    const auto find = [&](const std::string& name) {
+      const CheckpointTensor* tensor = reader->find(name);
+      if (tensor == nullptr || tensor->shape.size() != span.block.size()) {
+        fail("{}: {} is missing, or of another shape", file.string(), name);
+      }
+      return tensor;
+    };
+    targets.push_back({find("params/" + path), &span, parameters.value(span.variable), true});
+    for (std::size_t s = 0; span.trainable && s < parameters.slot_names().size(); ++s) {
+      targets.push_back({find(fmt::format("slots/{}/{}", path, parameters.slot_names()[s])), &span,
+                         parameters.slot(static_cast<int>(s), span.variable), true});
+    }
+    for (std::size_t c = 0; c < matched.size(); ++c) {
+      if (matched[c] != nullptr && then.callbacks[c].keeps_weights) {
+        if (!kept[c]) {
+          kept[c] = std::make_shared<ParameterSnapshot>(form);
+        }
+        const CheckpointTensor tensor{TensorKind::kept, path, "", static_cast<int>(c)};
+        targets.push_back(
+            {find(name_of(tensor, then.callbacks)), &span, kept[c]->value(span), false});
+      }
+    }
+  }
+  damage = read_targets(model, *reader, targets);
+  if (!damage.empty()) {
+    return damage;
+  }
+  for (std::size_t c = 0; c < matched.size(); ++c) {
+    if (matched[c] != nullptr) {
+      matched[c]->load(then.callbacks[c].state);
+      if (kept[c]) {
+        matched[c]->keep_weights(kept[c]);
+      }
+    }
+  }
+  loaded = then;
+  return "";
+}
+
+// Rank 0's list, on all ranks.
+std::vector<FoundCheckpoint> share(const Communicator& all,
+                                   const std::vector<FoundCheckpoint>& own) {
+  std::string text;
+  for (const FoundCheckpoint& found : own) {
+    text += fmt::format("{}{}{}{}{}{}", found.file.string(), '\0', found.step, '\0', found.damage,
+                        '\0');
+  }
+  text = broadcast_text(all, text);
+  std::vector<std::string> fields;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = text.find('\0', at);
+    fields.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  std::vector<FoundCheckpoint> list;
+  for (std::size_t i = 0; i + 2 < fields.size(); i += 3) {
+    list.push_back({fields[i], std::stoll(fields[i + 1]), 0, fields[i + 2], std::nullopt});
+  }
+  return list;
+}
+
+void flatten(const ConfigNode& node, std::map<std::string, std::string>& leaves) {
+  if (node.is_map()) {
+    for (const ConfigEntry& entry : node.entries()) {
+      flatten(entry.value, leaves);
+    }
+  } else if (node.is_sequence()) {
+    for (const ConfigNode& element : node.elements()) {
+      flatten(element, leaves);
+    }
+  } else {
+    leaves[node.path()] = node.found();
+  }
+}
+
+std::map<std::string, std::string> leaves_of(const std::string& text) {
+  std::map<std::string, std::string> leaves;
+  flatten(parse_config(text, "configuration"), leaves);
+  return leaves;
+}
+
+}  // namespace
+
+std::vector<std::string> configuration_differences(const std::string& now,
+                                                   const std::string& before) {
+  const std::map<std::string, std::string> mine = leaves_of(now);
+  const std::map<std::string, std::string> theirs = leaves_of(before);
+  std::vector<std::string> found;
+  std::set<std::string> paths;
+  for (const auto& [path, value] : mine) paths.insert(path);
+  for (const auto& [path, value] : theirs) paths.insert(path);
+  for (const std::string& path : paths) {
+    // How checkpoints are taken, and what is shown, belongs to each run.
+    if (path.starts_with("checkpoint.") || path == "fit.verbose") {
+      continue;
+    }
+    const auto a = mine.find(path);
+    const auto b = theirs.find(path);
+    const std::string is = a == mine.end() ? "not given" : a->second;
+    const std::string was = b == theirs.end() ? "not given" : b->second;
+    if (is != was) {
+      found.push_back(fmt::format("{}: {}, was {}", path, is, was));
+    }
+  }
+  return found;
+}
+
+ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
+                         const CheckpointState& now, const std::vector<SharedCallback>& callbacks,
+                         const Say& say) {
+  const Communicator& all = model.mesh().all();
+  const std::string directory = options.directory.string();
+  CheckpointListing listing;
+  together(all, [&] {
+    if (all.rank() == 0) {
+      listing = list_checkpoints(options.directory, options.best);
+    }
+  });
+  ResumeChoice choice;
+  choice.checkpoints = listing.checkpoints;
+  const std::vector<FoundCheckpoint> candidates = share(all, listing.checkpoints);
+  for (const std::filesystem::path& file : listing.unfinished) {
+    say(
+        fmt::format("{}: a checkpoint that was being written when a run was cut off; it is not "
+                    "read",
+                    file.string()));
+  }
+  if (options.resume == Resume::never) {
+    if (!candidates.empty()) {
+      fail(
+          "checkpoint directory {} has checkpoints of an earlier run, up to step {}; go on from "
+          "them (--resume, or checkpoint.resume: auto), or give this run another directory",
+          directory, candidates.front().step);
+    }
+    return choice;
+  }
+  std::vector<std::string> damaged;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const FoundCheckpoint& candidate = candidates[i];
+    std::vector<std::string> said;
+    std::string damage = candidate.damage;
+    if (damage.empty()) {
+      damage = load(model, candidate.file, now, callbacks, said, choice.state);
+    }
+    if (!damage.empty()) {
+      if (options.resume == Resume::strict) {
+        fail("the newest checkpoint cannot be read, and checkpoint.resume is strict: {}", damage);
+      }
+      damaged.push_back(damage);
+      if (all.rank() == 0) {
+        choice.checkpoints[i].damage = damage;
+      }
+      continue;
+    }
+    choice.file = candidate.file;
+    for (const std::string& line : damaged) {
+      say("WARNING: damaged checkpoint: " + line);
+    }
+    if (!damaged.empty()) {
+      say(
+          fmt::format("WARNING: {} damaged checkpoint{} passed over; the run goes back to step {}: "
+                      "{} steps are lost",
+                      damaged.size(), damaged.size() == 1 ? " is" : "s are", choice.state->step,
+                      std::max<std::int64_t>(candidates.front().step - choice.state->step, 0)));
+    }
+    const CheckpointState& then = *choice.state;
+    say(fmt::format("resumed from {}: step {}, {}", candidate.file.string(), then.step,
+                    then.batch > 0
+                        ? fmt::format("epoch {}, after batch {} of {}", then.epoch + 1, then.batch,
+                                      then.steps_per_epoch)
+                        : fmt::format("{} epoch{} done", then.epoch, then.epoch == 1 ? "" : "s")));
+    for (const std::string& line : said) {
+      say("  " + line);
+    }
+    return choice;
+  }
+  if (!damaged.empty()) {
+    std::string text =
+        fmt::format("checkpoint directory {}: none of the {} checkpoints can be read:", directory,
+                    damaged.size());
+    for (const std::string& line : damaged) {
+      text += "\n  " + line;
+    }
+    throw Error(text + "\nmove them away to begin anew");
+  }
+  say(fmt::format("no checkpoint in {}: training begins at the beginning", directory));
+  return choice;
+}
+
+}  // namespace meshwork
