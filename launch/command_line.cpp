@@ -21,9 +21,12 @@ Examples:
   mpirun -n 4 meshwork devices
 
 Exit status:
-  0  success
-  1  failure while running
-  2  wrong configuration or command line
+  0    success
+  1    failure while running
+  2    wrong configuration or command line
+  3    a rank hung; the watchdog ended the job
+  75   stopped in order by SIGTERM or SIGUSR1 (temporary failure): start it again to go on
+  130  stopped by SIGINT; a second SIGINT ends it at once
 
 `meshwork COMMAND --help` tells more of each.)";
 
@@ -35,7 +38,8 @@ Examples:
   meshwork train configs/keras_guide_mlp.yaml
   mpirun -n 8 meshwork train configs/fashion_mnist_mlp.yaml --mesh data=4,model=2
   mpirun -n 2 meshwork train configs/fashion_mnist_mlp.yaml --set fit.epochs=1 --predict test.csv
-  mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --dry-run)";
+  mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --dry-run
+  mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --set checkpoint.directory=run1 --resume)";
 
 constexpr const char* evaluate_examples = R"(
 Computes the loss and the metrics over a set of samples. The weights are the initial ones, as `seed`
@@ -63,7 +67,7 @@ Examples:
   meshwork plan configs/fashion_mnist_mlp.yaml
   meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=4096,model=16 --rows 65536
   meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --rank 5 --json
-  meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --layout d1/kernel)";
+  meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --layout hidden_1/kernel)";
 
 constexpr const char* devices_examples = R"(
 Shows where each rank runs: host, device, threads, and its coordinates on the mesh. Without CONFIG
@@ -73,20 +77,27 @@ Examples:
   mpirun -n 4 meshwork devices
   mpirun -n 8 meshwork devices --mesh data=2,model=4)";
 
+std::string without_spaces_around(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  return begin == std::string::npos ? ""
+                                    : text.substr(begin, text.find_last_not_of(' ') - begin + 1);
+}
+
 // "data=2,model=4" as an override of `mesh`.
 ConfigOverride mesh_override(const std::string& text) {
   std::string axes;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string axis = text.substr(begin, end - begin);
-    const std::size_t equals = axis.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == axis.size()) {
+    const std::size_t equals = std::min(axis.find('='), axis.size());
+    const std::string name = without_spaces_around(axis.substr(0, equals));
+    const std::string size = without_spaces_around(axis.substr(std::min(equals + 1, axis.size())));
+    if (name.empty() || size.empty()) {
       throw CLI::ValidationError(
           "--mesh",
           fmt::format("expected AXIS=SIZE,AXIS=SIZE,..., found \"{}\" in \"{}\"", axis, text));
     }
-    axes += fmt::format("{}\"{}\": {}", axes.empty() ? "" : ", ", axis.substr(0, equals),
-                        axis.substr(equals + 1));
+    axes += fmt::format("{}\"{}\": {}", axes.empty() ? "" : ", ", name, size);
     begin = end + 1;
   }
   return {fmt::format("mesh={{{}}}", axes), "--mesh"};
@@ -125,9 +136,9 @@ void add_config(CLI::App& command, CommandLine& line, bool required) {
 
 void add_model_options(CLI::App& command, CommandLine& line) {
   command
-      .add_option_function<std::uint64_t>(
+      .add_option_function<std::string>(
           "--seed",
-          [&line](std::uint64_t seed) {
+          [&line](const std::string& seed) {  // checked as the configuration's
             line.overrides.emplace_back(fmt::format("seed={}", seed), "--seed");
           },
           "The seed of everything that is random")
@@ -232,6 +243,9 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   add_config(*train, line, true);
   add_model_options(*train, line);
   add_run_options(*train, line);
+  train->add_flag(
+      "--resume", line.resume,
+      "Go on from the newest whole checkpoint in checkpoint.directory, if there is one");
   add_output(*train, "--predict", line,
              "When trained, write the model's output for the test data, or what --data names; "
              ".h5, .hdf5 or .csv");

@@ -21,6 +21,7 @@ struct CommandLine {
   std::vector<std::string> plugins;       // libraries of the user's own layers
   bool verbose = false;
   bool dry_run = false;
+  bool resume = false;  // train: go on from the newest checkpoint
   // train: also write predictions; predict: where to
   std::string output;
   // evaluate, predict, plan: which data

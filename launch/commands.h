@@ -2,6 +2,10 @@
 // a wrong configuration or command line. What went wrong has been said.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "launch/command_line.h"
 #include "runtime/train/runtime.h"
 

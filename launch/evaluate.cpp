@@ -21,8 +21,9 @@ int evaluate(Runtime& runtime, const CommandLine& line) {
     return status;
   }
   return runtime.attempt(1, [&] {
-    const Logs logs = session->model().evaluate(
-        source, {.batch_size = session->config().evaluation_batch_size()});
+    const Logs logs =
+        session->model().evaluate(source, {.batch_size = session->config().evaluation_batch_size(),
+                                           .stop_request = &runtime.stop_request()});
     if (runtime.is_root()) {
       std::fprintf(stderr,
                    "note: these are the initial weights; `meshwork train` evaluates "

@@ -2,8 +2,10 @@
 //
 // The command line is read before MPI begins, so that --help and `plan` work without mpirun and on
 // machines where MPI cannot run. Where a launcher started several ranks, only rank 0 speaks.
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 
 #include "launch/commands.h"
@@ -83,15 +85,26 @@ int run(int argc, char** argv, const CommandLine& line) {
   }
 }
 
+// `status`, or 1 if some of what was printed did not arrive, as on a full disk.
+int unless_output_failed(int status) {
+  errno = 0;
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) {
+    return status;
+  }
+  std::fprintf(stderr, "meshwork: standard output could not be written%s%s\n",
+               errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno));
+  return status == 0 ? 1 : status;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
     const ParsedCommandLine parsed = parse_command_line(argc, argv);
     if (!parsed.commands) {
-      return say_and_end(argc, argv, parsed.text, parsed.status);
+      return unless_output_failed(say_and_end(argc, argv, parsed.text, parsed.status));
     }
-    return run(argc, argv, *parsed.commands);
+    return unless_output_failed(run(argc, argv, *parsed.commands));
   } catch (const std::exception& error) {
     abort_job(1, error.what());
   }

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <system_error>
 #include <vector>
 
@@ -45,7 +47,10 @@ class CsvFile final : public PredictionFile {
     std::string text;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const bool last = (static_cast<std::int64_t>(i) + 1) % columns_ == 0;
-      fmt::format_to(std::back_inserter(text), "{}{}", outputs[i], last ? '\n' : ',');
+      // A NaN's sign says nothing, and would be written.
+      const float output =
+          std::isnan(outputs[i]) ? std::numeric_limits<float>::quiet_NaN() : outputs[i];
+      fmt::format_to(std::back_inserter(text), "{}{}", output, last ? '\n' : ',');
     }
     file_ << text;
     check("written");
@@ -128,6 +133,10 @@ class Hdf5PredictionFile final : public PredictionFile {
 
 std::unique_ptr<PredictionFile> make_prediction_file(const std::string& name, std::int64_t rows,
                                                      const Shape& shape) {
+  std::error_code problem;
+  if (std::filesystem::is_directory(name, problem)) {
+    fail("{}: is a directory; expected the name of a file for predictions", name);
+  }
   if (name.ends_with(".csv")) {
     return std::make_unique<CsvFile>(name, shape);
   }

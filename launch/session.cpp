@@ -75,6 +75,14 @@ void Session::examine(const std::shared_ptr<const Source>& source, DataPart part
   config_->check_samples(source, part, mode, runtime_->world());
 }
 
+void Session::check_callbacks(const TrainingData& data) {
+  together(runtime_->world(), [&] {
+    if (runtime_->is_root()) {
+      config_->check_callbacks(*data.training, data.validation != nullptr);
+    }
+  });
+}
+
 void Session::build() {
   model_.emplace(config_->make_model(*mesh_));
 }
@@ -90,13 +98,14 @@ std::unique_ptr<PredictionFile> Session::prediction_file(const Source& source) {
 }
 
 void Session::predict(const std::shared_ptr<const Source>& source, PredictionFile* file) {
-  model_->predict(source,
-                  [&](std::int64_t first_row, std::span<const float> outputs) {
-                    if (file != nullptr) {
-                      file->write(first_row, outputs);
-                    }
-                  },
-                  {.batch_size = config_->evaluation_batch_size()});
+  model_->predict(
+      source,
+      [&](std::int64_t first_row, std::span<const float> outputs) {
+        if (file != nullptr) {
+          file->write(first_row, outputs);
+        }
+      },
+      {.batch_size = config_->evaluation_batch_size(), .stop_request = &runtime_->stop_request()});
   if (file != nullptr) {
     file->finish();
     std::printf("predictions of %lld samples: %s\n", static_cast<long long>(source->rows()),

@@ -39,6 +39,8 @@ class Session {
   [[nodiscard]] std::shared_ptr<const Source> open(DataPart part, Mode mode);
   /// Checks `source`, plans, and shows the plan where the command line asks for it.
   void examine(const std::shared_ptr<const Source>& source, DataPart part, Mode mode);
+  /// Checks the callbacks for training on `data`.
+  void check_callbacks(const TrainingData& data);
   /// Makes the model.
   void build();
 

@@ -13,14 +13,22 @@ int train(Runtime& runtime, const CommandLine& line) {
   std::shared_ptr<const Source> test;
   std::shared_ptr<const Source> predicted;
   std::unique_ptr<PredictionFile> file;
+  (void)runtime.stop_request();  // from here on, signals are answered in order
   const int status = runtime.attempt(2, [&] {
     session.emplace(runtime, line);
     const RunConfig& config = session->config();
+    if (line.resume && config.fit_options().checkpoint.directory.empty()) {
+      fail(
+          "--resume: {} has no checkpoints to go on from; give it a section such as "
+          "checkpoint: {{directory: checkpoints}}, or --set checkpoint.directory=checkpoints",
+          line.config);
+    }
     data = session->open_training();
     session->examine(data.training, DataPart::train, Mode::train);
     if (data.validation) {
       session->examine(data.validation, DataPart::validation, Mode::evaluate);
     }
+    session->check_callbacks(data);
     if (config.has(DataPart::test)) {
       test = session->open(DataPart::test, Mode::evaluate);
       session->examine(test, DataPart::test, Mode::evaluate);
@@ -38,14 +46,36 @@ int train(Runtime& runtime, const CommandLine& line) {
   if (status != 0 || line.dry_run) {
     return status;
   }
-  return runtime.attempt(1, [&] {
+  if (const int reason = runtime.agreed_stop(); reason != 0) {
+    if (runtime.is_root()) {
+      std::fprintf(stderr, "stopped by %s before the first step\n",
+                   stop_reason_name(reason).c_str());
+    }
+    return stopped_status(reason);
+  }
+  int stopped = 0;
+  const int failed = runtime.attempt(1, [&] {
     FitOptions options = session->config().fit_options();
+    options.stop_request = &runtime.stop_request();
     options.validation = data.validation;
     options.validation_split = 0;  // done already
-    (void)session->model().fit(data.training, std::move(options));
+    if (line.resume && options.checkpoint.resume == Resume::never) {
+      options.checkpoint.resume = Resume::automatic;
+    }
+    const History history = session->model().fit(data.training, std::move(options));
+    if (history.stop_reason != 0) {
+      stopped = stopped_status(history.stop_reason);
+      if (runtime.is_root()) {
+        std::fprintf(stderr, "stopped by %s after %lld updates\n",
+                     stop_reason_name(history.stop_reason).c_str(),
+                     static_cast<long long>(session->model().iteration()));
+      }
+      return;
+    }
     if (test) {
-      const Logs logs = session->model().evaluate(
-          test, {.batch_size = session->config().evaluation_batch_size()});
+      const Logs logs =
+          session->model().evaluate(test, {.batch_size = session->config().evaluation_batch_size(),
+                                           .stop_request = &runtime.stop_request()});
       if (runtime.is_root()) {
         std::printf("test - %s\n", readable(logs).c_str());
         std::fflush(stdout);
@@ -55,6 +85,7 @@ int train(Runtime& runtime, const CommandLine& line) {
       session->predict(predicted, file.get());
     }
   });
+  return failed != 0 ? failed : stopped;
 }
 
 }  // namespace meshwork

@@ -1,5 +1,5 @@
 # What `cmake --install` puts where: the library, the headers under include/meshwork with the folders of
-# the source tree, the program, and what find_package and pkg-config need to find them.
+# the source tree, the program with the scripts that start it, and what find_package and pkg-config need to find them.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS meshwork EXPORT meshwork-targets
@@ -7,6 +7,8 @@ install(TARGETS meshwork EXPORT meshwork-targets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(TARGETS meshwork-program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(PROGRAMS launch/meshwork-mpirun launch/meshwork.sbatch
+  DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 install(DIRECTORY collectives runtime layers DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshwork
   FILES_MATCHING PATTERN "*.h")
