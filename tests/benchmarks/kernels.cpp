@@ -1,7 +1,9 @@
 // How fast the CPU's kernels are: matrix products in GFLOP/s, passes over memory in GB/s, both on
 // this rank's threads (OMP_NUM_THREADS).
 //
-// The shapes are those of a 784-256-256-10 network on batches of 64, and of a wide one. A kernel is
+// The shapes are those of a 784-256-256-10 network on batches of 64, of a wide one, and of the network
+// of configs/fashion_mnist_convnet.yaml on batches of 64 and 512. Names of kernels that contain one
+// of the arguments' words are measured, all without arguments. A kernel is
 // run until a sample takes some milliseconds; of 21 samples the table shows the median, and the
 // fastest and slowest behind it. Operands stay where they are, so what fits a cache is measured
 // there, as in a training step.
@@ -46,6 +48,80 @@ Case product(MatmulSpec s) {
 /// A pass over operands of these many bytes each, of which `traffic` are read and written in all.
 Case pass(KernelSpec spec, std::vector<std::int64_t> bytes, std::int64_t traffic) {
   return {std::move(spec), std::move(bytes), {static_cast<double>(traffic), "GB/s"}};
+}
+
+/// `same` padding in one dimension, as Keras divides it.
+WindowDimension same(std::int64_t input, std::int64_t window, std::int64_t stride) {
+  const std::int64_t output = (input + stride - 1) / stride;
+  const std::int64_t total = std::max<std::int64_t>((output - 1) * stride + window - input, 0);
+  return {input, output, window, stride, 1, total / 2};
+}
+
+/// A convolution with its gradients and the batch normalization with relu behind it; without the
+/// gradient by the input in the first layer.
+void add_convolution(std::vector<Case>& all, const ConvolutionShape& at, bool first) {
+  const std::int64_t x = at.batch * at.rows.input * at.columns.input * at.channels * 4;
+  const std::int64_t kernel =
+      at.rows.window * at.columns.window * at.channels / at.groups * at.filters * 4;
+  const std::int64_t rows = at.batch * at.rows.output * at.columns.output;
+  const std::int64_t y = rows * at.filters * 4;
+  const Work work{2.0 * static_cast<double>(rows) * static_cast<double>(kernel) / 4, "GFLOP/s"};
+  all.push_back({ConvolutionSpec{at}, {x, kernel, y}, work});
+  if (!first) all.push_back({ConvolutionInputGradientSpec{at}, {y, kernel, x}, work});
+  all.push_back({ConvolutionKernelGradientSpec{at}, {x, y, kernel}, work});
+
+  const std::int64_t channels = at.filters, c = channels * 4, z = 2 * channels * 8;
+  const NormalizationShape normal{rows, channels, false, true, Activation::relu};
+  all.push_back(pass(ChannelMomentsSpec{rows, channels}, {y, z}, y));
+  all.push_back(pass(ChannelStatisticsSpec{channels, rows}, {z, c, c, c, c, c, c}, z));
+  all.push_back(pass(NormalizeSpec{normal}, {y, c, c, c, y}, 2 * y));
+  all.push_back(pass(NormalizeGradientSumsSpec{normal}, {y, y, c, c, c, z}, 2 * y));
+  all.push_back(pass(NormalizeGradientSpec{normal, rows}, {y, y, c, c, c, z, y}, 3 * y));
+}
+
+void add_convolutional_network(std::vector<Case>& all, std::int64_t batch) {
+  add_convolution(all, {batch, same(28, 3, 1), same(28, 3, 1), 1, 12}, true);
+  add_convolution(all, {batch, same(28, 6, 2), same(28, 6, 2), 12, 24}, false);
+  add_convolution(all, {batch, same(14, 6, 2), same(14, 6, 2), 24, 32}, false);
+  const std::int64_t inner = 32, middle = 49, y = batch * inner * 4;
+  all.push_back(pass(MiddleSumSpec{batch, middle, inner, 1}, {middle * y, y}, middle * y));
+  all.push_back(pass(MiddleBroadcastSpec{batch, middle, inner, 1}, {y, middle * y}, middle * y));
+}
+
+/// Pooling and upsampling by two, of images as they are in the middle of that network.
+void add_resampling(std::vector<Case>& all, std::int64_t batch) {
+  const std::int64_t channels = 24, small = batch * 14 * 14 * channels, large = 4 * small;
+  const WindowDimension halves{28, 14, 2, 2, 1, 0};
+  const PoolingShape pooling{batch, halves, halves, channels};
+  all.push_back(pass(MaximumPoolingSpec{pooling, true}, {4 * large, 4 * small, small},
+                     4 * large + 5 * small));
+  all.push_back(pass(MaximumPoolingGradientSpec{pooling}, {small, 4 * small, 4 * large},
+                     4 * large + 5 * small));
+  all.push_back(pass(AveragePoolingSpec{pooling}, {4 * large, 4 * small}, 4 * (large + small)));
+  all.push_back(
+      pass(AveragePoolingGradientSpec{pooling}, {4 * small, 4 * large}, 4 * (large + small)));
+  const UpsamplingDimension twice{14, 2, 0, 14, 0, 28};
+  for (const Interpolation interpolation : {Interpolation::nearest, Interpolation::bilinear}) {
+    const UpsamplingShape at{batch, twice, twice, channels, interpolation};
+    all.push_back(pass(UpsamplingSpec{at}, {4 * small, 4 * large}, 4 * (large + small)));
+    all.push_back(pass(UpsamplingGradientSpec{at}, {4 * large, 4 * small}, 4 * (large + small)));
+  }
+  // Permute: (batch, positions, channels) to (batch, channels, positions) and back.
+  constexpr std::int64_t positions = 784;
+  all.push_back(pass(CopySpec{ElementType::float32,
+                              {{{batch, channels, positions},
+                                0,
+                                0,
+                                {positions * channels, 1, channels},
+                                {positions * channels, positions, 1}}}},
+                     {4 * large, 4 * large}, 8 * large));
+  all.push_back(pass(CopySpec{ElementType::float32,
+                              {{{batch, positions, channels},
+                                0,
+                                0,
+                                {positions * channels, 1, positions},
+                                {positions * channels, channels, 1}}}},
+                     {4 * large, 4 * large}, 8 * large));
 }
 
 std::vector<Case> cases() {
@@ -98,6 +174,11 @@ std::vector<Case> cases() {
   all.push_back(pass(LogitLossSpec{batch}, {3 * rows, 8}, 3 * rows));
   all.push_back(pass(LogitGradientSpec{at}, {logits, rows, rows, 3 * rows, logits}, 2 * logits));
   all.push_back(pass(ProbabilityLossSpec{at}, {logits, rows, rows, 8, rows}, logits));
+
+  for (const std::int64_t images : {std::int64_t{64}, std::int64_t{512}}) {
+    add_convolutional_network(all, images);
+  }
+  add_resampling(all, batch);
   return all;
 }
 
@@ -131,7 +212,7 @@ void measure(Device& device, const Case& of) {
   }
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
-  fmt::print("{:<44} {:>10.2f} us {:>8.1f} {:<7} ({:.2f} to {:.2f} us)\n", describe(of.spec),
+  fmt::print("{:<72} {:>10.2f} us {:>8.1f} {:<7} ({:.2f} to {:.2f} us)\n", describe(of.spec),
              median * 1e6, of.work.amount / median * 1e-9, of.work.unit, seconds.front() * 1e6,
              seconds.back() * 1e6);
 }
@@ -140,11 +221,18 @@ void measure(Device& device, const Case& of) {
 
 }  // namespace meshwork
 
-int main() {
+int main(int argument_count, char** arguments) {
+  const std::vector<std::string> words(arguments + 1, arguments + argument_count);
   try {
     const auto device = meshwork::make_device({.kind = "cpu"});
     fmt::print("{}\n", device->description());
-    for (const auto& one : meshwork::cases()) meshwork::measure(*device, one);
+    for (const auto& one : meshwork::cases()) {
+      const std::string name = describe(one.spec);
+      const bool wanted = std::any_of(words.begin(), words.end(), [&](const std::string& word) {
+        return name.find(word) != name.npos;
+      });
+      if (wanted || words.empty()) meshwork::measure(*device, one);
+    }
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", error.what());
     return 1;

@@ -28,6 +28,14 @@ TEST_CASE("what is counted is what a bandwidth-optimal algorithm sends") {
   counting.all_gather(world, ElementType::float32, other.data(), buffer.data(), counts, offsets);
   counting.all_to_all(world, ElementType::float32, buffer.data(), counts, offsets, other.data(),
                       counts, offsets);
+  // To the next rank one element more than its number.
+  const int next = (world.rank() + 1) % n, previous = (world.rank() + n - 1) % n;
+  std::vector<NeighbourBlock> sends, receives;
+  if (n > 1) {
+    sends = {{next, next + 1, 0}};
+    receives = {{previous, world.rank() + 1, 0}};
+  }
+  counting.exchange(world, ElementType::float32, buffer.data(), sends, other.data(), receives);
   counting.broadcast(world, ElementType::float32, buffer.data(), 5, 0);
 
   // ceil(2 (n - 1) 10 / n) + ceil(2 (n - 1) 3 / n) elements of 4 bytes; the others: 3 (n - 1).
@@ -36,14 +44,16 @@ TEST_CASE("what is counted is what a bandwidth-optimal algorithm sends") {
   REQUIRE(elements.contains(n));
   const std::int64_t reduced = 4 * elements.at(n);
   const std::int64_t blocks = 12 * (n - 1);
+  const std::int64_t exchanged = n > 1 ? 4 * (next + 1) : 0;
   const std::int64_t broadcast = n > 1 && world.rank() == 0 ? 20 : 0;
   CHECK(counting.traffic() == std::vector<Traffic>{{Collective::all_reduce, n, 2, reduced},
                                                    {Collective::reduce_scatter, n, 1, blocks},
                                                    {Collective::all_gather, n, 1, blocks},
                                                    {Collective::all_to_all, n, 1, blocks},
+                                                   {Collective::exchange, n, 1, exchanged},
                                                    {Collective::broadcast, n, 1, broadcast}});
-  CHECK(counting.operations() == 6);
-  CHECK(counting.bytes() == reduced + 3 * blocks + broadcast);
+  CHECK(counting.operations() == 7);
+  CHECK(counting.bytes() == reduced + 3 * blocks + exchanged + broadcast);
 
   counting.clear();
   CHECK(counting.bytes() == 0);

@@ -2,8 +2,10 @@
 // often inside a collective that rank 0 never joins.
 #include <mpi.h>
 
+#include <csignal>
 #include <iostream>
 #include <string>
+#include <vector>
 
 #include "collectives/communicator.h"
 #include "collectives/error.h"
@@ -39,6 +41,20 @@ int run(const std::string& how, int argc, char** argv) {
     std::cout << "said before\n";  // not flushed
     if (world.rank() == 0) abort_job(7, "it is enough");
     wait_for_all(world);
+  }
+  if (how == "died") {
+    // Without a watchdog, and with SIGTERM, by which a launcher ends the others, put off for long.
+    std::signal(SIGTERM, SIG_IGN);
+    const auto transport = make_transport("shared");
+    std::vector<float> values(100'000, 1);
+    try {
+      for (int step = 0;; ++step) {
+        if (step == 10 && world.rank() == world.size() - 1) std::raise(SIGKILL);
+        transport->all_reduce(world, ElementType::float32, Reduction::sum, values.data(), 100'000);
+      }
+    } catch (const std::exception& error) {
+      abort_job(1, error.what());
+    }
   }
   if (how == "alone") {
     together(world, [&] {

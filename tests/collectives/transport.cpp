@@ -16,6 +16,7 @@
 
 #include "collectives/error.h"
 #include "collectives/mpi_transport.h"
+#include "collectives/shared_transport.h"
 #include "tests/support/catch.h"
 
 using namespace meshwork;
@@ -28,13 +29,27 @@ struct Subject {
 };
 
 /// The transports under test. The second cannot hand more than 40 bytes to one MPI call, so that
-/// all but the smallest blocks take the way of those beyond 2^31 bytes.
+/// all but the smallest blocks take the way of those beyond 2^31 bytes; the fourth has so little
+/// room that all but the smallest go in many rounds; for the fifth, two ranks are a node.
 Subject subject() {
-  switch (GENERATE(0, 1)) {
+  switch (GENERATE(0, 1, 2, 3, 4)) {
     case 0:
       return {"mpi", make_transport("mpi")};
-    default:
+    case 1:
       return {"mpi in pieces", make_mpi_transport({.largest_bytes = 40})};
+    case 2:
+      return {"shared", make_transport("shared")};
+    case 3:
+      // Each round is a turn of the scheduler where ranks share cores.
+      if (Communicator::world().size() > 2) return {"shared", make_transport("shared")};
+      return {"shared in pieces", make_shared_transport({.group = {.small_bytes = 64,
+                                                                   .slot_bytes = 1024,
+                                                                   .slots = 2,
+                                                                   .calls = 2,
+                                                                   .chunk_bytes = 64,
+                                                                   .chunks = 2}})};
+    default:
+      return {"auto", make_shared_transport({.or_mpi = true, .ranks_a_node = 2})};
   }
 }
 
@@ -163,7 +178,7 @@ TEST_CASE("a sum has the same bits on all ranks and in every call") {
   const bool started = GENERATE(false, true);
   INFO(tested.name << (started ? ", started" : ""));
   for (const std::int64_t count : {1, 7, 300, 5003, 70001}) {
-    if (tested.name != "mpi" && count > 5003) continue;
+    if (tested.name.ends_with("in pieces") && count > 5003) continue;
     INFO(count << " elements");
     // Terms of either sign and of many magnitudes: every order of adding rounds differently.
     const auto term = [](int rank, std::int64_t i) {
@@ -202,6 +217,25 @@ TEST_CASE("a sum has the same bits on all ranks and in every call") {
     }
     // n - 1 additions, each rounded to half a unit in the last place of at most `magnitude`.
     CHECK(worst <= world.size() * 0.5 * std::numeric_limits<float>::epsilon());
+  }
+}
+
+TEST_CASE("a NaN is the maximum and the minimum, whichever rank has it") {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  const std::int64_t count = GENERATE(1, 700);
+  INFO(tested.name);
+  for (int rank = 0; rank < world.size(); ++rank) {
+    for (const Reduction reduction : {Reduction::maximum, Reduction::minimum}) {
+      std::vector<float> values(static_cast<std::size_t>(count),
+                                static_cast<float>(world.rank() - 1));
+      if (world.rank() == rank) values.back() = std::numeric_limits<float>::quiet_NaN();
+      tested.transport->all_reduce(world, ElementType::float32, reduction, values.data(), count);
+      CHECK(std::isnan(values.back()));
+      const float expected =
+          static_cast<float>(reduction == Reduction::maximum ? world.size() - 2 : -1);
+      CHECK((count == 1 || values.front() == expected));
+    }
   }
 }
 
@@ -369,6 +403,85 @@ TEMPLATE_TEST_CASE("an all-to-all brings every block to its rank and place", "",
   }
 }
 
+TEMPLATE_TEST_CASE("an exchange brings each block to the few ranks that want it", "", std::uint8_t,
+                   std::int32_t, std::int64_t, float, double) {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  INFO(tested.name);
+  const int ranks = world.size();
+  const int here = world.rank();
+  for (int pattern = 0; pattern < 6; ++pattern) {
+    INFO("pattern " << pattern);
+    const auto count = [&](int from, int to) -> std::int64_t {
+      switch (pattern) {
+        case 0:  // a chain, both ways, uneven
+          return to == from + 1 ? 5 : to == from - 1 ? 301 : 0;
+        case 1:  // a ring, one way
+          return to == (from + 1) % ranks ? 17 : 0;
+        case 2:  // over two neighbours
+          return std::abs(from - to) <= 2 ? 1 + from : 0;
+        case 3:  // the first rank alone gives
+          return from == 0 ? 40 + to : 0;
+        case 4:  // two ranks; the others stay away
+          return from < 2 && to < 2 ? 9 : 0;
+        default:
+          return 0;
+      }
+    };
+    const auto sent = [](int from, int to, std::int64_t i) {
+      return static_cast<TestType>((from * 31 + to * 7 + i) % 67);
+    };
+    // What is sent lies with a gap and the last peer first; two peers may get the same elements.
+    std::vector<NeighbourBlock> sends, receives;
+    std::int64_t send_end = 0;
+    std::int64_t receive_end = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      const int reverse = ranks - 1 - rank;
+      if (reverse != here && count(here, reverse) > 0) {
+        sends.push_back({reverse, count(here, reverse), send_end});
+        send_end += count(here, reverse) + 3;
+      }
+      if (rank != here && count(rank, here) > 0) {
+        receives.push_back({rank, count(rank, here), receive_end + 1});
+        receive_end += count(rank, here) + 1;
+      }
+    }
+    Guarded<TestType> send(send_end);
+    for (const NeighbourBlock& block : sends) {
+      for (std::int64_t i = 0; i < block.count; ++i) {
+        send[block.offset + i] = sent(here, block.rank, i);
+      }
+    }
+    Guarded<TestType> receive(receive_end);
+    // Twice, at once: a message of the second call must not be taken for one of the first.
+    for (int call = 0; call < 2; ++call) {
+      if (pattern == 4 && here >= 2) continue;
+      tested.transport->exchange(world, type_of<TestType>(), send.data(), sends, receive.data(),
+                                 receives);
+    }
+    CHECK(receive.wrong([&](auto i) {
+      for (const NeighbourBlock& block : receives) {
+        if (i >= block.offset && i < block.offset + block.count) {
+          return sent(block.rank, here, i - block.offset);
+        }
+      }
+      return TestType{dirt};
+    }) == 0);
+  }
+}
+
+TEST_CASE("an exchange with oneself or with a rank that is not there is refused") {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  float value = 1;
+  for (const int rank : {world.rank(), -1, world.size()}) {
+    const std::vector<NeighbourBlock> blocks{{rank, 1, 0}};
+    CHECK_THROWS_WITH(
+        tested.transport->exchange(world, ElementType::float32, &value, blocks, nullptr, {}),
+        Catch::Contains("exchanges with rank " + std::to_string(rank)));
+  }
+}
+
 TEMPLATE_TEST_CASE("a broadcast gives every rank the root's buffer", "", std::uint8_t, std::int32_t,
                    std::int64_t, float, double) {
   const Subject tested = subject();
@@ -448,8 +561,10 @@ TEST_CASE("more than 2^31 bytes arrive whole", "[.large]") {
 
 TEST_CASE("a transport that does not exist is an error that names those that do") {
   CHECK(make_transport("auto")->name() == "mpi");
+  CHECK(make_transport("mpi")->name() == "mpi");
+  CHECK(make_transport("shared")->name() == "shared");
   CHECK_THROWS_WITH(make_transport("mpj"), Catch::Equals("there is no transport \"mpj\"; there are "
-                                                         "\"auto\" and \"mpi\""));
+                                                         "\"auto\", \"mpi\" and \"shared\""));
 }
 
 TEST_CASE("blocks that do not fit the communicator are an error") {

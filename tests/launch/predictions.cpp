@@ -1,9 +1,15 @@
 // Files of predictions, read back.
 #include "launch/predictions.h"
 
+#include <sys/resource.h>
+
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <limits>
+#include <string>
+#include <vector>
 
 #include "collectives/error.h"
 #include "runtime/data/hdf5.h"
@@ -51,4 +57,44 @@ TEST_CASE("a file that cannot be made, or would be of no known kind, is an error
                     Catch::Contains("nowhere/a.csv"));
   CHECK_THROWS_WITH(make_prediction_file("nowhere/a.h5", 1, {2}), Catch::Contains("nowhere/a.h5"));
   CHECK_THROWS_WITH(make_prediction_file("a.txt", 1, {2}), Catch::Contains(".csv"));
+}
+
+TEST_CASE("a directory of the file's name is found before anything is predicted") {
+  for (const std::string name : {"folder.csv", "folder.h5"}) {
+    std::filesystem::create_directories(name);
+    CHECK_THROWS_WITH(make_prediction_file(name, 1, {2}),
+                      Catch::Contains(name + ": is a directory"));
+    CHECK(!std::filesystem::exists(name + ".part"));
+  }
+}
+
+TEST_CASE("a NaN is written without a sign") {
+  std::filesystem::remove("nan.csv");
+  const auto file = make_prediction_file("nan.csv", 1, {2});
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  file->write(0, std::vector<float>{nan, -nan});
+  file->finish();
+  CHECK(text_of("nan.csv") == "output_0,output_1\nnan,nan\n");
+}
+
+TEST_CASE("a file that grows no further gives one line with the system's reason") {
+  const auto file = make_prediction_file("large.h5", 100000, {4});
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &before) == 0);
+  rlimit small = before;
+  small.rlim_cur = 4096;
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &small) == 0);
+  std::string message;
+  try {
+    file->write(0, std::vector<float>(400000, 1.0f));
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  REQUIRE(setrlimit(RLIMIT_FSIZE, &before) == 0);
+  std::signal(SIGXFSZ, handler);
+  INFO(message);
+  CHECK(message.starts_with("large.h5: cannot be written: "));
+  CHECK(message.ends_with("File too large"));
+  CHECK(message.find('\n') == std::string::npos);
 }

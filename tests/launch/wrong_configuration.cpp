@@ -69,6 +69,7 @@ std::string problem_with(const std::string& text, std::vector<ConfigOverride> ov
     if (data.validation) {
       session.examine(data.validation, DataPart::validation, Mode::evaluate);
     }
+    session.check_callbacks(data);
     session.build();
   } catch (const Error& error) {
     message = error.what();
@@ -129,9 +130,33 @@ TEST_CASE("an unknown key is shown with the nearest one") {
   require_problem(with(right, "epochs: 1", "epoch: 1"), {"run.yaml:17:7", "\"epochs\"?"});
 }
 
+TEST_CASE("a metric that does not fit the targets is pointed at itself, not the loss") {
+  require_problem(with(right, "[accuracy]", "[accuracy, mse]"),
+                  {"run.yaml:16:21", "metrics[1]", "expected targets of shape (batch, 3)"});
+}
+
+TEST_CASE("data of no kind is told which there are") {
+  require_problem(with(right, "kind: synthetic, rows", "rows"),
+                  {"run.yaml:6:10", "key \"kind\" is missing", "one of idx, hdf5, synthetic"});
+}
+
 TEST_CASE("what later versions may have is an unknown key") {
-  require_problem(right + "checkpoint: {directory: a}\n", {"run.yaml:18:1", "\"checkpoint\""});
   require_problem(right + "log: {tensorboard: runs}\n", {"run.yaml:18:1", "\"log\""});
+}
+
+TEST_CASE("callbacks that cannot work in the run are found before it") {
+  const auto with_callback = [](const std::string& callback) {
+    return with(right, "fit: {epochs: 1}", "fit: {epochs: 1, callbacks: [" + callback + "]}");
+  };
+  require_problem(with_callback("{EarlyStopping: {monitor: accuracx}}"),
+                  {"run.yaml:17:", "callbacks[0]", "\"accuracx\"", "did you mean \"accuracy\"?"});
+  require_problem(with_callback("{ReduceLROnPlateau: {}}"),
+                  {"callbacks[0]", "\"val_loss\"", "there is no validation data"});
+  require_problem(with_callback("TerminateOnNaN, {CSVLogger: {file: none/log.csv}}"),
+                  {"callbacks[1]", "none/log.csv", "there is no folder none"});
+  require_problem(with_callback("{CSVLogger: {file: .}}"), {"callbacks[0]", "is a folder"});
+  require_problem(right + "checkpoint: {directory: a, best: lose}\n",
+                  {"run.yaml:18:", "\"lose\"", "did you mean \"loss\"?"});
 }
 
 TEST_CASE("a value of a wrong type is shown with what was expected") {

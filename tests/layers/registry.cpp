@@ -66,6 +66,48 @@ TEST_CASE("the other layers read theirs") {
   CHECK(made("Concatenate: {axis: 1}")({Input({2, 3}), Input({4, 3})}).shape() == Shape{-1, 6, 3});
 }
 
+TEST_CASE("layers over images are read from their options") {
+  const auto shape_of = [](const std::string& text, const Shape& sample) {
+    return made(text)(Input(sample)).shape();
+  };
+  const Shape image{7, 5, 2};
+  CHECK(shape_of("Conv2D: {filters: 4, kernel_size: [3, 2], strides: 2, padding: same}", image) ==
+        Shape{-1, 4, 3, 4});
+  CHECK(shape_of("Conv2D: {filters: 4, kernel_size: 3, dilation_rate: [3, 1], groups: 2}", image) ==
+        Shape{-1, 1, 3, 4});
+  CHECK(shape_of("Conv1D: {filters: 4, kernel_size: 3, activation: relu}", {7, 2}) ==
+        Shape{-1, 5, 4});
+  CHECK(shape_of("Conv2DTranspose: {filters: 4, kernel_size: 3, strides: 2, padding: same}",
+                 image) == Shape{-1, 14, 10, 4});
+  CHECK(shape_of("MaxPooling2D", image) == Shape{-1, 3, 2, 2});
+  CHECK(shape_of("AveragePooling2D: {pool_size: 3, strides: ~, padding: same}", image) ==
+        Shape{-1, 3, 2, 2});
+  CHECK(shape_of("MaxPooling1D: {pool_size: 3, strides: 2}", {7, 2}) == Shape{-1, 3, 2});
+  CHECK(shape_of("AveragePooling1D:", {7, 2}) == Shape{-1, 3, 2});
+  CHECK(shape_of("GlobalAveragePooling2D: {keepdims: true}", image) == Shape{-1, 1, 1, 2});
+  CHECK(shape_of("GlobalMaxPooling1D:", {7, 2}) == Shape{-1, 2});
+  CHECK(shape_of("ZeroPadding2D: {padding: [[0, 1], 2]}", image) == Shape{-1, 8, 9, 2});
+  CHECK(shape_of("ZeroPadding2D: {padding: [1, 2]}", image) == Shape{-1, 9, 9, 2});
+  CHECK(shape_of("UpSampling2D: {size: [1, 3], interpolation: bilinear}", image) ==
+        Shape{-1, 7, 15, 2});
+  CHECK(shape_of("Permute: {dims: [3, 1, 2]}", image) == Shape{-1, 2, 7, 5});
+  CHECK(graph_of("BatchNormalization: {axis: -1, momentum: 0.9, scale: false, trainable: false}",
+                 image)
+            .variables.size() == 3);
+  CHECK(graph_of("ReLU", image).layers[0].path == "re_lu");
+  CHECK(graph_of("Softmax: {axis: 1}", image).operations.size() == 3);
+
+  CHECK_THAT(error_of("Conv2D: {filters: 4}"), Catch::Contains("kernel_size"));
+  CHECK_THAT(error_of("Conv2D: {filters: 4, kernel_size: [1, 2, 3]}"),
+             Catch::Contains("net.yaml:1:35") && Catch::Contains("two for rows and columns"));
+  CHECK_THAT(error_of("Conv2D: {filters: 4, kernel_size: 0}"), Catch::Contains("positive integer"));
+  CHECK_THAT(error_of("Conv2D: {filters: 4, kernel_size: 3, padding: smae}"),
+             Catch::Contains("same"));
+  CHECK_THAT(error_of("BatchNormalization: {axis: 1}"), Catch::Contains("which are the last"));
+  CHECK_THAT(error_of("ZeroPadding2D: {padding: -1}"), Catch::Contains("at least 0"));
+  CHECK_THAT(error_of("UpSampling2D: {interpolation: bicubic}"), Catch::Contains("bilinear"));
+}
+
 TEST_CASE("a block of layers has a name and a list") {
   const Graph graph = graph_of(
       "Sequential:\n"

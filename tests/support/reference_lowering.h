@@ -2,18 +2,19 @@
 //
 // `ReferenceLowering` is the plainest Lowering there is. It books one operation's forward pass, and
 // its backward pass behind it, into one program on the cpu device. What the operation's rule and a
-// split say about blocks comes from spread.h; a collective of the operation's own is a kernel that
-// meets the other simulated ranks, which are threads. Every tensor lies in memory of its own that
-// is dirty before and guarded on both sides, and the contract of Lowering is checked: inputs and
-// the output's gradient are not written, gradients are given where they are wanted and only there,
-// scratch memory keeps its size, and only letters that are the rule's own are reduced.
+// split say about blocks comes from spread.h, what its windows say about boxes from
+// operation_windows.h; a box is cut from the global input. A collective of the operation's own is a
+// kernel that meets the other simulated ranks, which are threads. Every tensor lies in memory of
+// its own that is dirty before and guarded on both sides, and the contract of Lowering is checked:
+// inputs and the output's gradient are not written, gradients are given where they are wanted and
+// only there, scratch memory keeps its size, and only letters that are the rule's own are reduced.
 //
 //     OperationCase sums{.inputs = {x, kernel}, .output_gradient = dy};
 //     OperationResult whole = run_whole(ProductOperation(), sums);
 //     OperationResult parts = run_split(ProductOperation(), sums, mesh, {{'i', {0}}});
 //
-// `run_split` assembles what the ranks computed: blocks side by side, partial sums added, replicas
-// required to be equal bit for bit.
+// `run_split` assembles what the ranks computed: blocks side by side, partial sums added, and so
+// gradients over boxes where they overlap; replicas are required to be equal bit for bit.
 #pragma once
 
 #include <fmt/format.h>
@@ -37,6 +38,7 @@
 #include "runtime/device/program.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
+#include "runtime/graph/operation_windows.h"
 #include "runtime/graph/spread.h"
 #include "tests/support/tensor.h"
 
@@ -57,6 +59,7 @@ struct OperationCase {
 struct OperationResult {
   Tensor output;
   std::vector<std::optional<Tensor>> gradients;  // by input, where wanted
+  std::vector<std::optional<Tensor>> updates;    // by input: new values of variables, where given
 };
 
 /// Memory that is all NaN before, with guards on both sides.
@@ -189,8 +192,12 @@ class ReferenceLowering final : public Lowering {
     require(rule_.inputs.size() == shapes_.size() && rule_.output.size() == output_shape_.size(),
             "the rule does not have one entry for each operand");
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
+      const int input = static_cast<int>(i);
       blocks_.push_back(
-          block_of(needed_layout(rule_, split, static_cast<int>(i)), shapes_[i], mesh, rank));
+          has_windows(rule_, input)
+              ? box_of(windows_of(operation, rule_, split, input, shapes_, output_shape_), mesh,
+                       rank)
+              : block_of(needed_layout(rule_, split, input), shapes_[i], mesh, rank));
       inputs_.push_back(place(blocks_[i], 4, "input"));
       write(inputs_[i], what.inputs[i], blocks_[i]);
     }
@@ -239,9 +246,15 @@ class ReferenceLowering final : public Lowering {
   [[nodiscard]] std::vector<double> output_values() const {
     return output_alias_ >= 0 ? read(inputs_[output_alias_]) : read(output_);
   }
-  /// This rank's block of the raw gradient of `input`.
+  /// The raw gradient of `input` over all of `block`.
   [[nodiscard]] std::vector<double> gradient_values(int input) const {
     return gradient_alias_[input] ? read(output_gradient_) : read(*gradients_[input]);
+  }
+  /// The new value of the variable that is `input`, lying as the rule takes it; none if forward did
+  /// not give one.
+  [[nodiscard]] std::optional<std::vector<double>> update_values(int input) const {
+    const auto found = updated_.find(input);
+    return found == updated_.end() ? std::nullopt : std::optional(read(found->second));
   }
   /// Labels of what was booked.
   [[nodiscard]] const std::vector<std::string>& labels() const { return program_->labels(); }
@@ -297,21 +310,34 @@ class ReferenceLowering final : public Lowering {
     require(at->second.second == bytes, "scratch memory \"" + name + "\" changes its size");
     return at->second.first;
   }
+  Operand updated(int input) override {
+    require(!backward_, "a variable is updated in backward");
+    const auto [at, added] = updated_.try_emplace(input);
+    if (added) {
+      at->second = place(blocks_.at(input), 4, "update");
+    }
+    return at->second.buffer;
+  }
   Operand step_scalars() override { return step_scalars_; }
   void emit(const KernelSpec& spec, std::vector<Operand> operands) override {
     builder_.emit(spec, std::move(operands), path_);
   }
-  void all_reduce(char letter, ElementType type, Reduction reduction, Operand buffer,
+  void all_reduce(std::string_view letters, ElementType type, Reduction reduction, Operand buffer,
                   std::int64_t count, const std::string& what) override {
-    require(rule_.own.find(letter) != std::string::npos,
-            "a letter is reduced that is not the rule's own");
-    const auto axes = split_.find(letter);
-    if (axes == split_.end()) {
+    std::vector<Axis> axes;
+    for (const char letter : letters) {
+      require(rule_.own.find(letter) != std::string::npos,
+              "a letter is reduced that is not the rule's own");
+      if (const auto found = split_.find(letter); found != split_.end()) {
+        axes.insert(axes.end(), found->second.begin(), found->second.end());
+      }
+    }
+    if (axes.empty()) {
       return;
     }
     std::vector<int> group;
-    for (std::int64_t i = 0; i < mesh_.size_over(axes->second); ++i) {
-      group.push_back(static_cast<int>(mesh_.neighbour(rank_, axes->second, i)));
+    for (std::int64_t i = 0; i < mesh_.size_over(axes); ++i) {
+      group.push_back(static_cast<int>(mesh_.neighbour(rank_, axes, i)));
     }
     builder_.emit(std::make_unique<Reduce>(meeting_, rank_, group, type, reduction, count),
                   {buffer}, what);
@@ -407,6 +433,9 @@ class ReferenceLowering final : public Lowering {
         places.push_back(&*gradient);
       }
     }
+    for (const auto& [input, place] : updated_) {
+      places.push_back(&place);
+    }
     return places;
   }
 
@@ -439,6 +468,7 @@ class ReferenceLowering final : public Lowering {
   bool output_taken_ = false;
   bool backward_ = false;
   std::map<std::string, std::pair<Buffer, std::int64_t>> scratch_;
+  std::map<int, Place> updated_;  // by input
   StepScalars scalars_;
   Buffer step_scalars_;
   std::optional<Program> program_;
@@ -446,9 +476,16 @@ class ReferenceLowering final : public Lowering {
 
 namespace detail {
 
-/// Joins the ranks' blocks of a tensor of `shape` that lies as `layout`.
+/// One rank's part of a tensor.
+struct Part {
+  Block block;
+  std::vector<double> values;
+};
+
+/// Joins the ranks' parts of a tensor of `shape` that lies as `layout`, but for boxes in place of
+/// blocks where there are windows. What several ranks that are no replicas have is added.
 inline Tensor assemble(const Shape& shape, const Layout& layout, const MeshShape& mesh,
-                       const std::vector<std::vector<double>>& blocks, const std::string& what) {
+                       const std::vector<Part>& parts, const std::string& what) {
   Tensor whole(shape);
   std::vector<Axis> replicating;
   for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
@@ -459,8 +496,8 @@ inline Tensor assemble(const Shape& shape, const Layout& layout, const MeshShape
   for (std::int64_t rank = 0; rank < mesh.rank_count(); ++rank) {
     const std::int64_t owner = mesh.neighbour(rank, replicating, 0);
     if (owner != rank) {
-      const auto& mine = blocks[rank];
-      const auto& owners = blocks[owner];
+      const auto& mine = parts[rank].values;
+      const auto& owners = parts[owner].values;
       const bool same = std::equal(
           mine.begin(), mine.end(), owners.begin(), owners.end(), [](double a, double b) {
             return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b);
@@ -474,8 +511,9 @@ inline Tensor assemble(const Shape& shape, const Layout& layout, const MeshShape
       continue;
     }
     std::int64_t next = 0;
-    for_each_in_block(shape, block_of(layout, shape, mesh, rank),
-                      [&](std::int64_t index) { whole.values[index] += blocks[rank][next++]; });
+    for_each_in_block(shape, parts[rank].block, [&](std::int64_t index) {
+      whole.values[index] += parts[rank].values[next++];
+    });
   }
   return whole;
 }
@@ -487,9 +525,10 @@ inline OperationResult run_split(const Operation& operation, const OperationCase
                                  const MeshShape& mesh, const Split& split) {
   const int ranks = static_cast<int>(mesh.rank_count());
   const std::size_t inputs = what.inputs.size();
-  std::vector<std::vector<double>> outputs(ranks);
-  std::vector<std::vector<std::vector<double>>> gradients(inputs,
-                                                          std::vector<std::vector<double>>(ranks));
+  std::vector<detail::Part> outputs(ranks);
+  std::vector<std::vector<detail::Part>> gradients(inputs, std::vector<detail::Part>(ranks));
+  std::vector<std::vector<detail::Part>> updates = gradients;
+  std::vector<std::vector<bool>> updated(ranks, std::vector<bool>(inputs, false));
   std::vector<std::string> errors(ranks);
   Meeting meeting(ranks);
   const auto wanted = [&](std::size_t input) {
@@ -501,10 +540,15 @@ inline OperationResult run_split(const Operation& operation, const OperationCase
           make_device({.kind = "cpu", .ranks_on_node = ranks, .rank_on_node = rank});
       ReferenceLowering lowering(operation, what, mesh, split, rank, *device, meeting);
       lowering.run();
-      outputs[rank] = lowering.output_values();
+      outputs[rank] = {lowering.output_block(), lowering.output_values()};
       for (std::size_t i = 0; i < inputs; ++i) {
+        const int input = static_cast<int>(i);
         if (wanted(i)) {
-          gradients[i][rank] = lowering.gradient_values(static_cast<int>(i));
+          gradients[i][rank] = {lowering.block(input), lowering.gradient_values(input)};
+        }
+        if (const auto values = lowering.update_values(input)) {
+          updates[i][rank] = {lowering.block(input), *values};
+          updated[rank][i] = true;
         }
       }
     } catch (const std::exception& error) {
@@ -542,7 +586,19 @@ inline OperationResult run_split(const Operation& operation, const OperationCase
   result.output = detail::assemble(operation.output_shape(shapes), natural_layout(rule, split),
                                    mesh, outputs, "the output");
   result.gradients.resize(inputs);
+  result.updates.resize(inputs);
   for (std::size_t i = 0; i < inputs; ++i) {
+    for (int rank = 1; rank < ranks; ++rank) {
+      if (updated[rank][i] != updated[0][i]) {
+        throw std::runtime_error(
+            fmt::format("ranks 0 and {} differ in whether they update input {}", rank, i));
+      }
+    }
+    if (updated[0][i]) {
+      result.updates[i] =
+          detail::assemble(shapes[i], needed_layout(rule, split, static_cast<int>(i)), mesh,
+                           updates[i], fmt::format("the update of input {}", i));
+    }
     if (wanted(i)) {
       result.gradients[i] =
           detail::assemble(shapes[i], raw_layout(rule, split, static_cast<int>(i)), mesh,

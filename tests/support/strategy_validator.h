@@ -3,9 +3,9 @@
 // `check_strategies` runs an operation whole and then spread in every way that its rule allows, on
 // meshes of one axis (2 and 3 ranks) and of two (2 x 3): each letter over each axis, two letters
 // over one axis each, and one letter over both axes in either order. It compares the assembled
-// output and gradients with those of the whole run. It also asks for each gradient alone, which
-// must be the same. Shapes should be small and odd; a length below 6 gives empty blocks somewhere,
-// which is meant.
+// output, gradients and new values of variables with those of the whole run. It also asks for each
+// gradient alone, which must be the same. Shapes should be small and odd; a length below 6 gives
+// empty blocks somewhere, which is meant.
 //
 // `check_gradients` compares the gradients with central differences of forward.
 //
@@ -82,6 +82,13 @@ inline void compare(const OperationResult& found, const OperationResult& expecte
     if (found.gradients[i] && expected.gradients[i]) {
       INFO("gradient of input " << i);
       CHECK(difference(*found.gradients[i], *expected.gradients[i], tolerance) == "");
+    }
+  }
+  for (std::size_t i = 0; i < expected.updates.size(); ++i) {
+    INFO("update of input " << i);
+    REQUIRE(found.updates[i].has_value() == expected.updates[i].has_value());
+    if (expected.updates[i]) {
+      CHECK(difference(*found.updates[i], *expected.updates[i], tolerance) == "");
     }
   }
 }

@@ -104,6 +104,7 @@ TEST_CASE("a key that is written twice is an error that names both lines") {
                     "a.yaml:3:6: x[0]: key \"b\" is written at line 2 and again at line 3");
   CHECK_THROWS_WITH(parse("a: 1\n\"a\": 3"),
                     "a.yaml:2:1: key \"a\" is written at line 1 and again at line 2");
+  CHECK_THROWS_WITH(parse("x: {a: 1, a: 3}"), "a.yaml:1:11: x: key \"a\" is written twice");
 }
 
 TEST_CASE("a key must be a name") {

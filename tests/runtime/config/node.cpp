@@ -145,6 +145,8 @@ TEST_CASE("a range is part of what is expected") {
   CHECK(message<double>("1.5", between(0, 1)) ==
         place + "expected a number between 0 and 1, found 1.5");
   CHECK(message<double>("1", between(0, 1)) == "no error");
+  CHECK(message<double>("-2", between(-1, 2147483647)) ==
+        place + "expected a number between -1 and 2147483647, found -2");
   CHECK(message<double>(".nan", between(0, 1)) ==
         place + "expected a number between 0 and 1, found .nan");
   CHECK(message<double>("1", at_least(0).below(1)) ==

@@ -101,7 +101,7 @@ TEST_CASE("a missing key is an error that says what it must be") {
   ConfigReader reader(parse_config("a: 1", "a.yaml"));
   int colour = 0;
   CHECK_THROWS_WITH(reader.required_choice("colour", colour, {{"red", 1}}),
-                    "a.yaml:1:1: key \"colour\" is missing; expected a name");
+                    "a.yaml:1:1: key \"colour\" is missing; expected one of red");
   CHECK_THROWS_WITH(reader.required_node("b"), "a.yaml:1:1: key \"b\" is missing");
 }
 

@@ -6,64 +6,16 @@
 #include "runtime/data/order.h"
 #include "runtime/data/views.h"
 #include "tests/runtime/data/support.h"
+#include "tests/support/allocations.h"
 #include "tests/support/catch.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
-#include <new>
 #include <thread>
 
 using namespace meshwork;
 using namespace meshwork::test;
-
-namespace {
-
-std::atomic<std::int64_t> allocations = 0;
-
-void* allocate(std::size_t bytes) {
-  ++allocations;
-  void* memory = std::malloc(std::max<std::size_t>(bytes, 1));
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-// Counted, for the claim that feeding allocates nothing. All forms, since those of a sanitizer do
-// not mix with these.
-void* operator new(std::size_t bytes) {
-  return allocate(bytes);
-}
-void* operator new[](std::size_t bytes) {
-  return allocate(bytes);
-}
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return allocate(bytes);
-}
-void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  return allocate(bytes);
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, const std::nothrow_t&) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, const std::nothrow_t&) noexcept {
-  std::free(memory);
-}
 
 namespace {
 
@@ -342,7 +294,7 @@ TEST_CASE("after the first batches nothing is allocated") {
     Feeder feeder(options);
     for (int i = 0; i < 10; ++i)
       (void)feeder.next();  // all rows have been read, batches of both sizes
-    const std::int64_t before = allocations;
+    const long before = allocations;
     for (int i = 0; i < 50; ++i) (void)feeder.next();
     CHECK(allocations == before);
   }

@@ -3,6 +3,7 @@
 #include "tests/runtime/data/support.h"
 #include "tests/support/catch.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace meshwork;
@@ -152,6 +153,27 @@ TEST_CASE("linear targets are a linear function of the first feature") {
     // Float32 inputs through a system of condition some hundreds.
     CHECK(std::abs(prediction - y[row * 4 + 1]) < 1e-3);
   }
+}
+
+TEST_CASE("linear classes are the largest of as many linear targets, however many") {
+  constexpr std::int64_t classes = 35;
+  SyntheticField target{
+      .name = "y", .shape = {classes}, .role = FieldRole::target, .kind = SyntheticKind::linear};
+  const SyntheticField x{.name = "x", .shape = {6}, .kind = SyntheticKind::normal};
+  const SyntheticSource numbers(30, {x, target}, 9);
+  target.shape = {};
+  target.kind = SyntheticKind::linear_classes;
+  target.classes = classes;
+  const SyntheticSource labels(30, {x, target}, 9);
+  const std::vector<float> y = read_all<float>(numbers, 1), label = read_all<float>(labels, 1);
+  for (std::int64_t row = 0; row < 30; ++row) {
+    const auto first = y.begin() + row * classes;
+    CHECK(label[row] == static_cast<float>(std::max_element(first, first + classes) - first));
+  }
+  CHECK(numbers.classes_by_construction(1) == 0);
+  CHECK(labels.classes_by_construction(1) == classes);
+  CHECK(Subset(std::make_shared<SyntheticSource>(labels), 3, 9).classes_by_construction(1) ==
+        classes);
 }
 
 TEST_CASE("wrong synthetic fields are errors that name them") {

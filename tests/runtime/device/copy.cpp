@@ -9,16 +9,17 @@ namespace {
 /// The specification, by an index that counts through the extents.
 template <class T>
 void reference(const CopyRegion& region, const T* source, T* destination) {
-  std::function<void(std::size_t, std::int64_t, std::int64_t)> walk =
-      [&](std::size_t d, std::int64_t from, std::int64_t to) {
-        if (d == region.extents.size()) {
-          destination[to] = source[from];
-          return;
-        }
-        for (std::int64_t i = 0; i < region.extents[d]; ++i) {
-          walk(d + 1, from + i * region.source_strides[d], to + i * region.destination_strides[d]);
-        }
-      };
+  std::function<void(std::size_t, std::int64_t, std::int64_t)> walk = [&](std::size_t d,
+                                                                          std::int64_t from,
+                                                                          std::int64_t to) {
+    if (d == region.extents.size()) {
+      destination[to] = static_cast<T>(region.add ? destination[to] + source[from] : source[from]);
+      return;
+    }
+    for (std::int64_t i = 0; i < region.extents[d]; ++i) {
+      walk(d + 1, from + i * region.source_strides[d], to + i * region.destination_strides[d]);
+    }
+  };
   walk(0, region.source_offset, region.destination_offset);
 }
 
@@ -51,6 +52,28 @@ TEST_CASE("whole tensors, blocks, single elements and nothing are copied") {
   check_copy<std::int32_t>(ElementType::int32, {{{1, 1}, 4, 0, {9, 9}, {2, 7}}}, 5, 1);
   check_copy<std::int32_t>(ElementType::int32, {{{3, 0, 2}, 0, 0, {2, 2, 1}, {2, 2, 1}}}, 4, 4);
   check_copy<std::int32_t>(ElementType::int32, {}, 4, 4);
+}
+
+TEST_CASE("regions are added to what stands there, in turn") {
+  for (const ElementType type : {ElementType::float32, ElementType::float64}) {
+    // All of it, then a block, strided elements, a transposition and nothing.
+    std::vector<CopyRegion> regions{{{20}, 0, 0, {1}, {1}},
+                                    {{3, 4}, 24, 2, {8, 1}, {5, 1}, true},
+                                    {{2, 2}, 1, 2, {9, 2}, {5, 2}, true},
+                                    {{4, 3}, 3, 7, {1, 8}, {1, 4}, true},
+                                    {{0, 3}, 0, 0, {3, 1}, {3, 1}, true}};
+    if (type == ElementType::float32) {
+      check_copy<float>(type, regions, 64, 20);
+    } else {
+      check_copy<double>(type, regions, 64, 20);
+    }
+  }
+}
+
+TEST_CASE("a region large enough for several threads is added once") {
+  std::vector<CopyRegion> regions{{{300, 700}, 0, 0, {700, 1}, {700, 1}},
+                                  {{300, 600}, 50, 0, {700, 1}, {700, 1}, true}};
+  check_copy<float>(ElementType::float32, regions, 210000, 210000);
 }
 
 TEST_CASE("transpositions are copied") {

@@ -124,6 +124,8 @@ TEST_CASE("kernels are described by name and sizes") {
         "target value 4x5 at 5 of 10");
   CHECK(describe(CopySpec{ElementType::uint8, {{{2, 3}, 0, 0, {3, 1}, {3, 1}}}}) ==
         "copy 6 uint8 in 1 region");
+  CHECK(describe(CopySpec{ElementType::float32, {{{2}, 0, 0, {1}, {1}, true}}}) ==
+        "copy and add 2 float32 in 1 region");
   CHECK(describe(DropoutSpec{0.5f, 1, {4, 4}, {{0, 2}, {0, 4}}}) == "dropout 0.5 (2, 4)");
 }
 

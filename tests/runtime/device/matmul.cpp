@@ -1,5 +1,8 @@
 #include "tests/runtime/device/support.h"
 
+#include <cmath>
+#include <limits>
+
 namespace meshwork::test {
 
 namespace {
@@ -52,6 +55,16 @@ void check_product(const MatmulSpec& spec) {
 }
 
 }  // namespace
+
+TEST_CASE("relu behind a product lets a NaN through") {
+  Array<> a{1, std::numeric_limits<float>::quiet_NaN(), -1, -2}, b{1, 1}, bias{0}, c(2);
+  run(MatmulSpec{.m = 2, .n = 1, .k = 2, .bias = true, .activation = Activation::relu}, a, b, bias,
+      c);
+  CHECK(std::isnan(c[0]));
+  CHECK(c[1] == 0);
+  run(MatmulSpec{.m = 2, .n = 1, .k = 2, .activation = Activation::relu}, a, b, c);
+  CHECK(std::isnan(c[0]));
+}
 
 TEST_CASE("a product is right for every form and odd sizes, none and one included") {
   for (const std::int64_t m : {0, 1, 5, 33}) {

@@ -33,9 +33,33 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
   LayerRegistry registry;
   register_layers(registry);
   CHECK(registry.contains("Dense"));
-  CHECK(registry.class_names() == std::vector<std::string>{"Activation", "Add", "Concatenate",
-                                                           "Dense", "Dropout", "Flatten",
-                                                           "Rescaling", "Reshape", "Sequential"});
+  CHECK(registry.class_names() ==
+        std::vector<std::string>{"Activation",
+                                 "Add",
+                                 "AveragePooling1D",
+                                 "AveragePooling2D",
+                                 "BatchNormalization",
+                                 "Concatenate",
+                                 "Conv1D",
+                                 "Conv2D",
+                                 "Conv2DTranspose",
+                                 "Dense",
+                                 "Dropout",
+                                 "Flatten",
+                                 "GlobalAveragePooling1D",
+                                 "GlobalAveragePooling2D",
+                                 "GlobalMaxPooling1D",
+                                 "GlobalMaxPooling2D",
+                                 "MaxPooling1D",
+                                 "MaxPooling2D",
+                                 "Permute",
+                                 "ReLU",
+                                 "Rescaling",
+                                 "Reshape",
+                                 "Sequential",
+                                 "Softmax",
+                                 "UpSampling2D",
+                                 "ZeroPadding2D"});
   CHECK_THROWS_WITH(register_layers(registry), "there are two layer classes \"Activation\"");
   CHECK_THROWS_WITH(registry.add("scale", nullptr), Catch::Contains("capital letter"));
 }

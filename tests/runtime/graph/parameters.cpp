@@ -192,6 +192,30 @@ TEST_CASE("a gradient that is scattered or has several uses is not written in pl
   }
 }
 
+TEST_CASE("variables that lead to no loss stand last and are not updated") {
+  const MeshShape mesh({{"data", 1}}, 1);
+  const auto input = Input({6});
+  const auto trained = Dense({.name = "trained", .units = 3})(input);
+  const auto idle = Dense({.name = "idle", .units = 2})(input);
+  const auto penalized = Dense(
+      {.name = "penalized", .units = 4, .kernel_regularizer = Regularizer{.l2 = 0.1f}})(input);
+  const Graph model = make_graph({input}, {trained, idle, penalized});
+  const Objective objective = with_objective(model, *MeanSquaredError(), {}, {3});
+  const Plan plan =
+      make_plan({objective.graph.get(), objective.loss_operation, mesh, std::nullopt, {}, 16, {}},
+                objective.graph);
+  const ParameterForm form = parameter_form(plan, 0);
+  // kernel and bias of "trained", and the kernel that has a penalty.
+  CHECK(form.updated_count == 6 * 3 + 3 + 6 * 4);
+  CHECK(form.trainable_count == form.updated_count + 6 * 2 + 2 + 4);
+  for (const ParameterSpan& span : form.spans) {
+    const std::string name = path(plan, span.variable);
+    INFO(name);
+    CHECK(span.updated == (name.starts_with("trained/") || name == "penalized/kernel"));
+    CHECK((span.offset >= form.updated_count) == !span.updated);
+  }
+}
+
 TEST_CASE("forms are sound, and cut alike on all ranks, for all layouts and bucket sizes") {
   const std::vector<TensorLayout> kernels{{unsharded, unsharded},
                                           {"data", unsharded},

@@ -78,13 +78,16 @@ TEST_CASE("what is predicted for a step is latency for each doubling, and its by
   CHECK(seconds(layout({{1}, {}}), layout({{}, {}})) == 1 + 8);
 }
 
-TEST_CASE("own collectives are predicted by rows, and only where their letter is split") {
+TEST_CASE("an own reduction is predicted by what a rank holds, where its letters are split") {
   const MeshShape mesh({{"data", 4}, {"model", 2}}, 8);
   const CostModel costs{.latency_seconds = 1, .bytes_per_second = 8};
-  const std::vector<Shape> inputs{{8, 6}};
-  CHECK(own_collectives_seconds(softmax, {{'b', {0}}}, inputs, mesh, costs) == 0);
-  // Three reductions of 8 floats over two ranks; of 2, where data splits the rows.
-  CHECK(own_collectives_seconds(softmax, {{'k', {1}}}, inputs, mesh, costs) == 3 * (1 + 4));
-  CHECK(own_collectives_seconds(softmax, {{'b', {0}}, {'k', {1}}}, inputs, mesh, costs) ==
-        3 * (1 + 1));
+  const std::map<char, std::int64_t> lengths{{'b', 8}, {'k', 6}};
+  const OwnReduction rows{.over = "k", .of = "b", .bytes_per_element = 4};
+  CHECK(own_reduction_seconds(rows, {{'b', {0}}}, lengths, mesh, costs) == 0);
+  // 8 floats over two ranks; 2, where data splits the rows.
+  CHECK(own_reduction_seconds(rows, {{'k', {1}}}, lengths, mesh, costs) == 1 + 4);
+  CHECK(own_reduction_seconds(rows, {{'b', {0}}, {'k', {1}}}, lengths, mesh, costs) == 1 + 1);
+  // 48 bytes over all eight ranks: 7/4 of them, three rounds.
+  const OwnReduction all{.over = "bk", .of = "", .bytes_per_element = 48};
+  CHECK(own_reduction_seconds(all, {{'b', {0}}, {'k', {1}}}, lengths, mesh, costs) == 3 + 10.5);
 }

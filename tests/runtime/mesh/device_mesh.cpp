@@ -62,6 +62,10 @@ class BrokenTransport final : public Transport {
                   std::span<const std::int64_t>) override {
     fail("the cable is out");
   }
+  void exchange(const Communicator&, ElementType, const void*, std::span<const NeighbourBlock>,
+                void*, std::span<const NeighbourBlock>) override {
+    fail("the cable is out");
+  }
   void broadcast(const Communicator&, ElementType, void*, std::int64_t, int) override {
     fail("the cable is out");
   }

@@ -43,6 +43,11 @@ class FailingTransport final : public Transport {
     inner_.all_to_all(communicator, type, send, send_counts, send_offsets, receive, receive_counts,
                       receive_offsets);
   }
+  void exchange(const Communicator& communicator, ElementType type, const void* send,
+                std::span<const NeighbourBlock> sends, void* receive,
+                std::span<const NeighbourBlock> receives) override {
+    inner_.exchange(communicator, type, send, sends, receive, receives);
+  }
   void broadcast(const Communicator& communicator, ElementType type, void* buffer,
                  std::int64_t count, int root) override {
     inner_.broadcast(communicator, type, buffer, count, root);

@@ -306,6 +306,24 @@ TEST_CASE("a variable that does not lead to the loss has its penalty's gradient,
   }
 }
 
+TEST_CASE("weight decay and clipping leave a variable alone that leads to no loss") {
+  DeviceMesh mesh({{"data", -1}});
+  const auto x = Input({1});
+  const auto used = Dense({.name = "used", .units = 1})(x);
+  const auto aside =
+      Dense({.name = "aside", .units = 1, .kernel_initializer = initializer_by_name("ones")})(x);
+  Model model({x}, {used, aside}, DataParallel(mesh));
+  model.compile({.loss = MeanSquaredError(),
+                 .optimizer = AdamW({.learning_rate = 0.1, .weight_decay = 0.5, .clipnorm = 1})});
+  const Floats ones(8, 1.0f);
+  const Floats before = model.variable("used/kernel");
+  for (int step = 0; step < 3; ++step) {
+    (void)model.train_step({.rows = 8, .inputs = {ones}, .target = ones});
+  }
+  CHECK(model.variable("aside/kernel") == Floats{1});
+  CHECK(model.variable("used/kernel") != before);
+}
+
 TEST_CASE("a layout that does not fit is an error that names its key") {
   DeviceMesh mesh({{"data", -1}, {"model", 1}});
   const auto make = [&](const LayoutEntries& entries, UnmatchedLayouts unmatched) {

@@ -1,15 +1,5 @@
-// A test of its own, because it replaces the global operator new to count what is allocated.
-//
 // A training step allocates nothing, from the second one on: feeding, running, summing and logging.
-// Not counted is what oneDNN takes for records of its own in each run of a matmul, and what MPI
-// takes with malloc.
-#include <dlfcn.h>
-
 #include <array>
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
-#include <new>
 
 #include "layers/activation.h"
 #include "layers/dense.h"
@@ -17,43 +7,8 @@
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
+#include "tests/support/allocations.h"
 #include "tests/support/one_rank.h"
-
-namespace {
-
-std::atomic<long> allocations{0};
-
-// `caller` is an address in the code that asks.
-void* counted(std::size_t bytes, void* caller) {
-  Dl_info library;
-  if (dladdr(caller, &library) == 0 || std::strstr(library.dli_fname, "libdnnl") == nullptr) {
-    ++allocations;
-  }
-  void* memory = std::malloc(bytes == 0 ? 1 : bytes);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) {
-  return counted(bytes, __builtin_return_address(0));
-}
-void* operator new[](std::size_t bytes) {
-  return counted(bytes, __builtin_return_address(0));
-}
-void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory) noexcept {
-  std::free(memory);
-}
-void operator delete(void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
-void operator delete[](void* memory, std::size_t) noexcept {
-  std::free(memory);
-}
 
 using namespace meshwork;
 using namespace meshwork::test;

@@ -6,6 +6,7 @@
 #include "runtime/graph/operations/product.h"
 #include "runtime/graph/operations/reshape.h"
 #include "runtime/graph/operations/softmax.h"
+#include "tests/support/window_sum.h"
 
 using namespace meshwork;
 using namespace meshwork::test;
@@ -25,6 +26,10 @@ class Changed final : public Operation {
     Rule rule = original_.rule(inputs);
     change_(rule);
     return rule;
+  }
+  Range window(int input, int dimension, Range output,
+               std::span<const Shape> inputs) const override {
+    return original_.window(input, dimension, output, inputs);
   }
   void forward(Lowering& lowering) const override { original_.forward(lowering); }
   void backward(Lowering& lowering) const override { original_.backward(lowering); }
@@ -110,11 +115,77 @@ TEST_CASE("a rank that fails does not leave the others waiting") {
       if (lowering.block(0)[0].begin == 0) {
         throw std::runtime_error("the first rank fails");
       }
-      lowering.all_reduce('k', ElementType::float32, Reduction::sum, lowering.output(), 1, "sums");
+      lowering.all_reduce("k", ElementType::float32, Reduction::sum, lowering.output(), 1, "sums");
     }
     void backward(Lowering&) const override {}
   };
   CHECK_THAT(wrong(FailsOnTheFirst(), {.inputs = {random_tensor({6}, 1)}}, two, {{'k', {0}}}),
              Catch::Contains("rank 0: the first rank fails") &&
                  Catch::Contains("rank 1: sums: another simulated rank failed"));
+}
+
+TEST_CASE("windows bring every rank what it needs, and gradients add where they overlap") {
+  const Slide slide = GENERATE(Slide{3, 1, 1, true}, Slide{3, 2, 1, true}, Slide{2, 3, 1, false},
+                               Slide{3, 1, 2, false}, Slide{5, 1, 1, true}, Slide{1, 1, 1, false});
+  INFO("window " << slide.window << ", stride " << slide.stride << ", dilation " << slide.dilation);
+  const WindowSumOperation sums(slide);
+  const Shape x{2, 7, 5};
+  const Shape y = sums.output_shape(std::vector<Shape>{x});
+  const OperationCase what{.inputs = {random_tensor(x, 1)}, .output_gradient = random_tensor(y, 2)};
+  const OperationResult whole = run_whole(sums, what);
+  CHECK(difference(whole.output, expected_window_sum(slide, what.inputs[0]), 1e-5) == "");
+  CHECK(difference(*whole.gradients[0],
+                   expected_window_sum_gradient(slide, x, *what.output_gradient), 1e-5) == "");
+  check_strategies(sums, what);
+}
+
+TEST_CASE("a window that is too small is found") {
+  class Narrow final : public Operation {
+   public:
+    std::string kind() const override { return "narrow"; }
+    Shape output_shape(std::span<const Shape> inputs) const override {
+      return sums_.output_shape(inputs);
+    }
+    Rule rule(std::span<const Shape> inputs) const override { return sums_.rule(inputs); }
+    void forward(Lowering& lowering) const override { sums_.forward(lowering); }
+    void backward(Lowering& lowering) const override { sums_.backward(lowering); }
+
+   private:
+    WindowSumOperation sums_{Slide{}};
+  };
+  const OperationCase what{.inputs = {random_tensor({2, 7, 5}, 1)},
+                           .output_gradient = random_tensor({2, 7, 5}, 2)};
+  CHECK(wrong(Narrow(), what, two, {{'b', {0}}}) == "");
+  CHECK(wrong(Narrow(), what, two, {{'h', {0}}}) != "");
+}
+
+TEST_CASE("new values of variables are joined, and replicas that differ are found") {
+  // Writes the sums over the batch's first dimension's block as the variable's new value, reduced
+  // or not.
+  class Sums final : public Operation {
+   public:
+    explicit Sums(bool reduces) : reduces_(reduces) {}
+    std::string kind() const override { return "sums"; }
+    Shape output_shape(std::span<const Shape> inputs) const override { return inputs[0]; }
+    Rule rule(std::span<const Shape>) const override {
+      return {.inputs = {"bc", "c"}, .output = "bc", .own = "b"};
+    }
+    void forward(Lowering& lowering) const override {
+      const Shape local = lowering.local_shape(0);
+      lowering.emit(ColumnSumSpec{local[0], local[1]}, {lowering.input(0), lowering.updated(1)});
+      if (reduces_) {
+        lowering.all_reduce("b", ElementType::float32, Reduction::sum, lowering.updated(1),
+                            local[1], "sums");
+      }
+      lowering.output_is_input(0);
+    }
+    void backward(Lowering&) const override {}
+
+   private:
+    bool reduces_;
+  };
+  const OperationCase what{.inputs = {random_tensor({5, 4}, 1), random_tensor({4}, 2)}};
+  check_strategies(Sums(true), what);
+  CHECK_THAT(wrong(Sums(false), what, two, {{'b', {0}}}),
+             Catch::Contains("update of input 1 differs on ranks"));
 }

@@ -1,0 +1,331 @@
+// What shared memory adds to the tests that every transport passes (transport.cpp): buffers in memory
+// that the transport gave, and long mixtures of operations.
+#include "collectives/shared_transport.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "collectives/error.h"
+#include "collectives/mpi_transport.h"
+#include "tests/support/allocations.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+const SharedGroupOptions little_room{
+    .small_bytes = 64, .slot_bytes = 1024, .slots = 2, .calls = 3, .chunk_bytes = 64, .chunks = 2};
+
+/// The usual sizes, or sizes so small that everything goes in many rounds.
+std::unique_ptr<Transport> shared_transport(bool in_little_room) {
+  // Each round is a turn of the scheduler where ranks share cores.
+  const bool little = in_little_room && Communicator::world().size() <= 2;
+  return make_shared_transport({.group = little ? little_room : SharedGroupOptions()});
+}
+std::unique_ptr<Transport> shared_transport() {
+  return shared_transport(GENERATE(false, true));
+}
+
+void wait_for_all(const Communicator& world) {
+  check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+}
+
+/// Terms of either sign and many magnitudes, whose sum depends on the order of adding.
+float term(int rank, std::int64_t i) {
+  return static_cast<float>(std::sin(1.0 + 12.9898 * static_cast<double>(i) + 78.233 * rank) *
+                            std::pow(10.0, static_cast<double>((i + 3 * rank) % 5)));
+}
+
+/// The sum over `ranks` ranks in their order, as one float after the other.
+float ordered_sum(int ranks, std::int64_t i) {
+  float sum = term(0, i);
+  for (int rank = 1; rank < ranks; ++rank) sum += term(rank, i);
+  return sum;
+}
+
+std::int64_t count_wrong_sums(int ranks, const float* sums, std::int64_t count) {
+  std::int64_t wrong = 0;
+  for (std::int64_t i = 0; i < count; ++i) wrong += sums[i] == ordered_sum(ranks, i) ? 0 : 1;
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("memory that a transport gives is zero, and seen by all ranks of the node") {
+  const auto transport = make_transport(GENERATE("mpi", "shared"));
+  const Communicator world = Communicator::world();
+  const std::int64_t bytes = world.rank() == 1 ? 0 : 5000 + 4 * world.rank();
+  const TransportMemory memory = transport->allocate(world, bytes);
+  CHECK(memory.bytes() == bytes);
+  CHECK(std::all_of(memory.data(), memory.data() + bytes,
+                    [](std::byte value) { return value == std::byte{0}; }));
+  CHECK((bytes == 0 || reinterpret_cast<std::uintptr_t>(memory.data()) % 4096 == 0));
+  wait_for_all(world);
+  std::fill_n(memory.data(), bytes, static_cast<std::byte>(world.rank() + 1));
+  wait_for_all(world);
+  for (int rank = 0; rank < world.size(); ++rank) {
+    const std::span<const std::byte> part = memory.of(rank);
+    if (transport->name() == "mpi" && rank != world.rank()) {
+      CHECK(part.empty());
+      continue;
+    }
+    CHECK(std::ssize(part) == (rank == 1 ? 0 : 5000 + 4 * rank));
+    CHECK(std::ranges::all_of(
+        part, [&](std::byte value) { return value == static_cast<std::byte>(rank + 1); }));
+  }
+  wait_for_all(world);
+}
+
+TEST_CASE("a sum takes the ranks in their order, wherever the buffers are") {
+  const Communicator world = Communicator::world();
+  const bool in_little_room = GENERATE(false, true);
+  const auto transport = shared_transport(in_little_room);
+  const bool started = GENERATE(false, true);
+  // Nobody's, everybody's, or only some ranks' buffers are in shared memory.
+  const int first_in_memory = GENERATE(0, 1, 99);
+  for (const std::int64_t count : {1, 15, 16, 17, 500, 1003, 5003, 70001}) {
+    // Each round costs a turn of the scheduler where others want the cores.
+    if (count > 5003 && (in_little_room || world.size() > 4)) continue;
+    INFO(count << " elements, in shared memory from rank " << first_in_memory);
+    // At another place on each rank.
+    const std::int64_t offset = 8 + 4 * world.rank();
+    const TransportMemory memory = transport->allocate(world, (count + 64) * 4);
+    std::vector<float> own(static_cast<std::size_t>(count));
+    float* buffer = world.rank() >= first_in_memory
+                        ? reinterpret_cast<float*>(memory.data()) + offset
+                        : own.data();
+    for (int call = 0; call < 2; ++call) {
+      for (std::int64_t i = 0; i < count; ++i) buffer[i] = term(world.rank(), i);
+      if (started) {
+        transport->start_all_reduce(world, ElementType::float32, Reduction::sum, buffer, count)
+            .wait();
+      } else {
+        transport->all_reduce(world, ElementType::float32, Reduction::sum, buffer, count);
+      }
+      CHECK(count_wrong_sums(world.size(), buffer, count) == 0);
+    }
+  }
+}
+
+TEST_CASE("the other collectives read shared memory in place, and private memory beside it") {
+  const Communicator world = Communicator::world();
+  const auto transport = shared_transport();
+  const int ranks = world.size();
+  const int here = world.rank();
+  const int first_in_memory = GENERATE(0, 1);
+  // Large enough for one round of the usual sizes not to do.
+  const std::int64_t block = GENERATE(100, 9001);
+  const std::int64_t total = block * ranks;
+  const TransportMemory memory = transport->allocate(world, total * 8);
+  std::vector<std::int64_t> own(static_cast<std::size_t>(total));
+  std::int64_t* send =
+      here >= first_in_memory ? reinterpret_cast<std::int64_t*>(memory.data()) : own.data();
+  std::vector<std::int64_t> receive(static_cast<std::size_t>(total));
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks), block);
+  std::vector<std::int64_t> offsets(counts.size());
+  for (int rank = 0; rank < ranks; ++rank) offsets[static_cast<std::size_t>(rank)] = rank * block;
+  const auto value = [](int rank, std::int64_t i) { return 1000 * rank + i % 777; };
+  const auto fill = [&] {
+    for (std::int64_t i = 0; i < total; ++i) send[i] = value(here, i);
+    std::ranges::fill(receive, -1);
+  };
+  for (int call = 0; call < 2; ++call) {
+    fill();
+    transport->reduce_scatter(world, ElementType::int64, send, receive.data(), counts);
+    std::int64_t wrong = 0;
+    for (std::int64_t i = 0; i < block; ++i) {
+      std::int64_t expected = 0;
+      for (int rank = 0; rank < ranks; ++rank) expected += value(rank, here * block + i);
+      wrong += receive[static_cast<std::size_t>(i)] == expected ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+
+    fill();
+    transport->all_gather(world, ElementType::int64, send, receive.data(), counts, offsets);
+    wrong = 0;
+    for (std::int64_t i = 0; i < total; ++i) {
+      const int from = static_cast<int>(i / block);
+      wrong += receive[static_cast<std::size_t>(i)] == value(from, i % block) ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+
+    fill();
+    transport->all_to_all(world, ElementType::int64, send, counts, offsets, receive.data(), counts,
+                          offsets);
+    wrong = 0;
+    for (std::int64_t i = 0; i < total; ++i) {
+      const int from = static_cast<int>(i / block);
+      wrong +=
+          receive[static_cast<std::size_t>(i)] == value(from, here * block + i % block) ? 0 : 1;
+    }
+    CHECK(wrong == 0);
+
+    const int root = call % ranks;
+    fill();
+    transport->broadcast(world, ElementType::int64, send, total, root);
+    wrong = 0;
+    for (std::int64_t i = 0; i < total; ++i) wrong += send[i] == value(root, i) ? 0 : 1;
+    CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("memory for all ranks serves the communicators of some") {
+  const Communicator world = Communicator::world();
+  const auto transport = shared_transport();
+  const TransportMemory memory = transport->allocate(world, 80'000);
+  const Communicator half = world.split(world.rank() % 2, -world.rank());  // in reverse order
+  auto* buffer = reinterpret_cast<std::int32_t*>(memory.data());
+  std::fill_n(buffer, 20'000, 1 << world.rank());
+  transport->all_reduce(half, ElementType::int32, Reduction::sum, buffer, 20'000);
+  int expected = 0;
+  for (int rank = world.rank() % 2; rank < world.size(); rank += 2) expected += 1 << rank;
+  CHECK(std::count(buffer, buffer + 20'000, expected) == 20'000);
+  // And memory for some does not make operations of all believe in it.
+  const TransportMemory of_half = transport->allocate(half, 80'000);
+  buffer = reinterpret_cast<std::int32_t*>(of_half.data());
+  std::fill_n(buffer, 20'000, 3);
+  transport->all_reduce(world, ElementType::int32, Reduction::sum, buffer, 20'000);
+  CHECK(std::count(buffer, buffer + 20'000, 3 * world.size()) == 20'000);
+}
+
+TEST_CASE("a long mixture of operations over several communicators keeps them apart") {
+  const Communicator world = Communicator::world();
+  const auto transport = shared_transport();
+  const auto reference = make_mpi_transport();
+  const Communicator half = world.split(world.rank() % 2, world.rank());
+  const TransportMemory memory = transport->allocate(world, 4 * 3000);
+  std::mt19937 common(7);  // the same on all ranks
+  const auto choose = [&](int most) {
+    return static_cast<int>(common() % static_cast<unsigned>(most));
+  };
+  std::vector<Pending> pending;
+  std::vector<std::vector<std::int32_t>> results;
+  std::vector<std::vector<std::int32_t>> expected;
+  results.reserve(400);
+  std::int64_t wrong = 0;
+  for (int turn = 0; turn < 200; ++turn) {
+    const Communicator& over = choose(3) == 0 ? half : world;
+    const std::int64_t count = choose(4) == 0 ? 1 + choose(3000) : 1 + choose(40);
+    const int kind = choose(7);
+    const auto parts = static_cast<std::size_t>(over.size());
+    std::vector<std::int64_t> counts(parts), offsets(parts);
+    for (std::size_t part = 0; part < parts; ++part) {
+      offsets[part] = count * static_cast<std::int64_t>(part) / over.size();
+      counts[part] = count * static_cast<std::int64_t>(part + 1) / over.size() - offsets[part];
+    }
+    std::vector<std::int32_t> mine(static_cast<std::size_t>(count));
+    for (std::int32_t& value : mine) value = choose(100) + world.rank();
+    std::vector<std::int32_t> theirs = mine;
+    const auto run = [&](Transport& by, std::vector<std::int32_t>& values) {
+      std::vector<std::int32_t> from = values;
+      const std::int32_t* own = from.data() + offsets[static_cast<std::size_t>(over.rank())];
+      const ElementType type = ElementType::int32;
+      if (kind == 0) by.broadcast(over, type, values.data(), count, turn % over.size());
+      if (kind == 1) by.all_gather(over, type, own, values.data(), counts, offsets);
+      if (kind == 2) by.reduce_scatter(over, type, from.data(), values.data(), counts);
+      if (kind == 3) {
+        // The matrix of counts is the same both ways.
+        std::vector<std::int64_t> each(parts, counts.back()), at(parts);
+        for (std::size_t part = 0; part < parts; ++part)
+          at[part] = counts.back() * static_cast<std::int64_t>(part);
+        from.resize(static_cast<std::size_t>(counts.back()) * parts);
+        values.resize(from.size());
+        by.all_to_all(over, type, from.data(), each, at, values.data(), each, at);
+      }
+      if (kind >= 4) by.all_reduce(over, type, Reduction::sum, values.data(), count);
+    };
+    run(*reference, theirs);
+    if (kind == 4) {  // started, and waited for later
+      results.push_back(mine);
+      expected.push_back(theirs);
+      pending.push_back(transport->start_all_reduce(over, ElementType::int32, Reduction::sum,
+                                                    results.back().data(), count));
+    } else if (kind == 5) {  // in shared memory, of every second rank
+      if (world.rank() % 2 == 0) {
+        std::memcpy(memory.data(), mine.data(), mine.size() * 4);
+        transport->all_reduce(over, ElementType::int32, Reduction::sum, memory.data(), count);
+        std::memcpy(mine.data(), memory.data(), mine.size() * 4);
+      } else {
+        run(*transport, mine);
+      }
+      wrong += mine == theirs ? 0 : 1;
+    } else {
+      run(*transport, mine);
+      wrong += mine == theirs ? 0 : 1;
+    }
+    if (choose(6) == 0) {
+      if (world.rank() % 2 == 0) std::ranges::reverse(pending);  // in any order
+      for (Pending& one : pending) one.wait();
+      pending.clear();
+    }
+  }
+  for (Pending& one : pending) one.wait();
+  CHECK(wrong == 0);
+  CHECK(results == expected);
+}
+
+TEST_CASE("operations allocate nothing once they have run") {
+  const Communicator world = Communicator::world();
+  const auto transport = shared_transport();
+  constexpr std::int64_t count = 3000;
+  const TransportMemory memory = transport->allocate(world, count * 4);
+  std::vector<float> own(count * static_cast<std::size_t>(world.size()));
+  std::vector<float> receive(own.size());
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(world.size()), count);
+  std::vector<std::int64_t> offsets(counts.size());
+  for (std::size_t rank = 0; rank < offsets.size(); ++rank) {
+    offsets[rank] = static_cast<std::int64_t>(rank) * count;
+  }
+  long before = 0;
+  for (int step = 0; step < 5; ++step) {
+    if (step == 2) before = test::allocations;
+    const ElementType type = ElementType::float32;
+    transport->all_reduce(world, type, Reduction::sum, memory.data(), count);
+    Pending one = transport->start_all_reduce(world, type, Reduction::sum, own.data(), count);
+    Pending two = transport->start_all_reduce(world, type, Reduction::sum, receive.data(), 7);
+    two.wait();
+    one.wait();
+    transport->reduce_scatter(world, type, own.data(), receive.data(), counts);
+    transport->all_gather(world, type, own.data(), receive.data(), counts, offsets);
+    transport->all_to_all(world, type, own.data(), counts, offsets, receive.data(), counts,
+                          offsets);
+    transport->broadcast(world, type, own.data(), count, 0);
+  }
+  CHECK(test::allocations - before == 0);
+}
+
+TEST_CASE("ranks of several nodes are refused by shared memory alone and served with MPI") {
+  const Communicator world = Communicator::world();
+  if (world.size() < 3) return;
+  const auto alone = make_shared_transport({.ranks_a_node = 2});
+  float one = 1;
+  CHECK_THROWS_WITH(alone->all_reduce(world, ElementType::float32, Reduction::sum, &one, 1),
+                    Catch::Contains("is for ranks of one node") && Catch::Contains("\"auto\""));
+  const auto both = make_shared_transport({.or_mpi = true, .ranks_a_node = 2});
+  both->all_reduce(world, ElementType::float32, Reduction::sum, &one, 1);
+  CHECK(one == world.size());
+  const TransportMemory memory = both->allocate(world, 100);
+  for (int rank = 0; rank < world.size(); ++rank) {
+    CHECK(std::ssize(memory.of(rank)) == (rank / 2 == world.rank() / 2 ? 100 : 0));
+  }
+}
+
+TEST_CASE("ranks in different collectives are told so") {
+  const Communicator world = Communicator::world();
+  if (world.size() != 2) return;
+  const auto transport = make_transport("shared");
+  std::vector<float> values(10, 1);
+  CHECK_THROWS_WITH(transport->all_reduce(world, ElementType::float32, Reduction::sum,
+                                          values.data(), 4 + world.rank()),
+                    Catch::Contains("not in the same collective") &&
+                        Catch::Contains("all_reduce float32 x 4") &&
+                        Catch::Contains("all_reduce float32 x 5"));
+}

@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# `meshwork train` with checkpoints: a run of one epoch that goes on to three predicts, digit for
+# digit, what a run of three does; and what is said when checkpoints are damaged or not wanted.
+#
+#   resume.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
+set -u
+meshwork=$1
+config=$2
+shift 2
+failures=0
+
+# train NAME STATUS ARGUMENTS...: runs it and keeps what it says in NAME.txt.
+train() {
+  local name=$1 expected=$2
+  shift 2
+  "${launcher[@]}" "$meshwork" train "$config" "$@" >"$name.txt" 2>&1
+  local status=$?
+  if [ "$status" != "$expected" ]; then
+    echo "$name: status $status instead of $expected"
+    cat "$name.txt"
+    failures=$((failures + 1))
+  fi
+}
+
+# says NAME TEXT: NAME.txt has TEXT.
+says() {
+  if ! grep -qF -- "$2" "$1.txt"; then
+    echo "$1 does not say: $2"
+    cat "$1.txt"
+    failures=$((failures + 1))
+  fi
+}
+
+launcher=("$@")
+rm -rf checkpoints never ./*.txt ./*.csv
+
+train straight 0 --predict straight.csv
+train first 0 --set checkpoint.directory=checkpoints --set fit.epochs=1
+says first "checkpoints: 1 written to checkpoints"
+says first "training waited"
+train second 0 --set checkpoint.directory=checkpoints --resume --predict resumed.csv
+says second "resumed from checkpoints/step-000000008.h5: step 8, 1 epoch done"
+says second "fit.epochs: 3, was 1"
+says second "Epoch 2/3"
+grep -q "Epoch 1/3" second.txt && echo "second trains epoch 1 again" && failures=$((failures + 1))
+cmp straight.csv resumed.csv || failures=$((failures + 1))
+
+train third 0 --set checkpoint.directory=checkpoints --set checkpoint.resume=auto
+says third "all 3 epochs are done"
+
+train fresh 1 --set checkpoint.directory=checkpoints
+says fresh "has checkpoints of an earlier run, up to step 24"
+says fresh "--resume"
+
+train nothing 2 --resume
+says nothing "--resume: $config has no checkpoints to go on from"
+train wrong 2 --set checkpoint.directory=never --set checkpoint.modus=sync
+says wrong "did you mean \"mode\""
+
+# The newest is damaged: the one before it does, and what is lost is said.
+truncate -s 5000 checkpoints/step-000000024.h5
+touch checkpoints/step-000000099.h5.tmp
+train damaged 0 --set checkpoint.directory=checkpoints --resume --predict repeated.csv
+says damaged "WARNING: damaged checkpoint: checkpoints/step-000000024.h5"
+says damaged "the run goes back to step 16: 8 steps are lost"
+says damaged "step-000000099.h5.tmp: a checkpoint that was being written"
+cmp straight.csv repeated.csv || failures=$((failures + 1))
+
+truncate -s 5000 checkpoints/step-000000024.h5
+train strict 1 --set checkpoint.directory=checkpoints --set checkpoint.resume=strict --resume
+says strict "checkpoint.resume is strict"
+for file in checkpoints/*.h5; do : >"$file"; done
+train none 1 --set checkpoint.directory=checkpoints --resume
+says none "checkpoints can be read"
+
+exit $((failures > 0))

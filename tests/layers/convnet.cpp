@@ -1,0 +1,245 @@
+// A convolutional network, spread over every dimension that a convolution has, trains as on one
+// rank; and what it sends for it is what one counts by hand.
+//
+// The network is that of configs/fashion_mnist_convnet.yaml on a short batch. Ten steps of descent
+// with momentum; initial weights bit for bit, then predictions, losses and all variables, moving
+// statistics among them, to float32 rounding. Sums of up to 13,000 products (the statistics of 16 x
+// 28 x 28 values) in another order differ by about 1e-5 of a normalized value, and ten steps let
+// that grow a few times: the tolerance is 1e-4 of the largest element.
+#include "layers/batch_normalization.h"
+#include "layers/convolution.h"
+#include "layers/dense.h"
+#include "layers/dropout.h"
+#include "layers/flatten.h"
+#include "layers/global_pooling.h"
+#include "layers/relu.h"
+#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/metrics/categorical_accuracy.h"
+#include "runtime/train/optimizers/sgd.h"
+#include "tests/support/one_rank.h"
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+namespace {
+
+constexpr std::int64_t batch = 16;
+constexpr double tolerance = 1e-4;
+
+SymbolicTensor network(const SymbolicTensor& image) {
+  const auto block = [](const SymbolicTensor& x, int number, std::int64_t filters,
+                        std::int64_t kernel, std::int64_t stride) {
+    const std::string suffix = std::to_string(number);
+    const auto y = Conv2D({.name = "conv_" + suffix,
+                           .filters = filters,
+                           .kernel_size = kernel,
+                           .strides = stride,
+                           .padding = Padding::same,
+                           .use_bias = false})(x);
+    return ReLU({.name = "relu_" + suffix})(
+        BatchNormalization({.name = "norm_" + suffix, .scale = false})(y));
+  };
+  auto y = block(block(block(image, 1, 12, 3, 1), 2, 24, 6, 2), 3, 32, 6, 2);
+  y = GlobalAveragePooling2D({.name = "mean"})(y);
+  y = Dense({.name = "hidden", .units = 64, .activation = Activation::relu})(y);
+  return Dense({.name = "logits", .units = 10})(Dropout({.name = "drop", .rate = 0.5})(y));
+}
+
+struct Samples {
+  std::vector<float> images, labels;
+  std::shared_ptr<const Source> source;
+};
+
+Samples samples() {
+  Samples made{random_floats(batch * 28 * 28, 11, 0, 1), random_floats(batch, 12, 0, 10), nullptr};
+  for (float& label : made.labels) {
+    label = std::min(std::floor(label), 9.0f);
+  }
+  std::vector<Array> arrays{Array("images", made.images, {batch, 28, 28, 1}),
+                            Array("labels", made.labels, {batch}, FieldRole::target)};
+  made.source = std::make_shared<ArraySource>(std::move(arrays));
+  return made;
+}
+
+struct Outcome {
+  std::vector<std::vector<float>> first, last;
+  std::vector<Logs> steps;
+  std::vector<float> predicted;
+};
+
+Outcome train(Distribution distribution) {
+  const auto image = Input({28, 28, 1});
+  Model model(image, network(image), std::move(distribution), {.seed = 3});
+  model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
+                 .optimizer = SGD({.learning_rate = 0.05, .momentum = 0.9}),
+                 .metrics = {SparseCategoricalAccuracy()}});
+  const Samples data = samples();
+  Outcome outcome;
+  outcome.first = variables_of(model);
+  for (int step = 0; step < 10; ++step) {
+    outcome.steps.push_back(
+        model.train_step({.rows = batch, .inputs = {data.images}, .target = data.labels}));
+  }
+  outcome.last = variables_of(model);
+  outcome.predicted = model.predict(data.source, {.batch_size = batch, .prefetch = false});
+  return outcome;
+}
+
+struct Setting {
+  std::vector<MeshAxis> axes;
+  LayoutEntries layouts;
+  std::string batch_axis;
+};
+
+// By filters and then by channels, with what belongs to the channels between.
+LayoutEntries by_channels(const DimensionAxes& data) {
+  return {{"conv_2/kernel", {unsharded, unsharded, unsharded, "model"}},
+          {"conv_2/output", {data, unsharded, unsharded, "model"}},
+          {"norm_2/(beta|moving.*)", {"model"}},
+          {"conv_3/kernel", {unsharded, unsharded, "model", unsharded}}};
+}
+
+LayoutEntries by_places(const DimensionAxes& data, const DimensionAxes& rows,
+                        const DimensionAxes& columns) {
+  return {{"(conv|relu)_[123]/output", {data, rows, columns, unsharded}}};
+}
+
+std::vector<Setting> settings(int ranks) {
+  const DimensionAxes none;
+  LayoutEntries all_at_once = by_channels("data");
+  all_at_once[1].second = {"data", "rows", unsharded, "model"};
+  all_at_once.push_back({"(conv|relu)_[13]/output", {"data", "rows", unsharded, unsharded}});
+  switch (ranks) {
+    case 2:
+      return {{{{"data", 2}}, {}, "data"},
+              {{{"model", 2}}, by_channels(none), ""},
+              {{{"rows", 2}}, by_places(none, "rows", none), ""},
+              {{{"columns", 2}}, by_places(none, none, "columns"), ""}};
+    case 3:
+      return {{{{"data", 3}}, {}, "data"}, {{{"rows", 3}}, by_places(none, "rows", none), ""}};
+    case 4:
+      return {{{{"rows", 2}, {"columns", 2}}, by_places(none, "rows", "columns"), ""},
+              {{{"data", 2}, {"rows", 2}}, by_places("data", "rows", none), "data"}};
+    case 8:
+      return {{{{"data", 2}, {"model", 2}, {"rows", 2}}, all_at_once, "data"}};
+    default:
+      return {};
+  }
+}
+
+// What this rank sends in a training step with a batch of 64, "forward halo 43008" and so on,
+// without the sums of losses and metrics.
+std::vector<std::string> sent(Distribution distribution,
+                              SymbolicTensor (*made)(const SymbolicTensor&) = network) {
+  const auto image = Input({28, 28, 1});
+  Model model(image, made(image), std::move(distribution));
+  model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true})});
+  std::vector<std::string> all;
+  for (const CollectiveRecord& record : model.plan(samples().source, 64).collectives) {
+    if (record.purpose.phase != "metrics") {
+      all.push_back(
+          fmt::format("{} {} {}", record.purpose.phase, name_of(record.kind), record.bytes_sent));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("a convolutional network trains alike on any mesh") {
+  DeviceMesh self = alone();
+  const Outcome one = train(spread_over(self));
+  CHECK(one.steps.back().at("loss") < one.steps.front().at("loss"));
+  for (const Setting& setting : settings(Communicator::world().size())) {
+    DeviceMesh mesh(setting.axes);
+    INFO(meshwork::to_string(mesh.shape()) << ", " << test::to_string(setting.layouts));
+    const Outcome found = train(spread_over(mesh, setting.layouts, setting.batch_axis));
+    CHECK(found.first == one.first);
+    for (std::size_t step = 0; step < one.steps.size(); ++step) {
+      INFO("step " << step);
+      CHECK(difference(found.steps[step], one.steps[step], tolerance) == "");
+    }
+    for (std::size_t v = 0; v < one.last.size(); ++v) {
+      INFO("variable " << v);
+      CHECK(difference(found.last[v], one.last[v], tolerance) == "");
+    }
+    CHECK(difference(found.predicted, one.predicted, tolerance) == "");
+  }
+}
+
+// Worked by hand for two ranks, in bytes. C channels of statistics are 2 C float64, of which each
+// of two ranks sends half, twice: 16 C, so 192, 384 and 512 for 12, 24 and 32 channels.
+TEST_CASE("a batch that is split sends statistics and gradients") {
+  if (Communicator::world().size() != 2) {
+    return;
+  }
+  DeviceMesh mesh({{"data", 2}});
+  // Kernels 108 + 10368 + 27648, hidden 2048 + 64, logits 640 + 10: 40886 floats. The gradients of
+  // beta are not among them; they are the sums that backward has reduced.
+  CHECK(sent(spread_over(mesh)) ==
+        std::vector<std::string>{"forward all_reduce 192", "forward all_reduce 384",
+                                 "forward all_reduce 512", "backward all_reduce 512",
+                                 "backward all_reduce 384", "backward all_reduce 192",
+                                 "backward all_reduce 163544"});
+}
+
+TEST_CASE("images that are split by rows send the rows at the border, statistics and gradients") {
+  if (Communicator::world().size() != 2) {
+    return;
+  }
+  DeviceMesh mesh({{"rows", 2}});
+  // Everybody has the input. conv_2 has windows of 6 with stride 2 and 2 rows of padding before:
+  // rows 0 to 6 of its output need rows 0 to 15, rows 7 to 13 need 12 to 27, so each rank sends 2
+  // rows of 64 x 28 x 12 floats. conv_3: rows 0 to 2 need 0 to 7, rows 3 to 6 need 4 to 13; of 14
+  // rows in halves rank 0 sends 3 and rank 1 one, of 64 x 14 x 24 floats, and the other way round
+  // for gradients. The mean over the places is a sum of 64 x 32 floats. Kernels: 108 + 10368 +
+  // 27648 floats.
+  const bool first = Communicator::world().rank() == 0;
+  const std::string three = "258048";
+  const std::string one = "86016";
+  CHECK(sent(spread_over(mesh, by_places({}, "rows", {}), "")) ==
+        std::vector<std::string>{
+            "forward all_reduce 192", "forward halo 172032", "forward all_reduce 384",
+            "forward halo " + (first ? three : one), "forward all_reduce 512",
+            "forward all_reduce 8192", "backward all_reduce 512",
+            "backward halo " + (first ? one : three), "backward all_reduce 384",
+            "backward halo 172032", "backward all_reduce 192", "backward all_reduce 152496"});
+}
+
+TEST_CASE("channels that are split send no statistics") {
+  if (Communicator::world().size() != 2) {
+    return;
+  }
+  DeviceMesh mesh({{"model", 2}});
+  // conv_3 adds up over channels: 64 x 7 x 7 x 32 floats, and nothing in backward. For the gradient
+  // of conv_2's input, gathering its kernel of 10368 floats (in forward too) and the gradient of
+  // its output of 64 x 14 x 14 x 24 is less than adding up 64 x 28 x 28 x 12.
+  CHECK(sent(spread_over(mesh, by_channels({}), "")) ==
+        std::vector<std::string>{"forward all_gather 20736", "forward all_reduce 401408",
+                                 "backward all_gather 602112", "backward all_gather 20736"});
+}
+
+TEST_CASE("an image that is split is flattened and multiplied where it is") {
+  if (Communicator::world().size() != 2) {
+    return;
+  }
+  const auto flattened = [](const SymbolicTensor& image) {
+    const auto y = Conv2D({.name = "conv_1",
+                           .filters = 8,
+                           .kernel_size = 3,
+                           .padding = Padding::same,
+                           .use_bias = false})(image);
+    return Dense({.name = "logits", .units = 10, .use_bias = false})(Flatten()(y));
+  };
+  // By rows: the sum over the image, 64 x 10 floats, and the gradients of the kernels of 72 and
+  // 6272 x 10 floats; the image itself has 64 x 6272.
+  DeviceMesh rows({{"rows", 2}});
+  CHECK(sent(spread_over(rows, by_places({}, "rows", {}), ""), flattened) ==
+        std::vector<std::string>{"forward all_reduce 2560", "backward all_reduce 251168"});
+  // By channels: the same, but that the gradient of the filters is gathered, not added up.
+  DeviceMesh model({{"model", 2}});
+  const LayoutEntries by_filters{{"conv_1/output", {unsharded, unsharded, unsharded, "model"}}};
+  CHECK(sent(spread_over(model, by_filters, ""), flattened) ==
+        std::vector<std::string>{"forward all_reduce 2560", "backward all_reduce 250880",
+                                 "backward all_gather 144"});
+}

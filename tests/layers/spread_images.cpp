@@ -1,0 +1,225 @@
+// The layers over images and sequences, spread in every legal way.
+//
+// Images are 7 x 5: over two and three ranks blocks differ, over four some are empty; windows are
+// wider than blocks, strides do not divide, and groups fall together with blocks or do not.
+#include "layers/activation.h"
+#include "layers/batch_normalization.h"
+#include "layers/conv2d_transpose.h"
+#include "layers/convolution.h"
+#include "layers/dense.h"
+#include "layers/flatten.h"
+#include "layers/global_pooling.h"
+#include "layers/permute.h"
+#include "layers/pooling.h"
+#include "layers/relu.h"
+#include "layers/softmax.h"
+#include "layers/up_sampling2d.h"
+#include "layers/zero_padding2d.h"
+#include "tests/support/layer_spread.h"
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+namespace {
+
+const Initializer random_bias = initializer_by_name("random_uniform");
+
+// A layer on images of 7 x 5 with `channels` channels.
+void add(std::vector<Case>& cases, const std::string& name, std::int64_t channels,
+         const SharedLayer& layer, const std::vector<std::string>& variables = {},
+         const Shape& places = {7, 5}) {
+  Shape sample = places;
+  sample.push_back(2);
+  std::vector<std::string> spread{"layer/output", "front/output"};
+  for (const std::string& variable : variables) {
+    spread.push_back("layer/" + variable);
+  }
+  append(cases, with_and_without_tail(
+                    name, sample,
+                    [=](const SymbolicTensor& x) { return layer(front(channels)(x)); }, spread));
+}
+
+std::vector<Case> convolution_cases() {
+  const std::vector<std::string> kernel{"kernel"};
+  const std::vector<std::string> both{"kernel", "bias"};
+  std::vector<Case> cases;
+  const auto conv = [&](const std::string& name, std::int64_t channels, Conv2DOptions options) {
+    options.name = "layer";
+    options.bias_initializer = random_bias;
+    add(cases, name, channels, Conv2D(options), options.use_bias ? both : kernel);
+  };
+  conv("Conv2D", 3,
+       {.filters = 5, .kernel_size = 3, .padding = Padding::same, .activation = Activation::relu});
+  conv("Conv2D, valid, strides", 3,
+       {.filters = 4, .kernel_size = {3, 2}, .strides = {2, 3}, .activation = Activation::tanh});
+  conv("Conv2D, same, strides that do not divide", 2,
+       {.filters = 3,
+        .kernel_size = 3,
+        .strides = {3, 2},
+        .padding = Padding::same,
+        .use_bias = false});
+  conv("Conv2D, a window wider than a block", 2,
+       {.filters = 3, .kernel_size = {6, 5}, .padding = Padding::same, .use_bias = false});
+  conv("Conv2D, dilation", 2,
+       {.filters = 3, .kernel_size = 3, .padding = Padding::same, .dilation_rate = {2, 3}});
+  conv("Conv2D, groups", 6,
+       {.filters = 12,
+        .kernel_size = {3, 2},
+        .padding = Padding::same,
+        .groups = 6,
+        .activation = Activation::relu});
+  conv("Conv2D, groups that blocks miss", 4,
+       {.filters = 10,
+        .kernel_size = {2, 3},
+        .padding = Padding::same,
+        .groups = 2,
+        .activation = Activation::relu});
+  conv("Conv2D, depthwise", 5,
+       {.filters = 5, .kernel_size = 3, .padding = Padding::same, .groups = 5, .use_bias = false});
+  add(cases, "Conv1D", 3,
+      Conv1D({.name = "layer",
+              .filters = 4,
+              .kernel_size = 3,
+              .strides = 2,
+              .padding = Padding::same,
+              .bias_initializer = random_bias}),
+      both, {11});
+  add(cases, "Conv2DTranspose", 3,
+      Conv2DTranspose({.name = "layer",
+                       .filters = 2,
+                       .kernel_size = 3,
+                       .strides = 2,
+                       .padding = Padding::same,
+                       .activation = Activation::relu,
+                       .bias_initializer = random_bias}),
+      both, {4, 3});
+  add(cases, "Conv2DTranspose, valid", 2,
+      Conv2DTranspose({.name = "layer",
+                       .filters = 3,
+                       .kernel_size = {2, 4},
+                       .strides = {3, 2},
+                       .use_bias = false}),
+      kernel, {4, 3});
+  return cases;
+}
+
+std::vector<Case> pooling_cases() {
+  std::vector<Case> cases;
+  add(cases, "MaxPooling2D", 3, MaxPooling2D({.name = "layer"}));
+  add(cases, "MaxPooling2D, same, overlapping", 3,
+      MaxPooling2D({.name = "layer", .pool_size = 3, .strides = 2, .padding = Padding::same}));
+  add(cases, "AveragePooling2D, same", 3,
+      AveragePooling2D({.name = "layer", .pool_size = {3, 2}, .padding = Padding::same}));
+  add(cases, "MaxPooling1D", 3, MaxPooling1D({.name = "layer"}), {}, {11});
+  add(cases, "AveragePooling1D", 3, AveragePooling1D({.name = "layer", .pool_size = 3}), {}, {11});
+  add(cases, "GlobalAveragePooling2D", 5, GlobalAveragePooling2D({.name = "layer"}));
+  add(cases, "GlobalAveragePooling2D, kept", 3,
+      GlobalAveragePooling2D({.name = "layer", .keepdims = true}));
+  add(cases, "GlobalMaxPooling2D", 5, GlobalMaxPooling2D({.name = "layer"}));
+  add(cases, "GlobalAveragePooling1D", 3, GlobalAveragePooling1D({.name = "layer"}), {}, {7});
+  add(cases, "GlobalMaxPooling1D", 3, GlobalMaxPooling1D({.name = "layer"}), {}, {7});
+  return cases;
+}
+
+std::vector<Case> normalization_cases() {
+  std::vector<Case> cases;
+  add(cases, "BatchNormalization", 5, BatchNormalization({.name = "layer"}),
+      {"gamma", "beta", "moving_mean", "moving_variance"});
+  add(cases, "BatchNormalization without scale", 3,
+      BatchNormalization({.name = "layer", .momentum = 0.5, .scale = false}),
+      {"beta", "moving_mean"});
+  add(cases, "BatchNormalization, frozen", 3,
+      BatchNormalization({.name = "layer",
+                          .trainable = false,
+                          .moving_mean_initializer = random_bias,
+                          .moving_variance_initializer = initializer_by_name("ones")}),
+      {"gamma", "moving_variance"});
+  add(cases, "BatchNormalization of two dimensions", 7, BatchNormalization({.name = "layer"}),
+      {"gamma", "moving_mean"}, {});
+  append(cases, with_and_without_tail(
+                    "BatchNormalization and ReLU behind a convolution", {7, 5, 2},
+                    [](const SymbolicTensor& x) {
+                      const auto y = Conv2D({.name = "layer",
+                                             .filters = 5,
+                                             .kernel_size = 3,
+                                             .padding = Padding::same,
+                                             .use_bias = false})(front(3)(x));
+                      return ReLU({.name = "relu"})(BatchNormalization({.name = "norm"})(y));
+                    },
+                    {"layer/kernel", "layer/output", "norm/output", "relu/output", "norm/gamma"}));
+  return cases;
+}
+
+std::vector<Case> moving_cases() {
+  std::vector<Case> cases;
+  add(cases, "ZeroPadding2D", 2, ZeroPadding2D({.name = "layer", .padding = {{1, 2}, {0, 6}}}));
+  add(cases, "UpSampling2D", 2, UpSampling2D({.name = "layer", .size = {2, 3}}), {}, {4, 3});
+  add(cases, "UpSampling2D, bilinear", 2,
+      UpSampling2D({.name = "layer", .interpolation = Interpolation::bilinear}), {}, {4, 3});
+  add(cases, "Permute", 3, Permute({.name = "layer", .dims = {3, 1, 2}}));
+  add(cases, "Softmax over rows", 3, Softmax({.name = "layer", .axis = 1}));
+  add(cases, "ReLU", 3, ReLU({.name = "layer"}));
+  for (const bool bias : {false, true}) {
+    append(
+        cases,
+        with_and_without_tail(
+            bias ? "Flatten, then Dense" : "Flatten, then Dense without bias", {7, 5, 2},
+            [=](const SymbolicTensor& x) {
+              return Dense(
+                  {.name = "layer", .units = 3, .use_bias = bias, .bias_initializer = random_bias})(
+                  Flatten({.name = "flat"})(front(3)(x)));
+            },
+            {"front/output", "layer/kernel", "layer/output"}));
+  }
+  append(cases,
+         with_and_without_tail(
+             "a small network", {7, 5, 1},
+             [](const SymbolicTensor& x) {
+               auto y = Conv2D({.name = "conv_1",
+                                .filters = 4,
+                                .kernel_size = 3,
+                                .padding = Padding::same,
+                                .use_bias = false})(x);
+               y = ReLU({.name = "relu"})(BatchNormalization({.name = "norm"})(y));
+               y = MaxPooling2D({.name = "pool", .padding = Padding::same})(y);
+               y = Conv2D({.name = "conv_2",
+                           .filters = 6,
+                           .kernel_size = 2,
+                           .padding = Padding::same,
+                           .activation = Activation::relu})(y);
+               return GlobalAveragePooling2D({.name = "mean"})(y);
+             },
+             {"conv_1/kernel", "conv_1/output", "conv_2/kernel", "conv_2/output", "pool/output"}));
+  return cases;
+}
+
+}  // namespace
+
+TEST_CASE("on one rank the gradients of every case are those of differences") {
+  if (Communicator::world().size() > 1) {
+    return;  // the same on every rank
+  }
+  check_differences(convolution_cases());
+  check_differences(pooling_cases());
+  std::vector<Case> others = moving_cases();
+  // With statistics of the batch, a layer evaluates another function than it trains.
+  std::erase_if(others,
+                [](const Case& subject) { return subject.name.starts_with("a small network"); });
+  check_differences(others);
+}
+
+TEST_CASE("a convolution, spread in any way, gives the numbers of one rank") {
+  check(convolution_cases(), 4);
+}
+
+TEST_CASE("pooling, spread in any way, gives the numbers of one rank") {
+  check(pooling_cases(), 4);
+}
+
+TEST_CASE("batch normalization, spread in any way, gives the numbers of one rank") {
+  check(normalization_cases(), 4);
+}
+
+TEST_CASE("padding, enlarging, permuting and flattening, spread in any way, give those numbers") {
+  check(moving_cases(), 4);
+}

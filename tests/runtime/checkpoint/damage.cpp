@@ -1,0 +1,165 @@
+// Every kind of damage to a checkpoint file is found and named, or does no harm; nothing crashes.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "runtime/checkpoint/hdf5_values.h"
+#include "runtime/checkpoint/reader.h"
+#include "tests/runtime/checkpoint/example.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// A small checkpoint with everything in it.
+fs::path small_checkpoint() {
+  const fs::path file = fs::current_path() / "small.h5";
+  CheckpointState state = example_state();
+  const std::vector<float> kernel(35, 1.5f);
+  const std::vector<float> bias{1, 2, 3};
+  std::vector<TensorPart> parts;
+  for (const auto& [kind, slot, callback] :
+       {std::tuple{TensorKind::variable, "", -1}, std::tuple{TensorKind::slot, "momentum", -1},
+        std::tuple{TensorKind::kept, "", 0}}) {
+    parts.push_back({{kind, "d1/kernel", slot, callback, true, {5, 7}, "[~, ~]", 0},
+                     whole({5, 7}),
+                     kernel.data()});
+    parts.push_back(
+        {{kind, "d1/bias", slot, callback, true, {3}, "[~]", 0}, whole({3}), bias.data()});
+  }
+  write_checkpoint(Communicator::self(), file, state, parts, {CheckpointWriter::plain});
+  return file;
+}
+
+// What a reader makes of a file: "" if all is as it should be, else what it says.
+std::string verdict_on(const fs::path& file, const CheckpointState& state,
+                       const std::vector<CheckpointTensor>& tensors) {
+  try {
+    const CheckpointReader reader(file);
+    const std::vector<std::string> damage = reader.verify();
+    if (!damage.empty()) return damage.front();
+    for (const CheckpointTensor& tensor : reader.tensors()) (void)reader.read(tensor);
+    return reader.state() == state && reader.tensors() == tensors ? "" : "unnoticed";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::string content(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("a flipped bit anywhere is found, or is where nothing stands") {
+  const fs::path file = small_checkpoint();
+  const CheckpointReader whole_one(file);
+  const CheckpointState state = whole_one.state();
+  const std::vector<CheckpointTensor> tensors = whole_one.tensors();
+  const std::string bytes = content(file);
+  REQUIRE(verdict_on(file, state, tensors) == "");
+  const fs::path damaged = fs::current_path() / "flipped.h5";
+  std::ofstream(damaged, std::ios::binary) << bytes;
+  const int descriptor = ::open(damaged.c_str(), O_WRONLY);
+  REQUIRE(descriptor >= 0);
+  std::int64_t found = 0;
+  std::int64_t harmless = 0;
+  for (std::size_t at = 0; at < bytes.size(); at += 23) {
+    const char flipped = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
+    REQUIRE(::pwrite(descriptor, &flipped, 1, static_cast<off_t>(at)) == 1);
+    const std::string verdict = verdict_on(damaged, state, tensors);
+    INFO("byte " << at << ": " << verdict);
+    CHECK(verdict != "unnoticed");
+    if (verdict.empty()) {
+      ++harmless;
+    } else {
+      ++found;
+      CHECK_THAT(verdict, Catch::Contains("flipped.h5"));
+    }
+    REQUIRE(::pwrite(descriptor, &bytes[at], 1, static_cast<off_t>(at)) == 1);
+  }
+  ::close(descriptor);
+  CHECK(found > 100);
+  WARN(found << " of " << found + harmless << " flipped bits were found in " << bytes.size()
+             << " bytes");
+}
+
+TEST_CASE("a flipped bit in a tensor is named with its dataset and region") {
+  const fs::path file = small_checkpoint();
+  std::string bytes = content(file);
+  for (const char* name :
+       {"params/d1/bias", "slots/d1/bias/momentum", "callbacks/0-EarlyStopping/weights/d1/bias"}) {
+    haddr_t offset = 0;
+    {
+      const Hdf5Guard guard;
+      const Hdf5File opened(H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+      const Hdf5Dataset dataset = open_dataset(opened.native(), name, file.string());
+      offset = H5Dget_offset(dataset.native());
+    }
+    std::string damaged = bytes;
+    damaged[offset + 5] = static_cast<char>(damaged[offset + 5] ^ 16);
+    std::ofstream("named.h5", std::ios::binary) << damaged;
+    const CheckpointReader reader("named.h5");
+    REQUIRE(reader.verify().size() == 1);
+    CHECK_THAT(reader.verify()[0],
+               Catch::Contains("named.h5: ") && Catch::Contains(name) && Catch::Contains("[0:3]"));
+    CHECK_THROWS_AS(reader.read(*reader.find(name)), DamagedCheckpoint);
+  }
+}
+
+TEST_CASE("a truncated file is found at every length") {
+  const fs::path file = small_checkpoint();
+  const std::string bytes = content(file);
+  std::vector<std::size_t> lengths{0, 1, 7, 8, 9, 47, 48, 95, 96, 97, 511, 512, 2047, 2048, 4096};
+  for (int i = 1; i < 64; ++i) lengths.push_back(bytes.size() * static_cast<std::size_t>(i) / 64);
+  for (const std::size_t off : {1, 2, 8, 100, 1000}) lengths.push_back(bytes.size() - off);
+  for (const std::size_t length : lengths) {
+    INFO(length << " of " << bytes.size() << " bytes");
+    std::ofstream("short.h5", std::ios::binary) << bytes.substr(0, length);
+    CHECK_THROWS_AS(CheckpointReader("short.h5"), DamagedCheckpoint);
+    CHECK_THROWS_WITH(CheckpointReader("short.h5"), Catch::Contains("short.h5"));
+  }
+}
+
+TEST_CASE("what is no checkpoint is said to be none") {
+  CHECK_THROWS_WITH(CheckpointReader("nowhere.h5"), Catch::Contains("there is no such file"));
+  fs::create_directories("folder.h5");
+  CHECK_THROWS_WITH(CheckpointReader("folder.h5"), Catch::Contains("is a directory"));
+  std::ofstream("text.h5") << "just a text, longer than HDF5's signature";
+  CHECK_THROWS_WITH(CheckpointReader("text.h5"), Catch::Contains("no HDF5 file"));
+  {
+    const Hdf5Guard guard;
+    Hdf5File other(H5Fcreate("other.h5", H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
+    other.close("other.h5");
+  }
+  CHECK_THROWS_WITH(CheckpointReader("other.h5"), Catch::Contains("no checkpoint of Meshwork"));
+}
+
+TEST_CASE("a newer format is an error that names both versions, not damage") {
+  const fs::path file = small_checkpoint();
+  {
+    const Hdf5Guard guard;
+    Hdf5File opened(H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+    REQUIRE(H5Adelete(opened.native(), "format_version") >= 0);
+    write_attribute(opened.native(), "format_version", std::int64_t{7}, "test");
+    opened.close("test");
+  }
+  CHECK_THROWS_WITH(CheckpointReader(file), Catch::Contains("format version 7") &&
+                                                Catch::Contains("reads versions up to 1"));
+  try {
+    const CheckpointReader reader(file);
+  } catch (const DamagedCheckpoint&) {
+    FAIL("it is not damaged");
+  } catch (const Error&) {
+  }
+}

@@ -1,0 +1,284 @@
+// Checkpoints written by several ranks, in both ways, and read back by one: contents, commit, and
+// what happens when the disk does not want them.
+#include "runtime/checkpoint/writer.h"
+
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "runtime/checkpoint/mpi_io.h"
+#include "runtime/checkpoint/reader.h"
+#include "tests/runtime/checkpoint/example.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+MeshShape mesh_of(const Communicator& world) {
+  return world.size() % 2 == 0 ? MeshShape({{"data", world.size() / 2}, {"model", 2}}, world.size())
+                               : MeshShape({{"data", 1}, {"model", world.size()}}, world.size());
+}
+
+// An empty directory, the same on all ranks.
+fs::path fresh_directory(const Communicator& world, const std::string& name) {
+  const fs::path directory = fs::current_path() / name;
+  if (world.rank() == 0) {
+    fs::remove_all(directory);
+    fs::create_directories(directory);
+  }
+  check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+  return directory;
+}
+
+WriteReport write_example(const Communicator& world, const fs::path& file,
+                          const WriteOptions& options) {
+  const ExampleParts parts(mesh_of(world), world.rank(), example_state());
+  return write_checkpoint(world, file, example_state(), parts.parts, options);
+}
+
+// Compares everything in the file with the example.
+void check_example(const fs::path& file) {
+  const CheckpointReader reader(file);
+  CheckpointState expected = example_state();
+  expected.program = reader.state().program;
+  expected.writer = reader.state().writer;
+  expected.created = reader.state().created;
+  CHECK(expected.program.starts_with("meshwork "));
+  CHECK(reader.state() == expected);
+  CHECK(reader.tensors().size() == example_tensors().size());
+  for (const ExampleTensor& example : example_tensors()) {
+    const std::string name = name_of(example.tensor, expected.callbacks);
+    INFO(name);
+    const CheckpointTensor* found = reader.find(name);
+    REQUIRE(found != nullptr);
+    CHECK(found->shape == example.tensor.shape);
+    CHECK(found->kind == example.tensor.kind);
+    const std::vector<float> values = reader.read(*found);
+    std::vector<float> truth;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      truth.push_back(example_value(name, static_cast<std::int64_t>(i)));
+    }
+    CHECK(values == truth);
+  }
+  CHECK(reader.verify().empty());
+}
+
+// While this lives, no file of this process can grow beyond `bytes`, as on a full disk.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, before_.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+// A small file system in memory over `directory`, if this is root.
+class SmallDisk {
+ public:
+  explicit SmallDisk(const fs::path& directory) : directory_(directory) {
+    mounted_ = geteuid() == 0 && ::mount("none", directory.c_str(), "tmpfs", 0, "size=2400k") == 0;
+  }
+  ~SmallDisk() {
+    if (mounted_) ::umount2(directory_.c_str(), MNT_DETACH);
+  }
+  SmallDisk(const SmallDisk&) = delete;
+  SmallDisk& operator=(const SmallDisk&) = delete;
+  [[nodiscard]] bool mounted() const { return mounted_; }
+
+ private:
+  fs::path directory_;
+  bool mounted_ = false;
+};
+
+const std::vector<CheckpointWriter> writers{CheckpointWriter::parallel, CheckpointWriter::plain};
+
+}  // namespace
+
+TEST_CASE("what is written is read back, element by element") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path directory = fresh_directory(world, "written");
+  int number = 0;
+  for (const CheckpointWriter writer : writers) {
+    // Parts of 256 MiB, and so small ones that there are many rounds, unequal between ranks.
+    for (const std::int64_t part_bytes : {std::int64_t{256} << 20, std::int64_t{20000}}) {
+      const fs::path file = directory / fmt::format("{}.h5", number++);
+      const WriteReport report = write_example(world, file, {writer, true, part_bytes});
+      if (world.rank() == 0) {
+        CHECK(report.bytes == static_cast<std::int64_t>(fs::file_size(file)));
+        CHECK_FALSE(fs::exists(temporary_name(file)));
+      }
+      check_example(file);
+    }
+  }
+}
+
+TEST_CASE("h5py reads it as plain arrays, and both writers' files have the same") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path directory = fresh_directory(world, "plain_arrays");
+  write_example(world, directory / "parallel.h5", {CheckpointWriter::parallel});
+  write_example(world, directory / "plain.h5", {CheckpointWriter::plain});
+  if (world.rank() == 0) {
+    // Of MPI's environment the new process must see nothing.
+    const std::string command = "env -i PATH=/usr/bin:/bin python3 " MESHWORK_SOURCE_DIR
+                                "/tests/runtime/checkpoint/plain_arrays.py ";
+    for (const char* name : {"parallel.h5", "plain.h5"}) {
+      const int status = std::system((command + (directory / name).string()).c_str());
+      if (WEXITSTATUS(status) == 77) {
+        WARN("there is no h5py");
+      } else {
+        CHECK(status == 0);
+      }
+    }
+  }
+  check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+}
+
+TEST_CASE("the file says how it was written, and not by what is known to damage files") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path directory = fresh_directory(world, "how");
+  write_example(world, directory / "a.h5", {CheckpointWriter::parallel});
+  write_example(world, directory / "b.h5", {CheckpointWriter::plain});
+  CHECK_THAT(CheckpointReader(directory / "a.h5").state().writer,
+             Catch::StartsWith(fmt::format("parallel, {} ranks: ", world.size())));
+  CHECK(CheckpointReader(directory / "b.h5").state().writer == "plain");
+  const MpiIo io = find_mpi_io();
+  CHECK(io.trusted);
+  CHECK_THAT(CheckpointReader(directory / "a.h5").state().writer, Catch::Contains(io.description));
+  CHECK_THAT(io.description, !Catch::Contains("fcoll default") && !Catch::Contains("vulcan"));
+}
+
+TEST_CASE("an older checkpoint of the same name is replaced") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path directory = fresh_directory(world, "replaced");
+  if (world.rank() == 0) std::ofstream(directory / "a.h5") << "something else";
+  write_example(world, directory / "a.h5", {CheckpointWriter::parallel});
+  check_example(directory / "a.h5");
+}
+
+TEST_CASE("regions that do not cover a tensor are an error before anything is written") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path directory = fresh_directory(world, "uncovered");
+  ExampleParts parts(mesh_of(world), world.rank(), example_state());
+  // The first of them that this rank has loses a row, on the last rank only.
+  if (world.rank() == world.size() - 1) {
+    for (TensorPart& part : parts.parts) {
+      if (!is_empty(part.region) && part.region.size() == 2) {
+        --part.region[0].end;
+        break;
+      }
+    }
+  }
+  CHECK_THROWS_WITH(write_checkpoint(world, directory / "a.h5", example_state(), parts.parts, {}),
+                    Catch::Contains("belong to no region") && Catch::Contains("a.h5"));
+  check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+  CHECK(fs::is_empty(directory));
+}
+
+TEST_CASE("a directory that is gone is one error on all ranks") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path directory = fresh_directory(world, "gone");
+  for (const CheckpointWriter writer : writers) {
+    CHECK_THROWS_WITH(write_example(world, directory / "below" / "a.h5", {writer}),
+                      Catch::Contains("below/a.h5.tmp") && Catch::Contains("cannot be created"));
+  }
+}
+
+TEST_CASE("a full disk leaves the older checkpoint whole, and no temporary file") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path directory = fresh_directory(world, "full");
+  for (const CheckpointWriter writer : writers) {
+    const fs::path file = directory / "a.h5";
+    write_example(world, file, {writer});
+    check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+    {
+      // Rank 0 reserves the space, and is refused.
+      const FullDisk full(100000);
+      CHECK_THROWS_WITH(write_example(world, file, {writer}),
+                        Catch::Contains("a.h5.tmp") && Catch::Contains("there is no room"));
+    }
+    check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+    CHECK_FALSE(fs::exists(temporary_name(file)));
+    check_example(file);
+    // Afterwards all is well again.
+    write_example(world, file, {writer});
+    check_example(file);
+  }
+}
+
+TEST_CASE("a full file system leaves the older checkpoint whole") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path directory = fresh_directory(world, "small_disk");
+  std::optional<SmallDisk> disk;
+  if (world.rank() == 0) disk.emplace(directory);
+  const bool mounted = broadcast_text(world, disk && disk->mounted() ? "yes" : "no") == "yes";
+  if (!mounted) {
+    WARN("skipped: only root can mount a small file system");
+    return;
+  }
+  // There is room for one of about 1 MB and what is reserved beside it, not for two.
+  std::vector<std::string> messages;
+  for (const CheckpointWriter writer : writers) {
+    const fs::path first = directory / "first.h5";
+    if (world.rank() == 0) fs::remove(first);
+    check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+    write_example(world, first, {writer});
+    try {
+      write_example(world, directory / "second.h5", {writer});
+      messages.emplace_back("written");
+    } catch (const Error& error) {
+      messages.emplace_back(error.what());
+    }
+    check_example(first);
+    check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+    CHECK_FALSE(fs::exists(temporary_name(directory / "second.h5")));
+    check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+  }
+  for (const std::string& message : messages) {
+    CHECK_THAT(message, Catch::Contains("second.h5.tmp") && Catch::Contains("No space left"));
+  }
+}
+
+TEST_CASE("a rank that cannot write does not leave the others waiting") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path directory = fresh_directory(world, "one_full");
+  const fs::path file = directory / "a.h5";
+  write_example(world, file, {CheckpointWriter::parallel});
+  if (world.size() > 1) {
+    std::optional<FullDisk> full;
+    if (world.rank() == world.size() - 1) full.emplace(100000);
+    // Whether this rank writes at all is up to MPI, which may hand its data to another. If it
+    // does, it is an error on all ranks.
+    std::string message;
+    try {
+      write_example(world, file, {CheckpointWriter::parallel});
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    CHECK(broadcast_text(world, message) == message);
+  }
+  check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+  CHECK_FALSE(fs::exists(temporary_name(file)));
+  check_example(file);
+}
