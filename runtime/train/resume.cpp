@@ -1,7 +1,5 @@
 #include "runtime/train/resume.h"
 
-#include <mpi.h>
-
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -10,24 +8,15 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
-#include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/reader.h"
-#include "runtime/checkpoint/regions.h"
 #include "runtime/checkpoint/verdict.h"
 #include "runtime/config/load.h"
 #include "runtime/train/parameter_snapshot.h"
+#include "runtime/train/read_blocks.h"
 #include "runtime/train/saved_run.h"
 
 namespace meshwork {
 namespace {
-
-// A tensor to be read: where this rank's block of it goes.
-struct Target {
-  const CheckpointTensor* tensor;
-  const ParameterSpan* span;
-  float* destination;
-  bool on_device;
-};
 
 std::string described(const CheckpointTensor& tensor) {
   return tensor.slot.empty() ? tensor.path : fmt::format("{} ({})", tensor.path, tensor.slot);
@@ -157,69 +146,6 @@ std::vector<Callback*> match(const std::vector<CallbackRecord>& records,
   return matched;
 }
 
-// Reads all targets and compares their sums; "" or what is damaged, the same on all ranks.
-std::string read_targets(Model::State& model, const CheckpointReader& reader,
-                         const std::vector<Target>& targets) {
-  const Communicator& all = model.mesh().all();
-  Failures failures;
-  std::vector<std::uint64_t> sums(targets.size(), 0);
-  std::vector<float> block;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const Target& target = targets[i];
-    failures.attempt([&] {
-      block.resize(static_cast<std::size_t>(target.span->count));
-      reader.read(*target.tensor, target.span->block, block);
-      const Block region =
-          region_of(target.span->layout, target.tensor->shape, model.mesh().shape(),
-                    model.mesh().rank(), static_cast<std::int64_t>(i));
-      if (!is_empty(region)) {
-        sums[i] = sum_of(target.tensor->shape, region,
-                         std::span(block).subspan(
-                             static_cast<std::size_t>(offset_in_block(region, target.span->block)),
-                             static_cast<std::size_t>(element_count(shape_of(region)))));
-      }
-      if (target.on_device) {
-        model.device->copy_in(target.destination, block.data(), target.span->count * 4);
-      } else {
-        std::copy(block.begin(), block.end(), target.destination);
-      }
-    });
-  }
-  std::string damage = joint_failure(all, failures.first());
-  if (!damage.empty()) {
-    return damage;
-  }
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_UINT64_T,
-                          MPI_SUM, all.native()),
-            "MPI_Allreduce");
-  std::set<std::string> wrong;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    if (sums[i] != targets[i].tensor->sum) {
-      wrong.insert(name_of(*targets[i].tensor, reader.state().callbacks));
-    }
-  }
-  if (wrong.empty()) {
-    return "";
-  }
-  // Where: the ranks share the regions out.
-  Failures places;
-  std::int64_t number = 0;
-  for (const StoredRegion& region : reader.regions()) {
-    if (wrong.count(region.dataset) > 0 && number++ % all.size() == all.rank()) {
-      places.attempt([&] {
-        const std::string found = reader.check(region);
-        if (!found.empty()) {
-          throw Error(found);
-        }
-      });
-    }
-  }
-  damage = joint_failure(all, places.first());
-  return damage.empty() ? fmt::format("{}: {}: the data are not those that were written",
-                                      reader.file().string(), *wrong.begin())
-                        : damage;
-}
-
 // Reads one checkpoint into the model; "" or what is damaged.
 std::string load(Model::State& model, const std::filesystem::path& file, const CheckpointState& now,
                  const std::vector<SharedCallback>& callbacks, std::vector<std::string>& said,
@@ -247,7 +173,7 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
   Parameters& parameters = model.engine->parameters();
   const ParameterForm& form = parameters.form();
   std::vector<std::shared_ptr<ParameterSnapshot>> kept(matched.size());
-  std::vector<Target> targets;
+  std::vector<BlockTarget> targets;
   for (const ParameterSpan& span : form.spans) {
     const std::string& path = model.graph->variables[static_cast<std::size_t>(span.variable)].path;
     const auto find = [&](const std::string& name) {
@@ -273,7 +199,7 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
       }
     }
   }
-  damage = read_targets(model, *reader, targets);
+  damage = read_blocks(model, *reader, targets);
   if (!damage.empty()) {
     return damage;
   }

@@ -1,0 +1,28 @@
+// Reading a model's tensors from a checkpoint: every rank its own blocks, whatever mesh wrote them,
+// and nothing believed before the sums of what all ranks have read are those in the file.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/contents.h"
+#include "runtime/checkpoint/reader.h"
+#include "runtime/graph/parameters.h"
+#include "runtime/train/model_state.h"
+
+namespace meshwork {
+
+/// A tensor to be read: where this rank's block of it goes.
+struct BlockTarget {
+  const CheckpointTensor* tensor;
+  const ParameterSpan* span;  // of its variable
+  float* destination;
+  bool on_device;  // else in the host's memory
+};
+
+/// Reads all targets and compares their sums. Collective; the ranks have the same targets. Gives ""
+/// or what is damaged, the same on all ranks; then the destinations hold anything.
+[[nodiscard]] std::string read_blocks(Model::State& model, const CheckpointReader& reader,
+                                      const std::vector<BlockTarget>& targets);
+
+}  // namespace meshwork
