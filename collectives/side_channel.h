@@ -2,9 +2,9 @@
 //
 // They are datagrams (UDP over IPv4) to a port that rank 0 opens when the channel is made; its
 // number and rank 0's addresses are told to all ranks then. Datagrams may get lost, so a text that
-// matters is sent again until something happens, and no rank is ever waited for. A key that only the
-// ranks of the channel know is in front of every text; others are ignored. Where the network of the
-// machines does not let datagrams pass, nothing arrives, and that is all.
+// matters is sent again until something happens, and no rank is ever waited for. A key that only
+// the ranks of the channel know is in front of every text; others are ignored. Where the network of
+// the machines does not let datagrams pass, nothing arrives, and that is all.
 #pragma once
 
 #include <cstdint>

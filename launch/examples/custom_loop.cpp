@@ -1,5 +1,5 @@
-// A training loop of one's own: batches that the program makes, a step at a time, and a rate that it
-// sets itself. The network learns to add up its inputs.
+// A training loop of one's own: batches that the program makes, a step at a time, and a rate that
+// it sets itself. The network learns to add up its inputs.
 //
 //     mpirun -n 2 build/examples/custom_loop [STEPS]
 #include <meshwork/meshwork.h>

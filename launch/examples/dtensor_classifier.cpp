@@ -1,5 +1,5 @@
-// The classifier of the DTensor tutorial: a model written as a class with named sub-layers, spread by
-// patterns over their paths. The same as configs/dtensor_classifier.yaml.
+// The classifier of the DTensor tutorial: a model written as a class with named sub-layers, spread
+// by patterns over their paths. The same as configs/dtensor_classifier.yaml.
 //
 //     mpirun -n 4 build/examples/dtensor_classifier      # batch=2, model=2
 #include <meshwork/meshwork.h>

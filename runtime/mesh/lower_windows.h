@@ -20,8 +20,8 @@ namespace meshwork {
                                     const Windows& windows, ElementType type, Operand source,
                                     const CollectivePurpose& purpose);
 
-/// Books the reverse: `source` is this rank's box, and every element of its block becomes the sum of
-/// what the boxes of the ranks say of it, added in the order of the ranks; 0 where none says
+/// Books the reverse: `source` is this rank's box, and every element of its block becomes the sum
+/// of what the boxes of the ranks say of it, added in the order of the ranks; 0 where none says
 /// anything. Gives where the block stands: at `destination`, else in scratch memory or, where
 /// nothing had to be added, in the source. The source is not changed. float32 and float64.
 [[nodiscard]] Operand lower_windows_back(ProgramBuilder& builder, MeshCollectives& collectives,

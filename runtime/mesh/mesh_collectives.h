@@ -80,8 +80,8 @@ class MeshCollectives {
       std::vector<std::int64_t> send_offsets, std::vector<std::int64_t> receive_counts,
       std::vector<std::int64_t> receive_offsets) = 0;
 
-  /// Operands: send, receive. For halo; `sends` and `receives` as Transport::exchange has them, both
-  /// empty on a rank that has no part in it.
+  /// Operands: send, receive. For halo; `sends` and `receives` as Transport::exchange has them,
+  /// both empty on a rank that has no part in it.
   [[nodiscard]] virtual std::unique_ptr<Kernel> exchange(const CollectiveRecord& record,
                                                          std::vector<NeighbourBlock> sends,
                                                          std::vector<NeighbourBlock> receives) = 0;

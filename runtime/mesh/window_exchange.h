@@ -64,9 +64,9 @@ struct Windows {
 /// Whether every rank's box is the same in both, so that what was brought for one serves the other.
 [[nodiscard]] bool same_boxes(const Windows& a, const Windows& b, const MeshShape& mesh);
 
-/// Whether the blocks of `layout` hold every box, since it splits no dimension with windows that the
-/// windows' own layout splits, and splits nothing else by those axes either: then each rank cuts its
-/// box out of what it has.
+/// Whether the blocks of `layout` hold every box, since it splits no dimension with windows that
+/// the windows' own layout splits, and splits nothing else by those axes either: then each rank
+/// cuts its box out of what it has.
 [[nodiscard]] bool holds_boxes(const Layout& layout, const Windows& windows);
 /// The windows' layout with every dimension that has windows whole: the least that holds them.
 [[nodiscard]] Layout layout_around_boxes(const Windows& windows);

@@ -2,12 +2,12 @@
 //
 //   mpirun -n 2 build/benchmarks/collectives [--largest BYTES] [--json FILE]
 //
-// Three ways take turns, sample by sample: MPI's collectives; shared memory with private buffers; and
-// shared memory with buffers that the transport gave. Before a sample every rank writes its buffers
-// anew, so that they are dirty in its own cache, and the ranks meet. A sample is as long as on the
-// slowest rank, and it is a few calls for sizes of microseconds. The table shows the median sample,
-// the quartiles behind it, and how many times as long MPI takes. Sizes are those of the whole
-// buffer of a rank. Where other programs use the machine, only the ratios say anything.
+// Three ways take turns, sample by sample: MPI's collectives; shared memory with private buffers;
+// and shared memory with buffers that the transport gave. Before a sample every rank writes its
+// buffers anew, so that they are dirty in its own cache, and the ranks meet. A sample is as long as
+// on the slowest rank, and it is a few calls for sizes of microseconds. The table shows the median
+// sample, the quartiles behind it, and how many times as long MPI takes. Sizes are those of the
+// whole buffer of a rank. Where other programs use the machine, only the ratios say anything.
 #include <fmt/format.h>
 #include <mpi.h>
 

@@ -2,8 +2,8 @@
 //
 // Include it in one source file of a program that has one claim about allocations. All forms are
 // replaced, since those of a sanitizer do not mix with these. Not counted is what oneDNN takes for
-// records of its own in each run of a matmul, and what anybody takes with malloc. Nothing is inlined,
-// lest the compiler takes the two halves for mismatched.
+// records of its own in each run of a matmul, and what anybody takes with malloc. Nothing is
+// inlined, lest the compiler takes the two halves for mismatched.
 #pragma once
 
 #include <dlfcn.h>

@@ -5,8 +5,8 @@
 // over h and w:
 //   y[b, o, p] = sum over k, l of weight(k, l) * x[b, o * stride - padding + k * dilation,
 //                                                  p * stride - padding + l * dilation],
-// with zeros beyond the edges and weight(k, l) = (1 + k + window * l) / 16. `expected_window_sum` is
-// the same in plain loops.
+// with zeros beyond the edges and weight(k, l) = (1 + k + window * l) / 16. `expected_window_sum`
+// is the same in plain loops.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,9 @@
 // StepSums: the float64 sums of a step, and the one reduction that completes them.
 //
 // Losses and metrics are sums over the global batch; the penalty of the regularizers is a sum over
-// whole variables. Prediction has none of them. Each rank writes its part, or zero where another rank counts the same part, into
-// one row of scalars, which is reduced once, at the end of the step.
+// whole variables. Prediction has none of them. Each rank writes its part, or zero where another
+// rank counts the same part, into one row of scalars, which is reduced once, at the end of the
+// step.
 #pragma once
 
 #include <cstdint>

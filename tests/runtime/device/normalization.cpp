@@ -9,8 +9,8 @@ std::size_t index(std::int64_t i) {
   return static_cast<std::size_t>(i);
 }
 
-/// Batch normalization of all rows by the textbook, in double: two passes over x for the variance, and
-/// the gradient from the derivative of mean and deviation.
+/// Batch normalization of all rows by the textbook, in double: two passes over x for the variance,
+/// and the gradient from the derivative of mean and deviation.
 struct Reference {
   std::int64_t rows, channels;
   std::vector<float> x, dy, gamma, beta;

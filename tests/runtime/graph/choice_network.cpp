@@ -111,7 +111,8 @@ TEST_CASE("a chain of ten thousand choices is chosen at once") {
   for (int i = 0; i < 10000; ++i) {
     network.add_choice({{i % 3, 0}, {1, 0}, {(i + 1) % 3, 0}});
     if (i > 0) {
-      network.add_pair(i - 1, i, {{0, 0}, {2, 0}, {2, 0}, {2, 0}, {0, 0}, {2, 0}, {2, 0}, {2, 0}, {0, 0}});
+      network.add_pair(i - 1, i,
+                       {{0, 0}, {2, 0}, {2, 0}, {2, 0}, {0, 0}, {2, 0}, {2, 0}, {2, 0}, {0, 0}});
     }
   }
   CHECK(network.cheapest().size() == 10000);
