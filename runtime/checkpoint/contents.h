@@ -51,6 +51,14 @@ struct CheckpointTensor {
   bool operator==(const CheckpointTensor&) const = default;
 };
 
+/// Where a variable stands in a Keras weights file.
+struct KerasPlace {
+  std::string variable;  // "d1/kernel"
+  std::string place;     // "layers/dense/vars/0"
+
+  bool operator==(const KerasPlace&) const = default;
+};
+
 /// What one callback remembers.
 struct CallbackRecord {
   std::string class_name;
@@ -101,6 +109,7 @@ struct CheckpointState {
   double learning_rate = 0;        // of the next update
   bool constant_rate = true;       // whether it is a number, which callbacks change
   std::string configuration;       // YAML; empty for a program of one's own
+  std::vector<KerasPlace> keras_places;  // of all variables, in Keras's order (keras_places.h)
 
   // What fixes rounding. If one of these is another, the run goes on equal to rounding.
   std::string mesh;         // "data=2 x model=4"

@@ -1,8 +1,5 @@
 #include "runtime/checkpoint/format.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 #include <span>
@@ -118,6 +115,14 @@ void write_state(hid_t file, Builder& builder, const CheckpointState& state,
   builder.write("state/slots", state.slots);
   builder.write("state/data", state.data);
   builder.write("state/configuration", state.configuration);
+  std::vector<std::string> variables;
+  std::vector<std::string> places;
+  for (const KerasPlace& place : state.keras_places) {
+    variables.push_back(place.variable);
+    places.push_back(place.place);
+  }
+  builder.write("state/keras_variables", variables);
+  builder.write("state/keras_places", places);
   std::vector<std::string> names;
   std::vector<double> values;
   for (const auto& [name, value] : state.logs) {
@@ -219,21 +224,6 @@ void write_checksums(hid_t file, Builder& builder, const CheckpointState& state,
       "checksums/regions", table,
       {static_cast<std::int64_t>(regions.size()), static_cast<std::int64_t>(columns)});
   write_attribute(group.native(), "hash", builder.hash(), subject);
-}
-
-// Makes it possible to close a file that cannot be written any more: the library cannot close what
-// it cannot flush, and crashes over it when the program ends. What it still wants to write goes to
-// memory instead.
-void abandon(const Hdf5File& file) {
-  void* handle = nullptr;
-  if (H5Fget_vfd_handle(file.native(), H5P_DEFAULT, &handle) < 0 || handle == nullptr) {
-    return;
-  }
-  const int elsewhere = ::memfd_create("abandoned checkpoint", MFD_CLOEXEC);
-  if (elsewhere >= 0) {
-    ::dup2(elsewhere, *static_cast<int*>(handle));
-    ::close(elsewhere);
-  }
 }
 
 }  // namespace

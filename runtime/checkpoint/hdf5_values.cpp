@@ -1,9 +1,14 @@
 #include "runtime/checkpoint/hdf5_values.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstddef>
+#include <system_error>
 
 #include "collectives/error.h"
+#include "runtime/checkpoint/regions.h"
 
 namespace meshwork {
 namespace {
@@ -38,7 +43,62 @@ Hdf5Attribute open_attribute(hid_t object, const std::string& name, const std::s
                                   fmt::format("there is no attribute \"{}\"", name), subject));
 }
 
+// Selects `block` in a dataspace.
+void select(const Hdf5Dataspace& space, const Block& block, const std::string& subject) {
+  if (block.empty()) {
+    check_hdf5(H5Sselect_all(space.native()), "cannot be selected", subject);
+    return;
+  }
+  std::vector<hsize_t> start;
+  std::vector<hsize_t> count;
+  for (const Range& range : block) {
+    start.push_back(static_cast<hsize_t>(range.begin));
+    count.push_back(static_cast<hsize_t>(range.length()));
+  }
+  check_hdf5(H5Sselect_hyperslab(space.native(), H5S_SELECT_SET, start.data(), nullptr,
+                                 count.data(), nullptr),
+             "cannot be selected", subject);
+}
+
 }  // namespace
+
+Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
+                          const std::string& expected) {
+  const std::string name = path.string();
+  std::error_code problem;
+  const std::filesystem::file_status status = std::filesystem::status(path, problem);
+  if (!std::filesystem::exists(status)) {
+    const bool missing = status.type() == std::filesystem::file_type::not_found;
+    fail("{}: {}", name, missing ? "there is no such file" : problem.message());
+  }
+  if (!std::filesystem::is_regular_file(status)) {
+    fail("{}: is {}, {} is expected", name,
+         std::filesystem::is_directory(status) ? "a directory" : "no regular file", expected);
+  }
+  if (std::filesystem::file_size(path, problem) == 0 || problem) {
+    fail("{}: {}", name, problem ? problem.message() : "is empty");
+  }
+  const Hdf5Guard guard;
+  const htri_t is_hdf5 = H5Fis_hdf5(name.c_str());
+  if (is_hdf5 == 0) {
+    fail("{}: is no HDF5 file", name);
+  }
+  check_hdf5(is_hdf5, "cannot be read", name);
+  return Hdf5File(check_hdf5(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access),
+                             "cannot be opened; it is truncated or damaged", name));
+}
+
+void abandon(const Hdf5File& file) {
+  void* handle = nullptr;
+  if (H5Fget_vfd_handle(file.native(), H5P_DEFAULT, &handle) < 0 || handle == nullptr) {
+    return;
+  }
+  const int elsewhere = ::memfd_create("abandoned checkpoint", MFD_CLOEXEC);
+  if (elsewhere >= 0) {
+    ::dup2(elsewhere, *static_cast<int*>(handle));
+    ::close(elsewhere);
+  }
+}
 
 Hdf5Datatype text_type(std::size_t length, const std::string& subject) {
   Hdf5Datatype type(check_hdf5(H5Tcopy(H5T_C_S1), "no text type", subject));
@@ -151,6 +211,62 @@ Hdf5Group create_group(hid_t file, const std::string& name, const std::string& s
 Hdf5Group open_group(hid_t file, const std::string& name, const std::string& subject) {
   return Hdf5Group(check_hdf5(H5Gopen2(file, name.c_str(), H5P_DEFAULT),
                               fmt::format("group {} cannot be opened", name), subject));
+}
+
+std::vector<std::string> link_names(const Hdf5Group& group, const std::string& subject) {
+  std::vector<std::string> names;
+  hsize_t index = 0;
+  check_hdf5(H5Literate(
+                 group.native(), H5_INDEX_NAME, H5_ITER_INC, &index,
+                 [](hid_t, const char* name, const H5L_info_t*, void* list) -> herr_t {
+                   try {
+                     static_cast<std::vector<std::string>*>(list)->emplace_back(name);
+                     return 0;
+                   } catch (...) {
+                     return -1;  // exceptions do not cross the library
+                   }
+                 },
+                 &names),
+             "a group cannot be listed", subject);
+  return names;
+}
+
+std::vector<std::string> attribute_names(const Hdf5Group& group, const std::string& subject) {
+  std::vector<std::string> names;
+  hsize_t index = 0;
+  check_hdf5(H5Aiterate2(
+                 group.native(), H5_INDEX_NAME, H5_ITER_INC, &index,
+                 [](hid_t, const char* name, const H5A_info_t*, void* list) -> herr_t {
+                   try {
+                     static_cast<std::vector<std::string>*>(list)->emplace_back(name);
+                     return 0;
+                   } catch (...) {
+                     return -1;
+                   }
+                 },
+                 &names),
+             "attributes cannot be listed", subject);
+  return names;
+}
+
+void read_block(const Hdf5Dataset& dataset, const Block& block, float* values,
+                const std::string& what, const std::string& subject) {
+  if (is_empty(block)) {
+    return;
+  }
+  const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
+  select(space, block, subject);
+  std::vector<hsize_t> lengths;
+  for (const Range& range : block) {
+    lengths.push_back(static_cast<hsize_t>(range.length()));
+  }
+  const Hdf5Dataspace memory(check_hdf5(
+      block.empty() ? H5Screate(H5S_SCALAR)
+                    : H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr),
+      "no dataspace", subject));
+  check_hdf5(H5Dread(dataset.native(), H5T_NATIVE_FLOAT, memory.native(), space.native(),
+                     H5P_DEFAULT, values),
+             fmt::format("{} {} cannot be read", what, to_string(block)), subject);
 }
 
 std::vector<std::byte> read_bytes(const Hdf5Dataset& dataset, const std::string& subject) {

@@ -6,14 +6,26 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <type_traits>
 #include <vector>
 
 #include "runtime/data/hdf5_handles.h"
+#include "runtime/mesh/layout.h"
 #include "runtime/mesh/shape.h"
 
 namespace meshwork {
+
+/// The file `path`, opened for reading with the properties `access`. Throws `Error` that says what
+/// is there instead; `expected` names what should be: "a checkpoint".
+[[nodiscard]] Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
+                                        const std::string& expected);
+
+/// Makes it possible to close a file that cannot be written any more: the library cannot close what
+/// it cannot flush, and crashes over it when the program ends. What it still wants to write goes to
+/// memory instead.
+void abandon(const Hdf5File& file);
 
 /// How an element of a list or an attribute is stored: little-endian, as this machine has it.
 template <class Number>
@@ -62,6 +74,15 @@ template <class Number>
                                      const std::string& subject);
 [[nodiscard]] Hdf5Group open_group(hid_t file, const std::string& name, const std::string& subject);
 
+/// The names of the links of a group, and of its attributes, in alphabetical order.
+[[nodiscard]] std::vector<std::string> link_names(const Hdf5Group& group,
+                                                  const std::string& subject);
+[[nodiscard]] std::vector<std::string> attribute_names(const Hdf5Group& group,
+                                                       const std::string& subject);
+
+/// Reads `block` of a dataset of numbers as float32, row-major; `what` names the dataset.
+void read_block(const Hdf5Dataset& dataset, const Block& block, float* values,
+                const std::string& what, const std::string& subject);
 /// All elements of a dataset as bytes, as they are stored.
 [[nodiscard]] std::vector<std::byte> read_bytes(const Hdf5Dataset& dataset,
                                                 const std::string& subject);

@@ -74,8 +74,10 @@ class CheckpointReader {
   /// What is wrong with a region, in words that name dataset and place; empty if it is whole. Takes
   /// memory for a part of it only.
   [[nodiscard]] std::string check(const StoredRegion& region) const;
-  /// What is wrong with all regions, and with which datasets have none; empty if all is whole.
-  [[nodiscard]] std::vector<std::string> verify() const;
+  /// What is wrong with all regions, and with what of a tensor has none; empty if all is whole. Of
+  /// several `parts`, over which processes share the work, only number `part`.
+  [[nodiscard]] std::vector<std::string> verify(std::int64_t part = 0,
+                                                std::int64_t parts = 1) const;
 
  private:
   class Implementation;

@@ -33,6 +33,7 @@ inline CheckpointState example_state() {
   state.schedule = "0.001";
   state.learning_rate = 1.0 / 3;
   state.configuration = "seed: 7\nname: \xC3\xA9t\xC3\xA9\n";
+  state.keras_places = {{"d1/kernel", "layers/dense/vars/0"}, {"d1/bias", "layers/dense/vars/1"}};
   state.mesh = "data=2 x model=2";
   state.device = "cpu: some processor";
   state.collectives = "mpi";

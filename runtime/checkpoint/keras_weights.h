@@ -1,0 +1,101 @@
+// Keras 3's weights file, `.weights.h5`: read and written as Keras itself does (reference/keras.md,
+// section 3). HDF5 alone, no MPI; any number of processes may read one file.
+//
+// A *place* is the path of one array in the file, `layers/dense/vars/0`. Everything that has
+// variables has a group `vars` of arrays that are called 0, 1, ...; other groups, and attributes,
+// mean nothing. The optimizer's are `optimizer/vars`: how many updates it has made, its learning
+// rate unless that follows a schedule, then its slots, in an order of its own. Where the variables
+// of a model stand is said in runtime/train/keras_places.h.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/checkpoint/contents.h"
+#include "runtime/mesh/layout.h"
+
+namespace meshwork {
+
+/// Whether a file of this name is, or is to be, one of Keras's.
+[[nodiscard]] bool has_keras_name(const std::filesystem::path& file);
+/// Whether the HDF5 file in `file` says that it is a checkpoint of Meshwork. Throws `Error` for
+/// what cannot be read as HDF5.
+[[nodiscard]] bool is_checkpoint_file(const std::filesystem::path& file);
+
+struct KerasArray {
+  std::string place;
+  Shape shape;
+};
+
+class KerasWeightsReader {
+ public:
+  /// Throws `Error` that says what `file` is if it is no such file.
+  explicit KerasWeightsReader(const std::filesystem::path& file);
+  ~KerasWeightsReader();
+  KerasWeightsReader(KerasWeightsReader&&) noexcept;
+  KerasWeightsReader& operator=(KerasWeightsReader&&) noexcept;
+
+  [[nodiscard]] const std::filesystem::path& file() const;
+  /// All arrays, by group in alphabetical order and by number in it.
+  [[nodiscard]] const std::vector<KerasArray>& arrays() const;
+  /// The array at `place`, or null.
+  [[nodiscard]] const KerasArray* find(std::string_view place) const;
+  /// Reads `block` of `array` as float32, row-major, from whatever numbers it has.
+  void read(const KerasArray& array, const Block& block, std::span<float> destination) const;
+  /// The number at `place`. Throws `Error` if there is not one number.
+  [[nodiscard]] double read_number(std::string_view place) const;
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+/// Writes a file under another name, which becomes `file` when it is whole. For one process to use.
+/// All throw `Error`.
+class KerasWeightsWriter {
+ public:
+  explicit KerasWeightsWriter(const std::filesystem::path& file);
+  /// Removes what has not been finished.
+  ~KerasWeightsWriter();
+  KerasWeightsWriter(const KerasWeightsWriter&) = delete;
+  KerasWeightsWriter& operator=(const KerasWeightsWriter&) = delete;
+
+  void write(const std::string& place, const Shape& shape, std::span<const float> values);
+  /// A single int32, as the number of updates is.
+  void write_integer(const std::string& place, std::int64_t value);
+  /// Flushes, brings the file to the disk and gives it its name.
+  void finish();
+
+ private:
+  class Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+/// The optimizer as such a file has it.
+struct KerasOptimizer {
+  bool constant_rate = true;           // or it follows a schedule
+  std::vector<std::string> slots;      // names, as Meshwork's optimizers have them
+  std::vector<std::string> variables;  // the trained ones, in Keras's order
+};
+
+/// What stands in `optimizer/vars` before the slots.
+inline constexpr const char* keras_iteration_place = "optimizer/vars/0";
+inline constexpr const char* keras_rate_place = "optimizer/vars/1";
+
+/// The place of slot number `slot` of variable number `variable`. Adam's m and v of one variable
+/// stand side by side; of everything else there is first one slot of all variables.
+[[nodiscard]] std::string keras_slot_place(const KerasOptimizer& optimizer, std::size_t slot,
+                                           std::size_t variable);
+/// How many arrays `optimizer/vars` has.
+[[nodiscard]] std::size_t keras_optimizer_arrays(const KerasOptimizer& optimizer);
+
+/// The optimizer of a checkpoint's state, whose trained variables are `trained`.
+[[nodiscard]] KerasOptimizer keras_optimizer(const CheckpointState& state,
+                                             const std::vector<CheckpointTensor>& tensors);
+
+}  // namespace meshwork

@@ -1,0 +1,304 @@
+#include "runtime/checkpoint/parse.h"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <utility>
+
+#include "runtime/checkpoint/checksum.h"
+#include "runtime/checkpoint/format.h"
+#include "runtime/checkpoint/hdf5_values.h"
+
+namespace meshwork {
+namespace {
+
+TensorKind kind_of(const std::string& name, const std::string& subject) {
+  for (const auto& [known, kind] : {std::pair{"variable", TensorKind::variable},
+                                    {"slot", TensorKind::slot},
+                                    {"kept", TensorKind::kept}}) {
+    if (name == known) {
+      return kind;
+    }
+  }
+  fail("{}: \"{}\" is no kind of tensor", subject, name);
+}
+
+class Parser {
+ public:
+  Parser(const Hdf5File& file, const std::string& name)
+      : file_(file), name_(name), root_(open_group(file.native(), "/", name)) {}
+
+  ParsedCheckpoint parse() {
+    read_table();
+    read_state();
+    read_tensors();
+    return {checkpoint_format_version, std::move(state_), std::move(tensors_), std::move(regions_)};
+  }
+
+ private:
+  void read_table() {
+    const Hdf5Group group = open_group(file_.native(), "checksums", name_);
+    const Hdf5Dataset names = open_dataset(file_.native(), "checksums/datasets", name_);
+    const Hdf5Dataset table = open_dataset(file_.native(), "checksums/regions", name_);
+    const std::vector<std::byte> name_bytes = read_bytes(names, name_);
+    const std::vector<std::byte> table_bytes = read_bytes(table, name_);
+    Hash hash;
+    hash.add(name_bytes);
+    hash.add(table_bytes);
+    if (hash.value() != read_number<std::uint64_t>(group.native(), "hash", name_)) {
+      fail("{}: the table of checksums is damaged", name_);
+    }
+    datasets_ = texts_in(names, name_bytes);
+    const Shape shape = meshwork::shape_of(table, name_);
+    if (shape.size() != 2 || shape[1] < 3 ||
+        table_bytes.size() != static_cast<std::size_t>(element_count(shape)) * 8) {
+      fail("{}: the table of checksums has the shape {}", name_, meshwork::to_string(shape));
+    }
+    std::vector<std::uint64_t> row(static_cast<std::size_t>(shape[1]));
+    for (std::int64_t i = 0; i < shape[0]; ++i) {
+      std::memcpy(row.data(), table_bytes.data() + static_cast<std::size_t>(i) * row.size() * 8,
+                  row.size() * 8);
+      if (row[0] >= datasets_.size() || 3 + 2 * row[2] > row.size()) {
+        fail("{}: row {} of the table of checksums is none", name_, i);
+      }
+      StoredRegion region{datasets_[row[0]], {}, row[1]};
+      for (std::size_t d = 0; d < row[2]; ++d) {
+        region.block.push_back(
+            {static_cast<std::int64_t>(row[3 + 2 * d]), static_cast<std::int64_t>(row[4 + 2 * d])});
+      }
+      regions_.push_back(std::move(region));
+    }
+  }
+
+  std::vector<std::string> texts_in(const Hdf5Dataset& dataset,
+                                    const std::vector<std::byte>& bytes) const {
+    const Hdf5Datatype type(check_hdf5(H5Dget_type(dataset.native()), "no type", name_));
+    if (H5Tget_class(type.native()) != H5T_STRING) {
+      fail("{}: a list of texts is something else", name_);
+    }
+    const std::size_t length = H5Tget_size(type.native());
+    std::vector<std::string> texts;
+    for (std::size_t at = 0; at + length <= bytes.size(); at += length) {
+      std::string text(reinterpret_cast<const char*>(bytes.data()) + at, length);
+      text.resize(text.find_last_not_of('\0') + 1);
+      texts.push_back(std::move(text));
+    }
+    return texts;
+  }
+
+  // The bytes of a small dataset, which are compared with their hash.
+  std::vector<std::byte> checked_bytes(const std::string& name, const Hdf5Dataset& dataset) const {
+    std::vector<std::byte> bytes = read_bytes(dataset, name_);
+    const auto region =
+        std::find_if(regions_.begin(), regions_.end(),
+                     [&](const StoredRegion& known) { return known.dataset == name; });
+    Hash hash;
+    hash.add(bytes);
+    if (region == regions_.end() || region->hash != hash.value()) {
+      fail("{}: {}: the data are not those that were written", name_, name);
+    }
+    return bytes;
+  }
+
+  std::vector<std::string> texts(const std::string& name) const {
+    const Hdf5Dataset dataset = open_dataset(file_.native(), name, name_);
+    return texts_in(dataset, checked_bytes(name, dataset));
+  }
+  std::string text(const std::string& name) const {
+    const std::vector<std::string> found = texts(name);
+    if (found.size() != 1) {
+      fail("{}: {} is not one text", name_, name);
+    }
+    return found.front();
+  }
+  template <class Number>
+  std::vector<Number> numbers(const std::string& name) const {
+    const Hdf5Dataset dataset = open_dataset(file_.native(), name, name_);
+    const Hdf5Datatype type(check_hdf5(H5Dget_type(dataset.native()), "no type", name_));
+    if (check_hdf5(H5Tequal(type.native(), hdf5_type<Number>()), "no type", name_) == 0) {
+      fail("{}: {} has elements of another type", name_, name);
+    }
+    const std::vector<std::byte> bytes = checked_bytes(name, dataset);
+    std::vector<Number> values(bytes.size() / sizeof(Number));
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(Number));
+    return values;
+  }
+
+  void read_state() {
+    const hid_t root = root_.native();
+    state_.program = read_text(root, "program", name_);
+    state_.writer = read_text(root, "writer", name_);
+    state_.created = read_text(root, "created", name_);
+    state_.mesh = read_text(root, "mesh", name_);
+    state_.step = read_number<std::int64_t>(root, "step", name_);
+    state_.epoch = read_number<std::int64_t>(root, "epoch", name_);
+    const Hdf5Group group = open_group(file_.native(), "state", name_);
+    const auto integer = [&](const char* name) {
+      return read_number<std::int64_t>(group.native(), name, name_);
+    };
+    const auto line = [&](const char* name) { return read_text(group.native(), name, name_); };
+    state_.batch = integer("batch");
+    state_.samples = integer("samples");
+    state_.stopped = integer("stopped") != 0;
+    state_.seed = read_number<std::uint64_t>(group.native(), "seed", name_);
+    state_.data_rows = integer("data_rows");
+    state_.batch_size = integer("batch_size");
+    state_.steps_per_epoch = integer("steps_per_epoch");
+    state_.shuffle = integer("shuffle") != 0;
+    state_.epochs = integer("epochs");
+    state_.learning_rate = read_number<double>(group.native(), "learning_rate", name_);
+    state_.constant_rate = integer("constant_rate") != 0;
+    state_.running.penalties = read_number<double>(group.native(), "running_penalties", name_);
+    state_.running.rows = integer("running_rows");
+    state_.optimizer = line("optimizer");
+    state_.schedule = line("schedule");
+    state_.device = line("device");
+    state_.collectives = line("collectives");
+    state_.running.names = texts("state/running_names");
+    state_.running.sums = numbers<double>("state/running_sums");
+    state_.slots = texts("state/slots");
+    state_.data = text("state/data");
+    state_.configuration = text("state/configuration");
+    const std::vector<std::string> log_names = texts("state/log_names");
+    const std::vector<double> log_values = numbers<double>("state/log_values");
+    if (log_names.size() != log_values.size() ||
+        state_.running.names.size() != state_.running.sums.size()) {
+      fail("{}: there are more names than values, or fewer", name_);
+    }
+    for (std::size_t i = 0; i < log_names.size(); ++i) {
+      state_.logs.emplace_back(log_names[i], log_values[i]);
+    }
+    if (std::count(datasets_.begin(), datasets_.end(), "state/keras_places") > 0) {
+      read_keras_places();
+    }
+    state_.history_epochs = numbers<std::int64_t>("history/epoch");
+    for (const std::string& link :
+         link_names(open_group(file_.native(), "history", name_), name_)) {
+      const std::string dataset = "history/" + link;
+      if (link != "epoch") {
+        const std::string log =
+            read_text(open_dataset(file_.native(), dataset, name_).native(), "name", name_);
+        state_.history[log] = numbers<double>(dataset);
+      }
+    }
+    read_callbacks();
+  }
+
+  // Files of the first days do not have them.
+  void read_keras_places() {
+    const std::vector<std::string> variables = texts("state/keras_variables");
+    const std::vector<std::string> places = texts("state/keras_places");
+    if (variables.size() != places.size()) {
+      fail("{}: there are {} variables and {} places for them", name_, variables.size(),
+           places.size());
+    }
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      state_.keras_places.push_back({variables[i], places[i]});
+    }
+  }
+
+  void read_callbacks() {
+    const std::vector<std::string> links =
+        link_names(open_group(file_.native(), "callbacks", name_), name_);
+    state_.callbacks.resize(links.size());
+    for (const std::string& link : links) {
+      const std::string path = "callbacks/" + link;
+      const Hdf5Group group = open_group(file_.native(), path, name_);
+      CallbackRecord record;
+      record.class_name = read_text(group.native(), "class", name_);
+      record.keeps_weights = read_number<std::int64_t>(group.native(), "keeps_weights", name_) != 0;
+      const Hdf5Group values = open_group(file_.native(), path + "/numbers", name_);
+      for (const std::string& key : attribute_names(values, name_)) {
+        record.state[key] = read_number<double>(values.native(), key, name_);
+      }
+      for (const std::string& number :
+           link_names(open_group(file_.native(), path + "/texts", name_), name_)) {
+        const std::string dataset = fmt::format("{}/texts/{}", path, number);
+        const std::string key =
+            read_text(open_dataset(file_.native(), dataset, name_).native(), "name", name_);
+        record.state[key] = text(dataset);
+      }
+      const std::size_t index = std::stoul(link);
+      if (index >= links.size()) {
+        fail("{}: there are {} callbacks, and one with the number {}", name_, links.size(), index);
+      }
+      state_.callbacks[index] = std::move(record);
+    }
+  }
+
+  void read_tensors() {
+    for (const std::string& name : datasets_) {
+      const Hdf5Dataset dataset = open_dataset(file_.native(), name, name_);
+      const hid_t object = dataset.native();
+      if (!has_attribute(object, "kind", name_)) {
+        continue;
+      }
+      CheckpointTensor tensor;
+      tensor.kind = kind_of(read_text(object, "kind", name_), name_);
+      tensor.path = read_text(object, "path", name_);
+      tensor.slot = read_text(object, "slot", name_);
+      tensor.callback = static_cast<int>(read_number<std::int64_t>(object, "callback", name_));
+      tensor.trainable = read_number<std::int64_t>(object, "trainable", name_) != 0;
+      tensor.layout = read_text(object, "layout", name_);
+      tensor.sum = read_number<std::uint64_t>(object, "sum", name_);
+      tensor.shape = meshwork::shape_of(dataset, name_);
+      const bool kept = tensor.kind == TensorKind::kept;
+      if (kept &&
+          (tensor.callback < 0 || tensor.callback >= static_cast<int>(state_.callbacks.size()))) {
+        fail("{}: {} belongs to callback {}, which there is not", name_, name, tensor.callback);
+      }
+      if (name_of(tensor, state_.callbacks) != name) {
+        fail("{}: {} says that it is {}", name_, name, name_of(tensor, state_.callbacks));
+      }
+      const Hdf5Datatype type(check_hdf5(H5Dget_type(object), "no type", name_));
+      if (check_hdf5(H5Tequal(type.native(), H5T_IEEE_F32LE), "no type", name_) == 0) {
+        fail("{}: {} is not float32", name_, name);
+      }
+      tensors_.push_back(std::move(tensor));
+    }
+    const auto key = [](const CheckpointTensor& tensor) {
+      return std::tie(tensor.kind, tensor.callback, tensor.path, tensor.slot);
+    };
+    std::sort(
+        tensors_.begin(), tensors_.end(),
+        [&](const CheckpointTensor& a, const CheckpointTensor& b) { return key(a) < key(b); });
+  }
+
+  const Hdf5File& file_;
+  const std::string& name_;
+  Hdf5Group root_;
+  std::vector<std::string> datasets_;
+  std::vector<StoredRegion> regions_;
+  CheckpointState state_;
+  std::vector<CheckpointTensor> tensors_;
+};
+
+}  // namespace
+
+bool is_checkpoint(const Hdf5File& file, const std::string& name) {
+  const Hdf5Group root = open_group(file.native(), "/", name);
+  return has_attribute(root.native(), "format", name) &&
+         read_text(root.native(), "format", name) == checkpoint_format_name;
+}
+
+ParsedCheckpoint parse_checkpoint(const Hdf5File& file, const std::string& name) {
+  const Hdf5Guard guard;
+  const std::int64_t version = or_damaged(name, [&] {
+    if (!is_checkpoint(file, name)) {
+      fail("{}: is an HDF5 file, but no checkpoint of Meshwork", name);
+    }
+    const Hdf5Group root = open_group(file.native(), "/", name);
+    return read_number<std::int64_t>(root.native(), "format_version", name);
+  });
+  if (version > checkpoint_format_version) {
+    const Hdf5Group root = open_group(file.native(), "/", name);
+    fail(
+        "{}: has the format version {}, this program reads versions up to {}; it was written by {}",
+        name, version, checkpoint_format_version, read_text(root.native(), "program", name));
+  }
+  ParsedCheckpoint parsed = or_damaged(name, [&] { return Parser(file, name).parse(); });
+  parsed.version = version;
+  return parsed;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,44 @@
+// The way back from a checkpoint file to what it holds; format.h says how that stands in it.
+//
+// Everything but the data of tensors is read and compared with its checksum: first the table of
+// checksums, which has one of its own, then the state and the list of tensors.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/contents.h"
+#include "runtime/checkpoint/reader.h"
+#include "runtime/data/hdf5_handles.h"
+
+namespace meshwork {
+
+struct ParsedCheckpoint {
+  std::int64_t version = 0;
+  CheckpointState state;
+  std::vector<CheckpointTensor> tensors;  // variables in the order of their paths, then slots, ...
+  std::vector<StoredRegion> regions;
+};
+
+/// Whether the file says that it is a checkpoint. Throws `Error` if it cannot say. Under a guard.
+[[nodiscard]] bool is_checkpoint(const Hdf5File& file, const std::string& name);
+
+/// Reads `file`, whose name is `name`. Throws as the constructor of CheckpointReader.
+[[nodiscard]] ParsedCheckpoint parse_checkpoint(const Hdf5File& file, const std::string& name);
+
+/// Hands `action`'s errors on as damage of the file `name`.
+template <class Action>
+decltype(auto) or_damaged(const std::string& name, Action&& action) {
+  try {
+    return std::forward<Action>(action)();
+  } catch (const DamagedCheckpoint&) {
+    throw;
+  } catch (const Error& error) {
+    throw DamagedCheckpoint(error.what());
+  } catch (const std::exception& error) {  // lengths that no memory can hold
+    throw DamagedCheckpoint(fmt::format("{}: cannot be read: {}", name, error.what()));
+  }
+}
+
+}  // namespace meshwork
