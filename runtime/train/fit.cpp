@@ -298,6 +298,7 @@ class Fitting final : public Training {
     state.learning_rate = learning_rate();
     state.constant_rate = optimizer.schedule().is_constant();
     state.configuration = options_.configuration;
+    state.keras_places = keras_places(*model_.graph, model_.keras_model);
     state.mesh = to_string(model_.mesh().shape());
     state.device = std::string(model_.device->kind()) + ": " + model_.device->description();
     state.collectives = std::string(model_.transport->name());

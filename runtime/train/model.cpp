@@ -168,7 +168,11 @@ Model::Model(Shape shape, const std::shared_ptr<LayerBlock>& block, Distribution
             const std::vector<SymbolicTensor> outputs = block_call(shape, block, inputs);
             return std::pair{inputs, outputs};
           }(),
-          std::move(distribution), std::move(options)) {}
+          std::move(distribution), std::move(options)) {
+  if (block->class_name() != "Sequential") {
+    state_->keras_model = KerasModel::subclass;
+  }
+}
 
 Model::Model(std::pair<std::vector<SymbolicTensor>, std::vector<SymbolicTensor>> ends,
              Distribution distribution, ModelOptions options)

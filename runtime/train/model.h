@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -35,6 +36,7 @@
 #include "runtime/train/optimizers/rmsprop.h"
 #include "runtime/train/stop_request.h"
 #include "runtime/train/verbosity.h"
+#include "runtime/train/weights.h"
 
 namespace meshwork {
 
@@ -139,6 +141,15 @@ class Model {
   [[nodiscard]] std::vector<float> variable(const std::string& path);
   /// Sets it; all ranks give the same values.
   void set_variable(const std::string& path, std::span<const float> values);
+
+  /// Writes all variables to `file`: with a name that ends with `.weights.h5` as Keras does, with
+  /// any other `.h5` as a checkpoint (weights.h). Every rank calls it. Throws the same `Error` on
+  /// all.
+  void save_weights(const std::filesystem::path& file, SaveWeightsOptions options = {});
+  /// Sets all variables from a checkpoint, the newest one in a directory, or a file of Keras. Every
+  /// rank calls it. Throws the same `Error` on all: for what is no such file, or of another model,
+  /// in which case the model is as it was; and for damage, after which its variables hold anything.
+  LoadedWeights load_weights(const std::filesystem::path& path, LoadWeightsOptions options = {});
 
   struct State;  // model_state.h
 

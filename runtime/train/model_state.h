@@ -15,6 +15,7 @@
 #include "collectives/watchdog.h"
 #include "runtime/data/array.h"
 #include "runtime/data/batches.h"
+#include "runtime/train/keras_places.h"
 #include "runtime/train/means.h"
 #include "runtime/train/model.h"
 #include "runtime/train/step_agreement.h"
@@ -27,6 +28,7 @@ struct Model::State {
   std::shared_ptr<const Graph> graph;  // of the layers
   Distribution distribution;
   ModelOptions options;
+  KerasModel keras_model = KerasModel::functional;
   std::unique_ptr<Device> device;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<Watchdog> watchdog;  // whose trace the engine writes

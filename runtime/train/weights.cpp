@@ -1,0 +1,459 @@
+#include "runtime/train/weights.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/keras_weights.h"
+#include "runtime/checkpoint/reader.h"
+#include "runtime/checkpoint/verdict.h"
+#include "runtime/checkpoint/writer.h"
+#include "runtime/train/keras_places.h"
+#include "runtime/train/model_state.h"
+#include "runtime/train/read_blocks.h"
+#include "runtime/train/saved_run.h"
+
+namespace meshwork {
+namespace {
+
+// The same verdict on all ranks.
+void agree(const Model::State& model, const Failures& own) {
+  const std::string joint = joint_failure(model.mesh().all(), own.first());
+  if (!joint.empty()) {
+    throw Error(joint);
+  }
+}
+
+void refuse(const std::filesystem::path& file, const std::vector<std::string>& different) {
+  if (different.empty()) {
+    return;
+  }
+  std::string text = fmt::format("{}: these are not the weights of this model:", file.string());
+  for (const std::string& line : different) {
+    text += "\n  " + line;
+  }
+  throw Error(text);
+}
+
+std::string described(const CheckpointTensor& tensor) {
+  return tensor.slot.empty() ? tensor.path : fmt::format("{} ({})", tensor.path, tensor.slot);
+}
+
+const CheckpointTensor* find(const std::vector<CheckpointTensor>& tensors, const std::string& path,
+                             const std::string& slot) {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(), [&](const CheckpointTensor& tensor) {
+        return tensor.kind != TensorKind::kept && tensor.path == path && tensor.slot == slot;
+      });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+// A rate that the file has, but for the rounding to float32 in which Keras keeps it.
+void take_rate(Optimizer& optimizer, double rate, std::int64_t iteration) {
+  if (optimizer.schedule().is_constant() &&
+      static_cast<float>(rate) != static_cast<float>(optimizer.learning_rate(iteration))) {
+    optimizer.set_learning_rate(rate);
+  }
+}
+
+// ---- from a checkpoint --------------------------------------------------------------------------
+
+std::vector<std::string> differences(const Model::State& model, const CheckpointReader& reader,
+                                     bool optimizer) {
+  std::vector<std::string> found;
+  const CheckpointState& then = reader.state();
+  if (optimizer && then.optimizer != model.compiled->optimizer.class_name()) {
+    found.push_back(fmt::format("the optimizer is {}, the file's is {}",
+                                model.compiled->optimizer.class_name(), then.optimizer));
+    optimizer = false;  // slots of another say nothing more
+  }
+  const std::vector<CheckpointTensor> mine = tensors_of(model);
+  const auto counts = [&](const CheckpointTensor& tensor) {
+    return tensor.kind == TensorKind::variable || (optimizer && tensor.kind == TensorKind::slot);
+  };
+  for (const CheckpointTensor& tensor : mine) {
+    if (!counts(tensor)) {
+      continue;
+    }
+    const CheckpointTensor* theirs = find(reader.tensors(), tensor.path, tensor.slot);
+    if (theirs == nullptr) {
+      found.push_back(fmt::format("the model has {} {}, the file does not", described(tensor),
+                                  to_string(tensor.shape)));
+    } else if (theirs->shape != tensor.shape) {
+      found.push_back(fmt::format("{} has shape {}, in the file {}", described(tensor),
+                                  to_string(tensor.shape), to_string(theirs->shape)));
+    }
+  }
+  for (const CheckpointTensor& tensor : reader.tensors()) {
+    if (counts(tensor) && find(mine, tensor.path, tensor.slot) == nullptr) {
+      found.push_back(fmt::format("the file has {} {}, the model does not", described(tensor),
+                                  to_string(tensor.shape)));
+    }
+  }
+  return found;
+}
+
+LoadedWeights load_checkpoint(Model::State& model, const std::filesystem::path& file,
+                              const LoadWeightsOptions& options) {
+  std::optional<CheckpointReader> reader;
+  Failures failures;
+  failures.attempt([&] { reader.emplace(file); });
+  agree(model, failures);
+  const CheckpointState& then = reader->state();
+  // A checkpoint of weights alone names no optimizer.
+  const bool optimizer = options.optimizer && !then.optimizer.empty();
+  refuse(file, differences(model, *reader, optimizer));
+  Parameters& parameters = model.engine->parameters();
+  std::vector<BlockTarget> targets;
+  for (const ParameterSpan& span : parameters.form().spans) {
+    const std::string& path = model.graph->variables[static_cast<std::size_t>(span.variable)].path;
+    targets.push_back(
+        {find(reader->tensors(), path, ""), &span, parameters.value(span.variable), true});
+    for (std::size_t s = 0; optimizer && span.trainable && s < parameters.slot_names().size();
+         ++s) {
+      targets.push_back({find(reader->tensors(), path, parameters.slot_names()[s]), &span,
+                         parameters.slot(static_cast<int>(s), span.variable), true});
+    }
+  }
+  const std::string damage = read_blocks(model, *reader, targets);
+  if (!damage.empty()) {
+    throw Error(damage);
+  }
+  if (optimizer) {
+    model.iteration = then.step;
+    if (then.constant_rate) {
+      take_rate(model.compiled->optimizer, then.learning_rate, then.step);
+    }
+  }
+  return {file, false, optimizer, then.step};
+}
+
+// ---- from Keras ---------------------------------------------------------------------------------
+
+bool is_of_optimizer(const std::string& place) {
+  return place.starts_with("optimizer/");
+}
+
+std::set<std::string> weight_places(const KerasWeightsReader& reader) {
+  std::set<std::string> places;
+  for (const KerasArray& array : reader.arrays()) {
+    if (!is_of_optimizer(array.place)) {
+      places.insert(array.place);
+    }
+  }
+  return places;
+}
+
+// The model's places in the file. The same layers can have been written in several ways (as a
+// functional model, as a class), which the file shows; if it shows none of them, what differs is
+// said of the model as it is.
+std::vector<KerasPlace> places_in(const Model::State& model, const KerasWeightsReader& reader) {
+  const std::set<std::string> there = weight_places(reader);
+  for (const KerasModel kind :
+       {model.keras_model, KerasModel::functional, KerasModel::subclass, KerasModel::members}) {
+    std::vector<KerasPlace> places = keras_places(*model.graph, kind);
+    if (places.size() == there.size() &&
+        std::all_of(places.begin(), places.end(),
+                    [&](const KerasPlace& place) { return there.count(place.place) > 0; })) {
+      return places;
+    }
+  }
+  return keras_places(*model.graph, model.keras_model);
+}
+
+const Variable& variable_called(const Graph& graph, const std::string& path) {
+  return *std::find_if(graph.variables.begin(), graph.variables.end(),
+                       [&](const Variable& variable) { return variable.path == path; });
+}
+
+std::vector<std::string> differences(const Graph& graph, const std::vector<KerasPlace>& places,
+                                     const KerasWeightsReader& reader) {
+  std::vector<std::string> found;
+  std::set<std::string> left = weight_places(reader);
+  for (const KerasPlace& place : places) {
+    const Shape& shape = variable_called(graph, place.variable).options.shape;
+    const KerasArray* array = reader.find(place.place);
+    if (array == nullptr) {
+      found.push_back(fmt::format("the model has {} {}, the file has no {}", place.variable,
+                                  to_string(shape), place.place));
+    } else if (array->shape != shape) {
+      found.push_back(fmt::format("{} has shape {}, in the file {} has {}", place.variable,
+                                  to_string(shape), place.place, to_string(array->shape)));
+    }
+    left.erase(place.place);
+  }
+  for (const std::string& place : left) {
+    found.push_back(fmt::format("the file has {} {}, the model has nothing for it", place,
+                                to_string(reader.find(place)->shape)));
+  }
+  return found;
+}
+
+KerasOptimizer keras_optimizer_of(const Model::State& model,
+                                  const std::vector<KerasPlace>& places) {
+  const Optimizer& optimizer = model.compiled->optimizer;
+  KerasOptimizer keras{optimizer.schedule().is_constant(), optimizer.slot_names(), {}};
+  for (const KerasPlace& place : places) {
+    if (variable_called(*model.graph, place.variable).options.trainable) {
+      keras.variables.push_back(place.variable);
+    }
+  }
+  return keras;
+}
+
+// What keeps the model's optimizer from taking up the file's.
+std::vector<std::string> slot_differences(const Model::State& model, const KerasOptimizer& keras,
+                                          const KerasWeightsReader& reader) {
+  const std::string& name = model.compiled->optimizer.class_name();
+  const auto count = static_cast<std::size_t>(
+      std::count_if(reader.arrays().begin(), reader.arrays().end(),
+                    [](const KerasArray& array) { return is_of_optimizer(array.place); }));
+  if (count != keras_optimizer_arrays(keras)) {
+    std::string slots;
+    for (const std::string& slot : keras.slots) {
+      slots += (slots.empty() ? "" : ", ") + slot;
+    }
+    return {fmt::format(
+        "{} has {} arrays of its own ({}{} for each of {} trained variables), the file has {}; the "
+        "weights alone can be taken without it",
+        name, keras_optimizer_arrays(keras),
+        keras.constant_rate ? "iteration, learning rate, " : "iteration, ",
+        slots.empty() ? "no slots" : slots, keras.variables.size(), count)};
+  }
+  std::vector<std::string> found;
+  for (std::size_t v = 0; v < keras.variables.size(); ++v) {
+    const Shape& shape = variable_called(*model.graph, keras.variables[v]).options.shape;
+    for (std::size_t s = 0; s < keras.slots.size(); ++s) {
+      const std::string place = keras_slot_place(keras, s, v);
+      const KerasArray* array = reader.find(place);
+      if (array == nullptr || array->shape != shape) {
+        found.push_back(fmt::format("{} ({}) has shape {}, in the file {} {}", keras.variables[v],
+                                    keras.slots[s], to_string(shape), place,
+                                    array ? "has " + to_string(array->shape) : "is missing"));
+      }
+    }
+  }
+  return found;
+}
+
+LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
+                         const LoadWeightsOptions& options) {
+  std::optional<KerasWeightsReader> reader;
+  Failures failures;
+  failures.attempt([&] { reader.emplace(file); });
+  agree(model, failures);
+  const std::vector<KerasPlace> places = places_in(model, *reader);
+  std::vector<std::string> different = differences(*model.graph, places, *reader);
+  // An optimizer that has updated nothing has no slots yet.
+  const bool has_iteration = reader->find(keras_iteration_place) != nullptr;
+  double updates = 0;
+  double rate = 0;
+  KerasOptimizer keras;
+  failures.attempt([&] {
+    updates = has_iteration ? reader->read_number(keras_iteration_place) : 0;
+    if (options.optimizer && updates > 0) {
+      keras = keras_optimizer_of(model, places);
+      for (std::string& line : slot_differences(model, keras, *reader)) {
+        different.push_back(std::move(line));
+      }
+      if (keras.constant_rate && different.empty()) {
+        rate = reader->read_number(keras_rate_place);
+      }
+    }
+  });
+  agree(model, failures);
+  refuse(file, different);
+  const bool optimizer = options.optimizer && updates > 0;
+
+  Parameters& parameters = model.engine->parameters();
+  std::map<std::string, const ParameterSpan*> spans;
+  for (const ParameterSpan& span : parameters.form().spans) {
+    spans[model.graph->variables[static_cast<std::size_t>(span.variable)].path] = &span;
+  }
+  std::vector<float> block;
+  const auto read = [&](const std::string& place, const ParameterSpan& span, float* destination) {
+    failures.attempt([&] {
+      block.resize(static_cast<std::size_t>(span.count));
+      reader->read(*reader->find(place), span.block, block);
+      model.device->copy_in(destination, block.data(), span.count * 4);
+    });
+  };
+  for (const KerasPlace& place : places) {
+    const ParameterSpan& span = *spans.at(place.variable);
+    read(place.place, span, parameters.value(span.variable));
+  }
+  for (std::size_t v = 0; optimizer && v < keras.variables.size(); ++v) {
+    const ParameterSpan& span = *spans.at(keras.variables[v]);
+    for (std::size_t s = 0; s < keras.slots.size(); ++s) {
+      read(keras_slot_place(keras, s, v), span,
+           parameters.slot(static_cast<int>(s), span.variable));
+    }
+  }
+  agree(model, failures);
+  if (optimizer) {
+    model.iteration = static_cast<std::int64_t>(updates);
+    if (keras.constant_rate) {
+      take_rate(model.compiled->optimizer, rate, model.iteration);
+    }
+  }
+  return {file, true, optimizer, static_cast<std::int64_t>(updates)};
+}
+
+// ---- saving -------------------------------------------------------------------------------------
+
+// Rank 0 writes array after array, as all gather it: no rank has more than one array whole.
+void save_keras(Model::State& model, const std::filesystem::path& file, bool with_optimizer) {
+  Failures failures;
+  std::optional<KerasWeightsWriter> writer;
+  const auto on_root = [&](const auto& action) {
+    if (model.is_root() && !failures.any()) {
+      failures.attempt(action);
+    }
+  };
+  on_root([&] { writer.emplace(file); });
+  agree(model, failures);
+  const std::vector<KerasPlace> places = keras_places(*model.graph, model.keras_model);
+  std::map<std::string, int> numbers;
+  for (std::size_t v = 0; v < model.graph->variables.size(); ++v) {
+    numbers[model.graph->variables[v].path] = static_cast<int>(v);
+  }
+  const auto shape_of_variable = [&](int variable) -> const Shape& {
+    return model.graph->variables[static_cast<std::size_t>(variable)].options.shape;
+  };
+  for (const KerasPlace& place : places) {
+    const int variable = numbers.at(place.variable);
+    const std::vector<float> values = model.engine->gather_variable(variable);
+    on_root([&] { writer->write(place.place, shape_of_variable(variable), values); });
+  }
+  if (with_optimizer) {
+    const KerasOptimizer keras = keras_optimizer_of(model, places);
+    on_root([&] {
+      writer->write_integer(keras_iteration_place, model.iteration);
+      if (keras.constant_rate) {
+        const auto rate =
+            static_cast<float>(model.compiled->optimizer.learning_rate(model.iteration));
+        writer->write(keras_rate_place, {}, std::span(&rate, 1));
+      }
+    });
+    for (std::size_t v = 0; v < keras.variables.size(); ++v) {
+      const int variable = numbers.at(keras.variables[v]);
+      for (std::size_t s = 0; s < keras.slots.size(); ++s) {
+        const std::vector<float> values = model.engine->gather_slot(static_cast<int>(s), variable);
+        on_root([&] {
+          writer->write(keras_slot_place(keras, s, v), shape_of_variable(variable), values);
+        });
+      }
+    }
+  }
+  on_root([&] { writer->finish(); });
+  agree(model, failures);
+}
+
+void save_checkpoint(Model::State& model, const std::filesystem::path& file,
+                     const SaveWeightsOptions& options, bool with_optimizer) {
+  CheckpointState state;
+  state.step = model.iteration;
+  state.seed = model.options.seed;
+  if (with_optimizer) {
+    const Optimizer& optimizer = model.compiled->optimizer;
+    state.optimizer = optimizer.class_name();
+    state.slots = optimizer.slot_names();
+    state.schedule = optimizer.schedule().name();
+    state.learning_rate = optimizer.learning_rate(model.iteration);
+    state.constant_rate = optimizer.schedule().is_constant();
+  }
+  state.configuration = options.configuration;
+  state.keras_places = keras_places(*model.graph, model.keras_model);
+  state.mesh = to_string(model.mesh().shape());
+  state.device = std::string(model.device->kind()) + ": " + model.device->description();
+  state.collectives = std::string(model.transport->name());
+  SavedRun saved(model);
+  saved.capture(state, {});
+  std::vector<TensorPart> parts;
+  for (const TensorPart& part : saved.parts()) {
+    if (with_optimizer || part.tensor.kind == TensorKind::variable) {
+      parts.push_back(part);
+    }
+  }
+  const Communicator own = model.mesh().all().duplicate();
+  (void)write_checkpoint(own, file, saved.state(), parts, {});
+}
+
+}  // namespace
+
+std::filesystem::path weights_file(const std::filesystem::path& path) {
+  std::error_code problem;
+  if (!std::filesystem::is_directory(path, problem)) {
+    return path;
+  }
+  const CheckpointListing listing = list_checkpoints(path, "");
+  if (listing.checkpoints.empty()) {
+    fail("{}: there are no checkpoints in this directory", path.string());
+  }
+  const FoundCheckpoint& newest = listing.checkpoints.front();
+  if (!newest.damage.empty()) {
+    const auto older =
+        std::find_if(listing.checkpoints.begin(), listing.checkpoints.end(),
+                     [](const FoundCheckpoint& found) { return found.damage.empty(); });
+    fail("the newest checkpoint in {} is damaged: {}{}", path.string(), newest.damage,
+         older == listing.checkpoints.end()
+             ? std::string("; the others are, too")
+             : fmt::format("; the newest that can be read is {}", older->file.string()));
+  }
+  return newest.file;
+}
+
+LoadedWeights Model::load_weights(const std::filesystem::path& path, LoadWeightsOptions options) {
+  if (options.optimizer && !state_->compiled) {
+    fail("load_weights: there is no optimizer to take up a state: call compile first");
+  }
+  const Communicator& all = state_->mesh().all();
+  // Rank 0 looks; directories of network file systems differ from node to node.
+  std::string found;
+  bool checkpoint = false;
+  together(all, [&] {
+    if (all.rank() == 0) {
+      const std::filesystem::path file = weights_file(path);
+      checkpoint = is_checkpoint_file(file);
+      found = (checkpoint ? "c" : "k") + file.string();
+    }
+  });
+  found = broadcast_text(all, found);
+  checkpoint = found[0] == 'c';
+  const std::filesystem::path file = found.substr(1);
+  if (!state_->engine) {
+    state_->prepare(std::nullopt, 32);
+  } else if (options.optimizer && !state_->has_slots) {
+    fail(
+        "load_weights: the model has been compiled anew since it was used; take up the optimizer's "
+        "state before evaluating or predicting");
+  }
+  return checkpoint ? load_checkpoint(*state_, file, options) : load_keras(*state_, file, options);
+}
+
+void Model::save_weights(const std::filesystem::path& file, SaveWeightsOptions options) {
+  if (!file.string().ends_with(".h5")) {
+    fail(
+        "{}: weights are saved under names that end with .weights.h5, as Keras has them, or with "
+        ".h5, as a checkpoint",
+        file.string());
+  }
+  if (!state_->engine) {
+    state_->prepare(std::nullopt, 32);
+  }
+  const bool optimizer =
+      options.optimizer && state_->compiled && state_->has_slots && state_->iteration > 0;
+  if (has_keras_name(file)) {
+    save_keras(*state_, file, optimizer);
+  } else {
+    save_checkpoint(*state_, file, options, optimizer);
+  }
+}
+
+}  // namespace meshwork
