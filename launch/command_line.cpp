@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "launch/file_commands.h"
 #include "launch/version.h"
 #include "runtime/config/nearest.h"
 
@@ -18,11 +19,13 @@ Examples:
   mpirun -n 8 meshwork train configs/fashion_mnist_mlp.yaml --mesh data=4,model=2
   mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --set fit.epochs=1 --set optimizer.learning_rate=0.01
   meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=4096,model=16
+  meshwork evaluate configs/fashion_mnist_mlp.yaml --checkpoint checkpoints
+  meshwork inspect checkpoints
   mpirun -n 4 meshwork devices
 
 Exit status:
   0    success
-  1    failure while running
+  1    failure while running; damage found by verify; a difference found by diff
   2    wrong configuration or command line
   3    a rank hung; the watchdog ended the job
   75   stopped in order by SIGTERM or SIGUSR1 (temporary failure): start it again to go on
@@ -39,23 +42,25 @@ Examples:
   mpirun -n 8 meshwork train configs/fashion_mnist_mlp.yaml --mesh data=4,model=2
   mpirun -n 2 meshwork train configs/fashion_mnist_mlp.yaml --set fit.epochs=1 --predict test.csv
   mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --dry-run
-  mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --set checkpoint.directory=run1 --resume)";
+  mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --set checkpoint.directory=run1 --resume
+  mpirun -n 2 meshwork train configs/fashion_mnist_mlp.yaml --weights model.weights.h5)";
 
 constexpr const char* evaluate_examples = R"(
-Computes the loss and the metrics over a set of samples. The weights are the initial ones, as `seed`
-gives them: `meshwork train` evaluates trained ones on `data.test` when it ends.
+Computes the loss and the metrics over a set of samples, with the weights of a checkpoint or of a
+file of Keras's; without --checkpoint, with the initial ones, as `seed` gives them.
 
 Examples:
-  meshwork evaluate configs/fashion_mnist_mlp.yaml
+  meshwork evaluate configs/fashion_mnist_mlp.yaml --checkpoint checkpoints
+  mpirun -n 4 meshwork evaluate configs/fashion_mnist_mlp.yaml --weights model.weights.h5
   mpirun -n 2 meshwork evaluate configs/fashion_mnist_mlp.yaml --data train)";
 
 constexpr const char* predict_examples = R"(
 Writes the model's output for every sample of a set, in the order of the samples: as the dataset
-"predictions" of an HDF5 file, or as CSV with a line for each sample. The weights are the initial
-ones, as `seed` gives them: `meshwork train --predict FILE` writes the output of trained ones.
+"predictions" of an HDF5 file, or as CSV with a line for each sample. The weights are those of a
+checkpoint or of a file of Keras's; without --checkpoint, the initial ones, as `seed` gives them.
 
 Examples:
-  meshwork predict configs/fashion_mnist_mlp.yaml --output predictions.h5
+  meshwork predict configs/fashion_mnist_mlp.yaml --checkpoint checkpoints --output predictions.h5
   mpirun -n 2 meshwork predict configs/fashion_mnist_mlp.yaml --data train --output predictions.csv)";
 
 constexpr const char* plan_examples = R"(
@@ -68,6 +73,19 @@ Examples:
   meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=4096,model=16 --rows 65536
   meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --rank 5 --json
   meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --layout hidden_1/kernel)";
+
+constexpr const char* import_examples = R"(
+Writes a checkpoint of the model in CONFIG with weights that Keras 3 has saved, and with the state
+of its optimizer if the file has it and it is the configuration's. `meshwork train CONFIG --resume`
+goes on from it. Layers go by class and order, not by name. (train, evaluate and predict also take
+Keras's weights as they are, with --weights.)
+
+Examples:
+  meshwork import configs/fashion_mnist_mlp.yaml model.weights.h5 --output checkpoints
+  meshwork import configs/fashion_mnist_mlp.yaml model.weights.h5 --output start.h5 --weights-only
+
+Exit status: 0; 1 if the checkpoint cannot be written; 2 if the weights are not those of the model,
+or cannot be read.)";
 
 constexpr const char* devices_examples = R"(
 Shows where each rank runs: host, device, threads, and its coordinates on the mesh. Without CONFIG
@@ -160,6 +178,11 @@ void add_run_options(CLI::App& command, CommandLine& line) {
       "stop");
 }
 
+void add_weights(CLI::App& command, const std::string& names, CommandLine& line,
+                 const std::string& description) {
+  command.add_option(names, line.weights, description)->type_name("FILE");
+}
+
 void add_part(CLI::App& command, CommandLine& line) {
   static const std::map<std::string, DataPart> parts{
       {"train", DataPart::train}, {"validation", DataPart::validation}, {"test", DataPart::test}};
@@ -246,6 +269,9 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   train->add_flag(
       "--resume", line.resume,
       "Go on from the newest whole checkpoint in checkpoint.directory, if there is one");
+  add_weights(*train, "--weights", line,
+              "Begin with the weights of a checkpoint, the newest in a directory, or Keras's; a "
+              "checkpoint that --resume finds comes first");
   add_output(*train, "--predict", line,
              "When trained, write the model's output for the test data, or what --data names; "
              ".h5, .hdf5 or .csv");
@@ -256,6 +282,9 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   add_config(*evaluate, line, true);
   add_model_options(*evaluate, line);
   add_run_options(*evaluate, line);
+  add_weights(
+      *evaluate, "--checkpoint,--weights", line,
+      "The weights: a checkpoint, a directory for the newest in it, or Keras's .weights.h5");
   add_part(*evaluate, line);
 
   CLI::App* predict =
@@ -264,6 +293,9 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   add_config(*predict, line, true);
   add_model_options(*predict, line);
   add_run_options(*predict, line);
+  add_weights(
+      *predict, "--checkpoint,--weights", line,
+      "The weights: a checkpoint, a directory for the newest in it, or Keras's .weights.h5");
   add_part(*predict, line);
   add_output(*predict, "--output", line, "Where to: .h5, .hdf5 or .csv");
   predict->get_option("--output")->required();
@@ -300,6 +332,26 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   devices->footer(devices_examples);
   add_config(*devices, line, false);
 
+  std::map<const CLI::App*, Command> commands{{train, Command::train},
+                                              {evaluate, Command::evaluate},
+                                              {predict, Command::predict},
+                                              {plan, Command::plan},
+                                              {devices, Command::devices}};
+  add_file_commands(program, line, commands);
+  CLI::App* imported = program.add_subcommand("import", "Write Keras's weights as a checkpoint");
+  imported->footer(import_examples);
+  add_config(*imported, line, true);
+  add_model_options(*imported, line);
+  imported->add_option("FILE", line.files, "Weights that Keras has saved, .weights.h5")
+      ->type_name("")
+      ->required()
+      ->expected(1);
+  imported->add_option("--output", line.output, "Where to: a directory for checkpoints, or NAME.h5")
+      ->type_name("PATH")
+      ->required();
+  imported->add_flag("--weights-only", line.weights_only, "Leave out the optimizer's state");
+  commands[imported] = Command::import_weights;
+
   ParsedCommandLine result;
   try {
     program.parse(argc, argv);
@@ -312,11 +364,6 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     }
     return {std::nullopt, 2, wrong_arguments(program, error)};
   }
-  const std::map<const CLI::App*, Command> commands{{train, Command::train},
-                                                    {evaluate, Command::evaluate},
-                                                    {predict, Command::predict},
-                                                    {plan, Command::plan},
-                                                    {devices, Command::devices}};
   line.command = commands.at(program.get_subcommands().front());
   result.commands = std::move(line);
   return result;

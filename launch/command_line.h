@@ -12,7 +12,18 @@
 
 namespace meshwork {
 
-enum class Command : std::uint8_t { train, evaluate, predict, plan, devices };
+enum class Command : std::uint8_t {
+  train,
+  evaluate,
+  predict,
+  plan,
+  devices,
+  inspect,
+  verify,
+  diff,
+  export_weights,
+  import_weights
+};
 
 struct CommandLine {
   Command command = Command::train;
@@ -22,7 +33,9 @@ struct CommandLine {
   bool verbose = false;
   bool dry_run = false;
   bool resume = false;  // train: go on from the newest checkpoint
-  // train: also write predictions; predict: where to
+  // train, evaluate, predict: a checkpoint, a directory of them, or weights of Keras
+  std::string weights;
+  // train: also write predictions; predict, export, import: where to
   std::string output;
   // evaluate, predict, plan: which data
   std::optional<DataPart> part;
@@ -33,6 +46,11 @@ struct CommandLine {
   std::optional<std::int64_t> rows;
   Mode mode = Mode::train;
   std::string picture;  // the path of a tensor
+  // inspect, verify, diff, export, import; `json` as well
+  std::vector<std::string> files;
+  bool configuration = false;  // inspect: print it alone
+  bool weights_only = false;   // diff, export, import: no optimizer
+  double tolerance = 0;        // diff: of the absolute difference of two numbers
 };
 
 /// What to do, or how to end at once: `text` goes to standard output if `status` is 0, else to

@@ -15,6 +15,7 @@ namespace meshwork {
 [[nodiscard]] int evaluate(Runtime& runtime, const CommandLine& line);
 [[nodiscard]] int predict(Runtime& runtime, const CommandLine& line);
 [[nodiscard]] int devices(Runtime& runtime, const CommandLine& line);
+[[nodiscard]] int import_weights(Runtime& runtime, const CommandLine& line);
 
 /// What `plan` prints, for a job of `ranks` ranks, where that is known and asked for. Pure: uses
 /// neither MPI nor the ranks. Adds to `warnings` what is not wrong but may be meant otherwise.

@@ -16,6 +16,7 @@ int evaluate(Runtime& runtime, const CommandLine& line) {
     source = session->open(part, Mode::evaluate);
     session->examine(source, part, Mode::evaluate);
     session->build();
+    session->load_weights(source, Mode::evaluate);
   });
   if (status != 0 || line.dry_run) {
     return status;
@@ -25,9 +26,10 @@ int evaluate(Runtime& runtime, const CommandLine& line) {
         session->model().evaluate(source, {.batch_size = session->config().evaluation_batch_size(),
                                            .stop_request = &runtime.stop_request()});
     if (runtime.is_root()) {
-      std::fprintf(stderr,
-                   "note: these are the initial weights; `meshwork train` evaluates "
-                   "trained ones on data.test\n");
+      if (line.weights.empty()) {
+        std::fprintf(stderr,
+                     "note: these are the initial weights; --checkpoint takes those of a file\n");
+      }
       std::printf("%s\n", readable(logs).c_str());
       std::fflush(stdout);
     }

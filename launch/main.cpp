@@ -1,13 +1,14 @@
-// The `meshwork` program: train, evaluate, predict, plan, devices.
+// The `meshwork` program: train, evaluate, predict, plan, devices, and what looks at checkpoints.
 //
-// The command line is read before MPI begins, so that --help and `plan` work without mpirun and on
-// machines where MPI cannot run. Where a launcher started several ranks, only rank 0 speaks.
+// The command line is read before MPI begins, so that --help, `plan` and what only looks at files
+// work without mpirun and on machines where MPI cannot run. Where a launcher started several ranks, only rank 0 speaks.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <optional>
 
+#include "launch/checkpoint_files.h"
 #include "launch/commands.h"
 
 namespace {
@@ -68,12 +69,30 @@ int run_plan(int argc, char** argv, const CommandLine& line) {
   return runtime.attempt(2, [&] { make_and_print(runtime.size(), runtime.is_root()); });
 }
 
+int run_on_files(int argc, char** argv, const CommandLine& line) {
+  if (!started_by_launcher()) {
+    return run_on_files(line, nullptr);
+  }
+  Runtime runtime(argc, argv);
+  return run_on_files(line, &runtime.world());
+}
+
 int run(int argc, char** argv, const CommandLine& line) {
-  if (line.command == Command::plan) {
-    return run_plan(argc, argv, line);
+  switch (line.command) {
+    case Command::plan:
+      return run_plan(argc, argv, line);
+    case Command::inspect:
+    case Command::verify:
+    case Command::diff:
+    case Command::export_weights:
+      return run_on_files(argc, argv, line);
+    default:
+      break;
   }
   Runtime runtime(argc, argv);
   switch (line.command) {
+    case Command::import_weights:
+      return import_weights(runtime, line);
     case Command::train:
       return train(runtime, line);
     case Command::evaluate:

@@ -17,6 +17,7 @@ int predict(Runtime& runtime, const CommandLine& line) {
     source = session->open(part, Mode::predict);
     session->examine(source, part, Mode::predict);
     session->build();
+    session->load_weights(source, Mode::predict);
     if (!line.dry_run) {
       file = session->prediction_file(*source);
     }
@@ -25,10 +26,9 @@ int predict(Runtime& runtime, const CommandLine& line) {
     return status;
   }
   return runtime.attempt(1, [&] {
-    if (runtime.is_root()) {
+    if (runtime.is_root() && line.weights.empty()) {
       std::fprintf(stderr,
-                   "note: these are the initial weights; `meshwork train --predict FILE` "
-                   "predicts with trained ones\n");
+                   "note: these are the initial weights; --checkpoint takes those of a file\n");
     }
     session->predict(source, file.get());
   });

@@ -87,6 +87,20 @@ void Session::build() {
   model_.emplace(config_->make_model(*mesh_));
 }
 
+void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mode) {
+  if (line_->weights.empty()) {
+    return;
+  }
+  // Parameters are made for a plan: for that of the run, they need not be made again.
+  (void)model_->plan(
+      source, mode == Mode::train ? config_->batch_size() : config_->evaluation_batch_size(), mode);
+  const LoadedWeights loaded = model_->load_weights(line_->weights);
+  if (runtime_->is_root()) {
+    std::fprintf(stderr, "weights: %s%s\n", loaded.file.c_str(),
+                 loaded.updates > 0 ? fmt::format(", step {}", loaded.updates).c_str() : "");
+  }
+}
+
 std::unique_ptr<PredictionFile> Session::prediction_file(const Source& source) {
   std::unique_ptr<PredictionFile> file;
   together(runtime_->world(), [&] {

@@ -43,6 +43,9 @@ class Session {
   void check_callbacks(const TrainingData& data);
   /// Makes the model.
   void build();
+  /// Takes up the weights that the command line names, if it does, into the model as it is made for
+  /// `source`. To be called after `build`.
+  void load_weights(const std::shared_ptr<const Source>& source, Mode mode);
 
   /// The file for predictions on the root, none elsewhere.
   [[nodiscard]] std::unique_ptr<PredictionFile> prediction_file(const Source& source);

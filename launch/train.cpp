@@ -34,6 +34,7 @@ int train(Runtime& runtime, const CommandLine& line) {
       session->examine(test, DataPart::test, Mode::evaluate);
     }
     session->build();
+    session->load_weights(data.training, Mode::train);
     if (!line.output.empty()) {
       const DataPart part = part_of(config, line);
       predicted = session->open(part, Mode::predict);

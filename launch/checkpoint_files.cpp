@@ -1,0 +1,51 @@
+#include "launch/checkpoint_files.h"
+
+#include <mpi.h>
+
+#include <cstdio>
+#include <exception>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+namespace {
+
+Said run(const CommandLine& line, const Communicator* all) {
+  try {
+    switch (line.command) {
+      case Command::verify:
+        return verify(line, all);
+      case Command::inspect:
+        return inspect(line);
+      case Command::diff:
+        return diff(line);
+      default:
+        return export_weights(line);
+    }
+  } catch (const Error& error) {
+    return {2, "", fmt::format("{}\n", error.what())};
+  } catch (const std::exception& error) {
+    return {1, "", fmt::format("{}\n", error.what())};
+  }
+}
+
+}  // namespace
+
+int run_on_files(const CommandLine& line, const Communicator* all) {
+  const bool root = all == nullptr || all->rank() == 0;
+  Said said;
+  if (root || line.command == Command::verify) {
+    said = run(line, all);
+  }
+  if (root) {
+    std::fputs(said.text.c_str(), stdout);
+    std::fflush(stdout);
+    std::fputs(said.problems.c_str(), stderr);
+  }
+  if (all != nullptr) {
+    check_mpi(MPI_Bcast(&said.status, 1, MPI_INT, 0, all->native()), "MPI_Bcast");
+  }
+  return said.status;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,101 @@
+#include "launch/file_commands.h"
+
+namespace meshwork {
+namespace {
+
+constexpr const char* inspect_examples = R"(
+Shows what is in a checkpoint: its variables with shapes, layouts and slots, where its run stands
+and on which mesh, history, callbacks, and the main points of the configuration. Of a directory:
+all its checkpoints, and the newest one that can be read. Of Keras's weights: the arrays.
+
+Examples:
+  meshwork inspect checkpoints
+  meshwork inspect checkpoints/step-000001200.h5 --json
+  meshwork inspect checkpoints --configuration > again.yaml
+
+Exit status: 0; 2 if it cannot be read.)";
+
+constexpr const char* verify_examples = R"(
+Reads checkpoints whole and compares every region with its checksum; says which arrays are damaged
+and where. Of a directory, all checkpoints in it. Several ranks share the work.
+
+Examples:
+  meshwork verify checkpoints
+  meshwork verify run1/step-000000100.h5 run2
+  mpirun -n 8 meshwork verify checkpoints
+
+Exit status: 0 if all is as it was written; 1 if anything is damaged, or no checkpoint; 2 if a file
+is not there, or a directory has no checkpoints.)";
+
+constexpr const char* diff_examples = R"(
+Compares two checkpoints, or a checkpoint with Keras's weights, array by array, and where their runs
+stand. The meshes may differ. What decides is what a run is: variables, slots, kept weights, step,
+epoch, learning rate, history, callbacks; mesh, device, program and configuration are only noted.
+
+Examples:
+  meshwork diff checkpoints/step-000001200.h5 checkpoints/step-000002400.h5
+  meshwork diff run_on_1_rank run_on_8_ranks --tolerance 1e-5
+  meshwork diff checkpoints model.weights.h5 --weights-only
+
+Exit status, as diff's: 0 equal; 1 different; 2 if one cannot be read.)";
+
+constexpr const char* export_examples = R"(
+Writes a checkpoint's weights as Keras 3 does, with the optimizer's state, so that
+`model.load_weights("model.weights.h5")` takes them in Keras. Layers go by class and order, not by
+name: the same model, built in the same order, on either side.
+
+Examples:
+  meshwork export checkpoints --keras model.weights.h5
+  meshwork export checkpoints/step-000001200.h5 --keras model.weights.h5 --weights-only
+
+Exit status: 0; 2 if it cannot be read or written.)";
+
+}  // namespace
+
+void add_file_commands(CLI::App& program, CommandLine& line,
+                       std::map<const CLI::App*, Command>& commands) {
+  CLI::App* inspect = program.add_subcommand("inspect", "Show what is in a checkpoint");
+  inspect->footer(inspect_examples);
+  inspect->add_option("FILE", line.files, "A checkpoint, a directory of them, or Keras's weights")
+      ->type_name("")
+      ->required()
+      ->expected(1);
+  inspect->add_flag("--json", line.json, "Print JSON");
+  inspect->add_flag("--configuration", line.configuration,
+                    "Print the configuration that it carries, and nothing else");
+  commands[inspect] = Command::inspect;
+
+  CLI::App* verify = program.add_subcommand("verify", "Compare checkpoints with their checksums");
+  verify->footer(verify_examples);
+  verify->add_option("FILE", line.files, "Checkpoints, or directories of them")
+      ->type_name("")
+      ->required();
+  commands[verify] = Command::verify;
+
+  CLI::App* diff = program.add_subcommand("diff", "Show how two checkpoints differ");
+  diff->footer(diff_examples);
+  diff->add_option("FILES", line.files, "Two checkpoints, directories of them, or Keras's weights")
+      ->type_name("A B")
+      ->required()
+      ->expected(2);
+  diff->add_option("--tolerance", line.tolerance,
+                   "The absolute difference up to which numbers count as equal; default 0")
+      ->type_name("NUMBER")
+      ->check(CLI::NonNegativeNumber);
+  diff->add_flag("--weights-only", line.weights_only, "Compare the variables and nothing else");
+  commands[diff] = Command::diff;
+
+  CLI::App* exported = program.add_subcommand("export", "Write a checkpoint as Keras's weights");
+  exported->footer(export_examples);
+  exported->add_option("FILE", line.files, "A checkpoint, or a directory of them")
+      ->type_name("")
+      ->required()
+      ->expected(1);
+  exported->add_option("--keras", line.output, "Where to: a name that ends with .weights.h5")
+      ->type_name("FILE")
+      ->required();
+  exported->add_flag("--weights-only", line.weights_only, "Leave out the optimizer's state");
+  commands[exported] = Command::export_weights;
+}
+
+}  // namespace meshwork

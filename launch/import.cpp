@@ -1,0 +1,94 @@
+// meshwork import: Keras's weights as a checkpoint of a configuration's model.
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "launch/commands.h"
+#include "launch/session.h"
+#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/keras_weights.h"
+
+namespace meshwork {
+namespace {
+
+// What `file` has to be, said by the root.
+void check_source(const std::string& file) {
+  if (std::filesystem::is_directory(file)) {
+    fail("{}: is a directory; a file of Keras's weights is expected", file);
+  }
+  if (is_checkpoint_file(file)) {
+    fail(
+        "{}: is a checkpoint of Meshwork already; train, evaluate and predict take it as it is, "
+        "with --weights {}",
+        file, file);
+  }
+  (void)KerasWeightsReader(file);
+}
+
+// Where the checkpoint goes: into a directory under the name of a checkpoint after `updates`.
+std::string destination(const std::string& output, std::int64_t updates) {
+  if (has_keras_name(output)) {
+    fail(
+        "--output: {}: is a name of Keras's files; a checkpoint is written, NAME.h5 or a directory",
+        output);
+  }
+  if (output.ends_with(".h5")) {
+    const std::filesystem::path folder = std::filesystem::path(output).parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder)) {
+      fail("--output: {}: there is no directory {}", output, folder.string());
+    }
+    return output;
+  }
+  prepare_directory(output);
+  const CheckpointListing listing = list_checkpoints(output, "");
+  if (!listing.checkpoints.empty()) {
+    fail("--output: {} has checkpoints of a run, up to step {}; give another directory", output,
+         listing.checkpoints.front().step);
+  }
+  return (std::filesystem::path(output) / checkpoint_name(updates)).string();
+}
+
+}  // namespace
+
+int import_weights(Runtime& runtime, const CommandLine& line) {
+  const std::string& file = line.files.front();
+  std::optional<Session> session;
+  LoadedWeights loaded;
+  std::string output;
+  const int status = runtime.attempt(2, [&] {
+    session.emplace(runtime, line);
+    together(runtime.world(), [&] {
+      if (runtime.is_root()) {
+        check_source(file);
+      }
+    });
+    session->build();
+    const bool optimizer = session->config().has_loss() && !line.weights_only;
+    loaded = session->model().load_weights(file, {.optimizer = optimizer});
+    together(runtime.world(), [&] {
+      if (runtime.is_root()) {
+        output = destination(line.output, loaded.optimizer ? loaded.updates : 0);
+      }
+    });
+    output = broadcast_text(runtime.world(), output);
+  });
+  if (status != 0) {
+    return status;
+  }
+  return runtime.attempt(1, [&] {
+    session->model().save_weights(output, {.configuration = to_yaml(session->config().document())});
+    if (runtime.is_root()) {
+      std::printf(
+          "%s: %zu variables of %s, %s\n", output.c_str(),
+          session->model().graph().variables.size(), file.c_str(),
+          loaded.optimizer
+              ? fmt::format("with the optimizer's state after {} updates", loaded.updates).c_str()
+              : "without an optimizer's state");
+      std::fflush(stdout);
+    }
+  });
+}
+
+}  // namespace meshwork

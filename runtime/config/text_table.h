@@ -1,0 +1,30 @@
+// Tables for a terminal, and texts and numbers as JSON has them.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace meshwork {
+
+/// Rows of cells under a heading, each column as wide as its widest cell; the columns in `numbers`
+/// are set flush right. Every row has as many cells as the heading.
+class TextTable {
+ public:
+  explicit TextTable(std::vector<std::string> heading, std::vector<std::size_t> numbers = {});
+  void add(std::vector<std::string> row);
+  /// With `indent` spaces before every line.
+  [[nodiscard]] std::string text(std::size_t indent = 2) const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<std::size_t> numbers_;
+};
+
+/// `text` in quotes, with what JSON does not take as it is escaped.
+[[nodiscard]] std::string json_text(std::string_view text);
+/// With as many digits as give the number back; what is not finite, which JSON does not have, is
+/// a text: "nan", "inf".
+[[nodiscard]] std::string json_number(double number);
+
+}  // namespace meshwork
