@@ -95,6 +95,14 @@ struct PlannedTensor {
   bool gradient = false;  // whether it has one
 };
 
+/// What making a plan took, in counts that depend on graph, axes and layouts but not on how many
+/// ranks an axis has.
+struct PlanningWork {
+  std::int64_t candidates = 0;       // ways to spread operations, over all operations
+  std::int64_t redistributions = 0;  // pairs of layouts whose redistribution was priced
+  std::int64_t exchanges = 0;        // windows of inputs whose exchange was priced
+};
+
 struct Plan {
   std::shared_ptr<const Graph> graph;
   MeshShape mesh;
@@ -103,6 +111,7 @@ struct Plan {
   std::vector<PlannedTensor> tensors;        // by TensorId
   std::vector<PlannedOperation> operations;  // in order; fused ones once
   double predicted_seconds = 0;              // of communication, one training step
+  PlanningWork work;
 };
 
 /// Makes the plan. Pure: no MPI, any mesh. Throws `Error` for closed layouts that do not fit.

@@ -3,7 +3,6 @@
 #include "runtime/mesh/redistribution.h"
 
 #include <algorithm>
-#include <chrono>
 #include <functional>
 #include <random>
 
@@ -501,29 +500,28 @@ TEST_CASE("what has no meaning is an error that names the axes") {
   }
 }
 
-TEST_CASE("planning for a mesh of 65,536 ranks costs no more than for a small one") {
-  const MeshShape mesh({{"data", 4096}, {"model", 16}}, 65536);
+TEST_CASE("redistributions are planned for a mesh that nobody could walk over") {
+  // 2^32 ranks: were they enumerated even once, this would take a minute, and for every plan hours.
+  const std::int64_t size = 1 << 16;
+  const MeshShape mesh({{"data", size}, {"model", size}}, size * size);
   const Shape shape{1'000'003, 4097};
   const std::vector<Layout> layouts = all_layouts(2, 2, true);
-  const auto start = std::chrono::steady_clock::now();
-  std::int64_t plans = 0;
   double sent = 0;
   for (const Layout& from : layouts) {
     for (const Layout& to : layouts) {
       if (!has_meaning(from, to)) continue;
-      ++plans;
       for (const RedistributionStep& step : plan_redistribution(from, to, shape, mesh)) {
         sent += static_cast<double>(elements_sent(step, shape, mesh, 40'001));
         sent += elements_sent_bound(step, shape, mesh);
       }
     }
   }
-  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   CHECK(sent > 0);
-  // A few microseconds each; the limit leaves room for sanitizers and busy machines.
-  CHECK(seconds.count() / static_cast<double>(plans) < 1e-3);
+}
 
-  // The transfers of one step are linear in its peers.
+TEST_CASE("the transfers of a step are linear in its peers") {
+  const MeshShape mesh({{"data", 4096}, {"model", 16}}, 65536);
+  const Shape shape{1'000'003, 4097};
   const Layout rows{{{1}, {}}, {}}, columns{{{}, {1}}, {}};
   const RedistributionStep step = plan_redistribution(rows, columns, shape, mesh).at(0);
   CHECK(transfers(step, shape, mesh, 40'001).sends.size() == 16);

@@ -1,0 +1,208 @@
+#include "runtime/graph/candidate_costs.h"
+
+#include <cmath>
+#include <utility>
+
+#include "runtime/graph/operation_windows.h"
+#include "runtime/graph/spread.h"
+#include "runtime/mesh/redistribution.h"
+
+namespace meshwork {
+namespace {
+
+constexpr double picoseconds = 1e12;
+
+// Each of `keys` in the order in which it first occurs, and for every place which of them it has.
+template <class Key>
+struct Distinct {
+  std::vector<std::size_t> first;  // by distinct key: where it occurs first
+  std::vector<std::size_t> which;  // by place: its number among the distinct ones
+
+  explicit Distinct(const std::vector<Key>& keys) {
+    std::map<Key, std::size_t> numbers;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const auto [at, added] = numbers.try_emplace(keys[i], first.size());
+      if (added) {
+        first.push_back(i);
+      }
+      which.push_back(at->second);
+    }
+  }
+};
+
+}  // namespace
+
+ChoiceCost cost_of_seconds(double seconds) {
+  return {static_cast<std::int64_t>(std::llround(seconds * picoseconds)), 0};
+}
+
+double seconds_of_cost(std::int64_t cost) {
+  return static_cast<double>(cost) / picoseconds;
+}
+
+CandidateCosts::CandidateCosts(const PlanningProblem& problem) : problem_(problem) {
+  for (const Shape& shape : problem.shapes) {
+    moves_.push_back(&moves_by_shape_[shape]);
+  }
+}
+
+// What it costs to bring a tensor from one layout to another.
+ChoiceCost CandidateCosts::moving(int from, int to, TensorId tensor) {
+  if (from == to) {
+    return {};
+  }
+  Moves& moves = *moves_[tensor];
+  if (from >= static_cast<int>(moves.size())) {
+    moves.resize(problem_.layouts.count());
+  }
+  if (to >= static_cast<int>(moves[from].size())) {
+    moves[from].resize(problem_.layouts.count(), unknown);
+  }
+  std::int64_t& known = moves[from][to];
+  if (known == unknown) {
+    const Shape& shape = problem_.shapes[tensor];
+    double total = 0;
+    for (const RedistributionStep& step :
+         plan_redistribution(problem_.layouts[from], problem_.layouts[to], shape, *problem_.mesh)) {
+      total += step_seconds(step, shape, *problem_.mesh, problem_.request->costs);
+    }
+    known = cost_of_seconds(total).cost;
+    ++redistributions_;
+  }
+  return {known, 0};
+}
+
+// What it costs to bring input `input` of an operation from where it lies as `from`.
+ChoiceCost CandidateCosts::bringing(int from, int index, int input, const Candidate& candidate) {
+  ChoiceCost cost =
+      moving(from, candidate.needed[input], problem_.graph->operations[index].inputs[input]);
+  if (has_windows(problem_.rules[index], input)) {
+    const Exchange& boxes = exchange(index, input, candidate);
+    if (!holds_boxes(problem_.layouts[from], boxes.windows)) {
+      cost += boxes.forward;
+    }
+  }
+  return cost;
+}
+
+const CandidateCosts::Exchange& CandidateCosts::exchange(int index, int input,
+                                                         const Candidate& candidate) {
+  const auto [known, added] =
+      exchanges_.try_emplace(std::make_tuple(index, input, candidate.needed[input]));
+  Exchange& exchange = known->second;
+  if (added) {
+    const GraphOperation& operation = problem_.graph->operations[index];
+    const CostModel& costs = problem_.request->costs;
+    exchange.windows =
+        windows_of(*operation.operation, problem_.rules[index], candidate.split, input,
+                   problem_.input_shapes(index), problem_.shapes[operation.output]);
+    exchange.forward =
+        cost_of_seconds(exchange_seconds(exchange.windows, *problem_.mesh, costs, false));
+    exchange.back =
+        cost_of_seconds(exchange_seconds(exchange.windows, *problem_.mesh, costs, true));
+  }
+  return exchange;
+}
+
+ChoiceCost CandidateCosts::own(int index, const Candidate& candidate) {
+  const Graph& graph = *problem_.graph;
+  const GraphOperation& operation = graph.operations[index];
+  const bool backward = problem_.has_backward(operation);
+  ChoiceCost cost;
+  for (int i = 0; i < static_cast<int>(operation.inputs.size()); ++i) {
+    const TensorId input = operation.inputs[i];
+    const bool gradient = problem_.gives_gradient(operation, input);
+    if (gradient && has_windows(problem_.rules[index], i)) {
+      cost += exchange(index, i, candidate).back;
+    }
+    const TensorRole role = graph.tensors[input].role;
+    if (role == TensorRole::value) {
+      continue;
+    }
+    const int stored = problem_.closed[input]->layout;
+    cost += bringing(stored, index, i, candidate);
+    if (gradient) {
+      cost += moving(candidate.raw[i], stored, input);
+    }
+    if (role == TensorRole::variable && backward && operation.operation->backward_reads(i)) {
+      cost += bringing(stored, index, i, candidate);
+    }
+  }
+  const Layout& natural = problem_.layouts[candidate.natural];
+  const CostModel& costs = problem_.request->costs;
+  cost += moving(candidate.natural, candidate.settled, operation.output);
+  cost += cost_of_seconds(sum_seconds(natural, *problem_.mesh, costs));
+  if (backward && problem_.gradient[operation.output] &&
+      !problem_.shapes[operation.output].empty()) {
+    cost += moving(candidate.settled, candidate.whole, operation.output);
+  }
+  for (const OwnReduction& reduction : operation.operation->own_reductions(problem_.rules[index])) {
+    if (!reduction.backward || backward) {
+      cost += cost_of_seconds(own_reduction_seconds(
+          reduction, candidate.split, problem_.lengths[index], *problem_.mesh, costs));
+    }
+  }
+  double parts = 1;
+  for (const auto& [letter, axes] : candidate.split) {
+    parts *= static_cast<double>(problem_.mesh->size_over(axes));
+  }
+  cost.tie = static_cast<std::int64_t>(
+      operation.operation->flops(problem_.input_shapes(index), problem_.shapes[operation.output]) /
+      parts);
+  return cost;
+}
+
+ChoiceCost CandidateCosts::between(int from, int index, const Candidate& candidate,
+                                   TensorId tensor) {
+  const GraphOperation& operation = problem_.graph->operations[index];
+  ChoiceCost cost;
+  for (int i = 0; i < static_cast<int>(operation.inputs.size()); ++i) {
+    if (operation.inputs[i] == tensor) {
+      cost += bringing(from, index, i, candidate);
+      if (problem_.gives_gradient(operation, tensor)) {
+        cost += moving(candidate.raw[i], from, tensor);
+      }
+    }
+  }
+  return cost;
+}
+
+std::vector<ChoiceCost> CandidateCosts::between(const std::vector<Candidate>& producers, int index,
+                                                const std::vector<Candidate>& consumers,
+                                                TensorId tensor) {
+  // Many candidates settle a tensor alike, and many take it and give its gradient back alike.
+  const std::vector<TensorId>& inputs = problem_.graph->operations[index].inputs;
+  std::vector<int> settled;
+  for (const Candidate& candidate : producers) {
+    settled.push_back(candidate.settled);
+  }
+  std::vector<std::vector<int>> ends;
+  for (const Candidate& candidate : consumers) {
+    std::vector<int>& layouts = ends.emplace_back();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == tensor) {
+        layouts.push_back(candidate.needed[i]);
+        layouts.push_back(candidate.raw[i]);
+      }
+    }
+  }
+  const Distinct rows(settled);
+  const Distinct columns(ends);
+  std::vector<ChoiceCost> distinct;
+  distinct.reserve(rows.first.size() * columns.first.size());
+  for (const std::size_t row : rows.first) {
+    for (const std::size_t column : columns.first) {
+      distinct.push_back(between(settled[row], index, consumers[column], tensor));
+    }
+  }
+  std::vector<ChoiceCost> costs;
+  costs.reserve(producers.size() * consumers.size());
+  for (const std::size_t row : rows.which) {
+    for (const std::size_t column : columns.which) {
+      costs.push_back(distinct[row * columns.first.size() + column]);
+    }
+  }
+  return costs;
+}
+
+}  // namespace meshwork

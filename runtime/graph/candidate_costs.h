@@ -1,0 +1,75 @@
+// What candidates cost: predicted seconds of one training step, as whole picoseconds, so that sums
+// are exact and the same on every machine.
+//
+// A candidate has costs of its own: everything to and from closed tensors, the reduction of its
+// output, its own collectives; and as a tie-breaker its arithmetic on one rank. Two candidates have
+// costs between them where one makes a tensor that the other uses: bringing it there, and its
+// gradient back.
+//
+// Redistributions and exchanges are remembered, so that each is priced once: how many there were is
+// what planning takes, and `PlanningWork` counts them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "runtime/graph/candidates.h"
+#include "runtime/graph/choice_network.h"
+#include "runtime/mesh/window_exchange.h"
+
+namespace meshwork {
+
+class CandidateCosts {
+ public:
+  /// `problem` must outlive it.
+  explicit CandidateCosts(const PlanningProblem& problem);
+
+  /// Of a candidate of operation `index` by itself.
+  [[nodiscard]] ChoiceCost own(int index, const Candidate& candidate);
+
+  /// Between a candidate that leaves `tensor` settled as `from` and one of its consumer `index`.
+  [[nodiscard]] ChoiceCost between(int from, int index, const Candidate& candidate,
+                                   TensorId tensor);
+
+  /// The same for each of `producers` and each of `consumers`, the candidates of operation `index`;
+  /// row-major with the producers' as rows.
+  [[nodiscard]] std::vector<ChoiceCost> between(const std::vector<Candidate>& producers, int index,
+                                                const std::vector<Candidate>& consumers,
+                                                TensorId tensor);
+
+  /// How many redistributions and exchanges were priced.
+  [[nodiscard]] std::int64_t redistributions() const { return redistributions_; }
+  [[nodiscard]] std::int64_t exchanges() const {
+    return static_cast<std::int64_t>(exchanges_.size());
+  }
+
+ private:
+  // The exchange of boxes of an input, and what it costs there and back.
+  struct Exchange {
+    Windows windows;
+    ChoiceCost forward, back;
+  };
+  // What moving tensors of one shape costs, by the numbers of the layouts from and to; `unknown`
+  // where nobody has asked.
+  using Moves = std::vector<std::vector<std::int64_t>>;
+  static constexpr std::int64_t unknown = -1;
+
+  ChoiceCost moving(int from, int to, TensorId tensor);
+  ChoiceCost bringing(int from, int index, int input, const Candidate& candidate);
+  const Exchange& exchange(int index, int input, const Candidate& candidate);
+
+  const PlanningProblem& problem_;
+  std::map<Shape, Moves> moves_by_shape_;
+  std::vector<Moves*> moves_;  // by tensor
+  std::int64_t redistributions_ = 0;
+  std::map<std::tuple<int, int, int>, Exchange> exchanges_;  // by operation, input, its layout
+};
+
+/// `seconds` as a cost.
+[[nodiscard]] ChoiceCost cost_of_seconds(double seconds);
+/// The reverse.
+[[nodiscard]] double seconds_of_cost(std::int64_t cost);
+
+}  // namespace meshwork
