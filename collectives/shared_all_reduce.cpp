@@ -24,7 +24,9 @@ class SharedGroup::Started final : public Pending::Request {
  public:
   void wait() override {
     const std::shared_ptr<SharedGroup> here = std::move(group);
-    here->wait_until([&] { return call.done || (here->advance_started() && call.done); });
+    while (!call.done) {
+      here->wait_until([&] { return here->advance_started() || call.done; }, Ways::several);
+    }
     if (call.way == Way::direct) here->wait_until_all_finished(call.number);
   }
 
@@ -37,17 +39,16 @@ void SharedGroup::all_reduce(ElementType type, Reduction reduction, void* buffer
   drain();
   Call call;
   begin_reduce(call, type, reduction, buffer, count);
+  (void)step(call);
   while (!call.done) {
-    wait_until([&] { return step(call); });
+    wait_until([&] { return step(call); }, call.way == Way::undecided ? Ways::one : Ways::several);
   }
   if (call.way == Way::direct) wait_until_all_finished(call.number);
 }
 
 Pending SharedGroup::start_all_reduce(ElementType type, Reduction reduction, void* buffer,
                                       std::int64_t count) {
-  while (std::ssize(queue_) >= options_.calls - 1) {
-    wait_until([&] { return advance_started(); });
-  }
+  wait_until_left(options_.calls - 2);
   std::shared_ptr<Started> started;
   for (const std::shared_ptr<Started>& made : made_) {
     if (made.use_count() == 1 && made->call.done) started = made;
@@ -165,7 +166,7 @@ bool SharedGroup::step_staged(Call& call) {
           copy(buffer(call.taken), slot(rank, round), part(call.taken, rank),
                part(call.taken, rank + 1));
         }
-        store(counter(rank_, SharedCounter::consumed), round + 1);
+        publish(SharedCounter::consumed, round + 1);
         ++call.taken;
         goes_on = true;
       }
@@ -187,7 +188,7 @@ bool SharedGroup::step_staged(Call& call) {
         reduce_elements(type, call.what.reduction, sources_, buffer(call.reduced) + begin,
                         (end - begin) / width);
         copy(slot(rank_, round), buffer(call.reduced), begin, end);
-        store(counter(rank_, SharedCounter::reduced), round + 1);
+        publish(SharedCounter::reduced, round + 1);
         ++call.reduced;
         goes_on = true;
       }
@@ -198,7 +199,7 @@ bool SharedGroup::step_staged(Call& call) {
         copy(slot(rank_, round), buffer(call.staged), 0, part(call.staged, rank_));
         copy(slot(rank_, round), buffer(call.staged), part(call.staged, rank_ + 1),
              part(call.staged, size_));
-        store(counter(rank_, SharedCounter::staged), round + 1);
+        publish(SharedCounter::staged, round + 1);
         ++call.staged;
         goes_on = true;
       }

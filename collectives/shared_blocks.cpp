@@ -90,7 +90,7 @@ void SharedGroup::reduce_scatter(ElementType type, const void* send, void* recei
       }
       reduce_elements(type, Reduction::sum, sources_, to + taken * most * width,
                       count_in(rank_, taken));
-      store(counter(rank_, SharedCounter::consumed), to_take + 1);
+      publish(SharedCounter::consumed, to_take + 1);
       ++taken;
       went_on = true;
     }
@@ -104,13 +104,13 @@ void SharedGroup::reduce_scatter(ElementType type, const void* send, void* recei
         }
         begin += counts[static_cast<std::size_t>(rank)];
       }
-      store(counter(rank_, SharedCounter::staged), to_stage + 1);
+      publish(SharedCounter::staged, to_stage + 1);
       ++staged;
       went_on = true;
     }
     return went_on;
   };
-  while (taken < rounds) wait_until(step);
+  while (taken < rounds) wait_until(step, Ways::several);
   finish(number);
 }
 
@@ -185,20 +185,20 @@ void SharedGroup::all_gather(ElementType type, const void* send, void* receive,
                                       : slot(rank, to_take);
         copy_bytes(place_for(rank) + taken * most, source, bytes_in(rank, taken));
       }
-      store(counter(rank_, SharedCounter::consumed), to_take + 1);
+      publish(SharedCounter::consumed, to_take + 1);
       ++taken;
       went_on = true;
     }
     const std::uint64_t to_stage = first + static_cast<std::uint64_t>(staged);
     if (staged < own_rounds && staged - taken < options_.slots && may_stage(to_stage)) {
       copy_bytes(slot(rank_, to_stage), from + staged * most, bytes_in(rank_, staged));
-      store(counter(rank_, SharedCounter::staged), to_stage + 1);
+      publish(SharedCounter::staged, to_stage + 1);
       ++staged;
       went_on = true;
     }
     return went_on;
   };
-  while (taken < rounds) wait_until(step);
+  while (taken < rounds) wait_until(step, Ways::several);
   finish(number);
   if (own_rounds == 0 && bytes_of(rank_) > 0) wait_until_all_finished(number);
 }
@@ -242,7 +242,7 @@ void SharedGroup::broadcast(ElementType type, void* buffer, std::int64_t count, 
     if (gives) {
       wait_until([&] { return may_stage(round); });
       copy_bytes(slot(root, round), memory + at * most, length);
-      store(counter(root, SharedCounter::staged), round + 1);
+      publish(SharedCounter::staged, round + 1);
     } else {
       wait_until([&] {
         awaited_ = root;
@@ -250,7 +250,7 @@ void SharedGroup::broadcast(ElementType type, void* buffer, std::int64_t count, 
       });
       copy_bytes(memory + at * most, slot(root, round), length);
     }
-    store(counter(rank_, SharedCounter::consumed), round + 1);
+    publish(SharedCounter::consumed, round + 1);
   }
   finish(number);
 }

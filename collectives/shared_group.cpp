@@ -36,20 +36,29 @@ void SharedAgenda::advance() {
 
 SharedGroup::SharedGroup(const Communicator& node, const SharedGroupOptions& options,
                          std::shared_ptr<const SharedWindows> windows,
+                         std::shared_ptr<const SharedBells> bells,
                          std::shared_ptr<SharedAgenda> agenda)
     : options_(options),
       rank_(node.rank()),
       size_(node.size()),
       job_ranks_(job_ranks_of(node)),
       windows_(std::move(windows)),
+      bells_(std::move(bells)),
       agenda_(std::move(agenda)),
+      bells_of_others_(bells_->of(job_ranks_)),
       call_bytes_(64 + options.small_bytes),
       rank_bytes_(rounded_up(counters_bytes + options.calls * call_bytes_, page) +
                   rounded_up(options.slots * options.slot_bytes, page)),
       channel_bytes_(
           rounded_up(SharedCounter::stride + options.chunks * (64 + options.chunk_bytes), page)),
       memory_(node, page + size_ * rank_bytes_ + size_ * size_ * channel_bytes_),
-      waiting_([this](double seconds) { at_leisure(seconds); }),
+      waiting_(
+          *bells_, [this](double seconds) { at_leisure(seconds); },
+          [this] {
+            return ways_ == Ways::one && agenda_->empty()
+                       ? job_ranks_[static_cast<std::size_t>(awaited_)]
+                       : SharedBells::anyone;
+          }),
       pushed_(static_cast<std::size_t>(size_)),
       pulled_(pushed_.size()),
       sources_(pushed_.size()),
@@ -117,7 +126,7 @@ std::uint64_t SharedGroup::begin_call(const What& what, const SharedPlace& place
 }
 
 void SharedGroup::post(std::uint64_t number) {
-  store(note(rank_, number).number, number);
+  publish(note(rank_, number).number, number);
 }
 
 bool SharedGroup::is_posted(int rank, std::uint64_t number, const What& what) {
@@ -154,8 +163,13 @@ int SharedGroup::count_in_windows(std::uint64_t number) const {
   return count;
 }
 
+void SharedGroup::publish(std::uint64_t& word, std::uint64_t value) {
+  store(word, value);
+  bells_->ring(bells_of_others_);
+}
+
 void SharedGroup::finish(std::uint64_t number) {
-  store(counter(rank_, SharedCounter::finished), number);
+  publish(SharedCounter::finished, number);
 }
 
 void SharedGroup::wait_until_all_finished(std::uint64_t number) {
@@ -179,10 +193,15 @@ bool SharedGroup::all_reached(int which, std::uint64_t value) {
   return true;
 }
 
-void SharedGroup::drain() {
-  while (!queue_.empty()) {
-    wait_until([&] { return advance_started(); });
+void SharedGroup::wait_until_left(std::ptrdiff_t count) {
+  // A wait for each step that goes on, so that each begins by spinning.
+  while (std::ssize(queue_) > count) {
+    wait_until([&] { return advance_started() || std::ssize(queue_) <= count; }, Ways::several);
   }
+}
+
+void SharedGroup::drain() {
+  wait_until_left(0);
 }
 
 // ---- waiting ------------------------------------------------------------------------------------
@@ -214,7 +233,7 @@ void SharedGroup::give_up(const std::string& why) {
   if (std::atomic_ref<std::uint64_t>(claim).exchange(1) == 0) {
     std::memcpy(memory + word_at, why.data(),
                 std::min(why.size(), static_cast<std::size_t>(word_bytes)));
-    store(*reinterpret_cast<std::uint64_t*>(memory + flag_at), 1);
+    publish(*reinterpret_cast<std::uint64_t*>(memory + flag_at), 1);
   }
   throw RanksParted(why);
 }

@@ -24,11 +24,21 @@
 // their order whichever way it goes, so results are the same bit for bit on all ranks, in all ways,
 // and on all later calls.
 //
-// A started all-reduce is posted at once. Started ones are advanced in their order, as far as it goes
-// without waiting, by every later call over any group of the transport, and by waiting.
+// Progress. A started all-reduce is posted at once. The started ones of a group are advanced in their
+// order, as far as it goes without waiting, by every start, and by every wait over *any* group of the
+// transport (the agenda knows which have some). Two rules make that enough:
+//   - A call that is *done* on a rank needs nothing more of that rank for the others to be done too.
+//   - Ranks enter calls in one order (transport.h). So of all calls that are not done take the first
+//     in that order: every rank of it has entered it or is on its way there, and each of those that
+//     has is in a wait that advances it; nothing that it waits for is behind it.
+// A wait for started calls therefore waits for a *state* (none left, this one done), never for an
+// advance of its own: while it waits, the agenda may have brought the state about, and then there
+// is nothing left to advance.
 //
 // While a rank waits, it looks whether another has given up or has died (shared_memory.h); it then
-// throws, after leaving word for the others. A group is of no use after that.
+// throws, after leaving word for the others. A group is of no use after that. A rank that has waited
+// for long sleeps, and whoever stores a counter rings (shared_bells.h). It listens for the one rank
+// that it saw missing; or for anyone, where it could go on at several places or has started calls.
 #pragma once
 
 #include <array>
@@ -42,6 +52,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/element_type.h"
+#include "collectives/shared_bells.h"
 #include "collectives/shared_memory.h"
 #include "collectives/shared_waiting.h"
 #include "collectives/shared_windows.h"
@@ -70,6 +81,7 @@ class SharedAgenda {
   void remove(SharedGroup* group) { std::erase(groups_, group); }
   /// Does what can be done without waiting.
   void advance();
+  [[nodiscard]] bool empty() const { return groups_.empty(); }
 
  private:
   std::vector<SharedGroup*> groups_;
@@ -80,7 +92,8 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   /// Every rank of `node` calls it; there are at least two, on one node. Throws on all ranks if they
   /// cannot share memory.
   SharedGroup(const Communicator& node, const SharedGroupOptions& options,
-              std::shared_ptr<const SharedWindows> windows, std::shared_ptr<SharedAgenda> agenda);
+              std::shared_ptr<const SharedWindows> windows,
+              std::shared_ptr<const SharedBells> bells, std::shared_ptr<SharedAgenda> agenda);
   ~SharedGroup();
   SharedGroup(const SharedGroup&) = delete;
   SharedGroup& operator=(const SharedGroup&) = delete;
@@ -161,9 +174,14 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   bool is_posted(int rank, std::uint64_t number, const What& what);
   bool all_posted(std::uint64_t number, const What& what, int& seen);
   [[nodiscard]] int count_in_windows(std::uint64_t number) const;
+  /// Stores what others may wait for.
+  void publish(std::uint64_t& word, std::uint64_t value);
+  void publish(int which, std::uint64_t value) { publish(counter(rank_, which), value); }
   void finish(std::uint64_t number);
   void wait_until_all_finished(std::uint64_t number);
   bool all_reached(int which, std::uint64_t value);
+  /// Waits until at most `count` started calls are left.
+  void wait_until_left(std::ptrdiff_t count);
   bool may_stage(std::uint64_t round);
   void drain();
 
@@ -176,9 +194,11 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   void reduce_small(const Call& call);
   void reduce_direct(const Call& call);
 
-  // Waiting.
+  // Waiting. `ready` leaves in `awaited_` a rank that is missing; if it can be made true by others
+  // as well, they are several ways on.
+  enum class Ways : std::uint8_t { one, several };
   template <class Ready>
-  void wait_until(const Ready& ready);
+  void wait_until(const Ready& ready, Ways ways = Ways::one);
   void at_leisure(double seconds);
   [[noreturn]] void give_up(const std::string& why);
   [[nodiscard]] std::string name_of_rank(int rank) const;
@@ -193,7 +213,9 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   int size_;
   std::vector<int> job_ranks_;
   std::shared_ptr<const SharedWindows> windows_;
+  std::shared_ptr<const SharedBells> bells_;
   std::shared_ptr<SharedAgenda> agenda_;
+  std::vector<SharedBells::Bell*> bells_of_others_;
   std::int64_t call_bytes_ = 0, rank_bytes_ = 0, channel_bytes_ = 0;
   SharedMemory memory_;
   SharedWaiting waiting_;
@@ -210,12 +232,14 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   std::vector<Started*> queue_;                 // in the order of their start
 
   int awaited_ = 0;  // a rank that has not come yet
+  Ways ways_ = Ways::one;
   int suspect_ = -1;
   double next_check_ = 0;  // seconds
 };
 
 template <class Ready>
-void SharedGroup::wait_until(const Ready& ready) {
+void SharedGroup::wait_until(const Ready& ready, Ways ways) {
+  ways_ = ways;
   suspect_ = -1;
   next_check_ = 0;
   waiting_.until(ready);

@@ -31,7 +31,7 @@ bool SharedGroup::push(Message& message) {
                   static_cast<std::size_t>(bytes));
       message.moved += bytes;
     }
-    store(to.number, pushed);
+    publish(to.number, pushed);
     went_on = true;
   }
   return went_on;
@@ -56,7 +56,7 @@ bool SharedGroup::pull(Message& message) {
                 static_cast<std::size_t>(bytes));
     message.moved += bytes;
     ++pulled;
-    store(*reinterpret_cast<std::uint64_t*>(channel(message.peer, rank_)), pulled);
+    publish(*reinterpret_cast<std::uint64_t*>(channel(message.peer, rank_)), pulled);
     went_on = true;
   }
   return went_on;
@@ -110,7 +110,7 @@ void SharedGroup::exchange(ElementType type, const void* send,
     }
     return went_on || complete;
   };
-  while (!complete) wait_until(step);
+  while (!complete) wait_until(step, Ways::several);
 }
 
 }  // namespace meshwork

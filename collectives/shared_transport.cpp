@@ -11,15 +11,11 @@
 
 #include "collectives/error.h"
 #include "collectives/mpi_transport.h"
+#include "collectives/shared_bells.h"
 
 namespace meshwork {
 
 namespace {
-
-/// What is kept for a communicator.
-struct Attached {
-  std::shared_ptr<SharedGroup> group;  // null: the communicator is MPI's
-};
 
 /// A started operation that was over at once.
 class Complete final : public Pending::Request {
@@ -29,13 +25,20 @@ class Complete final : public Pending::Request {
 
 class SharedTransport final : public Transport {
  public:
-  explicit SharedTransport(const SharedTransportOptions& options)
+  SharedTransport(const Communicator& ranks, const SharedTransportOptions& options)
       : options_(options), mpi_(make_mpi_transport()) {
-    if (options.or_mpi) one_node_ = is_one_node(Communicator::world());
+    if (options.or_mpi && !is_one_node(ranks)) return;
+    const Communicator node = node_of(ranks);
+    if (node.size() == 1) return;
+    try {
+      bells_ = std::make_shared<SharedBells>(node);
+    } catch (const Error&) {
+      if (!options.or_mpi) throw;
+    }
   }
 
   [[nodiscard]] std::string_view name() const override {
-    return options_.or_mpi ? "auto" : "shared";
+    return options_.or_mpi && bells_ == nullptr ? mpi_->name() : "shared";
   }
 
   void prepare(const Communicator& communicator) override {
@@ -47,13 +50,7 @@ class SharedTransport final : public Transport {
     // The ranks of a node have a window to themselves, whatever the communicator spans.
     const Communicator node = node_of(communicator);
     if (node.size() == 1) return mpi_->allocate(communicator, bytes);
-    TransportMemory of_node;
-    try {
-      of_node = SharedWindows::allocate(windows_, node, bytes);
-    } catch (const Error&) {
-      if (!options_.or_mpi) throw;
-      return mpi_->allocate(communicator, bytes);
-    }
+    TransportMemory of_node = SharedWindows::allocate(windows_, node, bytes);
     const std::vector<int> of_all = job_ranks_of(communicator);
     const std::vector<int> here = job_ranks_of(node);
     std::vector<std::span<std::byte>> parts(of_all.size());
@@ -153,14 +150,14 @@ class SharedTransport final : public Transport {
                 std::span<const NeighbourBlock> receives) override {
     // Some ranks may not be here, so nothing can be made together: what is not there is MPI's, on
     // all ranks alike.
-    const auto* made = static_cast<const Attached*>(communicator.attachment(key_.get()));
-    if (made == nullptr || !made->group) {
+    auto* const group = static_cast<SharedGroup*>(communicator.attachment(key_.get()));
+    if (group == nullptr) {
       mpi_->exchange(communicator, type, send, sends, receive, receives);
       return;
     }
     check_neighbours(communicator, sends);
     check_neighbours(communicator, receives);
-    made->group->exchange(type, send, sends, receive, receives);
+    group->exchange(type, send, sends, receive, receives);
   }
 
   void broadcast(const Communicator& communicator, ElementType type, void* buffer,
@@ -228,35 +225,25 @@ class SharedTransport final : public Transport {
   /// The group of a communicator of at least two ranks; null if it is MPI's. The first time, every
   /// rank calls it.
   [[nodiscard]] SharedGroup* attached(const Communicator& communicator) {
-    if (void* found = communicator.attachment(key_.get())) {
-      return static_cast<Attached*>(found)->group.get();
-    }
-    auto made = std::make_shared<Attached>();
-    // Ranks that hold the same value compute it over sibling communicators, and only one way of
-    // adding keeps them alike: so for a job on several nodes, where some siblings lie within a node
-    // and others do not, "auto" takes MPI for all.
-    if (options_.or_mpi ? one_node_ : is_one_node(communicator)) {
-      try {
-        made->group =
-            std::make_shared<SharedGroup>(communicator, options_.group, windows_, agenda_);
-      } catch (const Error&) {
-        if (!options_.or_mpi) throw;
-      }
-    } else if (!options_.or_mpi) {
+    if (void* found = communicator.attachment(key_.get())) return static_cast<SharedGroup*>(found);
+    if (options_.or_mpi && bells_ == nullptr) return nullptr;
+    if (!options_.or_mpi && !is_one_node(communicator)) {
       fail(
           "the transport \"shared\" is for ranks of one node, and these {} are on several; "
           "\"auto\" takes shared memory where it can and MPI elsewhere",
           communicator.size());
     }
-    communicator.attach(key_, made);
-    return made->group.get();
+    const auto group =
+        std::make_shared<SharedGroup>(communicator, options_.group, windows_, bells_, agenda_);
+    communicator.attach(key_, group);
+    return group.get();
   }
 
   SharedTransportOptions options_;
-  bool one_node_ = false;  // whether the whole job is, where MPI is the alternative
   std::unique_ptr<Transport> mpi_;
   std::shared_ptr<const int> key_ = std::make_shared<const int>(0);  // whose attachments are ours
   std::shared_ptr<SharedWindows> windows_ = std::make_shared<SharedWindows>();
+  std::shared_ptr<const SharedBells> bells_;  // null: one rank on its node, or MPI serves all
   std::shared_ptr<SharedAgenda> agenda_ = std::make_shared<SharedAgenda>();
   std::shared_ptr<Pending::Request> complete_ = std::make_shared<Complete>();
   // Arguments of the call in progress, kept so that a call allocates only the first time.
@@ -266,8 +253,9 @@ class SharedTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_shared_transport(const SharedTransportOptions& options) {
-  return std::make_unique<SharedTransport>(options);
+std::unique_ptr<Transport> make_shared_transport(const Communicator& ranks,
+                                                 const SharedTransportOptions& options) {
+  return std::make_unique<SharedTransport>(ranks, options);
 }
 
 }  // namespace meshwork

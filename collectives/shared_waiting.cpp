@@ -2,31 +2,37 @@
 
 #include <sched.h>
 
-#include <thread>
-
 namespace meshwork {
 
 namespace {
 
-using Seconds = std::chrono::duration<double>;
-
-constexpr Seconds yielding{0.002};
-constexpr Seconds longest_sleep{0.001};
-constexpr std::int64_t rounds_between_leisure = 16;
+constexpr int rounds_between_leisure = 16;
+constexpr double yielding = 5e-4;  // seconds in a wait
+// A yield between ranks that all wait, and look before they yield, takes some microseconds at most.
+constexpr double long_yield = 5e-5;
 
 }  // namespace
 
-void SharedWaiting::give_way(std::int64_t round, std::chrono::steady_clock::time_point start) {
-  const Seconds waited = std::chrono::steady_clock::now() - start;
-  const bool sleeps = waited > yielding;
-  if (sleeps || round % rounds_between_leisure == rounds_between_leisure - 1) {
-    at_leisure_(waited.count());
+bool SharedWaiting::yield(int round, Clock::time_point start) {
+  if (round == 0) {
+    yields_ = waits_without_left_ == 0;
+    if (!yields_) --waits_without_left_;
   }
-  if (sleeps) {
-    std::this_thread::sleep_for(std::min(longest_sleep, waited / 20));
-  } else {
-    ::sched_yield();
+  if (!yields_) return false;
+  const double before = seconds_since(start);
+  if (before > yielding) {
+    yields_ = false;
+    waits_without_ /= 2;  // none was long
+    return false;
   }
+  if (round % rounds_between_leisure == rounds_between_leisure - 1) at_leisure_(before);
+  ::sched_yield();
+  if (seconds_since(start) - before > long_yield) {
+    yields_ = false;
+    waits_without_ = std::clamp(2 * waits_without_, 1, most_waits_without);
+    waits_without_left_ = waits_without_;
+  }
+  return true;
 }
 
 }  // namespace meshwork

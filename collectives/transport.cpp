@@ -65,11 +65,10 @@ TransportMemory Transport::allocate(const Communicator& communicator, std::int64
   return {std::move(memory), std::move(parts), communicator.rank()};
 }
 
-std::unique_ptr<Transport> make_transport(std::string_view name) {
-  // A started all-reduce with an all-gather behind it can stop the ranks in shared memory for ever
-  // (seen with two ranks), so that nobody gets it who does not ask.
-  if (name == "auto" || name == "mpi") return make_mpi_transport();
-  if (name == "shared") return make_shared_transport();
+std::unique_ptr<Transport> make_transport(std::string_view name, const Communicator& ranks) {
+  if (name == "auto") return make_shared_transport(ranks, {.or_mpi = true});
+  if (name == "mpi") return make_mpi_transport();
+  if (name == "shared") return make_shared_transport(ranks);
   fail("there is no transport \"{}\"; there are \"auto\", \"mpi\" and \"shared\"", name);
 }
 

@@ -100,6 +100,7 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
+  /// "mpi" or "shared", whichever serves.
   [[nodiscard]] virtual std::string_view name() const = 0;
 
   /// Makes what operations over `communicator` need, lest the first of them do. Every rank calls it.
@@ -152,10 +153,12 @@ class Transport {
                          std::int64_t count, int root) = 0;
 };
 
-/// The backend called `name`. "mpi" is MPI's own collectives, for any ranks; "shared" is memory
-/// shared by the ranks of one node, and refuses communicators that span several; "auto" is MPI,
-/// until shared memory has proved itself where reductions are started early. Throws, naming those
-/// there are, for any other name.
-[[nodiscard]] std::unique_ptr<Transport> make_transport(std::string_view name);
+/// The backend called `name`, for communicators of `ranks` or of part of them. "mpi" is MPI's own
+/// collectives, for any ranks; "shared" is memory shared by the ranks of one node, and refuses
+/// communicators that span several; "auto" is shared memory if all of `ranks` are on one node and can
+/// share memory, else MPI. Every rank of `ranks` calls it. Throws, naming those there are, for any
+/// other name.
+[[nodiscard]] std::unique_ptr<Transport> make_transport(
+    std::string_view name, const Communicator& ranks = Communicator::world());
 
 }  // namespace meshwork

@@ -150,7 +150,7 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   }
   const Communicator node = state_->mesh().all().split_by_node();
   state_->device = make_device({state_->options.device, node.size(), node.rank()});
-  state_->transport = make_transport(state_->options.collectives);
+  state_->transport = make_transport(state_->options.collectives, state_->mesh().all());
   state_->watchdog = std::make_unique<Watchdog>(
       state_->mesh().all(), WatchdogOptions{.seconds = state_->options.watchdog_seconds});
 }

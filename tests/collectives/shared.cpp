@@ -26,9 +26,7 @@ const SharedGroupOptions little_room{
 
 /// The usual sizes, or sizes so small that everything goes in many rounds.
 std::unique_ptr<Transport> shared_transport(bool in_little_room) {
-  // Each round is a turn of the scheduler where ranks share cores.
-  const bool little = in_little_room && Communicator::world().size() <= 2;
-  return make_shared_transport({.group = little ? little_room : SharedGroupOptions()});
+  return make_shared_transport(Communicator::world(), {.group = in_little_room ? little_room : SharedGroupOptions()});
 }
 std::unique_ptr<Transport> shared_transport() {
   return shared_transport(GENERATE(false, true));
@@ -305,11 +303,11 @@ TEST_CASE("operations allocate nothing once they have run") {
 TEST_CASE("ranks of several nodes are refused by shared memory alone and served with MPI") {
   const Communicator world = Communicator::world();
   if (world.size() < 3) return;
-  const auto alone = make_shared_transport({.ranks_a_node = 2});
+  const auto alone = make_shared_transport(Communicator::world(), {.ranks_a_node = 2});
   float one = 1;
   CHECK_THROWS_WITH(alone->all_reduce(world, ElementType::float32, Reduction::sum, &one, 1),
                     Catch::Contains("is for ranks of one node") && Catch::Contains("\"auto\""));
-  const auto both = make_shared_transport({.or_mpi = true, .ranks_a_node = 2});
+  const auto both = make_shared_transport(Communicator::world(), {.or_mpi = true, .ranks_a_node = 2});
   both->all_reduce(world, ElementType::float32, Reduction::sum, &one, 1);
   CHECK(one == world.size());
   const TransportMemory memory = both->allocate(world, 100);
