@@ -19,20 +19,12 @@
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"
-#include "tests/support/one_rank.h"
+#include "tests/support/plans.h"
 
 using namespace meshwork;
 using namespace meshwork::test;
 
 namespace {
-
-struct Trained {
-  Shape sample{12};
-  std::function<SymbolicTensor(const SymbolicTensor&)> build;
-  SharedLoss loss = SparseCategoricalCrossentropy({.from_logits = true});
-  std::vector<SharedMetric> metrics;
-  Optimizer optimizer = SGD();
-};
 
 // 12 -> 8 -> 4
 Trained two_layers() {
@@ -40,31 +32,6 @@ Trained two_layers() {
     return Dense({.name = "d2", .units = 4})(
         Dense({.name = "d1", .units = 8, .activation = Activation::relu})(x));
   }};
-}
-
-Plan plan_of(const Trained& training, const MeshShape& mesh, const LayoutEntries& entries,
-             const std::string& batch_axis, std::int64_t rows, CostModel costs = {}) {
-  const auto input = Input(training.sample);
-  const Graph model = make_graph({input}, {training.build(input)});
-  Shape target = training.loss->target_shape(model.tensors[model.outputs.front()].shape);
-  target.erase(target.begin());
-  const Objective objective = with_objective(model, *training.loss, training.metrics, target);
-  LayoutMap layouts(mesh);
-  for (const auto& [key, layout] : entries) {
-    layouts.insert(key, layout);
-  }
-  std::vector<std::string> warnings;
-  PlanRequest request{objective.graph.get(),
-                      objective.loss_operation,
-                      mesh,
-                      std::nullopt,
-                      close_layouts(*objective.graph, layouts, UnmatchedLayouts::error, warnings),
-                      rows,
-                      costs};
-  if (!batch_axis.empty()) {
-    request.batch_axis = mesh.axis(batch_axis);
-  }
-  return make_plan(request, objective.graph);
 }
 
 struct Sent {
@@ -80,21 +47,13 @@ std::ostream& operator<<(std::ostream& out, const Sent& sent) {
 std::vector<Sent> sent_in(const Trained& training, const std::vector<MeshAxis>& axes,
                           const LayoutEntries& entries, const std::string& batch_axis,
                           std::int64_t rows, Mode mode = Mode::train, CostModel costs = {}) {
-  std::int64_t ranks = 1;
-  for (const MeshAxis& axis : axes) {
-    ranks *= axis.size;
-  }
-  const MeshShape mesh(axes, ranks);
+  const MeshShape mesh = mesh_of(axes);
   const PlanReport report = report_plan(plan_of(training, mesh, entries, batch_axis, rows, costs),
                                         mode, rows, 0, training.optimizer.update_rule(), {});
   std::vector<Sent> sent;
   for (const CollectiveRecord& record : report.collectives) {
-    std::string names;
-    for (const Axis axis : record.axes) {
-      names += (names.empty() ? "" : "+") + mesh.name(axis);
-    }
-    sent.push_back(
-        {record.purpose.phase, std::string(name_of(record.kind)), names, record.bytes_sent});
+    sent.push_back({record.purpose.phase, std::string(name_of(record.kind)),
+                    names_of(record.axes, mesh), record.bytes_sent});
   }
   return sent;
 }

@@ -9,7 +9,7 @@
 #include "layers/dense.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/model.h"
-#include "tests/support/one_rank.h"
+#include "tests/support/plans.h"
 
 using namespace meshwork;
 using namespace meshwork::test;
@@ -31,30 +31,8 @@ SymbolicTensor twice(const SymbolicTensor& input) {
 Plan plan_of(const std::function<SymbolicTensor(const SymbolicTensor&)>& build,
              const std::vector<MeshAxis>& axes, const LayoutEntries& entries,
              const std::string& batch_axis = "data") {
-  std::int64_t ranks = 1;
-  for (const MeshAxis& axis : axes) {
-    ranks *= axis.size;
-  }
-  const MeshShape mesh(axes, ranks);
-  const auto input = Input({6});
-  const Graph model = make_graph({input}, {build(input)});
-  const Objective objective = with_objective(model, *MeanSquaredError(), {}, {3});
-  LayoutMap layouts(mesh);
-  for (const auto& [key, layout] : entries) {
-    layouts.insert(key, layout);
-  }
-  std::vector<std::string> warnings;
-  PlanRequest request{objective.graph.get(),
-                      objective.loss_operation,
-                      mesh,
-                      std::nullopt,
-                      close_layouts(*objective.graph, layouts, UnmatchedLayouts::error, warnings),
-                      16,
-                      {}};
-  if (!batch_axis.empty()) {
-    request.batch_axis = mesh.axis(batch_axis);
-  }
-  return make_plan(request, objective.graph);
+  return test::plan_of({.sample = {6}, .build = build, .loss = MeanSquaredError()}, mesh_of(axes),
+                       entries, batch_axis, 16);
 }
 
 using Strings = std::vector<std::string>;
