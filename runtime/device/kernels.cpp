@@ -107,6 +107,12 @@ std::string text(const ActivationSpec& s) {
 std::string text(const ActivationGradientSpec& s) {
   return fmt::format("{} gradient {}", name_of(s.activation), s.count);
 }
+std::string text(const RectifySpec& s) {
+  return with_count("rectify", s.count);
+}
+std::string text(const RectifyGradientSpec& s) {
+  return with_count("rectify gradient", s.count);
+}
 std::string text(const AffineSpec& s) {
   return with_count("affine", s.count);
 }
@@ -129,8 +135,8 @@ std::string text(const CopySpec& s) {
     count += element_count(region.extents);
     adds = adds || region.add;
   }
-  return fmt::format("copy{} {} {} in {} region{}", adds ? " and add" : "", count, name_of(s.type), s.regions.size(),
-                     s.regions.size() == 1 ? "" : "s");
+  return fmt::format("copy{} {} {} in {} region{}", adds ? " and add" : "", count, name_of(s.type),
+                     s.regions.size(), s.regions.size() == 1 ? "" : "s");
 }
 std::string text(const RowMaximumSpec& s) {
   return with_rows("row maximum", s.rows, s.columns);

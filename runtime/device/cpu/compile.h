@@ -25,6 +25,8 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context);
 KernelPointer compile(const BiasAddSpec& spec, const Context& context);
 KernelPointer compile(const ActivationSpec& spec, const Context& context);
 KernelPointer compile(const ActivationGradientSpec& spec, const Context& context);
+KernelPointer compile(const RectifySpec& spec, const Context& context);
+KernelPointer compile(const RectifyGradientSpec& spec, const Context& context);
 KernelPointer compile(const AffineSpec& spec, const Context& context);
 KernelPointer compile(const ConvertSpec& spec, const Context& context);
 KernelPointer compile(const SumSpec& spec, const Context& context);

@@ -81,6 +81,20 @@ KernelPointer map(const Context& context, std::int64_t count, Function f) {
   });
 }
 
+/// dx[i] = f(value[i], dy[i]). Operands: value, dy, dx.
+template <class Function>
+KernelPointer map_gradient(const Context& context, std::int64_t count, Function f) {
+  return make_kernel([=, threads = context.threads](void* const* operands) {
+    const float* value = at(operands, 0);
+    const float* dy = at(operands, 1);
+    float* dx = at(operands, 2);
+    for_ranges(threads, count, 12, [=](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+      for (std::int64_t i = begin; i < end; ++i) dx[i] = f(value[i], dy[i]);
+    });
+  });
+}
+
 template <class From>
 KernelPointer convert(const Context& context, std::int64_t count) {
   return make_kernel([=, threads = context.threads](void* const* operands) {
@@ -118,16 +132,26 @@ KernelPointer compile(const ActivationSpec& spec, const Context& context) {
 }
 
 KernelPointer compile(const ActivationGradientSpec& spec, const Context& context) {
-  return with_activation_gradient(spec.activation, [&](auto f) {
-    return make_kernel([=, threads = context.threads](void* const* operands) {
-      const float* value = at(operands, 0);
-      const float* dy = at(operands, 1);
-      float* dx = at(operands, 2);
-      for_ranges(threads, spec.count, 12, [=](std::int64_t begin, std::int64_t end) {
-#pragma omp simd
-        for (std::int64_t i = begin; i < end; ++i) dx[i] = f(value[i], dy[i]);
-      });
+  return with_activation_gradient(spec.activation,
+                                  [&](auto f) { return map_gradient(context, spec.count, f); });
+}
+
+KernelPointer compile(const RectifySpec& spec, const Context& context) {
+  const auto [slope, threshold, limit] = spec.rectifier;
+  if (slope == 0.0f) {
+    // By itself, since 0 * -infinity is no 0.
+    return map(context, spec.count, [threshold = threshold, limit = limit](float x) {
+      return x <= threshold ? 0.0f : (x >= limit ? limit : x);
     });
+  }
+  return map(context, spec.count, [slope = slope, threshold = threshold, limit = limit](float x) {
+    return x <= threshold ? slope * (x - threshold) : (x >= limit ? limit : x);
+  });
+}
+
+KernelPointer compile(const RectifyGradientSpec& spec, const Context& context) {
+  return map_gradient(context, spec.count, [r = spec.rectifier](float x, float dy) {
+    return x <= r.threshold ? r.slope * dy : (x >= r.limit ? 0.0f : dy);
   });
 }
 

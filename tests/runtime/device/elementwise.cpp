@@ -55,6 +55,21 @@ TEST_CASE("activations let a NaN through") {
   }
 }
 
+TEST_CASE("a rectifier keeps NaN, and infinities on their sides") {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  for (const Rectifier& rectifier :
+       {Rectifier{}, Rectifier{.limit = 6}, Rectifier{.slope = 0.5f, .threshold = 1, .limit = 6}}) {
+    Array<> x(std::vector<float>{nan, -infinity, infinity, 1, 3, 7}), y(6);
+    run(RectifySpec{rectifier, 6}, x, y);
+    CHECK(std::isnan(y[0]));
+    CHECK(y[1] == (rectifier.slope > 0 ? -infinity : 0));
+    CHECK(y[2] == rectifier.limit);
+    CHECK(y[3] == (rectifier.threshold < 1 ? 1.0f : 0.0f));
+    CHECK(y[4] == 3);
+    CHECK(y[5] == std::min(7.0f, rectifier.limit));
+  }
+}
+
 TEST_CASE("gradients of activations are the slopes of their formulas") {
   for (const Activation activation : elementwise) {
     for (const std::int64_t count : odd_sizes) {

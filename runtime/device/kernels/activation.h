@@ -1,0 +1,11 @@
+// Activations that kernels apply, alone or behind what they compute.
+#pragma once
+
+#include <cstdint>
+
+namespace meshwork {
+
+/// Formulas: reference/keras.md; gelu is the exact one, x * Phi(x).
+enum class Activation : std::uint8_t { linear, relu, gelu, sigmoid, tanh, softmax };
+
+}  // namespace meshwork

@@ -1,0 +1,74 @@
+// Classes: cross-entropy and ranking. A row is a sample, its columns are classes; split columns are
+// as in rows.h.
+#pragma once
+
+#include <cstdint>
+
+namespace meshwork {
+
+/// How a row's target is given: class numbers, or a weight for every class.
+enum class TargetKind : std::uint8_t { sparse, dense };
+
+/// Where this rank's columns lie among all classes, and how targets are read. Sparse targets are
+/// (rows) float32 class numbers, dense ones (rows, columns) float32 weights. With `smoothing` s the
+/// weight t of a class becomes t (1 - s) + s / classes.
+struct ClassColumns {
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t first_class = 0, classes = 0;
+  TargetKind target = TargetKind::sparse;
+  float smoothing = 0;
+};
+
+/// Of logits x with row maxima m (over all classes): z (rows, 3) = this rank's part of
+/// { sum exp(x - m), sum t (x - m), sum t }. Operands: x, target, m, z.
+struct LogitStatisticsSpec {
+  ClassColumns at;
+};
+/// loss (float64 scalar) = sum over rows of log(z0) * z2 - z1. Operands: z, loss.
+struct LogitLossSpec {
+  std::int64_t rows = 0;
+};
+/// dx = scale * (exp(x - m) / z0 * z2 - t). Operands: x, target, m, z, dx.
+struct LogitGradientSpec {
+  ClassColumns at;
+  float scale = 1;
+};
+
+/// Of probabilities p with row sums s (over all classes), q = p / s, clipped to [epsilon, 1 -
+/// epsilon] with epsilon 1e-7: loss (float64 scalar) = this rank's part of sum over rows and
+/// columns of -t log(clip(q)); u (rows) = its part of sum t [q not clipped]. Operands: p, target,
+/// s, loss, u.
+struct ProbabilityLossSpec {
+  ClassColumns at;
+};
+/// dp = scale * (u / s - t [q not clipped] / p), u completed over all classes.
+/// Operands: p, target, s, u, dp.
+struct ProbabilityGradientSpec {
+  ClassColumns at;
+  float scale = 1;
+};
+
+/// v (rows) = this rank's part of the value of the target class: x at the target class if it is
+/// among its columns, else 0. Sparse targets. Operands: x, target, v.
+struct TargetValueSpec {
+  ClassColumns at;
+};
+/// c (rows) = how many of this rank's classes stand before the target class in descending order of
+/// x, a tie going to the lower class: x_j > v or (x_j = v and j < target); NaN stands before
+/// everything, and everything before a NaN target. The target itself never counts. Sparse targets.
+/// Operands: x, target, v, c.
+struct CountAheadSpec {
+  ClassColumns at;
+};
+/// n (float64 scalar) = how many of c (rows) are < k. Operands: c, n.
+struct CountBelowSpec {
+  std::int64_t rows = 0;
+  std::int64_t k = 1;
+};
+/// i (rows, float32) = the lowest class among this rank's columns whose x equals m, else `classes`.
+/// NaN equals NaN. Operands: x, m, i.
+struct FirstMaximumSpec {
+  ClassColumns at;
+};
+
+}  // namespace meshwork

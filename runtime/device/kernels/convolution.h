@@ -1,0 +1,46 @@
+// Convolutions and their gradients.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/windows.h"
+
+namespace meshwork {
+
+/// What the kernels of one convolution share. `channels` are those of the input, `filters` those of
+/// the output; filter f of group g = f / (filters / groups) sees the channels of group g alone, so
+/// both must divide by `groups`. Depthwise: groups = channels, filters = channels * multiplier, in
+/// the order of Keras's depthwise kernel.
+struct ConvolutionShape {
+  std::int64_t batch = 0;
+  WindowDimension rows, columns;
+  std::int64_t channels = 0, filters = 0;
+  std::int64_t groups = 1;
+};
+
+/// y (batch, output rows, output columns, filters) = activation(bias (filters) + sum over window
+/// places and channels of x (batch, input rows, input columns, channels) * kernel (window rows,
+/// window columns, channels / groups, filters)), a cross-correlation with zeros as padding.
+/// Activation: linear, relu. Operands: x, kernel, [bias], y. No channels give the bias alone.
+struct ConvolutionSpec {
+  ConvolutionShape at;
+  bool bias = false;
+  Activation activation = Activation::linear;
+};
+
+/// dx (as x) = the gradient of the convolution by its input: each dy (as y) times the kernel, added
+/// where its window lies; 0 where no window does. It is also a transposed convolution's result (as
+/// x) from its input (as y), with Keras's Conv2DTranspose kernel (window rows, window columns,
+/// filters of the result, channels of the input). Operands: dy, kernel, dx.
+struct ConvolutionInputGradientSpec {
+  ConvolutionShape at;
+};
+
+/// dkernel (as kernel) = the gradient of the convolution by its kernel: written, over this rank's
+/// batch and output. The bias's is ColumnSumSpec. Operands: x, dy, dkernel.
+struct ConvolutionKernelGradientSpec {
+  ConvolutionShape at;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,27 @@
+// Moving what stands in memory.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "collectives/element_type.h"
+
+namespace meshwork {
+
+/// One box of elements to copy: `extents` elements by dimension, from and to offsets and strides
+/// (all in elements; the innermost strides need not be 1). With `add` they are added to what stands
+/// at the destination (float32 and float64).
+struct CopyRegion {
+  std::vector<std::int64_t> extents;
+  std::int64_t source_offset = 0, destination_offset = 0;
+  std::vector<std::int64_t> source_strides, destination_strides;
+  bool add = false;
+};
+
+/// Copies, or adds, each region in turn. Operands: source, destination.
+struct CopySpec {
+  ElementType type = ElementType::float32;
+  std::vector<CopyRegion> regions;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,78 @@
+// Element by element: activations, sums, conversions, dropout.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "collectives/element_type.h"
+#include "runtime/device/kernels/activation.h"
+#include "runtime/mesh/layout.h"
+
+namespace meshwork {
+
+/// y = activation(x), elementwise (not softmax). May be in place. Operands: x, y.
+struct ActivationSpec {
+  Activation activation = Activation::linear;
+  std::int64_t count = 0;
+};
+
+/// dx = dy * activation'(at), where `value` is y for relu, sigmoid and tanh, and x for gelu. May be
+/// in place on dy. Operands: value, dy, dx.
+struct ActivationGradientSpec {
+  Activation activation = Activation::linear;
+  std::int64_t count = 0;
+};
+
+/// relu in Keras's general form, with threshold, limit and slope not below 0; NaN stays NaN:
+///   y = slope * (x - threshold) where x <= threshold, limit where x >= limit, else x.
+struct Rectifier {
+  float slope = 0, threshold = 0;
+  float limit = std::numeric_limits<float>::infinity();
+};
+/// y = rectifier(x). May be in place. Operands: x, y.
+struct RectifySpec {
+  Rectifier rectifier;
+  std::int64_t count = 0;
+};
+/// dx = dy * slope where x <= threshold, 0 where x >= limit, else dy. May be in place on dy.
+/// Operands: x, dy, dx.
+struct RectifyGradientSpec {
+  Rectifier rectifier;
+  std::int64_t count = 0;
+};
+
+/// y = x * scale + offset. May be in place. Operands: x, y.
+struct AffineSpec {
+  std::int64_t count = 0;
+  float scale = 1, offset = 0;
+};
+
+/// y (float32) = x converted from `from`. Operands: x, y.
+struct ConvertSpec {
+  std::int64_t count = 0;
+  ElementType from = ElementType::uint8;
+};
+
+/// y = sum of `inputs` tensors; the first may be y itself. Operands: x_0 ... x_{inputs-1}, y.
+struct SumSpec {
+  std::int64_t count = 0;
+  int inputs = 2;
+};
+
+/// Dropout as Keras: element i of the *global* tensor of shape `global` is kept if its Philox word
+/// (key, i, step) is >= rate * 2^32, and then divided by 1 - rate; rate 1 gives zeros. x and y are
+/// the `block` of it. The gradient is the same kernel on dy. May be in place. Operands: x,
+/// StepScalars, y.
+struct DropoutSpec {
+  float rate = 0;
+  std::uint64_t key = 0;
+  Shape global;
+  Block block;
+};
+
+/// x = 0 in `bytes` bytes. Operands: x.
+struct ZeroSpec {
+  std::int64_t bytes = 0;
+};
+
+}  // namespace meshwork

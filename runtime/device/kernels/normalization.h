@@ -1,0 +1,73 @@
+// Batch normalization.
+//
+// Of x (rows, channels), whose rows are this rank's part of all that are normalized together. The
+// kernels leave out what the ranks have to add up: training is
+//   ChannelMoments, all-reduce of z, ChannelStatistics, Normalize; backward
+//   NormalizeGradientSums, all-reduce of z, NormalizeGradient;
+// with frozen statistics it is InverseDeviation, Normalize; backward the same with `frozen`, which
+// needs the sums for gamma and beta alone. The gradient of beta (channels) is z0, that of gamma z1:
+// ConvertSpec makes them float32, before or after the all-reduce.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/device/kernels/activation.h"
+
+namespace meshwork {
+
+/// z (2, channels; float64) = { sum of x, sum of x^2 } over the rows. Squares of float32 are exact
+/// in float64, so that the variance from sums over all ranks is better than the data even where the
+/// mean is a million deviations away. Operands: x, z.
+struct ChannelMomentsSpec {
+  std::int64_t rows = 0, channels = 0;
+};
+
+/// From z, summed over all ranks, of `count` rows in all: mean = z0 / count, variance = z1 / count -
+/// mean^2 (population; never below 0), inverse = 1 / sqrt(variance + epsilon), new moving value =
+/// momentum * moving value + (1 - momentum) * value of the batch. All (channels); a new moving value
+/// may lie where the old one does. No rows give mean 0, variance 0 and leave the moving values.
+/// Operands: z, moving mean, moving variance, mean, inverse, new moving mean, new moving variance.
+struct ChannelStatisticsSpec {
+  std::int64_t channels = 0;
+  std::int64_t count = 0;
+  double epsilon = 1e-3, momentum = 0.99;
+};
+
+/// inverse (channels) = 1 / sqrt(variance (channels) + epsilon). Operands: variance, inverse.
+struct InverseDeviationSpec {
+  std::int64_t channels = 0;
+  double epsilon = 1e-3;
+};
+
+/// What normalizing and its gradients share: whether there is a gamma (`scale`) and a beta
+/// (`center`), each (channels), and the activation behind: linear or relu.
+struct NormalizationShape {
+  std::int64_t rows = 0, channels = 0;
+  bool scale = true, center = true;
+  Activation activation = Activation::linear;
+};
+
+/// y = activation((x - mean) * inverse * gamma + beta). May be in place. Operands: x, mean, inverse,
+/// [gamma], [beta], y.
+struct NormalizeSpec {
+  NormalizationShape at;
+};
+
+/// z (2, channels; float64) = this rank's { sum of g, sum of g * (x - mean) * inverse }, where g is
+/// dy, with relu 0 where y (computed again from x) is not above 0. Operands: x, dy, mean, inverse,
+/// [gamma], [beta], z.
+struct NormalizeGradientSumsSpec {
+  NormalizationShape at;
+};
+
+/// dx = gamma * inverse * (g - (z0 + (x - mean) * inverse * z1) / count), g as above and z summed
+/// over all ranks' `count` rows; `frozen`: dx = gamma * inverse * g, since mean and inverse do not
+/// depend on x. May be in place on dy. Operands: x, dy, mean, inverse, [gamma], [beta], [z unless
+/// frozen], dx.
+struct NormalizeGradientSpec {
+  NormalizationShape at;
+  std::int64_t count = 0;
+  bool frozen = false;
+};
+
+}  // namespace meshwork

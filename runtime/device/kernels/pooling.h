@@ -1,0 +1,47 @@
+// Pooling and its gradients.
+#pragma once
+
+#include <cstdint>
+
+#include "collectives/element_type.h"
+#include "runtime/device/kernels/windows.h"
+
+namespace meshwork {
+
+/// What the kernels of one pooling share: x is (batch, input rows, input columns, channels), y
+/// (batch, output rows, output columns, channels).
+struct PoolingShape {
+  std::int64_t batch = 0;
+  WindowDimension rows, columns;
+  std::int64_t channels = 0;
+};
+
+/// The element type in which maximum pooling writes its winners: uint8 for windows of up to 256
+/// places, int32 beyond.
+[[nodiscard]] constexpr ElementType winner_type(const PoolingShape& at) {
+  return at.rows.window * at.columns.window <= 256 ? ElementType::uint8 : ElementType::int32;
+}
+
+/// y = maximum over the window without its padding, -infinity if it is all padding. NaN counts as
+/// the maximum. With `winners`, w (as y, of winner_type) = the window place, row-major, of the
+/// first element that is the maximum. Operands: x, y, [w].
+struct MaximumPoolingSpec {
+  PoolingShape at;
+  bool winners = false;
+};
+/// dx (as x) = sum of dy over the windows whose winner it is. Operands: w, dy, dx.
+struct MaximumPoolingGradientSpec {
+  PoolingShape at;
+};
+
+/// y = mean over the window without its padding, 0 if it is all padding. Operands: x, y.
+struct AveragePoolingSpec {
+  PoolingShape at;
+};
+/// dx (as x) = sum over its windows of dy / (elements of the window that are no padding).
+/// Operands: dy, dx.
+struct AveragePoolingGradientSpec {
+  PoolingShape at;
+};
+
+}  // namespace meshwork
