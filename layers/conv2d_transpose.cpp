@@ -2,12 +2,10 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
+#include "layers/kernel_and_bias.h"
 #include "layers/one_input.h"
 #include "runtime/graph/layer_config.h"
-#include "runtime/graph/operations/activation.h"
-#include "runtime/graph/operations/bias.h"
 #include "runtime/graph/operations/transposed_convolution.h"
 
 namespace meshwork {
@@ -25,25 +23,9 @@ class Conv2DTransposeLayer final : public Layer {
     const Shape& shape = builder.shape(x);
     check_image(shape, 2);
     const RowsAndColumns& size = options_.kernel_size;
-    const TensorId kernel = builder.variable(
-        "kernel", {.shape = {size.rows, size.columns, options_.filters, shape.back()},
-                   .initializer = options_.kernel_initializer,
-                   .regularizer = options_.kernel_regularizer});
-    std::vector<SlidingWindow> windows{
-        {size.rows, options_.strides.rows, options_.dilation_rate.rows, options_.padding},
-        {size.columns, options_.strides.columns, options_.dilation_rate.columns, options_.padding}};
-    TensorId y = builder.apply(std::make_unique<TransposedConvolutionOperation>(std::move(windows)),
-                               {x, kernel});
-    if (options_.use_bias) {
-      const TensorId bias = builder.variable("bias", {.shape = {options_.filters},
-                                                      .initializer = options_.bias_initializer,
-                                                      .regularizer = options_.bias_regularizer});
-      y = builder.apply(std::make_unique<BiasOperation>(), {y, bias});
-    }
-    if (options_.activation != Activation::linear) {
-      y = builder.apply(make_activation(options_.activation), {y});
-    }
-    return y;
+    return apply_kernel_and_bias(
+        builder, options_, x, {size.rows, size.columns, options_.filters, shape.back()},
+        std::make_unique<TransposedConvolutionOperation>(sliding_windows(options_)));
   }
 
  private:
@@ -58,23 +40,16 @@ SharedLayer Conv2DTranspose(Conv2DTransposeOptions options) {
   check_positive(layer, "kernel_size", options.kernel_size);
   check_positive(layer, "strides", options.strides);
   check_positive(layer, "dilation_rate", options.dilation_rate);
+  check_not_causal(layer, options.padding);
   return SharedLayer(std::make_shared<Conv2DTransposeLayer>(std::move(options)));
 }
 
 SharedLayer conv2d_transpose_from_config(const ConfigNode& node, const LayerRegistry&) {
   Conv2DTransposeOptions options;
   ConfigReader reader = layer_reader(node, options.name);
-  reader.required("filters", options.filters, positive);
-  reader.required("kernel_size", options.kernel_size);
-  reader.optional("strides", options.strides);
+  read_windows(reader, options);
   reader.optional("padding", options.padding);
-  reader.optional("dilation_rate", options.dilation_rate);
-  reader.optional("activation", options.activation);
-  reader.optional("use_bias", options.use_bias);
-  reader.optional("kernel_initializer", options.kernel_initializer);
-  reader.optional("bias_initializer", options.bias_initializer);
-  reader.optional("kernel_regularizer", options.kernel_regularizer);
-  reader.optional("bias_regularizer", options.bias_regularizer);
+  read_kernel_and_bias(reader, options);
   reader.finish();
   return Conv2DTranspose(std::move(options));
 }

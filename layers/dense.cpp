@@ -4,10 +4,9 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "layers/kernel_and_bias.h"
 #include "layers/one_input.h"
 #include "runtime/graph/layer_config.h"
-#include "runtime/graph/operations/activation.h"
-#include "runtime/graph/operations/bias.h"
 #include "runtime/graph/operations/product.h"
 
 namespace meshwork {
@@ -26,21 +25,8 @@ class DenseLayer final : public Layer {
       fail("expected an input of at least two dimensions, batch and features, found shape {}",
            to_string(shape));
     }
-    const TensorId kernel =
-        builder.variable("kernel", {.shape = {shape.back(), options_.units},
-                                    .initializer = options_.kernel_initializer,
-                                    .regularizer = options_.kernel_regularizer});
-    TensorId y = builder.apply(std::make_unique<ProductOperation>(), {x, kernel});
-    if (options_.use_bias) {
-      const TensorId bias = builder.variable("bias", {.shape = {options_.units},
-                                                      .initializer = options_.bias_initializer,
-                                                      .regularizer = options_.bias_regularizer});
-      y = builder.apply(std::make_unique<BiasOperation>(), {y, bias});
-    }
-    if (options_.activation != Activation::linear) {
-      y = builder.apply(make_activation(options_.activation), {y});
-    }
-    return y;
+    return apply_kernel_and_bias(builder, options_, x, {shape.back(), options_.units},
+                                 std::make_unique<ProductOperation>());
   }
 
  private:
@@ -61,12 +47,7 @@ SharedLayer dense_from_config(const ConfigNode& node, const LayerRegistry&) {
   DenseOptions options;
   ConfigReader reader = layer_reader(node, options.name);
   reader.required("units", options.units, positive);
-  reader.optional("activation", options.activation);
-  reader.optional("use_bias", options.use_bias);
-  reader.optional("kernel_initializer", options.kernel_initializer);
-  reader.optional("bias_initializer", options.bias_initializer);
-  reader.optional("kernel_regularizer", options.kernel_regularizer);
-  reader.optional("bias_regularizer", options.bias_regularizer);
+  read_kernel_and_bias(reader, options);
   reader.finish();
   return Dense(std::move(options));
 }

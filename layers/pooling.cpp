@@ -39,6 +39,7 @@ SharedLayer pooling_of(const std::string& class_name, Pooling pooling, Pooling2D
   const RowsAndColumns strides = options.strides.value_or(size);
   check_positive(layer, "pool_size", size);
   check_positive(layer, "strides", strides);
+  check_not_causal(layer, options.padding);
   return SharedLayer(std::make_shared<PoolingLayer>(
       class_name, std::move(options.name), pooling,
       std::vector<SlidingWindow>{{size.rows, strides.rows, 1, options.padding},
@@ -50,6 +51,7 @@ SharedLayer pooling_of(const std::string& class_name, Pooling pooling, Pooling1D
   const std::int64_t stride = options.strides.value_or(options.pool_size);
   check_positive(layer, "pool_size", options.pool_size);
   check_positive(layer, "strides", stride);
+  check_not_causal(layer, options.padding);
   return SharedLayer(std::make_shared<PoolingLayer>(
       class_name, std::move(options.name), pooling,
       std::vector<SlidingWindow>{{options.pool_size, stride, 1, options.padding}}));

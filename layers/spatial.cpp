@@ -39,4 +39,11 @@ void check_positive(const std::string& layer, std::string_view option, std::int6
   }
 }
 
+void check_not_causal(const std::string& layer, Padding padding) {
+  if (padding == Padding::causal) {
+    fail("{}: `padding` is \"causal\", which Conv1D has alone; expected \"valid\" or \"same\"",
+         layer);
+  }
+}
+
 }  // namespace meshwork

@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/config/node.h"
+#include "runtime/config/reader.h"
 #include "runtime/graph/operations/windows.h"
 
 namespace meshwork {
@@ -26,12 +28,32 @@ struct RowsAndColumns {
 
 /// One positive integer, or a list of two.
 void from_config(const ConfigNode& node, RowsAndColumns& lengths);
-/// "valid" or "same".
+/// "valid" or "same"; "causal" is not everybody's.
 void from_config(const ConfigNode& node, Padding& padding);
 
 /// Throws `Error` unless both lengths of option `option` of layer `layer` are positive.
 void check_positive(const std::string& layer, std::string_view option,
                     const RowsAndColumns& lengths);
 void check_positive(const std::string& layer, std::string_view option, std::int64_t length);
+
+/// Throws `Error` for "causal" padding, which only Conv1D knows.
+void check_not_causal(const std::string& layer, Padding padding);
+
+/// Reads what says how many windows there are and how they slide: filters, kernel_size, strides and
+/// dilation_rate.
+template <class Options>
+void read_windows(ConfigReader& reader, Options& options) {
+  reader.required("filters", options.filters, positive);
+  reader.required("kernel_size", options.kernel_size, positive);
+  reader.optional("strides", options.strides, positive);
+  reader.optional("dilation_rate", options.dilation_rate, positive);
+}
+
+/// The windows over rows and over columns that such options of images describe.
+template <class Options>
+[[nodiscard]] std::vector<SlidingWindow> sliding_windows(const Options& of) {
+  return {{of.kernel_size.rows, of.strides.rows, of.dilation_rate.rows, of.padding},
+          {of.kernel_size.columns, of.strides.columns, of.dilation_rate.columns, of.padding}};
+}
 
 }  // namespace meshwork

@@ -77,6 +77,8 @@ TEST_CASE("layers over images are read from their options") {
         Shape{-1, 1, 3, 4});
   CHECK(shape_of("Conv1D: {filters: 4, kernel_size: 3, activation: relu}", {7, 2}) ==
         Shape{-1, 5, 4});
+  CHECK(shape_of("Conv1D: {filters: 4, kernel_size: 3, strides: 2, padding: causal}", {7, 2}) ==
+        Shape{-1, 4, 4});
   CHECK(shape_of("Conv2DTranspose: {filters: 4, kernel_size: 3, strides: 2, padding: same}",
                  image) == Shape{-1, 14, 10, 4});
   CHECK(shape_of("MaxPooling2D", image) == Shape{-1, 3, 2, 2});
@@ -95,6 +97,9 @@ TEST_CASE("layers over images are read from their options") {
                  image)
             .variables.size() == 3);
   CHECK(graph_of("ReLU", image).layers[0].path == "re_lu");
+  CHECK(graph_of("ReLU: {max_value: ~, negative_slope: 0}", image).operations[0].path ==
+        "re_lu/relu");
+  CHECK(graph_of("ReLU: {max_value: 6}", image).operations[0].path == "re_lu/rectifier");
   CHECK(graph_of("Softmax: {axis: 1}", image).operations.size() == 3);
 
   CHECK_THAT(error_of("Conv2D: {filters: 4}"), Catch::Contains("kernel_size"));
@@ -103,6 +108,9 @@ TEST_CASE("layers over images are read from their options") {
   CHECK_THAT(error_of("Conv2D: {filters: 4, kernel_size: 0}"), Catch::Contains("positive integer"));
   CHECK_THAT(error_of("Conv2D: {filters: 4, kernel_size: 3, padding: smae}"),
              Catch::Contains("same"));
+  CHECK_THAT(error_of("Conv2D: {filters: 4, kernel_size: 3, padding: causal}"),
+             Catch::Contains("valid") && Catch::Contains("same"));
+  CHECK_THAT(error_of("ReLU: {threshold: -1}"), Catch::Contains("at least 0"));
   CHECK_THAT(error_of("BatchNormalization: {axis: 1}"), Catch::Contains("which are the last"));
   CHECK_THAT(error_of("ZeroPadding2D: {padding: -1}"), Catch::Contains("at least 0"));
   CHECK_THAT(error_of("UpSampling2D: {interpolation: bicubic}"), Catch::Contains("bilinear"));

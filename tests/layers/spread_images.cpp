@@ -84,6 +84,15 @@ std::vector<Case> convolution_cases() {
               .padding = Padding::same,
               .bias_initializer = random_bias}),
       both, {11});
+  add(cases, "Conv1D, causal", 3,
+      Conv1D({.name = "layer",
+              .filters = 4,
+              .kernel_size = 3,
+              .strides = 2,
+              .padding = Padding::causal,
+              .dilation_rate = 2,
+              .bias_initializer = random_bias}),
+      both, {11});
   add(cases, "Conv2DTranspose", 3,
       Conv2DTranspose({.name = "layer",
                        .filters = 2,
@@ -159,6 +168,8 @@ std::vector<Case> moving_cases() {
   add(cases, "Permute", 3, Permute({.name = "layer", .dims = {3, 1, 2}}));
   add(cases, "Softmax over rows", 3, Softmax({.name = "layer", .axis = 1}));
   add(cases, "ReLU", 3, ReLU({.name = "layer"}));
+  add(cases, "ReLU with a slope and a limit", 3,
+      ReLU({.name = "layer", .max_value = 0.5f, .negative_slope = 0.25f, .threshold = 0.125f}));
   for (const bool bias : {false, true}) {
     append(
         cases,

@@ -24,17 +24,25 @@ Range cut(std::int64_t begin, std::int64_t end, std::int64_t length) {
 }  // namespace
 
 std::string_view name_of(Padding padding) {
-  return padding == Padding::same ? "same" : "valid";
+  switch (padding) {
+    case Padding::valid:
+      return "valid";
+    case Padding::same:
+      return "same";
+    case Padding::causal:
+      return "causal";
+  }
+  internal_error("a padding without a name");
 }
 
 std::int64_t SlidingWindow::outputs(std::int64_t length) const {
-  return padding == Padding::same ? ceiling_divided(length, stride)
-                                  : floor_divided(length - extent(), stride) + 1;
+  return padding == Padding::valid ? floor_divided(length - extent(), stride) + 1
+                                   : ceiling_divided(length, stride);
 }
 
 std::int64_t SlidingWindow::before(std::int64_t length) const {
-  if (padding == Padding::valid) {
-    return 0;
+  if (padding != Padding::same) {
+    return padding == Padding::valid ? 0 : extent() - 1;
   }
   return std::max<std::int64_t>((outputs(length) - 1) * stride + extent() - length, 0) / 2;
 }

@@ -9,6 +9,7 @@
 #include "runtime/graph/operations/affine.h"
 #include "runtime/graph/operations/dropout.h"
 #include "runtime/graph/operations/identity.h"
+#include "runtime/graph/operations/rectifier.h"
 #include "tests/support/strategy_validator.h"
 
 using namespace meshwork;
@@ -57,6 +58,19 @@ TEST_CASE("activations follow their formulas, their derivatives and their rules"
     check_strategies(operation, what);
     CHECK(operation.backward_reads(0) == (activation == Activation::gelu));
   }
+}
+
+TEST_CASE("a rectifier has a slope below its threshold and a limit above, and its own derivative") {
+  const RectifierOperation operation({.slope = 0.25f, .threshold = 1, .limit = 2});
+  const OperationCase what{.inputs = {Tensor({2, 3}, {-3, 1, 1.5, 2, 5, 0})},
+                           .output_gradient = Tensor({2, 3}, {4, 4, 4, 4, 4, 4})};
+  const OperationResult found = run_whole(operation, what);
+  CHECK(found.output.values == std::vector<double>{-1, 0, 1.5, 2, 2, -0.25});
+  CHECK(found.gradients[0]->values == std::vector<double>{1, 1, 4, 0, 0, 1});
+  const OperationCase smooth{.inputs = {away_from_zero({5, 3, 7}, 1)},
+                             .output_gradient = random_tensor({5, 3, 7}, 2)};
+  check_gradients(RectifierOperation({.slope = 0.25f}), smooth);
+  check_strategies(operation, smooth);
 }
 
 TEST_CASE("every activation has an operation") {

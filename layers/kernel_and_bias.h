@@ -1,0 +1,58 @@
+// What layers that multiply by a kernel have in common: a variable `kernel`, then perhaps a variable
+// `bias`, then an activation.
+//
+// Their options are aggregates, each with these members besides its own, under Keras's names:
+//
+//     Activation activation = Activation::linear;
+//     bool use_bias = true;
+//     Initializer kernel_initializer = initializer_by_name("glorot_uniform");
+//     Initializer bias_initializer = initializer_by_name("zeros");
+//     Regularizer kernel_regularizer;
+//     Regularizer bias_regularizer;
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "runtime/graph/graph.h"
+#include "runtime/graph/layer.h"
+#include "runtime/graph/layer_config.h"
+#include "runtime/graph/operations/activation.h"
+#include "runtime/graph/operations/bias.h"
+
+namespace meshwork {
+
+/// activation(operation(x, kernel) + bias), with the variables `kernel`, of shape `kernel`, and
+/// `bias`, as long as the last dimension of what `operation` gives.
+template <class Options>
+[[nodiscard]] TensorId apply_kernel_and_bias(LayerBuilder& builder, const Options& options,
+                                             TensorId x, Shape kernel,
+                                             std::unique_ptr<Operation> operation) {
+  const TensorId weights = builder.variable("kernel", {.shape = std::move(kernel),
+                                                       .initializer = options.kernel_initializer,
+                                                       .regularizer = options.kernel_regularizer});
+  TensorId y = builder.apply(std::move(operation), {x, weights});
+  if (options.use_bias) {
+    const TensorId bias = builder.variable("bias", {.shape = {builder.shape(y).back()},
+                                                    .initializer = options.bias_initializer,
+                                                    .regularizer = options.bias_regularizer});
+    y = builder.apply(std::make_unique<BiasOperation>(), {y, bias});
+  }
+  if (options.activation != Activation::linear) {
+    y = builder.apply(make_activation(options.activation), {y});
+  }
+  return y;
+}
+
+/// Reads the members above.
+template <class Options>
+void read_kernel_and_bias(ConfigReader& reader, Options& options) {
+  reader.optional("activation", options.activation);
+  reader.optional("use_bias", options.use_bias);
+  reader.optional("kernel_initializer", options.kernel_initializer);
+  reader.optional("bias_initializer", options.bias_initializer);
+  reader.optional("kernel_regularizer", options.kernel_regularizer);
+  reader.optional("bias_regularizer", options.bias_regularizer);
+}
+
+}  // namespace meshwork
