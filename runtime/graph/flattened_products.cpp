@@ -4,14 +4,11 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/graph/operations/product.h"
-#include "runtime/graph/operations/reshape.h"
-
 namespace meshwork {
 namespace {
 
-// How many of the last dimensions of `from` are the last one of `to`, the others being the same; 0
-// if the two differ otherwise.
+// How many of the last dimensions of `from` are merged into the last one of `to`, the others being
+// the same; 0 if the two differ otherwise, 1 if they do not.
 std::size_t merged_dimensions(const Shape& from, const Shape& to) {
   const std::size_t kept = to.size() - 1;
   if (from.size() <= kept || !std::equal(to.begin(), to.end() - 1, from.begin())) {
@@ -20,23 +17,27 @@ std::size_t merged_dimensions(const Shape& from, const Shape& to) {
   return from.size() - kept;
 }
 
-// The operation that multiplies the result of reshape `index` and can do without it, or -1.
-int product_behind(const Graph& graph, int index, const PlanRequest& request) {
+// What can do without operation `index`: what is behind it, made to take what is before it.
+struct Unmerged {
+  int user = -1;  // or -1 for none
+  std::shared_ptr<const Operation> operation;
+};
+Unmerged without(const Graph& graph, int index, const PlanRequest& request) {
   const GraphOperation& reshape = graph.operations[index];
   const GraphTensor& flat = graph.tensors[reshape.output];
   const bool seen = std::find(graph.outputs.begin(), graph.outputs.end(), reshape.output) !=
                         graph.outputs.end() ||
                     request.closed.contains(reshape.output);
-  if (!dynamic_cast<const ReshapeOperation*>(reshape.operation.get()) || seen ||
-      flat.consumers.size() != 1 ||
-      merged_dimensions(graph.tensors[reshape.inputs[0]].shape, flat.shape) == 0) {
-    return -1;
+  if (!reshape.operation->only_reshapes() || seen || flat.consumers.size() != 1) {
+    return {};
   }
+  const std::size_t merged = merged_dimensions(graph.tensors[reshape.inputs[0]].shape, flat.shape);
   const GraphOperation& next = graph.operations[flat.consumers[0]];
-  const auto* product = dynamic_cast<const ProductOperation*>(next.operation.get());
-  return product && product->contracted() == 1 && next.inputs[0] == reshape.output
-             ? flat.consumers[0]
-             : -1;
+  if (merged < 2 || next.inputs[0] != reshape.output) {
+    return {};
+  }
+  std::shared_ptr<const Operation> operation = next.operation->before_merging(merged);
+  return operation ? Unmerged{flat.consumers[0], std::move(operation)} : Unmerged{};
 }
 
 // Makers and users of tensors, from the list of operations.
@@ -57,11 +58,11 @@ void connect(Graph& graph) {
 
 std::shared_ptr<const Graph> multiply_images(PlanRequest& request,
                                              std::shared_ptr<const Graph> graph) {
-  std::vector<int> product(graph->operations.size(), -1);  // by reshape
+  std::vector<Unmerged> unmerged;  // by operation
   bool any = false;
-  for (int index = 0; index < static_cast<int>(product.size()); ++index) {
-    product[index] = product_behind(*graph, index, request);
-    any = any || product[index] >= 0;
+  for (int index = 0; index < static_cast<int>(graph->operations.size()); ++index) {
+    unmerged.push_back(without(*graph, index, request));
+    any = any || unmerged.back().user >= 0;
   }
   if (!any) {
     return graph;
@@ -69,29 +70,25 @@ std::shared_ptr<const Graph> multiply_images(PlanRequest& request,
   auto changed = std::make_shared<Graph>(*graph);
   std::vector<GraphOperation> kept;
   int loss = -1;
-  for (int index = 0; index < static_cast<int>(product.size()); ++index) {
+  for (int index = 0; index < static_cast<int>(unmerged.size()); ++index) {
     GraphOperation& operation = changed->operations[index];
-    if (product[index] < 0) {
+    if (unmerged[index].user < 0) {
       if (index == request.loss_operation) {
         loss = static_cast<int>(kept.size());
       }
       kept.push_back(std::move(operation));
       continue;
     }
-    // Operations stand in order: the product comes later.
-    GraphOperation& multiplied = changed->operations[product[index]];
-    const auto& flat = dynamic_cast<const ProductOperation&>(*multiplied.operation);
-    const TensorId image = operation.inputs[0];
-    multiplied.inputs[0] = image;
-    multiplied.operation = std::make_shared<ProductOperation>(
-        flat.bias(), flat.activation(),
-        merged_dimensions(graph->tensors[image].shape, graph->tensors[operation.output].shape));
+    // Operations stand in order: the user comes later.
+    GraphOperation& user = changed->operations[unmerged[index].user];
+    user.inputs[0] = operation.inputs[0];
+    user.operation = unmerged[index].operation;
     Layout layout = Layout::replicated(graph->tensors[operation.output].shape.size());
     if (graph->tensors[operation.output].batched() && request.batch_axis &&
         request.mesh.size(*request.batch_axis) > 1) {
       layout.dimensions[0] = {*request.batch_axis};
     }
-    request.closed[operation.output] = {layout, "flattened within " + multiplied.path};
+    request.closed[operation.output] = {layout, "flattened within " + user.path};
   }
   changed->operations = std::move(kept);
   connect(*changed);

@@ -4,8 +4,8 @@
 // of rows are no blocks of the flattened image; an image that is spread by rows, columns or
 // channels would be gathered for it. A product can take the image as it is (operations/product.h):
 // then nothing moves but the sums. So before planning, a reshape that merges the last dimensions is
-// left out where a product is all that uses its result, the user sees neither it nor lays it out,
-// and the product multiplies what was reshaped.
+// left out where the user sees neither it nor lays it out, and all that uses its result is an
+// operation that can take what was reshaped (`Operation::before_merging`).
 #pragma once
 
 #include <memory>

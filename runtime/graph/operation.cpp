@@ -23,4 +23,16 @@ std::unique_ptr<Operation> Operation::fused_with(const Operation&, int) const {
   return nullptr;
 }
 
+std::optional<Epilogue> Operation::as_epilogue() const {
+  return std::nullopt;
+}
+
+bool Operation::only_reshapes() const {
+  return false;
+}
+
+std::unique_ptr<Operation> Operation::before_merging(std::size_t) const {
+  return nullptr;
+}
+
 }  // namespace meshwork

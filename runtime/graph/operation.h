@@ -26,11 +26,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "runtime/graph/epilogue.h"
 #include "runtime/mesh/partition.h"
 #include "runtime/mesh/shape.h"
 
@@ -75,10 +77,11 @@ class Operation {
   /// that have it give it the same letter.
   [[nodiscard]] virtual Rule rule(std::span<const Shape> inputs) const = 0;
 
-  /// What of dimension `dimension` of input `input` is needed for the range `output` of the output's
-  /// dimension with the same letter: a range in the input's own numbers, within its length. Asked
-  /// only for letters in the rule's `windows`, and never for an empty range (which needs nothing).
-  /// The same range, unless an operation says otherwise. Neither end goes back as `output` goes on.
+  /// What of dimension `dimension` of input `input` is needed for the range `output` of the
+  /// output's dimension with the same letter: a range in the input's own numbers, within its
+  /// length. Asked only for letters in the rule's `windows`, and never for an empty range (which
+  /// needs nothing). The same range, unless an operation says otherwise. Neither end goes back as
+  /// `output` goes on.
   [[nodiscard]] virtual Range window(int input, int dimension, Range output,
                                      std::span<const Shape> inputs) const;
 
@@ -103,6 +106,15 @@ class Operation {
   /// the other inputs of `next` in order.
   [[nodiscard]] virtual std::unique_ptr<Operation> fused_with(const Operation& next,
                                                               int position) const;
+  /// What this operation does to its input 0, if a bias, an activation, both or nothing is all that
+  /// it does; so that others can do it (epilogue.h).
+  [[nodiscard]] virtual std::optional<Epilogue> as_epilogue() const;
+
+  /// Whether the output is input 0 with other dimensions: the same elements in the same order.
+  [[nodiscard]] virtual bool only_reshapes() const;
+  /// The operation that takes, for this one's input 0, what becomes it when its last `dimensions`
+  /// dimensions are merged into one; null if there is none.
+  [[nodiscard]] virtual std::unique_ptr<Operation> before_merging(std::size_t dimensions) const;
 };
 
 }  // namespace meshwork

@@ -6,10 +6,10 @@ std::int64_t size_of(const Block& block) {
   return element_count(shape_of(block));
 }
 
-std::vector<std::int64_t> strides_of(const Block& block) {
-  std::vector<std::int64_t> strides(block.size(), 1);
-  for (std::size_t dimension = block.size(); dimension-- > 1;) {
-    strides[dimension - 1] = strides[dimension] * block[dimension].length();
+std::vector<std::int64_t> strides_of(const Shape& shape) {
+  std::vector<std::int64_t> strides(shape.size(), 1);
+  for (std::size_t dimension = shape.size(); dimension-- > 1;) {
+    strides[dimension - 1] = strides[dimension] * shape[dimension];
   }
   return strides;
 }
@@ -39,9 +39,10 @@ Block intersection(const Block& a, const Block& b) {
   return common;
 }
 
-CopyRegion region_of(const Block& part, const Block& source, std::int64_t source_base,
-                     const Block& destination, std::int64_t destination_base) {
-  const std::vector<std::int64_t> from = strides_of(source), to = strides_of(destination);
+CopyRegion copied_region(const Block& part, const Block& source, std::int64_t source_base,
+                         const Block& destination, std::int64_t destination_base) {
+  const std::vector<std::int64_t> from = strides_of(shape_of(source));
+  const std::vector<std::int64_t> to = strides_of(shape_of(destination));
   CopyRegion region;
   region.source_offset = source_base + offset_of(part, source);
   region.destination_offset = destination_base + offset_of(part, destination);

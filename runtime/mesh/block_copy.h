@@ -12,10 +12,10 @@ namespace meshwork {
 /// The number of elements of `block`.
 [[nodiscard]] std::int64_t size_of(const Block& block);
 
-/// Elements from one index of `block`, stored row-major, to the next in each dimension.
-[[nodiscard]] std::vector<std::int64_t> strides_of(const Block& block);
+/// Elements from one index of a row-major tensor of `shape` to the next in each dimension.
+[[nodiscard]] std::vector<std::int64_t> strides_of(const Shape& shape);
 
-/// Where the first element of `part` stands in `block`.
+/// Where the first element of `part` stands in `block`, stored row-major.
 [[nodiscard]] std::int64_t offset_of(const Block& part, const Block& block);
 
 /// Whether the elements of `part` stand in `block` without others between them.
@@ -25,7 +25,8 @@ namespace meshwork {
 [[nodiscard]] Block intersection(const Block& a, const Block& b);
 
 /// `part` out of `source`, which stands from element `source_base` on, into `destination`.
-[[nodiscard]] CopyRegion region_of(const Block& part, const Block& source, std::int64_t source_base,
-                                   const Block& destination, std::int64_t destination_base);
+[[nodiscard]] CopyRegion copied_region(const Block& part, const Block& source,
+                                       std::int64_t source_base, const Block& destination,
+                                       std::int64_t destination_base);
 
 }  // namespace meshwork

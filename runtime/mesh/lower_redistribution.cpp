@@ -82,7 +82,7 @@ class Lowerer {
     }
     // A slice that only moves the place, or the owner of a partial sum, has written nothing.
     if (destination && !same(at_, *destination)) {
-      copy({region_of(after_, after_, 0, after_, 0)}, at_, *destination, "copied");
+      copy({copied_region(after_, after_, 0, after_, 0)}, at_, *destination, "copied");
       at_ = *destination;
     }
     return at_;
@@ -116,14 +116,14 @@ class Lowerer {
       return;
     }
     const Operand target = result("sliced");
-    copy({region_of(after_, before_, 0, after_, 0)}, at_, target, "sliced");
+    copy({copied_region(after_, before_, 0, after_, 0)}, at_, target, "sliced");
     arrive(target);
   }
 
   void all_reduce(const RedistributionStep& step) {
     if (!free_ || destination_) {
       const Operand target = result("to reduce");
-      copy({region_of(before_, before_, 0, before_, 0)}, at_, target, "to reduce");
+      copy({copied_region(before_, before_, 0, before_, 0)}, at_, target, "to reduce");
       arrive(target);
     }
     builder_.emit(collectives_.all_reduce(record(step), size_of(before_)), {at_}, purpose_.what);
@@ -198,7 +198,7 @@ class Lowerer {
     std::int64_t elements = 0;
     for (std::size_t i = 0; i < pieces.parts.size(); ++i) {
       const Block& part = pieces.parts[i];
-      regions.push_back(region_of(part, before_, 0, part, pieces.offsets[i]));
+      regions.push_back(copied_region(part, before_, 0, part, pieces.offsets[i]));
       elements += pieces.counts[i];
     }
     const Operand target = scratch(elements, "packed");
@@ -219,7 +219,7 @@ class Lowerer {
     std::vector<CopyRegion> regions;
     for (std::size_t i = 0; i < pieces.parts.size(); ++i) {
       const Block& part = pieces.parts[i];
-      regions.push_back(region_of(part, part, pieces.offsets[i], after_, 0));
+      regions.push_back(copied_region(part, part, pieces.offsets[i], after_, 0));
     }
     const Operand target = result("unpacked");
     copy(std::move(regions), received, target, "unpacked");

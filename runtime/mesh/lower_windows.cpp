@@ -55,12 +55,12 @@ class Lowerer {
     exchange(side_of(plan_.sends, plan_.block, true), plan_.block, source, receive, received);
     if (stays) return source;
     const Block own = intersection(plan_.block, plan_.box);
-    copy({region_of(own, plan_.block, 0, plan_.box, 0)}, source, target, "own part");
+    copy({copied_region(own, plan_.block, 0, plan_.box, 0)}, source, target, "own part");
     if (!receive.in_place) {
       std::vector<CopyRegion> regions;
       for (std::size_t i = 0; i < receive.regions.size(); ++i) {
-        regions.push_back(region_of(receive.regions[i], receive.regions[i],
-                                    receive.blocks[i].offset, plan_.box, 0));
+        regions.push_back(copied_region(receive.regions[i], receive.regions[i],
+                                        receive.blocks[i].offset, plan_.box, 0));
       }
       copy(std::move(regions), received, target, "unpacked");
     }
@@ -114,7 +114,7 @@ class Lowerer {
       bool written = false;
       for (std::size_t t = 0; t < terms.size(); ++t) {
         if (intersection(cell, terms[t].part) != cell) continue;
-        CopyRegion region = region_of(cell, terms[t].stored, terms[t].base, plan_.block, 0);
+        CopyRegion region = copied_region(cell, terms[t].stored, terms[t].base, plan_.block, 0);
         region.add = written;
         regions[t].push_back(std::move(region));
         written = true;
@@ -172,7 +172,7 @@ class Lowerer {
       std::vector<CopyRegion> regions;
       for (std::size_t i = 0; i < send.regions.size(); ++i) {
         regions.push_back(
-            region_of(send.regions[i], held, 0, send.regions[i], send.blocks[i].offset));
+            copied_region(send.regions[i], held, 0, send.regions[i], send.blocks[i].offset));
       }
       from = scratch(send.elements, "packed");
       copy(std::move(regions), source, from, "packed");

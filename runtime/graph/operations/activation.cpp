@@ -82,4 +82,9 @@ bool ActivationOperation::backward_reads(int) const {
   return !differentiable_from_output(activation_);
 }
 
+std::optional<Epilogue> ActivationOperation::as_epilogue() const {
+  return differentiable_from_output(activation_) ? std::optional(Epilogue{false, activation_})
+                                                 : std::nullopt;
+}
+
 }  // namespace meshwork

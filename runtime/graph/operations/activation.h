@@ -23,7 +23,6 @@ namespace meshwork {
 class ActivationOperation final : public Operation {
  public:
   explicit ActivationOperation(Activation activation);
-  [[nodiscard]] Activation activation() const { return activation_; }
 
   std::string kind() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
@@ -31,6 +30,7 @@ class ActivationOperation final : public Operation {
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
   bool backward_reads(int input) const override;
+  std::optional<Epilogue> as_epilogue() const override;
 
  private:
   Activation activation_;

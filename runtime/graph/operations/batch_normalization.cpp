@@ -2,9 +2,7 @@
 
 #include "collectives/error.h"
 #include "runtime/graph/lowering.h"
-#include "runtime/graph/operations/activation.h"
 #include "runtime/graph/operations/dimensions.h"
-#include "runtime/graph/operations/identity.h"
 
 namespace meshwork {
 namespace {
@@ -14,12 +12,16 @@ std::string letters_of_rows(const Shape& shape) {
   return dimension_letters(shape.size() - 1);
 }
 
+bool can_be_joined(Activation activation) {
+  return activation == Activation::linear || activation == Activation::relu;
+}
+
 }  // namespace
 
 BatchNormalizationOperation::BatchNormalizationOperation(const BatchNormalizationOptions& options,
                                                          Activation activation)
     : options_(options), activation_(activation) {
-  if (activation != Activation::linear && activation != Activation::relu) {
+  if (!can_be_joined(activation)) {
     internal_error("a batch normalization cannot be joined with this activation");
   }
 }
@@ -170,15 +172,11 @@ bool BatchNormalizationOperation::backward_reads(int input) const {
 
 std::unique_ptr<Operation> BatchNormalizationOperation::fused_with(const Operation& next,
                                                                    int position) const {
-  if (dynamic_cast<const IdentityOperation*>(&next)) {
-    return std::make_unique<BatchNormalizationOperation>(options_, activation_);
-  }
-  const auto* applied = dynamic_cast<const ActivationOperation*>(&next);
-  if (position != 0 || activation_ != Activation::linear || !applied ||
-      applied->activation() != Activation::relu) {
+  const std::optional<Epilogue> joined = Epilogue{false, activation_}.then(next, position);
+  if (!joined || joined->bias || !can_be_joined(joined->activation)) {
     return nullptr;
   }
-  return std::make_unique<BatchNormalizationOperation>(options_, Activation::relu);
+  return std::make_unique<BatchNormalizationOperation>(options_, joined->activation);
 }
 
 }  // namespace meshwork

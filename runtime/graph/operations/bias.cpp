@@ -2,9 +2,7 @@
 
 #include "collectives/error.h"
 #include "runtime/graph/lowering.h"
-#include "runtime/graph/operations/activation.h"
 #include "runtime/graph/operations/dimensions.h"
-#include "runtime/graph/operations/identity.h"
 
 namespace meshwork {
 namespace {
@@ -13,14 +11,12 @@ constexpr int bias = 1;
 
 }  // namespace
 
-BiasOperation::BiasOperation(Activation activation) : activation_(activation) {
-  if (!differentiable_from_output(activation)) {
-    internal_error("a bias cannot be joined with this activation");
-  }
+BiasOperation::BiasOperation(Activation activation) : epilogue_{true, activation} {
+  epilogue_.check("a bias");
 }
 
 std::string BiasOperation::kind() const {
-  return activation_ == Activation::linear ? "bias" : fmt::format("bias+{}", name_of(activation_));
+  return Epilogue{false, epilogue_.activation}.behind("bias");
 }
 
 Shape BiasOperation::output_shape(std::span<const Shape> inputs) const {
@@ -39,7 +35,7 @@ Rule BiasOperation::rule(std::span<const Shape> inputs) const {
 
 void BiasOperation::forward(Lowering& lowering) const {
   const Shape y = lowering.local_output_shape();
-  lowering.emit(BiasAddSpec{rows_of(y), columns_of(y), activation_},
+  lowering.emit(BiasAddSpec{rows_of(y), columns_of(y), epilogue_.activation},
                 {lowering.input(0), lowering.input(bias), lowering.output()});
 }
 
@@ -50,14 +46,16 @@ void BiasOperation::backward(Lowering& lowering) const {
   if (!input_wanted && !bias_wanted) {
     return;
   }
-  Operand dz = lowering.output_gradient();  // the gradient before the activation, which is dx
-  if (activation_ != Activation::linear) {
-    dz = input_wanted ? lowering.input_gradient(0)
-                      : lowering.scratch("gradient before the activation", element_count(y) * 4);
-    lowering.emit(ActivationGradientSpec{activation_, element_count(y)},
-                  {lowering.output(), lowering.output_gradient(), dz});
-  } else if (input_wanted) {
+  Operand dz;  // the gradient before the activation, which is dx
+  if (!input_wanted) {
+    dz = epilogue_.gradient_before(lowering, element_count(y));
+  } else if (epilogue_.activation == Activation::linear) {
+    dz = lowering.output_gradient();
     lowering.input_gradient_is_output_gradient(0);
+  } else {
+    dz = lowering.input_gradient(0);
+    lowering.emit(ActivationGradientSpec{epilogue_.activation, element_count(y)},
+                  {lowering.output(), lowering.output_gradient(), dz});
   }
   if (bias_wanted) {
     lowering.emit(ColumnSumSpec{rows_of(y), columns_of(y)}, {dz, lowering.input_gradient(bias)});
@@ -69,15 +67,8 @@ bool BiasOperation::backward_reads(int) const {
 }
 
 std::unique_ptr<Operation> BiasOperation::fused_with(const Operation& next, int position) const {
-  if (dynamic_cast<const IdentityOperation*>(&next)) {
-    return std::make_unique<BiasOperation>(activation_);
-  }
-  const auto* applied = dynamic_cast<const ActivationOperation*>(&next);
-  if (position != 0 || activation_ != Activation::linear || !applied ||
-      !differentiable_from_output(applied->activation())) {
-    return nullptr;
-  }
-  return std::make_unique<BiasOperation>(applied->activation());
+  const std::optional<Epilogue> joined = epilogue_.then(next, position);
+  return joined ? std::make_unique<BiasOperation>(joined->activation) : nullptr;
 }
 
 }  // namespace meshwork

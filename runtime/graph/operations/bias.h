@@ -12,7 +12,6 @@ namespace meshwork {
 class BiasOperation final : public Operation {
  public:
   explicit BiasOperation(Activation activation = Activation::linear);
-  [[nodiscard]] Activation activation() const { return activation_; }
 
   std::string kind() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
@@ -21,9 +20,10 @@ class BiasOperation final : public Operation {
   void backward(Lowering& lowering) const override;
   bool backward_reads(int input) const override;
   std::unique_ptr<Operation> fused_with(const Operation& next, int position) const override;
+  std::optional<Epilogue> as_epilogue() const override { return epilogue_; }
 
  private:
-  Activation activation_;
+  Epilogue epilogue_;
 };
 
 }  // namespace meshwork

@@ -66,20 +66,4 @@ std::vector<Block> boxes_within(const Block& box, const Shape& shape, Range rang
   return boxes;
 }
 
-std::int64_t first_index(const Block& box, const Shape& shape) {
-  std::int64_t index = 0;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    index = index * shape[d] + box[d].begin;
-  }
-  return index;
-}
-
-std::vector<std::int64_t> strides_of(const Shape& shape) {
-  std::vector<std::int64_t> strides(shape.size(), 1);
-  for (std::size_t d = shape.size(); d-- > 1;) {
-    strides[d - 1] = strides[d] * shape[d];
-  }
-  return strides;
-}
-
 }  // namespace meshwork

@@ -19,10 +19,4 @@ namespace meshwork {
 /// of a scalar is not asked for.
 [[nodiscard]] std::vector<Block> boxes_within(const Block& box, const Shape& shape, Range range);
 
-/// The flat index of the first element of `box` in an array of `shape`.
-[[nodiscard]] std::int64_t first_index(const Block& box, const Shape& shape);
-
-/// Row-major strides of an array of `shape`.
-[[nodiscard]] std::vector<std::int64_t> strides_of(const Shape& shape);
-
 }  // namespace meshwork

@@ -2,10 +2,7 @@
 
 #include "collectives/error.h"
 #include "runtime/graph/lowering.h"
-#include "runtime/graph/operations/activation.h"
-#include "runtime/graph/operations/bias.h"
 #include "runtime/graph/operations/dimensions.h"
-#include "runtime/graph/operations/identity.h"
 
 namespace meshwork {
 namespace {
@@ -40,24 +37,20 @@ ConvolutionShape placed_convolution(const std::vector<SlidingWindow>& windows, c
 }
 
 ConvolutionOperation::ConvolutionOperation(std::vector<SlidingWindow> windows, std::int64_t groups,
-                                           bool bias, Activation activation)
-    : windows_(std::move(windows)), groups_(groups), bias_(bias), activation_(activation) {
+                                           Epilogue epilogue)
+    : windows_(std::move(windows)), groups_(groups), epilogue_(epilogue) {
   if (windows_.empty() || windows_.size() > 2) {
     internal_error("a convolution has one or two spatial dimensions");
   }
-  if (!differentiable_from_output(activation)) {
-    internal_error("a convolution cannot be joined with this activation");
-  }
+  epilogue_.check("a convolution");
 }
 
 std::string ConvolutionOperation::kind() const {
-  const std::string_view stem = bias_ ? "convolution+bias" : "convolution";
-  return activation_ == Activation::linear ? std::string(stem)
-                                           : fmt::format("{}+{}", stem, name_of(activation_));
+  return epilogue_.behind("convolution");
 }
 
 Shape ConvolutionOperation::output_shape(std::span<const Shape> inputs) const {
-  check_input_count(inputs, bias_ ? 3 : 2);
+  check_input_count(inputs, epilogue_.bias ? 3 : 2);
   const Shape& x = inputs[0];
   const std::size_t spatial = windows_.size();
   check_image(x, spatial);
@@ -84,9 +77,8 @@ Shape ConvolutionOperation::output_shape(std::span<const Shape> inputs) const {
     }
   }
   output.back() = expected.back();
-  if (bias_ && inputs[bias] != Shape{output.back()}) {
-    fail("expected a bias of shape {}, found {}", to_string(Shape{output.back()}),
-         to_string(inputs[bias]));
+  if (epilogue_.bias) {
+    Epilogue::check_bias(output, inputs[bias]);
   }
   return output;
 }
@@ -101,7 +93,7 @@ Rule ConvolutionOperation::rule(std::span<const Shape>) const {
     rule.inputs = {"n" + spatial + "c", places + "cf"};
     rule.output = "n" + spatial + "f";
     // What comes after the sum over channels needs it complete.
-    if (bias_ || activation_ != Activation::linear) {
+    if (!epilogue_.empty()) {
       rule.whole += "c";
     }
   } else {
@@ -110,7 +102,7 @@ Rule ConvolutionOperation::rule(std::span<const Shape>) const {
     rule.whole += "i";
     rule.windows += "g";
   }
-  if (bias_) {
+  if (epilogue_.bias) {
     rule.inputs.emplace_back(1, rule.output.back());
   }
   return rule;
@@ -131,7 +123,8 @@ Range ConvolutionOperation::window(int input, int dimension, Range output,
 
 double ConvolutionOperation::flops(std::span<const Shape> inputs, const Shape& output) const {
   const double outputs = static_cast<double>(element_count(output));
-  return 2.0 * outputs * static_cast<double>(rows_of(inputs[kernel])) + (bias_ ? outputs : 0);
+  return 2.0 * outputs * static_cast<double>(rows_of(inputs[kernel])) +
+         (epilogue_.bias ? outputs : 0);
 }
 
 ConvolutionOperation::Part ConvolutionOperation::part(const Lowering& lowering) const {
@@ -167,12 +160,12 @@ void ConvolutionOperation::forward(Lowering& lowering) const {
   const Operand y = lowering.output();
   Activation done = Activation::linear;
   if (part.whole_groups) {
-    ConvolutionSpec convolution{.at = part.at, .bias = bias_};
-    if (activation_ == Activation::relu) {
+    ConvolutionSpec convolution{.at = part.at, .bias = epilogue_.bias};
+    if (epilogue_.activation == Activation::relu) {
       convolution.activation = done = Activation::relu;
     }
     std::vector<Operand> operands{lowering.input(0), lowering.input(kernel)};
-    if (bias_) {
+    if (epilogue_.bias) {
       operands.push_back(lowering.input(bias));
     }
     operands.push_back(y);
@@ -189,20 +182,20 @@ void ConvolutionOperation::forward(Lowering& lowering) const {
     lowering.emit(
         columns_copied(part.places, part.filters, part.first, part.at.filters, 0, part.filters),
         {wide, y});
-    if (bias_) {
-      lowering.emit(BiasAddSpec{part.places, part.filters, activation_},
+    if (epilogue_.bias) {
+      lowering.emit(BiasAddSpec{part.places, part.filters, epilogue_.activation},
                     {y, lowering.input(bias), y});
-      done = activation_;
+      done = epilogue_.activation;
     }
   }
-  if (done != activation_) {
-    lowering.emit(ActivationSpec{activation_, part.places * part.filters}, {y, y});
+  if (done != epilogue_.activation) {
+    lowering.emit(ActivationSpec{epilogue_.activation, part.places * part.filters}, {y, y});
   }
 }
 
 void ConvolutionOperation::backward(Lowering& lowering) const {
   const bool any = lowering.needs_gradient(0) || lowering.needs_gradient(kernel) ||
-                   (bias_ && lowering.needs_gradient(bias));
+                   (epilogue_.bias && lowering.needs_gradient(bias));
   if (!any) {
     return;
   }
@@ -210,12 +203,7 @@ void ConvolutionOperation::backward(Lowering& lowering) const {
   const std::int64_t outputs = part.places * part.filters;
 
   // dz, as the output: the gradient before the activation.
-  Operand dz = lowering.output_gradient();
-  if (activation_ != Activation::linear) {
-    dz = lowering.scratch("gradient before the activation", outputs * 4);
-    lowering.emit(ActivationGradientSpec{activation_, outputs},
-                  {lowering.output(), lowering.output_gradient(), dz});
-  }
+  const Operand dz = epilogue_.gradient_before(lowering, outputs);
   Operand wide = dz;  // the gradient of whole groups
   if (!part.whole_groups && (lowering.needs_gradient(0) || lowering.needs_gradient(kernel))) {
     const std::int64_t bytes = part.places * part.at.filters * 4;
@@ -245,7 +233,7 @@ void ConvolutionOperation::backward(Lowering& lowering) const {
                     {wide_gradient, lowering.input_gradient(kernel)});
     }
   }
-  if (bias_ && lowering.needs_gradient(bias)) {
+  if (epilogue_.bias && lowering.needs_gradient(bias)) {
     lowering.emit(ColumnSumSpec{part.places, part.filters}, {dz, lowering.input_gradient(bias)});
   }
 }
@@ -256,23 +244,8 @@ bool ConvolutionOperation::backward_reads(int input) const {
 
 std::unique_ptr<Operation> ConvolutionOperation::fused_with(const Operation& next,
                                                             int position) const {
-  const auto with = [&](bool bias, Activation activation) {
-    return std::make_unique<ConvolutionOperation>(windows_, groups_, bias, activation);
-  };
-  if (dynamic_cast<const IdentityOperation*>(&next)) {
-    return with(bias_, activation_);
-  }
-  if (position != 0 || activation_ != Activation::linear) {
-    return nullptr;
-  }
-  if (const auto* added = dynamic_cast<const BiasOperation*>(&next); added && !bias_) {
-    return with(true, added->activation());
-  }
-  if (const auto* applied = dynamic_cast<const ActivationOperation*>(&next);
-      applied && differentiable_from_output(applied->activation())) {
-    return with(bias_, applied->activation());
-  }
-  return nullptr;
+  const std::optional<Epilogue> joined = epilogue_.then(next, position);
+  return joined ? std::make_unique<ConvolutionOperation>(windows_, groups_, *joined) : nullptr;
 }
 
 }  // namespace meshwork

@@ -12,7 +12,7 @@
 // or ends inside a group runs whole groups with a kernel that is zero where filters are not its
 // own, and cuts its filters out; blocks of whole groups run as they are.
 //
-// A bias and an activation that follow can be joined to it, as to a product.
+// A bias and an activation that follow can be joined to it (epilogue.h).
 #pragma once
 
 #include <vector>
@@ -28,7 +28,7 @@ class ConvolutionOperation final : public Operation {
  public:
   /// `windows` by spatial dimension, one or two.
   explicit ConvolutionOperation(std::vector<SlidingWindow> windows, std::int64_t groups = 1,
-                                bool bias = false, Activation activation = Activation::linear);
+                                Epilogue epilogue = {});
 
   std::string kind() const override;
   Shape output_shape(std::span<const Shape> inputs) const override;
@@ -56,8 +56,7 @@ class ConvolutionOperation final : public Operation {
 
   std::vector<SlidingWindow> windows_;
   std::int64_t groups_;
-  bool bias_;
-  Activation activation_;
+  Epilogue epilogue_;
 };
 
 /// The shape of a convolution kernel with one or two spatial dimensions, for `windows` by dimension

@@ -14,6 +14,8 @@ class IdentityOperation final : public Operation {
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
   bool backward_reads(int input) const override;
+  std::optional<Epilogue> as_epilogue() const override { return Epilogue{}; }
+  bool only_reshapes() const override { return true; }
 };
 
 }  // namespace meshwork

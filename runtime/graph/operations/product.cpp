@@ -4,17 +4,15 @@
 
 #include "collectives/error.h"
 #include "runtime/graph/lowering.h"
-#include "runtime/graph/operations/activation.h"
-#include "runtime/graph/operations/bias.h"
 #include "runtime/graph/operations/box_rows.h"
 #include "runtime/graph/operations/dimensions.h"
-#include "runtime/graph/operations/identity.h"
+#include "runtime/mesh/block_copy.h"
 
 namespace meshwork {
 namespace {
 
 constexpr int kernel = 1;
-constexpr int bias_place = 2;
+constexpr int bias = 2;
 
 // The copy back.
 CopySpec reversed(CopySpec copy) {
@@ -27,21 +25,17 @@ CopySpec reversed(CopySpec copy) {
 
 }  // namespace
 
-ProductOperation::ProductOperation(bool bias, Activation activation, std::size_t contracted)
-    : bias_(bias), activation_(activation), contracted_(contracted) {
-  if (!differentiable_from_output(activation)) {
-    internal_error("a product cannot be joined with this activation");
-  }
+ProductOperation::ProductOperation(Epilogue epilogue, std::size_t contracted)
+    : epilogue_(epilogue), contracted_(contracted) {
+  epilogue_.check("a product");
 }
 
 std::string ProductOperation::kind() const {
-  const std::string_view stem = bias_ ? "product+bias" : "product";
-  return activation_ == Activation::linear ? std::string(stem)
-                                           : fmt::format("{}+{}", stem, name_of(activation_));
+  return epilogue_.behind("product");
 }
 
 Shape ProductOperation::output_shape(std::span<const Shape> inputs) const {
-  check_input_count(inputs, bias_ ? 3 : 2);
+  check_input_count(inputs, epilogue_.bias ? 3 : 2);
   const Shape& x = inputs[0];
   if (x.size() < contracted_ + 1) {
     fail("expected an input of at least {} dimensions, batch and features, found shape {}",
@@ -54,9 +48,8 @@ Shape ProductOperation::output_shape(std::span<const Shape> inputs) const {
   }
   Shape output(x.begin(), x.end() - static_cast<std::ptrdiff_t>(contracted_));
   output.push_back(inputs[kernel][1]);
-  if (bias_ && inputs[bias_place] != Shape{output.back()}) {
-    fail("expected a bias of shape {}, found {}", to_string(Shape{output.back()}),
-         to_string(inputs[bias_place]));
+  if (epilogue_.bias) {
+    Epilogue::check_bias(output, inputs[bias]);
   }
   return output;
 }
@@ -67,10 +60,10 @@ Rule ProductOperation::rule(std::span<const Shape> inputs) const {
       contracted_ == 1 ? dimension_letters(count, 'i') : dimension_letters(count);
   Rule rule{.inputs = {letters, "io"}, .output = letters.substr(0, count - contracted_) + 'o'};
   // What comes after the sum needs it complete.
-  if (bias_ || activation_ != Activation::linear) {
+  if (!epilogue_.empty()) {
     rule.whole = contracted_ == 1 ? "i" : letters.substr(count - contracted_) + 'i';
   }
-  if (bias_) {
+  if (epilogue_.bias) {
     rule.inputs.emplace_back("o");
   }
   return rule;
@@ -78,7 +71,7 @@ Rule ProductOperation::rule(std::span<const Shape> inputs) const {
 
 double ProductOperation::flops(std::span<const Shape> inputs, const Shape& output) const {
   const double outputs = static_cast<double>(element_count(output));
-  return 2.0 * outputs * static_cast<double>(inputs[kernel][0]) + (bias_ ? outputs : 0);
+  return 2.0 * outputs * static_cast<double>(inputs[kernel][0]) + (epilogue_.bias ? outputs : 0);
 }
 
 ProductOperation::Factors ProductOperation::factors(const Lowering& lowering) const {
@@ -105,19 +98,17 @@ ProductOperation::Factors ProductOperation::factors(const Lowering& lowering) co
   for (const Block& part : boxes_within(box, image, kernel_rows)) {
     const Shape extents = shape_of(part);
     const std::vector<std::int64_t> packed = strides_of(extents);
-    Block within = part;
     Block ends = part;
     for (std::size_t d = 0; d < part.size(); ++d) {
-      within[d].begin -= box[d].begin;
       ends[d].begin = part[d].end - 1;
     }
-    const std::int64_t row = first_index(part, image) - kernel_rows.begin;
+    const std::int64_t row = offset_of(part, whole(image)) - kernel_rows.begin;
     if (next == 0) {
       found.first_row = row;
     }
-    last_row = first_index(ends, image) - kernel_rows.begin;
+    last_row = offset_of(ends, whole(image)) - kernel_rows.begin;
     CopyRegion columns{.extents = {found.rows},
-                       .source_offset = first_index(within, held),
+                       .source_offset = offset_of(part, box),
                        .destination_offset = next,
                        .source_strides = {found.columns}};
     CopyRegion rows{.extents = extents,
@@ -175,25 +166,26 @@ void ProductOperation::forward(Lowering& lowering) const {
   if (!factors.side_by_side) {
     lowering.emit(factors.rows_packed, {lowering.input(kernel), weights});
   }
-  MatmulSpec product{.m = factors.rows, .n = factors.outputs, .k = factors.features, .bias = bias_};
-  if (activation_ == Activation::relu) {
+  MatmulSpec product{
+      .m = factors.rows, .n = factors.outputs, .k = factors.features, .bias = epilogue_.bias};
+  if (epilogue_.activation == Activation::relu) {
     product.activation = Activation::relu;
   }
   std::vector<Operand> operands{x, weights};
-  if (bias_) {
-    operands.push_back(lowering.input(bias_place));
+  if (epilogue_.bias) {
+    operands.push_back(lowering.input(bias));
   }
   operands.push_back(lowering.output());
   lowering.emit(product, operands);
-  if (activation_ != product.activation) {
-    lowering.emit(ActivationSpec{activation_, factors.rows * factors.outputs},
+  if (epilogue_.activation != product.activation) {
+    lowering.emit(ActivationSpec{epilogue_.activation, factors.rows * factors.outputs},
                   {lowering.output(), lowering.output()});
   }
 }
 
 void ProductOperation::backward(Lowering& lowering) const {
   const bool any = lowering.needs_gradient(0) || lowering.needs_gradient(kernel) ||
-                   (bias_ && lowering.needs_gradient(bias_place));
+                   (epilogue_.bias && lowering.needs_gradient(bias));
   if (!any) {
     return;
   }
@@ -203,12 +195,7 @@ void ProductOperation::backward(Lowering& lowering) const {
   const std::int64_t features = factors.features;
 
   // dz (rows, outputs): the gradient before the activation.
-  Operand dz = lowering.output_gradient();
-  if (activation_ != Activation::linear) {
-    dz = lowering.scratch("gradient before the activation", rows * outputs * 4);
-    lowering.emit(ActivationGradientSpec{activation_, rows * outputs},
-                  {lowering.output(), lowering.output_gradient(), dz});
-  }
+  const Operand dz = epilogue_.gradient_before(lowering, rows * outputs);
   if (lowering.needs_gradient(0)) {
     // dx (rows, features) = dz (rows, outputs) * transpose(kernel (features, outputs))
     const Operand dx = lowering.input_gradient(0);
@@ -239,30 +226,22 @@ void ProductOperation::backward(Lowering& lowering) const {
       lowering.emit(reversed(factors.rows_packed), {packed, whole});
     }
   }
-  if (bias_ && lowering.needs_gradient(bias_place)) {
-    lowering.emit(ColumnSumSpec{rows, outputs}, {dz, lowering.input_gradient(bias_place)});
+  if (epilogue_.bias && lowering.needs_gradient(bias)) {
+    lowering.emit(ColumnSumSpec{rows, outputs}, {dz, lowering.input_gradient(bias)});
   }
 }
 
 bool ProductOperation::backward_reads(int input) const {
-  return input != bias_place;
+  return input != bias;
 }
 
 std::unique_ptr<Operation> ProductOperation::fused_with(const Operation& next, int position) const {
-  if (dynamic_cast<const IdentityOperation*>(&next)) {
-    return std::make_unique<ProductOperation>(bias_, activation_, contracted_);
-  }
-  if (position != 0 || activation_ != Activation::linear) {
-    return nullptr;
-  }
-  if (const auto* added = dynamic_cast<const BiasOperation*>(&next); added && !bias_) {
-    return std::make_unique<ProductOperation>(true, added->activation(), contracted_);
-  }
-  if (const auto* applied = dynamic_cast<const ActivationOperation*>(&next);
-      applied && differentiable_from_output(applied->activation())) {
-    return std::make_unique<ProductOperation>(bias_, applied->activation(), contracted_);
-  }
-  return nullptr;
+  const std::optional<Epilogue> joined = epilogue_.then(next, position);
+  return joined ? std::make_unique<ProductOperation>(*joined, contracted_) : nullptr;
+}
+
+std::unique_ptr<Operation> ProductOperation::before_merging(std::size_t dimensions) const {
+  return contracted_ == 1 ? std::make_unique<ProductOperation>(epilogue_, dimensions) : nullptr;
 }
 
 }  // namespace meshwork

@@ -11,9 +11,8 @@
 // are rows of its kernel. Those rows are packed unless they lie side by side, and in the raw
 // gradients what is not among them is zero.
 //
-// A bias and an activation that follow can be joined to it: y = activation(x * kernel + bias), with
-// the gradient of what stands before the activation taken from y. relu runs inside the matrix
-// product, the others in place behind it.
+// A bias and an activation that follow can be joined to it (epilogue.h): y = activation(x * kernel
+// + bias). relu runs with the matrix product, the others in place behind it.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +26,8 @@ namespace meshwork {
 class ProductOperation final : public Operation {
  public:
   /// `contracted`: how many of the last dimensions of x are summed over.
-  explicit ProductOperation(bool bias = false, Activation activation = Activation::linear,
-                            std::size_t contracted = 1);
+  explicit ProductOperation(Epilogue epilogue = {}, std::size_t contracted = 1);
 
-  [[nodiscard]] bool bias() const { return bias_; }
-  [[nodiscard]] Activation activation() const { return activation_; }
   [[nodiscard]] std::size_t contracted() const { return contracted_; }
 
   std::string kind() const override;
@@ -42,6 +38,7 @@ class ProductOperation final : public Operation {
   void backward(Lowering& lowering) const override;
   bool backward_reads(int input) const override;
   std::unique_ptr<Operation> fused_with(const Operation& next, int position) const override;
+  std::unique_ptr<Operation> before_merging(std::size_t dimensions) const override;
 
  private:
   // The factors that this rank multiplies: x as (rows, features) and the kernel as (features,
@@ -59,8 +56,7 @@ class ProductOperation final : public Operation {
   static Operand packed_input(Lowering& lowering, const Factors& factors);
   static Operand packed_kernel(Lowering& lowering, const Factors& factors);
 
-  bool bias_;
-  Activation activation_;
+  Epilogue epilogue_;
   std::size_t contracted_;
 };
 

@@ -23,6 +23,7 @@ class ReshapeOperation final : public Operation {
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
   bool backward_reads(int input) const override;
+  bool only_reshapes() const override { return true; }
 
  private:
   Shape sample_;

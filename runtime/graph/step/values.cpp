@@ -85,7 +85,7 @@ Operand StepValues::cut_box(TensorId id, const Windows& windows) {
   }
   const std::string what = step_.name_of(id) + " box";
   const Buffer cut = step_.builder.scratch(count * element_bytes(ElementType::float32), what);
-  step_.builder.emit(CopySpec{ElementType::float32, {region_of(box, held, 0, box, 0)}},
+  step_.builder.emit(CopySpec{ElementType::float32, {copied_region(box, held, 0, box, 0)}},
                      {source, cut}, what);
   return cut;
 }

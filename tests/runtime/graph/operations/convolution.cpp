@@ -28,7 +28,7 @@ struct Convolved {
 
   [[nodiscard]] ConvolutionOperation operation(bool bias = false,
                                                Activation activation = Activation::linear) const {
-    return ConvolutionOperation({sliding(down), sliding(across)}, groups, bias, activation);
+    return ConvolutionOperation({sliding(down), sliding(across)}, groups, {bias, activation});
   }
   [[nodiscard]] OperationCase what(bool bias = false) const {
     OperationCase what;
@@ -85,6 +85,21 @@ TEST_CASE("a convolution worked by hand") {
   CHECK(found.output.values == std::vector<double>{10, 10, 4, 10, 10, 4, 3, 3, 1});
   CHECK(found.gradients[0]->values == std::vector<double>{1, 3, 3, 4, 10, 10, 4, 10, 10});
   CHECK(found.gradients[1]->values == std::vector<double>{9, 6, 6, 4});
+}
+
+TEST_CASE("causal windows look back alone") {
+  const ConvolutionOperation operation({{.window = 3, .padding = Padding::causal}});
+  const OperationCase what{
+      .inputs = {Tensor({1, 4, 1}, {1, 2, 3, 4}), Tensor({3, 1, 1}, {1, 10, 100})},
+      .output_gradient = Tensor({1, 4, 1}, {1, 0, 0, 0})};
+  const OperationResult found = run_whole(operation, what);
+  CHECK(found.output.values == std::vector<double>{100, 210, 321, 432});
+  CHECK(found.gradients[0]->values == std::vector<double>{100, 0, 0, 0});
+  CHECK(found.gradients[1]->values == std::vector<double>{0, 0, 1});
+  const SlidingWindow wide{.window = 3, .stride = 2, .dilation = 2, .padding = Padding::causal};
+  CHECK(wide.outputs(7) == 4);
+  CHECK(wide.before(7) == 4);
+  CHECK(wide.inputs_of({3, 4}, 7) == Range{2, 7});
 }
 
 TEST_CASE("a convolution's gradients agree with differences") {

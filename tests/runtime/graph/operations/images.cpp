@@ -7,6 +7,7 @@
 #include "runtime/graph/operations/permute.h"
 #include "runtime/graph/operations/product.h"
 #include "runtime/graph/operations/zero_padding.h"
+#include "runtime/mesh/block_copy.h"
 #include "tests/support/image_reference.h"
 #include "tests/support/strategy_validator.h"
 
@@ -82,7 +83,7 @@ TEST_CASE("the part of a box that lies in a range is a few boxes in order") {
         std::vector<std::int64_t> found;
         for (const Block& part : boxes_within(box, shape, {begin, end})) {
           CHECK(element_count(shape_of(part)) > 0);
-          CHECK(first_index(part, shape) >= begin);
+          CHECK(offset_of(part, whole(shape)) >= begin);
           for_each_in_block(shape, part, [&](std::int64_t index) { found.push_back(index); });
         }
         CHECK(found == expected);
@@ -98,7 +99,7 @@ TEST_CASE("a product over an image is that over the flattened image, on any spli
     const std::size_t contracted = image.size() - 1;
     for (const Activation activation : {Activation::linear, Activation::relu}) {
       const bool bias = activation == Activation::relu;
-      const ProductOperation operation(bias, activation, contracted);
+      const ProductOperation operation({bias, activation}, contracted);
       OperationCase what{.inputs = {random_tensor(image, 1), random_tensor({features, 3}, 2)},
                          .output_gradient = random_tensor({image[0], 3}, 3)};
       if (bias) {
@@ -107,7 +108,7 @@ TEST_CASE("a product over an image is that over the flattened image, on any spli
       OperationCase flat = what;
       flat.inputs[0].shape = {image[0], features};
       const OperationResult found = run_whole(operation, what);
-      const OperationResult expected = run_whole(ProductOperation(bias, activation), flat);
+      const OperationResult expected = run_whole(ProductOperation({bias, activation}), flat);
       CHECK(found.output.values == expected.output.values);
       CHECK(found.gradients[0]->values == expected.gradients[0]->values);
       CHECK(found.gradients[1]->values == expected.gradients[1]->values);
@@ -117,7 +118,7 @@ TEST_CASE("a product over an image is that over the flattened image, on any spli
 }
 
 TEST_CASE("a product over an image splits every dimension of the image, and the kernel apart") {
-  const ProductOperation operation(false, Activation::linear, 3);
+  const ProductOperation operation({}, 3);
   const std::vector<Shape> shapes{{4, 7, 5, 2}, {70, 3}};
   const Rule rule = operation.rule(shapes);
   CHECK(rule.inputs[0].size() == 4);
@@ -125,7 +126,7 @@ TEST_CASE("a product over an image splits every dimension of the image, and the 
   CHECK(rule.inputs[0].find('i') == std::string::npos);
   CHECK(rule.output == std::string{rule.inputs[0][0], 'o'});
   CHECK(rule.whole.empty());
-  CHECK(ProductOperation(true, Activation::linear, 3)
+  CHECK(ProductOperation({.bias = true}, 3)
             .rule(std::vector<Shape>{shapes[0], shapes[1], {3}})
             .whole == rule.inputs[0].substr(1) + "i");
   CHECK_THROWS_WITH(operation.output_shape(std::vector<Shape>{{-1, 7, 5, 2}, {69, 3}}),

@@ -91,7 +91,7 @@ TEST_CASE("a product with a bias and an activation in it is their sequence") {
        {Activation::linear, Activation::relu, Activation::sigmoid, Activation::tanh}) {
     for (const bool bias : {false, true}) {
       INFO(name_of(activation) << (bias ? " with bias" : ""));
-      const ProductOperation operation(bias, activation);
+      const ProductOperation operation({bias, activation});
       const OperationCase what = product_case({5, 7}, 4, bias);
       CHECK(difference(run_whole(operation, what).output,
                        product(what.inputs[0], what.inputs[1], bias ? &what.inputs[2] : nullptr,
@@ -164,9 +164,9 @@ TEST_CASE("operands that do not fit a product or a bias are errors that say what
 }
 
 TEST_CASE("what backward reads of a product and a bias") {
-  CHECK(ProductOperation(true).backward_reads(0));
-  CHECK(ProductOperation(true).backward_reads(1));
-  CHECK_FALSE(ProductOperation(true).backward_reads(2));
+  CHECK(ProductOperation({.bias = true}).backward_reads(0));
+  CHECK(ProductOperation({.bias = true}).backward_reads(1));
+  CHECK_FALSE(ProductOperation({.bias = true}).backward_reads(2));
   CHECK_FALSE(BiasOperation().backward_reads(0));
   CHECK_FALSE(BiasOperation().backward_reads(1));
 }

@@ -1,0 +1,49 @@
+// Epilogue: the bias and the activation behind a sum, done by the operation that makes the sum.
+//
+// A layer is a product, a bias and an activation, each an operation with a simple rule; a device
+// does them best as one. An operation that can do more behind its own work keeps an epilogue, which
+// is a value. One that could be part of it says so by `Operation::as_epilogue`; `then` joins the
+// two. So neither has to know the class of the other, and operations of users take part.
+//
+// The gradient of what stands before the activation is taken from the output, so only activations
+// that can be differentiated from their value belong here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "runtime/device/kernels/activation.h"
+#include "runtime/device/program.h"
+#include "runtime/mesh/shape.h"
+
+namespace meshwork {
+
+class Lowering;
+class Operation;
+
+struct Epilogue {
+  bool bias = false;  // added along the last dimension
+  Activation activation = Activation::linear;
+
+  [[nodiscard]] bool empty() const { return *this == Epilogue{}; }
+  /// This one with `next` behind, which takes what this one gives as its input `position`; nothing
+  /// if the two are none.
+  [[nodiscard]] std::optional<Epilogue> then(const Operation& next, int position) const;
+
+  /// "product+bias+relu", behind "product".
+  [[nodiscard]] std::string behind(std::string_view kind) const;
+  /// Throws `Error` unless `found`, the bias, fits an output of shape `output`.
+  static void check_bias(const Shape& output, const Shape& found);
+  /// Throws an internal error, naming `what`, for an activation that does not belong here.
+  void check(std::string_view what) const;
+
+  /// In backward: the gradient of what stands before the activation, of `count` elements on this
+  /// rank. Emits what it takes.
+  [[nodiscard]] Operand gradient_before(Lowering& lowering, std::int64_t count) const;
+
+  bool operator==(const Epilogue&) const = default;
+};
+
+}  // namespace meshwork
