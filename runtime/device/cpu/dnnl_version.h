@@ -42,25 +42,10 @@ struct ConvolutionDescription {
 #endif
 }
 
-/// `forward` is the convolution of which these are the gradients.
-[[nodiscard]] inline dnnl::convolution_backward_data::primitive_desc describe_convolution_input(
-    const dnnl::engine& engine, const ConvolutionDescription& of,
-    const dnnl::primitive_attr& attributes,
-    const dnnl::convolution_forward::primitive_desc& forward) {
-  constexpr auto algorithm = dnnl::algorithm::convolution_direct;
-#if DNNL_VERSION_MAJOR >= 3
-  return {engine,       algorithm,         of.source,        of.weights, of.destination, of.strides,
-          of.dilations, of.padding_before, of.padding_after, forward,    attributes};
-#else
-  return {{algorithm, of.source, of.weights, of.destination, of.strides, of.dilations,
-           of.padding_before, of.padding_after},
-          attributes,
-          engine,
-          forward};
-#endif
-}
-
-[[nodiscard]] inline dnnl::convolution_backward_weights::primitive_desc describe_convolution_kernel(
+/// A gradient of the convolution `forward`: dnnl::convolution_backward_data, by its input, or
+/// dnnl::convolution_backward_weights, by its kernel and not by its bias.
+template <class Gradient>
+[[nodiscard]] typename Gradient::primitive_desc describe_convolution_gradient(
     const dnnl::engine& engine, const ConvolutionDescription& of,
     const dnnl::primitive_attr& attributes,
     const dnnl::convolution_forward::primitive_desc& forward) {

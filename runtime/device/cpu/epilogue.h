@@ -1,9 +1,9 @@
 // A bias and an activation behind a product or a convolution.
 //
-// oneDNN can add both by itself, but its relu is max(x, 0) and turns NaN into 0: a run whose data or
-// weights have gone bad would go on with a loss that looks well. So relu is a pass of our own, and
-// takes the bias along. It is bound by bytes, and what the product has just written is in cache: 2
-// us of 75 for 64x256x784.
+// oneDNN can add both by itself, but its relu is max(x, 0) and turns NaN into 0: a run whose data
+// or weights have gone bad would go on with a loss that looks well. So relu is a pass of our own,
+// and takes the bias along. It is bound by bytes, and what the product has just written is in
+// cache: 2 us of 75 for 64x256x784.
 #pragma once
 
 #include <cstdint>

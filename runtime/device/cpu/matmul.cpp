@@ -3,9 +3,9 @@
 // Two forms. `dnnl_sgemm` for products with a transposed first operand, the gradients of weights,
 // where it is faster than the primitive: 164 against 136 GFLOP/s for 1024x4096x256, 169 against 164
 // for 784x256x64, 70 against 57 for 256x10x64 (one Sapphire Rapids core, oneDNN 2.6, best of 15).
-// The matmul primitive, made here with its strides, for everything else: equal for plain products, 5
-// % faster with a transposed second operand, and a bias without relu is part of it. In each run it
-// allocates a few records of its own inside the library.
+// The matmul primitive, made here with its strides, for everything else: equal for plain products,
+// 5 % faster with a transposed second operand, and a bias without relu is part of it. In each run
+// it allocates a few records of its own inside the library.
 //
 // Bound by FLOP from about 64 rows on; reference/speed.md has the shares of peak.
 #include <oneapi/dnnl/dnnl_debug.h>

@@ -1,7 +1,8 @@
 // Reductions over a middle dimension, as global pooling needs them, and their gradients.
 //
-// A tile of the inner dimension stays in registers or in the first cache while the middle one passes
-// by; sums are formed in double. Outer indices are shared out among threads. Bound by memory traffic.
+// A tile of the inner dimension stays in registers or in the first cache while the middle one
+// passes by; sums are formed in double. Outer indices are shared out among threads. Bound by memory
+// traffic.
 #include <algorithm>
 #include <limits>
 

@@ -2,10 +2,10 @@
 //
 // A window is cut to what lies inside of the input; its places are then visited in order, all
 // channels of one at a time. Maximum pooling notes which place won, a byte an element, so that the
-// gradient reads bytes in place of the images. Gradients are added window by window, an image on one
-// thread. Bound by memory traffic where images are large; of windows of two by two it is the work of
-// each window that costs: 64x28x28x24 forward 0.69 ms, or 8.7 GB/s, its gradient 1.3 ms; averages 0.55
-// and 0.76 (one Cascade Lake core at 2.5 GHz on a busy machine, fastest runs).
+// gradient reads bytes in place of the images. Gradients are added window by window, an image on
+// one thread. Bound by memory traffic where images are large; of windows of two by two it is the
+// work of each window that costs: 64x28x28x24 forward 0.69 ms, or 8.7 GB/s, its gradient 1.3 ms;
+// averages 0.55 and 0.76 (one Cascade Lake core at 2.5 GHz on a busy machine, fastest runs).
 #include <algorithm>
 #include <cstring>
 #include <limits>

@@ -30,7 +30,7 @@ void Primitive::add(int argument, const dnnl::memory::desc& description) {
   ++count_;
 }
 
-void Primitive::run(std::initializer_list<void*> addresses) {
+void Primitive::run(std::span<void* const> addresses) {
   if (addresses.size() != count_) {
     internal_error(
         fmt::format("{} runs on {} addresses for {} arguments", name_, addresses.size(), count_));

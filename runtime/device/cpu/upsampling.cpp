@@ -1,9 +1,9 @@
 // Upsampling of images with channels last, by repeating or by interpolating between neighbours.
 //
-// Which inputs an output looks at, and with which weights, is worked out per dimension when the kernel
-// is made, in whole numbers from global indices: every split gives the same numbers. Nearest is
-// bilinear with all weight on the first of two. Gradients are added output by output, an image on one
-// thread. Bound by memory traffic.
+// Which inputs an output looks at, and with which weights, is worked out per dimension when the
+// kernel is made, in whole numbers from global indices: every split gives the same numbers. Nearest
+// is bilinear with all weight on the first of two. Gradients are added output by output, an image
+// on one thread. Bound by memory traffic.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -16,8 +16,8 @@ namespace meshwork::cpu {
 
 namespace {
 
-/// What one output looks at: local inputs `low` and `high`, the latter with `weight`, the former with
-/// the rest.
+/// What one output looks at: local inputs `low` and `high`, the latter with `weight`, the former
+/// with the rest.
 struct Look {
   std::int64_t low, high;
   float weight;

@@ -1,0 +1,32 @@
+// The two forms of convolution on the CPU; convolution.cpp says when which is taken.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/device/cpu/compile.h"
+
+namespace meshwork::cpu {
+
+/// oneDNN's primitive; null where it has nothing better than the unfolded form. Without activation.
+/// Throws dnnl::error, with dnnl_unimplemented where it has nothing at all.
+KernelPointer compile_native(const ConvolutionSpec& spec);
+KernelPointer compile_native(const ConvolutionInputGradientSpec& spec);
+KernelPointer compile_native(const ConvolutionKernelGradientSpec& spec);
+
+/// Windows as rows of a matrix, for any shape that has terms. Without bias and activation.
+KernelPointer compile_unfolded(const ConvolutionSpec& spec, const Context& context);
+KernelPointer compile_unfolded(const ConvolutionInputGradientSpec& spec, const Context& context);
+KernelPointer compile_unfolded(const ConvolutionKernelGradientSpec& spec, const Context& context);
+
+// Elements of the operands.
+[[nodiscard]] inline std::int64_t input_count(const ConvolutionShape& at) {
+  return at.batch * at.rows.input * at.columns.input * at.channels;
+}
+[[nodiscard]] inline std::int64_t output_count(const ConvolutionShape& at) {
+  return at.batch * at.rows.output * at.columns.output * at.filters;
+}
+[[nodiscard]] inline std::int64_t kernel_count(const ConvolutionShape& at) {
+  return at.rows.window * at.columns.window * at.channels / at.groups * at.filters;
+}
+
+}  // namespace meshwork::cpu
