@@ -1,5 +1,6 @@
 #include "runtime/graph/candidate_costs.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -142,13 +143,25 @@ ChoiceCost CandidateCosts::own(int index, const Candidate& candidate) {
           reduction, candidate.split, problem_.lengths[index], *problem_.mesh, costs));
     }
   }
+  cost += arithmetic(index, candidate);
+  return cost;
+}
+
+ChoiceCost CandidateCosts::arithmetic(int index, const Candidate& candidate) const {
+  const GraphOperation& operation = problem_.graph->operations[index];
+  const auto gradients =
+      std::count_if(operation.inputs.begin(), operation.inputs.end(),
+                    [&](TensorId input) { return problem_.gives_gradient(operation, input); });
+  const double flops =
+      operation.operation->flops(problem_.input_shapes(index), problem_.shapes[operation.output]);
+  ChoiceCost cost = cost_of_seconds(arithmetic_seconds(flops, 1 + static_cast<int>(gradients),
+                                                       candidate.split, problem_.lengths[index],
+                                                       *problem_.mesh, problem_.request->costs));
   double parts = 1;
   for (const auto& [letter, axes] : candidate.split) {
     parts *= static_cast<double>(problem_.mesh->size_over(axes));
   }
-  cost.tie = static_cast<std::int64_t>(
-      operation.operation->flops(problem_.input_shapes(index), problem_.shapes[operation.output]) /
-      parts);
+  cost.tie = static_cast<std::int64_t>(flops / parts);
   return cost;
 }
 

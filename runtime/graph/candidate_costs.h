@@ -2,7 +2,7 @@
 // are exact and the same on every machine.
 //
 // A candidate has costs of its own: everything to and from closed tensors, the reduction of its
-// output, its own collectives; and as a tie-breaker its arithmetic on one rank. Two candidates have
+// output, its own collectives, and its arithmetic on one rank, which is also the tie-breaker. Two candidates have
 // costs between them where one makes a tensor that the other uses: bringing it there, and its
 // gradient back.
 //
@@ -26,8 +26,10 @@ class CandidateCosts {
   /// `problem` must outlive it.
   explicit CandidateCosts(const PlanningProblem& problem);
 
-  /// Of a candidate of operation `index` by itself.
+  /// Of a candidate of operation `index` by itself: communication and arithmetic.
   [[nodiscard]] ChoiceCost own(int index, const Candidate& candidate);
+  /// The arithmetic alone.
+  [[nodiscard]] ChoiceCost arithmetic(int index, const Candidate& candidate) const;
 
   /// Between a candidate that leaves `tensor` settled as `from` and one of its consumer `index`.
   [[nodiscard]] ChoiceCost between(int from, int index, const Candidate& candidate,

@@ -22,12 +22,12 @@
 //   3. Any other axis is in play if some layout of the user's names it. For each operation the
 //      candidates are all ways to let the axes in play split its letters, or none; and, where the
 //      output comes out partial, to reduce it whole or scattered over one of its dimensions.
-//   4. Costs are predicted seconds of communication, forward and backward, of redistributions
-//      between neighbours, of the reduction of gradients, and of the operations' own collectives;
-//      ties go to the split that computes less on each rank, then to the earlier candidate. The
-//      cheapest combination over the whole graph is found exactly (choice_network.h). An operation
-//      with more than 256 candidates, which takes four axes in play, keeps the 256 that are
-//      cheapest by themselves.
+//   4. Costs are predicted seconds, forward and backward: of redistributions between neighbours, of
+//      the reduction of gradients and of the operations' own collectives; and of the arithmetic
+//      of one rank, so that what is computed on many ranks alike costs what it takes. Ties go to
+//      the split that computes less, then to the earlier candidate. The cheapest combination over
+//      the whole graph is found exactly (choice_network.h). An operation with more than 256
+//      candidates, which takes four axes in play, keeps the 256 that are cheapest by themselves.
 //   5. Afterwards neighbouring operations between which nothing has to move are fused where they
 //      can be.
 #pragma once
@@ -45,12 +45,16 @@
 
 namespace meshwork {
 
-/// What communication is taken to cost: a collective over n ranks in which a rank sends b bytes
-/// takes latency * ceil(log2 n) + b / bandwidth. Fixed defaults, so that every machine makes the
-/// same plan.
+/// What a step is taken to cost: a collective over n ranks in which a rank sends b bytes takes
+/// latency * ceil(log2 n) + b / bandwidth, and an operation its floating-point operations
+/// (`Operation::flops`) / rate: once for forward, and once more for each input that gets a
+/// gradient. Fixed defaults, so that every machine makes the same plan. The rate is that of one core
+/// with AVX-512: 1.3 GFLOP of convolutions in 7.8 ms, forward and backward, and less in products of
+/// small networks. A device that computes faster is as a rule one that communicates faster too.
 struct CostModel {
   double latency_seconds = 2e-6;
   double bytes_per_second = 10e9;
+  double flops_per_second = 150e9;
 };
 
 /// A layout that the planner has to keep, and where it comes from ("key d1/kernel").
@@ -111,6 +115,7 @@ struct Plan {
   std::vector<PlannedTensor> tensors;        // by TensorId
   std::vector<PlannedOperation> operations;  // in order; fused ones once
   double predicted_seconds = 0;              // of communication, one training step
+  double arithmetic_seconds = 0;             // the same, of arithmetic on one rank
   PlanningWork work;
 };
 

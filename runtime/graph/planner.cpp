@@ -21,8 +21,10 @@ class Planner {
       : request_(request), problem_(state_problem(request)), costs_(problem_) {}
 
   Plan plan(std::shared_ptr<const Graph> graph) {
-    Plan plan{
-        std::move(graph), request_.mesh, request_.loss_operation, request_.costs, {}, {}, 0, {}};
+    Plan plan{.graph = std::move(graph),
+              .mesh = request_.mesh,
+              .loss_operation = request_.loss_operation,
+              .costs = request_.costs};
     for (int index = 0; index < operation_count(); ++index) {
       candidates_.push_back(candidates_of(problem_, index));
       plan.work.candidates += static_cast<std::int64_t>(candidates_.back().size());
@@ -107,6 +109,7 @@ class Planner {
 
   void write_operations(Plan& plan) {
     ChoiceCost total;
+    ChoiceCost arithmetic;
     for (int index = 0; index < operation_count(); ++index) {
       const GraphOperation& operation = request_.graph->operations[index];
       const Candidate& candidate = *chosen_[index];
@@ -124,6 +127,7 @@ class Planner {
         planned.gradient.push_back(problem_.gives_gradient(operation, operation.inputs[i]));
       }
       total += costs_.own(index, candidate);
+      arithmetic += costs_.arithmetic(index, candidate);
       for (const TensorId input :
            std::set<TensorId>(operation.inputs.begin(), operation.inputs.end())) {
         const int producer = request_.graph->tensors[input].producer;
@@ -133,7 +137,8 @@ class Planner {
       }
       plan.operations.push_back(std::move(planned));
     }
-    plan.predicted_seconds = seconds_of_cost(total.cost);
+    plan.predicted_seconds = seconds_of_cost(total.cost - arithmetic.cost);
+    plan.arithmetic_seconds = seconds_of_cost(arithmetic.cost);
   }
 
   const PlanRequest& request_;

@@ -95,4 +95,14 @@ double own_reduction_seconds(const OwnReduction& reduction, const Split& split,
   return all_reduce_seconds(bytes, ranks, costs);
 }
 
+double arithmetic_seconds(double flops, int passes, const Split& split,
+                          const std::map<char, std::int64_t>& lengths, const MeshShape& mesh,
+                          const CostModel& costs) {
+  double share = 1;
+  for (const auto& [letter, axes] : split) {
+    share /= static_cast<double>(std::min(lengths.at(letter), mesh.size_over(axes)));
+  }
+  return passes * share * flops / costs.flops_per_second;
+}
+
 }  // namespace meshwork

@@ -34,4 +34,11 @@ namespace meshwork {
                                            const std::map<char, std::int64_t>& lengths,
                                            const MeshShape& mesh, const CostModel& costs);
 
+/// Predicted seconds of an operation's arithmetic on a rank that has some of it: `flops`, those of
+/// the whole forward pass, `passes` times. `lengths` are those of its letters. Blocks count as if
+/// they were equal, so that nothing is moved merely because some are longer by one.
+[[nodiscard]] double arithmetic_seconds(double flops, int passes, const Split& split,
+                                        const std::map<char, std::int64_t>& lengths,
+                                        const MeshShape& mesh, const CostModel& costs);
+
 }  // namespace meshwork

@@ -206,17 +206,26 @@ TEST_CASE("images that are split by rows send the rows at the border, statistics
             "backward halo 172032", "backward all_reduce 192", "backward all_reduce 152496"});
 }
 
-TEST_CASE("channels that are split send no statistics") {
+TEST_CASE("statistics are sent where the batch is split, and not where channels are") {
   if (Communicator::world().size() != 2) {
     return;
   }
   DeviceMesh mesh({{"model", 2}});
-  // conv_3 adds up over channels: 64 x 7 x 7 x 32 floats, and nothing in backward. For the gradient
-  // of conv_2's input, gathering its kernel of 10368 floats (in forward too) and the gradient of
-  // its output of 64 x 14 x 14 x 24 is less than adding up 64 x 28 x 28 x 12.
+  // No layout says how to spread conv_1. That each rank computes half of the batch saves the time
+  // of its arithmetic, and norm_1's statistics (192) cost little. conv_2 goes on by the batch with
+  // its kernel of 10368 floats gathered, since adding up the gradient of its input, 64 x 28 x 28 x
+  // 12, would be more; half of what a rank has of its output, 32 x 14 x 14 x 24, changes places.
+  // norm_2 has all of its channels' values. conv_3 adds up over channels: 64 x 7 x 7 x 32 floats,
+  // scattered over channels again, so that norm_3 sends no statistics either, but its two moving
+  // ones, of which a rank has half, and the means over the places, 64 x 16 floats. In backward the
+  // same again, with the gradients of norm_3's beta and of the kernels of conv_2 and conv_1, 108.
   CHECK(sent(spread_over(mesh, by_channels({}), "")) ==
-        std::vector<std::string>{"forward all_gather 20736", "forward all_reduce 401408",
-                                 "backward all_gather 602112", "backward all_gather 20736"});
+        std::vector<std::string>{
+            "forward all_reduce 192", "forward all_gather 20736", "forward all_to_all 301056",
+            "forward reduce_scatter 200704", "forward all_gather 64", "forward all_gather 64",
+            "forward all_gather 4096", "backward all_gather 64", "backward all_gather 200704",
+            "backward all_to_all 301056", "backward all_gather 20736",
+            "backward reduce_scatter 20736", "backward all_reduce 192", "backward all_reduce 432"});
 }
 
 TEST_CASE("an image that is split is flattened and multiplied where it is") {

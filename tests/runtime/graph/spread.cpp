@@ -91,3 +91,15 @@ TEST_CASE("an own reduction is predicted by what a rank holds, where its letters
   const OwnReduction all{.over = "bk", .of = "", .bytes_per_element = 48};
   CHECK(own_reduction_seconds(all, {{'b', {0}}, {'k', {1}}}, lengths, mesh, costs) == 3 + 10.5);
 }
+
+TEST_CASE("arithmetic is shared by the ranks along split letters, and counted for each pass") {
+  const MeshShape mesh({{"data", 2}, {"model", 4}}, 8);
+  const CostModel costs{.flops_per_second = 10};
+  const std::map<char, std::int64_t> lengths{{'b', 64}, {'o', 3}};
+  CHECK(arithmetic_seconds(240, 1, {}, lengths, mesh, costs) == 24);
+  CHECK(arithmetic_seconds(240, 3, {}, lengths, mesh, costs) == 72);
+  CHECK(arithmetic_seconds(240, 1, {{'b', {0}}}, lengths, mesh, costs) == 12);
+  CHECK(arithmetic_seconds(240, 1, {{'b', {0, 1}}}, lengths, mesh, costs) == 3);
+  // Four ranks have no more than three elements to share.
+  CHECK(arithmetic_seconds(240, 1, {{'o', {1}}}, lengths, mesh, costs) == 8);
+}
