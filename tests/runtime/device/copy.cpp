@@ -82,6 +82,10 @@ TEST_CASE("transpositions are copied") {
       check_copy<std::uint8_t>(ElementType::uint8,
                                {{{rows, columns}, 0, 0, {columns, 1}, {1, rows}}}, rows * columns,
                                rows * columns);
+      // Into a wider destination, from a longer source: tiles, and what is left at their sides.
+      check_copy<std::int32_t>(ElementType::int32,
+                               {{{rows, columns}, 3, 2, {1, rows + 5}, {columns + 7, 1}}},
+                               3 + (rows + 5) * columns, 2 + (columns + 7) * rows);
     }
   }
 }
