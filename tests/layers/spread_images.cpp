@@ -169,7 +169,7 @@ std::vector<Case> moving_cases() {
   add(cases, "Softmax over rows", 3, Softmax({.name = "layer", .axis = 1}));
   add(cases, "ReLU", 3, ReLU({.name = "layer"}));
   add(cases, "ReLU with a slope and a limit", 3,
-      ReLU({.name = "layer", .max_value = 0.5f, .negative_slope = 0.25f, .threshold = 0.125f}));
+      ReLU({.name = "layer", .max_value = 0.5f, .negative_slope = 0.25f}));
   for (const bool bias : {false, true}) {
     append(
         cases,
