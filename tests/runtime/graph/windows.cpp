@@ -17,6 +17,7 @@
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/layer_spread.h"
+#include "tests/support/plans.h"
 #include "tests/support/window_sum.h"
 
 using namespace meshwork;
@@ -38,28 +39,8 @@ SharedLayer conv(const std::string& name, std::int64_t window, std::int64_t stri
 Plan plan_of(const Shape& sample, const Build& build, const MeshShape& mesh,
              const LayoutEntries& entries, std::int64_t batch, const std::string& batch_axis = "",
              CostModel costs = {.latency_seconds = 0}) {
-  const auto input = Input(sample);
-  const Graph model = make_graph({input}, {build(input)});
-  const SharedLoss loss = MeanSquaredError();
-  Shape target = loss->target_shape(model.tensors[model.outputs.front()].shape);
-  target.erase(target.begin());
-  const Objective objective = with_objective(model, *loss, {}, target);
-  LayoutMap layouts(mesh);
-  for (const auto& [key, layout] : entries) {
-    layouts.insert(key, layout);
-  }
-  std::vector<std::string> warnings;
-  PlanRequest request{objective.graph.get(),
-                      objective.loss_operation,
-                      mesh,
-                      std::nullopt,
-                      close_layouts(*objective.graph, layouts, UnmatchedLayouts::error, warnings),
-                      batch,
-                      costs};
-  if (!batch_axis.empty()) {
-    request.batch_axis = mesh.axis(batch_axis);
-  }
-  return make_plan(request, objective.graph);
+  return test::plan_of({.sample = sample, .build = build, .loss = MeanSquaredError()}, mesh,
+                       entries, batch_axis, batch, costs);
 }
 
 struct Sent {
@@ -78,11 +59,8 @@ Sents halos(const Plan& plan, std::int64_t batch, std::int64_t rank, Mode mode =
   const PlanReport report = report_plan(plan, mode, batch, rank, SGD().update_rule(), {});
   for (const CollectiveRecord& record : report.collectives) {
     if (record.kind == CollectiveKind::halo) {
-      std::string names;
-      for (const Axis axis : record.axes) {
-        names += (names.empty() ? "" : "+") + plan.mesh.name(axis);
-      }
-      sent.push_back({record.purpose.phase, names, record.purpose.what, record.bytes_sent});
+      sent.push_back({record.purpose.phase, names_of(record.axes, plan.mesh), record.purpose.what,
+                      record.bytes_sent});
     }
   }
   return sent;
