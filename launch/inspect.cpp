@@ -153,6 +153,20 @@ std::string history_table(const CheckpointState& state) {
          table.text();
 }
 
+// `text` with one space for every stretch of spaces and ends of lines.
+std::string on_one_line(const std::string& text) {
+  std::string line;
+  for (const char c : text) {
+    if (c != ' ' && c != '\n') {
+      line += c;
+    } else if (!line.empty() && line.back() != ' ') {
+      line += ' ';
+    }
+  }
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line;
+}
+
 // What a configuration says of the main things, a line each.
 std::string main_points(const std::string& configuration) {
   std::string text;
@@ -172,10 +186,7 @@ std::string main_points(const std::string& configuration) {
     }
     for (const char* name : {"mesh", "layout", "batch_axis", "loss", "optimizer", "metrics"}) {
       if (const auto node = document.find(name)) {
-        std::string value = to_yaml(*node);
-        std::replace(value.begin(), value.end(), '\n', ' ');
-        value.erase(value.find_last_not_of(' ') + 1);
-        add(name, value);
+        add(name, on_one_line(to_yaml(*node)));
       }
     }
   } catch (const Error& error) {
@@ -394,6 +405,10 @@ Said inspect(const CommandLine& line) {
   }
   const CheckpointReader reader(file);
   if (line.configuration) {
+    if (reader.state().configuration.empty()) {
+      fail("{}: carries no configuration: a program of somebody's own has written it",
+           reader.file().string());
+    }
     return {0, reader.state().configuration, ""};
   }
   if (file == path) {

@@ -72,7 +72,7 @@ Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
     fail("{}: {}", name, missing ? "there is no such file" : problem.message());
   }
   if (!std::filesystem::is_regular_file(status)) {
-    fail("{}: is {}, {} is expected", name,
+    fail("{}: is {}; {} is expected", name,
          std::filesystem::is_directory(status) ? "a directory" : "no regular file", expected);
   }
   if (std::filesystem::file_size(path, problem) == 0 || problem) {

@@ -23,7 +23,7 @@ namespace {
 // Groups deeper than any model's layers: a file whose links lead in a circle.
 constexpr int deepest = 64;
 
-constexpr const char* expected_file = "weights of Keras";
+constexpr const char* expected_file = "a file of Keras's weights";
 
 Hdf5Properties access_properties(const std::string& subject) {
   Hdf5Properties access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "no property list", subject));
@@ -64,8 +64,8 @@ bool has_keras_name(const std::filesystem::path& file) {
 bool is_checkpoint_file(const std::filesystem::path& file) {
   const Hdf5Guard guard;
   const std::string name = file.string();
-  const Hdf5File opened =
-      open_for_reading(file, access_properties(name).native(), "a checkpoint or weights of Keras");
+  const Hdf5File opened = open_for_reading(file, access_properties(name).native(),
+                                           "a checkpoint or a file of Keras's weights");
   return is_checkpoint(opened, name);
 }
 
@@ -77,7 +77,7 @@ class KerasWeightsReader::Implementation {
     const Hdf5Guard guard;
     file = open_for_reading(path, access_properties(name).native(), expected_file);
     if (is_checkpoint(file, name)) {
-      fail("{}: is a checkpoint of Meshwork; {} are expected", name, expected_file);
+      fail("{}: is a checkpoint of Meshwork; {} is expected", name, expected_file);
     }
     const Hdf5Group root = open_group(file.native(), "/", name);
     if (has_attribute(root.native(), "layer_names", name)) {
@@ -197,9 +197,9 @@ class KerasWeightsWriter::Implementation {
       fail("{}: is a directory; a file is to be written", name_);
     }
     const Hdf5Guard guard;
-    file_ = Hdf5File(check_hdf5(
-        H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access_properties(name_).native()),
-        "cannot be created", name_));
+    file_ = Hdf5File(check_hdf5(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT,
+                                          access_properties(name_).native()),
+                                "cannot be created", name_));
   }
 
   ~Implementation() {

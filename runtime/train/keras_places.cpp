@@ -196,4 +196,18 @@ std::vector<KerasPlace> keras_places(const Graph& graph, KerasModel model) {
   return std::move(places.places);
 }
 
+KerasOptimizer keras_optimizer(const Graph& graph, const Optimizer& optimizer,
+                               const std::vector<KerasPlace>& places) {
+  KerasOptimizer keras{optimizer.schedule().is_constant(), optimizer.slot_names(), {}};
+  for (const KerasPlace& place : places) {
+    const auto variable =
+        std::find_if(graph.variables.begin(), graph.variables.end(),
+                     [&](const Variable& known) { return known.path == place.variable; });
+    if (variable->options.trainable) {
+      keras.variables.push_back(place.variable);
+    }
+  }
+  return keras;
+}
+
 }  // namespace meshwork

@@ -22,7 +22,9 @@
 #include <vector>
 
 #include "runtime/checkpoint/contents.h"
+#include "runtime/checkpoint/keras_weights.h"
 #include "runtime/graph/graph.h"
+#include "runtime/train/optimizer.h"
 
 namespace meshwork {
 
@@ -35,5 +37,9 @@ enum class KerasModel : std::uint8_t {
 
 /// The places of all variables of `graph`, in Keras's order of them.
 [[nodiscard]] std::vector<KerasPlace> keras_places(const Graph& graph, KerasModel model);
+
+/// `optimizer` of the model of `graph`, whose variables are at `places`, as Keras's files have it.
+[[nodiscard]] KerasOptimizer keras_optimizer(const Graph& graph, const Optimizer& optimizer,
+                                             const std::vector<KerasPlace>& places);
 
 }  // namespace meshwork

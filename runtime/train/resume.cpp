@@ -100,7 +100,9 @@ std::vector<std::string> notes(const CheckpointState& now, const CheckpointState
   compare("mesh", now.mesh, then.mesh, rounding);
   compare("device", now.device, then.device, rounding);
   compare("collectives", now.collectives, then.collectives, rounding);
-  compare("training data", now.data, then.data);
+  if (!then.data.empty()) {  // weights that nothing here has trained
+    compare("training data", now.data, then.data);
+  }
   if (now.configuration.empty() || then.configuration.empty()) {
     compare("epochs", now.epochs, then.epochs);
     compare("seed", now.seed, then.seed);

@@ -13,7 +13,6 @@
 #include "runtime/checkpoint/keras_weights.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/verdict.h"
-#include "runtime/checkpoint/writer.h"
 #include "runtime/train/keras_places.h"
 #include "runtime/train/model_state.h"
 #include "runtime/train/read_blocks.h"
@@ -21,14 +20,6 @@
 
 namespace meshwork {
 namespace {
-
-// The same verdict on all ranks.
-void agree(const Model::State& model, const Failures& own) {
-  const std::string joint = joint_failure(model.mesh().all(), own.first());
-  if (!joint.empty()) {
-    throw Error(joint);
-  }
-}
 
 void refuse(const std::filesystem::path& file, const std::vector<std::string>& different) {
   if (different.empty()) {
@@ -104,7 +95,7 @@ LoadedWeights load_checkpoint(Model::State& model, const std::filesystem::path& 
   std::optional<CheckpointReader> reader;
   Failures failures;
   failures.attempt([&] { reader.emplace(file); });
-  agree(model, failures);
+  agree_that_all_is_well(model.mesh().all(), failures);
   const CheckpointState& then = reader->state();
   // A checkpoint of weights alone names no optimizer.
   const bool optimizer = options.optimizer && !then.optimizer.empty();
@@ -195,18 +186,6 @@ std::vector<std::string> differences(const Graph& graph, const std::vector<Keras
   return found;
 }
 
-KerasOptimizer keras_optimizer_of(const Model::State& model,
-                                  const std::vector<KerasPlace>& places) {
-  const Optimizer& optimizer = model.compiled->optimizer;
-  KerasOptimizer keras{optimizer.schedule().is_constant(), optimizer.slot_names(), {}};
-  for (const KerasPlace& place : places) {
-    if (variable_called(*model.graph, place.variable).options.trainable) {
-      keras.variables.push_back(place.variable);
-    }
-  }
-  return keras;
-}
-
 // What keeps the model's optimizer from taking up the file's.
 std::vector<std::string> slot_differences(const Model::State& model, const KerasOptimizer& keras,
                                           const KerasWeightsReader& reader) {
@@ -247,7 +226,7 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
   std::optional<KerasWeightsReader> reader;
   Failures failures;
   failures.attempt([&] { reader.emplace(file); });
-  agree(model, failures);
+  agree_that_all_is_well(model.mesh().all(), failures);
   const std::vector<KerasPlace> places = places_in(model, *reader);
   std::vector<std::string> different = differences(*model.graph, places, *reader);
   // An optimizer that has updated nothing has no slots yet.
@@ -258,7 +237,7 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
   failures.attempt([&] {
     updates = has_iteration ? reader->read_number(keras_iteration_place) : 0;
     if (options.optimizer && updates > 0) {
-      keras = keras_optimizer_of(model, places);
+      keras = keras_optimizer(*model.graph, model.compiled->optimizer, places);
       for (std::string& line : slot_differences(model, keras, *reader)) {
         different.push_back(std::move(line));
       }
@@ -267,7 +246,7 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
       }
     }
   });
-  agree(model, failures);
+  agree_that_all_is_well(model.mesh().all(), failures);
   refuse(file, different);
   const bool optimizer = options.optimizer && updates > 0;
 
@@ -295,7 +274,7 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
            parameters.slot(static_cast<int>(s), span.variable));
     }
   }
-  agree(model, failures);
+  agree_that_all_is_well(model.mesh().all(), failures);
   if (optimizer) {
     model.iteration = static_cast<std::int64_t>(updates);
     if (keras.constant_rate) {
@@ -303,86 +282,6 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
     }
   }
   return {file, true, optimizer, static_cast<std::int64_t>(updates)};
-}
-
-// ---- saving -------------------------------------------------------------------------------------
-
-// Rank 0 writes array after array, as all gather it: no rank has more than one array whole.
-void save_keras(Model::State& model, const std::filesystem::path& file, bool with_optimizer) {
-  Failures failures;
-  std::optional<KerasWeightsWriter> writer;
-  const auto on_root = [&](const auto& action) {
-    if (model.is_root() && !failures.any()) {
-      failures.attempt(action);
-    }
-  };
-  on_root([&] { writer.emplace(file); });
-  agree(model, failures);
-  const std::vector<KerasPlace> places = keras_places(*model.graph, model.keras_model);
-  std::map<std::string, int> numbers;
-  for (std::size_t v = 0; v < model.graph->variables.size(); ++v) {
-    numbers[model.graph->variables[v].path] = static_cast<int>(v);
-  }
-  const auto shape_of_variable = [&](int variable) -> const Shape& {
-    return model.graph->variables[static_cast<std::size_t>(variable)].options.shape;
-  };
-  for (const KerasPlace& place : places) {
-    const int variable = numbers.at(place.variable);
-    const std::vector<float> values = model.engine->gather_variable(variable);
-    on_root([&] { writer->write(place.place, shape_of_variable(variable), values); });
-  }
-  if (with_optimizer) {
-    const KerasOptimizer keras = keras_optimizer_of(model, places);
-    on_root([&] {
-      writer->write_integer(keras_iteration_place, model.iteration);
-      if (keras.constant_rate) {
-        const auto rate =
-            static_cast<float>(model.compiled->optimizer.learning_rate(model.iteration));
-        writer->write(keras_rate_place, {}, std::span(&rate, 1));
-      }
-    });
-    for (std::size_t v = 0; v < keras.variables.size(); ++v) {
-      const int variable = numbers.at(keras.variables[v]);
-      for (std::size_t s = 0; s < keras.slots.size(); ++s) {
-        const std::vector<float> values = model.engine->gather_slot(static_cast<int>(s), variable);
-        on_root([&] {
-          writer->write(keras_slot_place(keras, s, v), shape_of_variable(variable), values);
-        });
-      }
-    }
-  }
-  on_root([&] { writer->finish(); });
-  agree(model, failures);
-}
-
-void save_checkpoint(Model::State& model, const std::filesystem::path& file,
-                     const SaveWeightsOptions& options, bool with_optimizer) {
-  CheckpointState state;
-  state.step = model.iteration;
-  state.seed = model.options.seed;
-  if (with_optimizer) {
-    const Optimizer& optimizer = model.compiled->optimizer;
-    state.optimizer = optimizer.class_name();
-    state.slots = optimizer.slot_names();
-    state.schedule = optimizer.schedule().name();
-    state.learning_rate = optimizer.learning_rate(model.iteration);
-    state.constant_rate = optimizer.schedule().is_constant();
-  }
-  state.configuration = options.configuration;
-  state.keras_places = keras_places(*model.graph, model.keras_model);
-  state.mesh = to_string(model.mesh().shape());
-  state.device = std::string(model.device->kind()) + ": " + model.device->description();
-  state.collectives = std::string(model.transport->name());
-  SavedRun saved(model);
-  saved.capture(state, {});
-  std::vector<TensorPart> parts;
-  for (const TensorPart& part : saved.parts()) {
-    if (with_optimizer || part.tensor.kind == TensorKind::variable) {
-      parts.push_back(part);
-    }
-  }
-  const Communicator own = model.mesh().all().duplicate();
-  (void)write_checkpoint(own, file, saved.state(), parts, {});
 }
 
 }  // namespace
@@ -435,25 +334,6 @@ LoadedWeights Model::load_weights(const std::filesystem::path& path, LoadWeights
         "state before evaluating or predicting");
   }
   return checkpoint ? load_checkpoint(*state_, file, options) : load_keras(*state_, file, options);
-}
-
-void Model::save_weights(const std::filesystem::path& file, SaveWeightsOptions options) {
-  if (!file.string().ends_with(".h5")) {
-    fail(
-        "{}: weights are saved under names that end with .weights.h5, as Keras has them, or with "
-        ".h5, as a checkpoint",
-        file.string());
-  }
-  if (!state_->engine) {
-    state_->prepare(std::nullopt, 32);
-  }
-  const bool optimizer =
-      options.optimizer && state_->compiled && state_->has_slots && state_->iteration > 0;
-  if (has_keras_name(file)) {
-    save_keras(*state_, file, optimizer);
-  } else {
-    save_checkpoint(*state_, file, options, optimizer);
-  }
 }
 
 }  // namespace meshwork
