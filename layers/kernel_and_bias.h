@@ -1,5 +1,5 @@
-// What layers that multiply by a kernel have in common: a variable `kernel`, then perhaps a variable
-// `bias`, then an activation.
+// What layers that multiply by a kernel have in common: a variable `kernel`, then perhaps a
+// variable `bias`, then an activation.
 //
 // Their options are aggregates, each with these members besides its own, under Keras's names:
 //

@@ -16,6 +16,16 @@ namespace meshwork::cpu {
 
 namespace {
 
+/// Some rows of one image's output, of one group.
+struct Piece {
+  bool first;              // of its group
+  std::int64_t row, rows;  // of the output
+  std::int64_t positions;  // in these rows
+  std::int64_t input;      // offset of the image's group in x
+  std::int64_t output;     // offset of the rows' group in y
+  std::int64_t filter;     // offset of the group in a row of the kernel
+};
+
 /// The windows of one image's rows of the output, by group, as a matrix (positions, places *
 /// channels of the group).
 class Unfolding {
@@ -31,31 +41,41 @@ class Unfolding {
   }
 
   [[nodiscard]] std::int64_t bytes() const { return 4 * rows_ * at_.columns.output * width_; }
-  [[nodiscard]] std::int64_t channels() const { return channels_; }
   [[nodiscard]] std::int64_t width() const { return width_; }
+  [[nodiscard]] std::int64_t filters() const { return at_.filters / at_.groups; }
 
-  /// body(image, first row, rows) for pieces that cover the output.
+  /// body(piece) for pieces that cover the output of every group.
   template <class Body>
   void for_pieces(const Body& body) const {
     for (std::int64_t image = 0; image < at_.batch; ++image) {
       for (std::int64_t row = 0; row < at_.rows.output; row += rows_) {
-        body(image, row, std::min(rows_, at_.rows.output - row));
+        const std::int64_t rows = std::min(rows_, at_.rows.output - row);
+        for (std::int64_t group = 0; group < at_.groups; ++group) {
+          body(Piece{.first = image == 0 && row == 0,
+                     .row = row,
+                     .rows = rows,
+                     .positions = rows * at_.columns.output,
+                     .input = image * at_.rows.input * at_.columns.input * at_.channels +
+                              group * channels_,
+                     .output = (image * at_.rows.output + row) * at_.columns.output * at_.filters +
+                               group * filters(),
+                     .filter = group * filters()});
+        }
       }
     }
   }
 
   /// visit(input, matrix) for each place of each position's window: offsets of the first of
-  /// `channels()` elements in an image's group 0 and in the matrix; input is -1 in padding. A row
+  /// a place's elements in an image's group 0 and in the matrix; input is -1 in padding. A row
   /// of the output is one thread's.
   template <class Visit>
-  void for_places(int threads, std::int64_t first_row, std::int64_t rows,
-                  const Visit& visit) const {
-    for_rows(threads, rows, 8 * at_.columns.output * width_, [&](std::int64_t row) {
+  void for_places(int threads, const Piece& piece, const Visit& visit) const {
+    for_rows(threads, piece.rows, 8 * at_.columns.output * width_, [&](std::int64_t row) {
       std::int64_t matrix = row * at_.columns.output * width_;
       for (std::int64_t column = 0; column < at_.columns.output; ++column) {
         for (std::int64_t r = 0; r < at_.rows.window; ++r) {
           const std::int64_t y =
-              (first_row + row) * at_.rows.stride - at_.rows.padding + r * at_.rows.dilation;
+              (piece.row + row) * at_.rows.stride - at_.rows.padding + r * at_.rows.dilation;
           const bool inside = y >= 0 && y < at_.rows.input;
           for (std::int64_t s = 0; s < at_.columns.window; ++s, matrix += channels_) {
             const std::int64_t x =
@@ -70,9 +90,10 @@ class Unfolding {
     });
   }
 
-  void unfold(int threads, std::int64_t first_row, std::int64_t rows, const float* group,
-              float* matrix) const {
-    for_places(threads, first_row, rows, [=, this](std::int64_t input, std::int64_t place) {
+  /// The matrix of a piece of x.
+  void unfold(int threads, const Piece& piece, const float* x, float* matrix) const {
+    const float* group = x + piece.input;
+    for_places(threads, piece, [=, this](std::int64_t input, std::int64_t place) {
       float* to = matrix + place;
       if (input < 0) {
         std::fill_n(to, channels_, 0.0f);
@@ -82,22 +103,13 @@ class Unfolding {
     });
   }
 
-  /// Adds the matrix to where its elements came from, in order.
-  void fold(std::int64_t first_row, std::int64_t rows, const float* matrix, float* group) const {
-    for_places(1, first_row, rows, [=, this](std::int64_t input, std::int64_t place) {
+  /// Adds the matrix of a piece to where its elements came from in x, in order.
+  void fold(const Piece& piece, const float* matrix, float* x) const {
+    float* group = x + piece.input;
+    for_places(1, piece, [=, this](std::int64_t input, std::int64_t place) {
       if (input < 0) return;
       for (std::int64_t i = 0; i < channels_; ++i) group[input + i] += matrix[place + i];
     });
-  }
-
-  /// Offset of one group of one image in the input, and of a row of the output.
-  [[nodiscard]] std::int64_t input_at(std::int64_t image, std::int64_t group) const {
-    return image * at_.rows.input * at_.columns.input * at_.channels + group * channels_;
-  }
-  [[nodiscard]] std::int64_t output_at(std::int64_t image, std::int64_t row,
-                                       std::int64_t group) const {
-    return (image * at_.rows.output + row) * at_.columns.output * at_.filters +
-           group * (at_.filters / at_.groups);
   }
 
  private:
@@ -120,73 +132,52 @@ void multiply(char op_a, char op_b, std::int64_t m, std::int64_t n, std::int64_t
 }  // namespace
 
 KernelPointer compile_unfolded(const ConvolutionSpec& spec, const Context& context) {
-  const ConvolutionShape& at = spec.at;
-  const Unfolding unfolding(at);
-  const std::int64_t filters = at.filters / at.groups;
-  return make_kernel(
-      [=, threads = context.threads](void* const* operands) {
-        const float* x = cpu::at(operands, 0);
-        const float* kernel = cpu::at(operands, 1);
-        float* y = cpu::at(operands, 2);
-        float* matrix = cpu::at(operands, 3);
-        unfolding.for_pieces([&](std::int64_t image, std::int64_t row, std::int64_t rows) {
-          const std::int64_t positions = rows * at.columns.output;
-          for (std::int64_t group = 0; group < at.groups; ++group) {
-            unfolding.unfold(threads, row, rows, x + unfolding.input_at(image, group), matrix);
-            multiply('N', 'N', positions, filters, unfolding.width(), matrix, unfolding.width(),
-                     kernel + group * filters, at.filters, 0,
-                     y + unfolding.output_at(image, row, group), at.filters);
-          }
-        });
-      },
-      unfolding.bytes());
+  const Unfolding unfolding(spec.at);
+  const std::int64_t row = spec.at.filters;
+  const auto run = [=, threads = context.threads](void* const* operands) {
+    float* matrix = at(operands, 3);
+    unfolding.for_pieces([&](const Piece& piece) {
+      unfolding.unfold(threads, piece, at(operands, 0), matrix);
+      multiply('N', 'N', piece.positions, unfolding.filters(), unfolding.width(), matrix,
+               unfolding.width(), at(operands, 1) + piece.filter, row, 0,
+               at(operands, 2) + piece.output, row);
+    });
+  };
+  return make_kernel(run, unfolding.bytes());
 }
 
 KernelPointer compile_unfolded(const ConvolutionInputGradientSpec& spec, const Context& context) {
-  const ConvolutionShape& at = spec.at;
-  const Unfolding unfolding(at);
-  const std::int64_t filters = at.filters / at.groups;
-  return make_kernel(
-      [=, threads = context.threads](void* const* operands) {
-        const float* dy = cpu::at(operands, 0);
-        const float* kernel = cpu::at(operands, 1);
-        float* dx = cpu::at(operands, 2);
-        float* matrix = cpu::at(operands, 3);
-        for_ranges(threads, input_count(at), 4, [=](std::int64_t begin, std::int64_t end) {
-          std::fill(dx + begin, dx + end, 0.0f);
-        });
-        unfolding.for_pieces([&](std::int64_t image, std::int64_t row, std::int64_t rows) {
-          for (std::int64_t group = 0; group < at.groups; ++group) {
-            multiply('N', 'T', rows * at.columns.output, unfolding.width(), filters,
-                     dy + unfolding.output_at(image, row, group), at.filters,
-                     kernel + group * filters, at.filters, 0, matrix, unfolding.width());
-            unfolding.fold(row, rows, matrix, dx + unfolding.input_at(image, group));
-          }
-        });
-      },
-      unfolding.bytes());
+  const Unfolding unfolding(spec.at);
+  const std::int64_t row = spec.at.filters, inputs = input_count(spec.at);
+  const auto run = [=, threads = context.threads](void* const* operands) {
+    float* dx = at(operands, 2);
+    float* matrix = at(operands, 3);
+    for_ranges(threads, inputs, 4, [=](std::int64_t begin, std::int64_t end) {
+      std::fill(dx + begin, dx + end, 0.0f);
+    });
+    unfolding.for_pieces([&](const Piece& piece) {
+      multiply('N', 'T', piece.positions, unfolding.width(), unfolding.filters(),
+               at(operands, 0) + piece.output, row, at(operands, 1) + piece.filter, row, 0, matrix,
+               unfolding.width());
+      unfolding.fold(piece, matrix, dx);
+    });
+  };
+  return make_kernel(run, unfolding.bytes());
 }
 
 KernelPointer compile_unfolded(const ConvolutionKernelGradientSpec& spec, const Context& context) {
-  const ConvolutionShape& at = spec.at;
-  const Unfolding unfolding(at);
-  const std::int64_t filters = at.filters / at.groups;
-  return make_kernel(
-      [=, threads = context.threads](void* const* operands) {
-        const float* x = cpu::at(operands, 0);
-        const float* dy = cpu::at(operands, 1);
-        float* dkernel = cpu::at(operands, 2);
-        float* matrix = cpu::at(operands, 3);
-        unfolding.for_pieces([&](std::int64_t image, std::int64_t row, std::int64_t rows) {
-          for (std::int64_t group = 0; group < at.groups; ++group) {
-            unfolding.unfold(threads, row, rows, x + unfolding.input_at(image, group), matrix);
-            multiply('T', 'N', unfolding.width(), filters, rows * at.columns.output, matrix,
-                     unfolding.width(), dy + unfolding.output_at(image, row, group), at.filters,
-                     image == 0 && row == 0 ? 0.0f : 1.0f, dkernel + group * filters, at.filters);
-          }
-        });
-      },
-      unfolding.bytes());
+  const Unfolding unfolding(spec.at);
+  const std::int64_t row = spec.at.filters;
+  const auto run = [=, threads = context.threads](void* const* operands) {
+    float* matrix = at(operands, 3);
+    unfolding.for_pieces([&](const Piece& piece) {
+      unfolding.unfold(threads, piece, at(operands, 0), matrix);
+      multiply('T', 'N', unfolding.width(), unfolding.filters(), piece.positions, matrix,
+               unfolding.width(), at(operands, 1) + piece.output, row, piece.first ? 0.0f : 1.0f,
+               at(operands, 2) + piece.filter, row);
+    });
+  };
+  return make_kernel(run, unfolding.bytes());
 }
 
 }  // namespace meshwork::cpu
