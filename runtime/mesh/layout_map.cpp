@@ -18,8 +18,9 @@ constexpr auto syntax = std::regex::ECMAScript | std::regex_constants::__polynom
 constexpr auto syntax = std::regex::ECMAScript;
 #endif
 
-std::string in_parentheses(const std::string& origin) {
-  return origin.empty() ? "" : fmt::format(" ({})", origin);
+// The place before a message.
+std::string before(const std::string& origin) {
+  return origin.empty() ? "" : origin + ": ";
 }
 
 /// At most four names, then how many more there are.
@@ -99,33 +100,31 @@ std::size_t position_of_error(const std::string& pattern) {
 }  // namespace
 
 void LayoutMap::insert(std::string key, TensorLayout layout, std::string origin) {
-  const std::string where = in_parentheses(origin);
+  const std::string where = before(origin);
   if (key.empty()) {
     fail(
-        "a layout key is empty; it is a path such as \"d1/kernel\", or a regular expression that "
-        "matches paths{}",
+        "{}a layout key is empty; it is a path such as \"d1/kernel\", or a regular expression that "
+        "matches paths",
         where);
   }
   for (const Entry& entry : entries_) {
     if (entry.match.key != key) continue;
-    fail("layout key \"{}\" is given twice{}; delete one of them{}", key,
-         entry.match.origin.empty() ? "" : fmt::format(", before at {}", entry.match.origin),
-         where);
+    fail("{}layout key \"{}\" is given twice{}; delete one of them", where, key,
+         entry.match.origin.empty() ? "" : fmt::format(", before at {}", entry.match.origin));
   }
   std::regex expression;
   try {
     expression = std::regex(key, syntax);
   } catch (const std::regex_error& error) {
     const std::size_t position = position_of_error(key);
-    fail("layout key \"{}\" is not a regular expression: {}, at character {}{}{}", key,
+    fail("{}layout key \"{}\" is not a regular expression: {}, at character {}{}", where, key,
          reason_of(error, position < key.size() ? key[position] : '\0'), position + 1,
-         position < key.size() ? fmt::format(" (\"{}\")", key.substr(position)) : ", its end",
-         where);
+         position < key.size() ? fmt::format(" (\"{}\")", key.substr(position)) : ", its end");
   }
   try {
     (void)meshwork::resolve(layout, mesh_, fmt::format("layout of \"{}\"", key));
   } catch (const Error& error) {
-    fail("{}{}", error.what(), where);
+    fail("{}{}", where, error.what());
   }
   entries_.push_back(
       {{std::move(key), std::move(layout), std::move(origin)}, std::move(expression)});
@@ -167,23 +166,22 @@ std::optional<LayoutMatch> LayoutMap::find(const std::string& path) const {
     keys.push_back(match->key);
     if (!match->origin.empty()) origins += (origins.empty() ? "" : ", ") + match->origin;
   }
-  fail("{}: {} layout keys match it, {}; one at most may. The exact key \"{}\" would settle it{}",
-       path, matches.size(), quoted_list(keys), path, in_parentheses(origins));
+  fail("{}{}: {} layout keys match it, {}; one at most may. The exact key \"{}\" would settle it",
+       before(origins), path, matches.size(), quoted_list(keys), path);
 }
 
 Layout LayoutMap::resolve(const LayoutMatch& match, const std::string& path,
                           const Shape& shape) const {
   if (match.layout.size() != shape.size()) {
-    fail("{}: the layout {}{} has {} dimension{}, but the tensor has {}, its shape is {}{}", path,
-         to_string(match.layout),
+    fail("{}{}: the layout {}{} has {} dimension{}, but the tensor has {}, its shape is {}",
+         before(match.origin), path, to_string(match.layout),
          match.key == path ? "" : fmt::format(" of layout key \"{}\"", match.key),
-         match.layout.size(), match.layout.size() == 1 ? "" : "s", shape.size(), to_string(shape),
-         in_parentheses(match.origin));
+         match.layout.size(), match.layout.size() == 1 ? "" : "s", shape.size(), to_string(shape));
   }
   try {
     return meshwork::resolve(match.layout, mesh_, fmt::format("{}: layout", path));
   } catch (const Error& error) {
-    fail("{}{}", error.what(), in_parentheses(match.origin));
+    fail("{}{}", before(match.origin), error.what());
   }
 }
 
@@ -200,7 +198,8 @@ std::vector<UnmatchedKey> LayoutMap::unmatched(std::span<const std::string> path
       if (std::regex_search(path, expression)) unmatched.unanchored.push_back(path);
     }
     std::string& message = unmatched.message;
-    message = fmt::format("layout key \"{}\" matches nothing in the model", match.key);
+    message = before(match.origin);
+    message += fmt::format("layout key \"{}\" matches nothing in the model", match.key);
     // "d1/bias" where there is a d1: say what d1 has.
     const std::size_t slash = match.key.rfind('/');
     std::vector<std::string> names;
@@ -226,7 +225,6 @@ std::vector<UnmatchedKey> LayoutMap::unmatched(std::span<const std::string> path
     } else {
       message += fmt::format("; the nearest there are: {}", quoted_list(unmatched.nearest));
     }
-    message += in_parentheses(match.origin);
     keys.push_back(std::move(unmatched));
   }
   return keys;

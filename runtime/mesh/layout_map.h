@@ -12,7 +12,7 @@
 // What is wrong with a key by itself is an error when it is set: a malformed expression, an axis
 // that the mesh lacks, an axis twice. What is wrong with it for a model is found by `find`,
 // `resolve` and `unmatched`. A key may carry its *origin*, the place where it was written
-// ("configs/mnist.yaml:7:14"); it stands in parentheses at the end of every message about the key.
+// ("configs/mnist.yaml:7:14"); it stands in front of every message about the key.
 #pragma once
 
 #include <optional>

@@ -71,8 +71,8 @@ TEST_CASE("a path that two patterns match is an error, even if their layouts are
   layouts.insert(".*kernel", {"model"}, "c.yaml:3:5");
   layouts.insert("d1/.*", {"model"}, "c.yaml:4:5");
   CHECK(message_of([&] { (void)layouts.find("d1/kernel"); }) ==
-        "d1/kernel: 2 layout keys match it, \".*kernel\" and \"d1/.*\"; one at most may. The exact "
-        "key \"d1/kernel\" would settle it (c.yaml:3:5, c.yaml:4:5)");
+        "c.yaml:3:5, c.yaml:4:5: d1/kernel: 2 layout keys match it, \".*kernel\" and \"d1/.*\"; "
+        "one at most may. The exact key \"d1/kernel\" would settle it");
 }
 
 TEST_CASE("entries keep the order in which they were added, and can be deleted by exact key") {
@@ -94,8 +94,8 @@ TEST_CASE("a key that is set twice is an error") {
   LayoutMap layouts(mesh);
   layouts.insert("d1/kernel", {"model"}, "c.yaml:3:5");
   CHECK(message_of([&] { layouts.insert("d1/kernel", {"data"}, "c.yaml:9:5"); }) ==
-        "layout key \"d1/kernel\" is given twice, before at c.yaml:3:5; delete one of them "
-        "(c.yaml:9:5)");
+        "c.yaml:9:5: layout key \"d1/kernel\" is given twice, before at c.yaml:3:5; delete one of "
+        "them");
   CHECK(message_of([&] { layouts["d1/kernel"] = {"data"}; }) ==
         "layout key \"d1/kernel\" is given twice, before at c.yaml:3:5; delete one of them");
   CHECK(message_of([&] { layouts[""] = {"data"}; }).find("is empty") != std::string::npos);
@@ -103,11 +103,11 @@ TEST_CASE("a key that is set twice is an error") {
 
 TEST_CASE("a malformed expression is an error with its position and reason") {
   CHECK(message_of_key("d1/(kernel") ==
-        "layout key \"d1/(kernel\" is not a regular expression: parentheses that do not match, at "
-        "character 4 (\"(kernel\") (c.yaml:7:14)");
+        "c.yaml:7:14: layout key \"d1/(kernel\" is not a regular expression: parentheses that do "
+        "not match, at character 4 (\"(kernel\")");
   CHECK(message_of_key("*kernel") ==
-        "layout key \"*kernel\" is not a regular expression: nothing before it to "
-        "repeat, at character 1 (\"*kernel\") (c.yaml:7:14)");
+        "c.yaml:7:14: layout key \"*kernel\" is not a regular expression: nothing before it to "
+        "repeat, at character 1 (\"*kernel\")");
   const auto position = [](const std::string& key) {
     const std::string message = message_of_key(key);
     const std::size_t at = message.find("at character ");
@@ -135,13 +135,13 @@ TEST_CASE("an axis that the mesh lacks or that is used twice is an error when th
   CHECK(message_of([&] {
           layouts.insert("d1/kernel", {unsharded, "modell"}, "c.yaml:7:14");
         }) ==
-        "layout of \"d1/kernel\" [~, modell]: dimension 1 is split by axis \"modell\", which the "
-        "mesh data=2 x model=4 does not have; did you mean \"model\"? (c.yaml:7:14)");
+        "c.yaml:7:14: layout of \"d1/kernel\" [~, modell]: dimension 1 is split by axis "
+        "\"modell\", which the mesh data=2 x model=4 does not have; did you mean \"model\"?");
   CHECK(message_of([&] {
           layouts.insert("d1/kernel", {"model", "model"}, "c.yaml:7:14");
         }) ==
-        "layout of \"d1/kernel\" [model, model]: axis \"model\" (size 4) is used for dimension 0 "
-        "and for dimension 1; an axis splits one dimension only (c.yaml:7:14)");
+        "c.yaml:7:14: layout of \"d1/kernel\" [model, model]: axis \"model\" (size 4) is used for "
+        "dimension 0 and for dimension 1; an axis splits one dimension only");
   CHECK(layouts.empty());
 }
 
@@ -152,8 +152,8 @@ TEST_CASE("a layout is resolved for a tensor of its rank only") {
   CHECK(layouts.resolve(*layouts.find("d1/kernel"), "d1/kernel", {784, 200}) ==
         Layout{{{}, {1}}, {}});
   CHECK(message_of([&] { (void)layouts.resolve(*layouts.find("d1/bias"), "d1/bias", {200}); }) ==
-        "d1/bias: the layout [~, model] of layout key \"d.*\" has 2 dimensions, but the tensor has "
-        "1, its shape is (200) (c.yaml:7:14)");
+        "c.yaml:7:14: d1/bias: the layout [~, model] of layout key \"d.*\" has 2 dimensions, but "
+        "the tensor has 1, its shape is (200)");
   CHECK(message_of([&] {
           (void)layouts.resolve(*layouts.find("e"), "e", {-1, 10});
         }) ==
@@ -165,27 +165,27 @@ TEST_CASE("a key that matches nothing is answered with the near misses") {
                                        "d2/bias",        "d2/output",        "feature/kernel",
                                        "feature/output", "feature_2/kernel", "feature_2/output"};
   CHECK(unmatched_message("d1/bias", paths) ==
-        "layout key \"d1/bias\" matches nothing in the model: d1 has no \"bias\", it has "
-        "\"kernel\" and \"output\" (c.yaml:7:14)");
+        "c.yaml:7:14: layout key \"d1/bias\" matches nothing in the model: d1 has no \"bias\", it "
+        "has \"kernel\" and \"output\"");
   CHECK(unmatched_message("d1/kernal", paths) ==
-        "layout key \"d1/kernal\" matches nothing in the model: d1 has no \"kernal\", it has "
-        "\"kernel\" and \"output\"; did you mean \"kernel\"? (c.yaml:7:14)");
+        "c.yaml:7:14: layout key \"d1/kernal\" matches nothing in the model: d1 has no \"kernal\", "
+        "it has \"kernel\" and \"output\"; did you mean \"kernel\"?");
   CHECK(unmatched_message("eature_2/kern", paths) ==
-        "layout key \"eature_2/kern\" matches nothing in the model; a key has to match the whole "
-        "path: \".*eature_2/kern.*\" would match \"feature_2/kernel\" (c.yaml:7:14)");
+        "c.yaml:7:14: layout key \"eature_2/kern\" matches nothing in the model; a key has to "
+        "match the whole path: \".*eature_2/kern.*\" would match \"feature_2/kernel\"");
   CHECK(unmatched_message("kernel|bias", paths) ==
-        "layout key \"kernel|bias\" matches nothing in the model; a key has to match the whole "
-        "path: \".*(kernel|bias).*\" would match \"d1/kernel\", \"d2/kernel\", \"d2/bias\", "
-        "\"feature/kernel\", and 1 more (c.yaml:7:14)");
+        "c.yaml:7:14: layout key \"kernel|bias\" matches nothing in the model; a key has to match "
+        "the whole path: \".*(kernel|bias).*\" would match \"d1/kernel\", \"d2/kernel\", "
+        "\"d2/bias\", \"feature/kernel\", and 1 more");
   CHECK(unmatched_message("d3/kernel", paths) ==
-        "layout key \"d3/kernel\" matches nothing in the model; did you mean \"d1/kernel\"? "
-        "(c.yaml:7:14)");
+        "c.yaml:7:14: layout key \"d3/kernel\" matches nothing in the model; did you mean "
+        "\"d1/kernel\"?");
   CHECK(unmatched_message("zzz", paths) ==
-        "layout key \"zzz\" matches nothing in the model; the nearest there are: \"d2/bias\", "
-        "\"d1/kernel\" and \"d1/output\" (c.yaml:7:14)");
+        "c.yaml:7:14: layout key \"zzz\" matches nothing in the model; the nearest there are: "
+        "\"d2/bias\", \"d1/kernel\" and \"d1/output\"");
   CHECK(unmatched_message("zzz", {}) ==
-        "layout key \"zzz\" matches nothing in the model, which has no variables and no outputs "
-        "(c.yaml:7:14)");
+        "c.yaml:7:14: layout key \"zzz\" matches nothing in the model, which has no variables and "
+        "no outputs");
 }
 
 TEST_CASE("a pattern whose only path an exact key takes is not unmatched") {
