@@ -71,10 +71,12 @@ class Lowering {
 
   virtual void emit(const KernelSpec& spec, std::vector<Operand> operands) = 0;
   /// Reduces `count` elements in place over all ranks along the axes that split one of `letters`,
-  /// which are the rule's own; books nothing if none does. `what` names it in the plan: "row
-  /// maxima".
+  /// which are the rule's own; books nothing if none does. `global_count` is how many there are in
+  /// all groups of ranks together, which is `count` without any split; `what` names it in the plan:
+  /// "row maxima".
   virtual void all_reduce(std::string_view letters, ElementType type, Reduction reduction,
-                          Operand buffer, std::int64_t count, const std::string& what) = 0;
+                          Operand buffer, std::int64_t count, std::int64_t global_count,
+                          const std::string& what) = 0;
 };
 
 }  // namespace meshwork

@@ -127,6 +127,13 @@ double mean_factor(const Lowering& lowering) {
   return rows > 0 ? 1 / rows : 0;
 }
 
+void reduce_over_classes(Lowering& lowering, Reduction reduction, Operand buffer,
+                         std::int64_t values, const std::string& what) {
+  lowering.all_reduce(class_letter, ElementType::float32, reduction, buffer,
+                      rows_of(lowering.local_shape(0)) * values,
+                      rows_of(lowering.global_shape(0)) * values, what);
+}
+
 ClassColumns class_columns(const Lowering& lowering, TargetForm form, double smoothing) {
   const Shape local = lowering.local_shape(0);
   return {.rows = rows_of(local),

@@ -21,11 +21,10 @@
 #include <string_view>
 
 #include "runtime/device/kernels.h"
+#include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
 
 namespace meshwork {
-
-class Lowering;
 
 enum class TargetForm : std::uint8_t { values, classes, weights };
 
@@ -48,6 +47,10 @@ void check_target(TargetForm form, const Shape& prediction, const Shape& target)
 
 /// The reduction of one value (or `values`) a row of that rule over the classes.
 [[nodiscard]] OwnReduction row_reduction(const Rule& rule, std::int64_t values, bool backward);
+
+/// Reduces float32 `buffer`, one value (or `values`) a row of this rank, over the classes.
+void reduce_over_classes(Lowering& lowering, Reduction reduction, Operand buffer,
+                         std::int64_t values, const std::string& what);
 
 /// Number of rows in a batch.
 [[nodiscard]] double row_count(const Shape& prediction);

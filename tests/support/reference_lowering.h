@@ -323,7 +323,9 @@ class ReferenceLowering final : public Lowering {
     builder_.emit(spec, std::move(operands), path_);
   }
   void all_reduce(std::string_view letters, ElementType type, Reduction reduction, Operand buffer,
-                  std::int64_t count, const std::string& what) override {
+                  std::int64_t count, std::int64_t global_count,
+                  const std::string& what) override {
+    require(global_count >= count, "a rank reduces more than all of them together");
     std::vector<Axis> axes;
     for (const char letter : letters) {
       require(rule_.own.find(letter) != std::string::npos,

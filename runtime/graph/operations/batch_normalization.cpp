@@ -109,7 +109,7 @@ void BatchNormalizationOperation::forward(Lowering& lowering) const {
     const Operand sums = lowering.scratch("sums", 2 * at.channels * 8);
     lowering.emit(ChannelMomentsSpec{at.rows, at.channels}, {x, sums});
     lowering.all_reduce(letters_of_rows(global), ElementType::float64, Reduction::sum, sums,
-                        2 * at.channels, "sums of channels");
+                        2 * at.channels, 2 * columns_of(global), "sums of channels");
     lowering.emit(ChannelStatisticsSpec{.channels = at.channels,
                                         .count = rows_of(global),
                                         .epsilon = options_.epsilon,
@@ -146,7 +146,7 @@ void BatchNormalizationOperation::backward(Lowering& lowering) const {
     summed.push_back(sums);
     lowering.emit(NormalizeGradientSumsSpec{at}, summed);
     lowering.all_reduce(letters_of_rows(global), ElementType::float64, Reduction::sum, sums,
-                        2 * at.channels, "sums of gradients");
+                        2 * at.channels, 2 * columns_of(global), "sums of gradients");
   }
   if (lowering.needs_gradient(0)) {
     if (!frozen) {

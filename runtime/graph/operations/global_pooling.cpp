@@ -93,7 +93,8 @@ void GlobalMaximumOperation::forward(Lowering& lowering) const {
   const Operand y = lowering.output();
   lowering.emit(MiddleMaximumSpec{x.front(), places_of(x), x.back()}, {lowering.input(0), y});
   lowering.all_reduce(letters_of_places(x), ElementType::float32, Reduction::maximum, y,
-                      x.front() * x.back(), "maxima of channels");
+                      x.front() * x.back(), element_count(lowering.global_output_shape()),
+                      "maxima of channels");
 }
 
 void GlobalMaximumOperation::backward(Lowering& lowering) const {
@@ -106,7 +107,7 @@ void GlobalMaximumOperation::backward(Lowering& lowering) const {
   lowering.emit(MiddleTiesSpec{x.front(), places_of(x), x.back()},
                 {lowering.input(0), lowering.output(), ties});
   lowering.all_reduce(letters_of_places(x), ElementType::float32, Reduction::sum, ties, count,
-                      "ties of maxima");
+                      element_count(lowering.global_output_shape()), "ties of maxima");
   lowering.emit(MiddleMaximumGradientSpec{x.front(), places_of(x), x.back()},
                 {lowering.input(0), lowering.output(), ties, lowering.output_gradient(),
                  lowering.input_gradient(0)});

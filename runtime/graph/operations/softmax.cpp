@@ -51,9 +51,10 @@ void SoftmaxOperation::forward(Lowering& lowering) const {
   const Operand y = lowering.output();
   lowering.emit(RowMaximumSpec{rows, columns}, {x, maxima});
   lowering.all_reduce(classes, ElementType::float32, Reduction::maximum, maxima, rows,
-                      "row maxima");
+                      rows_of(lowering.global_output_shape()), "row maxima");
   lowering.emit(RowExponentialSpec{rows, columns}, {x, maxima, y, sums});
-  lowering.all_reduce(classes, ElementType::float32, Reduction::sum, sums, rows, "row sums");
+  lowering.all_reduce(classes, ElementType::float32, Reduction::sum, sums, rows,
+                      rows_of(lowering.global_output_shape()), "row sums");
   lowering.emit(RowDivideSpec{rows, columns}, {y, sums, y});
 }
 
@@ -68,7 +69,8 @@ void SoftmaxOperation::backward(Lowering& lowering) const {
   const Operand y = lowering.output();
   const Operand dy = lowering.output_gradient();
   lowering.emit(RowDotSpec{rows, columns}, {y, dy, dots});
-  lowering.all_reduce(classes, ElementType::float32, Reduction::sum, dots, rows, "row products");
+  lowering.all_reduce(classes, ElementType::float32, Reduction::sum, dots, rows,
+                      rows_of(lowering.global_output_shape()), "row products");
   lowering.emit(SoftmaxGradientSpec{rows, columns}, {y, dy, dots, lowering.input_gradient(0)});
 }
 

@@ -134,7 +134,7 @@ class OperationLowering final : public Lowering {
   }
 
   void all_reduce(std::string_view letters, ElementType type, Reduction reduction, Operand buffer,
-                  std::int64_t count, const std::string& what) override {
+                  std::int64_t count, std::int64_t global_count, const std::string& what) override {
     std::vector<Axis> axes;
     for (const char letter : letters) {
       if (const auto found = planned_.split.find(letter); found != planned_.split.end()) {
@@ -146,7 +146,7 @@ class OperationLowering final : public Lowering {
     }
     std::sort(axes.begin(), axes.end());
     const CollectiveRecord record = step_.all_reduce_record(
-        axes, type, reduction, element_count(global_shape(0)), count, path() + " " + what);
+        axes, type, reduction, global_count, count, path() + " " + what);
     step_.builder.emit(step_.collectives.all_reduce(record, count), {buffer}, path());
   }
 

@@ -80,11 +80,9 @@ class ClassCrossentropyOperation final : public Operation {
     const Operand m = maxima(lowering, at);
     const Operand z = statistics(lowering, at);
     lowering.emit(RowMaximumSpec{at.rows, at.columns}, {lowering.input(0), m});
-    lowering.all_reduce(class_letter, ElementType::float32, Reduction::maximum, m, at.rows,
-                        "row maxima");
+    reduce_over_classes(lowering, Reduction::maximum, m, 1, "row maxima");
     lowering.emit(LogitStatisticsSpec{at}, {lowering.input(0), lowering.input(1), m, z});
-    lowering.all_reduce(class_letter, ElementType::float32, Reduction::sum, z, at.rows * 3,
-                        "row statistics");
+    reduce_over_classes(lowering, Reduction::sum, z, 3, "row statistics");
     lowering.emit(LogitLossSpec{at.rows}, {z, lowering.output()});
   }
 
@@ -99,18 +97,17 @@ class ClassCrossentropyOperation final : public Operation {
     const ClassColumns at = columns(lowering);
     const Operand s = sums(lowering, at);
     lowering.emit(RowSumSpec{at.rows, at.columns}, {lowering.input(0), s});
-    lowering.all_reduce(class_letter, ElementType::float32, Reduction::sum, s, at.rows, "row sums");
+    reduce_over_classes(lowering, Reduction::sum, s, 1, "row sums");
     lowering.emit(ProbabilityLossSpec{at}, {lowering.input(0), lowering.input(1), s,
                                             lowering.output(), unclipped(lowering, at)});
     lowering.all_reduce(class_letter, ElementType::float64, Reduction::sum, lowering.output(), 1,
-                        "loss");
+                        1, "loss");
   }
 
   void probabilities_backward(Lowering& lowering) const {
     const ClassColumns at = columns(lowering);
     const Operand u = unclipped(lowering, at);
-    lowering.all_reduce(class_letter, ElementType::float32, Reduction::sum, u, at.rows,
-                        "unclipped targets");
+    reduce_over_classes(lowering, Reduction::sum, u, 1, "unclipped targets");
     lowering.emit(
         ProbabilityGradientSpec{at, static_cast<float>(mean_factor(lowering))},
         {lowering.input(0), lowering.input(1), sums(lowering, at), u, lowering.input_gradient(0)});

@@ -41,11 +41,9 @@ class ClassRankOperation final : public Operation {
     const Operand value = lowering.scratch("prediction for the right class", at.rows * 4);
     const Operand ahead = lowering.scratch("classes ahead", at.rows * 4);
     lowering.emit(TargetValueSpec{at}, {prediction, target, value});
-    lowering.all_reduce(class_letter, ElementType::float32, Reduction::sum, value, at.rows,
-                        "predictions for the right classes");
+    reduce_over_classes(lowering, Reduction::sum, value, 1, "predictions for the right classes");
     lowering.emit(CountAheadSpec{at}, {prediction, target, value, ahead});
-    lowering.all_reduce(class_letter, ElementType::float32, Reduction::sum, ahead, at.rows,
-                        "classes ahead");
+    reduce_over_classes(lowering, Reduction::sum, ahead, 1, "classes ahead");
     lowering.emit(CountBelowSpec{at.rows, rank_.k}, {ahead, lowering.output()});
   }
 
@@ -68,11 +66,9 @@ class ClassRankOperation final : public Operation {
     const Operand maxima = lowering.scratch("largest weights", at.rows * 4);
     const Operand numbers = lowering.scratch("right classes", at.rows * 4);
     lowering.emit(RowMaximumSpec{at.rows, at.columns}, {weights, maxima});
-    lowering.all_reduce(class_letter, ElementType::float32, Reduction::maximum, maxima, at.rows,
-                        "largest weights");
+    reduce_over_classes(lowering, Reduction::maximum, maxima, 1, "largest weights");
     lowering.emit(FirstMaximumSpec{at}, {weights, maxima, numbers});
-    lowering.all_reduce(class_letter, ElementType::float32, Reduction::minimum, numbers, at.rows,
-                        "right classes");
+    reduce_over_classes(lowering, Reduction::minimum, numbers, 1, "right classes");
     return numbers;
   }
 
