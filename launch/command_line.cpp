@@ -176,6 +176,9 @@ void add_run_options(CLI::App& command, CommandLine& line) {
       "--dry-run", line.dry_run,
       "Build and check everything, print the configuration in effect and the plan, and "
       "stop");
+  command.add_flag_callback(
+      "--check-plan", [&line] { line.overrides.emplace_back("check_plan=true", "--check-plan"); },
+      "Count what every step sends, and stop where it is not what the plan says");
 }
 
 void add_weights(CLI::App& command, const std::string& names, CommandLine& line,

@@ -182,7 +182,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   const LoweredStep step = lower(request, builder, *collectives);
   const ArenaSummary arena = builder.plan_arena();
 
-  PlanReport report{plan.mesh, rank, rows, mode, plan.costs, {}, {}, {}, 0, 0, 0, 0, 0, 0, 0};
+  PlanReport report{plan.mesh, rank, rows, mode, plan.costs, {}, {}, {}, {}, 0, 0, 0, 0, 0, 0, 0};
   const Graph& graph = *plan.graph;
   for (const Variable& variable : graph.variables) {
     report.variables.push_back(report_tensor(plan, variable.tensor, variable.path, rows, rank));
@@ -235,6 +235,14 @@ std::string to_text(const PlanReport& report) {
           report.costs.bytes_per_second / 1e9);
     }
   }
+  if (!report.between_steps.empty()) {
+    Table between({"when", "collective", "elements", "bytes sent", "of what"}, {2, 3});
+    for (const CollectiveBetweenSteps& item : report.between_steps) {
+      between.add({item.when, item.collective, std::to_string(item.elements),
+                   std::to_string(item.bytes_sent), item.what});
+    }
+    text += "\nbetween steps\n" + between.text();
+  }
   text += fmt::format(
       "\nmemory of this rank: {} at the peak\n"
       "  parameters {}, gradients {}, optimizer slots {}, batch {}, activations and scratch {} "
@@ -264,17 +272,25 @@ std::string to_json(const PlanReport& report) {
         over, quoted(name_of(record.type)), record.global_elements, record.bytes_sent,
         quoted(record.purpose.what));
   }
+  std::string between;
+  for (const CollectiveBetweenSteps& item : report.between_steps) {
+    between += fmt::format(
+        "{}\n    {{\"when\": {}, \"collective\": {}, \"type\": {}, \"elements\": {}, "
+        "\"bytes_sent\": {}, \"what\": {}}}",
+        between.empty() ? "" : ",", quoted(item.when), quoted(item.collective),
+        quoted(name_of(item.type)), item.elements, item.bytes_sent, quoted(item.what));
+  }
   return fmt::format(
       "{{\n  \"mesh\": {{{}}},\n  \"ranks\": {},\n  \"rank\": {},\n  \"rows\": {},\n"
       "  \"mode\": {},\n  \"variables\": [{}\n  ],\n  \"outputs\": [{}\n  ],\n"
-      "  \"collectives\": [{}\n  ],\n"
+      "  \"collectives\": [{}\n  ],\n  \"between_steps\": [{}\n  ],\n"
       "  \"predicted\": {{\"communication_seconds\": {}, \"latency_seconds\": {}, "
       "\"bytes_per_second\": {}}},\n"
       "  \"memory\": {{\"parameters\": {}, \"gradients\": {}, \"slots\": {}, \"batch\": {}, "
       "\"arena\": {}, \"arena_unshared\": {}, \"peak\": {}}}\n}}\n",
       axes, report.mesh.rank_count(), report.rank, report.rows, quoted(name_of(report.mode)),
       json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
-      collectives, report.predicted_seconds, report.costs.latency_seconds,
+      collectives, between, report.predicted_seconds, report.costs.latency_seconds,
       report.costs.bytes_per_second, report.parameter_bytes, report.gradient_bytes,
       report.slot_bytes, report.batch_bytes, report.arena_bytes, report.arena_bytes_if_unshared,
       report.peak_bytes());

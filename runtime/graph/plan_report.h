@@ -24,6 +24,16 @@ struct ReportedTensor {
   std::int64_t empty_ranks = 0;  // how many blocks of its layout hold nothing
 };
 
+/// A collective that belongs to a run, but to no step of it.
+struct CollectiveBetweenSteps {
+  std::string when;  // "about every 0.5 s"
+  std::string collective;
+  ElementType type = ElementType::float64;
+  std::int64_t elements = 0;
+  std::int64_t bytes_sent = 0;  // by this rank, each time
+  std::string what;
+};
+
 struct PlanReport {
   MeshShape mesh;
   std::int64_t rank = 0;
@@ -33,6 +43,7 @@ struct PlanReport {
   std::vector<ReportedTensor> variables;
   std::vector<ReportedTensor> outputs;
   std::vector<CollectiveRecord> collectives;
+  std::vector<CollectiveBetweenSteps> between_steps;  // left to whoever makes runs of steps
   double predicted_seconds = 0;
   // Bytes on this rank.
   std::int64_t parameter_bytes = 0;

@@ -40,6 +40,10 @@ class Callback {
   /// Names of the values that it adds to the logs at the end of every epoch.
   [[nodiscard]] virtual std::vector<std::string> adds_logs() const { return {}; }
 
+  /// How many values of the root's it hands to all ranks in an epoch (Training::agree), so that
+  /// plans can show it.
+  [[nodiscard]] virtual std::int64_t agreed_values() const { return 0; }
+
   /// Throws `Error` for what cannot work in a run with these logs: before the run, on the root
   /// alone. It changes nothing.
   virtual void check(const ExpectedLogs&) const {}

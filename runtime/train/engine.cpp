@@ -5,6 +5,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "runtime/mesh/lower_redistribution.h"
+#include "runtime/train/plan_check.h"
 
 namespace meshwork {
 namespace {
@@ -29,11 +30,15 @@ void require_same_collectives(const LoweringRequest& request, const DeviceMesh& 
 }  // namespace
 
 Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
-           ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace)
+           ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace,
+           CountingTransport* counting)
     : device_(&device),
       scalars_(scalars),
       rows_(request.rows),
-      collectives_(bind_collectives(mesh, transport, trace)) {
+      collectives_(bind_collectives(mesh, transport, trace)),
+      feeds_(request.plan->graph->tensors.size()),
+      counting_(counting),
+      name_(fmt::format("the step of {} rows ({})", request.rows, name_of(request.mode))) {
   LoweringRequest bound = request;
   bound.step_scalars = scalars;
   const Graph& graph = *request.plan->graph;
@@ -42,8 +47,8 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
                                  request.plan->mesh, mesh.rank());
     const auto type = request.fed.find(id);
     const ElementType fed = type == request.fed.end() ? ElementType::float32 : type->second;
-    feeds_.emplace(id, device.allocate(element_count(shape_of(block)) * element_bytes(fed)));
-    bound.feeds[id] = feeds_.at(id).data();
+    feeds_[id] = device.allocate(element_count(shape_of(block)) * element_bytes(fed));
+    bound.feeds[id] = feeds_[id].data();
   };
   for (TensorId id = 0; id < static_cast<TensorId>(graph.tensors.size()); ++id) {
     const TensorRole role = graph.tensors[id].role;
@@ -60,20 +65,29 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
     output_count_ = element_count(graph.shape_of(graph.outputs.front(), request.rows));
   }
   program_ = builder.finish(pool);
+  if (counting_ != nullptr) {
+    planned_ = planned_traffic(collectives_->records(), mesh.shape());
+  }
   if (trace != nullptr) {
     program_.record_in(*trace);
   }
 }
 
 void Step::feed(TensorId tensor, const void* host) {
-  const Memory& memory = feeds_.at(tensor);
+  const Memory& memory = feeds_[tensor];
   device_->copy_in(memory.data(), host, memory.bytes());
 }
 
 void Step::run(const StepScalars& scalars) {
   device_->copy_in(scalars_, &scalars, sizeof scalars);
   try {
-    program_.run();
+    if (counting_ == nullptr) {
+      program_.run();
+    } else {
+      counting_->clear();
+      program_.run();
+      require_planned(planned_, counting_->traffic(), name_);
+    }
   } catch (const std::exception& error) {
     // The other ranks wait in a collective that this one will not reach.
     if (collectives_->mesh().rank_count() > 1) {
@@ -99,11 +113,12 @@ std::vector<float> Step::prediction() {
 
 Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,
                std::uint64_t seed, UpdateRule update, std::vector<std::string> slot_names,
-               CollectiveTrace* trace)
+               CollectiveTrace* trace, CountingTransport* counting)
     : mesh_(&mesh),
       device_(&device),
       transport_(&transport),
       trace_(trace),
+      counting_(counting),
       plan_(std::move(plan)),
       seed_(seed),
       update_(std::move(update)),
@@ -124,7 +139,7 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
     request.form = &parameters_.form();
     request.parameters = &parameters_;
     step = std::make_unique<Step>(request, *mesh_, *transport_, *device_, pool_,
-                                  static_cast<StepScalars*>(scalars_.data()), trace_);
+                                  static_cast<StepScalars*>(scalars_.data()), trace_, counting_);
   }
   return *step;
 }

@@ -15,6 +15,7 @@
 #include <tuple>
 #include <vector>
 
+#include "collectives/counting.h"
 #include "runtime/device/device.h"
 #include "runtime/graph/lower.h"
 #include "runtime/graph/parameters.h"
@@ -27,7 +28,8 @@ namespace meshwork {
 class Step {
  public:
   Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
-       ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace);
+       ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace,
+       CountingTransport* counting);
 
   [[nodiscard]] std::int64_t rows() const { return rows_; }
   /// This rank's part of an input or target.
@@ -36,7 +38,8 @@ class Step {
   }
   /// Copies this rank's block of a fed tensor, in its fed type, to the device.
   void feed(TensorId tensor, const void* host);
-  /// Runs the step. Every rank of the mesh does.
+  /// Runs the step. Every rank of the mesh does. Where its transport counts, what was sent must be
+  /// what was planned: if it is not, the error tells the differences.
   void run(const StepScalars& scalars);
   /// After a run: the sums over the global batch of the losses and metrics, in the order of the
   /// graph's operations, then the penalty if the model has one. Equal on all ranks.
@@ -56,19 +59,24 @@ class Step {
   StepScalars* scalars_;  // on the device
   std::int64_t rows_;
   std::unique_ptr<MeshCollectives> collectives_;
-  std::map<TensorId, Memory> feeds_;
+  std::vector<Memory> feeds_;  // by TensorId; none for what is not fed
   LoweredStep lowered_;
   std::int64_t output_count_ = 0;
   Program program_;
   std::vector<double> sums_;
+  CountingTransport* counting_;  // null: nobody counts
+  std::string name_;             // for messages
+  std::vector<Traffic> planned_;
 };
 
 class Engine {
  public:
   /// Makes the parameters. Everything handed in by reference must outlive the engine, and so must
-  /// `trace`, if there is one, in which steps say what they do.
+  /// `trace`, if there is one, in which steps say what they do. If `transport` counts, `counting` is
+  /// the same object, and every step is held against its plan.
   Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan, std::uint64_t seed,
-         UpdateRule update, std::vector<std::string> slot_names, CollectiveTrace* trace = nullptr);
+         UpdateRule update, std::vector<std::string> slot_names, CollectiveTrace* trace = nullptr,
+         CountingTransport* counting = nullptr);
 
   /// The step for `rows` rows of a global batch, of inputs and targets that arrive in the types
   /// `fed` (float32 where absent); made if it is asked for for the first time, by all ranks
@@ -97,6 +105,7 @@ class Engine {
   Device* device_;
   Transport* transport_;
   CollectiveTrace* trace_;
+  CountingTransport* counting_;
   Plan plan_;
   std::uint64_t seed_;
   UpdateRule update_;

@@ -2,11 +2,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 #include <optional>
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/train/between_steps.h"
 #include "runtime/train/callbacks/monitor.h"
 #include "runtime/train/checkpointing.h"
 #include "runtime/train/model_state.h"
@@ -221,7 +223,7 @@ class Fitting final : public Training {
 
   void end_epoch() {
     // What a callback decided from something that ranks do not share is rank 0's decision.
-    double decided[2] = {stopping_ ? 1.0 : 0.0, learning_rate()};
+    std::array<double, values_after_epoch> decided{stopping_ ? 1.0 : 0.0, learning_rate()};
     const double own_rate = decided[1];
     agree(decided);
     stopping_ = decided[0] != 0;
@@ -361,8 +363,8 @@ class Fitting final : public Training {
     position_.samples += step.rows();
   }
 
-  // Where it is interrupted, the run goes on from the end of the epoch's `done` batches and validates
-  // anew.
+  // Where it is interrupted, the run goes on from the end of the epoch's `done` batches and
+  // validates anew.
   void validate(std::int64_t done) {
     position_.batches = validation_->batches();
     callbacks_.on_test_begin(*this);

@@ -121,8 +121,10 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
   engine.reset();
   objective = std::move(made);
   target = wanted.value_or(Shape{});
-  engine = std::make_unique<Engine>(mesh(), *device, *transport, std::move(plan), options.seed,
-                                    std::move(update), std::move(slots), &watchdog->trace());
+  Transport& through = counting ? *counting : *transport;
+  engine = std::make_unique<Engine>(mesh(), *device, through, std::move(plan), options.seed,
+                                    std::move(update), std::move(slots), &watchdog->trace(),
+                                    counting.get());
   for (std::size_t v = 0; v < values.size(); ++v) {
     engine->set_variable(static_cast<int>(v), values[v]);
   }
@@ -151,6 +153,9 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   const Communicator node = state_->mesh().all().split_by_node();
   state_->device = make_device({state_->options.device, node.size(), node.rank()});
   state_->transport = make_transport(state_->options.collectives, state_->mesh().all());
+  if (state_->options.check_plan) {
+    state_->counting = std::make_unique<CountingTransport>(*state_->transport);
+  }
   state_->watchdog = std::make_unique<Watchdog>(
       state_->mesh().all(), WatchdogOptions{.seconds = state_->options.watchdog_seconds});
 }

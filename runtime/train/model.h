@@ -47,6 +47,8 @@ struct ModelOptions {
   /// How long a rank may wait for another inside one collective; then the job ends and says for
   /// whom it waited (watchdog.h). 0: for ever.
   double watchdog_seconds = 1800;
+  /// Count what every step sends, and end the run where it is not what the plan says.
+  bool check_plan = false;
 };
 
 struct CompileOptions {

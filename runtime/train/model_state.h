@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/counting.h"
 #include "collectives/transport.h"
 #include "collectives/watchdog.h"
 #include "runtime/data/array.h"
@@ -31,6 +32,7 @@ struct Model::State {
   KerasModel keras_model = KerasModel::functional;
   std::unique_ptr<Device> device;
   std::unique_ptr<Transport> transport;
+  std::unique_ptr<CountingTransport> counting;  // null: sends are not counted
   std::unique_ptr<Watchdog> watchdog;  // whose trace the engine writes
   std::optional<CompileOptions> compiled;
   Objective objective;  // the graph with loss and metrics, once targets are known

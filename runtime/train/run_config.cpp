@@ -9,6 +9,7 @@
 #include "runtime/data/batches.h"
 #include "runtime/data/from_config.h"
 #include "runtime/data/views.h"
+#include "runtime/train/between_steps.h"
 #include "runtime/train/callbacks/monitor.h"
 #include "runtime/train/from_config.h"
 
@@ -111,6 +112,7 @@ RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
   reader.choice("collectives", options_.collectives,
                 {{"auto", "auto"}, {"mpi", "mpi"}, {"shared", "shared"}});
   reader.optional("watchdog_seconds", options_.watchdog_seconds, at_least(0));
+  reader.optional("check_plan", options_.check_plan);
   read_distribution(reader);
   if (const auto data = reader.node("data")) {
     read_data(*data);
@@ -400,7 +402,12 @@ PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_
       fed[static_cast<TensorId>(tensor)] = source.field(field++).type;
     }
   }
-  return report_plan(plan, mode, rows, rank, compile_.optimizer.update_rule(), fed);
+  PlanReport report =
+      report_plan(plan, mode, rows, rank, compile_.optimizer.update_rule(), fed);
+  report.between_steps = collectives_between_steps(
+      mode, plan.mesh.rank_count(), rank,
+      mode == Mode::train ? fit_.callbacks : std::vector<SharedCallback>{});
+  return report;
 }
 
 Model RunConfig::make_model(DeviceMesh& mesh) const {

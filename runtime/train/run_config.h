@@ -4,6 +4,7 @@
 //     device: auto                     # cpu, cuda
 //     collectives: auto                # mpi, shared
 //     watchdog_seconds: 1800           # that a rank may wait for another; 0: for ever
+//     check_plan: false                # hold what every step sends against the plan
 //     mesh: {data: 2, model: 4}        # -1: what the ranks leave; default {data: -1}
 //     layout: {d1/kernel: [~, model]}  # path or pattern: for each dimension the axes that split it
 //     batch_axis: data                 # default: the mesh's first; ~: none

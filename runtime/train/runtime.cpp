@@ -72,7 +72,7 @@ int Runtime::attempt(int status, const std::function<void()>& body) {
     conclude(stopped_status(stopped.reason()), stopped.what());
     return stopped_status(stopped.reason());
   } catch (const RanksParted& parted) {
-    // The rank that is gone may have left for a reason, which it says if the others come to hear it.
+    // The rank that is gone may have left for a reason, which it says if the others come to hear.
     conclude(1, parted.what());
     return 1;
   } catch (const Error& error) {

@@ -30,7 +30,7 @@ StepWish StepAgreement::agree(std::int64_t iteration, const StepWish& own) {
         std::clamp<std::int64_t>(static_cast<std::int64_t>(std::min(fitting, 1e15)), 1, 2 * steps);
   }
   // Everybody's reason counts; of the rest the maximum is rank 0's word, the others give zeros.
-  std::array<double, 5> wish{static_cast<double>(own.stop_reason), 0, 0, 0, 0};
+  std::array<double, values> wish{static_cast<double>(own.stop_reason), 0, 0, 0, 0};
   if (root) {
     wish[1] = own.callbacks_stop ? 1 : 0;
     wish[2] = own.save ? 1 : 0;

@@ -31,6 +31,8 @@ struct StepWish {
 class StepAgreement {
  public:
   static constexpr double interval_seconds = 0.5;
+  /// What an agreement reduces: so many float64 values, by their maxima.
+  static constexpr std::size_t values = 5;
 
   /// `every_step`: agree after every step, because the user's callbacks may stop at any. A single
   /// rank does so always. `trace`, if there is one, must outlive it.

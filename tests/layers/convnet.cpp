@@ -69,7 +69,7 @@ struct Outcome {
 
 Outcome train(Distribution distribution) {
   const auto image = Input({28, 28, 1});
-  Model model(image, network(image), std::move(distribution), {.seed = 3});
+  Model model(image, network(image), std::move(distribution), {.seed = 3, .check_plan = true});
   model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
                  .optimizer = SGD({.learning_rate = 0.05, .momentum = 0.9}),
                  .metrics = {SparseCategoricalAccuracy()}});

@@ -15,6 +15,7 @@ class EarlyStoppingCallback final : public Callback {
 
   std::string class_name() const override { return "EarlyStopping"; }
   bool decides_alike() const override { return true; }
+  std::int64_t agreed_values() const override { return Monitor::agreed_values; }
 
   void check(const ExpectedLogs& logs) const override { monitor_.check(logs); }
 

@@ -16,6 +16,7 @@ class LearningRateSchedulerCallback final : public Callback {
 
   std::string class_name() const override { return "LearningRateScheduler"; }
   bool decides_alike() const override { return true; }
+  std::int64_t agreed_values() const override { return 1; }
   std::vector<std::string> adds_logs() const override { return {"learning_rate"}; }
 
   void on_epoch_begin(Training& training) override {

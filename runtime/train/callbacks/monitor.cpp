@@ -64,7 +64,7 @@ Better Monitor::direction(const std::vector<std::string>& names,
 
 std::optional<double> Monitor::value(Training& training) const {
   const std::optional<double> own = training.logs().find(name_);
-  std::array<double, 2> found{own ? 1.0 : 0.0, own.value_or(0)};
+  std::array<double, agreed_values> found{own ? 1.0 : 0.0, own.value_or(0)};
   training.agree(found);
   if (found[0] != 0) {
     return found[1];

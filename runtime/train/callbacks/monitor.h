@@ -15,8 +15,8 @@ namespace meshwork {
 
 enum class MonitorMode : std::uint8_t { automatic, min, max };
 
-/// Throws `Error` unless `name`, by which a checkpoint is the best, is empty or a log whose direction
-/// is known.
+/// Throws `Error` unless `name`, by which a checkpoint is the best, is empty or a log whose
+/// direction is known.
 void check_best_log(const std::string& name, const ExpectedLogs& logs);
 
 class Monitor {
@@ -24,6 +24,9 @@ class Monitor {
   /// `owner` is the callback's class, for messages. The sign of `min_delta` does not matter. Throws
   /// `Error` if it is not finite.
   Monitor(std::string owner, std::string name, MonitorMode mode, double min_delta);
+
+  /// The values that `value` hands to all ranks.
+  static constexpr std::size_t agreed_values = 2;
 
   [[nodiscard]] const std::string& name() const { return name_; }
 

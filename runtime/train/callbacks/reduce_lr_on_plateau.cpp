@@ -18,6 +18,7 @@ class ReduceLROnPlateauCallback final : public Callback {
 
   std::string class_name() const override { return "ReduceLROnPlateau"; }
   bool decides_alike() const override { return true; }
+  std::int64_t agreed_values() const override { return Monitor::agreed_values; }
   std::vector<std::string> adds_logs() const override { return {"learning_rate"}; }
 
   void check(const ExpectedLogs& logs) const override { monitor_.check(logs); }

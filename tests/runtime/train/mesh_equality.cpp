@@ -100,7 +100,7 @@ Outcome train(DeviceMesh& mesh, const LayoutEntries& entries, const Sizes& sizes
   }
   const auto input = Input({5, 3});
   const auto output = network(input, sizes);
-  Model model(input, output, ModelParallel(mesh, layouts), {.seed = 3});
+  Model model(input, output, ModelParallel(mesh, layouts), {.seed = 3, .check_plan = true});
   model.compile(
       {.loss = SparseCategoricalCrossentropy(),
        .optimizer = clip ? SGD({.learning_rate = 0.2, .momentum = 0.9, .global_clipnorm = 0.5})
