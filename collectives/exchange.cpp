@@ -152,7 +152,8 @@ std::vector<std::string> gather_texts(const Communicator& communicator, const st
   return texts;
 }
 
-void together(const Communicator& communicator, const std::function<void()>& action) {
+void together(const Communicator& communicator, const std::function<void()>& action,
+              const TracePoint& at) {
   std::optional<std::string> failure;
   try {
     action();
@@ -161,6 +162,7 @@ void together(const Communicator& communicator, const std::function<void()>& act
   } catch (...) {
     failure = "an exception of unknown type";
   }
+  const TracedCollective inside(at);
   const int lowest = lowest_failing(communicator, failure);
   if (lowest == communicator.size()) return;
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/trace.h"
 
 namespace meshwork {
 
@@ -23,8 +24,10 @@ namespace meshwork {
 /// the lowest such rank, its text prefixed by "rank R: " (its number in the job) unless all ranks
 /// failed with one and the same text. Nobody waits for a rank that has given up: where the others
 /// are inside a collective of `action` that waits for it and do not come within 5 s, the rank that
-/// failed ends the job with its message.
-void together(const Communicator& communicator, const std::function<void()>& action);
+/// failed ends the job with its message. `at` records the waiting for the others, but not `action`,
+/// so that a rank which hangs in it is told from those that wait.
+void together(const Communicator& communicator, const std::function<void()>& action,
+              const TracePoint& at = {});
 
 /// Compares, entry by entry, what the ranks are about to do. `entries` are one-line descriptions.
 /// If the lists differ between ranks, throws on all ranks an `Error` that shows the first entry

@@ -14,14 +14,14 @@ std::vector<std::string> CollectiveTrace::last(std::uint64_t position, std::size
   const std::uint64_t wanted = std::min<std::uint64_t>({newest, count, kept});
   std::vector<std::string> labels;
   for (std::uint64_t i = 0; i < wanted; ++i) {
-    const std::string* label = entered_[(newest - i) % kept].load(std::memory_order_relaxed);
+    const std::string* label = entered_[(newest - i) % kept].load(std::memory_order_acquire);
     labels.push_back(label != nullptr ? *label : std::string("?"));
   }
   return labels;
 }
 
 std::string CollectiveTrace::doing() const {
-  const std::string* activity = activity_.load(std::memory_order_relaxed);
+  const std::string* activity = activity_.load(std::memory_order_acquire);
   return activity != nullptr ? *activity : std::string();
 }
 

@@ -36,7 +36,7 @@ class CollectiveTrace {
   /// Enters the next collective.
   void enter(const std::string* label) noexcept {
     const std::uint64_t next = position_.load(std::memory_order_relaxed) / 2 + 1;
-    entered_[next % kept].store(label, std::memory_order_relaxed);
+    entered_[next % kept].store(label, std::memory_order_release);
     position_.store(2 * next + 1, std::memory_order_release);
   }
   void leave() noexcept {
@@ -47,10 +47,11 @@ class CollectiveTrace {
   /// Sets the activity and returns the one before. Null: nothing in particular.
   const std::string* begin(const std::string* activity) noexcept {
     const std::string* before = activity_.load(std::memory_order_relaxed);
-    activity_.store(activity, std::memory_order_relaxed);
+    activity_.store(activity, std::memory_order_release);
     return before;
   }
-  /// Where the activity is stored, for those who set it often.
+  /// Where the activity is stored, for those who set it often. With release, so that whoever reads
+  /// the address reads the text as well.
   [[nodiscard]] std::atomic<const std::string*>& activity() { return activity_; }
 
   // ---- for readers, on any thread ---------------------------------------------------------------
@@ -78,12 +79,24 @@ class CollectiveTrace {
   return position % 2 == 1;
 }
 
+/// Where a collective is recorded and what it is called. Empty: nowhere.
+struct TracePoint {
+  CollectiveTrace* trace = nullptr;
+  const std::string* label = nullptr;
+
+  TracePoint() = default;
+  /// A new label of `trace`, which may be null. May allocate.
+  TracePoint(CollectiveTrace* where, const std::string& text)
+      : trace(where), label(where != nullptr ? where->label(text) : nullptr) {}
+};
+
 /// Inside a collective for as long as it lives. A null trace records nothing.
 class TracedCollective {
  public:
   TracedCollective(CollectiveTrace* trace, const std::string* label) : trace_(trace) {
     if (trace_ != nullptr) trace_->enter(label);
   }
+  explicit TracedCollective(const TracePoint& at) : TracedCollective(at.trace, at.label) {}
   ~TracedCollective() {
     if (trace_ != nullptr) trace_->leave();
   }
@@ -100,6 +113,7 @@ class TracedActivity {
   TracedActivity(CollectiveTrace* trace, const std::string* activity) : trace_(trace) {
     if (trace_ != nullptr) before_ = trace_->begin(activity);
   }
+  explicit TracedActivity(const TracePoint& at) : TracedActivity(at.trace, at.label) {}
   ~TracedActivity() {
     if (trace_ != nullptr) (void)trace_->begin(before_);
   }

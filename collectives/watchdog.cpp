@@ -39,15 +39,17 @@ constexpr Seconds mercy{5};                  // for a rank that SIGTERM finds in
 constexpr Seconds last_words{0.5};           // the same, before it says where it is
 constexpr int terminated_status = 128 + 15;  // as a shell says that SIGTERM ended it
 
-/// Where a stuck rank is, as it tells rank 0.
+/// Where a thread of a stuck rank is, as it tells rank 0.
 struct Report {
+  std::size_t thread = 0;  // an index into the watched ones
   std::uint64_t position = 0;
   double seconds = 0;  // since its position changed
   std::string doing;
   std::vector<std::string> last;  // collectives, the latest first
 
   [[nodiscard]] std::string text(int rank) const {
-    std::string lines = fmt::format("{} {} {:.1f}\n{}\n", rank, position, seconds, doing);
+    std::string lines =
+        fmt::format("{} {} {} {:.1f}\n{}\n", rank, thread, position, seconds, doing);
     for (const std::string& label : last) lines += label + "\n";
     return lines;
   }
@@ -64,7 +66,7 @@ std::pair<int, Report> report_from(const std::string& text) {
   int rank = -1;
   Report report;
   std::string line;
-  lines >> rank >> report.position >> report.seconds;
+  lines >> rank >> report.thread >> report.position >> report.seconds;
   if (!lines || !std::getline(lines, line) || !std::getline(lines, report.doing)) return {-1, {}};
   while (std::getline(lines, line)) report.last.push_back(line);
   return {rank, report};
@@ -92,6 +94,17 @@ std::string named(const std::vector<int>& ranks, const std::vector<std::string>&
   return text;
 }
 
+/// What is known of one of the threads that are watched: on this rank, and on rank 0 of all.
+struct Watched {
+  CollectiveTrace* trace;
+  std::uint64_t position = 0;
+  Clock::time_point changed;
+  bool told = false;  // what it waits in
+  // On rank 0.
+  std::map<int, ReceivedReport> reports;
+  std::optional<Clock::time_point> complained;
+};
+
 std::string processor_name() {
   std::array<char, MPI_MAX_PROCESSOR_NAME + 1> host{};
   int length = 0;
@@ -103,15 +116,15 @@ std::string processor_name() {
 
 class Watchdog::Watcher {
  public:
-  Watcher(const Communicator& ranks, double seconds, CollectiveTrace& trace)
-      : trace_(trace),
-        limit_(seconds > 0 ? seconds : std::numeric_limits<double>::infinity()),
+  Watcher(const Communicator& ranks, double seconds, std::vector<CollectiveTrace*> traces)
+      : limit_(seconds > 0 ? seconds : std::numeric_limits<double>::infinity()),
         tick_(std::min(longest_tick, Seconds(limit_ / 8))),
         rank_(ranks.rank()),
         size_(ranks.size()),
         host_(processor_name()),
         hosts_(gather_texts(ranks, host_)),
         channel_(ranks) {
+    for (CollectiveTrace* trace : traces) threads_.push_back({.trace = trace});
     // Signals are for the thread that works.
     sigset_t all;
     sigset_t before;
@@ -134,52 +147,65 @@ class Watchdog::Watcher {
 
  private:
   void watch() {
-    position_ = trace_.position();
-    changed_ = Clock::now();
+    for (Watched& thread : threads_) {
+      thread.position = thread.trace->position();
+      thread.changed = Clock::now();
+    }
     std::unique_lock lock(mutex_);
     while (!wake_.wait_for(lock, tick_, [this] { return over_; })) look();
   }
 
   void look() {
     const Clock::time_point now = Clock::now();
-    if (const std::uint64_t position = trace_.position(); position != position_) {
-      longest_wait_ = std::max<Seconds>(longest_wait_, now - changed_);
-      position_ = position;
-      changed_ = now;
-      told_ = false;
+    for (Watched& thread : threads_) look_at(thread, now);
+    if (rank_ == 0) {
+      take_reports(now);
+      for (Watched& thread : threads_) judge(thread, now);
     }
-    const Seconds still = now - changed_;
-    look_at_signals(now, still);
-    if (still.count() >= limit_) {
-      const Report report = own_report(still);
-      if (is_inside(position_) && !told_) {
-        told_ = true;
-        print(fmt::format("has waited {:.1f} s in collective {}; the last collectives:{}",
-                          report.seconds, sequence_of(position_), listed(report, "\n  ")));
-      }
-      if (rank_ == 0) {
-        reports_[0] = {report, now};
-      } else {
-        channel_.send(report.text(rank_));
-        if (is_inside(position_) && still.count() > limit_ + patience.count()) {
-          end(hang_status, fmt::format("waited {:.0f} s in collective {}, {}; rank 0 does not "
-                                       "answer, so the rank that does not come is not known",
-                                       still.count(), sequence_of(position_),
-                                       report.last.empty() ? "?" : report.last[0]));
-        }
-      }
-    }
-    if (rank_ == 0) judge(now);
   }
 
-  void look_at_signals(Clock::time_point now, Seconds still) {
+  void look_at(Watched& thread, Clock::time_point now) {
+    if (const std::uint64_t position = thread.trace->position(); position != thread.position) {
+      longest_wait_ = std::max<Seconds>(longest_wait_, now - thread.changed);
+      thread.position = position;
+      thread.changed = now;
+      thread.told = false;
+    }
+    const Seconds still = now - thread.changed;
+    look_at_signals(thread, now, still);
+    if (still.count() < limit_) return;
+    // The thread beside is not always there.
+    const bool there =
+        &thread == threads_.data() || is_inside(thread.position) || !thread.trace->doing().empty();
+    if (!there) return;
+    const Report report = own_report(thread, still);
+    if (is_inside(thread.position) && !thread.told) {
+      thread.told = true;
+      print(fmt::format("has waited {:.1f} s in collective {}; the last collectives:{}",
+                        report.seconds, sequence_of(thread.position), listed(report, "\n  ")));
+    }
+    if (rank_ == 0) {
+      thread.reports[0] = {report, now};
+      return;
+    }
+    channel_.send(report.text(rank_));
+    if (is_inside(thread.position) && still.count() > limit_ + patience.count()) {
+      end(hang_status, fmt::format("waited {:.0f} s in collective {}, {}; rank 0 does not "
+                                   "answer, so the rank that does not come is not known",
+                                   still.count(), sequence_of(thread.position),
+                                   report.last.empty() ? "?" : report.last[0]));
+    }
+  }
+
+  void look_at_signals(const Watched& thread, Clock::time_point now, Seconds still) {
     if (received_stop_signal() != StopSignal::terminate) return;
     if (!terminated_) terminated_ = now;
-    if (!is_inside(position_)) return;
+    if (!is_inside(thread.position)) return;
     const Seconds waited = std::min<Seconds>(still, now - *terminated_);
     const auto where = [&] {
-      const std::vector<std::string> last = trace_.last(position_, 1);
-      return fmt::format("collective {}, {}", sequence_of(position_), last.empty() ? "?" : last[0]);
+      const std::vector<std::string> last = thread.trace->last(thread.position, 1);
+      return fmt::format("collective {}, {}", sequence_of(thread.position),
+                         last.empty() ? "?" : last[0]);
     };
     if (waited >= last_words && !said_where_) {
       said_where_ = true;
@@ -194,38 +220,46 @@ class Watchdog::Watcher {
     }
   }
 
-  [[nodiscard]] Report own_report(Seconds still) const {
-    return {position_, still.count(), trace_.doing(), trace_.last(position_, shown)};
+  [[nodiscard]] Report own_report(const Watched& thread, Seconds still) const {
+    return {static_cast<std::size_t>(&thread - threads_.data()), thread.position, still.count(),
+            thread.trace->doing(), thread.trace->last(thread.position, shown)};
   }
 
-  /// Rank 0: takes what has arrived, and ends the job once it is clear that ranks wait in vain.
-  void judge(Clock::time_point now) {
+  /// Rank 0: takes what has arrived.
+  void take_reports(Clock::time_point now) {
     while (const std::optional<std::string> text = channel_.receive()) {
       auto [rank, report] = report_from(*text);
-      if (rank > 0 && rank < size_) reports_[rank] = {std::move(report), now};
+      if (rank > 0 && rank < size_ && report.thread < threads_.size()) {
+        threads_[report.thread].reports[rank] = {std::move(report), now};
+      }
     }
+  }
+
+  /// Rank 0: ends the job once it is clear that ranks wait in vain.
+  void judge(Watched& thread, Clock::time_point now) {
     const Seconds age = std::max<Seconds>(fresh, 4 * tick_);
-    std::erase_if(reports_, [&](const auto& one) { return now - one.second.at > age; });
+    std::erase_if(thread.reports, [&](const auto& one) { return now - one.second.at > age; });
     std::uint64_t front = 0;
-    for (const auto& [rank, received] : reports_) {
+    for (const auto& [rank, received] : thread.reports) {
       if (is_inside(received.report.position)) {
         front = std::max(front, received.report.position);
       }
     }
     if (front == 0) {
-      complained_.reset();
+      thread.complained.reset();
       return;
     }
-    if (!complained_) complained_ = now;
-    if (now - *complained_ >= gathering) end(hang_status, verdict(front));
+    if (!thread.complained) thread.complained = now;
+    if (now - *thread.complained >= gathering) end(hang_status, verdict(thread.reports, front));
   }
 
-  [[nodiscard]] std::string verdict(std::uint64_t front) const {
+  [[nodiscard]] std::string verdict(const std::map<int, ReceivedReport>& reports,
+                                    std::uint64_t front) const {
     std::vector<int> waiting;
     std::uint64_t lowest = front;
     const Report* complaint = nullptr;
     double longest = 0;
-    for (const auto& [rank, received] : reports_) {
+    for (const auto& [rank, received] : reports) {
       lowest = std::min(lowest, received.report.position);
       if (received.report.position != front) continue;
       waiting.push_back(rank);
@@ -236,8 +270,8 @@ class Watchdog::Watcher {
     std::vector<int> silent;
     const Report* example = nullptr;
     for (int rank = 0; rank < size_; ++rank) {
-      const auto found = reports_.find(rank);
-      if (found == reports_.end()) {
+      const auto found = reports.find(rank);
+      if (found == reports.end()) {
         silent.push_back(rank);
       } else if (found->second.report.position == lowest && lowest < front) {
         behind.push_back(rank);
@@ -290,7 +324,6 @@ class Watchdog::Watcher {
     ::_exit(status);
   }
 
-  CollectiveTrace& trace_;
   double limit_;  // seconds
   Seconds tick_;
   int rank_;
@@ -300,14 +333,10 @@ class Watchdog::Watcher {
   SideChannel channel_;
 
   // The watcher's own.
-  std::uint64_t position_ = 0;
-  Clock::time_point changed_;
+  std::vector<Watched> threads_;
   Seconds longest_wait_{0};  // at one position, that ended
-  bool told_ = false;        // what it waits in
   std::optional<Clock::time_point> terminated_;
   bool said_where_ = false;
-  std::map<int, ReceivedReport> reports_;  // rank 0
-  std::optional<Clock::time_point> complained_;
 
   std::mutex mutex_;
   std::condition_variable wake_;
@@ -320,7 +349,7 @@ Watchdog::Watchdog(const Communicator& ranks, const WatchdogOptions& options) {
     fail("watchdog_seconds must be at least 0, found {}", options.seconds);
   }
   if (ranks.size() > 1) {
-    watcher_ = std::make_unique<Watcher>(ranks, options.seconds, trace_);
+    watcher_ = std::make_unique<Watcher>(ranks, options.seconds, std::vector{&trace_, &beside_});
   }
 }
 

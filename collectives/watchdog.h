@@ -2,7 +2,9 @@
 //
 // A thread on each rank, the *watcher*, looks at the rank's trace (trace.h) a few times a second. It
 // calls no MPI and shares nothing with the thread that it watches but the trace, so it works
-// whatever that thread hangs in. A rank whose position has not changed for `seconds` is *stuck*:
+// whatever that thread hangs in. There are two traces on a rank, each of a thread that communicates:
+// the one that trains, and the one beside it that writes checkpoints. Each is compared with its like
+// on the other ranks. A rank whose position has not changed for `seconds` is *stuck*:
 // inside a collective it waits for others, outside it may be computing. A stuck rank that is inside
 // prints the last collectives that it entered. Every stuck rank reports its position to rank 0
 // through the side channel, again and again while it is stuck. Two seconds after the first report
@@ -49,12 +51,15 @@ class Watchdog {
 
   /// What this rank writes. It is there whether or not anybody watches.
   [[nodiscard]] CollectiveTrace& trace() { return trace_; }
+  /// The same of a thread that communicates beside the one that `trace` is of.
+  [[nodiscard]] CollectiveTrace& trace_beside() { return beside_; }
 
  private:
   class Watcher;
 
   CollectiveTrace trace_;
-  std::unique_ptr<Watcher> watcher_;  // reads the trace, so it goes first
+  CollectiveTrace beside_;
+  std::unique_ptr<Watcher> watcher_;  // reads the traces, so it goes first
 };
 
 }  // namespace meshwork

@@ -28,7 +28,7 @@ void Program::run() {
   const std::string* before = activity_->load(std::memory_order_relaxed);
   try {
     for (; instruction != end; ++instruction) {
-      activity_->store(instruction->label, std::memory_order_relaxed);
+      activity_->store(instruction->label, std::memory_order_release);
       instruction->kernel->run(instruction->operands);
     }
   } catch (const std::exception& error) {
@@ -56,6 +56,10 @@ void* Program::address(Buffer buffer) const {
         "a program was asked for buffer {}, which is neither kept nor preset", buffer.id));
   }
   return binding_->buffers[index];
+}
+
+const float* Program::at(const Observation::Stretch& stretch) const {
+  return reinterpret_cast<const float*>(arena_->bytes_at(stretch.offset));
 }
 
 void Program::Binding::bind(std::byte* arena) {
@@ -115,6 +119,10 @@ void ProgramBuilder::keep(Buffer buffer) {
 
 void ProgramBuilder::preset(Buffer buffer) {
   booking_of(buffer, "preset").preset = true;
+}
+
+void ProgramBuilder::observe(Buffer buffer) {
+  booking_of(buffer, "observe").observed = true;
 }
 
 void ProgramBuilder::emit(std::unique_ptr<Kernel> kernel, std::vector<Operand> operands,
@@ -198,6 +206,45 @@ ArenaSummary ProgramBuilder::place() {
   return summary;
 }
 
+// Of each observed buffer, what no buffer of a later lifetime lies on.
+std::vector<Observation> ProgramBuilder::observations() const {
+  constexpr std::int64_t size = sizeof(float);
+  std::vector<Observation> found;
+  for (const Booking& booking : buffers_) {
+    if (!booking.observed || !booking.in_arena || booking.bytes == 0 ||
+        booking.first > booking.last) {
+      continue;
+    }
+    std::vector<std::pair<std::int64_t, std::int64_t>> taken;  // bytes of the arena
+    for (const Booking& other : buffers_) {
+      if (other.in_arena && other.first <= other.last && other.first > booking.last &&
+          other.offset < booking.offset + booking.bytes &&
+          booking.offset < other.offset + other.bytes) {
+        taken.emplace_back(other.offset, other.offset + other.bytes);
+      }
+    }
+    std::sort(taken.begin(), taken.end());
+    Observation observation{booking.label,
+                            static_cast<std::size_t>(std::max(booking.first, 0)),
+                            booking.bytes / size,
+                            {}};
+    const std::int64_t end = booking.offset + booking.bytes;
+    std::int64_t at = booking.offset;
+    taken.emplace_back(end, end);
+    for (const auto& [begin_of_other, end_of_other] : taken) {
+      if (const std::int64_t count = (std::min(begin_of_other, end) - at) / size; count > 0) {
+        observation.still_there.push_back({at, count});
+      }
+      at = std::max(at, aligned(end_of_other));
+    }
+    found.push_back(std::move(observation));
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Observation& a, const Observation& b) {
+    return a.instruction < b.instruction;
+  });
+  return found;
+}
+
 // ---- ProgramBuilder: binding ------------------------------------------------------------------
 
 ArenaSummary ProgramBuilder::plan_arena() {
@@ -209,6 +256,7 @@ Program ProgramBuilder::assemble() {
   find_lifetimes();
   Program program;
   program.summary_ = place();
+  program.observations_ = observations();
   program.binding_ = std::make_shared<Program::Binding>();
   Program::Binding& binding = *program.binding_;
 

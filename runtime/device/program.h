@@ -43,6 +43,19 @@ struct Operand {
   Operand(Buffer b, std::int64_t bytes) : buffer(b), offset(bytes) {}
 };
 
+/// A scratch buffer that was to be observed: float32 values that are looked at after a run, to find
+/// out where something went wrong. Others may have taken its place, or parts of it, meanwhile.
+struct Observation {
+  struct Stretch {
+    std::int64_t offset;  // bytes into the arena
+    std::int64_t count;   // elements
+  };
+  std::string label;                 // of the buffer
+  std::size_t instruction = 0;       // that wrote it first, an index into the labels
+  std::int64_t count = 0;            // elements
+  std::vector<Stretch> still_there;  // what is not overwritten by the end of a run
+};
+
 /// What `finish` made of the scratch buffers.
 struct ArenaSummary {
   std::int64_t bytes = 0;              // of the arena
@@ -65,6 +78,11 @@ class Program {
   [[nodiscard]] const ArenaSummary& arena() const { return summary_; }
   /// Labels in order, one an instruction.
   [[nodiscard]] const std::vector<std::string>& labels() const { return labels_; }
+  /// The buffers to be observed, by the instruction that first wrote them. What they hold is lost
+  /// when another program of the pool runs.
+  [[nodiscard]] const std::vector<Observation>& observations() const { return observations_; }
+  /// Where a stretch of one is.
+  [[nodiscard]] const float* at(const Observation::Stretch& stretch) const;
 
  private:
   friend class ProgramBuilder;
@@ -98,6 +116,7 @@ class Program {
   std::shared_ptr<Binding> binding_;
   std::shared_ptr<Memory> arena_;  // of this program alone, or the holder of the pool's block
   ArenaSummary summary_;
+  std::vector<Observation> observations_;
 };
 
 /// Memory that several programs use in turn: the arenas of a model's programs never live at once,
@@ -137,6 +156,8 @@ class ProgramBuilder {
   /// The buffer is written by somebody before `run` (an input): nothing takes its place before its
   /// last use. With `keep`, nothing ever does.
   void preset(Buffer buffer);
+  /// The buffer, of float32, is to be among `Program::observations`. It changes nothing else.
+  void observe(Buffer buffer);
 
   /// Books a kernel; its workspace, if it wants one, is added.
   void emit(std::unique_ptr<Kernel> kernel, std::vector<Operand> operands, std::string label);
@@ -156,7 +177,7 @@ class ProgramBuilder {
     void* external = nullptr;
     std::string label;
     bool in_arena = true;  // else external
-    bool kept = false, preset = false;
+    bool kept = false, preset = false, observed = false;
     // The instructions during which it holds something, both inclusive; none if last < first. A
     // preset buffer begins at -1, a kept one ends behind the last instruction.
     int first = 0, last = -1;
@@ -170,6 +191,7 @@ class ProgramBuilder {
   Booking& booking_of(Buffer buffer, std::string_view what);
   void find_lifetimes();
   ArenaSummary place();
+  [[nodiscard]] std::vector<Observation> observations() const;
   /// The program but for the arena, which it is not bound to.
   Program assemble();
 

@@ -205,8 +205,12 @@ class OperationLowering final : public Lowering {
     return windows;
   }
 
+  // For outputs and gradients, which can be looked at after a step that went wrong.
   Operand scratch_floats(std::int64_t count, std::string label) {
-    return step_.builder.scratch(count * element_bytes(ElementType::float32), std::move(label));
+    const Buffer buffer =
+        step_.builder.scratch(count * element_bytes(ElementType::float32), std::move(label));
+    step_.builder.observe(buffer);
+    return buffer;
   }
 
   StepContext& step_;
