@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <system_error>
 #include <tuple>
 
@@ -90,6 +91,24 @@ CheckpointListing list_checkpoints(const std::filesystem::path& directory,
   std::sort(listing.checkpoints.begin(), listing.checkpoints.end(), is_newer);
   std::sort(listing.unfinished.begin(), listing.unfinished.end());
   return listing;
+}
+
+bool remove_unfinished(const std::filesystem::path& file) {
+  std::error_code problem;
+  if (std::filesystem::symlink_status(file, problem).type() !=
+      std::filesystem::file_type::regular) {
+    return false;
+  }
+  // As long as HDF5's signature; shorter if the file is.
+  std::string begin(8, '\0');
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) {
+    return false;
+  }
+  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(stream.gcount()));
+  const bool ours = begin == "\x89HDF\r\n\x1a\n" || begin.find_first_not_of('\0') == begin.npos;
+  return ours && ::unlink(file.c_str()) == 0;
 }
 
 void prepare_directory(const std::filesystem::path& directory) {

@@ -2,7 +2,8 @@
 //
 // A checkpoint is `step-000001200.h5`, after the updates of the parameters so far, so that a
 // listing is in order; but what counts is the step in the file. `step-000001200.h5.tmp` is one that
-// was being written when a run was cut off, and is never read. There is no pointer to the newest
+// was being written when a run was cut off, and is never read; the next run removes it, if it has
+// the directory to itself (directory_lock.h). There is no pointer to the newest
 // one, which could be stale.
 //
 // Only one rank looks (rank 0), since listings of network file systems can differ from node to
@@ -40,6 +41,10 @@ struct CheckpointListing {
 /// `Error` if the directory cannot be read, and for a file of a newer format.
 [[nodiscard]] CheckpointListing list_checkpoints(const std::filesystem::path& directory,
                                                  const std::string& monitor);
+
+/// Removes a temporary file that nobody writes any more, if it is what a run leaves behind that is
+/// cut off: a regular file that is empty, or begins as HDF5's do, or with zeros. Whether it did.
+[[nodiscard]] bool remove_unfinished(const std::filesystem::path& file);
 
 /// Makes `directory`, with those that it is in, and checks that files can be made in it. Throws
 /// `Error`.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <optional>
 #include <thread>
 
 #include "collectives/error.h"
@@ -11,8 +12,11 @@
 namespace meshwork {
 namespace {
 
-// The smallest value of all ranks. Waits asleep.
-int smallest(const Communicator& communicator, int value) {
+// The smallest value of all ranks. Waits asleep; after `patience` ends the job with `last_words`.
+int smallest(const Communicator& communicator, int value,
+             std::optional<std::chrono::seconds> patience = {},
+             const std::string& last_words = "") {
+  const auto start = std::chrono::steady_clock::now();
   int result = value;
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallreduce(&value, &result, 1, MPI_INT, MPI_MIN, communicator.native(), &request),
@@ -23,6 +27,9 @@ int smallest(const Communicator& communicator, int value) {
     check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done != 0) {
       return result;
+    }
+    if (patience && std::chrono::steady_clock::now() - start > *patience) {
+      abort_job(1, last_words);
     }
     std::this_thread::sleep_for(pause);
     pause = std::min(pause * 2, std::chrono::microseconds{1000});
@@ -46,9 +53,14 @@ void Failures::attempt(const std::function<void()>& action) {
   }
 }
 
-std::string joint_failure(const Communicator& communicator, const std::string& own) {
+std::string joint_failure(const Communicator& communicator, const std::string& own,
+                          const TracePoint& at, std::optional<std::chrono::seconds> patience) {
+  const TracedCollective inside(at);
   const int mine = own.empty() ? communicator.size() : communicator.rank();
-  const int lowest = smallest(communicator, mine);
+  if (own.empty()) {
+    patience.reset();
+  }
+  const int lowest = smallest(communicator, mine, patience, own);
   if (lowest == communicator.size()) {
     return "";
   }
@@ -57,10 +69,11 @@ std::string joint_failure(const Communicator& communicator, const std::string& o
   return same ? text : fmt::format("rank {}: {}", lowest, text);
 }
 
-void agree_that_all_is_well(const Communicator& communicator, const Failures& own) {
-  const std::string failure = joint_failure(communicator, own.first());
+void agree_that_all_is_well(const Communicator& communicator, const Failures& own,
+                            const TracePoint& at) {
+  const std::string failure = joint_failure(communicator, own.first(), at);
   if (!failure.empty()) {
-    throw Error(failure);
+    throw JointError(failure);
   }
 }
 

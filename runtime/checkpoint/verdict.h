@@ -6,12 +6,23 @@
 // as long as a disk may take, and asleep, so that training goes on beside them.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "collectives/communicator.h"
+#include "collectives/error.h"
+#include "collectives/trace.h"
 
 namespace meshwork {
+
+/// A failure that all ranks know of, with the same text. Whatever else is thrown where ranks work
+/// together is one rank's alone, for which others may wait.
+class JointError : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Collects what goes wrong on one rank.
 class Failures {
@@ -26,10 +37,15 @@ class Failures {
 };
 
 /// The failure of the lowest rank that has one, the same on all ranks; "" if none has. It begins
-/// with "rank R: " unless all ranks have the same. Collective.
-[[nodiscard]] std::string joint_failure(const Communicator& communicator, const std::string& own);
+/// with "rank R: " unless all ranks have the same. Collective; `at` records the waiting. With
+/// `patience`, a rank that failed where the others may be unable to come ends the job with its
+/// failure if they do not come in that time.
+[[nodiscard]] std::string joint_failure(const Communicator& communicator, const std::string& own,
+                                        const TracePoint& at = {},
+                                        std::optional<std::chrono::seconds> patience = {});
 
-/// Throws the joint failure as an `Error`, on all ranks, if there is one. Collective.
-void agree_that_all_is_well(const Communicator& communicator, const Failures& own);
+/// Throws the joint failure as a `JointError`, on all ranks, if there is one. Collective.
+void agree_that_all_is_well(const Communicator& communicator, const Failures& own,
+                            const TracePoint& at = {});
 
 }  // namespace meshwork

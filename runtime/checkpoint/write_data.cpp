@@ -1,8 +1,13 @@
 #include "runtime/checkpoint/write_data.h"
 
+#include <fcntl.h>
 #include <mpi.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
 
 #include "collectives/error.h"
 #include "runtime/checkpoint/format.h"
@@ -16,35 +21,52 @@ namespace {
 constexpr std::int64_t message_bytes = std::int64_t{16} << 20;
 constexpr int message_tag = 17;
 
-// Writes `block` of a dataset; null values stand for nothing, in a collective write.
-void write_block(const Hdf5Dataset& dataset, const Block& block, const float* values,
-                 hid_t transfer, const std::string& file, const std::string& name) {
-  const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", file));
+// How long a rank that could not open the file waits for the others, which may be inside.
+constexpr std::chrono::seconds patience_with_opening{60};
+
+// What is selected of a dataset, and of memory, for one call.
+struct Selection {
+  Hdf5Dataspace file;
+  Hdf5Dataspace memory;
+};
+
+// Selects `block` of a dataset; none stands for nothing, in a collective write.
+Selection select(const Hdf5Dataset& dataset, const Block* block, const std::string& file) {
+  Selection selection;
+  selection.file = Hdf5Dataspace(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", file));
+  const bool scalar = H5Sget_simple_extent_ndims(selection.file.native()) == 0;
   std::vector<hsize_t> start;
   std::vector<hsize_t> count;
-  for (const Range& range : block) {
-    start.push_back(static_cast<hsize_t>(range.begin));
-    count.push_back(static_cast<hsize_t>(range.length()));
+  if (block != nullptr) {
+    for (const Range& range : *block) {
+      start.push_back(static_cast<hsize_t>(range.begin));
+      count.push_back(static_cast<hsize_t>(range.length()));
+    }
   }
-  const bool scalar = H5Sget_simple_extent_ndims(space.native()) == 0;
   const hsize_t one = 1;
-  const Hdf5Dataspace memory(
-      check_hdf5(scalar || values == nullptr
+  selection.memory = Hdf5Dataspace(
+      check_hdf5(scalar || block == nullptr
                      ? H5Screate_simple(1, &one, nullptr)
                      : H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
                  "no dataspace", file));
-  if (values == nullptr) {
-    check_hdf5(H5Sselect_none(space.native()), "cannot be selected", file);
-    check_hdf5(H5Sselect_none(memory.native()), "cannot be selected", file);
+  if (block == nullptr) {
+    check_hdf5(H5Sselect_none(selection.file.native()), "cannot be selected", file);
+    check_hdf5(H5Sselect_none(selection.memory.native()), "cannot be selected", file);
   } else if (!scalar) {
-    check_hdf5(H5Sselect_hyperslab(space.native(), H5S_SELECT_SET, start.data(), nullptr,
+    check_hdf5(H5Sselect_hyperslab(selection.file.native(), H5S_SELECT_SET, start.data(), nullptr,
                                    count.data(), nullptr),
                "cannot be selected", file);
   }
+  return selection;
+}
+
+// Writes what is selected; `values` may be null if that is nothing.
+void write_selected(const Hdf5Dataset& dataset, const Selection& selection, const float* values,
+                    hid_t transfer, const std::string& file, const std::string& name) {
   const float nothing = 0;
-  check_hdf5(H5Dwrite(dataset.native(), H5T_IEEE_F32LE, memory.native(), space.native(), transfer,
-                      values == nullptr ? &nothing : values),
-             fmt::format("{} {} cannot be written", name, to_string(block)), file);
+  check_hdf5(H5Dwrite(dataset.native(), H5T_IEEE_F32LE, selection.memory.native(),
+                      selection.file.native(), transfer, values == nullptr ? &nothing : values),
+             fmt::format("{} cannot be written", name), file);
 }
 
 struct Part {
@@ -62,66 +84,160 @@ std::vector<Part> parts_of(const TensorPart& tensor, std::int64_t part_bytes) {
   return parts;
 }
 
-}  // namespace
-
-void write_data_in_parallel(const Communicator& communicator, const std::string& file,
-                            std::span<const TensorPart> tensors,
-                            const std::vector<std::string>& names, std::int64_t part_bytes,
-                            Failures& failures) {
-  Hdf5File opened;
-  Hdf5Properties transfer;
-  std::vector<Hdf5Dataset> datasets;
+// The file, open on all ranks. MPI's opening is collective, but a rank on which it fails does not
+// tell the others, who would wait for it inside; so that each first sees whether it can.
+void open_on_all_ranks(const DataToWrite& data, Hdf5File& opened, Failures& failures) {
+  const std::string& file = data.file;
+  failures.attempt([&] {
+    const int descriptor = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
+    if (descriptor < 0) {
+      fail("{}: cannot be opened: {}", file, std::strerror(errno));
+    }
+    ::close(descriptor);
+  });
+  Hdf5Properties access;
   failures.attempt([&] {
     const Hdf5Guard guard;
-    const Hdf5Properties access = checkpoint_access(file);
-    check_hdf5(H5Pset_fapl_mpio(access.native(), communicator.native(), MPI_INFO_NULL),
+    access = checkpoint_access(file);
+    check_hdf5(H5Pset_fapl_mpio(access.native(), data.communicator.native(), MPI_INFO_NULL),
                "no parallel access", file);
     // One rank reads what describes the file and tells the others.
     check_hdf5(H5Pset_all_coll_metadata_ops(access.native(), true), "no parallel access", file);
     check_hdf5(H5Pset_coll_metadata_write(access.native(), true), "no parallel access", file);
-    transfer = Hdf5Properties(check_hdf5(H5Pcreate(H5P_DATASET_XFER), "no property list", file));
-    check_hdf5(H5Pset_dxpl_mpio(transfer.native(), H5FD_MPIO_COLLECTIVE), "no parallel access",
+  });
+  if (!joint_failure(data.communicator, failures.first(),
+                     {data.trace, "agreement that all ranks can open " + file})
+           .empty()) {
+    return;
+  }
+  const TracePoint opening(data.trace, "opening of " + file);
+  {
+    const TracedCollective inside(opening);
+    failures.attempt([&] {
+      const Hdf5Guard guard;
+      opened = Hdf5File(check_hdf5(H5Fopen(file.c_str(), H5F_ACC_RDWR, access.native()),
+                                   "cannot be opened by all ranks", file));
+    });
+  }
+  const std::string failure =
+      joint_failure(data.communicator, failures.first(), opening, patience_with_opening);
+  // To close it is collective as well.
+  if (!failure.empty() && opened.exists()) {
+    throw Error(failure);
+  }
+}
+
+// How the ranks write one tensor.
+struct Rounds {
+  bool together = false;   // in collective writes, of which
+  std::int64_t count = 0;  // there are so many: in each a rank writes one part or nothing
+};
+
+// Whether a block is one stretch of bytes in the file.
+bool is_one_stretch(const Block& block, const Shape& shape) {
+  std::size_t d = block.size();
+  while (d > 0 && block[d - 1].length() == shape[d - 1]) {
+    --d;
+  }
+  // In dimension d - 1 it may be any interval; before that there must be single indices.
+  for (std::size_t before = 0; before + 1 < d; ++before) {
+    if (block[before].length() != 1) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// The same on all ranks. Collective. Where each rank has one stretch of the tensor it writes that
+// alone: nothing is gained by handing data to others first. Many small pieces are for MPI to join.
+std::vector<Rounds> agree_on_rounds(const DataToWrite& data) {
+  std::vector<std::int64_t> numbers;  // of each tensor: whether it is strided, how many parts
+  for (const TensorPart& tensor : data.tensors) {
+    const bool strided =
+        !is_empty(tensor.region) && !is_one_stretch(tensor.region, tensor.tensor.shape);
+    numbers.push_back(strided ? 1 : 0);
+    numbers.push_back(static_cast<std::int64_t>(parts_of(tensor, data.part_bytes).size()));
+  }
+  const TracedCollective inside(TracePoint(data.trace, "counting of the parts of " + data.file));
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()),
+                          MPI_INT64_T, MPI_MAX, data.communicator.native()),
+            "MPI_Allreduce");
+  std::vector<Rounds> rounds;
+  for (std::size_t i = 0; i < numbers.size(); i += 2) {
+    rounds.push_back({numbers[i] != 0, numbers[i + 1]});
+  }
+  return rounds;
+}
+
+}  // namespace
+
+void write_data_in_parallel(const DataToWrite& data, Failures& failures) {
+  const std::string& file = data.file;
+  Hdf5File opened;
+  open_on_all_ranks(data, opened, failures);
+  if (!opened.exists()) {
+    return;
+  }
+  Hdf5Properties collective;
+  std::vector<Hdf5Dataset> datasets;
+  failures.attempt([&] {
+    const Hdf5Guard guard;
+    collective = Hdf5Properties(check_hdf5(H5Pcreate(H5P_DATASET_XFER), "no property list", file));
+    check_hdf5(H5Pset_dxpl_mpio(collective.native(), H5FD_MPIO_COLLECTIVE), "no parallel access",
                file);
-    opened = Hdf5File(check_hdf5(H5Fopen(file.c_str(), H5F_ACC_RDWR, access.native()),
-                                 "cannot be opened by all ranks", file));
-    for (const std::string& name : names) {
+    for (const std::string& name : data.names) {
       datasets.push_back(open_dataset(opened.native(), name, file));
     }
   });
-  if (!joint_failure(communicator, failures.first()).empty()) {
+  const auto close = [&] {
+    datasets.clear();
+    const TracedCollective inside(TracePoint(data.trace, "closing of " + file));
+    failures.attempt([&] { opened.close(file); });
+  };
+  if (!joint_failure(data.communicator, failures.first(),
+                     {data.trace, "agreement on the datasets of " + file})
+           .empty()) {
+    close();
     return;
   }
-  // In each round a rank writes one part or nothing; all do as many.
-  std::vector<std::int64_t> rounds;
-  for (const TensorPart& tensor : tensors) {
-    rounds.push_back(static_cast<std::int64_t>(parts_of(tensor, part_bytes).size()));
-  }
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, rounds.data(), static_cast<int>(rounds.size()), MPI_INT64_T,
-                          MPI_MAX, communicator.native()),
-            "MPI_Allreduce");
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::vector<Part> parts = parts_of(tensors[i], part_bytes);
-    for (std::size_t round = 0; round < static_cast<std::size_t>(rounds[i]); ++round) {
-      const bool has = round < parts.size();
+  const std::vector<Rounds> rounds = agree_on_rounds(data);
+  for (std::size_t i = 0; i < data.tensors.size(); ++i) {
+    const std::vector<Part> parts = parts_of(data.tensors[i], data.part_bytes);
+    const TracePoint writing(data.trace, fmt::format("writing of {} {}", file, data.names[i]));
+    const auto write = [&](const Part* part, hid_t transfer) {
+      const Hdf5Guard guard;
+      // Selecting fails for want of memory, if ever; then this rank cannot go on with the others.
+      const Selection selection =
+          select(datasets[i], part != nullptr ? &part->block : nullptr, file);
       failures.attempt([&] {
-        const Hdf5Guard guard;
-        write_block(datasets[i], has ? parts[round].block : Block{},
-                    has ? parts[round].values : nullptr, transfer.native(), file, names[i]);
+        write_selected(
+            datasets[i], selection, part != nullptr ? part->values : nullptr, transfer, file,
+            part != nullptr ? data.names[i] + " " + to_string(part->block) : data.names[i]);
       });
+    };
+    if (!rounds[i].together) {
+      const TracedActivity writes(writing);
+      for (const Part& part : parts) {
+        write(&part, H5P_DEFAULT);
+      }
+      continue;
+    }
+    for (std::size_t round = 0; round < static_cast<std::size_t>(rounds[i].count); ++round) {
+      const TracedCollective inside(writing);
+      write(round < parts.size() ? &parts[round] : nullptr, collective.native());
     }
   }
-  datasets.clear();
-  failures.attempt([&] { opened.close(file); });
+  close();
 }
 
-void write_data_through_root(const Communicator& communicator, const std::string& file,
-                             std::span<const TensorPart> tensors,
-                             const std::vector<std::string>& names,
-                             const std::vector<std::vector<Block>>& regions,
-                             std::int64_t part_bytes, Failures& failures) {
-  const std::int64_t most = std::min(part_bytes, message_bytes);
+void write_data_through_root(const DataToWrite& data,
+                             const std::vector<std::vector<Block>>& regions, Failures& failures) {
+  const Communicator& communicator = data.communicator;
+  const std::string& file = data.file;
+  const std::int64_t most = std::min(data.part_bytes, message_bytes);
+  const TracedCollective inside(TracePoint(data.trace, "handing the data to rank 0, for " + file));
   if (communicator.rank() != 0) {
-    for (const TensorPart& tensor : tensors) {
+    for (const TensorPart& tensor : data.tensors) {
       for (const Part& part : parts_of(tensor, most)) {
         check_mpi(MPI_Send(part.values, static_cast<int>(element_count(shape_of(part.block))),
                            MPI_FLOAT, 0, message_tag, communicator.native()),
@@ -138,7 +254,7 @@ void write_data_through_root(const Communicator& communicator, const std::string
         check_hdf5(H5Fopen(file.c_str(), H5F_ACC_RDWR, access.native()), "cannot be opened", file));
   });
   std::vector<float> received;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
+  for (std::size_t i = 0; i < data.tensors.size(); ++i) {
     Hdf5Dataset dataset;
     const auto write = [&](const Block& block, const float* values) {
       if (failures.any()) {
@@ -147,12 +263,13 @@ void write_data_through_root(const Communicator& communicator, const std::string
       failures.attempt([&] {
         const Hdf5Guard guard;
         if (!dataset.exists()) {
-          dataset = open_dataset(opened.native(), names[i], file);
+          dataset = open_dataset(opened.native(), data.names[i], file);
         }
-        write_block(dataset, block, values, H5P_DEFAULT, file, names[i]);
+        write_selected(dataset, select(dataset, &block, file), values, H5P_DEFAULT, file,
+                       data.names[i] + " " + to_string(block));
       });
     };
-    for (const Part& part : parts_of(tensors[i], most)) {
+    for (const Part& part : parts_of(data.tensors[i], most)) {
       write(part.block, part.values);
     }
     // Whatever has failed, what is sent is taken, so that nobody is left waiting.

@@ -12,21 +12,25 @@
 
 namespace meshwork {
 
-/// Every rank writes its regions, in collective writes of parallel HDF5. Collective; what goes
-/// wrong on this rank is remembered in `failures`, and the rank goes on with the others. `names`
-/// are the datasets of `tensors`.
-void write_data_in_parallel(const Communicator& communicator, const std::string& file,
-                            std::span<const TensorPart> tensors,
-                            const std::vector<std::string>& names, std::int64_t part_bytes,
-                            Failures& failures);
+/// What is written, where to, and by whom.
+struct DataToWrite {
+  const Communicator& communicator;
+  const std::string& file;
+  std::span<const TensorPart> tensors;
+  const std::vector<std::string>& names;  // the datasets of `tensors`
+  std::int64_t part_bytes;                // as in WriteOptions
+  CollectiveTrace* trace;                 // as in WriteOptions
+};
+
+/// Every rank writes its regions through parallel HDF5: alone, where each has one stretch of a
+/// tensor, else in collective writes, for which MPI gathers small pieces. Collective; what goes
+/// wrong on this rank is remembered in `failures`, and the rank goes on with the others.
+void write_data_in_parallel(const DataToWrite& data, Failures& failures);
 
 /// Rank 0 writes what it is sent, part after part, tensor by tensor, each rank's in order.
 /// `regions` are those of all ranks for each tensor, by rank; only rank 0 needs them. Collective,
 /// as above.
-void write_data_through_root(const Communicator& communicator, const std::string& file,
-                             std::span<const TensorPart> tensors,
-                             const std::vector<std::string>& names,
-                             const std::vector<std::vector<Block>>& regions,
-                             std::int64_t part_bytes, Failures& failures);
+void write_data_through_root(const DataToWrite& data,
+                             const std::vector<std::vector<Block>>& regions, Failures& failures);
 
 }  // namespace meshwork

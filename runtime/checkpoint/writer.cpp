@@ -106,6 +106,9 @@ class Words {
   std::size_t at_ = 0;
 };
 
+// What is hashed and summed at once: 128 KiB.
+constexpr std::int64_t elements_in_cache = std::int64_t{32} << 10;
+
 // One checkpoint being written.
 class Writing {
  public:
@@ -117,48 +120,54 @@ class Writing {
         temporary_(temporary_name(file).string()),
         state_(state),
         parts_(tensors),
-        options_(options) {
-    for (const TensorPart& part : parts_) {
-      tensors_.push_back(part.tensor);
-      names_.push_back(name_of(part.tensor, state_.callbacks));
-    }
-  }
+        options_(options) {}
 
   WriteReport run() {
     const auto begin = std::chrono::steady_clock::now();
-    const MpiIo io = find_mpi_io();
     const bool parallel = options_.writer == CheckpointWriter::parallel;
-    state_.program = "meshwork " MESHWORK_VERSION;
-    state_.writer =
-        parallel ? fmt::format("parallel, {} ranks: {}", communicator_.size(), io.description)
-                 : "plain";
-    state_.created = time_text();
-    exchange_regions();
+    bool trusted = true;
+    std::string announcement;
+    phase("announcing", [&](Failures& failures) {
+      failures.attempt([&] {
+        const MpiIo io = find_mpi_io();
+        trusted = io.trusted;
+        state_.program = "meshwork " MESHWORK_VERSION;
+        state_.writer =
+            parallel ? fmt::format("parallel, {} ranks: {}", communicator_.size(), io.description)
+                     : "plain";
+        state_.created = time_text();
+        announcement = announce();
+      });
+    });
+    exchange_regions(announcement);
     WriteReport report;
     try {
-      phase([&](Failures& failures) {
+      phase("making the file", [&](Failures& failures) {
         if (is_root()) {
           failures.attempt([&] { make_file(); });
         }
       });
-      phase([&](Failures& failures) {
+      phase("writing the data", [&](Failures& failures) {
         if (parallel) {
-          write_data_in_parallel(communicator_, temporary_, parts_, names_, options_.part_bytes,
-                                 failures);
+          write_data_in_parallel(
+              {communicator_, temporary_, parts_, names_, options_.part_bytes, options_.trace},
+              failures);
         } else {
-          write_data_through_root(communicator_, temporary_, parts_, names_, blocks_,
-                                  options_.part_bytes, failures);
+          write_data_through_root(
+              {communicator_, temporary_, parts_, names_, options_.part_bytes, options_.trace},
+              blocks_, failures);
         }
       });
-      if (options_.verify || (parallel && !io.trusted)) {
-        phase([&](Failures& failures) { failures.attempt([&] { read_back(parallel); }); });
+      if (options_.verify || (parallel && !trusted)) {
+        phase("reading back",
+              [&](Failures& failures) { failures.attempt([&] { read_back(parallel); }); });
       }
-      phase([&](Failures& failures) {
+      phase("bringing it to the disk", [&](Failures& failures) {
         if (is_root() || (parallel && !own_.empty())) {
           failures.attempt([&] { Descriptor(temporary_, O_RDONLY).bring_to_disk(); });
         }
       });
-      phase([&](Failures& failures) {
+      phase("giving it its name", [&](Failures& failures) {
         if (is_root()) {
           failures.attempt([&] { commit(); });
         }
@@ -180,19 +189,26 @@ class Writing {
  private:
   [[nodiscard]] bool is_root() const { return communicator_.rank() == 0; }
 
+  // What this rank does, and the agreement that it went well on all of them.
   template <class Action>
-  void phase(const Action& action) {
+  void phase(const std::string& what, const Action& action) {
+    const TracePoint doing(options_.trace, fmt::format("the checkpoint {}: {}", final_, what));
+    const TracedActivity does(doing);
     Failures failures;
     action(failures);
-    agree_that_all_is_well(communicator_, failures);
+    agree_that_all_is_well(
+        communicator_, failures,
+        {options_.trace, fmt::format("agreement after {} (checkpoint {})", what, final_)});
   }
 
-  // Phase 1. Afterwards rank 0 knows all regions, and the sums of the tensors.
-  void exchange_regions() {
+  // Phase 1: what this rank is going to write.
+  std::string announce() {
     Words words;
     Hash list;  // the ranks must speak of the same tensors
-    for (std::size_t i = 0; i < parts_.size(); ++i) {
-      const std::string line = names_[i] + meshwork::to_string(parts_[i].tensor.shape);
+    for (const TensorPart& part : parts_) {
+      tensors_.push_back(part.tensor);
+      names_.push_back(name_of(part.tensor, state_.callbacks));
+      const std::string line = names_.back() + meshwork::to_string(part.tensor.shape);
       list.add(std::as_bytes(std::span(line)));
     }
     words.add(list.value());
@@ -201,22 +217,38 @@ class Writing {
       if (is_empty(region)) {
         continue;
       }
-      const std::span<const float> values(
-          parts_[i].values, static_cast<std::size_t>(element_count(shape_of(region))));
+      // Both checksums in one walk through memory.
       Hash hash;
-      hash.add(std::as_bytes(values));
+      std::uint64_t sum = 0;
+      const float* at = parts_[i].values;
+      for_each_part(region, elements_in_cache, [&](const Block& part) {
+        const std::span values(at, static_cast<std::size_t>(element_count(shape_of(part))));
+        hash.add(std::as_bytes(values));
+        sum += sum_of(parts_[i].tensor.shape, part, values);
+        at += values.size();
+      });
       own_.push_back({names_[i], region, hash.value()});
       words.add(i);
       words.add(hash.value());
-      words.add(sum_of(parts_[i].tensor.shape, region, values));
+      words.add(sum);
       words.add(region.size());
       for (const Range& range : region) {
         words.add(static_cast<std::uint64_t>(range.begin));
         words.add(static_cast<std::uint64_t>(range.end));
       }
     }
-    const std::vector<std::string> announced = gather_texts(communicator_, words.bytes());
-    phase([&](Failures& failures) {
+    return words.bytes();
+  }
+
+  // Phase 1. Afterwards rank 0 knows all regions, and the sums of the tensors.
+  void exchange_regions(const std::string& announcement) {
+    std::vector<std::string> announced;
+    {
+      const TracedCollective inside(
+          TracePoint(options_.trace, "announcing of regions (checkpoint " + final_ + ")"));
+      announced = gather_texts(communicator_, announcement);
+    }
+    phase("comparing what is announced", [&](Failures& failures) {
       if (is_root()) {
         failures.attempt([&] { take_regions(announced); });
       }
@@ -260,7 +292,11 @@ class Writing {
   // Phase 2. First it is tried whether there is room, since HDF5 cannot give up a file that it
   // cannot write. Then the room is taken once more, for the file that HDF5 has made.
   void make_file() {
-    Descriptor(temporary_, O_WRONLY | O_CREAT | O_TRUNC).reserve(largest_size());
+    // What is left of a killed run may still be written to by a process that does not yet know.
+    if (::unlink(temporary_.c_str()) != 0 && errno != ENOENT) {
+      fail_with_errno(temporary_, "is in the way and cannot be removed");
+    }
+    Descriptor(temporary_, O_WRONLY | O_CREAT | O_EXCL).reserve(largest_size());
     create_checkpoint_file(temporary_, state_, tensors_, regions_);
     const Descriptor made(temporary_, O_WRONLY);
     made.reserve(made.bytes());
@@ -337,7 +373,16 @@ std::filesystem::path temporary_name(const std::filesystem::path& file) {
 WriteReport write_checkpoint(const Communicator& communicator, const std::filesystem::path& file,
                              const CheckpointState& state, std::span<const TensorPart> tensors,
                              const WriteOptions& options) {
-  return Writing(communicator, file, state, tensors, options).run();
+  try {
+    return Writing(communicator, file, state, tensors, options).run();
+  } catch (const JointError&) {
+    throw;
+  } catch (const std::exception& error) {
+    if (communicator.size() > 1) {
+      abort_job(1, fmt::format("writing the checkpoint {}: {}", file.string(), error.what()));
+    }
+    throw JointError(error.what());
+  }
 }
 
 }  // namespace meshwork

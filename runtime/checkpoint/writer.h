@@ -6,7 +6,9 @@
 //      every tensor exactly once.
 //   2. Rank 0 alone makes `NAME.tmp` with everything but the tensors' data, and reserves all of its
 //      space, so that a full disk is found here.
-//   3. The data: every rank its regions, through parallel HDF5 in collective writes; or all of them
+//      A file of that name which a killed run has left is taken away first: whatever may still be
+//      writing into that does no harm.
+//   3. Every rank sees whether it can open the file. Then the data: every rank its regions, through parallel HDF5; or all of them
 //      through rank 0. Either way the same bytes land at the same places.
 //   4. If asked for, or where the MPI's file access is not known to be right, each region is read
 //      back and compared.
@@ -17,8 +19,11 @@
 // is replaced in one moment; none is ever opened for writing. After a failure the temporary file is
 // removed.
 //
-// A rank that fails in phase 3 goes on with the collective calls that the others are in. All calls
-// to HDF5 are made under its lock (hdf5_handles.h).
+// A rank that fails in phase 3 goes on with the collective calls that the others are in. Where it
+// cannot, because MPI itself failed on it alone, it ends the job with its message: the others would
+// wait for it. One such failure cannot be caught: the library's own last write, in closing a file
+// that ranks share (HDF5 1.10.8); the ranks then wait inside it until the watchdog ends the job. The
+// plain writer does not have it. All calls to HDF5 are made under its lock (hdf5_handles.h).
 #pragma once
 
 #include <cstdint>
@@ -27,6 +32,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/trace.h"
 #include "runtime/checkpoint/contents.h"
 #include "runtime/checkpoint/options.h"
 #include "runtime/mesh/layout.h"
@@ -45,6 +51,8 @@ struct WriteOptions {
   bool verify = false;
   /// What a rank writes at once. MPI cannot take 2 GiB and more.
   std::int64_t part_bytes = std::int64_t{256} << 20;
+  /// Records where this rank waits for the others; null: nowhere.
+  CollectiveTrace* trace = nullptr;
 };
 
 /// What a checkpoint cost.
@@ -55,7 +63,7 @@ struct WriteReport {
 
 /// Writes the checkpoint `file`, whose directory is there. Rank 0's `state` is everybody's; what it
 /// says of program, writer and time is set here. Collective over `communicator`, which nobody else
-/// uses meanwhile. Throws the same `Error` on all ranks.
+/// uses meanwhile. Throws the same `JointError` on all ranks.
 WriteReport write_checkpoint(const Communicator& communicator, const std::filesystem::path& file,
                              const CheckpointState& state, std::span<const TensorPart> tensors,
                              const WriteOptions& options);

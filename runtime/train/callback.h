@@ -33,6 +33,9 @@ class Callback {
 
   /// "EarlyStopping": for messages and checkpoints.
   [[nodiscard]] virtual std::string class_name() const = 0;
+  /// What it is about, "val_loss" for one that watches it: tells it from others of its class when a
+  /// run goes on from a checkpoint. "" if there is nothing to say.
+  [[nodiscard]] virtual std::string subject() const { return {}; }
   /// Whether what it decides follows from the logs and the position alone, and so is the same on
   /// every rank. Where one of the user's callbacks does not say so, the ranks take the root's word
   /// on stopping after every batch, and not only at the end of an epoch.

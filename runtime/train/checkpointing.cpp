@@ -16,6 +16,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// How long a failed run waits for its checkpoint to be written.
+constexpr std::chrono::seconds patience_with_writing{60};
+// How long a run waits for another one to leave the directory: that which was killed just before.
+constexpr std::chrono::seconds patience_with_others{20};
+
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
@@ -61,6 +66,10 @@ Checkpointing::Checkpointing(Model::State& model, const CheckpointOptions& optio
       options_(options),
       say_(std::move(say)),
       beside_training_(options.mode == CheckpointMode::asynchronous && threads_may_call_mpi()),
+      trace_(&model.watchdog->trace()),
+      trace_beside_(&model.watchdog->trace_beside()),
+      waiting_(trace_, "waiting for the checkpoint that is being written"),
+      settling_(trace_, "agreement on how the checkpoint was written"),
       communicator_(model.mesh().all().duplicate()),
       last_(Clock::now()) {
   if (!options_.every_epochs && !options_.every_steps && !options_.every_minutes) {
@@ -74,21 +83,63 @@ Checkpointing::Checkpointing(Model::State& model, const CheckpointOptions& optio
 }
 
 Checkpointing::~Checkpointing() {
-  if (thread_.joinable()) {
-    thread_.join();
+  give_up("the run was left");
+}
+
+void Checkpointing::give_up(const std::string& failure) noexcept {
+  if (!thread_.joinable()) {
+    return;
+  }
+  const Clock::time_point begin = Clock::now();
+  while (!ended_) {
+    if (communicator_.size() > 1 && Clock::now() - begin > patience_with_writing) {
+      abort_job(1, failure + " (and the checkpoint " + file_.string() + " is not yet written)");
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  thread_.join();
+}
+
+// On rank 0.
+void Checkpointing::take_lock() {
+  if (!lock_) {
+    lock_.emplace(options_.directory, patience_with_others);
+    if (!lock_->held()) {
+      say_(
+          fmt::format("warning: checkpoint directory {}: its file system has no locks, so that "
+                      "another run could use it at the same time",
+                      options_.directory.string()));
+    }
   }
 }
 
 std::optional<CheckpointState> Checkpointing::resume(const CheckpointState& now,
                                                      const std::vector<SharedCallback>& callbacks) {
-  ResumeChoice choice = resume_from(*model_, options_, now, callbacks, say_);
+  const bool root = communicator_.rank() == 0;
+  const TracePoint taking(trace_, "taking of the checkpoint directory");
+  const TracedActivity takes(taking);
+  together(
+      communicator_,
+      [&] {
+        if (root && std::filesystem::is_directory(options_.directory)) {
+          prepare_directory(options_.directory);
+          take_lock();
+        }
+      },
+      taking);
+  ResumeChoice choice =
+      resume_from(*model_, options_, now, callbacks, lock_ && lock_->held(), say_);
   known_ = std::move(choice.checkpoints);
   // Only now, so that a directory is not made for a run that is refused.
-  together(communicator_, [&] {
-    if (communicator_.rank() == 0) {
-      prepare_directory(options_.directory);
-    }
-  });
+  together(
+      communicator_,
+      [&] {
+        if (root) {
+          prepare_directory(options_.directory);
+          take_lock();
+        }
+      },
+      taking);
   saved_ = std::make_unique<SavedRun>(*model_);
   last_ = Clock::now();
   return std::move(choice.state);
@@ -139,18 +190,15 @@ void Checkpointing::save(CheckpointState state, const std::vector<SharedCallback
 void Checkpointing::write() {
   failure_.clear();
   try {
-    report_ = write_checkpoint(communicator_, file_, saved_->state(), saved_->parts(),
-                               {options_.writer, options_.verify});
+    report_ = write_checkpoint(
+        communicator_, file_, saved_->state(), saved_->parts(),
+        {.writer = options_.writer, .verify = options_.verify, .trace = trace_beside_});
     if (communicator_.rank() == 0) {
       remove_superfluous(lower_is_better_);
     }
-  } catch (const Error& error) {
-    failure_ = error.what();
   } catch (const std::exception& error) {
-    // The ranks agree on every error that writing knows; of this one the others do not know.
-    if (communicator_.size() > 1) {
-      abort_job(1, fmt::format("writing the checkpoint {}: {}", file_.string(), error.what()));
-    }
+    // All ranks know of what went wrong in writing; of what did in cleaning up they hear when they
+    // settle.
     failure_ = error.what();
   }
 }
@@ -178,11 +226,12 @@ void Checkpointing::settle() {
     return;
   }
   if (thread_.joinable()) {
+    const TracedActivity waits(waiting_);
     thread_.join();
   }
   under_way_ = false;
   // Rank 0 alone has cleaned up, and may alone have failed in it.
-  const std::string failure = joint_failure(communicator_, failure_);
+  const std::string failure = joint_failure(communicator_, failure_, settling_);
   if (failure.empty()) {
     ++written_;
     bytes_ = report_.bytes;

@@ -9,6 +9,9 @@
 // the ranks agree at the end of a step (step_agreement.h). A failure is then an error or a warning,
 // as the user chose; it is never lost.
 //
+// A run has its directory to itself (directory_lock.h). Where ranks wait for each other the
+// watchdog sees it: while they write in the trace beside the one of training, else in the latter.
+//
 // The thread calls MPI beside training, for which the MPI must have MPI_THREAD_MULTIPLE. Without
 // it checkpoints are written in front of training, and that is said.
 #pragma once
@@ -23,7 +26,9 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/trace.h"
 #include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/directory_lock.h"
 #include "runtime/checkpoint/options.h"
 #include "runtime/train/resume.h"
 #include "runtime/train/saved_run.h"
@@ -35,15 +40,15 @@ void check_options(const CheckpointOptions& options);
 
 class Checkpointing {
  public:
-  /// Makes the directory. Collective over the model's mesh. `model` has its parameters and outlives
-  /// this. Throws the same `Error` on all ranks.
+  /// Collective over the model's mesh. `model` has its parameters and outlives this.
   Checkpointing(Model::State& model, const CheckpointOptions& options, Say say);
-  /// Waits for what is under way.
+  /// Gives up, if there is something under way.
   ~Checkpointing();
   Checkpointing(const Checkpointing&) = delete;
   Checkpointing& operator=(const Checkpointing&) = delete;
 
-  /// Goes on from what the directory has (resume.h). Collective.
+  /// Goes on from what the directory has (resume.h), and makes it if it is not there. Collective.
+  /// Throws the same `Error` on all ranks.
   [[nodiscard]] std::optional<CheckpointState> resume(const CheckpointState& now,
                                                       const std::vector<SharedCallback>& callbacks);
 
@@ -65,10 +70,15 @@ class Checkpointing {
   void settle();
   /// Settles, and says what the checkpoints have cost. Collective.
   void finish();
+  /// When this rank leaves the run because of `failure`: lets the checkpoint under way come to its
+  /// end, if that is within a minute. Else other ranks may not write it, since this one may have
+  /// failed alone, and the job is ended with `failure`.
+  void give_up(const std::string& failure) noexcept;
 
   [[nodiscard]] const CheckpointOptions& options() const { return options_; }
 
  private:
+  void take_lock();
   void write();
   void remove_superfluous(bool lower_is_better);
 
@@ -76,7 +86,12 @@ class Checkpointing {
   CheckpointOptions options_;
   Say say_;
   bool beside_training_;
+  CollectiveTrace* trace_;         // of training
+  CollectiveTrace* trace_beside_;  // of writing
+  TracePoint waiting_;             // for the thread that writes
+  TracePoint settling_;
   Communicator communicator_;
+  std::optional<DirectoryLock> lock_;  // on rank 0, from `resume` on
   std::unique_ptr<SavedRun> saved_;
   std::vector<FoundCheckpoint> known_;  // in the directory; on rank 0
   std::chrono::steady_clock::time_point last_;

@@ -41,13 +41,18 @@ std::string read_blocks(Model::State& model, const CheckpointReader& reader,
       }
     });
   }
-  std::string damage = joint_failure(all, failures.first());
+  CollectiveTrace* trace = &model.watchdog->trace();
+  std::string damage =
+      joint_failure(all, failures.first(), {trace, "agreement that all have read their blocks"});
   if (!damage.empty()) {
     return damage;
   }
-  check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_UINT64_T,
-                          MPI_SUM, all.native()),
-            "MPI_Allreduce");
+  {
+    const TracedCollective inside(TracePoint(trace, "comparing of the sums of what was read"));
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, sums.data(), static_cast<int>(sums.size()), MPI_UINT64_T,
+                            MPI_SUM, all.native()),
+              "MPI_Allreduce");
+  }
   std::set<std::string> wrong;
   for (std::size_t i = 0; i < targets.size(); ++i) {
     if (sums[i] != targets[i].tensor->sum) {
@@ -70,7 +75,7 @@ std::string read_blocks(Model::State& model, const CheckpointReader& reader,
       });
     }
   }
-  damage = joint_failure(all, places.first());
+  damage = joint_failure(all, places.first(), {trace, "agreement on where the damage is"});
   return damage.empty() ? fmt::format("{}: {}: the data are not those that were written",
                                       reader.file().string(), *wrong.begin())
                         : damage;

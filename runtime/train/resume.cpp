@@ -121,28 +121,54 @@ std::vector<std::string> notes(const CheckpointState& now, const CheckpointState
   return found;
 }
 
-// By saved callback: the one that takes it up, or null. Those of one class are matched in order.
+std::string described(const std::string& class_name, const std::string& subject) {
+  return subject.empty() ? class_name : fmt::format("{} ({})", class_name, subject);
+}
+
+// What a saved callback was about; none if the checkpoint does not say.
+std::optional<std::string> subject_of(const CallbackRecord& record) {
+  const auto found = record.state.find(subject_key);
+  if (found == record.state.end() || !std::holds_alternative<std::string>(found->second)) {
+    return std::nullopt;
+  }
+  return std::get<std::string>(found->second);
+}
+
+// By saved callback: the one that takes it up, or null. It is of the same class and about the same;
+// of several such they are matched in order, and that is said.
 std::vector<Callback*> match(const std::vector<CallbackRecord>& records,
                              const std::vector<SharedCallback>& callbacks,
                              std::vector<std::string>& said) {
   std::vector<Callback*> matched;
   std::set<const Callback*> taken;
+  std::map<std::string, std::pair<int, int>> counts;  // saved, and now, by description
   for (const CallbackRecord& record : records) {
+    const std::optional<std::string> subject = subject_of(record);
     const auto found =
         std::find_if(callbacks.begin(), callbacks.end(), [&](const SharedCallback& callback) {
-          return taken.count(callback.get()) == 0 && callback->class_name() == record.class_name;
+          return taken.count(callback.get()) == 0 && callback->class_name() == record.class_name &&
+                 (!subject || callback->subject() == *subject);
         });
     matched.push_back(found == callbacks.end() ? nullptr : found->get());
+    const std::string name = described(record.class_name, subject.value_or(""));
+    ++counts[name].first;
     if (found == callbacks.end()) {
-      said.push_back(fmt::format("callback {}: was there, is not now", record.class_name));
+      said.push_back(fmt::format("callback {}: was there, is not now", name));
     } else {
       taken.insert(found->get());
     }
   }
   for (const SharedCallback& callback : callbacks) {
+    const std::string name = described(callback->class_name(), callback->subject());
+    ++counts[name].second;
     if (taken.count(callback.get()) == 0) {
-      said.push_back(
-          fmt::format("callback {}: was not there, begins anew", callback->class_name()));
+      said.push_back(fmt::format("callback {}: was not there, begins anew", name));
+    }
+  }
+  for (const auto& [name, count] : counts) {
+    if (count.first != count.second && count.first > 0 && count.second > 0) {
+      said.push_back(fmt::format("callback {}: {} now, {} before; they are taken up in their order",
+                                 name, count.second, count.first));
     }
   }
   return matched;
@@ -156,7 +182,9 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
   std::optional<CheckpointReader> reader;
   Failures failures;
   failures.attempt([&] { reader.emplace(file); });
-  std::string damage = joint_failure(all, failures.first());
+  std::string damage =
+      joint_failure(all, failures.first(),
+                    {&model.watchdog->trace(), "agreement that all can read " + file.string()});
   if (!damage.empty()) {
     return damage;
   }
@@ -207,7 +235,9 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
   }
   for (std::size_t c = 0; c < matched.size(); ++c) {
     if (matched[c] != nullptr) {
-      matched[c]->load(then.callbacks[c].state);
+      CallbackState remembered = then.callbacks[c].state;
+      remembered.erase(subject_key);
+      matched[c]->load(remembered);
       if (kept[c]) {
         matched[c]->keep_weights(kept[c]);
       }
@@ -287,23 +317,31 @@ std::vector<std::string> configuration_differences(const std::string& now,
 
 ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
                          const CheckpointState& now, const std::vector<SharedCallback>& callbacks,
-                         const Say& say) {
+                         bool alone, const Say& say) {
   const Communicator& all = model.mesh().all();
+  CollectiveTrace* trace = &model.watchdog->trace();
   const std::string directory = options.directory.string();
   CheckpointListing listing;
-  together(all, [&] {
-    if (all.rank() == 0) {
-      listing = list_checkpoints(options.directory, options.best);
-    }
-  });
+  {
+    const TracedActivity lists(TracePoint(trace, "listing of " + directory));
+    together(all,
+             [&] {
+               if (all.rank() == 0) {
+                 listing = list_checkpoints(options.directory, options.best);
+               }
+             },
+             {trace, "waiting for rank 0's list of " + directory});
+  }
   ResumeChoice choice;
   choice.checkpoints = listing.checkpoints;
-  const std::vector<FoundCheckpoint> candidates = share(all, listing.checkpoints);
+  const std::vector<FoundCheckpoint> candidates = [&] {
+    const TracedCollective inside(TracePoint(trace, "sharing of the list of " + directory));
+    return share(all, listing.checkpoints);
+  }();
   for (const std::filesystem::path& file : listing.unfinished) {
-    say(
-        fmt::format("{}: a checkpoint that was being written when a run was cut off; it is not "
-                    "read",
-                    file.string()));
+    const bool removed = alone && remove_unfinished(file);
+    say(fmt::format("{}: a checkpoint that was being written when a run was cut off; it is {}",
+                    file.string(), removed ? "removed" : "not read"));
   }
   if (options.resume == Resume::never) {
     if (!candidates.empty()) {

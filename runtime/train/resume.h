@@ -7,7 +7,8 @@
 // compare the sums of what they have read with those in the file before anything is believed.
 //
 // Names and shapes of variables, and the optimizer with its slots, must be the same; all that
-// differs is said at once. What else differs (the mesh, paths, epochs, the configuration) is said,
+// differs is said at once. A callback takes up what one of its class remembered that was about the
+// same (Callback::subject). What else differs (the mesh, paths, epochs, the configuration) is said,
 // and the run goes on. Only inside an epoch data, batches, seed and metrics must be the same too,
 // or the rest of the epoch would not be the rest.
 #pragma once
@@ -38,10 +39,11 @@ struct ResumeChoice {
 
 /// Chooses and reads, as `options` say: afterwards the model's variables and slots are those of the
 /// checkpoint, and `callbacks` have loaded what they had saved and kept. `now` is the state that
-/// the run would begin with. Collective; throws the same `Error` on all ranks.
+/// the run would begin with. `alone`, on rank 0: nobody else uses the directory, so that what other
+/// runs have not finished can be removed. Collective; throws the same `Error` on all ranks.
 [[nodiscard]] ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
                                        const CheckpointState& now,
-                                       const std::vector<SharedCallback>& callbacks,
+                                       const std::vector<SharedCallback>& callbacks, bool alone,
                                        const Say& say);
 
 /// Where the texts of two configurations differ, a line each: "fit.epochs: 10, was 5".

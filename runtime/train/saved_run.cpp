@@ -80,6 +80,9 @@ void SavedRun::capture(CheckpointState state, const std::vector<SharedCallback>&
   const ParameterForm& form = model_->engine->parameters().form();
   for (std::size_t i = 0; i < callbacks.size(); ++i) {
     CallbackRecord record{callbacks[i]->class_name(), callbacks[i]->save(), false};
+    if (const std::string subject = callbacks[i]->subject(); !subject.empty()) {
+      record.state.emplace(subject_key, subject);
+    }
     if (const std::shared_ptr<const WeightsSnapshot> weights = callbacks[i]->kept_weights()) {
       const auto* values = dynamic_cast<const ParameterSnapshot*>(weights.get());
       if (values == nullptr) {

@@ -18,6 +18,9 @@
 
 namespace meshwork {
 
+/// Where a callback's subject stands among what it remembers, in a checkpoint.
+inline constexpr const char* subject_key = "(subject)";
+
 /// The tensors of a model, in the order of the writer: variables and the slots of each; without
 /// those that callbacks keep. Global shapes; sums are not known.
 [[nodiscard]] std::vector<CheckpointTensor> tensors_of(const Model::State& model);

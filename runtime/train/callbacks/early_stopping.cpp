@@ -14,6 +14,7 @@ class EarlyStoppingCallback final : public Callback {
         monitor_(class_name(), options.monitor, options.mode, options.min_delta) {}
 
   std::string class_name() const override { return "EarlyStopping"; }
+  std::string subject() const override { return monitor_.name(); }
   bool decides_alike() const override { return true; }
   std::int64_t agreed_values() const override { return Monitor::agreed_values; }
 

@@ -17,6 +17,7 @@ class ReduceLROnPlateauCallback final : public Callback {
         monitor_(class_name(), options.monitor, options.mode, options.min_delta) {}
 
   std::string class_name() const override { return "ReduceLROnPlateau"; }
+  std::string subject() const override { return monitor_.name(); }
   bool decides_alike() const override { return true; }
   std::int64_t agreed_values() const override { return Monitor::agreed_values; }
   std::vector<std::string> adds_logs() const override { return {"learning_rate"}; }

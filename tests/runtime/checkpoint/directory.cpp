@@ -1,5 +1,8 @@
 #include "runtime/checkpoint/directory.h"
 
+#include <fstream>
+
+#include "runtime/checkpoint/directory_lock.h"
 #include "tests/support/catch.h"
 
 using namespace meshwork;
@@ -37,4 +40,38 @@ TEST_CASE("the newest stay, and the best one") {
 TEST_CASE("a directory that is not there has no checkpoints, one that cannot be made is an error") {
   CHECK(list_checkpoints("nowhere/at/all", "").checkpoints.empty());
   CHECK_THROWS_WITH(prepare_directory("/proc/nothing"), Catch::Contains("/proc/nothing"));
+}
+
+TEST_CASE("what a killed run had not finished is removed, and nothing else") {
+  namespace fs = std::filesystem;
+  fs::remove_all("unfinished");
+  fs::create_directories("unfinished/step-000000004.h5.tmp");
+  std::ofstream("unfinished/step-000000001.h5.tmp").flush();
+  std::ofstream("unfinished/step-000000002.h5.tmp") << "\x89HDF\r\n\x1a\n and more";
+  std::ofstream("unfinished/step-000000003.h5.tmp") << std::string(100, '\0');
+  std::ofstream("unfinished/step-000000005.h5.tmp") << "somebody's notes";
+  fs::create_symlink("step-000000002.h5.tmp", "unfinished/step-000000006.h5.tmp");
+  std::ofstream("unfinished/notes.h5.tmp").flush();
+  const CheckpointListing listing = list_checkpoints("unfinished", "");
+  REQUIRE(listing.unfinished.size() == 6);
+  std::string kept;
+  for (const fs::path& file : listing.unfinished) {
+    if (!remove_unfinished(file)) kept += file.filename().string().substr(13, 1);
+  }
+  CHECK(kept == "456");
+  CHECK(list_checkpoints("unfinished", "").unfinished.size() == 3);
+  CHECK(fs::exists("unfinished/notes.h5.tmp"));
+}
+
+TEST_CASE("a directory belongs to one run at a time, and is free when that ends") {
+  std::filesystem::remove_all("taken");
+  std::filesystem::create_directories("taken");
+  {
+    const DirectoryLock first("taken", std::chrono::seconds(0));
+    CHECK(first.held());
+    CHECK_THROWS_WITH(
+        DirectoryLock("taken", std::chrono::seconds(0)),
+        Catch::Contains("checkpoint directory taken belongs to another run, process "));
+  }
+  CHECK(DirectoryLock("taken", std::chrono::seconds(0)).held());
 }

@@ -14,6 +14,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/mpi_io.h"
 #include "runtime/checkpoint/reader.h"
 #include "tests/runtime/checkpoint/example.h"
@@ -175,6 +176,58 @@ TEST_CASE("an older checkpoint of the same name is replaced") {
   if (world.rank() == 0) std::ofstream(directory / "a.h5") << "something else";
   write_example(world, directory / "a.h5", {CheckpointWriter::parallel});
   check_example(directory / "a.h5");
+}
+
+TEST_CASE("a flipped bit in any region is found in that region, and in no other") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path directory = fresh_directory(world, "flipped");
+  write_example(world, directory / "a.h5", {CheckpointWriter::parallel});
+  if (world.rank() == 0) {
+    const fs::path file = directory / "a.h5";
+    const std::vector<StoredRegion> regions = CheckpointReader(file).regions();
+    CHECK(regions.size() >= example_tensors().size() - 3);  // three have no elements
+    for (const StoredRegion& region : regions) {
+      if (is_empty(region.block)) continue;
+      INFO(region.dataset << " " << meshwork::to_string(region.block));
+      // The place in the file of the region's last element.
+      std::int64_t place = 0;
+      {
+        const Hdf5Guard guard;
+        const Hdf5File opened(H5Fopen(file.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+        const Hdf5Dataset dataset = open_dataset(opened.native(), region.dataset, file.string());
+        const Shape shape = shape_of(dataset, file.string());
+        const Hdf5Datatype type(H5Dget_type(dataset.native()));
+        std::int64_t index = 0;
+        for (std::size_t d = 0; d < shape.size(); ++d) {
+          index = index * shape[d] + region.block[d].end - 1;
+        }
+        place = static_cast<std::int64_t>(H5Dget_offset(dataset.native())) +
+                index * static_cast<std::int64_t>(H5Tget_size(type.native()));
+      }
+      const auto flip = [&] {
+        std::fstream bytes(file, std::ios::in | std::ios::out | std::ios::binary);
+        bytes.seekg(place);
+        const char flipped = static_cast<char>(bytes.get() ^ 8);
+        bytes.seekp(place);
+        bytes.put(flipped);
+      };
+      flip();
+      std::vector<std::string> damage;
+      try {
+        damage = CheckpointReader(file).verify();
+      } catch (const DamagedCheckpoint& error) {
+        damage = {error.what()};  // of what a reader needs to know anything at all
+      }
+      flip();
+      REQUIRE(damage.size() == 1);
+      CHECK_THAT(damage[0], Catch::Contains(region.dataset));
+      if (CheckpointReader(file).find(region.dataset) != nullptr) {
+        CHECK_THAT(damage[0], Catch::Contains(meshwork::to_string(region.block)));
+      }
+    }
+    CHECK(CheckpointReader(file).verify().empty());
+  }
+  check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
 }
 
 TEST_CASE("regions that do not cover a tensor are an error before anything is written") {

@@ -1,0 +1,80 @@
+#include "runtime/checkpoint/directory_lock.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+namespace {
+
+constexpr const char* lock_name = ".lock";
+
+// "process 4711 on node3": whoever wrote it last.
+std::string owner_in(int file) {
+  std::array<char, 256> text{};
+  const ssize_t count = ::pread(file, text.data(), text.size() - 1, 0);
+  return count > 0 ? std::string(text.data(), static_cast<std::size_t>(count)) : "a process";
+}
+
+void write_owner(int file) {
+  std::array<char, 128> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) {
+    std::strcpy(host.data(), "?");
+  }
+  const std::string text = fmt::format("process {} on {}", ::getpid(), host.data());
+  // For messages only.
+  if (::ftruncate(file, 0) == 0) {
+    (void)!::pwrite(file, text.data(), text.size(), 0);
+  }
+}
+
+}  // namespace
+
+DirectoryLock::DirectoryLock(const std::filesystem::path& directory,
+                             std::chrono::seconds patience) {
+  const std::string name = (directory / lock_name).string();
+  file_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  if (file_ < 0) {
+    fail("{}: cannot be opened: {}", name, std::strerror(errno));
+  }
+  const auto start = std::chrono::steady_clock::now();
+  for (;;) {
+    // Of the open file, not of the process: the lock holds between the runs of one process too.
+    struct flock whole {};
+    whole.l_type = F_WRLCK;
+    whole.l_whence = SEEK_SET;
+    if (::fcntl(file_, F_OFD_SETLK, &whole) == 0) {
+      held_ = true;
+      write_owner(file_);
+      return;
+    }
+    if (errno == EINTR) {
+      continue;
+    }
+    if (errno != EAGAIN && errno != EACCES) {
+      return;  // no locks here
+    }
+    if (std::chrono::steady_clock::now() - start > patience) {
+      const std::string owner = owner_in(file_);
+      ::close(file_);
+      fail(
+          "checkpoint directory {} belongs to another run, {}: wait for its end, or give this run "
+          "another directory",
+          directory.string(), owner);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+}
+
+DirectoryLock::~DirectoryLock() {
+  ::close(file_);
+}
+
+}  // namespace meshwork
