@@ -1,6 +1,7 @@
 #include "runtime/train/engine.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
@@ -49,6 +50,9 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
     const ElementType fed = type == request.fed.end() ? ElementType::float32 : type->second;
     feeds_[id] = device.allocate(element_count(shape_of(block)) * element_bytes(fed));
     bound.feeds[id] = feeds_[id].data();
+    if (fed == ElementType::float32) {
+      fed_floats_.emplace_back(id, graph.tensors[id].path);
+    }
   };
   for (TensorId id = 0; id < static_cast<TensorId>(graph.tensors.size()); ++id) {
     const TensorRole role = graph.tensors[id].role;
@@ -95,6 +99,47 @@ void Step::run(const StepScalars& scalars) {
     }
     throw;
   }
+}
+
+std::optional<NotFinite> Step::first_not_finite() const {
+  std::vector<float> values;
+  const auto search = [&](const float* from, std::int64_t count) -> std::optional<std::int64_t> {
+    values.resize(static_cast<std::size_t>(count));
+    device_->copy_out(values.data(), from, count * 4);
+    const auto found = std::find_if(values.begin(), values.end(),
+                                    [](float value) { return !std::isfinite(value); });
+    return found == values.end() ? std::nullopt : std::optional(found - values.begin());
+  };
+  const auto element = [&](std::int64_t index) {
+    return fmt::format("element {} of the rank's block is {}", index,
+                       values[static_cast<std::size_t>(index)]);
+  };
+  for (const auto& [id, name] : fed_floats_) {
+    const Memory& memory = feeds_[id];
+    if (const auto found =
+            search(reinterpret_cast<const float*>(memory.data()), memory.bytes() / 4)) {
+      return NotFinite{0, fmt::format("the data fed as {}: {}", name, element(*found))};
+    }
+  }
+  std::string overwritten;
+  for (const Observation& observation : program_.observations()) {
+    std::int64_t there = 0;
+    for (const Observation::Stretch& stretch : observation.still_there) {
+      there += stretch.count;
+      if (const auto found = search(program_.at(stretch), stretch.count)) {
+        return NotFinite{
+            1 + static_cast<std::int64_t>(observation.instruction),
+            fmt::format("{} (instruction {} of {}: {}): {}{}", observation.label,
+                        observation.instruction + 1, program_.instruction_count(),
+                        program_.labels()[observation.instruction], element(*found),
+                        overwritten.empty() ? "" : "; before it, no longer there:" + overwritten)};
+      }
+    }
+    if (there < observation.count) {
+      overwritten += (overwritten.empty() ? " " : ", ") + observation.label;
+    }
+  }
+  return std::nullopt;
 }
 
 std::span<const double> Step::sums() {

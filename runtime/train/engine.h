@@ -10,9 +10,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "collectives/counting.h"
@@ -24,12 +26,17 @@
 
 namespace meshwork {
 
+/// A value that is infinite or no number, and where this rank has seen it after a step.
+struct NotFinite {
+  std::int64_t order = 0;  // in the step, the same on all ranks: what was fed, then as it went on
+  std::string where;       // "the output of conv_2, where element 17 of this rank's block is nan"
+};
+
 /// One compiled step. `feed` everything, then `run`, then read `sums` or `prediction`.
 class Step {
  public:
   Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
-       ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace,
-       CountingTransport* counting);
+       ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace, CountingTransport* counting);
 
   [[nodiscard]] std::int64_t rows() const { return rows_; }
   /// This rank's part of an input or target.
@@ -49,6 +56,11 @@ class Step {
   /// After a run of Mode::predict: the first output, whole, on every rank.
   [[nodiscard]] std::vector<float> prediction();
 
+  /// After a run, and before any other of the engine's: the first value that is not finite among
+  /// those that are still there: what was fed, and the outputs and gradients of operations on which
+  /// no later ones lie. It looks at all of them, so it is for a run that ends. This rank alone.
+  [[nodiscard]] std::optional<NotFinite> first_not_finite() const;
+
   [[nodiscard]] const std::vector<CollectiveRecord>& collectives() const {
     return collectives_->records();
   }
@@ -60,6 +72,7 @@ class Step {
   std::int64_t rows_;
   std::unique_ptr<MeshCollectives> collectives_;
   std::vector<Memory> feeds_;  // by TensorId; none for what is not fed
+  std::vector<std::pair<TensorId, std::string>> fed_floats_;  // with their names
   LoweredStep lowered_;
   std::int64_t output_count_ = 0;
   Program program_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iostream>
 #include <optional>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "runtime/train/callbacks/monitor.h"
 #include "runtime/train/checkpointing.h"
 #include "runtime/train/model_state.h"
+#include "runtime/train/not_finite.h"
 #include "runtime/train/parameter_snapshot.h"
 #include "runtime/train/progress.h"
 #include "runtime/train/step_agreement.h"
@@ -37,6 +39,7 @@ class Fitting final : public Training {
         reading_(model.watchdog->trace().label("reading of training data")),
         called_(model.watchdog->trace().label("callbacks")),
         saving_(model.watchdog->trace().label("checkpoint")),
+        locating_(&model.watchdog->trace(), "agreement on where a number is not finite"),
         fed_(model, Mode::train, std::move(training), options_.batch_size, "training data"),
         schedule_(model.compiled->optimizer.schedule().name()) {
     if (options_.validation) {
@@ -76,27 +79,13 @@ class Fitting final : public Training {
   }
 
   void run() {
-    if (checkpoints_) {
-      take_up(checkpoints_->resume(state_at(position_.first_epoch, 0), options_.callbacks));
-    }
-    callbacks_.on_train_begin(*this);
-    // After the last batch of an epoch only its end is left; the feeder goes to the next one.
-    const BatchPosition start = first_batch_ < fed_.batches()
-                                    ? BatchPosition{position_.first_epoch, first_batch_}
-                                    : BatchPosition{position_.first_epoch + 1, 0};
-    const std::unique_ptr<Feeder> feeder =
-        fed_.feeder(options_.shuffle, start, options_.epochs, options_.prefetch);
-    for (std::int64_t epoch = position_.first_epoch;
-         epoch < options_.epochs && !stopping_ && !interrupted(); ++epoch) {
-      position_.epoch = epoch;
-      run_epoch(*feeder);
-    }
-    if (!interrupted()) {
-      callbacks_.on_train_end(*this);
-    }
-    if (checkpoints_) {
-      const TracedActivity saves(&model_.watchdog->trace(), saving_);
-      checkpoints_->finish();
+    try {
+      run_all();
+    } catch (const std::exception& error) {
+      if (checkpoints_) {
+        checkpoints_->give_up(error.what());
+      }
+      throw;
     }
   }
 
@@ -136,6 +125,11 @@ class Fitting final : public Training {
     model_.transport->broadcast(model_.mesh().all(), ElementType::float64, values.data(),
                                 static_cast<std::int64_t>(values.size()), 0);
   }
+  std::string where_not_finite() override {
+    return last_step_ == nullptr
+               ? ""
+               : meshwork::where_not_finite(*last_step_, model_.mesh().all(), locating_);
+  }
   void say(const std::string& line) override {
     if (is_root()) {
       progress_->say(line);
@@ -155,6 +149,31 @@ class Fitting final : public Training {
   void name_logs() {
     log_names_ =
         log_names_of(model_.objective.names, validation_.has_value(), callbacks_.adds_logs());
+  }
+
+  void run_all() {
+    if (checkpoints_) {
+      take_up(checkpoints_->resume(state_at(position_.first_epoch, 0), options_.callbacks));
+    }
+    callbacks_.on_train_begin(*this);
+    // After the last batch of an epoch only its end is left; the feeder goes to the next one.
+    const BatchPosition start = first_batch_ < fed_.batches()
+                                    ? BatchPosition{position_.first_epoch, first_batch_}
+                                    : BatchPosition{position_.first_epoch + 1, 0};
+    const std::unique_ptr<Feeder> feeder =
+        fed_.feeder(options_.shuffle, start, options_.epochs, options_.prefetch);
+    for (std::int64_t epoch = position_.first_epoch;
+         epoch < options_.epochs && !stopping_ && !interrupted(); ++epoch) {
+      position_.epoch = epoch;
+      run_epoch(*feeder);
+    }
+    if (!interrupted()) {
+      callbacks_.on_train_end(*this);
+    }
+    if (checkpoints_) {
+      const TracedActivity saves(&model_.watchdog->trace(), saving_);
+      checkpoints_->finish();
+    }
   }
 
   void run_epoch(Feeder& feeder) {
@@ -189,6 +208,7 @@ class Fitting final : public Training {
         feeder.seek({position_.epoch + 1, 0});
       }
     }
+    look_at_loss();
     if (validation_ && (position_.epoch + 1) % options_.validation_frequency == 0) {
       validate(done);
       if (interrupted()) {
@@ -269,6 +289,21 @@ class Fitting final : public Training {
   // The log by which a checkpoint is best must be one that there can be.
   void check_best() const {
     check_best_log(options_.checkpoint.best, {log_names_, model_.compiled->metrics});
+  }
+
+  // A loss that is no number is said once, also where nothing ends the run for it.
+  void look_at_loss() {
+    const std::optional<double> loss = logs_.find("loss");
+    if (told_of_loss_ || stopping_ || !loss || std::isfinite(*loss)) {
+      return;
+    }
+    told_of_loss_ = true;
+    const std::string where = where_not_finite();
+    tell(
+        fmt::format("WARNING: the loss of epoch {} is {}{}; the callback TerminateOnNaN would have "
+                    "ended the run at the batch",
+                    position_.epoch + 1, *loss,
+                    where.empty() ? "" : "; after its last batch first seen on " + where));
   }
 
   // Where the run stands when batch `batch` of epoch `epoch` is the next one.
@@ -356,6 +391,7 @@ class Fitting final : public Training {
   void train_batch(const HostBatch& batch) {
     const StepScalars scalars{model_.iteration, static_cast<float>(learning_rate())};
     Step& step = fed_.run(batch, scalars);
+    last_step_ = &step;
     means_.add(step.sums(), step.has_penalty(), step.rows());
     means_.write(logs_);
     ++model_.iteration;
@@ -400,14 +436,17 @@ class Fitting final : public Training {
   const std::string* reading_;
   const std::string* called_;
   const std::string* saving_;
+  TracePoint locating_;
   FedSource fed_;
-  std::string schedule_;  // of the learning rate, as it was given
+  Step* last_step_ = nullptr;  // of training
+  std::string schedule_;       // of the learning rate, as it was given
   std::optional<Evaluation> validation_;
   std::int64_t steps_ = 0;
   TrainingPosition position_;
   Logs logs_;
   std::vector<std::string> log_names_;
   bool stopping_ = false;
+  bool told_of_loss_ = false;
   std::int64_t first_batch_ = 0;   // with which the first epoch goes on
   bool save_after_epoch_ = false;  // a checkpoint was due after its last batch
   std::optional<StepAgreement> agreement_;

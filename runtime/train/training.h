@@ -71,6 +71,9 @@ class Training {
   [[nodiscard]] virtual bool is_root() const = 0;
   /// Makes `values` those of the root, on every rank; all call it, with as many.
   virtual void agree(std::span<double> values) = 0;
+  /// After a batch whose loss is not finite: on which rank, and in what, that was first seen, in
+  /// words; "" if it cannot be told. Every rank calls it and gets the same. It takes long.
+  [[nodiscard]] virtual std::string where_not_finite() { return {}; }
   /// Prints a line for the user, from the root.
   virtual void say(const std::string& line) = 0;
 };

@@ -22,9 +22,12 @@ class TerminateOnNaNCallback final : public Callback {
       return;
     }
     const TrainingPosition& at = training.position();
-    const std::string message =
+    std::string message =
         fmt::format("Epoch {}: TerminateOnNaN: the loss is {} after batch {} of {}", at.epoch + 1,
                     *loss, at.batch + 1, at.batches);
+    if (const std::string where = training.where_not_finite(); !where.empty()) {
+      message += "; first seen on " + where;
+    }
     if (options_.raise_error) {
       throw Error(message);
     }
