@@ -132,10 +132,11 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank, std::int64_t b
 }
 
 Parameters::Parameters(Device& device, const Plan& plan, ParameterForm form, std::uint64_t seed,
-                       std::vector<std::string> slots)
+                       std::vector<std::string> slots, const Allocate& allocate_gradients)
     : device_(&device), form_(std::move(form)), slot_names_(std::move(slots)) {
   values_ = device.allocate(form_.trainable_count * 4);
-  gradients_ = device.allocate(form_.trainable_count * 4);
+  gradients_ = allocate_gradients ? allocate_gradients(form_.trainable_count * 4)
+                                  : device.allocate(form_.trainable_count * 4);
   fixed_ = device.allocate(form_.fixed_count * 4);
   for (std::size_t i = 0; i < slot_names_.size(); ++i) {
     slots_.push_back(device.allocate(form_.trainable_count * 4));

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -63,10 +64,13 @@ struct ParameterForm {
 /// The memory itself.
 class Parameters {
  public:
+  using Allocate = std::function<Memory(std::int64_t bytes)>;
+
   /// Allocates and gives every variable its initial value, keyed by `seed` and path. `slots` are
-  /// the optimizer's slot names; slots start as zeros.
+  /// the optimizer's slot names; slots start as zeros. `allocate_gradients` gives the memory of the
+  /// gradients, where it is not to be the device's: zeros that the device reads and writes.
   Parameters(Device& device, const Plan& plan, ParameterForm form, std::uint64_t seed,
-             std::vector<std::string> slots);
+             std::vector<std::string> slots, const Allocate& allocate_gradients = {});
 
   [[nodiscard]] const ParameterForm& form() const { return form_; }
   [[nodiscard]] const std::vector<std::string>& slot_names() const { return slot_names_; }

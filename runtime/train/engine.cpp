@@ -28,6 +28,17 @@ void require_same_collectives(const LoweringRequest& request, const DeviceMesh& 
                                 name_of(request.mode)));
 }
 
+// Ranks that share memory reduce gradients where these stand, with no copies between, if they stand
+// in the transport's memory.
+Memory gradient_memory(const DeviceMesh& mesh, Transport& transport, Device& device,
+                       std::int64_t bytes) {
+  if (device.kind() != "cpu" || transport.name() != "shared" || mesh.all().size() == 1) {
+    return device.allocate(bytes);
+  }
+  auto memory = std::make_shared<TransportMemory>(transport.allocate(mesh.all(), bytes));
+  return {memory->data(), bytes, [memory](void*) {}};
+}
+
 }  // namespace
 
 Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
@@ -167,7 +178,9 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
       plan_(std::move(plan)),
       seed_(seed),
       update_(std::move(update)),
-      parameters_(device, plan_, parameter_form(plan_, mesh.rank()), seed, std::move(slot_names)),
+      parameters_(
+          device, plan_, parameter_form(plan_, mesh.rank()), seed, std::move(slot_names),
+          [&](std::int64_t bytes) { return gradient_memory(mesh, transport, device, bytes); }),
       pool_(device),
       scalars_(device.allocate(sizeof(StepScalars))) {}
 

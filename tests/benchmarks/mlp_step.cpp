@@ -1,8 +1,8 @@
 // Milliseconds a step of the dense network of configs/fashion_mnist_mlp.yaml, beside the time that
 // its matrix products alone take on the same device, in the same run.
 //
-//   mpirun -n 1 build/benchmarks/mlp_step [BATCH [STEPS]]
-//   mpirun -n 2 build/benchmarks/mlp_step
+//   mpirun -n 1 build/benchmarks/mlp_step [BATCH [STEPS [COLLECTIVES]]]
+//   mpirun -n 2 build/benchmarks/mlp_step 64 400 mpi
 //
 // Synthetic bytes take the place of the images: the arithmetic is the same. A step is what `fit`
 // does: reading ahead, the copy to the device, forward, backward, reduction, update, logs. Steps
@@ -11,6 +11,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <vector>
 
 #include "layers/dense.h"
@@ -105,27 +106,32 @@ int main(int argc, char** argv) {
   MpiEnvironment environment(&argc, &argv);
   const std::int64_t batch = argc > 1 ? std::atoll(argv[1]) : 64;
   const std::int64_t steps = argc > 2 ? std::atoll(argv[2]) : 400;
+  const std::string collectives = argc > 3 ? argv[3] : "auto";
   const Communicator world = Communicator::world();
   DeviceMesh mesh({{"data", -1}});
 
-  auto source = cached(std::make_shared<SyntheticSource>(
-      batch * steps,
-      std::vector<SyntheticField>{
-          {"images", {28, 28}, ElementType::uint8, FieldRole::feature, SyntheticKind::uniform, 0,
-           255},
-          {.name = "labels",
-           .shape = {},
-           .type = ElementType::uint8,
-           .role = FieldRole::target,
-           .kind = SyntheticKind::classes,
-           .classes = 10}},
-      1));
+  auto source = cached(
+      std::make_shared<SyntheticSource>(batch * steps,
+                                        std::vector<SyntheticField>{{"images",
+                                                                     {28, 28},
+                                                                     ElementType::uint8,
+                                                                     FieldRole::feature,
+                                                                     SyntheticKind::uniform,
+                                                                     0,
+                                                                     255},
+                                                                    {.name = "labels",
+                                                                     .shape = {},
+                                                                     .type = ElementType::uint8,
+                                                                     .role = FieldRole::target,
+                                                                     .kind = SyntheticKind::classes,
+                                                                     .classes = 10}},
+                                        1));
   const auto input = Input({28, 28});
   auto x = Flatten()(Rescaling({.scale = 1.0 / 255})(input));
   x = Dense({.units = 256, .activation = Activation::relu})(x);
   x = Dense({.units = 256, .activation = Activation::relu})(x);
   x = Dense({.units = 10})(x);
-  Model model(input, x, DataParallel(mesh));
+  Model model(input, x, DataParallel(mesh), {.collectives = collectives});
   model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
                  .optimizer = Adam({.learning_rate = 1e-3}),
                  .metrics = {SparseCategoricalAccuracy()}});
@@ -134,8 +140,8 @@ int main(int argc, char** argv) {
   const auto device = make_device({"auto", node.size(), node.rank()});
   Products products(*device, block_range(batch, world.size(), world.rank()).length());
   // The first epoch fills the cache; then epochs and products in turn.
-  FitOptions options{.epochs = 1, .batch_size = batch, .shuffle = false,
-                     .verbose = Verbosity::silent};
+  FitOptions options{
+      .epochs = 1, .batch_size = batch, .shuffle = false, .verbose = Verbosity::silent};
   (void)model.fit(source, options);
   const auto times = std::make_shared<StepTimes>();
   options.callbacks = {times};
@@ -151,9 +157,10 @@ int main(int argc, char** argv) {
   if (world.rank() == 0) {
     const double step = median(times->seconds);
     const double product = median(alone);
-    std::printf("ranks %d, batch %lld: %.3f ms a step (median of %zu), %.0f samples/s; its matrix "
-                "products alone %.3f ms; ratio %.2f\n",
-                world.size(), static_cast<long long>(batch), step * 1e3, times->seconds.size(),
-                static_cast<double>(batch) / step, product * 1e3, step / product);
+    std::printf(
+        "ranks %d, collectives %s, batch %lld: %.3f ms a step (median of %zu), %.0f samples/s; its "
+        "matrix products alone %.3f ms; ratio %.2f\n",
+        world.size(), collectives.c_str(), static_cast<long long>(batch), step * 1e3,
+        times->seconds.size(), static_cast<double>(batch) / step, product * 1e3, step / product);
   }
 }
