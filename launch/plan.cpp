@@ -18,8 +18,8 @@ std::string picture_of(const Plan& plan, const std::string& path, std::int64_t r
   const Graph& graph = *plan.graph;
   const TensorId tensor = graph.find(path);
   if (tensor < 0) {
-    const std::vector<std::string> paths = graph.paths();
-    fail("--layout: the model has no variable or output \"{}\"{}", path, did_you_mean(path, paths));
+    const std::vector<std::string> paths = graph.layout_paths();
+    fail("--layout: the model has no variable, output or input \"{}\"{}", path, did_you_mean(path, paths));
   }
   PictureOptions options;
   options.color = ends_at_terminal(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;

@@ -46,6 +46,14 @@ std::vector<std::string> Graph::paths() const {
   return paths;
 }
 
+std::vector<std::string> Graph::layout_paths() const {
+  std::vector<std::string> all = paths();
+  for (const TensorId input : inputs) {
+    all.push_back(tensors[input].path);
+  }
+  return all;
+}
+
 TensorId Graph::find(const std::string& path) const {
   const auto found = std::find_if(tensors.begin(), tensors.end(),
                                   [&](const GraphTensor& tensor) { return tensor.path == path; });

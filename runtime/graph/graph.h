@@ -85,8 +85,10 @@ struct Graph {
 
   /// `shape` of tensor `id` with the batch of `rows`.
   [[nodiscard]] Shape shape_of(TensorId id, std::int64_t rows) const;
-  /// The paths of all variables and layer outputs: what a LayoutMap can speak of.
+  /// The paths of all variables and layer outputs.
   [[nodiscard]] std::vector<std::string> paths() const;
+  /// What a LayoutMap can speak of: the same, and the inputs, whose path is their name.
+  [[nodiscard]] std::vector<std::string> layout_paths() const;
   /// The tensor of a path, or -1.
   [[nodiscard]] TensorId find(const std::string& path) const;
 

@@ -13,9 +13,9 @@
 //
 // How the planner chooses:
 //
-//   1. Tensors with a layout of the user's are *closed*: variables and layer outputs by the map;
-//      variables that it does not name are replicated; inputs and targets are split over the batch
-//      axis in dimension 0.
+//   1. Tensors with a layout of the user's are *closed*: variables, layer outputs and inputs by the
+//      map; variables that it does not name are replicated, inputs are split over the batch axis in
+//      dimension 0, and targets as the map says for what they are compared with, else as inputs.
 //   2. The batch axis splits the batch letter of every operation that has one, so that batches are
 //      never mixed for a saving; only next to an output that the user laid out otherwise is it
 //      free.

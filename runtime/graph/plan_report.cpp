@@ -193,6 +193,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   }
   report.collectives = collectives->records();
   report.predicted_seconds = plan.predicted_seconds;
+  report.arithmetic_seconds = plan.arithmetic_seconds;
   report.parameter_bytes = (form.trainable_count + form.fixed_count) * 4;
   if (mode == Mode::train) {
     report.gradient_bytes = form.trainable_count * 4;
@@ -200,8 +201,11 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   }
   for (const auto& [id, block] : step.fed_blocks) {
     const auto type = fed.find(id);
-    report.batch_bytes += element_count(shape_of(block)) *
-                          element_bytes(type == fed.end() ? ElementType::float32 : type->second);
+    ReportedTensor& tensor =
+        report.fed.emplace_back(report_tensor(plan, id, graph.tensors[id].path, rows, rank));
+    tensor.bytes = element_count(shape_of(block)) *
+                   element_bytes(type == fed.end() ? ElementType::float32 : type->second);
+    report.batch_bytes += tensor.bytes;
   }
   report.arena_bytes = arena.bytes;
   report.arena_bytes_if_unshared = arena.bytes_if_unshared;
@@ -211,10 +215,11 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
 std::string to_text(const PlanReport& report) {
   std::string text = fmt::format(
       "mesh {} ({} rank{}), shown for rank {} ({}); global batch of {} rows, {}\n\nvariables\n{}"
-      "\nlayer outputs\n{}",
+      "\nlayer outputs\n{}\ninputs and targets\n{}",
       to_string(report.mesh), report.mesh.rank_count(), report.mesh.rank_count() == 1 ? "" : "s",
       report.rank, coordinates_text(report.mesh, report.rank), report.rows, name_of(report.mode),
-      tensor_table(report.variables, report.mesh), tensor_table(report.outputs, report.mesh));
+      tensor_table(report.variables, report.mesh), tensor_table(report.outputs, report.mesh),
+      tensor_table(report.fed, report.mesh));
 
   std::int64_t sent = 0;
   Table table({"phase", "collective", "axes", "elements", "bytes sent", "of what"}, {3, 4});
@@ -230,9 +235,11 @@ std::string to_text(const PlanReport& report) {
     text += table.text();
     if (report.mode == Mode::train) {
       text += fmt::format(
-          "  predicted {} (default costs: {} a hop, {:.3g} GB/s; not measured here)\n",
-          seconds_text(report.predicted_seconds), seconds_text(report.costs.latency_seconds),
-          report.costs.bytes_per_second / 1e9);
+          "  predicted {}, beside {} of arithmetic (default costs: {} a hop, {:.3g} GB/s, {:.3g} "
+          "GFLOP/s; not measured here)\n",
+          seconds_text(report.predicted_seconds), seconds_text(report.arithmetic_seconds),
+          seconds_text(report.costs.latency_seconds), report.costs.bytes_per_second / 1e9,
+          report.costs.flops_per_second / 1e9);
     }
   }
   if (!report.between_steps.empty()) {
@@ -283,17 +290,19 @@ std::string to_json(const PlanReport& report) {
   return fmt::format(
       "{{\n  \"mesh\": {{{}}},\n  \"ranks\": {},\n  \"rank\": {},\n  \"rows\": {},\n"
       "  \"mode\": {},\n  \"variables\": [{}\n  ],\n  \"outputs\": [{}\n  ],\n"
+      "  \"fed\": [{}\n  ],\n"
       "  \"collectives\": [{}\n  ],\n  \"between_steps\": [{}\n  ],\n"
-      "  \"predicted\": {{\"communication_seconds\": {}, \"latency_seconds\": {}, "
+      "  \"predicted\": {{\"communication_seconds\": {}, \"arithmetic_seconds\": {}, "
+      "\"latency_seconds\": {}, "
       "\"bytes_per_second\": {}}},\n"
       "  \"memory\": {{\"parameters\": {}, \"gradients\": {}, \"slots\": {}, \"batch\": {}, "
       "\"arena\": {}, \"arena_unshared\": {}, \"peak\": {}}}\n}}\n",
       axes, report.mesh.rank_count(), report.rank, report.rows, quoted(name_of(report.mode)),
       json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
-      collectives, between, report.predicted_seconds, report.costs.latency_seconds,
-      report.costs.bytes_per_second, report.parameter_bytes, report.gradient_bytes,
-      report.slot_bytes, report.batch_bytes, report.arena_bytes, report.arena_bytes_if_unshared,
-      report.peak_bytes());
+      json_tensors(report.fed, report.mesh), collectives, between, report.predicted_seconds,
+      report.arithmetic_seconds, report.costs.latency_seconds, report.costs.bytes_per_second,
+      report.parameter_bytes, report.gradient_bytes, report.slot_bytes, report.batch_bytes,
+      report.arena_bytes, report.arena_bytes_if_unshared, report.peak_bytes());
 }
 
 }  // namespace meshwork

@@ -37,6 +37,45 @@ void find_gradients(PlanningProblem& problem) {
   }
 }
 
+Layout split_by_batch_axis(const PlanningProblem& problem, TensorId id) {
+  const std::optional<Axis> batch_axis = problem.request->batch_axis;
+  Layout layout = Layout::replicated(problem.graph->tensors[id].shape.size());
+  if (problem.graph->tensors[id].batched() && batch_axis && problem.mesh->size(*batch_axis) > 1) {
+    layout.dimensions[0] = {*batch_axis};
+  }
+  return layout;
+}
+
+// How a target lies: as the user laid out what it is compared with, letter by letter of the
+// operation that compares them; else split by the batch axis.
+PlanningProblem::Closed layout_of_target(PlanningProblem& problem, TensorId target) {
+  const Graph& graph = *problem.graph;
+  Layout layout = Layout::replicated(graph.tensors[target].shape.size());
+  for (const int index : graph.tensors[target].consumers) {
+    const std::vector<TensorId>& inputs = graph.operations[index].inputs;
+    const auto prediction = std::find_if(inputs.begin(), inputs.end(), [&](TensorId input) {
+      return graph.tensors[input].role == TensorRole::value &&
+             problem.request->closed.contains(input);
+    });
+    if (prediction == inputs.end()) {
+      continue;
+    }
+    const std::vector<std::string>& letters = problem.rules[index].inputs;
+    const std::string& theirs = letters[prediction - inputs.begin()];
+    const auto own = std::find(inputs.begin(), inputs.end(), target) - inputs.begin();
+    const Layout& closed = problem.request->closed.at(*prediction).layout;
+    for (std::size_t d = 0; d < layout.dimensions.size(); ++d) {
+      const std::size_t at = theirs.find(letters[own][d]);
+      if (at != std::string::npos) {
+        layout.dimensions[d] = closed.dimensions[at];
+      }
+    }
+    return {problem.layouts.of(layout.canonical(*problem.mesh)),
+            "as " + graph.tensors[*prediction].path};
+  }
+  return {problem.layouts.of(split_by_batch_axis(problem, target)), "batch axis"};
+}
+
 void close_layouts(PlanningProblem& problem) {
   const PlanRequest& request = *problem.request;
   const Graph& graph = *problem.graph;
@@ -49,14 +88,13 @@ void close_layouts(PlanningProblem& problem) {
                             found->second.reason};
       continue;
     }
-    Layout layout = Layout::replicated(tensor.shape.size());
     if (tensor.role == TensorRole::variable) {
-      problem.closed[id] = {problem.layouts.of(layout), "replicated"};
-    } else if (tensor.role != TensorRole::value) {
-      if (tensor.batched() && request.batch_axis && problem.mesh->size(*request.batch_axis) > 1) {
-        layout.dimensions[0] = {*request.batch_axis};
-      }
-      problem.closed[id] = {problem.layouts.of(layout), "batch axis"};
+      problem.closed[id] = {problem.layouts.of(Layout::replicated(tensor.shape.size())),
+                            "replicated"};
+    } else if (tensor.role == TensorRole::input) {
+      problem.closed[id] = {problem.layouts.of(split_by_batch_axis(problem, id)), "batch axis"};
+    } else if (tensor.role == TensorRole::target) {
+      problem.closed[id] = layout_of_target(problem, id);
     }
   }
 }
@@ -165,9 +203,6 @@ PlanningProblem state_problem(const PlanRequest& request) {
   for (TensorId id = 0; id < static_cast<TensorId>(graph.tensors.size()); ++id) {
     problem.shapes.push_back(graph.shape_of(id, request.rows));
   }
-  find_gradients(problem);
-  close_layouts(problem);
-  find_axes_in_play(problem);
   for (int index = 0; index < static_cast<int>(graph.operations.size()); ++index) {
     const GraphOperation& operation = graph.operations[index];
     const std::vector<Shape> inputs = problem.input_shapes(index);
@@ -177,6 +212,9 @@ PlanningProblem state_problem(const PlanRequest& request) {
     problem.lengths.push_back(lengths_of(rule, inputs, output));
     problem.rules.push_back(std::move(rule));
   }
+  find_gradients(problem);
+  close_layouts(problem);
+  find_axes_in_play(problem);
   return problem;
 }
 

@@ -36,7 +36,7 @@ std::map<TensorId, ClosedLayout> close_layouts(const Graph& graph, const LayoutM
                                                UnmatchedLayouts unmatched,
                                                std::vector<std::string>& warnings) {
   std::map<TensorId, ClosedLayout> closed;
-  const std::vector<std::string> paths = graph.paths();
+  const std::vector<std::string> paths = graph.layout_paths();
   for (const std::string& path : paths) {
     const std::optional<LayoutMatch> match = layouts.find(path);
     if (!match) {

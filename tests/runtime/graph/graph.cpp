@@ -68,7 +68,7 @@ TEST_CASE("an error of an operation names it, and the graph stays as it was") {
   CHECK(graph.tensors[x].consumers.empty());
 }
 
-TEST_CASE("paths are those of variables and outputs of layers, not of inputs") {
+TEST_CASE("paths are those of variables and outputs of layers, and with inputs what can be laid out") {
   Graph graph;
   const TensorId x = add_input(graph, {-1, 3});
   const TensorId y = graph.add_operation(std::make_shared<IdentityOperation>(), {x}, -1, "a/id");
@@ -79,6 +79,9 @@ TEST_CASE("paths are those of variables and outputs of layers, not of inputs") {
   kernel.path = "d1/kernel";
   const TensorId k = graph.add_tensor(kernel);
   CHECK(graph.paths() == std::vector<std::string>{"b/output", "d1/kernel"});
+  CHECK(graph.layout_paths() == graph.paths());
+  graph.inputs = {x};
+  CHECK(graph.layout_paths() == std::vector<std::string>{"b/output", "d1/kernel", "input"});
   CHECK(graph.find("b/output") == z);
   CHECK(graph.find("d1/kernel") == k);
   CHECK(graph.find("input") == x);
