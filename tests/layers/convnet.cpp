@@ -252,3 +252,87 @@ TEST_CASE("an image that is split is flattened and multiplied where it is") {
         std::vector<std::string>{"forward all_reduce 2560", "backward all_reduce 250880",
                                  "backward all_gather 144"});
 }
+
+// On four ranks: 2 (n - 1) / n = 3/2 of what is reduced, so 24 C for C channels of statistics. The
+// kernels are 38124 floats.
+TEST_CASE("tiles send their sides and corners") {
+  if (Communicator::world().size() != 4) {
+    return;
+  }
+  DeviceMesh mesh({{"rows", 2}, {"columns", 2}});
+  // Before conv_2 tiles of 14 x 14, of which two rows, two columns and the corner between go out,
+  // of 64 x 12 floats. Before conv_3 tiles of 7 x 7: the first of a direction sends 3, the second
+  // one, of 64 x 24 floats; for gradients it is the other way round.
+  const auto halo = [](std::int64_t down, std::int64_t across, std::int64_t side,
+                       std::int64_t floats) {
+    return fmt::format("halo {}", (down * side + side * across + down * across) * floats * 4);
+  };
+  const std::int64_t down = mesh.rank() / 2 == 0 ? 3 : 1;
+  const std::int64_t across = mesh.rank() % 2 == 0 ? 3 : 1;
+  CHECK(sent(spread_over(mesh, by_places({}, "rows", "columns"), "")) ==
+        std::vector<std::string>{
+            "forward all_reduce 288", "forward " + halo(2, 2, 14, 64 * 12),
+            "forward all_reduce 576", "forward " + halo(down, across, 7, 64 * 24),
+            "forward all_reduce 768", "forward all_reduce 12288", "backward all_reduce 768",
+            "backward " + halo(4 - down, 4 - across, 7, 64 * 24), "backward all_reduce 576",
+            "backward " + halo(2, 2, 14, 64 * 12), "backward all_reduce 288",
+            "backward all_reduce 228744"});
+}
+
+TEST_CASE("a batch and its images are split at once") {
+  if (Communicator::world().size() != 4) {
+    return;
+  }
+  DeviceMesh mesh({{"data", 2}, {"rows", 2}});
+  // Half of what images split by rows send; the means over the places, 32 x 32 floats, are summed
+  // over the rows alone, and the gradients of the dense layers, 2762 floats, over the data alone.
+  const bool first = mesh.rank() % 2 == 0;
+  const std::string three = "129024";
+  const std::string one = "43008";
+  CHECK(sent(spread_over(mesh, by_places("data", "rows", {}), "data")) ==
+        std::vector<std::string>{
+            "forward all_reduce 288", "forward halo 86016", "forward all_reduce 576",
+            "forward halo " + (first ? three : one), "forward all_reduce 768",
+            "forward all_reduce 4096", "backward all_reduce 11048", "backward all_reduce 768",
+            "backward halo " + (first ? one : three), "backward all_reduce 576",
+            "backward halo 86016", "backward all_reduce 288", "backward all_reduce 228744"});
+}
+
+TEST_CASE("a batch, its images and their channels are split at once") {
+  if (Communicator::world().size() != 8) {
+    return;
+  }
+  const Setting setting = settings(8).front();
+  DeviceMesh mesh(setting.axes);
+  // conv_2 takes the axis of the channels for the batch: 16 images a rank, halos of two rows of 28
+  // x 12, the kernel of 10368 floats gathered, half of 16 x 7 x 14 x 24 brought to its channels.
+  // norm_2 and conv_3 have 12 of 24 channels, of 32 images; conv_3 adds up 3 or 4 rows of 7 x 32
+  // over the channels, and the means of 32 x 32 over the rows. In backward the same again; half of
+  // conv_2's kernel is reduced over data and rows, half of the gradient of its input, 32 x 14 x 28 x
+  // 12, gathered, and at last conv_1's kernel with half of conv_3's, 108 + 13824 floats, reduced.
+  const bool first = mesh.rank() % 2 == 0;
+  const std::string three = "64512";
+  const std::string one = "21504";
+  CHECK(sent(spread_over(mesh, setting.layouts, setting.batch_axis)) ==
+        std::vector<std::string>{"forward all_reduce 288",
+                                 "forward halo 43008",
+                                 "forward all_gather 20736",
+                                 "forward all_to_all 75264",
+                                 "forward all_reduce 288",
+                                 "forward halo " + (first ? three : one),
+                                 std::string("forward all_reduce ") + (first ? "86016" : "114688"),
+                                 "forward all_reduce 768",
+                                 "forward all_reduce 4096",
+                                 "backward all_reduce 11048",
+                                 "backward all_reduce 768",
+                                 "backward halo " + (first ? one : three),
+                                 "backward all_reduce 288",
+                                 "backward all_to_all 75264",
+                                 "backward all_gather 20736",
+                                 "backward halo 43008",
+                                 "backward reduce_scatter 20736",
+                                 "backward all_reduce 31104",
+                                 "backward all_gather 301056",
+                                 "backward all_reduce 288",
+                                 "backward all_reduce 83592"});
+}
