@@ -21,9 +21,10 @@
 //
 // A rank that fails in phase 3 goes on with the collective calls that the others are in. Where it
 // cannot, because MPI itself failed on it alone, it ends the job with its message: the others would
-// wait for it. One such failure cannot be caught: the library's own last write, in closing a file
-// that ranks share (HDF5 1.10.8); the ranks then wait inside it until the watchdog ends the job. The
-// plain writer does not have it. All calls to HDF5 are made under its lock (hdf5_handles.h).
+// wait for it. One failure cannot be answered: that of the library's own last write, in closing the
+// file (HDF5 1.10.8). Ranks that share the file then wait inside the library until the watchdog ends
+// the job; where rank 0 has it alone the error is told, but the process crashes when it ends. Either
+// way what was there before stays whole. All calls to HDF5 are made under its lock (hdf5_handles.h).
 #pragma once
 
 #include <cstdint>
