@@ -62,7 +62,9 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
     feeds_[id] = device.allocate(element_count(shape_of(block)) * element_bytes(fed));
     bound.feeds[id] = feeds_[id].data();
     if (fed == ElementType::float32) {
-      fed_floats_.emplace_back(id, graph.tensors[id].path);
+      const GraphTensor& tensor = graph.tensors[id];
+      const char* role = tensor.role == TensorRole::target ? "the targets" : "an input";
+      fed_floats_.emplace_back(id, tensor.path.empty() ? role : tensor.path);
     }
   };
   for (TensorId id = 0; id < static_cast<TensorId>(graph.tensors.size()); ++id) {
