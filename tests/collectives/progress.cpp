@@ -255,7 +255,7 @@ class Script {
 
 TEST_CASE("operations go on whatever others are under way") {
   const Communicator world = Communicator::world();
-  Watchdog watchdog(world, {.seconds = 30});
+  Watchdog watchdog(world, {.seconds = 120});
   const bool little_room = GENERATE(false, true);
   const auto transport =
       little_room ? make_shared_transport(Communicator::world(), {.group = {.small_bytes = 64,
