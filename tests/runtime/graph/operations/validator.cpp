@@ -115,7 +115,8 @@ TEST_CASE("a rank that fails does not leave the others waiting") {
       if (lowering.block(0)[0].begin == 0) {
         throw std::runtime_error("the first rank fails");
       }
-      lowering.all_reduce("k", ElementType::float32, Reduction::sum, lowering.output(), 1, "sums");
+      lowering.all_reduce("k", ElementType::float32, Reduction::sum, lowering.output(), 1, 1,
+                          "sums");
     }
     void backward(Lowering&) const override {}
   };
@@ -175,7 +176,7 @@ TEST_CASE("new values of variables are joined, and replicas that differ are foun
       lowering.emit(ColumnSumSpec{local[0], local[1]}, {lowering.input(0), lowering.updated(1)});
       if (reduces_) {
         lowering.all_reduce("b", ElementType::float32, Reduction::sum, lowering.updated(1),
-                            local[1], "sums");
+                            local[1], lowering.global_shape(0)[1], "sums");
       }
       lowering.output_is_input(0);
     }
