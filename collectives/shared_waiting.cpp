@@ -7,9 +7,10 @@ namespace meshwork {
 namespace {
 
 constexpr int rounds_between_leisure = 16;
-constexpr double yielding = 5e-4;  // seconds in a wait
-// A yield between ranks that all wait, and look before they yield, takes some microseconds at most.
-constexpr double long_yield = 5e-5;
+constexpr double yielding = 2e-3;  // seconds in a wait
+// Between ranks that wait or reduce a yield takes microseconds, up to a few hundred; another program
+// keeps the core for a slice of milliseconds.
+constexpr double long_yield = 1e-3;
 
 }  // namespace
 

@@ -9,8 +9,8 @@
 // doubled when it was not: where ranks share cores it soon is next to nothing. A yield that takes
 // long has lent the core to somebody who computes, and who keeps it for a slice of the scheduler: who
 // yields gets it back last, who sleeps and is woken gets it first. So after such a yield a rank
-// sleeps, in this wait and in the next ones too, twice as many of them each time that it happens
-// again.
+// sleeps in this wait and in the next one too, then in two and in four if it happens again. Not in
+// more: where nobody else computes, to sleep takes several times as long as to yield.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +65,7 @@ class SharedWaiting {
   // A look with its pause takes 10 to 60 ns.
   static constexpr int fewest_looks = 4;
   static constexpr int most_looks = 256;
-  static constexpr int most_waits_without = 64;                         // yields
+  static constexpr int most_waits_without = 4;                          // yields
   static constexpr double shortest_sleep = 1e-3, longest_sleep = 8e-3;  // seconds, if nobody rings
 
   static double seconds_since(Clock::time_point start) {
