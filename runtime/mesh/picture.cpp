@@ -245,7 +245,8 @@ class Picture {
   [[nodiscard]] std::string column_line() const {
     std::string text(static_cast<std::size_t>(label_width_ + 1), ' ');
     for (std::size_t i = 0; i < widths_.size(); ++i) {
-      text += " " + centred(column_labels_[i], widths_[i]);
+      text += ' ';
+      text += centred(column_labels_[i], widths_[i]);
     }
     text.erase(text.find_last_not_of(' ') + 1);
     return text + "\n";
