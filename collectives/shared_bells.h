@@ -1,16 +1,17 @@
 // How a rank that sleeps is woken by the ranks that it waits for.
 //
-// Every rank of a node has a *bell*, a word in memory that all of them map. A rank that has nothing to
-// do *listens*: it writes beside its bell for whom it waits, one rank or anyone, looks once more whether
-// it has to wait at all, and sleeps until its bell is rung or a time is over (a futex). A rank that
-// has stored what others may wait for *rings*: it wakes those of them that listen for it.
+// Every rank of a node has a *bell*, a word in memory that all of them map. A rank that has nothing
+// to do *listens*: it writes beside its bell for whom it waits, one rank or anyone, looks once more
+// whether it has to wait at all, and sleeps until its bell is rung or a time is over (a futex). A
+// rank that has stored what others may wait for *rings*: it wakes those of them that listen for it.
 //
-// Nothing is lost: to listen and to look come in this order, and so do to store and to ring; so either
-// the listener sees what was stored, or who stored it sees the listener. That takes a fence between
-// the two on both sides. One after every store would make each rank wait until the others have given
-// up their copies of its cache line, so the listener, who has time, has the kernel do it for all
-// (membarrier). Where the kernel does not, a ring can be missed, which costs what the sleep was long.
-// While nobody listens, to ring is one load of a word that stays in the cache; no system call.
+// Nothing is lost: to listen and to look come in this order, and so do to store and to ring; so
+// either the listener sees what was stored, or who stored it sees the listener. That takes a fence
+// between the two on both sides. One after every store would make each rank wait until the others
+// have given up their copies of its cache line, so the listener, who has time, has the kernel do it
+// for all (membarrier). Where the kernel does not, a ring can be missed, which costs what the sleep
+// was long. While nobody listens, to ring is one load of a word that stays in the cache; no system
+// call.
 #pragma once
 
 #include <atomic>
@@ -34,8 +35,8 @@ class SharedBells {
     std::uint32_t awaited;  // 0: nobody; else 2 + the rank in the job, or 1 for anyone
   };
 
-  /// Every rank of `node`, which are on one node, calls it. Throws on all ranks if they cannot share
-  /// memory.
+  /// Every rank of `node`, which are on one node, calls it. Throws on all ranks if they cannot
+  /// share memory.
   explicit SharedBells(const Communicator& node);
 
   /// The bells of ranks given by their numbers in the job, the calling one left out.

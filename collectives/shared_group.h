@@ -1,21 +1,22 @@
 // The collectives of a few ranks on one node, through memory that all of them map.
 //
-// Words. The ranks of a group *call* the same operations in the same order; calls are numbered from 1.
-// A rank *posts* a call by a note that says what it calls, with how many elements, and in which
+// Words. The ranks of a group *call* the same operations in the same order; calls are numbered from
+// 1. A rank *posts* a call by a note that says what it calls, with how many elements, and in which
 // place of a window (shared_windows.h) its buffer is, if it is in one. Notes are kept for the last
-// `calls` calls, each with room for `small_bytes` of data behind it. What a rank owes to others in a
-// call, it has *finished* when it neither reads nor writes anything of theirs for it any more.
+// `calls` calls, each with room for `small_bytes` of data behind it. What a rank owes to others in
+// a call, it has *finished* when it neither reads nor writes anything of theirs for it any more.
 //
 // Three ways, chosen by what all ranks know:
-//   small     The data is posted with the note; everybody reads everybody's. One trip, and every byte
-//             moves to every rank.
+//   small     The data is posted with the note; everybody reads everybody's. One trip, and every
+//             byte moves to every rank.
 //   direct    All buffers are in windows: each rank works on its part of the result in everybody's
 //             buffers, in place. Two trips, and every byte is moved once.
-//   staged    In rounds through `slots` slots of `slot_bytes` a rank, that stay in the cache: a rank
-//             *stages* its data, reduces its part (if there is something to reduce), and takes what
-//             the others have made; later rounds are staged while earlier ones are on their way.
-// Messages between two ranks (all-to-all, exchange between few) have *channels*, a ring of chunks for
-// each ordered pair, in which a chunk may also point to a place in a window.
+//   staged    In rounds through `slots` slots of `slot_bytes` a rank, that stay in the cache: a
+//             rank *stages* its data, reduces its part (if there is something to reduce), and
+//             takes what the others have made; later rounds are staged while earlier ones are on
+//             their way.
+// Messages between two ranks (all-to-all, exchange between few) have *channels*, a ring of chunks
+// for each ordered pair, in which a chunk may also point to a place in a window.
 //
 // Invariants. Every counter has one writer, stands on a cache line of its own, only grows, and is
 // never reset; it is stored with release and loaded with acquire order after, and before, the data
@@ -24,21 +25,23 @@
 // their order whichever way it goes, so results are the same bit for bit on all ranks, in all ways,
 // and on all later calls.
 //
-// Progress. A started all-reduce is posted at once. The started ones of a group are advanced in their
-// order, as far as it goes without waiting, by every start, and by every wait over *any* group of the
-// transport (the agenda knows which have some). Two rules make that enough:
-//   - A call that is *done* on a rank needs nothing more of that rank for the others to be done too.
-//   - Ranks enter calls in one order (transport.h). So of all calls that are not done take the first
-//     in that order: every rank of it has entered it or is on its way there, and each of those that
-//     has is in a wait that advances it; nothing that it waits for is behind it.
+// Progress. A started all-reduce is posted at once. The started ones of a group are advanced in
+// their order, as far as it goes without waiting, by every start, and by every wait over *any*
+// group of the transport (the agenda knows which have some). Two rules make that enough:
+//   - A call that is *done* on a rank needs nothing more of that rank for the others to be done
+//     too.
+//   - Ranks enter calls in one order (transport.h). So of all calls that are not done take the
+//     first in that order: every rank of it has entered it or is on its way there, and each of
+//     those that has is in a wait that advances it; nothing that it waits for is behind it.
 // A wait for started calls therefore waits for a *state* (none left, this one done), never for an
 // advance of its own: while it waits, the agenda may have brought the state about, and then there
 // is nothing left to advance.
 //
 // While a rank waits, it looks whether another has given up or has died (shared_memory.h); it then
-// throws, after leaving word for the others. A group is of no use after that. A rank that has waited
-// for long sleeps, and whoever stores a counter rings (shared_bells.h). It listens for the one rank
-// that it saw missing; or for anyone, where it could go on at several places or has started calls.
+// throws, after leaving word for the others. A group is of no use after that. A rank that has
+// waited for long sleeps, and whoever stores a counter rings (shared_bells.h). It listens for the
+// one rank that it saw missing; or for anyone, where it could go on at several places or has
+// started calls.
 #pragma once
 
 #include <array>
@@ -89,8 +92,8 @@ class SharedAgenda {
 
 class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
  public:
-  /// Every rank of `node` calls it; there are at least two, on one node. Throws on all ranks if they
-  /// cannot share memory.
+  /// Every rank of `node` calls it; there are at least two, on one node. Throws on all ranks if
+  /// they cannot share memory.
   SharedGroup(const Communicator& node, const SharedGroupOptions& options,
               std::shared_ptr<const SharedWindows> windows,
               std::shared_ptr<const SharedBells> bells, std::shared_ptr<SharedAgenda> agenda);

@@ -1,15 +1,15 @@
 // Memory that the ranks of a communicator all map, if they are on one node.
 //
-// It has no name in any file system: rank 0 makes an anonymous file (memfd), the others open it as a
-// file that rank 0 holds (/proc/PID/fd/N), and it is gone when the last mapping is, however the
+// It has no name in any file system: rank 0 makes an anonymous file (memfd), the others open it as
+// a file that rank 0 holds (/proc/PID/fd/N), and it is gone when the last mapping is, however the
 // ranks end. Where /proc does not let ranks do that (containers that see each other's processes
 // under other numbers, or not at all), it is a POSIX shared-memory object whose name is removed as
 // soon as all ranks have opened it. Pages are taken when they are first touched, by default near
 // the processor that touches them.
 //
-// Every rank that maps the memory holds a lock of the file, a *sign of life*, which the kernel takes
-// back when the process ends in whatever way. So ranks can be asked for without their help, and a
-// number of a process that is used again deceives nobody.
+// Every rank that maps the memory holds a lock of the file, a *sign of life*, which the kernel
+// takes back when the process ends in whatever way. So ranks can be asked for without their help,
+// and a number of a process that is used again deceives nobody.
 #pragma once
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 //
 // A channel from one rank to another is a ring of chunks. The sender numbers the chunks from 1 and
 // fills those that the receiver has *pulled* the last contents of; the number in a chunk, stored
-// last, says that it is there. A long message out of a window is one chunk that names the place; its
-// sender waits until it was pulled, since the buffer is its caller's again after that.
+// last, says that it is there. A long message out of a window is one chunk that names the place;
+// its sender waits until it was pulled, since the buffer is its caller's again after that.
 #include <algorithm>
 #include <cstring>
 

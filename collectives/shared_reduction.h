@@ -1,7 +1,7 @@
 // The arithmetic of reductions in shared memory.
 //
-// Element by element and in the order of the ranks, ((r0 + r1) + r2) + ..., so that a result does not
-// depend on who computes it nor on how the work is cut. Integers wrap. Bound by memory: each
+// Element by element and in the order of the ranks, ((r0 + r1) + r2) + ..., so that a result does
+// not depend on who computes it nor on how the work is cut. Integers wrap. Bound by memory: each
 // element is read once from every source and written once.
 #pragma once
 

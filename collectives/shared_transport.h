@@ -5,16 +5,16 @@
 // first used, and goes with the communicator. Over a single rank there is nothing to do but copy.
 //
 // A communicator that spans nodes, or whose ranks cannot share memory, is refused by the transport
-// "shared". The transport "auto" serves a job by shared memory or by MPI, never by both, and decides
-// once, when it is made, by all ranks together: shared memory if all ranks are on one node and can share
-// memory there, otherwise MPI for every communicator. For replicas of a value are computed over
-// sibling communicators, each of which has to add in one way for the replicas to stay alike. Where
-// shared memory cannot be had later, for a communicator or a buffer, that is an error, not another
-// decision.
+// "shared". The transport "auto" serves a job by shared memory or by MPI, never by both, and
+// decides once, when it is made, by all ranks together: shared memory if all ranks are on one node
+// and can share memory there, otherwise MPI for every communicator. For replicas of a value are
+// computed over sibling communicators, each of which has to add in one way for the replicas to stay
+// alike. Where shared memory cannot be had later, for a communicator or a buffer, that is an error,
+// not another decision.
 //
-// Buffers that the transport has given (`allocate`) are worked on where they are: an all-reduce reads
-// and writes every element of every rank once. Others are staged through the cache in pieces. The
-// ranks need not agree in this.
+// Buffers that the transport has given (`allocate`) are worked on where they are: an all-reduce
+// reads and writes every element of every rank once. Others are staged through the cache in pieces.
+// The ranks need not agree in this.
 #pragma once
 
 #include <memory>

@@ -8,8 +8,8 @@ namespace {
 
 constexpr int rounds_between_leisure = 16;
 constexpr double yielding = 2e-3;  // seconds in a wait
-// Between ranks that wait or reduce a yield takes microseconds, up to a few hundred; another program
-// keeps the core for a slice of milliseconds.
+// Between ranks that wait or reduce a yield takes microseconds, up to a few hundred; another
+// program keeps the core for a slice of milliseconds.
 constexpr double long_yield = 1e-3;
 
 }  // namespace

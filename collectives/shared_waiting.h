@@ -7,8 +7,8 @@
 //
 // How long to spin and whether to yield is learned. Spinning is halved whenever it was in vain and
 // doubled when it was not: where ranks share cores it soon is next to nothing. A yield that takes
-// long has lent the core to somebody who computes, and who keeps it for a slice of the scheduler: who
-// yields gets it back last, who sleeps and is woken gets it first. So after such a yield a rank
+// long has lent the core to somebody who computes, and who keeps it for a slice of the scheduler:
+// who yields gets it back last, who sleeps and is woken gets it first. So after such a yield a rank
 // sleeps in this wait and in the next one too, then in two and in four if it happens again. Not in
 // more: where nobody else computes, to sleep takes several times as long as to yield.
 #pragma once

@@ -2,8 +2,8 @@
 //
 // A *window* is what one call of `Transport::allocate` gave to the ranks of a communicator: a part
 // for each of them, all mapped by every one. A *place* names an address in a way that other ranks
-// understand: the window's number, which is the same on all of its ranks, and the offset in the part
-// of the rank that owns it.
+// understand: the window's number, which is the same on all of its ranks, and the offset in the
+// part of the rank that owns it.
 #pragma once
 
 #include <cstddef>

@@ -103,9 +103,9 @@ class Transport {
   /// "mpi" or "shared", whichever serves.
   [[nodiscard]] virtual std::string_view name() const = 0;
 
-  /// Makes what operations over `communicator` need, lest the first of them do. Every rank calls it.
-  /// An exchange, which some ranks may miss, is fast only over a prepared communicator. A backend
-  /// that needs nothing does nothing.
+  /// Makes what operations over `communicator` need, lest the first of them do. Every rank calls
+  /// it. An exchange, which some ranks may miss, is fast only over a prepared communicator. A
+  /// backend that needs nothing does nothing.
   virtual void prepare(const Communicator& communicator);
 
   /// `bytes` of memory, which may differ from rank to rank, for buffers of operations over
@@ -155,9 +155,9 @@ class Transport {
 
 /// The backend called `name`, for communicators of `ranks` or of part of them. "mpi" is MPI's own
 /// collectives, for any ranks; "shared" is memory shared by the ranks of one node, and refuses
-/// communicators that span several; "auto" is shared memory if all of `ranks` are on one node and can
-/// share memory, else MPI. Every rank of `ranks` calls it. Throws, naming those there are, for any
-/// other name.
+/// communicators that span several; "auto" is shared memory if all of `ranks` are on one node and
+/// can share memory, else MPI. Every rank of `ranks` calls it. Throws, naming those there are, for
+/// any other name.
 [[nodiscard]] std::unique_ptr<Transport> make_transport(
     std::string_view name, const Communicator& ranks = Communicator::world());
 

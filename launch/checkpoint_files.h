@@ -27,8 +27,8 @@ struct Said {
 [[nodiscard]] Said export_weights(const CommandLine& line);
 
 /// Compares all regions of the files with their checksums, which the ranks of `all` (null: this
-/// process alone) share: status 1 if some are damaged, 2 if there are no such files. Collective; the
-/// root has what is to be said.
+/// process alone) share: status 1 if some are damaged, 2 if there are no such files. Collective;
+/// the root has what is to be said.
 [[nodiscard]] Said verify(const CommandLine& line, const Communicator* all);
 
 /// Runs the command that `line` names, on all ranks of `all` or on this process alone if that is

@@ -17,7 +17,7 @@ constexpr const char* program_examples = R"(
 Examples:
   meshwork train configs/fashion_mnist_mlp.yaml
   mpirun -n 8 meshwork train configs/fashion_mnist_mlp.yaml --mesh data=4,model=2
-  mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --set fit.epochs=1 --set optimizer.learning_rate=0.01
+  mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --set optimizer.learning_rate=0.01
   meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=4096,model=16
   meshwork evaluate configs/fashion_mnist_mlp.yaml --checkpoint checkpoints
   meshwork inspect checkpoints
@@ -35,7 +35,7 @@ Exit status:
 
 constexpr const char* train_examples = R"(
 Trains the model, validates it after each epoch and, if the configuration has test data, evaluates
-it on them at the end. Batch sizes are global and results do not depend on the mesh, beyond rounding.
+it on them at the end. Batch sizes are global, and results depend on the mesh by rounding alone.
 
 Examples:
   meshwork train configs/keras_guide_mlp.yaml

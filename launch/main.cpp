@@ -1,7 +1,8 @@
 // The `meshwork` program: train, evaluate, predict, plan, devices, and what looks at checkpoints.
 //
 // The command line is read before MPI begins, so that --help, `plan` and what only looks at files
-// work without mpirun and on machines where MPI cannot run. Where a launcher started several ranks, only rank 0 speaks.
+// work without mpirun and on machines where MPI cannot run. Where a launcher started several ranks,
+// only rank 0 speaks.
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>

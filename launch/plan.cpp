@@ -19,7 +19,8 @@ std::string picture_of(const Plan& plan, const std::string& path, std::int64_t r
   const TensorId tensor = graph.find(path);
   if (tensor < 0) {
     const std::vector<std::string> paths = graph.layout_paths();
-    fail("--layout: the model has no variable, output or input \"{}\"{}", path, did_you_mean(path, paths));
+    fail("--layout: the model has no variable, output or input \"{}\"{}", path,
+         did_you_mean(path, paths));
   }
   PictureOptions options;
   options.color = ends_at_terminal(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;

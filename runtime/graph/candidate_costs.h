@@ -2,9 +2,9 @@
 // are exact and the same on every machine.
 //
 // A candidate has costs of its own: everything to and from closed tensors, the reduction of its
-// output, its own collectives, and its arithmetic on one rank, which is also the tie-breaker. Two candidates have
-// costs between them where one makes a tensor that the other uses: bringing it there, and its
-// gradient back.
+// output, its own collectives, and its arithmetic on one rank, which is also the tie-breaker. Two
+// candidates have costs between them where one makes a tensor that the other uses: bringing it
+// there, and its gradient back.
 //
 // Redistributions and exchanges are remembered, so that each is priced once: how many there were is
 // what planning takes, and `PlanningWork` counts them.

@@ -48,9 +48,10 @@ namespace meshwork {
 /// What a step is taken to cost: a collective over n ranks in which a rank sends b bytes takes
 /// latency * ceil(log2 n) + b / bandwidth, and an operation its floating-point operations
 /// (`Operation::flops`) / rate: once for forward, and once more for each input that gets a
-/// gradient. Fixed defaults, so that every machine makes the same plan. The rate is that of one core
-/// with AVX-512: 1.3 GFLOP of convolutions in 7.8 ms, forward and backward, and less in products of
-/// small networks. A device that computes faster is as a rule one that communicates faster too.
+/// gradient. Fixed defaults, so that every machine makes the same plan. The rate is that of one
+/// core with AVX-512: 1.3 GFLOP of convolutions in 7.8 ms, forward and backward, and less in
+/// products of small networks. A device that computes faster is as a rule one that communicates
+/// faster too.
 struct CostModel {
   double latency_seconds = 2e-6;
   double bytes_per_second = 10e9;

@@ -1,8 +1,8 @@
 // What a planner knows before it chooses: of a request, everything that follows without a choice.
 //
 // Shapes with the batch, which tensors have gradients, the rules with the lengths of their letters,
-// the layouts that are given (*closed*), and the axes that may be chosen for (*in play*). See plan.h
-// for the words and for how the choice is made.
+// the layouts that are given (*closed*), and the axes that may be chosen for (*in play*). See
+// plan.h for the words and for how the choice is made.
 //
 // Layouts have numbers here, so that comparing and remembering them is cheap.
 #pragma once

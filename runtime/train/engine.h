@@ -85,8 +85,8 @@ class Step {
 class Engine {
  public:
   /// Makes the parameters. Everything handed in by reference must outlive the engine, and so must
-  /// `trace`, if there is one, in which steps say what they do. If `transport` counts, `counting` is
-  /// the same object, and every step is held against its plan.
+  /// `trace`, if there is one, in which steps say what they do. If `transport` counts, `counting`
+  /// is the same object, and every step is held against its plan.
   Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan, std::uint64_t seed,
          UpdateRule update, std::vector<std::string> slot_names, CollectiveTrace* trace = nullptr,
          CountingTransport* counting = nullptr);

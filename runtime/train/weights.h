@@ -18,8 +18,8 @@
 namespace meshwork {
 
 struct SaveWeightsOptions {
-  /// Also the optimizer's slots, rate and number of updates, if the model is compiled; Keras's files
-  /// have them only if there have been updates.
+  /// Also the optimizer's slots, rate and number of updates, if the model is compiled; Keras's
+  /// files have them only if there have been updates.
   bool optimizer = true;
   /// Text that a checkpoint carries: the configuration that the model is of.
   std::string configuration;

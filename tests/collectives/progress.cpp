@@ -1,10 +1,11 @@
 // Whether operations go on whatever others are under way: random sequences of started and blocking
-// operations over communicators that are siblings, that overlap, and that hold the same ranks twice.
+// operations over communicators that are siblings, that overlap, and that hold the same ranks
+// twice.
 //
-// All ranks draw the same script, and a rank does what concerns it: so the order is one order, as the
-// contract asks, but ranks are at different places of it, since each rests now and then for a time
-// of its own. Every result is held against arithmetic. What stops for ever is ended by the watchdog,
-// which names the operation.
+// All ranks draw the same script, and a rank does what concerns it: so the order is one order, as
+// the contract asks, but ranks are at different places of it, since each rests now and then for a
+// time of its own. Every result is held against arithmetic. What stops for ever is ended by the
+// watchdog, which names the operation.
 #include <mpi.h>
 
 #include <algorithm>

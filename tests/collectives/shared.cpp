@@ -1,5 +1,5 @@
-// What shared memory adds to the tests that every transport passes (transport.cpp): buffers in memory
-// that the transport gave, and long mixtures of operations.
+// What shared memory adds to the tests that every transport passes (transport.cpp): buffers in
+// memory that the transport gave, and long mixtures of operations.
 #include "collectives/shared_transport.h"
 
 #include <mpi.h>
@@ -26,7 +26,8 @@ const SharedGroupOptions little_room{
 
 /// The usual sizes, or sizes so small that everything goes in many rounds.
 std::unique_ptr<Transport> shared_transport(bool in_little_room) {
-  return make_shared_transport(Communicator::world(), {.group = in_little_room ? little_room : SharedGroupOptions()});
+  return make_shared_transport(Communicator::world(),
+                               {.group = in_little_room ? little_room : SharedGroupOptions()});
 }
 std::unique_ptr<Transport> shared_transport() {
   return shared_transport(GENERATE(false, true));
@@ -307,7 +308,8 @@ TEST_CASE("ranks of several nodes are refused by shared memory alone and served 
   float one = 1;
   CHECK_THROWS_WITH(alone->all_reduce(world, ElementType::float32, Reduction::sum, &one, 1),
                     Catch::Contains("is for ranks of one node") && Catch::Contains("\"auto\""));
-  const auto both = make_shared_transport(Communicator::world(), {.or_mpi = true, .ranks_a_node = 2});
+  const auto both =
+      make_shared_transport(Communicator::world(), {.or_mpi = true, .ranks_a_node = 2});
   both->all_reduce(world, ElementType::float32, Reduction::sum, &one, 1);
   CHECK(one == world.size());
   const TransportMemory memory = both->allocate(world, 100);

@@ -40,14 +40,16 @@ Subject subject() {
     case 2:
       return {"shared", make_transport("shared")};
     case 3:
-      return {"shared in pieces", make_shared_transport(Communicator::world(), {.group = {.small_bytes = 64,
-                                                                   .slot_bytes = 1024,
-                                                                   .slots = 2,
-                                                                   .calls = 2,
-                                                                   .chunk_bytes = 64,
-                                                                   .chunks = 2}})};
+      return {"shared in pieces",
+              make_shared_transport(Communicator::world(), {.group = {.small_bytes = 64,
+                                                                      .slot_bytes = 1024,
+                                                                      .slots = 2,
+                                                                      .calls = 2,
+                                                                      .chunk_bytes = 64,
+                                                                      .chunks = 2}})};
     default:
-      return {"auto", make_shared_transport(Communicator::world(), {.or_mpi = true, .ranks_a_node = 2})};
+      return {"auto",
+              make_shared_transport(Communicator::world(), {.or_mpi = true, .ranks_a_node = 2})};
   }
 }
 

@@ -308,8 +308,8 @@ TEST_CASE("a batch, its images and their channels are split at once") {
   // x 12, the kernel of 10368 floats gathered, half of 16 x 7 x 14 x 24 brought to its channels.
   // norm_2 and conv_3 have 12 of 24 channels, of 32 images; conv_3 adds up 3 or 4 rows of 7 x 32
   // over the channels, and the means of 32 x 32 over the rows. In backward the same again; half of
-  // conv_2's kernel is reduced over data and rows, half of the gradient of its input, 32 x 14 x 28 x
-  // 12, gathered, and at last conv_1's kernel with half of conv_3's, 108 + 13824 floats, reduced.
+  // conv_2's kernel is reduced over data and rows, half of the gradient of its input, 32 x 14 x 28
+  // x 12, gathered, and at last conv_1's kernel with half of conv_3's, 108 + 13824 floats, reduced.
   const bool first = mesh.rank() % 2 == 0;
   const std::string three = "64512";
   const std::string one = "21504";

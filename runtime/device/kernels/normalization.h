@@ -22,11 +22,12 @@ struct ChannelMomentsSpec {
   std::int64_t rows = 0, channels = 0;
 };
 
-/// From z, summed over all ranks, of `count` rows in all: mean = z0 / count, variance = z1 / count -
-/// mean^2 (population; never below 0), inverse = 1 / sqrt(variance + epsilon), new moving value =
-/// momentum * moving value + (1 - momentum) * value of the batch. All (channels); a new moving value
-/// may lie where the old one does. No rows give mean 0, variance 0 and leave the moving values.
-/// Operands: z, moving mean, moving variance, mean, inverse, new moving mean, new moving variance.
+/// From z, summed over all ranks, of `count` rows in all: mean = z0 / count, variance = z1 / count
+/// - mean^2 (population; never below 0), inverse = 1 / sqrt(variance + epsilon), new moving value =
+/// momentum * moving value + (1 - momentum) * value of the batch. All (channels); a new moving
+/// value may lie where the old one does. No rows give mean 0, variance 0 and leave the moving
+/// values. Operands: z, moving mean, moving variance, mean, inverse, new moving mean, new moving
+/// variance.
 struct ChannelStatisticsSpec {
   std::int64_t channels = 0;
   std::int64_t count = 0;
@@ -47,8 +48,8 @@ struct NormalizationShape {
   Activation activation = Activation::linear;
 };
 
-/// y = activation((x - mean) * inverse * gamma + beta). May be in place. Operands: x, mean, inverse,
-/// [gamma], [beta], y.
+/// y = activation((x - mean) * inverse * gamma + beta). May be in place. Operands: x, mean,
+/// inverse, [gamma], [beta], y.
 struct NormalizeSpec {
   NormalizationShape at;
 };

@@ -1,6 +1,6 @@
-// TerminateOnNaN: ends training as soon as the loss of an epoch so far is infinite or no number, and
-// says where in the step that was first seen: on which rank, in the data, the output of which layer,
-// or a gradient (Training::where_not_finite).
+// TerminateOnNaN: ends training as soon as the loss of an epoch so far is infinite or no number,
+// and says where in the step that was first seen: on which rank, in the data, the output of which
+// layer, or a gradient (Training::where_not_finite).
 #pragma once
 
 #include "runtime/train/callback.h"

@@ -1,6 +1,6 @@
-// Checkpoints on a disk that fails: the n-th call of the system that writes, on one rank, ends with an
-// error, or takes less than it was given. What was there before stays whole, all ranks hear the same,
-// and nothing is left behind; where writing seems to have gone well, it has.
+// Checkpoints on a disk that fails: the n-th call of the system that writes, on one rank, ends with
+// an error, or takes less than it was given. What was there before stays whole, all ranks hear the
+// same, and nothing is left behind; where writing seems to have gone well, it has.
 //
 // The calls are those of the whole process: this program defines them, and so stands between the
 // libraries and the system. Only files of checkpoints being written are touched.
@@ -245,9 +245,9 @@ TEST_CASE("whichever call of the system fails, the older checkpoint stays and al
     for (int rank = 0; rank < world.size(); rank += std::max(1, world.size() - 1)) {
       for (const Call call : {Call::write, Call::sync, Call::rename, Call::reserve}) {
         int count = made[static_cast<std::size_t>(call) + (rank == 0 ? 0 : call_count)];
-        // The last write of all is HDF5's own, in closing the file. If it fails, the library (1.10.8)
-        // leaves ranks that share the file waiting, which only the watchdog ends, and a process that
-        // has it alone crashes when it ends.
+        // The last write of all is HDF5's own, in closing the file. If it fails, the library
+        // (1.10.8) leaves ranks that share the file waiting, which only the watchdog ends, and a
+        // process that has it alone crashes when it ends.
         if (call == Call::write && rank == 0) {
           --count;
         }

@@ -1,6 +1,6 @@
-// A network of convolutions and batch normalization, whose moving statistics are state as well, with
-// every optimizer: cut off twice inside epochs it ends as a run that was not, bit for bit on the same
-// mesh, to rounding where the second part runs on another one.
+// A network of convolutions and batch normalization, whose moving statistics are state as well,
+// with every optimizer: cut off twice inside epochs it ends as a run that was not, bit for bit on
+// the same mesh, to rounding where the second part runs on another one.
 #include <cstring>
 #include <filesystem>
 

@@ -1,5 +1,5 @@
-// Training by every transport. By shared memory gradients stand where all ranks see them, in a place
-// of its own on each rank, and are reduced there; by MPI they are this rank's alone.
+// Training by every transport. By shared memory gradients stand where all ranks see them, in a
+// place of its own on each rank, and are reduced there; by MPI they are this rank's alone.
 #include "collectives/transport.h"
 
 #include "layers/dense.h"
