@@ -1,8 +1,10 @@
 #include "runtime/checkpoint/mpi_io.h"
 
 #include <mpi.h>
+#include <semaphore.h>
 
 #include <array>
+#include <filesystem>
 #include <optional>
 
 #include "collectives/error.h"
@@ -64,6 +66,11 @@ MpiIo find_mpi_io() {
   const bool excludes = fcoll->starts_with('^');
   found.trusted = io.starts_with("romio") || (!fcoll->empty() && names_vulcan == excludes);
   return found;
+}
+
+void forget_killed_openings(const std::string& file) {
+  // It is as a rule not there, and where it cannot be removed there is nothing else to do.
+  (void)::sem_unlink(("/OMPIO_" + std::filesystem::path(file).filename().string()).c_str());
 }
 
 }  // namespace meshwork

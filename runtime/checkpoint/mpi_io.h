@@ -18,4 +18,11 @@ struct MpiIo {
 /// Asks the running MPI. Not collective.
 [[nodiscard]] MpiIo find_mpi_io();
 
+/// Removes what a process that was killed while MPI opened a file of this name left on this node.
+/// While Open MPI opens `file`, a named semaphore guards it (sharedfp/sm: "OMPIO_" and the last
+/// component). It outlives processes: who is killed inside leaves it locked, and whoever opens a
+/// file of that name there later would wait for ever. To be called on all ranks, with an agreement
+/// between it and the opening.
+void forget_killed_openings(const std::string& file);
+
 }  // namespace meshwork

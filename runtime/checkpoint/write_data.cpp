@@ -12,6 +12,7 @@
 #include "collectives/error.h"
 #include "runtime/checkpoint/format.h"
 #include "runtime/checkpoint/hdf5_values.h"
+#include "runtime/checkpoint/mpi_io.h"
 #include "runtime/checkpoint/regions.h"
 
 namespace meshwork {
@@ -94,6 +95,7 @@ void open_on_all_ranks(const DataToWrite& data, Hdf5File& opened, Failures& fail
       fail("{}: cannot be opened: {}", file, std::strerror(errno));
     }
     ::close(descriptor);
+    forget_killed_openings(file);
   });
   Hdf5Properties access;
   failures.attempt([&] {

@@ -2,6 +2,8 @@
 // what happens when the disk does not want them.
 #include "runtime/checkpoint/writer.h"
 
+#include <fcntl.h>
+#include <semaphore.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -311,6 +313,20 @@ TEST_CASE("a full file system leaves the older checkpoint whole") {
   for (const std::string& message : messages) {
     CHECK_THAT(message, Catch::Contains("second.h5.tmp") && Catch::Contains("No space left"));
   }
+}
+
+TEST_CASE("a run that was killed while it opened the file does not stop the next one") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path file = fresh_directory(world, "killed") / "killed.h5";
+  if (world.rank() == 0) {
+    // Open MPI's semaphore for files of this name, as a killed process leaves it: taken.
+    sem_t* left = ::sem_open("/OMPIO_killed.h5.tmp", O_CREAT, 0600, 0);
+    REQUIRE(left != SEM_FAILED);
+    ::sem_close(left);
+  }
+  check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+  write_example(world, file, {CheckpointWriter::parallel});
+  check_example(file);
 }
 
 TEST_CASE("a rank that cannot write does not leave the others waiting") {

@@ -28,6 +28,8 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(ColumnSumSpec{rows, columns}, {x, bias}, "t");
   builder.emit(ActivationSpec{Activation::tanh, count}, {x, y}, "t");
   builder.emit(ActivationGradientSpec{Activation::relu, count}, {x, y, y}, "t");
+  builder.emit(RectifySpec{Rectifier{}, count}, {x, y}, "t");
+  builder.emit(RectifyGradientSpec{Rectifier{}, count}, {x, y, y}, "t");
   builder.emit(AffineSpec{count, 2, 1}, {x, y}, "t");
   builder.emit(ConvertSpec{count, ElementType::uint8}, {x, y}, "t");
   builder.emit(SumSpec{count, 3}, {x, y, x, y}, "t");
