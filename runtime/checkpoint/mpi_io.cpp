@@ -44,9 +44,7 @@ class MpiTools {
   }
 };
 
-}  // namespace
-
-MpiIo find_mpi_io() {
+MpiIo ask_mpi() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING + 1> version{};
   int length = 0;
   check_mpi(MPI_Get_library_version(version.data(), &length), "MPI_Get_library_version");
@@ -65,6 +63,13 @@ MpiIo find_mpi_io() {
   const bool names_vulcan = fcoll->find("vulcan") != std::string::npos;
   const bool excludes = fcoll->starts_with('^');
   found.trusted = io.starts_with("romio") || (!fcoll->empty() && names_vulcan == excludes);
+  return found;
+}
+
+}  // namespace
+
+const MpiIo& find_mpi_io() {
+  static const MpiIo found = ask_mpi();
   return found;
 }
 

@@ -15,8 +15,9 @@ struct MpiIo {
   bool trusted = true;      // false: vulcan may be at work
 };
 
-/// Asks the running MPI. Not collective.
-[[nodiscard]] MpiIo find_mpi_io();
+/// Asks the running MPI, once in the life of the process: Open MPI loads and unloads all of its
+/// components for the answer, a fifth of a second. Not collective.
+[[nodiscard]] const MpiIo& find_mpi_io();
 
 /// Removes what a process that was killed while MPI opened a file of this name left on this node.
 /// While Open MPI opens `file`, a named semaphore guards it (sharedfp/sm: "OMPIO_" and the last
