@@ -9,6 +9,8 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "collectives/error.h"
@@ -240,6 +242,38 @@ void compare_arrays(Compared& a, Compared& b, const CommandLine& line, Findings&
   }
 }
 
+// Whether two numbers are equal, or within the tolerance that the user gives for rounding. Two NaN
+// are equal.
+bool near(double a, double b, double tolerance) {
+  return a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance;
+}
+
+bool near(const RunningSums& a, const RunningSums& b, double tolerance) {
+  bool equal = a.names == b.names && a.sums.size() == b.sums.size() && a.rows == b.rows;
+  // Sums over rows; what is compared are the means.
+  const double scale = tolerance * static_cast<double>(std::max<std::int64_t>(a.rows, 1));
+  for (std::size_t i = 0; equal && i < a.sums.size(); ++i) {
+    equal = near(a.sums[i], b.sums[i], scale);
+  }
+  return equal && near(a.penalties, b.penalties, scale);
+}
+
+bool near(const CallbackRecord& a, const CallbackRecord& b, double tolerance) {
+  if (tolerance == 0) return a == b;
+  if (a.class_name != b.class_name || a.keeps_weights != b.keeps_weights ||
+      a.state.size() != b.state.size()) {
+    return false;
+  }
+  return std::equal(a.state.begin(), a.state.end(), b.state.begin(),
+                    [&](const auto& mine, const auto& theirs) {
+                      const double* x = std::get_if<double>(&mine.second);
+                      const double* y = std::get_if<double>(&theirs.second);
+                      return mine.first == theirs.first &&
+                             (x != nullptr && y != nullptr ? near(*x, *y, tolerance)
+                                                           : mine.second == theirs.second);
+                    });
+}
+
 // Adds "what: a, b" where they differ.
 template <class Value>
 void compare_value(const char* what, const Value& a, const Value& b,
@@ -249,7 +283,7 @@ void compare_value(const char* what, const Value& a, const Value& b,
   }
 }
 
-void compare_history(const CheckpointState& a, const CheckpointState& b,
+void compare_history(const CheckpointState& a, const CheckpointState& b, double tolerance,
                      std::vector<std::string>& found) {
   compare_value("epochs in the history", a.history_epochs.size(), b.history_epochs.size(), found);
   std::set<std::string> logs;
@@ -267,7 +301,7 @@ void compare_history(const CheckpointState& a, const CheckpointState& b,
     for (std::size_t e = 0; e < common; ++e) {
       const double x = mine->second[e];
       const double y = theirs->second[e];
-      if (x != y && !(std::isnan(x) && std::isnan(y))) {
+      if (!near(x, y, tolerance)) {
         found.push_back(fmt::format("history: {}: value {} is {} in A, {} in B", log, e + 1, x, y));
         break;  // what follows differs as well, as a rule
       }
@@ -275,7 +309,8 @@ void compare_history(const CheckpointState& a, const CheckpointState& b,
   }
 }
 
-void compare_states(const CheckpointState& a, const CheckpointState& b, Findings& findings) {
+void compare_states(const CheckpointState& a, const CheckpointState& b, double tolerance,
+                    Findings& findings) {
   std::vector<std::string>& decisive = findings.decisive;
   compare_value("step", a.step, b.step, decisive);
   compare_value("epoch", a.epoch, b.epoch, decisive);
@@ -284,14 +319,16 @@ void compare_states(const CheckpointState& a, const CheckpointState& b, Findings
   compare_value("ended by a callback", a.stopped, b.stopped, decisive);
   compare_value("seed", a.seed, b.seed, decisive);
   compare_value("optimizer", a.optimizer, b.optimizer, decisive);
-  compare_value("learning rate", a.learning_rate, b.learning_rate, decisive);
-  if (!(a.running == b.running)) {
+  if (!near(a.learning_rate, b.learning_rate, tolerance)) {
+    compare_value("learning rate", a.learning_rate, b.learning_rate, decisive);
+  }
+  if (!near(a.running, b.running, tolerance)) {
     decisive.push_back("the sums of the epoch that they lie in differ");
   }
-  compare_history(a, b, decisive);
+  compare_history(a, b, tolerance, decisive);
   compare_value("callbacks", a.callbacks.size(), b.callbacks.size(), decisive);
   for (std::size_t i = 0; i < std::min(a.callbacks.size(), b.callbacks.size()); ++i) {
-    if (!(a.callbacks[i] == b.callbacks[i])) {
+    if (!near(a.callbacks[i], b.callbacks[i], tolerance)) {
       decisive.push_back(
           fmt::format("callback {} ({}): remembers something else", i, a.callbacks[i].class_name));
     }
@@ -357,7 +394,7 @@ Said diff(const CommandLine& line) {
   if (line.weights_only) {
     // Nothing else counts.
   } else if (checkpoints[0] && checkpoints[1]) {
-    compare_states(*checkpoints[0]->state(), *checkpoints[1]->state(), findings);
+    compare_states(*checkpoints[0]->state(), *checkpoints[1]->state(), line.tolerance, findings);
   } else if (checkpoints[0] || checkpoints[1]) {
     const int checkpoint = checkpoints[0] ? 0 : 1;
     compare_with_keras(*checkpoints[checkpoint]->state(), keras[1 - checkpoint]->reader(),

@@ -2,7 +2,7 @@
 //
 // They are few and small: the agreement on stopping and saving (step_agreement.h), rank 0's word at
 // the end of an epoch, and what callbacks hand out. Writing and reading checkpoints is not among
-// them: it moves the state itself, through MPI-IO.
+// them: it moves the state itself, through MPI-IO or by rank 0.
 #pragma once
 
 #include <cstdint>
