@@ -59,6 +59,8 @@ class Device {
 
   /// "cpu" or "cuda".
   [[nodiscard]] virtual std::string_view kind() const = 0;
+  /// Whether kernels run on memory that was not allocated here, such as a transport's.
+  [[nodiscard]] virtual bool computes_in_host_memory() const = 0;
   /// One line for people: model, cores or memory, threads.
   [[nodiscard]] virtual std::string description() const = 0;
 

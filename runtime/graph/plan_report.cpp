@@ -7,6 +7,8 @@
 #include <array>
 #include <limits>
 
+#include "runtime/config/text_table.h"
+
 namespace meshwork {
 namespace {
 
@@ -46,44 +48,8 @@ std::string axes_text(const std::vector<Axis>& axes, const MeshShape& mesh) {
   return text;
 }
 
-// Rows of cells under a heading, each column as wide as its widest cell; the columns in `numbers`
-// are set flush right.
-class Table {
- public:
-  explicit Table(std::vector<std::string> heading, std::vector<std::size_t> numbers = {})
-      : numbers_(std::move(numbers)) {
-    add(std::move(heading));
-  }
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
-  [[nodiscard]] std::string text() const {
-    std::vector<std::size_t> widths(rows_[0].size(), 0);
-    for (const auto& row : rows_) {
-      for (std::size_t c = 0; c < row.size(); ++c) {
-        widths[c] = std::max(widths[c], row[c].size());
-      }
-    }
-    std::string text;
-    for (const auto& row : rows_) {
-      std::string line = " ";
-      for (std::size_t c = 0; c < row.size(); ++c) {
-        const bool number = std::find(numbers_.begin(), numbers_.end(), c) != numbers_.end();
-        line += number ? fmt::format(" {:>{}}", row[c], widths[c])
-                       : fmt::format(" {:<{}}", row[c], widths[c]);
-        line += ' ';
-      }
-      line.erase(line.find_last_not_of(' ') + 1);
-      text += line + '\n';
-    }
-    return text;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
-  std::vector<std::size_t> numbers_;
-};
-
 std::string tensor_table(const std::vector<ReportedTensor>& tensors, const MeshShape& mesh) {
-  Table table({"path", "shape", "layout", "decided by", "block on this rank", "bytes"}, {5});
+  TextTable table({"path", "shape", "layout", "decided by", "block on this rank", "bytes"}, {5});
   for (const ReportedTensor& tensor : tensors) {
     std::string reason = tensor.reason;
     if (tensor.empty_ranks > 0) {
@@ -110,27 +76,12 @@ std::string coordinates_text(const MeshShape& mesh, std::int64_t rank) {
   return text;
 }
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
-
 std::string json_layout(const Layout& layout, const MeshShape& mesh) {
   std::string text;
   for (const std::vector<Axis>& axes : layout.dimensions) {
     std::string list;
     for (const Axis axis : axes) {
-      list += (list.empty() ? "" : ", ") + quoted(mesh.name(axis));
+      list += (list.empty() ? "" : ", ") + json_text(mesh.name(axis));
     }
     text += (text.empty() ? "[" : ", [") + list + "]";
   }
@@ -147,8 +98,8 @@ std::string json_tensors(const std::vector<ReportedTensor>& tensors, const MeshS
     text += fmt::format(
         "{}\n    {{\"path\": {}, \"shape\": [{}], \"layout\": {}, \"decided_by\": {}, "
         "\"block\": [{}], \"bytes\": {}, \"empty_blocks\": {}}}",
-        text.empty() ? "" : ",", quoted(tensor.path), fmt::join(tensor.shape, ", "),
-        json_layout(tensor.layout, mesh), quoted(tensor.reason), block, tensor.bytes,
+        text.empty() ? "" : ",", json_text(tensor.path), fmt::join(tensor.shape, ", "),
+        json_layout(tensor.layout, mesh), json_text(tensor.reason), block, tensor.bytes,
         tensor.empty_ranks);
   }
   return text;
@@ -222,7 +173,7 @@ std::string to_text(const PlanReport& report) {
       tensor_table(report.fed, report.mesh));
 
   std::int64_t sent = 0;
-  Table table({"phase", "collective", "axes", "elements", "bytes sent", "of what"}, {3, 4});
+  TextTable table({"phase", "collective", "axes", "elements", "bytes sent", "of what"}, {3, 4});
   for (const CollectiveRecord& record : report.collectives) {
     sent += record.bytes_sent;
     table.add({record.purpose.phase, std::string(name_of(record.kind)),
@@ -243,7 +194,7 @@ std::string to_text(const PlanReport& report) {
     }
   }
   if (!report.between_steps.empty()) {
-    Table between({"when", "collective", "elements", "bytes sent", "of what"}, {2, 3});
+    TextTable between({"when", "collective", "elements", "bytes sent", "of what"}, {2, 3});
     for (const CollectiveBetweenSteps& item : report.between_steps) {
       between.add({item.when, item.collective, std::to_string(item.elements),
                    std::to_string(item.bytes_sent), item.what});
@@ -264,28 +215,28 @@ std::string to_text(const PlanReport& report) {
 std::string to_json(const PlanReport& report) {
   std::string axes;
   for (const MeshAxis& axis : report.mesh.axes()) {
-    axes += fmt::format("{}{}: {}", axes.empty() ? "" : ", ", quoted(axis.name), axis.size);
+    axes += fmt::format("{}{}: {}", axes.empty() ? "" : ", ", json_text(axis.name), axis.size);
   }
   std::string collectives;
   for (const CollectiveRecord& record : report.collectives) {
     std::string over;
     for (const Axis axis : record.axes) {
-      over += (over.empty() ? "" : ", ") + quoted(report.mesh.name(axis));
+      over += (over.empty() ? "" : ", ") + json_text(report.mesh.name(axis));
     }
     collectives += fmt::format(
         "{}\n    {{\"phase\": {}, \"collective\": {}, \"axes\": [{}], \"type\": {}, "
         "\"elements\": {}, \"bytes_sent\": {}, \"what\": {}}}",
-        collectives.empty() ? "" : ",", quoted(record.purpose.phase), quoted(name_of(record.kind)),
-        over, quoted(name_of(record.type)), record.global_elements, record.bytes_sent,
-        quoted(record.purpose.what));
+        collectives.empty() ? "" : ",", json_text(record.purpose.phase),
+        json_text(name_of(record.kind)), over, json_text(name_of(record.type)),
+        record.global_elements, record.bytes_sent, json_text(record.purpose.what));
   }
   std::string between;
   for (const CollectiveBetweenSteps& item : report.between_steps) {
     between += fmt::format(
         "{}\n    {{\"when\": {}, \"collective\": {}, \"type\": {}, \"elements\": {}, "
         "\"bytes_sent\": {}, \"what\": {}}}",
-        between.empty() ? "" : ",", quoted(item.when), quoted(item.collective),
-        quoted(name_of(item.type)), item.elements, item.bytes_sent, quoted(item.what));
+        between.empty() ? "" : ",", json_text(item.when), json_text(item.collective),
+        json_text(name_of(item.type)), item.elements, item.bytes_sent, json_text(item.what));
   }
   return fmt::format(
       "{{\n  \"mesh\": {{{}}},\n  \"ranks\": {},\n  \"rank\": {},\n  \"rows\": {},\n"
@@ -297,7 +248,7 @@ std::string to_json(const PlanReport& report) {
       "\"bytes_per_second\": {}}},\n"
       "  \"memory\": {{\"parameters\": {}, \"gradients\": {}, \"slots\": {}, \"batch\": {}, "
       "\"arena\": {}, \"arena_unshared\": {}, \"peak\": {}}}\n}}\n",
-      axes, report.mesh.rank_count(), report.rank, report.rows, quoted(name_of(report.mode)),
+      axes, report.mesh.rank_count(), report.rank, report.rows, json_text(name_of(report.mode)),
       json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
       json_tensors(report.fed, report.mesh), collectives, between, report.predicted_seconds,
       report.arithmetic_seconds, report.costs.latency_seconds, report.costs.bytes_per_second,

@@ -32,9 +32,7 @@ void require_same_collectives(const LoweringRequest& request, const DeviceMesh& 
 // in the transport's memory.
 Memory gradient_memory(const DeviceMesh& mesh, Transport& transport, Device& device,
                        std::int64_t bytes) {
-  if (device.kind() != "cpu" || transport.name() != "shared" || mesh.all().size() == 1) {
-    return device.allocate(bytes);
-  }
+  if (!device.computes_in_host_memory()) return device.allocate(bytes);
   auto memory = std::make_shared<TransportMemory>(transport.allocate(mesh.all(), bytes));
   return {memory->data(), bytes, [memory](void*) {}};
 }

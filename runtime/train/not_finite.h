@@ -1,8 +1,9 @@
 // Where, after a step whose loss is not finite, that was first seen: on which rank, in what.
 //
 // Each rank looks through what is left of the step (Step::first_not_finite), and the earliest place
-// of all ranks is the answer. Ranks run the same instructions, so places can be compared; of
-// several ranks with the same place the lowest is named. Nothing of this is done while steps go
+// of all ranks is the answer. Ranks run nearly the same instructions (one that has no part in a
+// window lacks its copies), so places can be compared; of several ranks with the same place the
+// lowest is named. Nothing of this is done while steps go
 // well.
 #pragma once
 

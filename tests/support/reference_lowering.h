@@ -56,6 +56,13 @@ struct OperationCase {
   std::int64_t step = 3;
 };
 
+/// Of an operation of one input, of shape `x`: random numbers for it and for the output's gradient.
+inline OperationCase case_of(const Operation& operation, const Shape& x) {
+  OperationCase what{.inputs = {random_tensor(x, 1)}};
+  what.output_gradient = random_tensor(operation.output_shape(std::vector<Shape>{x}), 2);
+  return what;
+}
+
 struct OperationResult {
   Tensor output;
   std::vector<std::optional<Tensor>> gradients;  // by input, where wanted

@@ -33,6 +33,7 @@ class CpuDevice final : public Device {
   }
 
   [[nodiscard]] std::string_view kind() const override { return "cpu"; }
+  [[nodiscard]] bool computes_in_host_memory() const override { return true; }
 
   [[nodiscard]] std::string description() const override {
     return fmt::format("{}, {} thread{}", processor_name(), context_.threads,

@@ -292,6 +292,7 @@ class WatchedDevice final : public Device {
   std::int64_t workspaces = 0;
 
   std::string_view kind() const override { return inner_.kind(); }
+  bool computes_in_host_memory() const override { return inner_.computes_in_host_memory(); }
   std::string description() const override { return inner_.description(); }
   Memory allocate(std::int64_t bytes) override { return inner_.allocate(bytes); }
   void copy_in(void* to, const void* from, std::int64_t bytes) override {

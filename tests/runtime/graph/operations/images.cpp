@@ -14,16 +14,6 @@
 using namespace meshwork;
 using namespace meshwork::test;
 
-namespace {
-
-OperationCase case_of(const Operation& operation, const Shape& x) {
-  OperationCase what{.inputs = {random_tensor(x, 1)}};
-  what.output_gradient = random_tensor(operation.output_shape(std::vector<Shape>{x}), 2);
-  return what;
-}
-
-}  // namespace
-
 TEST_CASE("zero padding surrounds an image with zeros") {
   const ZeroPaddingOperation operation({{1, 0}, {2, 1}});
   const OperationCase what{

@@ -10,16 +10,6 @@
 using namespace meshwork;
 using namespace meshwork::test;
 
-namespace {
-
-OperationCase case_of(const Operation& operation, const Shape& x) {
-  OperationCase what{.inputs = {random_tensor(x, 1)}};
-  what.output_gradient = random_tensor(operation.output_shape(std::vector<Shape>{x}), 2);
-  return what;
-}
-
-}  // namespace
-
 TEST_CASE("nearest upsampling repeats pixels") {
   const UpsamplingOperation operation(2, 3, Interpolation::nearest);
   const OperationCase what = case_of(operation, {2, 3, 2, 2});
