@@ -280,6 +280,10 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
              ".h5, .hdf5 or .csv");
   add_part(*train, line);
 
+  train->add_flag_callback(
+      "--profile", [&line] { line.overrides.emplace_back("fit.profile=true", "--profile"); },
+      "Say at the end where the time of a step went, by layer and instruction");
+
   CLI::App* evaluate = program.add_subcommand("evaluate", "Compute the loss and the metrics");
   evaluate->footer(evaluate_examples);
   add_config(*evaluate, line, true);

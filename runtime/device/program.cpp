@@ -1,6 +1,7 @@
 #include "runtime/device/program.h"
 
 #include <algorithm>
+#include <chrono>
 #include <exception>
 #include <numeric>
 #include <utility>
@@ -22,14 +23,36 @@ constexpr std::int64_t aligned(std::int64_t bytes) {
 // ---- Program ----------------------------------------------------------------------------------
 
 void Program::run() {
-  const Instruction* instruction = instructions_.data();
-  const Instruction* end = instruction + instructions_.size();
-  if (instruction == end) return;
+  if (instructions_.empty()) return;
+  if (measured_.seconds.empty()) {
+    walk([](std::size_t) {});
+    return;
+  }
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point last = Clock::now();
+  walk([&](std::size_t instruction) {
+    const Clock::time_point now = Clock::now();
+    measured_.seconds[instruction] += std::chrono::duration<double>(now - last).count();
+    last = now;
+  });
+  ++measured_.runs;
+}
+
+void Program::measure() {
+  measured_ = {0, std::vector<double>(instructions_.size(), 0.0)};
+}
+
+template <class AfterEach>
+void Program::walk(const AfterEach& after_each) {
+  const Instruction* const first = instructions_.data();
+  const Instruction* const end = first + instructions_.size();
+  const Instruction* instruction = first;
   const std::string* before = activity_->load(std::memory_order_relaxed);
   try {
     for (; instruction != end; ++instruction) {
       activity_->store(instruction->label, std::memory_order_release);
       instruction->kernel->run(instruction->operands);
+      after_each(static_cast<std::size_t>(instruction - first));
     }
   } catch (const std::exception& error) {
     activity_->store(before, std::memory_order_relaxed);
@@ -126,7 +149,7 @@ void ProgramBuilder::observe(Buffer buffer) {
 }
 
 void ProgramBuilder::emit(std::unique_ptr<Kernel> kernel, std::vector<Operand> operands,
-                          std::string label) {
+                          std::string label, std::optional<KernelWork> work) {
   for (const Operand& operand : operands) {
     const Booking& booking = booking_of(operand.buffer, label);
     if (operand.offset < 0 || operand.offset > booking.bytes) {
@@ -137,7 +160,7 @@ void ProgramBuilder::emit(std::unique_ptr<Kernel> kernel, std::vector<Operand> o
   if (const std::int64_t bytes = kernel ? kernel->workspace_bytes() : 0; bytes > 0) {
     operands.emplace_back(scratch(bytes, label + " workspace"));
   }
-  entries_.push_back({std::move(kernel), std::move(operands), std::move(label)});
+  entries_.push_back({std::move(kernel), std::move(operands), std::move(label), work});
 }
 
 void ProgramBuilder::emit(const KernelSpec& spec, std::vector<Operand> operands,
@@ -149,7 +172,7 @@ void ProgramBuilder::emit(const KernelSpec& spec, std::vector<Operand> operands,
   } catch (const std::exception& error) {
     throw Error(fmt::format("{}: {}", full_label, error.what()));
   }
-  emit(std::move(kernel), std::move(operands), full_label);
+  emit(std::move(kernel), std::move(operands), full_label, work_of(spec));
 }
 
 // ---- ProgramBuilder: planning -----------------------------------------------------------------
@@ -291,6 +314,7 @@ Program ProgramBuilder::assemble() {
     }
     program.kernels_.push_back(std::move(entry.kernel));
     program.labels_.push_back(std::move(entry.label));
+    program.works_.push_back(entry.work);
   }
   for (std::size_t i = 0; i < program.instructions_.size(); ++i) {
     program.instructions_[i].label = &program.labels_[i];

@@ -12,18 +12,21 @@
 // `kept`.
 //
 // While it runs, a program stores the address of each instruction's label where a trace has its
-// activity (collectives/trace.h), so that a rank which hangs can be asked in which instruction.
+// activity (collectives/trace.h), so that a rank which hangs can be asked in which instruction. It
+// can be *measured*: then it reads the clock between instructions.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "collectives/trace.h"
 #include "runtime/device/device.h"
+#include "runtime/device/kernel_work.h"
 
 namespace meshwork {
 
@@ -62,6 +65,12 @@ struct ArenaSummary {
   std::int64_t bytes_if_unshared = 0;  // the sum of all buffers
 };
 
+/// The times of a program's instructions, summed over the runs that were measured.
+struct MeasuredTimes {
+  std::int64_t runs = 0;
+  std::vector<double> seconds;  // by instruction
+};
+
 class Program {
  public:
   Program() = default;
@@ -69,6 +78,11 @@ class Program {
   /// Runs every instruction in order. An exception of a kernel is rethrown as an `Error` that
   /// begins with the instruction's label.
   void run();
+  /// From now on runs are measured, all anew. On a device whose kernels run on after `run`, an
+  /// instruction's time is that of its start.
+  void measure();
+  /// Empty if nothing is measured.
+  [[nodiscard]] const MeasuredTimes& measured() const { return measured_; }
   /// From now on `trace`, which must outlive the program, says which instruction is running.
   void record_in(CollectiveTrace& trace);
   [[nodiscard]] std::size_t instruction_count() const { return instructions_.size(); }
@@ -78,6 +92,8 @@ class Program {
   [[nodiscard]] const ArenaSummary& arena() const { return summary_; }
   /// Labels in order, one an instruction.
   [[nodiscard]] const std::vector<std::string>& labels() const { return labels_; }
+  /// The work of each instruction; none for what is no kernel of the device: collectives.
+  [[nodiscard]] const std::vector<std::optional<KernelWork>>& works() const { return works_; }
   /// The buffers to be observed, by the instruction that first wrote them. What they hold is lost
   /// when another program of the pool runs.
   [[nodiscard]] const std::vector<Observation>& observations() const { return observations_; }
@@ -107,9 +123,14 @@ class Program {
     void bind(std::byte* arena);
   };
 
+  template <class AfterEach>
+  void walk(const AfterEach& after_each);
+
   std::vector<Instruction> instructions_;
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<std::string> labels_;
+  std::vector<std::optional<KernelWork>> works_;
+  MeasuredTimes measured_;
   std::unique_ptr<std::atomic<const std::string*>>
       unread_;  // the activity while nobody asks for it
   std::atomic<const std::string*>* activity_ = nullptr;
@@ -160,7 +181,8 @@ class ProgramBuilder {
   void observe(Buffer buffer);
 
   /// Books a kernel; its workspace, if it wants one, is added.
-  void emit(std::unique_ptr<Kernel> kernel, std::vector<Operand> operands, std::string label);
+  void emit(std::unique_ptr<Kernel> kernel, std::vector<Operand> operands, std::string label,
+            std::optional<KernelWork> work = {});
   /// Compiles `spec` on the device and books it, labelled "label: description of the kernel".
   void emit(const KernelSpec& spec, std::vector<Operand> operands, const std::string& label);
 
@@ -187,6 +209,7 @@ class ProgramBuilder {
     std::unique_ptr<Kernel> kernel;
     std::vector<Operand> operands;
     std::string label;
+    std::optional<KernelWork> work;
   };
   Booking& booking_of(Buffer buffer, std::string_view what);
   void find_lifetimes();

@@ -65,6 +65,8 @@ class Step {
     return collectives_->records();
   }
   [[nodiscard]] const Program& program() const { return program_; }
+  /// From now on runs are measured, all anew.
+  void measure() { program_.measure(); }
 
  private:
   Device* device_;

@@ -76,7 +76,10 @@ Step& FedSource::run(const HostBatch& batch, const StepScalars& scalars) {
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
     step.feed(tensors_[i], batch.fields[i]);
   }
+  StepProfile* profile = model_->profile.get();
+  if (profile != nullptr) profile->spent_on(StepProfile::Part::feeding);
   step.run(scalars);
+  if (profile != nullptr) profile->spent_on(StepProfile::Part::program);
   return step;
 }
 

@@ -40,6 +40,7 @@ class Fitting final : public Training {
         called_(model.watchdog->trace().label("callbacks")),
         saving_(model.watchdog->trace().label("checkpoint")),
         locating_(&model.watchdog->trace(), "agreement on where a number is not finite"),
+        profiling_(&model.watchdog->trace(), "gathering of the profile"),
         fed_(model, Mode::train, std::move(training), options_.batch_size, "training data"),
         schedule_(model.compiled->optimizer.schedule().name()) {
     if (options_.validation) {
@@ -77,6 +78,8 @@ class Fitting final : public Training {
         options_.stop_request != nullptr || (checkpoints_ && checkpoints_->needs_agreement()),
         callbacks_differ, &model.watchdog->trace());
   }
+
+  ~Fitting() override { model_.profile.reset(); }
 
   void run() {
     try {
@@ -155,6 +158,9 @@ class Fitting final : public Training {
     if (checkpoints_) {
       take_up(checkpoints_->resume(state_at(position_.first_epoch, 0), options_.callbacks));
     }
+    if (options_.profile) {
+      model_.profile = std::make_unique<StepProfile>(*model_.device);
+    }
     callbacks_.on_train_begin(*this);
     // After the last batch of an epoch only its end is left; the feeder goes to the next one.
     const BatchPosition start = first_batch_ < fed_.batches()
@@ -174,6 +180,9 @@ class Fitting final : public Training {
       const TracedActivity saves(&model_.watchdog->trace(), saving_);
       checkpoints_->finish();
     }
+    if (model_.profile) {
+      say(model_.profile->report(model_.mesh().all(), profiling_));
+    }
   }
 
   void run_epoch(Feeder& feeder) {
@@ -191,6 +200,7 @@ class Fitting final : public Training {
     // What the rank does, but for the instructions of steps, which say so themselves.
     const TracedActivity calls(&model_.watchdog->trace(), called_);
     callbacks_.on_epoch_begin(*this);
+    if (model_.profile) model_.profile->skip();
     std::int64_t done = first;
     for (std::int64_t batch = first; batch < steps_ && !stopping_; ++batch) {
       position_.batch = batch;
@@ -199,6 +209,7 @@ class Fitting final : public Training {
       callbacks_.on_train_batch_end(*this);
       done = batch + 1;
       end_step(done);
+      if (model_.profile) model_.profile->end_step(*last_step_);
       if (interrupted()) {
         return;
       }
@@ -385,7 +396,11 @@ class Fitting final : public Training {
 
   const HostBatch& next_batch(Feeder& feeder) {
     const TracedActivity reads(&model_.watchdog->trace(), reading_);
-    return *feeder.next();
+    StepProfile* profile = model_.profile.get();
+    if (profile != nullptr) profile->spent_on(StepProfile::Part::between);
+    const HostBatch& batch = *feeder.next();
+    if (profile != nullptr) profile->spent_on(StepProfile::Part::reading);
+    return batch;
   }
 
   void train_batch(const HostBatch& batch) {
@@ -436,7 +451,7 @@ class Fitting final : public Training {
   const std::string* reading_;
   const std::string* called_;
   const std::string* saving_;
-  TracePoint locating_;
+  TracePoint locating_, profiling_;
   FedSource fed_;
   Step* last_step_ = nullptr;  // of training
   std::string schedule_;       // of the learning rate, as it was given

@@ -72,6 +72,8 @@ struct FitOptions {
   bool prefetch = true;
   /// What happened so far is saved here, and a run that was interrupted goes on from it.
   CheckpointOptions checkpoint;
+  /// Say at the end where the time of the steps went (profile.h).
+  bool profile = false;
   std::string configuration;  // text that checkpoints carry, and that is compared on going on
   /// Asks the run to save and to end early; null: nobody does. Must outlive the run.
   const StopRequest* stop_request = nullptr;

@@ -19,6 +19,7 @@
 #include "runtime/train/keras_places.h"
 #include "runtime/train/means.h"
 #include "runtime/train/model.h"
+#include "runtime/train/profile.h"
 #include "runtime/train/step_agreement.h"
 
 namespace meshwork {
@@ -39,6 +40,7 @@ struct Model::State {
   Shape target;         // of a sample, that the objective was made for
   std::unique_ptr<Engine> engine;
   std::map<std::pair<Mode, std::int64_t>, std::unique_ptr<UserBatches>> user_batches;  // by rows
+  std::unique_ptr<StepProfile> profile;  // of the fit that goes on, if it is profiled
   bool has_slots = false;  // whether the engine's slots are those of the compiled optimizer
   std::int64_t iteration = 0;
   bool fitting = false;  // inside fit, whose steps belong to the engine

@@ -179,6 +179,7 @@ void RunConfig::read_fit(const ConfigNode& node) {
   reader.optional("steps_per_epoch", fit_.steps_per_epoch, positive);
   reader.optional("validation_batch_size", fit_.validation_batch_size, positive);
   reader.optional("validation_freq", fit_.validation_frequency, positive);
+  reader.optional("profile", fit_.profile);
   reader.choice("verbose", fit_.verbose,
                 {{"auto", Verbosity::automatic},
                  {"bar", Verbosity::bar},

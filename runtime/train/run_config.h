@@ -19,7 +19,8 @@
 //     optimizer: {Adam: {learning_rate: 1e-3}}
 //     metrics: [accuracy]
 //     fit: {epochs: 3, validation_split: 0.1, steps_per_epoch: 100, validation_batch_size: 256,
-//           validation_freq: 1, verbose: auto, callbacks: [{CSVLogger: {file: log.csv}}]}
+//           validation_freq: 1, verbose: auto, profile: false,
+//           callbacks: [{CSVLogger: {file: log.csv}}]}
 //     checkpoint: {directory: checkpoints, every_epochs: 1, every_steps: 500, every_minutes: 10,
 //                  keep: 3, best: val_loss, resume: auto, mode: async, writer: parallel,
 //                  verify: false, on_error: stop}  # options.h in runtime/checkpoint

@@ -1,0 +1,83 @@
+// Profile: where the time of training steps goes.
+//
+// While a run is profiled, each rank reads the clock between the instructions of its training steps
+// and between what it does around them, so that the time from step to step is split without a rest:
+//   kernels      instruction by instruction
+//   collectives  likewise; what a rank spends in one beyond the rank that spends least is *waiting*
+//   reading      until the next batch is there
+//   feeding      copying its blocks to the device
+//   between      callbacks, logs, agreements, checkpoints
+// A kernel's time is held against its *bound*: the time that the least it has to do (kernel_work.h)
+// would take at the rates which this device was seen to reach when the run began, those of a large
+// product and of copies that fit the caches or do not. The first steps do not count, nor do batches
+// of another length than the first, nor what happens between two epochs.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "collectives/trace.h"
+#include "runtime/device/device.h"
+#include "runtime/train/engine.h"
+
+namespace meshwork {
+
+/// What a device reaches, all ranks of the node at work.
+struct DeviceRates {
+  struct Bandwidth {
+    double bytes;  // read and written by a copy
+    double bytes_per_second;
+  };
+  double flops_per_second = 0;
+  std::array<Bandwidth, 3> bandwidths{};  // by rising size
+
+  /// The least seconds for `work`.
+  [[nodiscard]] double bound(const KernelWork& work) const;
+};
+/// Runs a product and copies for some milliseconds.
+[[nodiscard]] DeviceRates measure_rates(Device& device);
+
+class StepProfile {
+ public:
+  static constexpr std::int64_t warm_up = 20;  // steps
+
+  enum class Part : std::uint8_t { reading, feeding, program, between };
+  static constexpr std::size_t parts = 4;
+
+  explicit StepProfile(Device& device) : rates_(measure_rates(device)) {}
+
+  /// The time until now counts for nothing.
+  void skip() {
+    present_ = {};
+    last_ = Clock::now();
+  }
+  /// The time since the last call went into `part` of the present step.
+  void spent_on(Part part) {
+    const Clock::time_point now = Clock::now();
+    present_[static_cast<std::size_t>(part)] += std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+  }
+  /// The present step was `step`, and is over.
+  void end_step(Step& step);
+
+  /// Tables for a terminal, on the root; "" elsewhere. Every rank of `all` calls it. `at` records
+  /// the waiting.
+  [[nodiscard]] std::string report(const Communicator& all, const TracePoint& at) const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::array<double, parts>;
+
+  DeviceRates rates_;
+  Clock::time_point last_ = Clock::now();
+  Seconds present_{}, total_{};
+  const Step* step_ = nullptr;  // the one that is profiled: the first
+  std::int64_t seen_ = 0, counted_ = 0;
+};
+
+}  // namespace meshwork
