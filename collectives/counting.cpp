@@ -79,6 +79,14 @@ Pending CountingTransport::start_all_reduce(const Communicator& communicator, El
   return pending;
 }
 
+Pending CountingTransport::start_reduce_in_parts(const Communicator& communicator, ElementType type,
+                                                 Reduction reduction, void* buffer,
+                                                 std::int64_t elements) {
+  Pending pending = inner_.start_reduce_in_parts(communicator, type, reduction, buffer, elements);
+  count(Collective::all_reduce, communicator, share(2, elements, communicator.size()), type);
+  return pending;
+}
+
 void CountingTransport::reduce_scatter(const Communicator& communicator, ElementType type,
                                        const void* send, void* receive,
                                        std::span<const std::int64_t> counts) {

@@ -58,11 +58,18 @@ class CountingTransport final : public Transport {
                                          std::int64_t bytes) override {
     return inner_.allocate(communicator, bytes);
   }
+  [[nodiscard]] bool shares_memory() const override { return inner_.shares_memory(); }
+  /// Not counted: nothing is sent.
+  void barrier(const Communicator& communicator) override { inner_.barrier(communicator); }
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override;
   [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
                                          Reduction reduction, void* buffer,
                                          std::int64_t count) override;
+  /// Counted as an all-reduce: what ranks make of their parts is read by all of them.
+  [[nodiscard]] Pending start_reduce_in_parts(const Communicator& communicator, ElementType type,
+                                              Reduction reduction, void* buffer,
+                                              std::int64_t count) override;
   void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
                       void* receive, std::span<const std::int64_t> counts) override;
   void all_gather(const Communicator& communicator, ElementType type, const void* send,

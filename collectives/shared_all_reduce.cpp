@@ -9,17 +9,6 @@
 
 namespace meshwork {
 
-namespace {
-
-/// Where part `part` of `parts` of `count` elements begins: at a cache line of its own.
-std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType type) {
-  if (part == parts) return count;
-  const std::int64_t line = 64 / element_bytes(type);
-  return count / parts * part / line * line;
-}
-
-}  // namespace
-
 class SharedGroup::Started final : public Pending::Request {
  public:
   void wait() override {
@@ -27,7 +16,10 @@ class SharedGroup::Started final : public Pending::Request {
     while (!call.done) {
       here->wait_until([&] { return here->advance_started() || call.done; }, Ways::several);
     }
-    if (call.way == Way::direct) here->wait_until_all_finished(call.number);
+    // Who has a part alone is told by a barrier when the others have read its buffer.
+    if (call.way == Way::direct && call.what.kind == Kind::all_reduce) {
+      here->wait_until_all_finished(call.number);
+    }
   }
 
   Call call;
@@ -38,7 +30,7 @@ void SharedGroup::all_reduce(ElementType type, Reduction reduction, void* buffer
                              std::int64_t count) {
   drain();
   Call call;
-  begin_reduce(call, type, reduction, buffer, count);
+  begin_reduce(call, Kind::all_reduce, type, reduction, buffer, count);
   (void)step(call);
   while (!call.done) {
     wait_until([&] { return step(call); }, call.way == Way::undecided ? Ways::one : Ways::several);
@@ -48,6 +40,16 @@ void SharedGroup::all_reduce(ElementType type, Reduction reduction, void* buffer
 
 Pending SharedGroup::start_all_reduce(ElementType type, Reduction reduction, void* buffer,
                                       std::int64_t count) {
+  return start(Kind::all_reduce, type, reduction, buffer, count);
+}
+
+Pending SharedGroup::start_reduce_in_parts(ElementType type, Reduction reduction, void* buffer,
+                                           std::int64_t count) {
+  return start(Kind::reduce_in_parts, type, reduction, buffer, count);
+}
+
+Pending SharedGroup::start(Kind kind, ElementType type, Reduction reduction, void* buffer,
+                           std::int64_t count) {
   wait_until_left(options_.calls - 2);
   std::shared_ptr<Started> started;
   for (const std::shared_ptr<Started>& made : made_) {
@@ -55,7 +57,7 @@ Pending SharedGroup::start_all_reduce(ElementType type, Reduction reduction, voi
   }
   if (!started) started = made_.emplace_back(std::make_shared<Started>());
   started->call = {};
-  begin_reduce(started->call, type, reduction, buffer, count);
+  begin_reduce(started->call, kind, type, reduction, buffer, count);
   started->group = shared_from_this();
   if (queue_.empty()) agenda_->add(this);
   queue_.push_back(started.get());
@@ -75,11 +77,11 @@ bool SharedGroup::advance_started() {
   return went_on;
 }
 
-void SharedGroup::begin_reduce(Call& call, ElementType type, Reduction reduction, void* buffer,
-                               std::int64_t count) {
+void SharedGroup::begin_reduce(Call& call, Kind kind, ElementType type, Reduction reduction,
+                               void* buffer, std::int64_t count) {
   const std::int64_t bytes = count * element_bytes(type);
   call.buffer = static_cast<std::byte*>(buffer);
-  call.what = {.kind = Kind::all_reduce, .type = type, .reduction = reduction, .count = count};
+  call.what = {.kind = kind, .type = type, .reduction = reduction, .count = count};
   SharedPlace place;
   if (bytes > options_.direct_bytes) place = windows_->place_of(buffer, bytes, job_ranks_);
   call.number = begin_call(call.what, place);
@@ -127,7 +129,15 @@ void SharedGroup::reduce_direct(const Call& call) {
   }
   const std::int64_t begin = part_begin(call.what.count, rank_, size_, call.what.type);
   const std::int64_t end = part_begin(call.what.count, rank_ + 1, size_, call.what.type);
-  reduce_everywhere(call.what.type, call.what.reduction, buffers_, begin, end - begin);
+  if (call.what.kind == Kind::all_reduce) {
+    reduce_everywhere(call.what.type, call.what.reduction, buffers_, begin, end - begin);
+    return;
+  }
+  const std::int64_t offset = begin * element_bytes(call.what.type);
+  for (std::size_t rank = 0; rank < buffers_.size(); ++rank) {
+    sources_[rank] = buffers_[rank] + offset;
+  }
+  reduce_elements(call.what.type, call.what.reduction, sources_, call.buffer + offset, end - begin);
 }
 
 void SharedGroup::begin_rounds(Call& call) {

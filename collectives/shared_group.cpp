@@ -137,8 +137,8 @@ bool SharedGroup::is_posted(int rank, std::uint64_t number, const What& what) {
   }
   if (!(theirs.what == what)) {
     const auto described = [](const What& of) {
-      constexpr std::array<std::string_view, 4> kinds{"all_reduce", "reduce_scatter", "all_gather",
-                                                      "broadcast"};
+      constexpr std::array<std::string_view, 6> kinds{
+          "all_reduce", "reduce_in_parts", "barrier", "reduce_scatter", "all_gather", "broadcast"};
       return fmt::format("{} {} x {} (reduction {}, root {})",
                          kinds[static_cast<std::size_t>(of.kind)], meshwork::name_of(of.type),
                          of.count, static_cast<int>(of.reduction), of.root);
@@ -198,6 +198,16 @@ void SharedGroup::wait_until_left(std::ptrdiff_t count) {
   while (std::ssize(queue_) > count) {
     wait_until([&] { return advance_started() || std::ssize(queue_) <= count; }, Ways::several);
   }
+}
+
+void SharedGroup::barrier() {
+  drain();
+  const What what{.kind = Kind::barrier};
+  const std::uint64_t number = begin_call(what, {});
+  post(number);
+  int seen = 0;
+  wait_until([&] { return all_posted(number, what, seen); });
+  finish(number);
 }
 
 void SharedGroup::drain() {

@@ -105,6 +105,9 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   void all_reduce(ElementType type, Reduction reduction, void* buffer, std::int64_t count);
   [[nodiscard]] Pending start_all_reduce(ElementType type, Reduction reduction, void* buffer,
                                          std::int64_t count);
+  [[nodiscard]] Pending start_reduce_in_parts(ElementType type, Reduction reduction, void* buffer,
+                                              std::int64_t count);
+  void barrier();
   void reduce_scatter(ElementType type, const void* send, void* receive,
                       std::span<const std::int64_t> counts);
   void all_gather(ElementType type, const void* send, void* receive,
@@ -117,7 +120,14 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   bool advance_started();
 
  private:
-  enum class Kind : std::uint8_t { all_reduce, reduce_scatter, all_gather, broadcast };
+  enum class Kind : std::uint8_t {
+    all_reduce,
+    reduce_in_parts,
+    barrier,
+    reduce_scatter,
+    all_gather,
+    broadcast
+  };
   /// What ranks must agree on.
   struct What {
     Kind kind{};
@@ -188,8 +198,10 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   bool may_stage(std::uint64_t round);
   void drain();
 
-  // All-reduce.
-  void begin_reduce(Call& call, ElementType type, Reduction reduction, void* buffer,
+  // All-reduce, whole or in parts.
+  [[nodiscard]] Pending start(Kind kind, ElementType type, Reduction reduction, void* buffer,
+                              std::int64_t count);
+  void begin_reduce(Call& call, Kind kind, ElementType type, Reduction reduction, void* buffer,
                     std::int64_t count);
   bool step(Call& call);
   bool step_staged(Call& call);

@@ -27,11 +27,13 @@ class SharedTransport final : public Transport {
  public:
   SharedTransport(const Communicator& ranks, const SharedTransportOptions& options)
       : options_(options), mpi_(make_mpi_transport()) {
-    if (options.or_mpi && !is_one_node(ranks)) return;
+    const bool one_node = is_one_node(ranks);
+    if (options.or_mpi && !one_node) return;
     const Communicator node = node_of(ranks);
     if (node.size() == 1) return;
     try {
       bells_ = std::make_shared<SharedBells>(node);
+      shares_memory_ = one_node;
     } catch (const Error&) {
       if (!options.or_mpi) throw;
     }
@@ -61,6 +63,17 @@ class SharedTransport final : public Transport {
     return {std::make_unique<OfNode>(std::move(of_node)), std::move(parts), communicator.rank()};
   }
 
+  [[nodiscard]] bool shares_memory() const override { return shares_memory_; }
+
+  void barrier(const Communicator& communicator) override {
+    if (communicator.size() == 1) return;
+    if (SharedGroup* group = attached(communicator)) {
+      group->barrier();
+    } else {
+      mpi_->barrier(communicator);
+    }
+  }
+
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override {
     if (communicator.size() == 1 || count == 0) return;
@@ -79,6 +92,16 @@ class SharedTransport final : public Transport {
       return group->start_all_reduce(type, reduction, buffer, count);
     }
     return mpi_->start_all_reduce(communicator, type, reduction, buffer, count);
+  }
+
+  [[nodiscard]] Pending start_reduce_in_parts(const Communicator& communicator, ElementType type,
+                                              Reduction reduction, void* buffer,
+                                              std::int64_t count) override {
+    if (communicator.size() == 1 || count == 0) return Pending(complete_);
+    if (SharedGroup* group = attached(communicator)) {
+      return group->start_reduce_in_parts(type, reduction, buffer, count);
+    }
+    return mpi_->start_reduce_in_parts(communicator, type, reduction, buffer, count);
   }
 
   void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
@@ -244,6 +267,7 @@ class SharedTransport final : public Transport {
   std::shared_ptr<const int> key_ = std::make_shared<const int>(0);  // whose attachments are ours
   std::shared_ptr<SharedWindows> windows_ = std::make_shared<SharedWindows>();
   std::shared_ptr<const SharedBells> bells_;  // null: one rank on its node, or MPI serves all
+  bool shares_memory_ = false;
   std::shared_ptr<SharedAgenda> agenda_ = std::make_shared<SharedAgenda>();
   std::shared_ptr<Pending::Request> complete_ = std::make_shared<Complete>();
   // Arguments of the call in progress, kept so that a call allocates only the first time.

@@ -65,6 +65,17 @@ TransportMemory Transport::allocate(const Communicator& communicator, std::int64
   return {std::move(memory), std::move(parts), communicator.rank()};
 }
 
+Pending Transport::start_reduce_in_parts(const Communicator& communicator, ElementType type,
+                                         Reduction reduction, void* buffer, std::int64_t count) {
+  return start_all_reduce(communicator, type, reduction, buffer, count);
+}
+
+std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType type) {
+  if (part == parts) return count;
+  const std::int64_t line = 64 / element_bytes(type);
+  return count / parts * part / line * line;
+}
+
 std::unique_ptr<Transport> make_transport(std::string_view name, const Communicator& ranks) {
   if (name == "auto") return make_shared_transport(ranks, {.or_mpi = true});
   if (name == "mpi") return make_mpi_transport();

@@ -96,6 +96,10 @@ class TransportMemory {
   int rank_ = 0;
 };
 
+/// Where part `part` of `parts` of `count` elements begins, and the one before ends: parts are as
+/// equal as their beginning at multiples of 64 bytes allows.
+[[nodiscard]] std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType type);
+
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -114,12 +118,26 @@ class Transport {
   [[nodiscard]] virtual TransportMemory allocate(const Communicator& communicator,
                                                  std::int64_t bytes);
 
+  /// Whether the ranks that it serves read and write each other's parts of what `allocate` gave.
+  /// The same on all of them.
+  [[nodiscard]] virtual bool shares_memory() const { return false; }
+  /// Returns when all ranks have called it; what they wrote before, into memory that they share, is
+  /// there.
+  virtual void barrier(const Communicator& communicator) = 0;
+
   /// buffer[i] = reduction over the ranks of buffer[i], in place.
   virtual void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                           void* buffer, std::int64_t count) = 0;
   [[nodiscard]] virtual Pending start_all_reduce(const Communicator& communicator, ElementType type,
                                                  Reduction reduction, void* buffer,
                                                  std::int64_t count) = 0;
+
+  /// The same, of which a rank wants its part alone (`part_begin`, by rank): the others hold
+  /// anything. The buffer is not to be written, but for that part, before the next barrier over the
+  /// communicator. Where memory is shared, half of the work is saved.
+  [[nodiscard]] virtual Pending start_reduce_in_parts(const Communicator& communicator,
+                                                      ElementType type, Reduction reduction,
+                                                      void* buffer, std::int64_t count);
 
   /// `send` holds counts[0] + counts[1] + ... elements, block r for rank r; `receive` gets the sum
   /// over the ranks of this rank's block. The buffers do not overlap.

@@ -34,8 +34,8 @@ std::vector<bool> operations_to_run(const Plan& plan, Mode mode) {
   return runs;
 }
 
-void book_backward(StepContext& step, StepValues& values, std::vector<Remains>& remains) {
-  StepGradients gradients(step);
+void book_backward(StepContext& step, StepValues& values, StepGradients& gradients,
+                   std::vector<Remains>& remains) {
   values.forget_gathered_variables();
   for (std::size_t o = step.plan.operations.size(); o-- > 0;) {
     const PlannedOperation& planned = step.plan.operations[o];
@@ -47,7 +47,6 @@ void book_backward(StepContext& step, StepValues& values, std::vector<Remains>& 
     }
     lower_backward({step, values, gradients}, planned, remains[o]);
   }
-  gradients.wait_for_buckets();
 }
 
 // The first output, whole, where the caller reads it.
@@ -102,10 +101,11 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
   }
   sums.settle();
   if (request.mode == Mode::train) {
+    StepGradients gradients(step);
     step.phase = "backward";
-    book_backward(step, values, remains);
+    book_backward(step, values, gradients, remains);
     step.phase = "update";
-    update_parameters(step);
+    update_parameters(step, gradients);
   }
   step.phase = "metrics";
   sums.reduce();

@@ -29,6 +29,10 @@ enum class Mode : std::uint8_t { train, evaluate, predict };
 [[nodiscard]] std::string_view name_of(Mode mode);
 
 enum class Clipping : std::uint8_t { none, value, norm, global_norm };
+/// Whether whole gradients have to be there before anything is updated.
+[[nodiscard]] constexpr bool needs_norms(Clipping clipping) {
+  return clipping == Clipping::norm || clipping == Clipping::global_norm;
+}
 
 /// How parameters are updated, as the optimizer states it.
 struct UpdateRule {

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "collectives/error.h"
+#include "collectives/transport.h"
 #include "runtime/device/philox.h"
 #include "runtime/graph/initializer.h"
 
@@ -29,9 +30,31 @@ std::vector<std::vector<Use>> gradient_uses(const Plan& plan) {
   return uses;
 }
 
+// Who updates what: whole groups, or parts of the buckets of those that are one copy.
+void divide_updates(ParameterForm& form, const MeshShape& mesh, std::int64_t rank) {
+  for (int b = 0; b < static_cast<int>(form.buckets.size()); ++b) {
+    const GradientBucket& bucket = form.buckets[b];
+    if (!form.groups[bucket.group].one_copy) {
+      continue;
+    }
+    const int parts = static_cast<int>(mesh.size_over(bucket.axes));
+    const int part = static_cast<int>(mesh.index_over(rank, bucket.axes));
+    const std::int64_t begin = part_begin(bucket.count, part, parts, ElementType::float32);
+    const std::int64_t end = part_begin(bucket.count, part + 1, parts, ElementType::float32);
+    form.updates.push_back({bucket.group, b, bucket.offset + begin, end - begin});
+  }
+  for (int g = 0; g < static_cast<int>(form.groups.size()); ++g) {
+    const ParameterGroup& group = form.groups[g];
+    if (group.updated && !group.one_copy) {
+      form.updates.push_back({g, -1, group.offset, group.count});
+    }
+  }
+}
+
 }  // namespace
 
-ParameterForm parameter_form(const Plan& plan, std::int64_t rank, std::int64_t bucket_bytes) {
+ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
+                             const ParameterFormOptions& options) {
   const Graph& graph = *plan.graph;
   const std::vector<std::vector<Use>> uses = gradient_uses(plan);
   ParameterForm form;
@@ -91,12 +114,15 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank, std::int64_t b
   };
   std::vector<Numbered> buckets;
   for (const std::vector<Axis>& axes : groups) {
-    Numbered open{0, {form.trainable_count, 0, 0, axes, {}}};
+    const int group = static_cast<int>(form.groups.size());
+    form.groups.push_back(
+        {form.trainable_count, 0, axes, true, options.one_copy && plan.mesh.size_over(axes) > 1});
+    Numbered open{0, {group, form.trainable_count, 0, 0, axes, {}}};
     const auto close = [&] {
       if (!open.bucket.variables.empty() && !axes.empty()) {
         buckets.push_back(open);
       }
-      open = {0, {form.trainable_count, 0, 0, axes, {}}};
+      open = {0, {group, form.trainable_count, 0, 0, axes, {}}};
     };
     for (std::size_t order = 0; order < finishing.size(); ++order) {
       ParameterSpan& span = form.spans[finishing[order].variable];
@@ -104,42 +130,58 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank, std::int64_t b
         continue;
       }
       span.offset = form.trainable_count;
+      span.group = group;
       form.trainable_count += span.count;
       open.finished = order;
       open.bucket.count += span.count;
       open.bucket.global_count += element_count(graph.variables[span.variable].options.shape);
       open.bucket.variables.push_back(span.variable);
       // Global sizes decide, so that all ranks cut alike.
-      if (open.bucket.global_count * 4 >= bucket_bytes) {
+      if (open.bucket.global_count * 4 >= options.bucket_bytes) {
         close();
       }
     }
     close();
+    form.groups[group].count = form.trainable_count - form.groups[group].offset;
   }
   form.updated_count = form.trainable_count;
+  const int group_at_rest = static_cast<int>(form.groups.size());
   for (ParameterSpan& span : form.spans) {
     if (span.trainable && !span.updated) {
       span.offset = form.trainable_count;
+      span.group = group_at_rest;
       form.trainable_count += span.count;
     }
+  }
+  if (form.trainable_count > form.updated_count) {
+    form.groups.push_back(
+        {form.updated_count, form.trainable_count - form.updated_count, {}, false, false});
   }
   std::stable_sort(buckets.begin(), buckets.end(),
                    [](const Numbered& a, const Numbered& b) { return a.finished < b.finished; });
   for (Numbered& numbered : buckets) {
     form.buckets.push_back(std::move(numbered.bucket));
   }
+  divide_updates(form, plan.mesh, rank);
   return form;
 }
 
 Parameters::Parameters(Device& device, const Plan& plan, ParameterForm form, std::uint64_t seed,
-                       std::vector<std::string> slots, const Allocate& allocate_gradients)
+                       std::vector<std::string> slots, const ParameterMemory& memory)
     : device_(&device), form_(std::move(form)), slot_names_(std::move(slots)) {
-  values_ = device.allocate(form_.trainable_count * 4);
-  gradients_ = allocate_gradients ? allocate_gradients(form_.trainable_count * 4)
-                                  : device.allocate(form_.trainable_count * 4);
+  gradients_ = memory.gradients ? memory.gradients(form_.trainable_count * 4)
+                                : device.allocate(form_.trainable_count * 4);
   fixed_ = device.allocate(form_.fixed_count * 4);
-  for (std::size_t i = 0; i < slot_names_.size(); ++i) {
-    slots_.push_back(device.allocate(form_.trainable_count * 4));
+  for (const ParameterGroup& group : form_.groups) {
+    const auto allocate = [&] {
+      return group.one_copy ? memory.one_copy(group, group.count * 4)
+                            : device.allocate(group.count * 4);
+    };
+    values_.push_back(allocate());
+    std::vector<Memory>& slots_of_group = slots_.emplace_back();
+    for (std::size_t i = 0; i < slot_names_.size(); ++i) {
+      slots_of_group.push_back(allocate());
+    }
   }
   std::vector<float> host;
   for (const ParameterSpan& span : form_.spans) {
@@ -151,9 +193,18 @@ Parameters::Parameters(Device& device, const Plan& plan, ParameterForm form, std
   }
 }
 
+float* Parameters::group_values(int group) const {
+  return static_cast<float*>(values_[group].data());
+}
+
+float* Parameters::group_slot(int index, int group) const {
+  return static_cast<float*>(slots_[group][index].data());
+}
+
 float* Parameters::value(int variable) const {
   const ParameterSpan& span = form_.spans[variable];
-  return (span.trainable ? values() : fixed()) + span.offset;
+  return span.trainable ? group_values(span.group) + (span.offset - form_.groups[span.group].offset)
+                        : fixed() + span.offset;
 }
 
 float* Parameters::gradient(int variable) const {
@@ -169,36 +220,23 @@ float* Parameters::slot(int index, int variable) const {
   if (!span.trainable) {
     internal_error("a variable that is not trained has no optimizer slots");
   }
-  return slot(index) + span.offset;
+  return group_slot(index, span.group) + (span.offset - form_.groups[span.group].offset);
 }
 
-std::vector<std::vector<float>> Parameters::snapshot() const {
-  std::vector<std::vector<float>> copies;
-  const auto copy = [&](const Memory& memory) {
-    std::vector<float> host(static_cast<std::size_t>(memory.bytes() / 4));
-    device_->copy_out(host.data(), memory.data(), memory.bytes());
-    copies.push_back(std::move(host));
-  };
-  copy(values_);
-  copy(fixed_);
-  for (const Memory& slot : slots_) {
-    copy(slot);
+void Parameters::read_values(std::span<float> trainable, std::span<float> rest) const {
+  for (std::size_t g = 0; g < values_.size(); ++g) {
+    const ParameterGroup& group = form_.groups[g];
+    device_->copy_out(trainable.data() + group.offset, values_[g].data(), group.count * 4);
   }
-  return copies;
+  device_->copy_out(rest.data(), fixed_.data(), form_.fixed_count * 4);
 }
 
-void Parameters::restore(const std::vector<std::vector<float>>& snapshot) {
-  if (snapshot.size() != 2 + slots_.size()) {
-    internal_error("a snapshot of other parameters");
+void Parameters::write_values(std::span<const float> trainable, std::span<const float> rest) {
+  for (std::size_t g = 0; g < values_.size(); ++g) {
+    const ParameterGroup& group = form_.groups[g];
+    device_->copy_in(values_[g].data(), trainable.data() + group.offset, group.count * 4);
   }
-  const auto copy = [&](Memory& memory, const std::vector<float>& host) {
-    device_->copy_in(memory.data(), host.data(), static_cast<std::int64_t>(host.size()) * 4);
-  };
-  copy(values_, snapshot[0]);
-  copy(fixed_, snapshot[1]);
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    copy(slots_[i], snapshot[2 + i]);
-  }
+  device_->copy_in(fixed_.data(), rest.data(), form_.fixed_count * 4);
 }
 
 }  // namespace meshwork

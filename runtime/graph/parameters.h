@@ -1,14 +1,24 @@
 // Parameters: the flat memory of a model's variables, gradients and optimizer slots.
 //
-// All blocks of trainable variables that this rank holds stand in one contiguous stretch of
-// float32, all gradients in a second one of the same form, and each optimizer slot in a further
-// one; variables that are not trained stand in a stretch of their own. Within a stretch the order
-// is that in which backward finishes the gradients, grouped by how they are reduced: a *bucket* is
-// a span of one group, and is reduced as it stands, without packing, as soon as its last gradient
-// is written. Variables that nothing leads from to the loss stand behind all others: they are not
-// updated, and neither shrink by weight decay nor count in a norm, as in Keras.
+// All blocks of trainable variables that this rank holds stand in one stretch of float32, all
+// gradients in a second one of the same form, and each optimizer slot in a further one; variables
+// that are not trained stand in a stretch of their own. Within a stretch the order is that in which
+// backward finishes the gradients, in *groups* by the axes over which they are reduced: a *bucket*
+// is a span of one group, and is reduced as it stands, without packing, as soon as its last
+// gradient is written. Variables that nothing leads from to the loss are a group behind all others:
+// they are not updated, and neither shrink by weight decay nor count in a norm, as in Keras.
 //
-// The form follows from the plan alone, so that programs for any batch length share it.
+// The ranks over a group's axes hold the same blocks. Where they share memory, values and slots of
+// the group are *one copy* of theirs: of each bucket a rank reduces its part alone (part_begin in
+// collectives/transport.h), updates that part of the copy, and all meet at a barrier before anybody
+// reads. That is a reduce-scatter and an all-gather which move each element once. Otherwise (and
+// where gradients are clipped by norms, which whole gradients have) each rank has a copy of its
+// own, reduces whole buckets, and updates all. What is there between two steps is the same either
+// way; whoever writes values or slots there lets all ranks meet first, since others may still be
+// reading.
+//
+// The form follows from the plan and from whether there is to be one copy, so that programs for any
+// batch length share it.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +40,7 @@ struct ParameterSpan {
   Block block;              // of this rank
   std::int64_t offset = 0;  // elements into its stretch
   std::int64_t count = 0;   // elements
+  int group = -1;           // of one that is trainable
   bool trainable = true;
   // Whether a step updates it: it is trainable, and the loss or its own penalty depends on it.
   bool updated = false;
@@ -41,6 +52,7 @@ struct ParameterSpan {
 
 /// A span of the gradients that one all-reduce completes.
 struct GradientBucket {
+  int group = -1;
   std::int64_t offset = 0;
   std::int64_t count = 0;
   std::int64_t global_count = 0;  // elements of its variables, global: equal on all ranks
@@ -48,54 +60,83 @@ struct GradientBucket {
   std::vector<int> variables;
 };
 
+/// Variables whose gradients are reduced over the same axes, side by side.
+struct ParameterGroup {
+  std::int64_t offset = 0;  // elements
+  std::int64_t count = 0;
+  std::vector<Axis> axes;  // none: complete as they are, or on their way
+  bool updated = true;
+  bool one_copy = false;  // of all ranks over the axes
+};
+
+/// Elements that this rank updates.
+struct UpdatedStretch {
+  int group = -1;
+  int bucket = -1;  // after whose reduction; -1: a whole group
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+};
+
 /// The form of the flat memory on one rank.
 struct ParameterForm {
   std::vector<ParameterSpan> spans;     // by variable
+  std::vector<ParameterGroup> groups;   // in the order of their offsets
   std::vector<GradientBucket> buckets;  // in the order in which backward completes them
+  std::vector<UpdatedStretch> updates;  // those of one copy in the order of the buckets
   std::int64_t trainable_count = 0;
   std::int64_t updated_count = 0;  // the first of them
   std::int64_t fixed_count = 0;
 };
 
-/// `bucket_bytes`: a bucket is closed when it is at least this large.
+struct ParameterFormOptions {
+  bool one_copy = false;  // where ranks hold the same; all of the mesh share memory
+  std::int64_t bucket_bytes = std::int64_t{4} << 20;  // a bucket this large is closed
+};
 [[nodiscard]] ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
-                                           std::int64_t bucket_bytes = std::int64_t{4} << 20);
+                                           const ParameterFormOptions& options = {});
+
+/// Where the memory comes from that is not to be the device's: zeros that the device reads and
+/// writes. Each function may be absent.
+struct ParameterMemory {
+  std::function<Memory(std::int64_t bytes)> gradients;
+  /// Of a group that is one copy, the same on all ranks over its axes. Every rank of the mesh calls
+  /// it, for the same groups in their order.
+  std::function<Memory(const ParameterGroup& group, std::int64_t bytes)> one_copy;
+};
 
 /// The memory itself.
 class Parameters {
  public:
-  using Allocate = std::function<Memory(std::int64_t bytes)>;
-
   /// Allocates and gives every variable its initial value, keyed by `seed` and path. `slots` are
-  /// the optimizer's slot names; slots start as zeros. `allocate_gradients` gives the memory of the
-  /// gradients, where it is not to be the device's: zeros that the device reads and writes.
+  /// the optimizer's slot names; slots start as zeros.
   Parameters(Device& device, const Plan& plan, ParameterForm form, std::uint64_t seed,
-             std::vector<std::string> slots, const Allocate& allocate_gradients = {});
+             std::vector<std::string> slots, const ParameterMemory& memory = {});
 
   [[nodiscard]] const ParameterForm& form() const { return form_; }
   [[nodiscard]] const std::vector<std::string>& slot_names() const { return slot_names_; }
 
-  /// The stretches, float32 on the device.
-  [[nodiscard]] float* values() const { return static_cast<float*>(values_.data()); }
+  /// Where the blocks of a group begin, float32 on the device, and its blocks of a slot.
+  [[nodiscard]] float* group_values(int group) const;
+  [[nodiscard]] float* group_slot(int index, int group) const;
   [[nodiscard]] float* fixed() const { return static_cast<float*>(fixed_.data()); }
   [[nodiscard]] float* gradients() const { return static_cast<float*>(gradients_.data()); }
-  [[nodiscard]] float* slot(int index) const { return static_cast<float*>(slots_[index].data()); }
 
   /// This rank's block of variable `variable`, of its gradient or of a slot.
   [[nodiscard]] float* value(int variable) const;
   [[nodiscard]] float* gradient(int variable) const;
   [[nodiscard]] float* slot(int index, int variable) const;
 
-  /// Copies of everything that training changes, on the host: values, fixed, slots.
-  [[nodiscard]] std::vector<std::vector<float>> snapshot() const;
-  void restore(const std::vector<std::vector<float>>& snapshot);
+  /// Copies the values of all variables to two stretches in the host's memory, or back.
+  void read_values(std::span<float> trainable, std::span<float> rest) const;
+  void write_values(std::span<const float> trainable, std::span<const float> rest);
 
  private:
   Device* device_;
   ParameterForm form_;
   std::vector<std::string> slot_names_;
-  Memory values_, fixed_, gradients_;
-  std::vector<Memory> slots_;
+  Memory fixed_, gradients_;
+  std::vector<Memory> values_;              // by group
+  std::vector<std::vector<Memory>> slots_;  // by group, then by slot
 };
 
 }  // namespace meshwork

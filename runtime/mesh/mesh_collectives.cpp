@@ -87,16 +87,20 @@ class BoundCollectives final : public MeshCollectives {
 
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_all_reduce(
       const CollectiveRecord& record, std::int64_t count) override {
-    const auto pending = std::make_shared<Pending>();
-    auto start = bound(
-        entry(record, "start "),
-        [&transport = transport_, &communicator = communicator_for(record), type = record.type,
-         reduction = record.reduction, count, pending](void* const* operands) {
-          if (pending->active()) internal_error("a collective that is under way is started again");
-          *pending = transport.start_all_reduce(communicator, type, reduction, operands[0], count);
-        });
-    auto wait = bound(entry(record, "wait for "), [pending](void* const*) { pending->wait(); });
-    return {std::move(start), std::move(wait)};
+    return started(record, count, &Transport::start_all_reduce);
+  }
+
+  std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_reduce_in_parts(
+      const CollectiveRecord& record, std::int64_t count) override {
+    return started(record, count, &Transport::start_reduce_in_parts);
+  }
+
+  std::unique_ptr<Kernel> barrier(const std::vector<Axis>& axes,
+                                  const CollectivePurpose& purpose) override {
+    return bound(entry("barrier: " + purpose.what, purpose.phase),
+                 [&transport = transport_, &communicator = communicator_over(axes)](void* const*) {
+                   transport.barrier(communicator);
+                 });
   }
 
   std::unique_ptr<Kernel> reduce_scatter(const CollectiveRecord& record,
@@ -151,21 +155,44 @@ class BoundCollectives final : public MeshCollectives {
   }
 
  private:
+  /// How the transport starts one of two halves.
+  using Start = Pending (Transport::*)(const Communicator&, ElementType, Reduction, void*,
+                                       std::int64_t);
+  std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started(
+      const CollectiveRecord& record, std::int64_t count, Start start_it) {
+    const auto pending = std::make_shared<Pending>();
+    auto start = bound(
+        entry(record, "start "),
+        [&transport = transport_, &communicator = communicator_for(record), type = record.type,
+         reduction = record.reduction, count, pending, start_it](void* const* operands) {
+          if (pending->active()) internal_error("a collective that is under way is started again");
+          *pending = (transport.*start_it)(communicator, type, reduction, operands[0], count);
+        });
+    auto wait = bound(entry(record, "wait for "), [pending](void* const*) { pending->wait(); });
+    return {std::move(start), std::move(wait)};
+  }
+
   [[nodiscard]] Entry entry(const CollectiveRecord& record, const char* prefix = "") const {
-    Entry made{describe(record, mesh()), trace_, nullptr};
+    return entry(describe(record, mesh()), record.purpose.phase, prefix);
+  }
+  [[nodiscard]] Entry entry(std::string description, const std::string& phase,
+                            const char* prefix = "") const {
+    Entry made{std::move(description), trace_, nullptr};
     if (trace_ != nullptr) {
-      made.label =
-          trace_->label(fmt::format("{}{} ({})", prefix, made.description, record.purpose.phase));
+      made.label = trace_->label(fmt::format("{}{} ({})", prefix, made.description, phase));
     }
     return made;
   }
 
-  const Communicator& communicator_for(const CollectiveRecord& record) {
-    mesh_.prepare(record.axes);
-    records_.push_back(record);
-    const Communicator& communicator = mesh_.communicator(record.axes);
+  const Communicator& communicator_over(const std::vector<Axis>& axes) {
+    mesh_.prepare(axes);
+    const Communicator& communicator = mesh_.communicator(axes);
     transport_.prepare(communicator);
     return communicator;
+  }
+  const Communicator& communicator_for(const CollectiveRecord& record) {
+    records_.push_back(record);
+    return communicator_over(record.axes);
   }
 
   static void check_counts(std::initializer_list<const std::vector<std::int64_t>*> lists,
@@ -196,7 +223,15 @@ class PlannedCollectives final : public MeshCollectives {
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_all_reduce(
       const CollectiveRecord& record, std::int64_t) override {
     auto start = planned(record);
-    return {std::move(start), kernel(record)};
+    return {std::move(start), kernel(describe(record, mesh_))};
+  }
+  std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_reduce_in_parts(
+      const CollectiveRecord& record, std::int64_t count) override {
+    return started_all_reduce(record, count);
+  }
+  std::unique_ptr<Kernel> barrier(const std::vector<Axis>&,
+                                  const CollectivePurpose& purpose) override {
+    return kernel("barrier: " + purpose.what);
   }
   std::unique_ptr<Kernel> reduce_scatter(const CollectiveRecord& record,
                                          std::vector<std::int64_t>) override {
@@ -219,10 +254,10 @@ class PlannedCollectives final : public MeshCollectives {
  private:
   std::unique_ptr<Kernel> planned(const CollectiveRecord& record) {
     records_.push_back(record);
-    return kernel(record);
+    return kernel(describe(record, mesh_));
   }
-  [[nodiscard]] std::unique_ptr<Kernel> kernel(const CollectiveRecord& record) const {
-    return bound({describe(record, mesh_)}, [mesh = to_string(mesh_)](void* const*) {
+  [[nodiscard]] std::unique_ptr<Kernel> kernel(std::string description) const {
+    return bound({std::move(description)}, [mesh = to_string(mesh_)](void* const*) {
       fail("the program was made to show a plan for the mesh {}, not to be run", mesh);
     });
   }

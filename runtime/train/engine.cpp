@@ -37,6 +37,15 @@ Memory gradient_memory(const DeviceMesh& mesh, Transport& transport, Device& dev
   return {memory->data(), bytes, [memory](void*) {}};
 }
 
+// One copy of `bytes` for the ranks over the group's axes, in the memory of the first of them.
+Memory memory_of_one_copy(const DeviceMesh& mesh, Transport& transport, const ParameterGroup& group,
+                          std::int64_t bytes) {
+  const std::int64_t first = mesh.shape().neighbour(mesh.rank(), group.axes, 0);
+  auto memory = std::make_shared<TransportMemory>(
+      transport.allocate(mesh.all(), first == mesh.rank() ? bytes : 0));
+  return {memory->of(static_cast<int>(first)).data(), bytes, [memory](void*) {}};
+}
+
 }  // namespace
 
 Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
@@ -179,8 +188,18 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
       seed_(seed),
       update_(std::move(update)),
       parameters_(
-          device, plan_, parameter_form(plan_, mesh.rank()), seed, std::move(slot_names),
-          [&](std::int64_t bytes) { return gradient_memory(mesh, transport, device, bytes); }),
+          device, plan_,
+          parameter_form(
+              plan_, mesh.rank(),
+              {.one_copy = transport.shares_memory() && device.computes_in_host_memory() &&
+                           !needs_norms(update_.clipping)}),
+          seed, std::move(slot_names),
+          {.gradients =
+               [&](std::int64_t bytes) { return gradient_memory(mesh, transport, device, bytes); },
+           .one_copy =
+               [&](const ParameterGroup& group, std::int64_t bytes) {
+                 return memory_of_one_copy(mesh, transport, group, bytes);
+               }}),
       pool_(device),
       scalars_(device.allocate(sizeof(StepScalars))) {}
 
@@ -200,6 +219,14 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
                                   static_cast<StepScalars*>(scalars_.data()), trace_, counting_);
   }
   return *step;
+}
+
+void Engine::meet_before_writing() {
+  const std::vector<ParameterGroup>& groups = parameters_.form().groups;
+  if (std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.one_copy; })) {
+    const TracedCollective inside(TracePoint(trace_, "barrier before variables are written"));
+    transport_->barrier(mesh_->all());
+  }
 }
 
 std::vector<float> Engine::gather(const ParameterSpan& span, const float* block) {
@@ -248,6 +275,7 @@ void Engine::scatter(const ParameterSpan& span, std::span<const float> whole, fl
     fail("{} has shape {}, found {} values", plan_.graph->variables[span.variable].path,
          to_string(shape), whole.size());
   }
+  meet_before_writing();
   // Row by row of the block: the last dimension is contiguous.
   std::vector<float> block(static_cast<std::size_t>(span.count));
   const Shape extent = shape_of(span.block);

@@ -103,11 +103,15 @@ class Engine {
   [[nodiscard]] Parameters& parameters() { return parameters_; }
   [[nodiscard]] Device& device() { return *device_; }
 
+  /// To be called, by every rank of the mesh, before values or slots are written between steps:
+  /// where ranks have one copy of them, others may still be reading.
+  void meet_before_writing();
+
   /// A variable, whole, on every rank (row-major). Every rank of the mesh calls it.
   [[nodiscard]] std::vector<float> gather_variable(int variable);
   /// A slot of a variable, likewise.
   [[nodiscard]] std::vector<float> gather_slot(int slot, int variable);
-  /// Sets a variable from its whole value, which every rank has.
+  /// Sets a variable from its whole value, which every rank has. Every rank of the mesh calls it.
   void set_variable(int variable, std::span<const float> whole);
   /// Sets a slot of a variable likewise.
   void set_slot(int slot, int variable, std::span<const float> whole);

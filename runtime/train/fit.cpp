@@ -108,18 +108,15 @@ class Fitting final : public Training {
   bool stopping() const override { return stopping_; }
 
   std::shared_ptr<const WeightsSnapshot> snapshot_weights() override {
-    return std::make_shared<ParameterSnapshot>(model_.engine->parameters(), *model_.device);
+    return std::make_shared<ParameterSnapshot>(model_.engine->parameters());
   }
   void restore_weights(const WeightsSnapshot& snapshot) override {
     const auto* weights = dynamic_cast<const ParameterSnapshot*>(&snapshot);
     if (weights == nullptr) {
       internal_error("weights of another model's snapshot");
     }
-    Parameters& parameters = model_.engine->parameters();
-    model_.device->copy_in(parameters.values(), weights->values.data(),
-                           static_cast<std::int64_t>(weights->values.size()) * 4);
-    model_.device->copy_in(parameters.fixed(), weights->fixed.data(),
-                           static_cast<std::int64_t>(weights->fixed.size()) * 4);
+    model_.engine->meet_before_writing();
+    model_.engine->parameters().write_values(weights->values, weights->fixed);
   }
 
   bool is_root() const override { return model_.is_root(); }

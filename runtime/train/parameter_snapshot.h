@@ -15,11 +15,9 @@ class ParameterSnapshot final : public WeightsSnapshot {
   explicit ParameterSnapshot(const ParameterForm& form)
       : values(static_cast<std::size_t>(form.trainable_count)),
         fixed(static_cast<std::size_t>(form.fixed_count)) {}
-  /// A copy of what `parameters`, which are on `device`, are now.
-  ParameterSnapshot(const Parameters& parameters, Device& device)
-      : ParameterSnapshot(parameters.form()) {
-    device.copy_out(values.data(), parameters.values(), parameters.form().trainable_count * 4);
-    device.copy_out(fixed.data(), parameters.fixed(), parameters.form().fixed_count * 4);
+  /// A copy of what `parameters` are now.
+  explicit ParameterSnapshot(const Parameters& parameters) : ParameterSnapshot(parameters.form()) {
+    parameters.read_values(values, fixed);
   }
 
   /// The block of one variable.

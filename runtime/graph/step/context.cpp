@@ -22,7 +22,17 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
   const Parameters* parameters = request.parameters;
   const std::int64_t trainable = form.trainable_count * element_bytes(ElementType::float32);
   const std::int64_t rest = form.fixed_count * element_bytes(ElementType::float32);
-  values = builder.external(parameters ? parameters->values() : nullptr, trainable, "parameters");
+  for (int g = 0; g < static_cast<int>(form.groups.size()); ++g) {
+    const std::int64_t bytes = form.groups[g].count * element_bytes(ElementType::float32);
+    values.push_back(
+        builder.external(parameters ? parameters->group_values(g) : nullptr, bytes, "parameters"));
+    std::vector<Buffer>& slots_of_group = slots.emplace_back();
+    for (int slot = 0; training() && slot < request.update->slots; ++slot) {
+      slots_of_group.push_back(
+          builder.external(parameters ? parameters->group_slot(slot, g) : nullptr, bytes,
+                           "optimizer slot " + std::to_string(slot)));
+    }
+  }
   fixed = builder.external(parameters ? parameters->fixed() : nullptr, rest, "fixed variables");
   gradients =
       builder.external(parameters ? parameters->gradients() : nullptr, trainable, "gradients");
@@ -48,7 +58,10 @@ std::int64_t StepContext::count(TensorId id, const Layout& layout) const {
 
 Operand StepContext::value_of(int variable) const {
   const ParameterSpan& span = form.spans[variable];
-  return {span.trainable ? values : fixed, span.offset * element_bytes(ElementType::float32)};
+  const std::int64_t width = element_bytes(ElementType::float32);
+  return span.trainable
+             ? Operand{values[span.group], (span.offset - form.groups[span.group].offset) * width}
+             : Operand{fixed, span.offset * width};
 }
 
 Operand StepContext::gradient_of(int variable) const {

@@ -31,7 +31,9 @@ class StepContext {
   std::vector<Shape> shapes;      // by tensor, global, with this step's rows
 
   // The flat memory of the parameters.
-  Buffer values, fixed, gradients, scalars;
+  std::vector<Buffer> values;              // by group
+  std::vector<std::vector<Buffer>> slots;  // by group, then by slot; of training
+  Buffer fixed, gradients, scalars;
 
   [[nodiscard]] bool training() const { return request.mode == Mode::train; }
   /// The sum over a whole batch: a loss or a metric.

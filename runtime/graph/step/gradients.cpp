@@ -11,7 +11,8 @@ StepGradients::StepGradients(StepContext& step)
       contributions_(step.graph.tensors.size()),
       completed_(step.graph.tensors.size()),
       uses_left_(step.graph.variables.size(), 0),
-      bucket_of_(step.graph.variables.size(), -1) {
+      bucket_of_(step.graph.variables.size(), -1),
+      waiting_(step.form.buckets.size()) {
   for (const PlannedOperation& operation : step.plan.operations) {
     for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
       const int variable = step.variable_of(operation.inputs[i]);
@@ -104,30 +105,34 @@ void StepGradients::variable_used(int variable) {
   }
   const int bucket = bucket_of_[variable];
   if (bucket >= 0 && --left_in_bucket_[bucket] == 0) {
-    start_bucket(step_.form.buckets[bucket]);
+    start(bucket);
   }
 }
 
-void StepGradients::start_bucket(const GradientBucket& bucket) {
+void StepGradients::start(int index) {
+  const GradientBucket& bucket = step_.form.buckets[index];
   std::string what = "gradients " + step_.graph.variables[bucket.variables.front()].path;
   if (bucket.variables.size() > 1) {
     what += bucket.variables.size() > 2 ? " ... " : ", ";
     what += step_.graph.variables[bucket.variables.back()].path;
   }
-  auto [start, wait] = step_.collectives.started_all_reduce(
-      step_.all_reduce_record(bucket.axes, ElementType::float32, Reduction::sum,
-                              bucket.global_count, bucket.count, what),
-      bucket.count);
+  const CollectiveRecord record = step_.all_reduce_record(
+      bucket.axes, ElementType::float32, Reduction::sum, bucket.global_count, bucket.count, what);
+  auto [start, wait] = step_.form.groups[bucket.group].one_copy
+                           ? step_.collectives.started_reduce_in_parts(record, bucket.count)
+                           : step_.collectives.started_all_reduce(record, bucket.count);
   const Operand at{step_.gradients, bucket.offset * element_bytes(ElementType::float32)};
   step_.builder.emit(std::move(start), {at}, "start " + what);
-  waiting_.push_back({std::move(wait), at, "wait for " + what});
+  waiting_[index] = Waiting{std::move(wait), at, "wait for " + what};
 }
 
-void StepGradients::wait_for_buckets() {
-  for (Waiting& waiting : waiting_) {
-    step_.builder.emit(std::move(waiting.wait), {waiting.at}, waiting.label);
+void StepGradients::wait_for(int bucket) {
+  if (!waiting_[bucket]) {
+    internal_error("a bucket of gradients is waited for that is not under way");
   }
-  waiting_.clear();
+  Waiting waiting = std::move(*waiting_[bucket]);
+  waiting_[bucket].reset();
+  step_.builder.emit(std::move(waiting.wait), {waiting.at}, waiting.label);
 }
 
 }  // namespace meshwork

@@ -4,7 +4,9 @@
 // locally as they come, and when the last use has contributed, each is brought to the tensor's
 // layout and they are added. A variable's gradient ends in its place in the flat gradients; most
 // are written there by the only use, still partial, and reduced with their bucket (parameters.h),
-// which is started as soon as its last gradient is there and waited for at the end of backward.
+// which is started as soon as its last gradient is there, and waited for before it is updated. By
+// then no instruction of this rank reads the bucket's variables any more: each has contributed its
+// last gradient, and an operation contributes when all of its backward is booked.
 #pragma once
 
 #include <memory>
@@ -33,13 +35,13 @@ class StepGradients {
   /// The complete gradient, in the tensor's layout.
   [[nodiscard]] Operand completed(TensorId id) const;
 
-  /// Books the waits for the buckets that were started.
-  void wait_for_buckets();
+  /// Books the wait for a bucket.
+  void wait_for(int bucket);
 
  private:
   Operand sum_of_contributions(TensorId id, std::optional<Operand> destination);
   void variable_used(int variable);
-  void start_bucket(const GradientBucket& bucket);
+  void start(int bucket);
 
   StepContext& step_;
   std::vector<ByLayout> contributions_;            // by tensor
@@ -52,7 +54,7 @@ class StepGradients {
     Operand at;
     std::string label;
   };
-  std::vector<Waiting> waiting_;
+  std::vector<std::optional<Waiting>> waiting_;  // by bucket
 };
 
 }  // namespace meshwork

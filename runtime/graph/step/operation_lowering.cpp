@@ -145,8 +145,8 @@ class OperationLowering final : public Lowering {
       return;
     }
     std::sort(axes.begin(), axes.end());
-    const CollectiveRecord record = step_.all_reduce_record(
-        axes, type, reduction, global_count, count, path() + " " + what);
+    const CollectiveRecord record =
+        step_.all_reduce_record(axes, type, reduction, global_count, count, path() + " " + what);
     step_.builder.emit(step_.collectives.all_reduce(record, count), {buffer}, path());
   }
 

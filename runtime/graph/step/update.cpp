@@ -1,136 +1,205 @@
 #include "runtime/graph/step/update.h"
 
+#include <algorithm>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace meshwork {
 namespace {
 
-void finish_gradients(StepContext& step) {
-  for (std::size_t v = 0; v < step.graph.variables.size(); ++v) {
-    const Variable& variable = step.graph.variables[v];
-    if (!step.form.spans[v].updated) {
-      continue;
-    }
-    const int index = static_cast<int>(v);
-    const std::int64_t count = step.form.spans[v].count;
-    // Only its penalty counts, and backward has left here what the last step did.
-    if (!step.plan.tensors[variable.tensor].gradient) {
-      step.builder.emit(ZeroSpec{count * element_bytes(ElementType::float32)},
-                        {step.gradient_of(index)}, variable.path + " gradient");
-    }
-    const Regularizer& regularizer = variable.options.regularizer;
-    if (regularizer.active()) {
-      step.builder.emit(PenaltyGradientSpec{count, regularizer.l1, regularizer.l2},
-                        {step.value_of(index), step.gradient_of(index)},
-                        variable.path + " penalty");
-    }
-  }
-}
+constexpr std::int64_t width = element_bytes(ElementType::float32);
 
-// The squared norm of every variable that is updated, in the order of the spans.
-struct SquaredNorms {
-  std::vector<const ParameterSpan*> spans;
-  Buffer at;  // float64
+class Update {
+ public:
+  Update(StepContext& step, StepGradients& gradients) : step_(step), gradients_(gradients) {}
 
-  [[nodiscard]] std::int64_t count() const { return static_cast<std::int64_t>(spans.size()); }
-  [[nodiscard]] Operand of(std::int64_t index) const {
-    return {at, index * element_bytes(ElementType::float64)};
-  }
-};
-
-SquaredNorms book_squared_norms(StepContext& step) {
-  SquaredNorms squares;
-  for (const ParameterSpan& span : step.form.spans) {
-    if (span.updated) {
-      squares.spans.push_back(&span);
-    }
-  }
-  const std::int64_t count = squares.count();
-  const std::int64_t bytes = element_bytes(ElementType::float64);
-  const std::vector<Axis> axes = step.axes_of_trainable_variables();
-  squares.at = step.builder.scratch(count * bytes, "squared norms");
-  for (std::int64_t i = 0; i < count; ++i) {
-    const ParameterSpan& span = *squares.spans[i];
-    const std::string label = step.graph.variables[span.variable].path + " norm";
-    if (step.counts(axes, span.layout.splitting_axes())) {
-      step.builder.emit(PowerSumSpec{span.count, 2},
-                        {step.gradient_of(span.variable), squares.of(i)}, label);
+  void book() {
+    if (needs_norms(step_.request.update->clipping)) {
+      for (const UpdatedStretch& stretch : step_.form.updates) {
+        complete_gradients(stretch);
+      }
+      const std::optional<Operand> factor = clip_by_norms();
+      for (const UpdatedStretch& stretch : step_.form.updates) {
+        update(stretch, factor);
+      }
     } else {
-      step.builder.emit(ZeroSpec{bytes}, {squares.of(i)}, label);
+      for (const UpdatedStretch& stretch : step_.form.updates) {
+        complete_gradients(stretch);
+        clip_by_value(stretch);
+        update(stretch, std::nullopt);
+      }
+    }
+    publish();
+  }
+
+ private:
+  [[nodiscard]] Operand gradient_at(std::int64_t offset) const {
+    return {step_.gradients, offset * width};
+  }
+  [[nodiscard]] Operand value_at(int group, std::int64_t offset) const {
+    return {step_.values[group], (offset - step_.form.groups[group].offset) * width};
+  }
+  [[nodiscard]] const std::string& path_of(const ParameterSpan& span) const {
+    return step_.graph.variables[span.variable].path;
+  }
+
+  // Books what has to be there before a stretch is updated: its reduction, and penalties.
+  void complete_gradients(const UpdatedStretch& stretch) {
+    wait_for_buckets_of(stretch);
+    for (const ParameterSpan& span : step_.form.spans) {
+      const std::int64_t begin = std::max(span.offset, stretch.offset);
+      const std::int64_t end = std::min(span.offset + span.count, stretch.offset + stretch.count);
+      if (!span.updated || begin >= end) {
+        continue;
+      }
+      const Variable& variable = step_.graph.variables[span.variable];
+      // Only its penalty counts, and backward has left here what the last step did.
+      if (!step_.plan.tensors[variable.tensor].gradient) {
+        step_.builder.emit(ZeroSpec{(end - begin) * width}, {gradient_at(begin)},
+                           variable.path + " gradient");
+      }
+      const Regularizer& regularizer = variable.options.regularizer;
+      if (regularizer.active()) {
+        step_.builder.emit(PenaltyGradientSpec{end - begin, regularizer.l1, regularizer.l2},
+                           {value_at(span.group, begin), gradient_at(begin)},
+                           variable.path + " penalty");
+      }
     }
   }
-  if (!axes.empty()) {
-    step.builder.emit(step.collectives.all_reduce(
-                          step.all_reduce_record(axes, ElementType::float64, Reduction::sum, count,
-                                                 count, "squared norms of gradients"),
-                          count),
-                      {squares.at}, "squared norms");
-  }
-  return squares;
-}
 
-void clip_by_norm(StepContext& step, float clip) {
-  const SquaredNorms squares = book_squared_norms(step);
-  for (std::int64_t i = 0; i < squares.count(); ++i) {
-    const ParameterSpan& span = *squares.spans[i];
-    const std::string label = "clip " + step.graph.variables[span.variable].path;
-    const Buffer factor = step.builder.scratch(element_bytes(ElementType::float32), label);
-    step.builder.emit(ClipFactorSpec{clip, false}, {squares.of(i), factor}, label);
-    step.builder.emit(ScaleBySpec{span.count}, {factor, step.gradient_of(span.variable)}, label);
+  void wait_for_buckets_of(const UpdatedStretch& stretch) {
+    if (stretch.bucket >= 0) {
+      gradients_.wait_for(stretch.bucket);
+      return;
+    }
+    for (int b = 0; b < static_cast<int>(step_.form.buckets.size()); ++b) {
+      if (step_.form.buckets[b].group == stretch.group) {
+        gradients_.wait_for(b);
+      }
+    }
   }
-}
 
-// The factor for all gradients, which the fused update applies.
-Operand global_clip_factor(StepContext& step, float clip) {
-  const SquaredNorms squares = book_squared_norms(step);
-  const Buffer total =
-      step.builder.scratch(element_bytes(ElementType::float64), "squared global norm");
-  const Buffer factor = step.builder.scratch(element_bytes(ElementType::float32), "clip factor");
-  step.builder.emit(WeightedSumSpec{std::vector<double>(squares.spans.size(), 1.0)},
-                    {squares.at, total}, "squared global norm");
-  step.builder.emit(ClipFactorSpec{clip, true}, {total, factor}, "clip by global norm");
-  return factor;
-}
-
-std::optional<Operand> clip_gradients(StepContext& step) {
-  const UpdateRule& rule = *step.request.update;
-  switch (rule.clipping) {
-    case Clipping::none:
-      break;
-    case Clipping::value:
-      step.builder.emit(ClampSpec{step.form.updated_count, rule.clip}, {step.gradients},
-                        "clip by value");
-      break;
-    case Clipping::norm:
-      clip_by_norm(step, rule.clip);
-      break;
-    case Clipping::global_norm:
-      return global_clip_factor(step, rule.clip);
+  void update(const UpdatedStretch& stretch, const std::optional<Operand>& factor) {
+    std::vector<Operand> operands{step_.scalars};
+    if (factor) {
+      operands.push_back(*factor);
+    }
+    operands.push_back(gradient_at(stretch.offset));
+    operands.push_back(value_at(stretch.group, stretch.offset));
+    const std::int64_t begin = stretch.offset - step_.form.groups[stretch.group].offset;
+    for (const Buffer& slot : step_.slots[stretch.group]) {
+      operands.emplace_back(slot, begin * width);
+    }
+    step_.builder.emit(step_.request.update->kernel(stretch.count, factor.has_value()), operands,
+                       "update");
   }
-  return std::nullopt;
-}
+
+  // Ranks that have one copy see what each has updated.
+  void publish() {
+    std::set<std::vector<Axis>> met;
+    for (const ParameterGroup& group : step_.form.groups) {
+      if (group.one_copy && met.insert(group.axes).second) {
+        step_.builder.emit(
+            step_.collectives.barrier(group.axes, {step_.phase, "variables are updated"}), {},
+            "variables are updated");
+      }
+    }
+  }
+
+  // ---- clipping ---------------------------------------------------------------------------------
+
+  // The squared norm of every variable that is updated, in the order of the variables.
+  struct SquaredNorms {
+    std::vector<const ParameterSpan*> spans;
+    Buffer at;  // float64
+
+    [[nodiscard]] std::int64_t count() const { return std::ssize(spans); }
+    [[nodiscard]] Operand of(std::int64_t index) const {
+      return {at, index * element_bytes(ElementType::float64)};
+    }
+  };
+
+  SquaredNorms book_squared_norms() {
+    SquaredNorms squares;
+    for (const ParameterSpan& span : step_.form.spans) {
+      if (span.updated) {
+        squares.spans.push_back(&span);
+      }
+    }
+    const std::int64_t count = squares.count();
+    const std::int64_t bytes = element_bytes(ElementType::float64);
+    const std::vector<Axis> axes = step_.axes_of_trainable_variables();
+    squares.at = step_.builder.scratch(count * bytes, "squared norms");
+    for (std::int64_t i = 0; i < count; ++i) {
+      const ParameterSpan& span = *squares.spans[i];
+      const std::string label = path_of(span) + " norm";
+      if (step_.counts(axes, span.layout.splitting_axes())) {
+        step_.builder.emit(PowerSumSpec{span.count, 2},
+                           {step_.gradient_of(span.variable), squares.of(i)}, label);
+      } else {
+        step_.builder.emit(ZeroSpec{bytes}, {squares.of(i)}, label);
+      }
+    }
+    if (!axes.empty()) {
+      step_.builder.emit(step_.collectives.all_reduce(
+                             step_.all_reduce_record(axes, ElementType::float64, Reduction::sum,
+                                                     count, count, "squared norms of gradients"),
+                             count),
+                         {squares.at}, "squared norms");
+    }
+    return squares;
+  }
+
+  void clip_by_value(const UpdatedStretch& stretch) {
+    if (step_.request.update->clipping == Clipping::value) {
+      step_.builder.emit(ClampSpec{stretch.count, step_.request.update->clip},
+                         {gradient_at(stretch.offset)}, "clip by value");
+    }
+  }
+
+  void clip_by_norm(float clip) {
+    const SquaredNorms squares = book_squared_norms();
+    for (std::int64_t i = 0; i < squares.count(); ++i) {
+      const ParameterSpan& span = *squares.spans[i];
+      const std::string label = "clip " + path_of(span);
+      const Buffer factor = step_.builder.scratch(width, label);
+      step_.builder.emit(ClipFactorSpec{clip, false}, {squares.of(i), factor}, label);
+      step_.builder.emit(ScaleBySpec{span.count}, {factor, step_.gradient_of(span.variable)},
+                         label);
+    }
+  }
+
+  // The factor for all gradients, which the fused update applies.
+  Operand global_clip_factor(float clip) {
+    const SquaredNorms squares = book_squared_norms();
+    const Buffer total =
+        step_.builder.scratch(element_bytes(ElementType::float64), "squared global norm");
+    const Buffer factor = step_.builder.scratch(width, "clip factor");
+    step_.builder.emit(WeightedSumSpec{std::vector<double>(squares.spans.size(), 1.0)},
+                       {squares.at, total}, "squared global norm");
+    step_.builder.emit(ClipFactorSpec{clip, true}, {total, factor}, "clip by global norm");
+    return factor;
+  }
+
+  // A factor that is left to the update, if there is one.
+  std::optional<Operand> clip_by_norms() {
+    const float clip = step_.request.update->clip;
+    if (step_.request.update->clipping == Clipping::global_norm) {
+      return global_clip_factor(clip);
+    }
+    clip_by_norm(clip);
+    return std::nullopt;
+  }
+
+  StepContext& step_;
+  StepGradients& gradients_;
+};
 
 }  // namespace
 
-void update_parameters(StepContext& step) {
-  finish_gradients(step);
-  const std::optional<Operand> factor = clip_gradients(step);
-  std::vector<Operand> operands{step.scalars};
-  if (factor) {
-    operands.push_back(*factor);
-  }
-  operands.push_back(step.gradients);
-  operands.push_back(step.values);
-  const Parameters* parameters = step.request.parameters;
-  for (int slot = 0; slot < step.request.update->slots; ++slot) {
-    operands.push_back(
-        step.builder.external(parameters ? parameters->slot(slot) : nullptr,
-                              step.form.trainable_count * element_bytes(ElementType::float32),
-                              "optimizer slot " + std::to_string(slot)));
-  }
-  step.builder.emit(step.request.update->kernel(step.form.updated_count, factor.has_value()),
-                    operands, "update");
+void update_parameters(StepContext& step, StepGradients& gradients) {
+  Update(step, gradients).book();
 }
 
 }  // namespace meshwork

@@ -1,13 +1,16 @@
-// The end of a training step: penalties join the gradients, gradients are clipped, and one fused
-// kernel updates all parameters.
+// The end of a training step: reductions of gradients end, penalties join them, they are clipped,
+// and one fused kernel a stretch updates what this rank updates (parameters.h). Where nothing has
+// to be known of all gradients before, each bucket is updated as soon as it is reduced, while it is
+// in the cache.
 #pragma once
 
 #include "runtime/graph/step/context.h"
+#include "runtime/graph/step/gradients.h"
 
 namespace meshwork {
 
-/// Books it, over complete gradients. Norms are those of whole variables, whatever their layout:
-/// each element counts once over the ranks, and all squares are reduced together.
-void update_parameters(StepContext& step);
+/// Books it. Norms are those of whole variables, whatever their layout: each element counts once
+/// over the ranks, and all squares are reduced together.
+void update_parameters(StepContext& step, StepGradients& gradients);
 
 }  // namespace meshwork
