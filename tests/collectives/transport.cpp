@@ -266,6 +266,72 @@ TEST_CASE("started all-reduces may be waited for in any order") {
   }
 }
 
+TEST_CASE("of a reduction in parts every rank has its own, whatever it then makes of it") {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  const bool in_window = GENERATE(false, true);
+  INFO(tested.name << (in_window ? ", in the transport's memory" : ""));
+  constexpr std::int64_t most = 3001;
+  const TransportMemory window = tested.transport->allocate(world, 4 * most);
+  std::vector<float> own(static_cast<std::size_t>(most));
+  float* const buffer = in_window ? reinterpret_cast<float*>(window.data()) : own.data();
+  for (const std::int64_t count : {0, 1, 15, 16, 500, 1024, 3001, 3001}) {
+    INFO(count << " elements");
+    for (std::int64_t i = 0; i < count; ++i) buffer[i] = value<float>(world.rank(), i);
+    Pending pending = tested.transport->start_reduce_in_parts(world, ElementType::float32,
+                                                              Reduction::sum, buffer, count);
+    pending.wait();
+    const auto begin = part_begin(count, world.rank(), world.size(), ElementType::float32);
+    const auto end = part_begin(count, world.rank() + 1, world.size(), ElementType::float32);
+    std::int64_t wrong = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      wrong += buffer[i] == reduced<float>(Reduction::sum, world.size(), i) ? 0 : 1;
+      buffer[i] = -1;  // nobody wants it any more
+    }
+    CHECK(wrong == 0);
+    tested.transport->barrier(world);
+  }
+}
+
+TEST_CASE("parts are consecutive, begin at whole cache lines and are nearly equal") {
+  for (const std::int64_t count : {0, 1, 100, 4096, 100'003}) {
+    for (const int parts : {1, 2, 3, 8}) {
+      INFO(count << " elements in " << parts << " parts");
+      CHECK(part_begin(count, 0, parts, ElementType::float32) == 0);
+      CHECK(part_begin(count, parts, parts, ElementType::float32) == count);
+      for (int part = 0; part < parts; ++part) {
+        const std::int64_t begin = part_begin(count, part, parts, ElementType::float32);
+        const std::int64_t end = part_begin(count, part + 1, parts, ElementType::float32);
+        CHECK(begin <= end);
+        CHECK(begin * 4 % 64 == 0);
+        CHECK(std::abs(end - begin - count / parts) < 16 + parts);
+      }
+    }
+  }
+}
+
+TEST_CASE("behind a barrier stands what ranks wrote before to memory that they share") {
+  const Subject tested = subject();
+  const Communicator world = Communicator::world();
+  INFO(tested.name);
+  const TransportMemory memory = tested.transport->allocate(world, 8);
+  int missing = 0;
+  for (std::int64_t round = 1; round <= 50; ++round) {
+    *reinterpret_cast<std::int64_t*>(memory.data()) = round;
+    tested.transport->barrier(world);
+    for (int rank = 0; rank < world.size(); ++rank) {
+      const std::span<std::byte> theirs = memory.of(rank);
+      missing += theirs.empty() ? 1 : 0;
+      if (!theirs.empty()) {
+        CHECK(*reinterpret_cast<const std::int64_t*>(theirs.data()) == round);
+      }
+    }
+    tested.transport->barrier(world);
+  }
+  // Those that say so do share it.
+  if (tested.transport->shares_memory()) CHECK(missing == 0);
+}
+
 TEST_CASE("a pending operation moves, and waiting twice is waiting once") {
   const std::unique_ptr<Transport> transport = make_transport("auto");
   const Communicator world = Communicator::world();

@@ -1,5 +1,6 @@
 #include "runtime/device/program.h"
 
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <random>
@@ -179,6 +180,38 @@ TEST_CASE("an empty program runs") {
   program.run();
   CHECK(program.instruction_count() == 0);
   CHECK(program.arena().bytes == 0);
+}
+
+TEST_CASE("a program that is measured tells what each instruction took and has to do") {
+  class Slow final : public Kernel {
+   public:
+    void run(void* const*) override {
+      const auto begin = std::chrono::steady_clock::now();
+      while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(2)) {
+      }
+    }
+  };
+  const auto device = make_device({.kind = "cpu"});
+  ProgramBuilder builder(*device);
+  std::vector<float> memory(8);
+  const Buffer x = builder.external(memory.data(), 32, "x");
+  builder.emit(AffineSpec{8, 2, 0}, {x, x}, "double");
+  builder.emit(std::make_unique<Slow>(), {}, "something slow");
+  Program program = builder.finish();
+  REQUIRE(program.works().size() == 2);
+  CHECK(program.works()[0]->bytes == 64);
+  CHECK_FALSE(program.works()[1]);
+  program.run();
+  CHECK(program.measured().seconds.empty());
+  program.measure();
+  for (int run = 0; run < 3; ++run) program.run();
+  CHECK(program.measured().runs == 3);
+  REQUIRE(program.measured().seconds.size() == 2);
+  CHECK(program.measured().seconds[0] > 0);
+  CHECK(program.measured().seconds[1] >= 0.006);
+  program.measure();
+  CHECK(program.measured().runs == 0);
+  CHECK(program.measured().seconds[1] == 0);
 }
 
 TEST_CASE("a kernel's error begins with its label") {

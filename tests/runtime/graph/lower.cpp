@@ -173,7 +173,7 @@ TEST_CASE("a bucket is reduced while backward goes on, and waited for before the
   const MeshShape mesh({{"data", 2}}, 2);
   const Trained training = two_layers();
   const Plan plan = plan_of(training, mesh, {}, "data", 8);
-  const ParameterForm form = parameter_form(plan, 0, 100);
+  const ParameterForm form = parameter_form(plan, 0, {.bucket_bytes = 100});
   REQUIRE(form.buckets.size() > 1);
   LoweringRequest request;
   request.plan = &plan;

@@ -123,7 +123,7 @@ TEST_CASE("parameters stand in the order in which backward finishes their gradie
 TEST_CASE("a bucket is closed when it has the bytes that were asked for") {
   const Plan plan = plan_of(stack, {{"data", 2}}, {});
   // Elements in order: 15, 3, 35, 5, 42, 7. With 18 * 4 bytes: 15 + 3; 35; 5 + 42; 7.
-  const ParameterForm form = parameter_form(plan, 0, 72);
+  const ParameterForm form = parameter_form(plan, 0, {.bucket_bytes = 72});
   std::vector<Strings> buckets;
   for (const GradientBucket& bucket : form.buckets) {
     buckets.push_back(paths_of(plan, bucket));
@@ -131,8 +131,8 @@ TEST_CASE("a bucket is closed when it has the bytes that were asked for") {
   CHECK(buckets ==
         std::vector<Strings>{
             {"d3/kernel", "d3/bias"}, {"d2/kernel"}, {"d2/bias", "d1/kernel"}, {"d1/bias"}});
-  CHECK(parameter_form(plan, 0, 1).buckets.size() == 6);
-  CHECK(parameter_form(plan, 0, 73).buckets.size() == 3);
+  CHECK(parameter_form(plan, 0, {.bucket_bytes = 1}).buckets.size() == 6);
+  CHECK(parameter_form(plan, 0, {.bucket_bytes = 73}).buckets.size() == 3);
 }
 
 TEST_CASE("one rank, and gradients that are whole, need no bucket") {
@@ -209,9 +209,9 @@ TEST_CASE("forms are sound, and cut alike on all ranks, for all layouts and buck
         for (const std::int64_t bucket_bytes : {1, 60, 200, 4000}) {
           INFO(meshwork::to_string(kernel)
                << ", batches over \"" << batch_axis << "\", buckets of " << bucket_bytes);
-          const ParameterForm root = parameter_form(plan, 0, bucket_bytes);
+          const ParameterForm root = parameter_form(plan, 0, {.bucket_bytes = bucket_bytes});
           for (std::int64_t rank = 0; rank < 6; ++rank) {
-            const ParameterForm form = parameter_form(plan, rank, bucket_bytes);
+            const ParameterForm form = parameter_form(plan, rank, {.bucket_bytes = bucket_bytes});
             check_form(plan, form, rank, bucket_bytes);
             REQUIRE(form.buckets.size() == root.buckets.size());
             for (std::size_t b = 0; b < form.buckets.size(); ++b) {
@@ -226,22 +226,58 @@ TEST_CASE("forms are sound, and cut alike on all ranks, for all layouts and buck
   }
 }
 
-TEST_CASE("a snapshot brings back values and slots") {
+TEST_CASE("where ranks have one copy, each element is updated by one of them") {
+  for (const std::int64_t bucket_bytes :
+       {std::int64_t{1}, std::int64_t{73}, std::int64_t{1} << 20}) {
+    const Plan plan = plan_of(
+        stack, {{"data", 3}, {"model", 2}},
+        {{"d1/kernel", {unsharded, "model"}}, {"d1/bias", {"model"}}, {"d3/kernel", {"data", {}}}});
+    // By rank on the model axis: how many of the data axis update each element of the group, which
+    // does not begin at the same place on all, since blocks of d3/kernel differ.
+    std::vector<std::vector<int>> updated(2);
+    for (std::int64_t rank = 0; rank < 6; ++rank) {
+      const ParameterForm form =
+          parameter_form(plan, rank, {.one_copy = true, .bucket_bytes = bucket_bytes});
+      std::vector<int>& counts = updated[static_cast<std::size_t>(rank % 2)];
+      for (const ParameterGroup& group : form.groups) {
+        CHECK(group.one_copy == (group.axes == std::vector<Axis>{0}));
+      }
+      for (const UpdatedStretch& stretch : form.updates) {
+        const ParameterGroup& group = form.groups[stretch.group];
+        CHECK(stretch.offset >= group.offset);
+        CHECK(stretch.offset + stretch.count <= group.offset + group.count);
+        CHECK((stretch.bucket >= 0) == group.one_copy);
+        if (!group.one_copy) {
+          CHECK(stretch.count == group.count);
+          continue;
+        }
+        counts.resize(static_cast<std::size_t>(group.count));
+        for (std::int64_t i = 0; i < stretch.count; ++i) {
+          ++counts[static_cast<std::size_t>(stretch.offset - group.offset + i)];
+        }
+      }
+    }
+    for (const std::vector<int>& counts : updated) {
+      CHECK(!counts.empty());
+      CHECK(std::count(counts.begin(), counts.end(), 1) == std::ssize(counts));
+    }
+  }
+}
+
+TEST_CASE("values are read to two stretches and written back") {
   const Plan plan = plan_of(stack, {{"data", 1}}, {});
   const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
   Parameters parameters(*device, plan, parameter_form(plan, 0), 3, {"first", "second"});
-  const auto fill = [&](float value) {
-    const auto count = static_cast<std::size_t>(parameters.form().trainable_count);
-    std::fill_n(parameters.values(), count, value);
-    std::fill_n(parameters.slot(0), count, value + 1);
-    std::fill_n(parameters.slot(1), count, value + 2);
-  };
-  CHECK(parameters.slot(1)[0] == 0);
-  fill(5);
-  const auto snapshot = parameters.snapshot();
-  fill(9);
-  parameters.restore(snapshot);
-  CHECK(*parameters.value(0) == 5);
-  CHECK(*parameters.slot(0, 1) == 6);
-  CHECK(*parameters.slot(1, 2) == 7);
+  CHECK(*parameters.slot(1, 2) == 0);
+  std::vector<float> trainable(static_cast<std::size_t>(parameters.form().trainable_count));
+  std::vector<float> rest(static_cast<std::size_t>(parameters.form().fixed_count));
+  parameters.read_values(trainable, rest);
+  for (const ParameterSpan& span : parameters.form().spans) {
+    CHECK(trainable[static_cast<std::size_t>(span.offset)] == *parameters.value(span.variable));
+  }
+  std::fill(trainable.begin(), trainable.end(), 5.0f);
+  parameters.write_values(trainable, rest);
+  for (const ParameterSpan& span : parameters.form().spans) {
+    CHECK(parameters.value(span.variable)[span.count - 1] == 5);
+  }
 }

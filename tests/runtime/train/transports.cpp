@@ -24,11 +24,14 @@ std::vector<std::vector<float>> trained(DeviceMesh& mesh, const test::LayoutEntr
       11);
   const auto input = Input({70});
   auto x = Dense({.name = "d1", .units = 45, .activation = Activation::relu})(input);
-  x = Dense({.name = "d2", .units = 60, .activation = Activation::tanh})(x);
+  x = Dense({.name = "d2",
+             .units = 60,
+             .activation = Activation::tanh,
+             .kernel_regularizer = Regularizer{.l1 = 1e-4f, .l2 = 1e-3f}})(x);
   x = Dense({.name = "d3", .units = 5})(x);
-  Model model(input, x, test::spread_over(mesh, layouts),
-              {.seed = 3, .collectives = collectives});
-  model.compile({.loss = MeanSquaredError(), .optimizer = Adam({.learning_rate = 0.01})});
+  Model model(input, x, test::spread_over(mesh, layouts), {.seed = 3, .collectives = collectives});
+  model.compile(
+      {.loss = MeanSquaredError(), .optimizer = Adam({.learning_rate = 0.01, .clipvalue = 0.05})});
   (void)model.fit(data, {.epochs = 4, .batch_size = 50, .verbose = Verbosity::silent});
   return test::variables_of(model);
 }
