@@ -178,7 +178,11 @@ class Fitting final : public Training {
       checkpoints_->finish();
     }
     if (model_.profile) {
-      say(model_.profile->report(model_.mesh().all(), profiling_));
+      model_.profile->compare(model_.mesh().all(), profiling_);
+      history_.step_parts = model_.profile->parts();
+      if (style_.verbosity != Verbosity::silent) {
+        say(model_.profile->report());
+      }
     }
   }
 

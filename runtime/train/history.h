@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,18 @@ struct HistoryParameters {
   std::int64_t steps = 0;   // batches in an epoch
 };
 
+/// Seconds of a training step on one rank, without a rest (profile.h). Waiting is part of
+/// collectives.
+struct StepParts {
+  double step = 0;
+  double kernels = 0, collectives = 0, waiting = 0, reading = 0, feeding = 0, between = 0;
+};
+
 struct History {
   std::vector<std::int64_t> epoch;                     // indices from 0
   std::map<std::string, std::vector<double>> history;  // by name: one value an epoch that had it
   HistoryParameters params;                            // by the trainer
+  std::optional<StepParts> step_parts;  // of this rank, if the run was profiled long enough
   int stop_reason = 0;  // of the StopRequest that ended the run before its end; 0: it ended itself
 
   /// The values of `name`. Throws `Error` naming those there are.

@@ -1,11 +1,12 @@
 #include "runtime/train/profile.h"
 
 #include <fmt/format.h>
+#include <mpi.h>
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 
+#include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "runtime/config/text_table.h"
 #include "runtime/graph/plan_report.h"
@@ -31,32 +32,15 @@ double shortest_run(Device& device, Kernel& kernel, std::vector<void*> operands)
   return shortest;
 }
 
-// What ranks compare: seconds a step.
-struct RankTimes {
-  double step = 0, kernels = 0, reading = 0, feeding = 0, between = 0;
-  std::vector<double> collectives;  // in the order of the program, the same on all ranks
-
-  [[nodiscard]] double in_collectives() const {
-    double sum = 0;
-    for (const double seconds : collectives) sum += seconds;
-    return sum;
-  }
-};
-
-std::string packed(const RankTimes& times) {
-  std::vector<double> values{times.step, times.kernels, times.reading, times.feeding,
-                             times.between};
-  values.insert(values.end(), times.collectives.begin(), times.collectives.end());
-  std::string text(values.size() * sizeof(double), '\0');
-  std::memcpy(text.data(), values.data(), text.size());
+std::string packed(const StepParts& parts) {
+  std::string text(sizeof parts, '\0');
+  std::memcpy(text.data(), &parts, sizeof parts);
   return text;
 }
-
-RankTimes unpacked(const std::string& text) {
-  std::vector<double> values(text.size() / sizeof(double));
-  std::memcpy(values.data(), text.data(), text.size());
-  return {values[0], values[1], values[2],
-          values[3], values[4], std::vector<double>(values.begin() + 5, values.end())};
+StepParts unpacked(const std::string& text) {
+  StepParts parts;
+  std::memcpy(&parts, text.data(), sizeof parts);
+  return parts;
 }
 
 // "d1" of "d1: matmul 32x256x784"; what has no kernel behind it stands for itself.
@@ -78,36 +62,23 @@ std::string percent(double share) {
   return fmt::format("{:.1f} %", share * 100);
 }
 
-// By rank: what it spends in collectives beyond what each takes where it is shortest.
-std::vector<double> waiting_of(const std::vector<RankTimes>& ranks) {
-  std::vector<double> waiting(ranks.size(), 0.0);
-  for (std::size_t c = 0; c < ranks.front().collectives.size(); ++c) {
-    double least = ranks.front().collectives[c];
-    for (const RankTimes& rank : ranks) least = std::min(least, rank.collectives[c]);
-    for (std::size_t r = 0; r < ranks.size(); ++r) waiting[r] += ranks[r].collectives[c] - least;
-  }
-  return waiting;
-}
-
-std::string table_of_parts(const std::vector<RankTimes>& ranks) {
-  const std::vector<double> waiting = waiting_of(ranks);
+std::string table_of_parts(const std::vector<StepParts>& ranks) {
   TextTable table({"part", "ms on rank 0", "share", "least", "most"}, {1, 2, 3, 4});
-  const auto add = [&](const std::string& name, const std::function<double(std::size_t)>& value) {
-    double least = value(0), most = value(0);
-    for (std::size_t r = 1; r < ranks.size(); ++r) {
-      least = std::min(least, value(r));
-      most = std::max(most, value(r));
-    }
-    table.add({name, in_milliseconds(value(0)), percent(value(0) / ranks.front().step),
-               in_milliseconds(least), in_milliseconds(most)});
+  const auto add = [&](const std::string& name, double StepParts::*part) {
+    const auto [least, most] =
+        std::minmax_element(ranks.begin(), ranks.end(),
+                            [part](const auto& a, const auto& b) { return a.*part < b.*part; });
+    table.add({name, in_milliseconds(ranks.front().*part),
+               percent(ranks.front().*part / ranks.front().step), in_milliseconds((*least).*part),
+               in_milliseconds((*most).*part)});
   };
-  add("kernels", [&](std::size_t r) { return ranks[r].kernels; });
-  add("collectives", [&](std::size_t r) { return ranks[r].in_collectives(); });
-  add("  of it waiting", [&](std::size_t r) { return waiting[r]; });
-  add("reading", [&](std::size_t r) { return ranks[r].reading; });
-  add("feeding", [&](std::size_t r) { return ranks[r].feeding; });
-  add("between", [&](std::size_t r) { return ranks[r].between; });
-  add("step", [&](std::size_t r) { return ranks[r].step; });
+  add("kernels", &StepParts::kernels);
+  add("collectives", &StepParts::collectives);
+  add("  of it waiting", &StepParts::waiting);
+  add("reading", &StepParts::reading);
+  add("feeding", &StepParts::feeding);
+  add("between", &StepParts::between);
+  add("step", &StepParts::step);
   return table.text();
 }
 
@@ -180,50 +151,72 @@ void StepProfile::end_step(Step& step) {
   if (step_ == nullptr) step_ = &step;
   if (&step == step_ && ++seen_ > warm_up) {
     ++counted_;
-    for (std::size_t i = 0; i < parts; ++i) total_[i] += present_[i];
+    for (std::size_t i = 0; i < part_count; ++i) total_[i] += present_[i];
+    if (counted_ <= compared_steps) remember_collectives();
   } else if (seen_ == warm_up && &step == step_) {
     step.measure();
+    const auto& works = step.program().works();
+    for (std::size_t i = 0; i < works.size(); ++i) {
+      if (!works[i]) collectives_.push_back(i);
+    }
+    so_far_.resize(collectives_.size());
+    collective_seconds_.reserve(collectives_.size() * compared_steps);
   }
   present_ = {};
 }
 
-std::string StepProfile::report(const Communicator& all, const TracePoint& at) const {
-  RankTimes own;
-  if (counted_ > 0) {
-    const auto mean = [&](Part part) {
-      return total_[static_cast<std::size_t>(part)] / static_cast<double>(counted_);
-    };
-    own.reading = mean(Part::reading);
-    own.feeding = mean(Part::feeding);
-    own.between = mean(Part::between);
-    const MeasuredTimes& measured = step_->program().measured();
-    for (std::size_t i = 0; i < measured.seconds.size(); ++i) {
-      const double seconds = measured.seconds[i] / static_cast<double>(measured.runs);
-      if (step_->program().works()[i]) {
-        own.kernels += seconds;
-      } else {
-        own.collectives.push_back(seconds);
-      }
-    }
-    // What it takes to start and to end a program is between as well.
-    own.between += mean(Part::program) - own.kernels - own.in_collectives();
-    own.step = own.kernels + own.in_collectives() + own.reading + own.feeding + own.between;
+void StepProfile::remember_collectives() {
+  const MeasuredTimes& measured = step_->program().measured();
+  for (std::size_t c = 0; c < collectives_.size(); ++c) {
+    const double seconds = measured.seconds[collectives_[c]];
+    collective_seconds_.push_back(static_cast<float>(seconds - so_far_[c]));
+    so_far_[c] = seconds;
   }
-  std::vector<RankTimes> ranks;
-  {
-    const TracedCollective inside(at);
-    for (const std::string& text : gather_texts(all, packed(own))) {
-      ranks.push_back(unpacked(text));
-    }
+}
+
+void StepProfile::compare(const Communicator& all, const TracePoint& at) {
+  const TracedCollective inside(at);
+  std::vector<float> least(collective_seconds_.size());
+  check_mpi(MPI_Allreduce(collective_seconds_.data(), least.data(), static_cast<int>(least.size()),
+                          MPI_FLOAT, MPI_MIN, all.native()),
+            "MPI_Allreduce for a profile");
+  double waited = 0;
+  for (std::size_t i = 0; i < least.size(); ++i) waited += collective_seconds_[i] - least[i];
+  waiting_ = waited / static_cast<double>(std::clamp<std::int64_t>(counted_, 1, compared_steps));
+  for (const std::string& text : gather_texts(all, packed(parts().value_or(StepParts())))) {
+    ranks_.push_back(unpacked(text));
   }
-  if (ranks.empty()) return "";
+}
+
+std::optional<StepParts> StepProfile::parts() const {
+  if (counted_ == 0) return std::nullopt;
+  const auto mean = [&](Part part) {
+    return total_[static_cast<std::size_t>(part)] / static_cast<double>(counted_);
+  };
+  StepParts parts{.waiting = waiting_,
+                  .reading = mean(Part::reading),
+                  .feeding = mean(Part::feeding),
+                  .between = mean(Part::between)};
+  const MeasuredTimes& measured = step_->program().measured();
+  for (std::size_t i = 0; i < measured.seconds.size(); ++i) {
+    (step_->program().works()[i] ? parts.kernels : parts.collectives) +=
+        measured.seconds[i] / static_cast<double>(measured.runs);
+  }
+  // What it takes to start and to end a program is between as well.
+  parts.between += mean(Part::program) - parts.kernels - parts.collectives;
+  parts.step = parts.kernels + parts.collectives + parts.reading + parts.feeding + parts.between;
+  return parts;
+}
+
+std::string StepProfile::report() const {
+  if (ranks_.empty()) return "";
   if (counted_ == 0) {
     return fmt::format("profile: nothing to tell, for the first {} steps do not count\n", warm_up);
   }
   std::string text =
       fmt::format("profile: {} steps of {} rows on {} rank{}, after {} that do not count; means\n",
-                  counted_, step_->rows(), ranks.size(), ranks.size() == 1 ? "" : "s", warm_up);
-  text += table_of_parts(ranks);
+                  counted_, step_->rows(), ranks_.size(), ranks_.size() == 1 ? "" : "s", warm_up);
+  text += table_of_parts(ranks_);
   text += fmt::format("rank 0 by instruction; a bound is what {:.0f} GFLOP/s, or",
                       rates_.flops_per_second * 1e-9);
   for (const DeviceRates::Bandwidth& bandwidth : rates_.bandwidths) {
@@ -232,7 +225,7 @@ std::string StepProfile::report(const Communicator& all, const TracePoint& at) c
                         readable_bytes(static_cast<std::int64_t>(bandwidth.bytes)));
   }
   text += ", would take\n";
-  text += table_of_instructions(step_->program(), rates_, own.step);
+  text += table_of_instructions(step_->program(), rates_, ranks_.front().step);
   return text;
 }
 

@@ -3,7 +3,8 @@
 // While a run is profiled, each rank reads the clock between the instructions of its training steps
 // and between what it does around them, so that the time from step to step is split without a rest:
 //   kernels      instruction by instruction
-//   collectives  likewise; what a rank spends in one beyond the rank that spends least is *waiting*
+//   collectives  likewise; what a rank spends in one beyond the rank that spends least in it, in that
+//                step, is *waiting*
 //   reading      until the next batch is there
 //   feeding      copying its blocks to the device
 //   between      callbacks, logs, agreements, checkpoints
@@ -24,6 +25,7 @@
 #include "collectives/trace.h"
 #include "runtime/device/device.h"
 #include "runtime/train/engine.h"
+#include "runtime/train/history.h"
 
 namespace meshwork {
 
@@ -44,10 +46,11 @@ struct DeviceRates {
 
 class StepProfile {
  public:
-  static constexpr std::int64_t warm_up = 20;  // steps
+  static constexpr std::int64_t warm_up = 20;           // steps
+  static constexpr std::int64_t compared_steps = 1000;  // between ranks, the first that count
 
   enum class Part : std::uint8_t { reading, feeding, program, between };
-  static constexpr std::size_t parts = 4;
+  static constexpr std::size_t part_count = 4;
 
   explicit StepProfile(Device& device) : rates_(measure_rates(device)) {}
 
@@ -65,19 +68,29 @@ class StepProfile {
   /// The present step was `step`, and is over.
   void end_step(Step& step);
 
-  /// Tables for a terminal, on the root; "" elsewhere. Every rank of `all` calls it. `at` records
-  /// the waiting.
-  [[nodiscard]] std::string report(const Communicator& all, const TracePoint& at) const;
+  /// Compares the ranks; every rank of `all` calls it, once, before the rest. `at` records the
+  /// waiting.
+  void compare(const Communicator& all, const TracePoint& at);
+  /// Means of this rank; none if no step has counted.
+  [[nodiscard]] std::optional<StepParts> parts() const;
+  /// Tables for a terminal, on the root; "" elsewhere.
+  [[nodiscard]] std::string report() const;
 
  private:
   using Clock = std::chrono::steady_clock;
-  using Seconds = std::array<double, parts>;
+  using Seconds = std::array<double, part_count>;
+  void remember_collectives();
 
   DeviceRates rates_;
   Clock::time_point last_ = Clock::now();
   Seconds present_{}, total_{};
   const Step* step_ = nullptr;  // the one that is profiled: the first
   std::int64_t seen_ = 0, counted_ = 0;
+  std::vector<std::size_t> collectives_;   // instructions
+  std::vector<double> so_far_;             // seconds in each
+  std::vector<float> collective_seconds_;  // step by step, of those that are compared
+  double waiting_ = 0;                     // a step
+  std::vector<StepParts> ranks_;           // on the root
 };
 
 }  // namespace meshwork

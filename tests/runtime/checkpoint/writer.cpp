@@ -104,8 +104,10 @@ class SmallDisk {
     mounted_ = geteuid() == 0 && ::mount("none", directory.c_str(), "tmpfs", 0, "size=2400k") == 0;
   }
   ~SmallDisk() {
-    if (mounted_) ::umount2(directory_.c_str(), MNT_DETACH);
+    if (mounted_) remove(directory_);
   }
+  /// A run that was killed may have left one.
+  static void remove(const fs::path& directory) { ::umount2(directory.c_str(), MNT_DETACH); }
   SmallDisk(const SmallDisk&) = delete;
   SmallDisk& operator=(const SmallDisk&) = delete;
   [[nodiscard]] bool mounted() const { return mounted_; }
@@ -284,6 +286,7 @@ TEST_CASE("a full disk leaves the older checkpoint whole, and no temporary file"
 
 TEST_CASE("a full file system leaves the older checkpoint whole") {
   const Communicator world = Communicator::world().duplicate();
+  if (world.rank() == 0) SmallDisk::remove(fs::absolute("small_disk"));
   const fs::path directory = fresh_directory(world, "small_disk");
   std::optional<SmallDisk> disk;
   if (world.rank() == 0) disk.emplace(directory);

@@ -1,0 +1,129 @@
+"""How long a training step of one of the networks of step.cpp takes in PyTorch, at the best of its settings.
+
+    peer_torch.py NETWORK BATCH STEPS THREADS                                   one process
+    mpirun -n 2 peer_torch.py NETWORK BATCH STEPS THREADS ddp                   DistributedDataParallel over gloo
+
+Prints one line of JSON: the median step in milliseconds with quartiles, and the setting that gave it.
+The data are in memory already, which is less than what our own figure contains.
+"""
+
+import itertools
+import json
+import os
+import statistics
+import sys
+import time
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+NETWORK, BATCH, STEPS, THREADS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+DDP = len(sys.argv) > 5
+RANK = int(os.environ.get("OMPI_COMM_WORLD_RANK", 0)) if DDP else 0
+RANKS = int(os.environ.get("OMPI_COMM_WORLD_SIZE", 1)) if DDP else 1
+
+
+class Convnet(nn.Module):
+    """Keras's "same" padding of 6x6 windows with stride 2 is 2 before and 2 after, for even sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(1, 12, 3, padding=1, bias=False), nn.BatchNorm2d(12), nn.ReLU(inplace=True),
+            nn.Conv2d(12, 24, 6, stride=2, padding=2, bias=False), nn.BatchNorm2d(24), nn.ReLU(inplace=True),
+            nn.Conv2d(24, 32, 6, stride=2, padding=2, bias=False), nn.BatchNorm2d(32), nn.ReLU(inplace=True))
+        self.head = nn.Sequential(nn.Linear(32, 256), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(256, 10))
+
+    def forward(self, x):
+        return self.head(self.body(x).mean((2, 3)))
+
+
+def network():
+    if NETWORK == "mlp":
+        return nn.Sequential(nn.Linear(784, 256), nn.ReLU(inplace=True), nn.Linear(256, 256),
+                             nn.ReLU(inplace=True), nn.Linear(256, 10))
+    if NETWORK == "dropout":
+        return nn.Sequential(nn.Linear(784, 200, bias=False), nn.ReLU(inplace=True), nn.Dropout(0.4),
+                             nn.Linear(200, 10), nn.Softmax(1))
+    if NETWORK == "convnet":
+        return Convnet()
+    return nn.Sequential(nn.Linear(1024, 4096), nn.ReLU(inplace=True), nn.Linear(4096, 4096),
+                         nn.ReLU(inplace=True), nn.Linear(4096, 10))
+
+
+def optimizer(model, foreach):
+    if NETWORK in ("mlp", "convnet"):
+        return torch.optim.Adam(model.parameters(), 1e-3, foreach=foreach)
+    if NETWORK == "dropout":
+        return torch.optim.RMSprop(model.parameters(), 1e-3, alpha=0.9, foreach=foreach)
+    return torch.optim.SGD(model.parameters(), 1e-3, foreach=foreach)
+
+
+def timed(steps, channels_last, foreach, scripted):
+    rows = BATCH // RANKS
+    shape = {"convnet": (1, 28, 28), "wide": (1024,)}.get(NETWORK, (784,))
+    inputs = [torch.rand(rows, *shape) for _ in range(20)]
+    if NETWORK == "dropout":
+        targets = [torch.rand(rows, 10) for _ in range(20)]
+        loss_of = functional.mse_loss
+    else:
+        targets = [torch.randint(10, (rows,)) for _ in range(20)]
+        loss_of = functional.cross_entropy
+    model = network()
+    if channels_last:
+        model = model.to(memory_format=torch.channels_last)
+        inputs = [x.to(memory_format=torch.channels_last) for x in inputs]
+    if scripted:
+        model = torch.jit.script(model)
+    if DDP:
+        model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)
+    update = optimizer(model, foreach)
+    times = []
+    warm_up = min(10, steps)
+    for step in range(steps + warm_up):
+        begin = time.perf_counter()
+        update.zero_grad(set_to_none=not DDP)
+        loss = loss_of(model(inputs[step % 20]), targets[step % 20])
+        loss.backward()
+        update.step()
+        if step >= warm_up:
+            times.append((time.perf_counter() - begin) * 1e3)
+    return times
+
+
+def blas():
+    """The library that multiplies matrices: the reference one is many times slower than OpenBLAS."""
+    with open("/proc/self/maps") as maps:
+        names = {line.split()[-1] for line in maps if "blas" in line.rsplit("/", 1)[-1]}
+    return ", ".join(sorted(names)) or "built in"
+
+
+def main():
+    torch.set_num_threads(THREADS)
+    torch.set_flush_denormal(True)
+    if DDP:
+        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+        os.environ.setdefault("MASTER_PORT", "29531")
+        torch.distributed.init_process_group("gloo", rank=RANK, world_size=RANKS)
+    settings = [dict(channels_last=last, foreach=foreach, scripted=scripted)
+                for last, foreach, scripted in itertools.product(
+                    (False, True) if NETWORK == "convnet" else (False,), (False, True),
+                    (False,) if DDP else (False, True))]
+    tried = [(statistics.median(timed(max(5, STEPS // 10), **setting)), index)
+             for index, setting in enumerate(settings)]
+    best = torch.tensor(min(tried)[1])
+    if DDP:  # one choice for all ranks
+        torch.distributed.broadcast(best, 0)
+    setting = settings[int(best)]
+    times = sorted(timed(STEPS, **setting))
+    if RANK == 0:
+        print(json.dumps({"network": NETWORK, "batch": BATCH, "ranks": RANKS, "threads": THREADS,
+                          "ms": times[len(times) // 2], "lower": times[len(times) // 4],
+                          "upper": times[len(times) * 3 // 4], "setting": setting,
+                          "torch": torch.__version__, "blas": blas()}), flush=True)
+    if DDP:
+        torch.distributed.destroy_process_group()
+
+
+main()

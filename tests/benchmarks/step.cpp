@@ -1,0 +1,237 @@
+// How long a training step takes, as `fit` takes it: reading ahead, the copy to the device, forward,
+// backward, reduction, update, logs.
+//
+//   mpirun -n 2 build/benchmarks/step NETWORK [BATCH [STEPS [SPREAD [COLLECTIVES]]]]
+//
+//   mlp      784-256-256-10, ReLU, Adam, cross-entropy        (configs/fashion_mnist_mlp.yaml)
+//   dropout  784-200-10, ReLU, dropout 0.4, RMSprop, squared error (configs/keras_guide_mlp.yaml)
+//   convnet  three convolutions with batch normalization, Adam (configs/fashion_mnist_convnet.yaml)
+//   wide     1024-4096-4096-10, ReLU, SGD, cross-entropy
+//
+// SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
+// rows of the next) or `sharded` (batches, and each kernel over the same ranks). Numbers are
+// synthetic: the arithmetic is the same. The step loop is profiled (--profile of `meshwork train`);
+// printed is one line of JSON: milliseconds, with quartiles of the step.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "layers/batch_normalization.h"
+#include "layers/convolution.h"
+#include "layers/dense.h"
+#include "layers/dropout.h"
+#include "layers/flatten.h"
+#include "layers/global_pooling.h"
+#include "layers/relu.h"
+#include "layers/rescaling.h"
+#include "layers/reshape.h"
+#include "runtime/data/synthetic.h"
+#include "runtime/data/views.h"
+#include "runtime/train/losses/mean_squared_error.h"
+#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/metrics/categorical_accuracy.h"
+#include "runtime/train/model.h"
+#include "runtime/train/optimizers/adam.h"
+#include "runtime/train/optimizers/rmsprop.h"
+#include "runtime/train/optimizers/sgd.h"
+#include "runtime/train/profile.h"
+
+using namespace meshwork;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+class StepTimes final : public Callback {
+ public:
+  std::string class_name() const override { return "StepTimes"; }
+  bool decides_alike() const override { return true; }
+  void on_epoch_begin(Training&) override { last_ = Clock::now(); }
+  void on_train_batch_end(Training&) override {
+    const Clock::time_point now = Clock::now();
+    milliseconds_.push_back(std::chrono::duration<double, std::milli>(now - last_).count());
+    last_ = now;
+  }
+  /// The quarter of the steps that `part` quarters of them undercut.
+  [[nodiscard]] double quartile(std::size_t part) {
+    std::sort(milliseconds_.begin(), milliseconds_.end());
+    return milliseconds_[milliseconds_.size() * part / 4];
+  }
+  void clear() { milliseconds_.clear(); }
+
+ private:
+  Clock::time_point last_;
+  std::vector<double> milliseconds_;
+};
+
+struct Network {
+  std::int64_t batch;  // by default
+  Shape shape;         // of a sample
+  ElementType type;    // of the input
+  bool classes;        // labels; else ten numbers
+  std::function<SymbolicTensor(const SymbolicTensor&)> layers;
+  std::function<Optimizer()> optimizer;
+};
+
+SymbolicTensor mlp(const SymbolicTensor& input) {
+  auto x = Flatten()(Rescaling({.scale = 1.0 / 255})(input));
+  x = Dense({.units = 256, .activation = Activation::relu})(x);
+  x = Dense({.units = 256, .activation = Activation::relu})(x);
+  return Dense({.units = 10})(x);
+}
+
+SymbolicTensor with_dropout(const SymbolicTensor& input) {
+  auto x = Flatten()(input);
+  x = Dense({.units = 200, .activation = Activation::relu, .use_bias = false})(x);
+  return Dense({.units = 10, .activation = Activation::softmax})(Dropout({.rate = 0.4})(x));
+}
+
+SymbolicTensor convnet(const SymbolicTensor& input) {
+  const auto block = [](const SymbolicTensor& x, std::int64_t filters, std::int64_t size,
+                        std::int64_t stride) {
+    const auto y = Conv2D({.filters = filters,
+                           .kernel_size = size,
+                           .strides = stride,
+                           .padding = Padding::same,
+                           .use_bias = false})(x);
+    return ReLU()(BatchNormalization({.scale = false})(y));
+  };
+  auto x = Rescaling({.scale = 1.0 / 255})(Reshape({.target_shape = {28, 28, 1}})(input));
+  x = block(block(block(x, 12, 3, 1), 24, 6, 2), 32, 6, 2);
+  x = Dense({.units = 256, .activation = Activation::relu})(GlobalAveragePooling2D()(x));
+  return Dense({.units = 10})(Dropout({.rate = 0.5})(x));
+}
+
+SymbolicTensor wide(const SymbolicTensor& input) {
+  auto x = Dense({.name = "d1", .units = 4096, .activation = Activation::relu})(input);
+  x = Dense({.name = "d2", .units = 4096, .activation = Activation::relu})(x);
+  return Dense({.name = "d3", .units = 10})(x);
+}
+
+const std::map<std::string, Network>& networks() {
+  const auto adam = [] { return Optimizer(Adam({.learning_rate = 1e-3})); };
+  static const std::map<std::string, Network> all{
+      {"mlp", {64, {28, 28}, ElementType::uint8, true, mlp, adam}},
+      {"dropout",
+       {64,
+        {28, 28},
+        ElementType::float32,
+        false,
+        with_dropout,
+        [] { return Optimizer(RMSprop()); }}},
+      {"convnet", {64, {28, 28}, ElementType::uint8, true, convnet, adam}},
+      {"wide", {256, {1024}, ElementType::float32, true, wide, [] {
+                  return Optimizer(SGD({.learning_rate = 1e-3}));
+                }}}};
+  return all;
+}
+
+std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows) {
+  const bool bytes = network.type == ElementType::uint8;
+  SyntheticField input{.name = "x",
+                       .shape = network.shape,
+                       .type = network.type,
+                       .role = FieldRole::feature,
+                       .kind = SyntheticKind::uniform,
+                       .low = 0,
+                       .high = bytes ? 255.0 : 1.0};
+  SyntheticField target{.name = "y", .role = FieldRole::target};
+  if (network.classes) {
+    target.type = ElementType::uint8;
+    target.kind = SyntheticKind::classes;
+    target.classes = 10;
+  } else {
+    target.shape = {10};
+    target.type = ElementType::float32;
+    target.kind = SyntheticKind::uniform;
+  }
+  return cached(std::make_shared<SyntheticSource>(
+      rows, std::vector<SyntheticField>{std::move(input), std::move(target)}, 1));
+}
+
+Distribution spread(DeviceMesh& mesh, const std::string& how) {
+  LayoutMap layouts(mesh);
+  if (how == "data") {
+    return DataParallel(mesh);
+  }
+  if (how == "model") {
+    layouts["d1/kernel"] = {unsharded, "ranks"};
+    layouts["d1/bias"] = {"ranks"};
+    layouts["d2/kernel"] = {"ranks", unsharded};
+    return ModelParallel(mesh, layouts, {.batch_axis = ""});
+  }
+  if (how == "sharded") {
+    layouts[".*kernel"] = {"ranks", unsharded};
+    return ModelParallel(mesh, layouts);
+  }
+  fail("SPREAD is data, model or sharded, not \"{}\"", how);
+}
+
+void run(int argc, char** argv) {
+  const auto argument = [&](int index, const std::string& otherwise) {
+    return argc > index ? std::string(argv[index]) : otherwise;
+  };
+  const std::string name = argument(1, "mlp");
+  const auto found = networks().find(name);
+  if (found == networks().end()) {
+    fail("NETWORK is mlp, dropout, convnet or wide, not \"{}\"", name);
+  }
+  const Network& network = found->second;
+  const std::int64_t batch = std::stoll(argument(2, std::to_string(network.batch)));
+  const std::int64_t steps = std::stoll(argument(3, "200"));
+  const std::string how = argument(4, "data");
+
+  DeviceMesh mesh({{"ranks", -1}});
+  const auto input = Input(network.shape);
+  Model model(input, network.layers(input), spread(mesh, how),
+              {.collectives = argument(5, "auto")});
+  CompileOptions options{.loss = network.classes
+                                     ? SparseCategoricalCrossentropy({.from_logits = true})
+                                     : MeanSquaredError(),
+                         .optimizer = network.optimizer()};
+  if (network.classes) {
+    options.metrics = {SparseCategoricalAccuracy()};
+  }
+  model.compile(std::move(options));
+  const auto times = std::make_shared<StepTimes>();
+  FitOptions fit{.epochs = 1,
+                 .batch_size = batch,
+                 .shuffle = false,
+                 .callbacks = {times},
+                 .verbose = Verbosity::silent,
+                 .profile = true};
+  // The first passes fill the cache and warm everything up.
+  const auto data = samples(network, batch * std::min<std::int64_t>(steps, 50));
+  (void)model.fit(data, fit);
+  times->clear();
+  fit.epochs = 1 + (StepProfile::warm_up + steps) / (data->rows() / batch);
+  const History history = model.fit(data, fit);
+  if (mesh.rank() == 0 && history.step_parts) {
+    const StepParts& parts = *history.step_parts;
+    fmt::print(R"({{"network": "{}", "batch": {}, "ranks": {}, "spread": "{}", "ms": {:.4f}, )"
+               R"("lower": {:.4f}, "upper": {:.4f}, "kernels": {:.4f}, "collectives": {:.4f}, )"
+               R"("waiting": {:.4f}, "reading": {:.4f}, "feeding": {:.4f}, "between": {:.4f}}})"
+               "\n",
+               name, batch, mesh.shape().rank_count(), how, times->quartile(2), times->quartile(1),
+               times->quartile(3), parts.kernels * 1e3, parts.collectives * 1e3,
+               parts.waiting * 1e3, parts.reading * 1e3, parts.feeding * 1e3, parts.between * 1e3);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  MpiEnvironment environment(&argc, &argv);
+  try {
+    run(argc, argv);
+  } catch (const std::exception& error) {
+    abort_job(2, error.what());
+  }
+}
