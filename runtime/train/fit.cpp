@@ -162,8 +162,9 @@ class Fitting final : public Training {
                                     : BatchPosition{position_.first_epoch + 1, 0};
     const std::unique_ptr<Feeder> feeder =
         fed_.feeder(options_.shuffle, start, options_.epochs, options_.prefetch);
+    // A run that a callback ended inside an epoch, and that was then cut off, still has its end.
     for (std::int64_t epoch = position_.first_epoch;
-         epoch < options_.epochs && !stopping_ && !interrupted(); ++epoch) {
+         epoch < options_.epochs && (!stopping_ || first_batch_ > 0) && !interrupted(); ++epoch) {
       position_.epoch = epoch;
       run_epoch(*feeder);
     }
@@ -367,7 +368,10 @@ class Fitting final : public Training {
     history_.epoch = state->history_epochs;
     history_.history = state->history;
     recorder_->keep();
-    if (stopping_) {
+    if (stopping_ && state->batch > 0) {
+      tell(fmt::format("the run had been ended by a callback; the end of epoch {} is left",
+                       state->epoch + 1));
+    } else if (stopping_) {
       tell("the run had been ended by a callback; there is nothing left to train");
     } else if (state->epoch >= options_.epochs) {
       tell(fmt::format("all {} epochs are done; there is nothing left to train", options_.epochs));
@@ -415,7 +419,10 @@ class Fitting final : public Training {
     } catch (const Stopped& stopped) {
       history_.stop_reason = stopped.reason();
       if (checkpoints_) {
-        save(state_at(position_.epoch, done));
+        CheckpointState state = state_at(position_.epoch, done);
+        // An epoch without a batch begins anew, and who ended it decides anew.
+        state.stopped = stopping_ && done > 0;
+        save(std::move(state));
       }
       return;
     }
