@@ -1,6 +1,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "collectives/error.h"
@@ -65,24 +66,10 @@ void save_keras(Model::State& model, const std::filesystem::path& file, bool wit
 
 void save_checkpoint(Model::State& model, const std::filesystem::path& file,
                      const SaveWeightsOptions& options, bool with_optimizer) {
-  CheckpointState state;
-  state.step = model.iteration;
-  state.seed = model.options.seed;
-  if (with_optimizer) {
-    const Optimizer& optimizer = model.compiled->optimizer;
-    state.optimizer = optimizer.class_name();
-    state.slots = optimizer.slot_names();
-    state.schedule = optimizer.schedule().name();
-    state.learning_rate = optimizer.learning_rate(model.iteration);
-    state.constant_rate = optimizer.schedule().is_constant();
-  }
+  CheckpointState state = state_of(model, with_optimizer);
   state.configuration = options.configuration;
-  state.keras_places = keras_places(*model.graph, model.keras_model);
-  state.mesh = to_string(model.mesh().shape());
-  state.device = std::string(model.device->kind()) + ": " + model.device->description();
-  state.collectives = std::string(model.transport->name());
   SavedRun saved(model);
-  saved.capture(state, {});
+  saved.capture(std::move(state), {});
   std::vector<TensorPart> parts;
   for (const TensorPart& part : saved.parts()) {
     if (with_optimizer || part.tensor.kind == TensorKind::variable) {
