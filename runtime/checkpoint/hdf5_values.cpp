@@ -1,8 +1,5 @@
 #include "runtime/checkpoint/hdf5_values.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstddef>
 #include <system_error>
@@ -86,18 +83,6 @@ Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
   check_hdf5(is_hdf5, "cannot be read", name);
   return Hdf5File(check_hdf5(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access),
                              "cannot be opened; it is truncated or damaged", name));
-}
-
-void abandon(const Hdf5File& file) {
-  void* handle = nullptr;
-  if (H5Fget_vfd_handle(file.native(), H5P_DEFAULT, &handle) < 0 || handle == nullptr) {
-    return;
-  }
-  const int elsewhere = ::memfd_create("abandoned checkpoint", MFD_CLOEXEC);
-  if (elsewhere >= 0) {
-    ::dup2(elsewhere, *static_cast<int*>(handle));
-    ::close(elsewhere);
-  }
 }
 
 Hdf5Datatype text_type(std::size_t length, const std::string& subject) {

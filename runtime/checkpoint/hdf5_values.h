@@ -22,11 +22,6 @@ namespace meshwork {
 [[nodiscard]] Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
                                         const std::string& expected);
 
-/// Makes it possible to close a file that cannot be written any more: the library cannot close what
-/// it cannot flush, and crashes over it when the program ends. What it still wants to write goes to
-/// memory instead.
-void abandon(const Hdf5File& file);
-
 /// How an element of a list or an attribute is stored: little-endian, as this machine has it.
 template <class Number>
 [[nodiscard]] hid_t hdf5_type() {
