@@ -2,6 +2,7 @@
 // bit on the same mesh, to rounding on another.
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -378,6 +379,20 @@ TEST_CASE("a damaged checkpoint is passed over, or an error where that is asked 
   const Outcome last = part_of_run(mesh, kind, {}, directory, checkpoint);
   CHECK(same_bits(last.weights, straight.weights));
   CHECK(last.history.history == straight.history.history);
+}
+
+TEST_CASE("a checkpoint that cannot be looked into is no damaged one, but an error") {
+  DeviceMesh mesh = mesh_of_all();
+  const fs::path directory = run_directory(mesh, "unreachable");
+  const CheckpointOptions checkpoint{.directory = directory / "checkpoints",
+                                     .resume = Resume::automatic};
+  (void)part_of_run(mesh, kinds()[1], {}, directory, checkpoint, 2);
+  if (mesh.rank() == 0) {
+    fs::create_symlink(checkpoint_name(9), directory / "checkpoints" / checkpoint_name(9));
+  }
+  check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
+  CHECK_THROWS_WITH(part_of_run(mesh, kinds()[1], {}, directory, checkpoint),
+                    Catch::Contains(checkpoint_name(9)) && Catch::Contains(std::strerror(ELOOP)));
 }
 
 TEST_CASE("checkpoints of which none can be read are an error, never a fresh start") {
