@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -19,7 +20,7 @@
 namespace meshwork {
 namespace {
 
-// Groups deeper than any model's layers: a file whose links lead in a circle.
+// Groups deeper than any model's layers.
 constexpr int deepest = 64;
 
 constexpr const char* expected_file = "a file of Keras's weights";
@@ -109,6 +110,11 @@ class KerasWeightsReader::Implementation {
                                          fmt::format("{} cannot be opened", path), name));
       const H5I_type_t kind = H5Iget_type(object.native());
       if (kind == H5I_GROUP) {
+        // Of links that lead in circles there is no end.
+        if (!groups_.insert(info.u.address).second) {
+          fail("{}: {} is a group that stands elsewhere as well, which Keras does not write", name,
+               path);
+        }
         visit(open_group(file.native(), path, name), path + "/", depth + 1);
       } else if (kind == H5I_DATASET && holds_arrays) {
         const std::optional<std::int64_t> number = number_in(link);
@@ -128,6 +134,8 @@ class KerasWeightsReader::Implementation {
       arrays.push_back({place, shape_of(dataset, name)});
     }
   }
+
+  std::set<haddr_t> groups_;  // where those are that were met
 };
 
 KerasWeightsReader::KerasWeightsReader(const std::filesystem::path& file)

@@ -25,8 +25,10 @@ void save_keras(Model::State& model, const std::filesystem::path& file, bool wit
       failures.attempt(action);
     }
   };
+  CollectiveTrace* trace = &model.watchdog->trace();
   on_root([&] { writer.emplace(file); });
-  agree_that_all_is_well(model.mesh().all(), failures);
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         {trace, "agreement that " + file.string() + " can be written"});
   const std::vector<KerasPlace> places = keras_places(*model.graph, model.keras_model);
   std::map<std::string, int> numbers;
   for (std::size_t v = 0; v < model.graph->variables.size(); ++v) {
@@ -61,7 +63,8 @@ void save_keras(Model::State& model, const std::filesystem::path& file, bool wit
     }
   }
   on_root([&] { writer->finish(); });
-  agree_that_all_is_well(model.mesh().all(), failures);
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         {trace, "agreement that " + file.string() + " is written"});
 }
 
 void save_checkpoint(Model::State& model, const std::filesystem::path& file,
@@ -76,8 +79,13 @@ void save_checkpoint(Model::State& model, const std::filesystem::path& file,
       parts.push_back(part);
     }
   }
-  const Communicator own = model.mesh().all().duplicate();
-  (void)write_checkpoint(own, file, saved.state(), parts, {});
+  CollectiveTrace* trace = &model.watchdog->trace();
+  const Communicator own = [&] {
+    const TracedCollective inside(TracePoint(trace, "preparing to write " + file.string()));
+    return model.mesh().all().duplicate();
+  }();
+  (void)write_checkpoint(own, file, saved.state(), parts,
+                         {.writer = options.writer, .verify = options.verify, .trace = trace});
 }
 
 }  // namespace
