@@ -88,9 +88,9 @@ class Writing {
       failures.attempt([&] {
         io = find_mpi_io();
         state_.program = "meshwork " MESHWORK_VERSION;
-        state_.writer =
-            parallel ? fmt::format("parallel, {} ranks: {}", communicator_.size(), io.description)
-                     : "plain";
+        state_.writer = parallel ? fmt::format("parallel, {} rank{}: {}", communicator_.size(),
+                                               communicator_.size() == 1 ? "" : "s", io.description)
+                                 : "plain";
         state_.created = time_text();
         announcement = announce();
       });

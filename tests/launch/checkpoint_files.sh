@@ -9,6 +9,8 @@ config=$2
 shift 2
 launcher=("$@")
 failures=0
+# Open MPI's launcher waits two seconds for ranks that have ended, after one that failed.
+export OMPI_MCA_odls_base_sigkill_timeout=0
 
 # runs NAME STATUS COMMAND...: runs it and keeps what it says in NAME.txt.
 runs() {
