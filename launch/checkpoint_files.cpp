@@ -22,10 +22,8 @@ Said run(const CommandLine& line, const Communicator* all) {
       default:
         return export_weights(line);
     }
-  } catch (const Error& error) {
-    return {2, "", fmt::format("{}\n", error.what())};
   } catch (const std::exception& error) {
-    return {1, "", fmt::format("{}\n", error.what())};
+    return {2, "", fmt::format("{}\n", error.what())};
   }
 }
 

@@ -1,4 +1,5 @@
 // meshwork import: Keras's weights as a checkpoint of a configuration's model.
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -8,6 +9,7 @@
 #include "launch/commands.h"
 #include "launch/session.h"
 #include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/directory_lock.h"
 #include "runtime/checkpoint/keras_weights.h"
 
 namespace meshwork {
@@ -27,8 +29,10 @@ void check_source(const std::string& file) {
   (void)KerasWeightsReader(file);
 }
 
-// Where the checkpoint goes: into a directory under the name of a checkpoint after `updates`.
-std::string destination(const std::string& output, std::int64_t updates) {
+// Where the checkpoint goes: into a directory under the name of a checkpoint after `updates`. No run
+// may use the directory meanwhile.
+std::string destination(const std::string& output, std::int64_t updates,
+                        std::optional<DirectoryLock>& lock) {
   if (has_keras_name(output)) {
     fail(
         "--output: {}: is a name of Keras's files; a checkpoint is written, NAME.h5 or a directory",
@@ -39,9 +43,13 @@ std::string destination(const std::string& output, std::int64_t updates) {
     if (!folder.empty() && !std::filesystem::is_directory(folder)) {
       fail("--output: {}: there is no directory {}", output, folder.string());
     }
+    if (step_in_name(std::filesystem::path(output).filename().string())) {
+      lock.emplace(folder.empty() ? "." : folder, std::chrono::seconds(0));
+    }
     return output;
   }
   prepare_directory(output);
+  lock.emplace(output, std::chrono::seconds(0));
   const CheckpointListing listing = list_checkpoints(output, "");
   if (!listing.checkpoints.empty()) {
     fail("--output: {} has checkpoints of a run, up to step {}; give another directory", output,
@@ -57,6 +65,7 @@ int import_weights(Runtime& runtime, const CommandLine& line) {
   std::optional<Session> session;
   LoadedWeights loaded;
   std::string output;
+  std::optional<DirectoryLock> lock;  // on the root
   const int status = runtime.attempt(2, [&] {
     session.emplace(runtime, line);
     together(runtime.world(), [&] {
@@ -69,7 +78,7 @@ int import_weights(Runtime& runtime, const CommandLine& line) {
     loaded = session->model().load_weights(file, {.optimizer = optimizer});
     together(runtime.world(), [&] {
       if (runtime.is_root()) {
-        output = destination(line.output, loaded.optimizer ? loaded.updates : 0);
+        output = destination(line.output, loaded.optimizer ? loaded.updates : 0, lock);
       }
     });
     output = broadcast_text(runtime.world(), output);
@@ -78,7 +87,10 @@ int import_weights(Runtime& runtime, const CommandLine& line) {
     return status;
   }
   return runtime.attempt(1, [&] {
-    session->model().save_weights(output, {.configuration = to_yaml(session->config().document())});
+    const CheckpointOptions checkpoint = session->config().fit_options().checkpoint;
+    session->model().save_weights(output, {.configuration = to_yaml(session->config().document()),
+                                           .writer = checkpoint.writer,
+                                           .verify = checkpoint.verify});
     if (runtime.is_root()) {
       std::printf(
           "%s: %zu variables of %s, %s\n", output.c_str(),

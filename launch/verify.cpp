@@ -1,8 +1,11 @@
 // meshwork verify: whether files are what was written.
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <set>
+#include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "collectives/error.h"
@@ -15,55 +18,72 @@
 namespace meshwork {
 namespace {
 
-// What one rank finds, a line each; "" for nothing.
-std::string damage_in(const std::string& file, std::int64_t part, std::int64_t parts) {
+// What is to be verified: `named` by the user, else found in a directory.
+struct Candidate {
+  std::string file;
+  bool named = true;
+};
+
+// What a rank finds: 'd' and what is damaged, or 'p' and what keeps it from seeing, a line each.
+std::string findings(const CheckpointReader& reader, std::int64_t part, std::int64_t parts) {
   std::string text;
-  try {
-    const CheckpointReader reader(file);
-    for (const std::string& damage : reader.verify(part, parts)) {
-      text += damage + '\n';
-    }
-  } catch (const std::exception& error) {
-    text = fmt::format("{}\n", error.what());
+  for (const std::string& damage : reader.verify(part, parts)) {
+    text += 'd' + damage + '\n';
   }
   return text;
 }
 
-// Each line once, without the name of the file.
-std::set<std::string> lines_of(const std::vector<std::string>& texts, const std::string& file) {
+// Runs `action`, which gives such findings; what it throws becomes one.
+template <class Action>
+std::string findings_of(const Action& action) {
+  try {
+    return action();
+  } catch (const DamagedCheckpoint& damage) {
+    return fmt::format("d{}\n", damage.what());
+  } catch (const std::exception& problem) {
+    return fmt::format("p{}\n", problem.what());
+  }
+}
+
+// Opens what the root has opened: if that fails here, the file is not what is wrong.
+void open_as_root_could(std::optional<CheckpointReader>& reader, const std::string& file) {
+  try {
+    reader.emplace(file);
+  } catch (const DamagedCheckpoint& problem) {
+    throw Error(fmt::format("not for all ranks: {}", problem.what()));
+  }
+}
+
+bool is_there(const std::string& file) {
+  std::error_code problem;
+  return std::filesystem::symlink_status(file, problem).type() !=
+         std::filesystem::file_type::not_found;
+}
+
+// Each finding of this kind once, without the name of the file.
+std::set<std::string> lines_of(const std::vector<std::string>& texts, char kind,
+                               const std::string& file) {
   std::set<std::string> lines;
   for (const std::string& text : texts) {
     for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = text.find('\n', begin);
-      std::string line = text.substr(begin, end - begin);
-      if (line.starts_with(file + ": ")) {
-        line.erase(0, file.size() + 2);
+      std::string line = text.substr(begin + 1, end - begin - 1);
+      if (text[begin] == kind) {
+        if (line.starts_with(file + ": ")) {
+          line.erase(0, file.size() + 2);
+        }
+        lines.insert(std::move(line));
       }
-      lines.insert(std::move(line));
       begin = end + 1;
     }
   }
   return lines;
 }
 
-// Adds `file`, unless it is one of a newer format, which nobody here can judge.
-void add_file(const std::string& file, std::vector<std::string>& files, Said& said) {
-  try {
-    (void)CheckpointReader(file);
-  } catch (const DamagedCheckpoint&) {
-    // That is for the verification to say.
-  } catch (const Error& error) {
-    said.problems += fmt::format("{}\n", error.what());
-    said.status = 2;
-    return;
-  }
-  files.push_back(file);
-}
-
 // The files that the arguments stand for, a directory for all that it has; in `said`, what stands
 // for none.
-std::vector<std::string> files_of(const CommandLine& line, Said& said) {
-  std::vector<std::string> files;
+std::vector<Candidate> files_of(const CommandLine& line, Said& said) {
+  std::vector<Candidate> files;
   for (const std::string& argument : line.files) {
     std::error_code problem;
     if (!std::filesystem::exists(argument, problem)) {
@@ -71,11 +91,11 @@ std::vector<std::string> files_of(const CommandLine& line, Said& said) {
           fmt::format("{}: {}\n", argument, problem ? problem.message() : "there is no such file");
       said.status = 2;
     } else if (!std::filesystem::is_directory(argument, problem)) {
-      add_file(argument, files, said);
+      files.push_back({argument, true});
     } else {
       const CheckpointListing listing = list_checkpoints(argument, "");
       for (const FoundCheckpoint& found : listing.checkpoints) {
-        add_file(found.file.string(), files, said);
+        files.push_back({found.file.string(), false});
       }
       if (listing.checkpoints.empty()) {
         said.problems += fmt::format("{}: there are no checkpoints in this directory\n", argument);
@@ -91,56 +111,81 @@ std::vector<std::string> files_of(const CommandLine& line, Said& said) {
   return files;
 }
 
-std::string whole_file(const std::string& file) {
-  const CheckpointReader reader(file);
-  return fmt::format("{}: whole: step {}, {} arrays in {} regions, {}\n", file, reader.state().step,
-                     reader.tensors().size(), reader.regions().size(),
-                     readable_bytes(reader.bytes()));
+// Says what came of `candidate`, which `reader` (null if it cannot be opened) has open.
+void report(const Candidate& candidate, const CheckpointReader* reader,
+            const std::vector<std::string>& found, Said& said) {
+  const std::string& file = candidate.file;
+  const std::set<std::string> problems = lines_of(found, 'p', file);
+  const std::set<std::string> damage = lines_of(found, 'd', file);
+  const bool gone = (!problems.empty() || !damage.empty()) && !is_there(file);
+  if (gone) {
+    said.problems += fmt::format("{}: was removed meanwhile; it is not looked at\n", file);
+    said.status = candidate.named ? 2 : said.status;
+  } else if (!problems.empty()) {
+    for (const std::string& text : problems) {
+      said.problems += fmt::format("{}: {}\n", file, text);
+    }
+    said.status = 2;
+  } else if (!damage.empty()) {
+    said.text += fmt::format("{}: DAMAGED\n", file);
+    for (const std::string& text : damage) {
+      said.text += fmt::format("  {}\n", text);
+    }
+    said.status = std::max(said.status, 1);
+  } else {
+    said.text += fmt::format("{}: whole: step {}, {} arrays in {} regions, {}\n", file,
+                             reader->state().step, reader->tensors().size(),
+                             reader->regions().size(), readable_bytes(reader->bytes()));
+  }
 }
 
 }  // namespace
 
 Said verify(const CommandLine& line, const Communicator* all) {
   const bool root = all == nullptr || all->rank() == 0;
+  const bool shared = all != nullptr && all->size() > 1;
   Said said;
-  std::string names;
+  std::vector<Candidate> candidates;
   if (root) {
     try {
-      for (const std::string& file : files_of(line, said)) {
-        names += file + '\n';
-      }
-    } catch (const Error& error) {
+      candidates = files_of(line, said);
+    } catch (const std::exception& error) {
       said.problems += fmt::format("{}\n", error.what());
       said.status = 2;
     }
   }
-  if (all != nullptr) {
-    names = broadcast_text(*all, names);
+  // The root opens each file and tells the others of those that it has; a run may remove its older
+  // ones at any moment. Whatever a rank meets, it comes to the gathering.
+  for (std::size_t i = 0;; ++i) {
+    std::optional<CheckpointReader> reader;
+    std::vector<std::string> found(1);
+    const std::string file = root && i < candidates.size() ? candidates[i].file : "";
+    if (root && !file.empty()) {
+      found[0] = findings_of([&] {
+        reader.emplace(file);
+        return std::string();
+      });
+    }
+    std::string word = file.empty() ? "" : (reader ? "+" : "-") + file;
+    if (shared) {
+      word = broadcast_text(*all, word);
+    }
+    if (word.empty()) {
+      return said;
+    }
+    if (word[0] == '+') {
+      const std::string own = findings_of([&] {
+        if (!reader) {
+          open_as_root_could(reader, word.substr(1));
+        }
+        return findings(*reader, shared ? all->rank() : 0, shared ? all->size() : 1);
+      });
+      found = shared ? gather_texts(*all, own) : std::vector{own};
+    }
+    if (root) {
+      report(candidates[i], reader ? &*reader : nullptr, found, said);
+    }
   }
-  for (std::size_t begin = 0; begin < names.size();) {
-    const std::size_t end = names.find('\n', begin);
-    const std::string file = names.substr(begin, end - begin);
-    begin = end + 1;
-    std::vector<std::string> found{
-        damage_in(file, all == nullptr ? 0 : all->rank(), all == nullptr ? 1 : all->size())};
-    if (all != nullptr) {
-      found = gather_texts(*all, found.front());
-    }
-    if (!root) {
-      continue;
-    }
-    const std::set<std::string> damage = lines_of(found, file);
-    if (damage.empty()) {
-      said.text += whole_file(file);
-      continue;
-    }
-    said.text += fmt::format("{}: DAMAGED\n", file);
-    for (const std::string& text : damage) {
-      said.text += fmt::format("  {}\n", text);
-    }
-    said.status = std::max(said.status, 1);
-  }
-  return said;
 }
 
 }  // namespace meshwork

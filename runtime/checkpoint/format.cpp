@@ -7,6 +7,7 @@
 #include "collectives/error.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/hdf5_values.h"
+#include "runtime/checkpoint/written_file.h"
 
 namespace meshwork {
 namespace {
@@ -70,11 +71,12 @@ class Builder {
 
  private:
   void write(const std::string& name, hid_t type, Shape shape, std::span<const std::byte> bytes) {
-    const Hdf5Dataset dataset = create_dataset(file_, name, type, shape, subject_);
+    Hdf5Dataset dataset = create_dataset(file_, name, type, shape, subject_);
     if (!bytes.empty()) {
       check_hdf5(H5Dwrite(dataset.native(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()),
                  fmt::format("dataset {} cannot be written", name), subject_);
     }
+    dataset.close(fmt::format("{}: dataset {}", subject_, name));  // which writes what is small
     Hash hash;
     hash.add(bytes);
     all_.add(bytes);
@@ -247,7 +249,7 @@ std::string name_of(const CheckpointTensor& tensor, const std::vector<CallbackRe
 
 Hdf5Properties checkpoint_access(const std::string& subject) {
   Hdf5Properties access(check_hdf5(H5Pcreate(H5P_FILE_ACCESS), "no property list", subject));
-  check_hdf5(H5Pset_libver_bounds(access.native(), H5F_LIBVER_V110, H5F_LIBVER_V110),
+  check_hdf5(H5Pset_libver_bounds(access.native(), H5F_LIBVER_V18, H5F_LIBVER_V110),
              "no such format", subject);
   check_hdf5(H5Pset_alignment(access.native(), alignment, alignment), "no alignment", subject);
   check_hdf5(H5Pset_file_locking(access.native(), false, true), "no locking", subject);
@@ -260,9 +262,11 @@ void create_checkpoint_file(const std::string& name, const CheckpointState& stat
                             const std::vector<StoredRegion>& regions) {
   const Hdf5Guard guard;
   const Hdf5Properties access = checkpoint_access(name);
-  Hdf5File file(check_hdf5(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.native()),
-                           "cannot be created", name));
-  try {
+  WrittenFile file(
+      Hdf5File(check_hdf5(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.native()),
+                          "cannot be created", name)),
+      name);
+  {
     const Hdf5Group root = open_group(file.native(), "/", name);
     write_attribute(root.native(), "format", std::string(checkpoint_format_name), name);
     write_attribute(root.native(), "format_version", checkpoint_format_version, name);
@@ -278,12 +282,9 @@ void create_checkpoint_file(const std::string& name, const CheckpointState& stat
     write_callbacks(file.native(), builder, state, name);
     make_tensors(file.native(), state, tensors, name);
     write_checksums(file.native(), builder, state, tensors, regions, name);
-    check_hdf5(H5Fflush(file.native(), H5F_SCOPE_GLOBAL), "cannot be written", name);
-  } catch (...) {
-    abandon(file);
-    throw;
   }
-  file.close(name);
+  file.flush();
+  file.close();
 }
 
 }  // namespace meshwork

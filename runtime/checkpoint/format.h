@@ -21,9 +21,9 @@
 //                            dimensions, then zeros. The attribute hash of /checksums is that of
 //                            the bytes of both.
 //
-// All datasets are contiguous and not filtered. The library's newest format of 1.10 is used, in
-// which everything that is not the data of a dataset carries a checksum of the library's. Large
-// datasets begin at multiples of 1 MiB.
+// All datasets are contiguous and not filtered. The library's format of 1.8 is used, in which
+// everything that is not the data of a dataset carries a checksum of the library's, and nothing
+// marks a file as open (written_file.h). Large datasets begin at multiples of 1 MiB.
 #pragma once
 
 #include <cstdint>

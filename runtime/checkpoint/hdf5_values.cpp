@@ -1,10 +1,12 @@
 #include "runtime/checkpoint/hdf5_values.h"
 
-#include <sys/mman.h>
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <system_error>
 
 #include "collectives/error.h"
@@ -67,9 +69,11 @@ Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
   const std::string name = path.string();
   std::error_code problem;
   const std::filesystem::file_status status = std::filesystem::status(path, problem);
+  if (status.type() == std::filesystem::file_type::not_found) {
+    fail("{}: there is no such file", name);
+  }
   if (!std::filesystem::exists(status)) {
-    const bool missing = status.type() == std::filesystem::file_type::not_found;
-    fail("{}: {}", name, missing ? "there is no such file" : problem.message());
+    throw Unreachable(fmt::format("{}: {}", name, problem.message()));
   }
   if (!std::filesystem::is_regular_file(status)) {
     fail("{}: is {}; {} is expected", name,
@@ -78,6 +82,12 @@ Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
   if (std::filesystem::file_size(path, problem) == 0 || problem) {
     fail("{}: {}", name, problem ? problem.message() : "is empty");
   }
+  // HDF5 does not tell what it cannot open from what it cannot understand.
+  const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
+    throw Unreachable(fmt::format("{}: cannot be opened: {}", name, std::strerror(errno)));
+  }
+  ::close(descriptor);
   const Hdf5Guard guard;
   const htri_t is_hdf5 = H5Fis_hdf5(name.c_str());
   if (is_hdf5 == 0) {
@@ -86,18 +96,6 @@ Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
   check_hdf5(is_hdf5, "cannot be read", name);
   return Hdf5File(check_hdf5(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access),
                              "cannot be opened; it is truncated or damaged", name));
-}
-
-void abandon(const Hdf5File& file) {
-  void* handle = nullptr;
-  if (H5Fget_vfd_handle(file.native(), H5P_DEFAULT, &handle) < 0 || handle == nullptr) {
-    return;
-  }
-  const int elsewhere = ::memfd_create("abandoned checkpoint", MFD_CLOEXEC);
-  if (elsewhere >= 0) {
-    ::dup2(elsewhere, *static_cast<int*>(handle));
-    ::close(elsewhere);
-  }
 }
 
 Hdf5Datatype text_type(std::size_t length, const std::string& subject) {
@@ -274,7 +272,15 @@ std::vector<std::byte> read_bytes(const Hdf5Dataset& dataset, const std::string&
   const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
   const hssize_t count =
       check_hdf5(H5Sget_simple_extent_npoints(space.native()), "no shape", subject);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * H5Tget_size(type.native()));
+  // A dataset is not longer than the file that it is in, whatever it says.
+  const hsize_t size = static_cast<hsize_t>(count) * H5Tget_size(type.native());
+  hsize_t of_file = 0;
+  const Hdf5File file(check_hdf5(H5Iget_file_id(dataset.native()), "no file", subject));
+  check_hdf5(H5Fget_filesize(file.native(), &of_file), "no size", subject);
+  if (size > of_file) {
+    fail("{}: has a dataset of {} bytes in a file of {}", subject, size, of_file);
+  }
+  std::vector<std::byte> bytes(size);
   if (!bytes.empty()) {
     check_hdf5(
         H5Dread(dataset.native(), type.native(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()),

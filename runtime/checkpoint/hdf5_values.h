@@ -11,21 +11,24 @@
 #include <type_traits>
 #include <vector>
 
+#include "collectives/error.h"
 #include "runtime/data/hdf5_handles.h"
 #include "runtime/mesh/layout.h"
 #include "runtime/mesh/shape.h"
 
 namespace meshwork {
 
-/// The file `path`, opened for reading with the properties `access`. Throws `Error` that says what
-/// is there instead; `expected` names what should be: "a checkpoint".
+/// A file is there, but this process cannot look into it: it may not, or has too many open. That
+/// says nothing of the file.
+class Unreachable : public Error {
+ public:
+  using Error::Error;
+};
+
+/// The file `path`, opened for reading with the properties `access`. Throws `Unreachable`, or an
+/// `Error` that says what is there instead; `expected` names what should be: "a checkpoint".
 [[nodiscard]] Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
                                         const std::string& expected);
-
-/// Makes it possible to close a file that cannot be written any more: the library cannot close what
-/// it cannot flush, and crashes over it when the program ends. What it still wants to write goes to
-/// memory instead.
-void abandon(const Hdf5File& file);
 
 /// How an element of a list or an attribute is stored: little-endian, as this machine has it.
 template <class Number>

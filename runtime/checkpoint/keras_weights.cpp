@@ -1,26 +1,26 @@
 #include "runtime/checkpoint/keras_weights.h"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/parse.h"
+#include "runtime/checkpoint/written_file.h"
 
 namespace meshwork {
 namespace {
 
-// Groups deeper than any model's layers: a file whose links lead in a circle.
+// Groups deeper than any model's layers.
 constexpr int deepest = 64;
 
 constexpr const char* expected_file = "a file of Keras's weights";
@@ -40,19 +40,6 @@ std::optional<std::int64_t> number_in(const std::string& name) {
   const bool padded = name.size() > 1 && name[0] == '0';
   return problem == std::errc() && rest == end && number >= 0 && !padded ? std::optional(number)
                                                                          : std::nullopt;
-}
-
-void bring_to_disk(const std::filesystem::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    fail("{}: cannot be opened: {}", path.string(), std::strerror(errno));
-  }
-  // Some file systems have nothing to bring for a directory, and say so.
-  const int problem = ::fsync(descriptor) == 0 || errno == EINVAL ? 0 : errno;
-  ::close(descriptor);
-  if (problem != 0) {
-    fail("{}: cannot be brought to the disk: {}", path.string(), std::strerror(problem));
-  }
 }
 
 }  // namespace
@@ -123,6 +110,11 @@ class KerasWeightsReader::Implementation {
                                          fmt::format("{} cannot be opened", path), name));
       const H5I_type_t kind = H5Iget_type(object.native());
       if (kind == H5I_GROUP) {
+        // Of links that lead in circles there is no end.
+        if (!groups_.insert(info.u.address).second) {
+          fail("{}: {} is a group that stands elsewhere as well, which Keras does not write", name,
+               path);
+        }
         visit(open_group(file.native(), path, name), path + "/", depth + 1);
       } else if (kind == H5I_DATASET && holds_arrays) {
         const std::optional<std::int64_t> number = number_in(link);
@@ -142,6 +134,8 @@ class KerasWeightsReader::Implementation {
       arrays.push_back({place, shape_of(dataset, name)});
     }
   }
+
+  std::set<haddr_t> groups_;  // where those are that were met
 };
 
 KerasWeightsReader::KerasWeightsReader(const std::filesystem::path& file)
@@ -197,15 +191,16 @@ class KerasWeightsWriter::Implementation {
       fail("{}: is a directory; a file is to be written", name_);
     }
     const Hdf5Guard guard;
-    file_ = Hdf5File(check_hdf5(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT,
-                                          access_properties(name_).native()),
-                                "cannot be created", name_));
+    file_ =
+        WrittenFile(Hdf5File(check_hdf5(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT,
+                                                  access_properties(name_).native()),
+                                        "cannot be created", name_)),
+                    temporary_);
   }
 
   ~Implementation() {
     if (!finished_) {
-      abandon(file_);
-      file_ = Hdf5File();
+      file_ = WrittenFile();
       std::error_code problem;
       std::filesystem::remove(temporary_, problem);
     }
@@ -214,32 +209,33 @@ class KerasWeightsWriter::Implementation {
   void write(const std::string& place, hid_t stored, hid_t given, const Shape& shape,
              const void* values) {
     const Hdf5Guard guard;
-    const Hdf5Dataset dataset = create_dataset(file_.native(), place, stored, shape, name_);
+    Hdf5Dataset dataset = create_dataset(file_.native(), place, stored, shape, name_);
     if (element_count(shape) > 0) {
       check_hdf5(H5Dwrite(dataset.native(), given, H5S_ALL, H5S_ALL, H5P_DEFAULT, values),
                  fmt::format("{} cannot be written", place), name_);
     }
+    dataset.close(fmt::format("{}: {}", name_, place));  // which writes what is small
   }
 
   void finish() {
-    const Hdf5Guard guard;
-    check_hdf5(H5Fflush(file_.native(), H5F_SCOPE_GLOBAL), "cannot be written", name_);
-    file_.close(name_);
-    bring_to_disk(temporary_);
+    file_.flush();
+    file_.close();
+    Descriptor(temporary_, O_RDONLY).bring_to_disk();
     std::error_code problem;
     std::filesystem::rename(temporary_, final_, problem);
     if (problem) {
       fail("{}: cannot be renamed from {}: {}", name_, temporary_.string(), problem.message());
     }
     finished_ = true;
-    bring_to_disk(final_.has_parent_path() ? final_.parent_path() : std::filesystem::path("."));
+    Descriptor(final_.has_parent_path() ? final_.parent_path() : ".", O_RDONLY | O_DIRECTORY)
+        .bring_to_disk();
   }
 
  private:
   std::filesystem::path final_;
   std::filesystem::path temporary_;
   std::string name_;
-  Hdf5File file_;
+  WrittenFile file_;
   bool finished_ = false;
 };
 

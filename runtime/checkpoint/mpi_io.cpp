@@ -53,7 +53,7 @@ MpiIo ask_mpi() {
   const MpiTools tools;
   const std::optional<std::string> fcoll = tools.text("fcoll");
   if (!fcoll) {
-    return {library, true};
+    return {library, true, true};
   }
   const std::string io = tools.text("io").value_or("");
   MpiIo found;
@@ -62,7 +62,9 @@ MpiIo ask_mpi() {
   // A list that begins with ^ is of those that are not to be used.
   const bool names_vulcan = fcoll->find("vulcan") != std::string::npos;
   const bool excludes = fcoll->starts_with('^');
-  found.trusted = io.starts_with("romio") || (!fcoll->empty() && names_vulcan == excludes);
+  const bool romio = io.starts_with("romio");
+  found.trusted = romio || (!fcoll->empty() && names_vulcan == excludes);
+  found.collectives_tell = romio || *fcoll == "individual";
   return found;
 }
 

@@ -4,6 +4,10 @@
 // (open-mpi/ompi #12718), so `MpiEnvironment` asks for others before it starts MPI
 // (communicator.h), where neither the user nor the launcher has chosen. What was chosen stands in
 // every file; where it is not known to be right, what was written is read back in any case.
+//
+// Open MPI's collective components that join the pieces of several ranks (all but `individual`)
+// keep an error of the disk to themselves: the write seems to have gone well (4.1). What was
+// written that way is read back as well.
 #pragma once
 
 #include <string>
@@ -13,6 +17,8 @@ namespace meshwork {
 struct MpiIo {
   std::string description;  // "Open MPI v4.1.4, io default, fcoll dynamic_gen2,individual"
   bool trusted = true;      // false: vulcan may be at work
+  /// false: a collective write that fails may look as if it had not.
+  bool collectives_tell = true;
 };
 
 /// Asks the running MPI, once in the life of the process: Open MPI loads and unloads all of its

@@ -5,10 +5,13 @@
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/checkpoint/contents.h"
+#include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/data/hdf5_handles.h"
 
@@ -27,16 +30,19 @@ struct ParsedCheckpoint {
 /// Reads `file`, whose name is `name`. Throws as the constructor of CheckpointReader.
 [[nodiscard]] ParsedCheckpoint parse_checkpoint(const Hdf5File& file, const std::string& name);
 
-/// Hands `action`'s errors on as damage of the file `name`.
+/// Hands on what `action` throws over the content of the file `name` as damage of it; what comes
+/// from elsewhere (`Unreachable`, memory that is not there) stays what it is.
 template <class Action>
 decltype(auto) or_damaged(const std::string& name, Action&& action) {
   try {
     return std::forward<Action>(action)();
   } catch (const DamagedCheckpoint&) {
     throw;
+  } catch (const Unreachable&) {
+    throw;
   } catch (const Error& error) {
     throw DamagedCheckpoint(error.what());
-  } catch (const std::exception& error) {  // lengths that no memory can hold
+  } catch (const std::logic_error& error) {  // names and lengths that cannot be
     throw DamagedCheckpoint(fmt::format("{}: cannot be read: {}", name, error.what()));
   }
 }

@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "runtime/checkpoint/checksum.h"
@@ -25,7 +26,8 @@ class CheckpointReader::Implementation {
     or_damaged(name_, [&] {
       const Hdf5Properties access = checkpoint_access(name_);
       file_ = open_for_reading(path_, access.native(), "a checkpoint");
-      bytes_ = static_cast<std::int64_t>(std::filesystem::file_size(path_));
+      std::error_code problem;  // it is open
+      bytes_ = static_cast<std::int64_t>(std::filesystem::file_size(path_, problem));
     });
     contents_ = parse_checkpoint(file_, name_);
     for (std::size_t i = 0; i < contents_.tensors.size(); ++i) {
@@ -58,31 +60,9 @@ class CheckpointReader::Implementation {
 
   std::string check(const StoredRegion& region) const {
     try {
-      Hash hash;
-      // The bytes of the small datasets are of one piece; a tensor's come in parts, between which
-      // others may use the library.
-      if (find(region.dataset) == nullptr) {
-        const Hdf5Guard guard;
-        hash.add(read_bytes(open_dataset(file_.native(), region.dataset, name_), name_));
-      } else {
-        std::vector<float> part;
-        for_each_part(region.block, part_bytes / 4, [&](const Block& block) {
-          part.resize(static_cast<std::size_t>(element_count(meshwork::shape_of(block))));
-          const Hdf5Guard guard;
-          read_block(open_dataset(file_.native(), region.dataset, name_), block, part.data(),
-                     region.dataset, name_);
-          hash.add(std::as_bytes(std::span(part)));
-        });
-      }
-      if (hash.value() == region.hash) {
-        return "";
-      }
-      return fmt::format(
-          "{}: {} {}: the data are not those that were written (hash {:016x}, "
-          "expected {:016x})",
-          name_, region.dataset, to_string(region.block), hash.value(), region.hash);
-    } catch (const std::exception& error) {
-      return error.what();
+      return or_damaged(name_, [&] { return compared(region); });
+    } catch (const DamagedCheckpoint& damage) {
+      return damage.what();
     }
   }
 
@@ -112,6 +92,33 @@ class CheckpointReader::Implementation {
   }
 
  private:
+  // What the region's hash says; throws for what cannot be read.
+  std::string compared(const StoredRegion& region) const {
+    Hash hash;
+    // The bytes of the small datasets are of one piece; a tensor's come in parts, between which
+    // others may use the library.
+    if (find(region.dataset) == nullptr) {
+      const Hdf5Guard guard;
+      hash.add(read_bytes(open_dataset(file_.native(), region.dataset, name_), name_));
+    } else {
+      std::vector<float> part;
+      for_each_part(region.block, part_bytes / 4, [&](const Block& block) {
+        part.resize(static_cast<std::size_t>(element_count(meshwork::shape_of(block))));
+        const Hdf5Guard guard;
+        read_block(open_dataset(file_.native(), region.dataset, name_), block, part.data(),
+                   region.dataset, name_);
+        hash.add(std::as_bytes(std::span(part)));
+      });
+    }
+    if (hash.value() == region.hash) {
+      return "";
+    }
+    return fmt::format(
+        "{}: {} {}: the data are not those that were written (hash {:016x}, "
+        "expected {:016x})",
+        name_, region.dataset, to_string(region.block), hash.value(), region.hash);
+  }
+
   std::filesystem::path path_;
   std::string name_;
   std::int64_t bytes_ = 0;

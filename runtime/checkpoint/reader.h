@@ -30,8 +30,9 @@
 
 namespace meshwork {
 
-/// A checkpoint cannot be read as what it should be: truncated, damaged, no checkpoint at all. An
-/// older one may do. Everything else (a file of a newer format, which is whole) is a plain `Error`.
+/// A checkpoint cannot be read as what it should be: truncated, damaged, not there, no checkpoint at
+/// all, or on a disk that does not give it back. An older one may do. Everything else is a plain
+/// `Error`: a file of a newer format, which is whole, or one that this process may not read.
 class DamagedCheckpoint : public Error {
  public:
   using Error::Error;
@@ -46,8 +47,9 @@ struct StoredRegion {
 
 class CheckpointReader {
  public:
-  /// Throws `DamagedCheckpoint` if the file is not there, is no checkpoint or cannot be read, and
-  /// `Error`, naming both versions, if its format is newer than this program's.
+  /// Throws `DamagedCheckpoint` if the file is not there, is no checkpoint or is damaged; `Error` if
+  /// this process may not read it and, naming both versions, if its format is newer than this
+  /// program's.
   explicit CheckpointReader(const std::filesystem::path& file);
   ~CheckpointReader();
   CheckpointReader(CheckpointReader&&) noexcept;
@@ -71,7 +73,7 @@ class CheckpointReader {
   [[nodiscard]] std::vector<float> read(const CheckpointTensor& tensor) const;
 
   [[nodiscard]] const std::vector<StoredRegion>& regions() const;
-  /// What is wrong with a region, in words that name dataset and place; empty if it is whole. Takes
+  /// What is damaged of a region, in words that name dataset and place; empty if it is whole. Takes
   /// memory for a part of it only.
   [[nodiscard]] std::string check(const StoredRegion& region) const;
   /// What is wrong with all regions, and with what of a tensor has none; empty if all is whole. Of

@@ -8,6 +8,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "runtime/checkpoint/reader.h"
 
 namespace meshwork {
 namespace {
@@ -67,6 +68,21 @@ std::string joint_failure(const Communicator& communicator, const std::string& o
   std::string text = broadcast_text(communicator, own, lowest);
   const bool same = smallest(communicator, own == text ? 1 : 0) != 0;
   return same ? text : fmt::format("rank {}: {}", lowest, text);
+}
+
+std::string joint_damage(const Communicator& communicator, const std::function<void()>& action,
+                         const TracePoint& at) {
+  std::string damage;
+  Failures failures;
+  failures.attempt([&] {
+    try {
+      action();
+    } catch (const DamagedCheckpoint& found) {
+      damage = found.what();
+    }
+  });
+  agree_that_all_is_well(communicator, failures, at);
+  return joint_failure(communicator, damage, at);
 }
 
 void agree_that_all_is_well(const Communicator& communicator, const Failures& own,

@@ -2,18 +2,17 @@
 
 #include <fcntl.h>
 #include <mpi.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
+#include <optional>
 
-#include "collectives/error.h"
+#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/format.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/mpi_io.h"
 #include "runtime/checkpoint/regions.h"
+#include "runtime/checkpoint/written_file.h"
 
 namespace meshwork {
 namespace {
@@ -22,8 +21,32 @@ namespace {
 constexpr std::int64_t message_bytes = std::int64_t{16} << 20;
 constexpr int message_tag = 17;
 
+// What a rank that writes alone writes in one call: so little that the disk is soon at work, and
+// that who reads samples need not wait for the library for long.
+constexpr std::int64_t piece_bytes = std::int64_t{8} << 20;
+
 // How long a rank that could not open the file waits for the others, which may be inside.
 constexpr std::chrono::seconds patience_with_opening{60};
+
+// Has the disk begin with `block` of a dataset of `shape`, which has been written.
+void begin_bringing_to_disk(const Descriptor& disk, const Hdf5Dataset& dataset, const Block& block,
+                            const Shape& shape) {
+  haddr_t start = HADDR_UNDEF;
+  {
+    const Hdf5Guard guard;
+    start = H5Dget_offset(dataset.native());
+  }
+  if (start == HADDR_UNDEF || is_empty(block)) {
+    return;
+  }
+  Block last = block;
+  for (Range& range : last) {
+    range.begin = range.end - 1;
+  }
+  const std::int64_t begin = offset_in_block(block, whole(shape));
+  const std::int64_t end = offset_in_block(last, whole(shape)) + 1;
+  disk.begin_bringing_to_disk(static_cast<std::int64_t>(start) + 4 * begin, 4 * (end - begin));
+}
 
 // What is selected of a dataset, and of memory, for one call.
 struct Selection {
@@ -87,14 +110,10 @@ std::vector<Part> parts_of(const TensorPart& tensor, std::int64_t part_bytes) {
 
 // The file, open on all ranks. MPI's opening is collective, but a rank on which it fails does not
 // tell the others, who would wait for it inside; so that each first sees whether it can.
-void open_on_all_ranks(const DataToWrite& data, Hdf5File& opened, Failures& failures) {
+void open_on_all_ranks(const DataToWrite& data, WrittenFile& opened, Failures& failures) {
   const std::string& file = data.file;
   failures.attempt([&] {
-    const int descriptor = ::open(file.c_str(), O_RDWR | O_CLOEXEC);
-    if (descriptor < 0) {
-      fail("{}: cannot be opened: {}", file, std::strerror(errno));
-    }
-    ::close(descriptor);
+    (void)Descriptor(file, O_RDWR);
     forget_killed_openings(file);
   });
   Hdf5Properties access;
@@ -117,8 +136,9 @@ void open_on_all_ranks(const DataToWrite& data, Hdf5File& opened, Failures& fail
     const TracedCollective inside(opening);
     failures.attempt([&] {
       const Hdf5Guard guard;
-      opened = Hdf5File(check_hdf5(H5Fopen(file.c_str(), H5F_ACC_RDWR, access.native()),
-                                   "cannot be opened by all ranks", file));
+      opened = WrittenFile(Hdf5File(check_hdf5(H5Fopen(file.c_str(), H5F_ACC_RDWR, access.native()),
+                                               "cannot be opened by all ranks", file)),
+                           file);
     });
   }
   const std::string failure =
@@ -171,40 +191,15 @@ std::vector<Rounds> agree_on_rounds(const DataToWrite& data) {
   return rounds;
 }
 
-}  // namespace
-
-void write_data_in_parallel(const DataToWrite& data, Failures& failures) {
+// Writes this rank's regions, each tensor as the ranks agree. Gives, by tensor, whether that was
+// together. Collective.
+std::vector<bool> write_tensors(const DataToWrite& data, const std::vector<Hdf5Dataset>& datasets,
+                                const Hdf5Properties& collective, const Descriptor& disk,
+                                Failures& failures) {
   const std::string& file = data.file;
-  Hdf5File opened;
-  open_on_all_ranks(data, opened, failures);
-  if (!opened.exists()) {
-    return;
-  }
-  Hdf5Properties collective;
-  std::vector<Hdf5Dataset> datasets;
-  failures.attempt([&] {
-    const Hdf5Guard guard;
-    collective = Hdf5Properties(check_hdf5(H5Pcreate(H5P_DATASET_XFER), "no property list", file));
-    check_hdf5(H5Pset_dxpl_mpio(collective.native(), H5FD_MPIO_COLLECTIVE), "no parallel access",
-               file);
-    for (const std::string& name : data.names) {
-      datasets.push_back(open_dataset(opened.native(), name, file));
-    }
-  });
-  const auto close = [&] {
-    datasets.clear();
-    const TracedCollective inside(TracePoint(data.trace, "closing of " + file));
-    failures.attempt([&] { opened.close(file); });
-  };
-  if (!joint_failure(data.communicator, failures.first(),
-                     {data.trace, "agreement on the datasets of " + file})
-           .empty()) {
-    close();
-    return;
-  }
   const std::vector<Rounds> rounds = agree_on_rounds(data);
   for (std::size_t i = 0; i < data.tensors.size(); ++i) {
-    const std::vector<Part> parts = parts_of(data.tensors[i], data.part_bytes);
+    const TensorPart& tensor = data.tensors[i];
     const TracePoint writing(data.trace, fmt::format("writing of {} {}", file, data.names[i]));
     const auto write = [&](const Part* part, hid_t transfer) {
       const Hdf5Guard guard;
@@ -219,17 +214,74 @@ void write_data_in_parallel(const DataToWrite& data, Failures& failures) {
     };
     if (!rounds[i].together) {
       const TracedActivity writes(writing);
-      for (const Part& part : parts) {
+      for (const Part& part : parts_of(tensor, std::min(data.part_bytes, piece_bytes))) {
         write(&part, H5P_DEFAULT);
+        begin_bringing_to_disk(disk, datasets[i], part.block, tensor.tensor.shape);
       }
       continue;
     }
+    const std::vector<Part> parts = parts_of(tensor, data.part_bytes);
     for (std::size_t round = 0; round < static_cast<std::size_t>(rounds[i].count); ++round) {
       const TracedCollective inside(writing);
       write(round < parts.size() ? &parts[round] : nullptr, collective.native());
     }
   }
+  std::vector<bool> together;
+  for (const Rounds& round : rounds) {
+    together.push_back(round.together);
+  }
+  return together;
+}
+
+}  // namespace
+
+std::vector<bool> write_data_in_parallel(const DataToWrite& data, Failures& failures) {
+  const std::string& file = data.file;
+  WrittenFile opened;
+  open_on_all_ranks(data, opened, failures);
+  if (!opened.exists()) {
+    return {};
+  }
+  Hdf5Properties collective;
+  std::vector<Hdf5Dataset> datasets;
+  std::optional<Descriptor> disk;
+  failures.attempt([&] {
+    disk.emplace(file, O_RDONLY);
+    const Hdf5Guard guard;
+    collective = Hdf5Properties(check_hdf5(H5Pcreate(H5P_DATASET_XFER), "no property list", file));
+    check_hdf5(H5Pset_dxpl_mpio(collective.native(), H5FD_MPIO_COLLECTIVE), "no parallel access",
+               file);
+    for (const std::string& name : data.names) {
+      datasets.push_back(open_dataset(opened.native(), name, file));
+    }
+  });
+  const auto close = [&] {
+    const TracedCollective inside(TracePoint(data.trace, "closing of " + file));
+    for (Hdf5Dataset& dataset : datasets) {
+      failures.attempt([&] { dataset.close(file); });
+    }
+    failures.attempt([&] { opened.close(); });
+  };
+  if (!joint_failure(data.communicator, failures.first(),
+                     {data.trace, "agreement on the datasets of " + file})
+           .empty()) {
+    close();
+    return {};
+  }
+  const std::vector<bool> together = write_tensors(data, datasets, collective, *disk, failures);
+  // The disk is waited for outside of the library, which others may need meanwhile.
+  failures.attempt([&] {
+    const TracedActivity brings(TracePoint(data.trace, "bringing " + file + " to the disk"));
+    disk->bring_to_disk();
+  });
+  if (joint_failure(data.communicator, failures.first(),
+                    {data.trace, "agreement that the data of " + file + " are written"})
+          .empty()) {
+    const TracedCollective inside(TracePoint(data.trace, "flushing of " + file));
+    failures.attempt([&] { opened.flush(); });
+  }
   close();
+  return together;
 }
 
 void write_data_through_root(const DataToWrite& data,
@@ -248,13 +300,16 @@ void write_data_through_root(const DataToWrite& data,
     }
     return;
   }
-  Hdf5File opened;
+  WrittenFile opened;
   failures.attempt([&] {
     const Hdf5Guard guard;
     const Hdf5Properties access = checkpoint_access(file);
-    opened = Hdf5File(
-        check_hdf5(H5Fopen(file.c_str(), H5F_ACC_RDWR, access.native()), "cannot be opened", file));
+    opened = WrittenFile(Hdf5File(check_hdf5(H5Fopen(file.c_str(), H5F_ACC_RDWR, access.native()),
+                                             "cannot be opened", file)),
+                         file);
   });
+  std::optional<Descriptor> disk;
+  failures.attempt([&] { disk.emplace(file, O_RDONLY); });
   std::vector<float> received;
   for (std::size_t i = 0; i < data.tensors.size(); ++i) {
     Hdf5Dataset dataset;
@@ -263,12 +318,15 @@ void write_data_through_root(const DataToWrite& data,
         return;
       }
       failures.attempt([&] {
-        const Hdf5Guard guard;
-        if (!dataset.exists()) {
-          dataset = open_dataset(opened.native(), data.names[i], file);
+        {
+          const Hdf5Guard guard;
+          if (!dataset.exists()) {
+            dataset = open_dataset(opened.native(), data.names[i], file);
+          }
+          write_selected(dataset, select(dataset, &block, file), values, H5P_DEFAULT, file,
+                         data.names[i] + " " + to_string(block));
         }
-        write_selected(dataset, select(dataset, &block, file), values, H5P_DEFAULT, file,
-                       data.names[i] + " " + to_string(block));
+        begin_bringing_to_disk(*disk, dataset, block, data.tensors[i].tensor.shape);
       });
     };
     for (const Part& part : parts_of(data.tensors[i], most)) {
@@ -286,12 +344,15 @@ void write_data_through_root(const DataToWrite& data,
                       write(block, received.data());
                     });
     }
+    failures.attempt([&] { dataset.close(file + ": " + data.names[i]); });
   }
-  failures.attempt([&] {
-    if (opened.exists()) {
-      opened.close(file);
-    }
-  });
+  if (!failures.any()) {
+    failures.attempt([&] {
+      opened.flush();
+      disk->bring_to_disk();
+      opened.close();
+    });
+  }
 }
 
 }  // namespace meshwork

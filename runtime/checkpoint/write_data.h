@@ -23,11 +23,13 @@ struct DataToWrite {
 };
 
 /// Every rank writes its regions through parallel HDF5: alone, where each has one stretch of a
-/// tensor, else in collective writes, for which MPI gathers small pieces. Collective; what goes
-/// wrong on this rank is remembered in `failures`, and the rank goes on with the others.
-void write_data_in_parallel(const DataToWrite& data, Failures& failures);
+/// tensor, else in collective writes, for which MPI gathers small pieces. Then the file is on the
+/// disk. Gives, by tensor, whether it was written collectively; the same on all ranks. Collective;
+/// what goes wrong on this rank is remembered in `failures`, and the rank goes on with the others.
+std::vector<bool> write_data_in_parallel(const DataToWrite& data, Failures& failures);
 
-/// Rank 0 writes what it is sent, part after part, tensor by tensor, each rank's in order.
+/// Rank 0 writes what it is sent, part after part, tensor by tensor, each rank's in order, and
+/// brings it to the disk.
 /// `regions` are those of all ranks for each tensor, by rank; only rank 0 needs them. Collective,
 /// as above.
 void write_data_through_root(const DataToWrite& data,

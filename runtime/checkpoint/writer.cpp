@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/writer.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -17,6 +17,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "runtime/checkpoint/checksum.h"
+#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/format.h"
 #include "runtime/checkpoint/mpi_io.h"
 #include "runtime/checkpoint/reader.h"
@@ -30,50 +31,6 @@ namespace {
 [[noreturn]] void fail_with_errno(const std::string& file, const char* what) {
   fail("{}: {}: {}", file, what, std::strerror(errno));
 }
-
-// A descriptor of an open file or directory.
-class Descriptor {
- public:
-  Descriptor(const std::string& name, int flags)
-      : name_(name), native_(::open(name.c_str(), flags | O_CLOEXEC, 0666)) {
-    if (native_ < 0) {
-      fail_with_errno(name_, (flags & O_CREAT) != 0 ? "cannot be created" : "cannot be opened");
-    }
-  }
-  ~Descriptor() { ::close(native_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-
-  void bring_to_disk() const {
-    // Some file systems have nothing to bring for a directory, and say so.
-    if (::fsync(native_) != 0 && errno != EINVAL) {
-      fail_with_errno(name_, "cannot be brought to the disk");
-    }
-  }
-  // Takes space for a file of `bytes`. Where the file system cannot do that, a full disk is found
-  // when it is written to.
-  void reserve(std::int64_t bytes) const {
-    int result = 0;
-    do {
-      result = ::fallocate(native_, 0, 0, std::max<std::int64_t>(1, bytes));
-    } while (result != 0 && errno == EINTR);
-    if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
-      const std::string reason = std::strerror(errno);
-      fail("{}: there is no room for its {} bytes: {}", name_, bytes, reason);
-    }
-  }
-  [[nodiscard]] std::int64_t bytes() const {
-    struct stat status {};
-    if (::fstat(native_, &status) != 0) {
-      fail_with_errno(name_, "its size cannot be read");
-    }
-    return status.st_size;
-  }
-
- private:
-  std::string name_;
-  int native_;
-};
 
 std::string time_text() {
   const std::time_t now = std::time(nullptr);
@@ -125,16 +82,15 @@ class Writing {
   WriteReport run() {
     const auto begin = std::chrono::steady_clock::now();
     const bool parallel = options_.writer == CheckpointWriter::parallel;
-    bool trusted = true;
+    MpiIo io;
     std::string announcement;
     phase("announcing", [&](Failures& failures) {
       failures.attempt([&] {
-        const MpiIo io = find_mpi_io();
-        trusted = io.trusted;
+        io = find_mpi_io();
         state_.program = "meshwork " MESHWORK_VERSION;
-        state_.writer =
-            parallel ? fmt::format("parallel, {} ranks: {}", communicator_.size(), io.description)
-                     : "plain";
+        state_.writer = parallel ? fmt::format("parallel, {} rank{}: {}", communicator_.size(),
+                                               communicator_.size() == 1 ? "" : "s", io.description)
+                                 : "plain";
         state_.created = time_text();
         announcement = announce();
       });
@@ -149,7 +105,7 @@ class Writing {
       });
       phase("writing the data", [&](Failures& failures) {
         if (parallel) {
-          write_data_in_parallel(
+          joined_ = write_data_in_parallel(
               {communicator_, temporary_, parts_, names_, options_.part_bytes, options_.trace},
               failures);
         } else {
@@ -158,15 +114,13 @@ class Writing {
               blocks_, failures);
         }
       });
-      if (options_.verify || (parallel && !trusted)) {
-        phase("reading back",
-              [&](Failures& failures) { failures.attempt([&] { read_back(parallel); }); });
+      const bool everything = options_.verify || (parallel && !io.trusted);
+      const bool joined = std::find(joined_.begin(), joined_.end(), true) != joined_.end();
+      if (everything || (joined && !io.collectives_tell)) {
+        phase("reading back", [&](Failures& failures) {
+          failures.attempt([&] { read_back(parallel, everything); });
+        });
       }
-      phase("bringing it to the disk", [&](Failures& failures) {
-        if (is_root() || (parallel && !own_.empty())) {
-          failures.attempt([&] { Descriptor(temporary_, O_RDONLY).bring_to_disk(); });
-        }
-      });
       phase("giving it its name", [&](Failures& failures) {
         if (is_root()) {
           failures.attempt([&] { commit(); });
@@ -315,16 +269,23 @@ class Writing {
     return bytes;
   }
 
-  // Phase 4: each rank what it wrote, rank 0 also what it alone made.
-  void read_back(bool parallel) {
+  // Phase 4: each rank what it wrote, rank 0 also what it alone made; or, if that is not
+  // `everything`, what of it was written collectively.
+  void read_back(bool parallel, bool everything) {
     if (!is_root() && (!parallel || own_.empty())) {
       return;
     }
     const CheckpointReader reader(temporary_);
-    std::vector<StoredRegion> mine = own_;
-    if (!parallel) {
-      mine = reader.regions();
-    } else if (is_root()) {
+    std::vector<StoredRegion> mine = parallel ? own_ : reader.regions();
+    if (!everything) {
+      std::set<std::string> joined;
+      for (std::size_t i = 0; i < joined_.size(); ++i) {
+        if (joined_[i]) {
+          joined.insert(names_[i]);
+        }
+      }
+      std::erase_if(mine, [&](const StoredRegion& own) { return !joined.contains(own.dataset); });
+    } else if (parallel && is_root()) {
       for (const StoredRegion& region : reader.regions()) {
         if (reader.find(region.dataset) == nullptr) {
           mine.push_back(region);
@@ -339,14 +300,13 @@ class Writing {
     }
   }
 
-  // Phase 6.
+  // Phase 5.
   void commit() {
     if (::rename(temporary_.c_str(), final_.c_str()) != 0) {
       fail_with_errno(final_, "cannot take the place of the temporary file");
     }
     const std::filesystem::path directory = std::filesystem::path(final_).parent_path();
-    Descriptor(directory.empty() ? "." : directory.string(), O_RDONLY | O_DIRECTORY)
-        .bring_to_disk();
+    Descriptor(directory.empty() ? "." : directory, O_RDONLY | O_DIRECTORY).bring_to_disk();
   }
 
   const Communicator& communicator_;
@@ -358,6 +318,7 @@ class Writing {
   std::vector<CheckpointTensor> tensors_;  // with their sums, on rank 0
   std::vector<std::string> names_;
   std::vector<StoredRegion> own_;
+  std::vector<bool> joined_;                // by tensor: written collectively
   std::vector<StoredRegion> regions_;       // of all ranks, on rank 0
   std::vector<std::vector<Block>> blocks_;  // by tensor and rank, on rank 0
 };

@@ -10,11 +10,11 @@
 //      writing into that does no harm.
 //   3. Every rank sees whether it can open the file. Then the data: every rank its regions, through
 //      parallel HDF5; or all of them through rank 0. Either way the same bytes land at the same
-//      places.
-//   4. If asked for, or where the MPI's file access is not known to be right, each region is read
-//      back and compared.
-//   5. Every rank that wrote has its data brought to the disk (fsync).
-//   6. Rank 0 renames the file and has the directory brought to the disk.
+//      places. Who wrote brings what was written to the disk (fsync), which has begun with it long
+//      before; then the file is flushed and closed.
+//   4. If asked for, or where the MPI's file access is not known to be right, or to tell what goes
+//      wrong (mpi_io.h), regions are read back and compared.
+//   5. Rank 0 renames the file and has the directory brought to the disk.
 //
 // A file under its final name is therefore whole. Of the same name there may be an older one, which
 // is replaced in one moment; none is ever opened for writing. After a failure the temporary file is
@@ -22,10 +22,7 @@
 //
 // A rank that fails in phase 3 goes on with the collective calls that the others are in. Where it
 // cannot, because MPI itself failed on it alone, it ends the job with its message: the others would
-// wait for it. One failure cannot be answered: that of the library's own last write, in closing the
-// file (HDF5 1.10.8). Ranks that share the file then wait inside the library until the watchdog
-// ends the job; where rank 0 has it alone the error is told, but the process crashes when it ends.
-// Either way what was there before stays whole. All calls to HDF5 are made under its lock
+// wait for it. Closing cannot fail (written_file.h). All calls to HDF5 are made under its lock
 // (hdf5_handles.h).
 #pragma once
 

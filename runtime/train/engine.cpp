@@ -201,7 +201,9 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
                  return memory_of_one_copy(mesh, transport, group, bytes);
                }}),
       pool_(device),
-      scalars_(device.allocate(sizeof(StepScalars))) {}
+      scalars_(device.allocate(sizeof(StepScalars))) {
+  meet();  // initial values are there before anybody writes others
+}
 
 Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, ElementType>& fed) {
   std::unique_ptr<Step>& step = steps_[{mode, rows, fed}];
@@ -221,10 +223,10 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
   return *step;
 }
 
-void Engine::meet_before_writing() {
+void Engine::meet() {
   const std::vector<ParameterGroup>& groups = parameters_.form().groups;
   if (std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.one_copy; })) {
-    const TracedCollective inside(TracePoint(trace_, "barrier before variables are written"));
+    const TracedCollective inside(TracePoint(trace_, "barrier about variables that are one copy"));
     transport_->barrier(mesh_->all());
   }
 }
@@ -275,7 +277,7 @@ void Engine::scatter(const ParameterSpan& span, std::span<const float> whole, fl
     fail("{} has shape {}, found {} values", plan_.graph->variables[span.variable].path,
          to_string(shape), whole.size());
   }
-  meet_before_writing();
+  meet();
   // Row by row of the block: the last dimension is contiguous.
   std::vector<float> block(static_cast<std::size_t>(span.count));
   const Shape extent = shape_of(span.block);

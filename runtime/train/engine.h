@@ -103,9 +103,9 @@ class Engine {
   [[nodiscard]] Parameters& parameters() { return parameters_; }
   [[nodiscard]] Device& device() { return *device_; }
 
-  /// To be called, by every rank of the mesh, before values or slots are written between steps:
-  /// where ranks have one copy of them, others may still be reading.
-  void meet_before_writing();
+  /// Where ranks have one copy of values and slots, waits for all of them. To be called, by every
+  /// rank of the mesh, before any are written between steps: others may still be reading.
+  void meet();
 
   /// A variable, whole, on every rank (row-major). Every rank of the mesh calls it.
   [[nodiscard]] std::vector<float> gather_variable(int variable);

@@ -1,6 +1,7 @@
 #include "runtime/train/weights.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <set>
@@ -43,6 +44,11 @@ const CheckpointTensor* find(const std::vector<CheckpointTensor>& tensors, const
         return tensor.kind != TensorKind::kept && tensor.path == path && tensor.slot == slot;
       });
   return found == tensors.end() ? nullptr : &*found;
+}
+
+// Where ranks wait for each other over a file, for the watchdog.
+TracePoint waiting(const Model::State& model, const char* what, const std::filesystem::path& file) {
+  return {&model.watchdog->trace(), fmt::format("{} {}", what, file.string())};
 }
 
 // A rate that the file has, but for the rounding to float32 in which Keras keeps it.
@@ -95,7 +101,8 @@ LoadedWeights load_checkpoint(Model::State& model, const std::filesystem::path& 
   std::optional<CheckpointReader> reader;
   Failures failures;
   failures.attempt([&] { reader.emplace(file); });
-  agree_that_all_is_well(model.mesh().all(), failures);
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         waiting(model, "agreement that all can read", file));
   const CheckpointState& then = reader->state();
   // A checkpoint of weights alone names no optimizer.
   const bool optimizer = options.optimizer && !then.optimizer.empty();
@@ -221,34 +228,50 @@ std::vector<std::string> slot_differences(const Model::State& model, const Keras
   return found;
 }
 
+// The number of updates, which Keras keeps as any number.
+std::int64_t updates_in(const KerasWeightsReader& reader) {
+  constexpr double most = 9007199254740992.0;  // 2^53: up to here every integer is a double
+  const double number = reader.read_number(keras_iteration_place);
+  if (!(number >= 0 && number <= most) || number != std::floor(number)) {
+    fail("{}: {} is {}, which is no number of updates", reader.file().string(),
+         keras_iteration_place, number);
+  }
+  return static_cast<std::int64_t>(number);
+}
+
 LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
                          const LoadWeightsOptions& options) {
   std::optional<KerasWeightsReader> reader;
   Failures failures;
   failures.attempt([&] { reader.emplace(file); });
-  agree_that_all_is_well(model.mesh().all(), failures);
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         waiting(model, "agreement that all can read", file));
   const std::vector<KerasPlace> places = places_in(model, *reader);
   std::vector<std::string> different = differences(*model.graph, places, *reader);
-  // An optimizer that has updated nothing has no slots yet.
+  // One that has updated nothing need not have slots.
   const bool has_iteration = reader->find(keras_iteration_place) != nullptr;
-  double updates = 0;
-  double rate = 0;
+  std::int64_t updates = 0;
+  std::optional<double> rate;
   KerasOptimizer keras;
   failures.attempt([&] {
-    updates = has_iteration ? reader->read_number(keras_iteration_place) : 0;
-    if (options.optimizer && updates > 0) {
-      keras = keras_optimizer(*model.graph, model.compiled->optimizer, places);
+    updates = has_iteration ? updates_in(*reader) : 0;
+    if (!options.optimizer || !has_iteration) {
+      return;
+    }
+    keras = keras_optimizer(*model.graph, model.compiled->optimizer, places);
+    if (updates > 0) {
       for (std::string& line : slot_differences(model, keras, *reader)) {
         different.push_back(std::move(line));
       }
-      if (keras.constant_rate && different.empty()) {
-        rate = reader->read_number(keras_rate_place);
-      }
+    }
+    if (keras.constant_rate && different.empty() && reader->find(keras_rate_place) != nullptr) {
+      rate = reader->read_number(keras_rate_place);
     }
   });
-  agree_that_all_is_well(model.mesh().all(), failures);
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         waiting(model, "agreement on the optimizer in", file));
   refuse(file, different);
-  const bool optimizer = options.optimizer && updates > 0;
+  const bool optimizer = options.optimizer && has_iteration;
 
   Parameters& parameters = model.engine->parameters();
   std::map<std::string, const ParameterSpan*> spans;
@@ -270,18 +293,24 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
   for (std::size_t v = 0; optimizer && v < keras.variables.size(); ++v) {
     const ParameterSpan& span = *spans.at(keras.variables[v]);
     for (std::size_t s = 0; s < keras.slots.size(); ++s) {
-      read(keras_slot_place(keras, s, v), span,
-           parameters.slot(static_cast<int>(s), span.variable));
+      float* slot = parameters.slot(static_cast<int>(s), span.variable);
+      if (updates > 0) {
+        read(keras_slot_place(keras, s, v), span, slot);
+      } else {
+        block.assign(static_cast<std::size_t>(span.count), 0.0f);
+        failures.attempt([&] { model.device->copy_in(slot, block.data(), span.count * 4); });
+      }
     }
   }
-  agree_that_all_is_well(model.mesh().all(), failures);
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         waiting(model, "agreement that all have read their blocks of", file));
   if (optimizer) {
-    model.iteration = static_cast<std::int64_t>(updates);
-    if (keras.constant_rate) {
-      take_rate(model.compiled->optimizer, rate, model.iteration);
+    model.iteration = updates;
+    if (rate) {
+      take_rate(model.compiled->optimizer, *rate, model.iteration);
     }
   }
-  return {file, true, optimizer, static_cast<std::int64_t>(updates)};
+  return {file, true, optimizer, updates};
 }
 
 }  // namespace
@@ -316,14 +345,21 @@ LoadedWeights Model::load_weights(const std::filesystem::path& path, LoadWeights
   // Rank 0 looks; directories of network file systems differ from node to node.
   std::string found;
   bool checkpoint = false;
-  together(all, [&] {
-    if (all.rank() == 0) {
-      const std::filesystem::path file = weights_file(path);
-      checkpoint = is_checkpoint_file(file);
-      found = (checkpoint ? "c" : "k") + file.string();
-    }
-  });
-  found = broadcast_text(all, found);
+  const TracePoint looking = waiting(*state_, "waiting for rank 0, which looks at", path);
+  together(
+      all,
+      [&] {
+        if (all.rank() == 0) {
+          const std::filesystem::path file = weights_file(path);
+          checkpoint = is_checkpoint_file(file);
+          found = (checkpoint ? "c" : "k") + file.string();
+        }
+      },
+      looking);
+  {
+    const TracedCollective inside(looking);
+    found = broadcast_text(all, found);
+  }
   checkpoint = found[0] == 'c';
   const std::filesystem::path file = found.substr(1);
   if (!state_->engine) {

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <numeric>
+#include <utility>
 
 #include "collectives/error.h"
 #include "runtime/config/nearest.h"
@@ -29,6 +30,64 @@ int variable_index(const Graph& graph, const std::string& path) {
   fail("the model has no variable \"{}\"{}", path,
        nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
 }
+
+// The values of variables and slots from one engine to the next: each rank's blocks on the host,
+// whole only where the new plan splits a variable otherwise. Collective. Variables come first in
+// every graph made from the model's, in the same order.
+class KeptParameters {
+ public:
+  /// Takes what `engine` has, with the first `slots` of its slots.
+  KeptParameters(Engine& engine, const Plan& next, std::int64_t rank, std::size_t slots) {
+    Parameters& parameters = engine.parameters();
+    const ParameterForm form = parameter_form(next, rank);
+    for (const ParameterSpan& span : parameters.form().spans) {
+      const int v = span.variable;
+      const bool whole = !(form.spans[static_cast<std::size_t>(v)].layout == span.layout);
+      const auto take = [&](int slot) {
+        std::vector<float> values;
+        if (whole) {
+          values = slot < 0 ? engine.gather_variable(v) : engine.gather_slot(slot, v);
+        } else {
+          values.resize(static_cast<std::size_t>(span.count));
+          engine.device().copy_out(values.data(),
+                                   slot < 0 ? parameters.value(v) : parameters.slot(slot, v),
+                                   span.count * 4);
+        }
+        kept_.push_back({v, slot, whole, std::move(values)});
+      };
+      take(-1);
+      for (int slot = 0; span.trainable && slot < static_cast<int>(slots); ++slot) {
+        take(slot);
+      }
+    }
+  }
+
+  /// Hands it to the engine of the plan that it was taken for.
+  void restore(Engine& engine) const {
+    Parameters& parameters = engine.parameters();
+    for (const Kept& kept : kept_) {
+      if (!kept.whole) {
+        engine.device().copy_in(kept.slot < 0 ? parameters.value(kept.variable)
+                                              : parameters.slot(kept.slot, kept.variable),
+                                kept.values.data(),
+                                static_cast<std::int64_t>(kept.values.size()) * 4);
+      } else if (kept.slot < 0) {
+        engine.set_variable(kept.variable, kept.values);
+      } else {
+        engine.set_slot(kept.slot, kept.variable, kept.values);
+      }
+    }
+  }
+
+ private:
+  struct Kept {
+    int variable;
+    int slot;  // -1: the variable itself
+    bool whole;
+    std::vector<float> values;
+  };
+  std::vector<Kept> kept_;
+};
 
 }  // namespace
 
@@ -102,20 +161,9 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
     update = compiled->optimizer.update_rule();
     slots = compiled->optimizer.slot_names();
   }
-  // Variables come first in every graph made from the model's, in the same order.
-  std::vector<std::vector<float>> values;
-  for (std::size_t v = 0; engine && v < graph->variables.size(); ++v) {
-    values.push_back(engine->gather_variable(static_cast<int>(v)));
-  }
-  // The optimizer's slots go on, too, unless they are another optimizer's.
-  std::vector<std::vector<std::vector<float>>> kept;
-  for (std::size_t s = 0; engine && has_slots && s < slots.size(); ++s) {
-    kept.emplace_back();
-    for (std::size_t v = 0; v < graph->variables.size(); ++v) {
-      kept.back().push_back(graph->variables[v].options.trainable
-                                ? engine->gather_slot(static_cast<int>(s), static_cast<int>(v))
-                                : std::vector<float>());
-    }
+  std::optional<KeptParameters> kept;
+  if (engine) {
+    kept.emplace(*engine, plan, mesh().rank(), has_slots ? slots.size() : 0);
   }
   user_batches.clear();
   engine.reset();
@@ -125,15 +173,8 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
   engine = std::make_unique<Engine>(mesh(), *device, through, std::move(plan), options.seed,
                                     std::move(update), std::move(slots), &watchdog->trace(),
                                     counting.get());
-  for (std::size_t v = 0; v < values.size(); ++v) {
-    engine->set_variable(static_cast<int>(v), values[v]);
-  }
-  for (std::size_t s = 0; s < kept.size(); ++s) {
-    for (std::size_t v = 0; v < graph->variables.size(); ++v) {
-      if (graph->variables[v].options.trainable) {
-        engine->set_slot(static_cast<int>(s), static_cast<int>(v), kept[s][v]);
-      }
-    }
+  if (kept) {
+    kept->restore(*engine);
   }
   has_slots = compiled.has_value();
 }

@@ -17,33 +17,34 @@ namespace meshwork {
 std::string read_blocks(Model::State& model, const CheckpointReader& reader,
                         const std::vector<BlockTarget>& targets) {
   const Communicator& all = model.mesh().all();
-  Failures failures;
   std::vector<std::uint64_t> sums(targets.size(), 0);
   std::vector<float> block;
-  for (std::size_t i = 0; i < targets.size(); ++i) {
-    const BlockTarget& target = targets[i];
-    failures.attempt([&] {
-      block.resize(static_cast<std::size_t>(target.span->count));
-      reader.read(*target.tensor, target.span->block, block);
-      const Block region =
-          region_of(target.span->layout, target.tensor->shape, model.mesh().shape(),
-                    model.mesh().rank(), static_cast<std::int64_t>(i));
-      if (!is_empty(region)) {
-        sums[i] = sum_of(target.tensor->shape, region,
-                         std::span(block).subspan(
-                             static_cast<std::size_t>(offset_in_block(region, target.span->block)),
-                             static_cast<std::size_t>(element_count(shape_of(region)))));
-      }
-      if (target.on_device) {
-        model.device->copy_in(target.destination, block.data(), target.span->count * 4);
-      } else {
-        std::copy(block.begin(), block.end(), target.destination);
-      }
-    });
-  }
   CollectiveTrace* trace = &model.watchdog->trace();
-  std::string damage =
-      joint_failure(all, failures.first(), {trace, "agreement that all have read their blocks"});
+  std::string damage = joint_damage(
+      all,
+      [&] {
+        for (std::size_t i = 0; i < targets.size(); ++i) {
+          const BlockTarget& target = targets[i];
+          block.resize(static_cast<std::size_t>(target.span->count));
+          reader.read(*target.tensor, target.span->block, block);
+          const Block region =
+              region_of(target.span->layout, target.tensor->shape, model.mesh().shape(),
+                        model.mesh().rank(), static_cast<std::int64_t>(i));
+          if (!is_empty(region)) {
+            sums[i] =
+                sum_of(target.tensor->shape, region,
+                       std::span(block).subspan(
+                           static_cast<std::size_t>(offset_in_block(region, target.span->block)),
+                           static_cast<std::size_t>(element_count(shape_of(region)))));
+          }
+          if (target.on_device) {
+            model.device->copy_in(target.destination, block.data(), target.span->count * 4);
+          } else {
+            std::copy(block.begin(), block.end(), target.destination);
+          }
+        }
+      },
+      {trace, "agreement that all have read their blocks"});
   if (!damage.empty()) {
     return damage;
   }
@@ -63,19 +64,20 @@ std::string read_blocks(Model::State& model, const CheckpointReader& reader,
     return "";
   }
   // Where: the ranks share the regions out.
-  Failures places;
-  std::int64_t number = 0;
-  for (const StoredRegion& region : reader.regions()) {
-    if (wrong.count(region.dataset) > 0 && number++ % all.size() == all.rank()) {
-      places.attempt([&] {
-        const std::string found = reader.check(region);
-        if (!found.empty()) {
-          throw Error(found);
-        }
-      });
-    }
-  }
-  damage = joint_failure(all, places.first(), {trace, "agreement on where the damage is"});
+  damage =
+      joint_damage(all,
+                   [&] {
+                     std::int64_t number = 0;
+                     for (const StoredRegion& region : reader.regions()) {
+                       if (wrong.count(region.dataset) > 0 && number++ % all.size() == all.rank()) {
+                         const std::string found = reader.check(region);
+                         if (!found.empty()) {
+                           throw DamagedCheckpoint(found);
+                         }
+                       }
+                     }
+                   },
+                   {trace, "agreement on where the damage is"});
   return damage.empty() ? fmt::format("{}: {}: the data are not those that were written",
                                       reader.file().string(), *wrong.begin())
                         : damage;

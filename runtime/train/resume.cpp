@@ -180,11 +180,9 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
                  std::optional<CheckpointState>& loaded) {
   const Communicator& all = model.mesh().all();
   std::optional<CheckpointReader> reader;
-  Failures failures;
-  failures.attempt([&] { reader.emplace(file); });
   std::string damage =
-      joint_failure(all, failures.first(),
-                    {&model.watchdog->trace(), "agreement that all can read " + file.string()});
+      joint_damage(all, [&] { reader.emplace(file); },
+                   {&model.watchdog->trace(), "agreement that all can read " + file.string()});
   if (!damage.empty()) {
     return damage;
   }

@@ -1,5 +1,6 @@
 #include "runtime/train/runtime.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -31,6 +32,24 @@ constexpr std::chrono::seconds patience{5};
     }
   }
   abort_job(status, message);
+}
+
+// The one message of a job whose ranks have all ended with these, each a letter and its text: that
+// of the lowest rank that names a cause ('c').
+std::string one_message(const std::vector<std::string>& messages) {
+  const auto names_cause = [](const std::string& message) { return message[0] == 'c'; };
+  const auto first = std::find_if(messages.begin(), messages.end(), names_cause);
+  const std::string& chosen = first == messages.end() ? messages.front() : *first;
+  const auto others = std::count_if(
+      messages.begin(), messages.end(),
+      [&](const std::string& message) { return names_cause(message) && message != chosen; });
+  std::string text = chosen.substr(1);
+  if (first != messages.end() && first != messages.begin()) {
+    text = fmt::format("rank {}: {}", first - messages.begin(), text);
+  }
+  return others == 0 ? text
+                     : fmt::format("{} ({} other rank{} failed as well)", text, others,
+                                   others == 1 ? "" : "s");
 }
 
 // In the handler of the signals.
@@ -73,7 +92,7 @@ int Runtime::attempt(int status, const std::function<void()>& body) {
     return stopped_status(stopped.reason());
   } catch (const RanksParted& parted) {
     // The rank that is gone may have left for a reason, which it says if the others come to hear.
-    conclude(1, parted.what());
+    conclude(1, parted.what(), true);
     return 1;
   } catch (const Error& error) {
     conclude(status, error.what());
@@ -84,7 +103,7 @@ int Runtime::attempt(int status, const std::function<void()>& body) {
   }
 }
 
-void Runtime::conclude(int status, const std::string& message) {
+void Runtime::conclude(int status, const std::string& message, bool parted) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(endings_.native(), &request) != MPI_SUCCESS) {
     abort_job(status, message);
@@ -97,16 +116,11 @@ void Runtime::conclude(int status, const std::string& message) {
     }
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
-  const std::vector<std::string> messages = gather_texts(endings_, message);
+  // First a letter: whether it only says that others have gone.
+  const std::vector<std::string> messages = gather_texts(endings_, (parted ? 'p' : 'c') + message);
   if (is_root()) {
     std::fflush(stdout);
-    for (std::size_t rank = 0; rank < messages.size(); ++rank) {
-      if (rank == 0) {
-        std::fprintf(stderr, "%s\n", messages[0].c_str());
-      } else if (messages[rank] != messages[0]) {
-        std::fprintf(stderr, "rank %zu: %s\n", rank, messages[rank].c_str());
-      }
-    }
+    std::fprintf(stderr, "%s\n", one_message(messages).c_str());
     std::fflush(stderr);
   }
   // Whoever starts the ranks may end all of them when the first one ends with a status, so nobody

@@ -1,6 +1,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "collectives/error.h"
@@ -24,8 +25,10 @@ void save_keras(Model::State& model, const std::filesystem::path& file, bool wit
       failures.attempt(action);
     }
   };
+  CollectiveTrace* trace = &model.watchdog->trace();
   on_root([&] { writer.emplace(file); });
-  agree_that_all_is_well(model.mesh().all(), failures);
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         {trace, "agreement that " + file.string() + " can be written"});
   const std::vector<KerasPlace> places = keras_places(*model.graph, model.keras_model);
   std::map<std::string, int> numbers;
   for (std::size_t v = 0; v < model.graph->variables.size(); ++v) {
@@ -60,37 +63,29 @@ void save_keras(Model::State& model, const std::filesystem::path& file, bool wit
     }
   }
   on_root([&] { writer->finish(); });
-  agree_that_all_is_well(model.mesh().all(), failures);
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         {trace, "agreement that " + file.string() + " is written"});
 }
 
 void save_checkpoint(Model::State& model, const std::filesystem::path& file,
                      const SaveWeightsOptions& options, bool with_optimizer) {
-  CheckpointState state;
-  state.step = model.iteration;
-  state.seed = model.options.seed;
-  if (with_optimizer) {
-    const Optimizer& optimizer = model.compiled->optimizer;
-    state.optimizer = optimizer.class_name();
-    state.slots = optimizer.slot_names();
-    state.schedule = optimizer.schedule().name();
-    state.learning_rate = optimizer.learning_rate(model.iteration);
-    state.constant_rate = optimizer.schedule().is_constant();
-  }
+  CheckpointState state = state_of(model, with_optimizer);
   state.configuration = options.configuration;
-  state.keras_places = keras_places(*model.graph, model.keras_model);
-  state.mesh = to_string(model.mesh().shape());
-  state.device = std::string(model.device->kind()) + ": " + model.device->description();
-  state.collectives = std::string(model.transport->name());
   SavedRun saved(model);
-  saved.capture(state, {});
+  saved.capture(std::move(state), {});
   std::vector<TensorPart> parts;
   for (const TensorPart& part : saved.parts()) {
     if (with_optimizer || part.tensor.kind == TensorKind::variable) {
       parts.push_back(part);
     }
   }
-  const Communicator own = model.mesh().all().duplicate();
-  (void)write_checkpoint(own, file, saved.state(), parts, {});
+  CollectiveTrace* trace = &model.watchdog->trace();
+  const Communicator own = [&] {
+    const TracedCollective inside(TracePoint(trace, "preparing to write " + file.string()));
+    return model.mesh().all().duplicate();
+  }();
+  (void)write_checkpoint(own, file, saved.state(), parts,
+                         {.writer = options.writer, .verify = options.verify, .trace = trace});
 }
 
 }  // namespace

@@ -34,6 +34,25 @@ std::vector<CheckpointTensor> tensors_of(const Model::State& model) {
   return tensors;
 }
 
+CheckpointState state_of(const Model::State& model, bool with_optimizer) {
+  CheckpointState state;
+  state.step = model.iteration;
+  state.seed = model.options.seed;
+  if (with_optimizer && model.compiled) {
+    const Optimizer& optimizer = model.compiled->optimizer;
+    state.optimizer = optimizer.class_name();
+    state.slots = optimizer.slot_names();
+    state.schedule = optimizer.schedule().name();
+    state.learning_rate = optimizer.learning_rate(model.iteration);
+    state.constant_rate = optimizer.schedule().is_constant();
+  }
+  state.keras_places = keras_places(*model.graph, model.keras_model);
+  state.mesh = to_string(model.mesh().shape());
+  state.device = std::string(model.device->kind()) + ": " + model.device->description();
+  state.collectives = std::string(model.transport->name());
+  return state;
+}
+
 SavedRun::SavedRun(Model::State& model) : model_(&model) {
   Parameters& parameters = model.engine->parameters();
   const MeshShape& mesh = model.mesh().shape();

@@ -15,6 +15,8 @@
 #include <filesystem>
 #include <string>
 
+#include "runtime/checkpoint/options.h"
+
 namespace meshwork {
 
 struct SaveWeightsOptions {
@@ -23,11 +25,15 @@ struct SaveWeightsOptions {
   bool optimizer = true;
   /// Text that a checkpoint carries: the configuration that the model is of.
   std::string configuration;
+  /// How a checkpoint is written, as in CheckpointOptions.
+  CheckpointWriter writer = CheckpointWriter::parallel;
+  bool verify = false;
 };
 
 struct LoadWeightsOptions {
   /// Take up the optimizer's state, too, if the file has one: slots, number of updates, and a rate
-  /// that no schedule rules. It has to be the same optimizer.
+  /// that no schedule rules. It has to be the same optimizer. One of Keras's that has updated
+  /// nothing has slots of zeros, which its files need not have.
   bool optimizer = false;
 };
 

@@ -9,6 +9,8 @@ config=$2
 shift 2
 launcher=("$@")
 failures=0
+# Open MPI's launcher waits two seconds for ranks that have ended, after one that failed.
+export OMPI_MCA_odls_base_sigkill_timeout=0
 
 # runs NAME STATUS COMMAND...: runs it and keeps what it says in NAME.txt.
 runs() {
@@ -109,6 +111,13 @@ says unverified "nowhere.h5: there is no such file"
 says unverified "$first: whole"
 alone wrong_name 2 export checkpoints --keras model.h5
 says wrong_name "names that end with .weights.h5"
+if [ ${#launcher[@]} -gt 0 ]; then
+  # A rank that cannot see what the first one sees, as when a run has just removed it.
+  runs parted 2 "${launcher[@]}" -wdir . "$meshwork" verify "$first" : \
+    -n 1 -wdir empty "$meshwork" verify "$first"
+  says parted "there is no such file"
+  ! grep -q DAMAGED parted.txt || { cat parted.txt; failures=$((failures + 1)); }
+fi
 on_ranks other_model 2 evaluate "$config" --set model.layers[1].Dense.units=100 --weights "$first"
 cp "$last" cut.h5 && truncate -s -100 cut.h5
 on_ranks cut 1 verify cut.h5

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "collectives/error.h"
@@ -198,6 +199,15 @@ std::string verdict_on(const fs::path& file) {
   }
 }
 
+// Numbers of calls from 1 to `count`: all if they are few, else from all over; always the last,
+// which libraries make in flushing and closing.
+std::set<int> chosen(int count) {
+  std::set<int> numbers;
+  for (int number = 1; number <= count; number += std::max(1, count / 4)) numbers.insert(number);
+  for (int number = std::max(1, count - 1); number <= count; ++number) numbers.insert(number);
+  return numbers;
+}
+
 const char* name_of(Call call) {
   switch (call) {
     case Call::write:
@@ -219,7 +229,8 @@ TEST_CASE("whichever call of the system fails, the older checkpoint stays and al
   const fs::path directory = fs::current_path() / "faults";
   const auto barrier = [&] { check_mpi(MPI_Barrier(world.native()), "MPI_Barrier"); };
   for (const CheckpointWriter writer : {CheckpointWriter::parallel, CheckpointWriter::plain}) {
-    const WriteOptions options{writer, true};
+    // Nothing is read back: what the system says has to be enough.
+    const WriteOptions options{writer, false};
     if (world.rank() == 0) {
       fs::remove_all(directory);
       fs::create_directories(directory);
@@ -246,14 +257,7 @@ TEST_CASE("whichever call of the system fails, the older checkpoint stays and al
     for (int rank = 0; rank < world.size(); rank += std::max(1, world.size() - 1)) {
       for (const Call call : {Call::write, Call::sync, Call::rename, Call::reserve}) {
         int count = made[static_cast<std::size_t>(call) + (rank == 0 ? 0 : call_count)];
-        // The last write of all is HDF5's own, in closing the file. If it fails, the library
-        // (1.10.8) leaves ranks that share the file waiting, which only the watchdog ends, and a
-        // process that has it alone crashes when it ends.
-        if (call == Call::write && rank == 0) {
-          --count;
-        }
-        // All of them if they are few, else from all over.
-        for (int number = 1; number <= count; number += std::max(1, count / 3)) {
+        for (const int number : chosen(count)) {
           for (const int error : {EIO, EDQUOT, ENOSPC, 0}) {
             if ((error == 0 || error == EDQUOT) && call != Call::write) continue;
             INFO(fmt::format("{} {} of {} on rank {}: {}, {}", name_of(call), number, count, rank,

@@ -2,6 +2,7 @@
 // bit on the same mesh, to rounding on another.
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -88,6 +89,19 @@ class StopAfter final : public Callback {
   std::int64_t updates_;
 };
 
+// Ends the run after so many updates, inside an epoch.
+class EndAfter final : public Callback {
+ public:
+  explicit EndAfter(std::int64_t updates) : updates_(updates) {}
+  std::string class_name() const override { return "EndAfter"; }
+  void on_train_batch_end(Training& training) override {
+    if (training.position().iteration == updates_) training.stop();
+  }
+
+ private:
+  std::int64_t updates_;
+};
+
 std::string content(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::ostringstream text;
@@ -112,10 +126,12 @@ fs::path run_directory(const DeviceMesh& mesh, const std::string& name) {
   return directory;
 }
 
-// One process of a run: to its end, or until it is asked to stop after `stop_after` updates.
+// One process of a run: to its end, or until it is asked to stop after `stop_after` updates. A
+// callback of the user's ends the run after `end_after`.
 Outcome part_of_run(DeviceMesh& mesh, const Kind& kind, const LayoutEntries& layouts,
                     const fs::path& directory, CheckpointOptions checkpoint,
-                    std::optional<std::int64_t> stop_after = std::nullopt) {
+                    std::optional<std::int64_t> stop_after = std::nullopt,
+                    std::optional<std::int64_t> end_after = std::nullopt) {
   Model model = make_model(mesh, kind, layouts);
   StopRequest request;
   FitOptions options{.epochs = epochs,
@@ -132,6 +148,7 @@ Outcome part_of_run(DeviceMesh& mesh, const Kind& kind, const LayoutEntries& lay
     options.callbacks.push_back(
         LearningRateScheduler({.schedule = [](std::int64_t, double rate) { return rate * 0.7; }}));
   }
+  if (end_after) options.callbacks.push_back(std::make_shared<EndAfter>(*end_after));
   if (stop_after) options.callbacks.push_back(std::make_shared<StopAfter>(request, *stop_after));
   Outcome outcome;
   outcome.history = model.fit(samples(), std::move(options));
@@ -218,6 +235,28 @@ TEST_CASE("a run that is cut off after the last batch of an epoch ends that epoc
   CHECK(same_bits(last.weights, straight.weights));
   CHECK(last.history.history == straight.history.history);
   CHECK(last.log == straight.log);
+}
+
+TEST_CASE("a run that a callback ends inside an epoch as it is cut off ends that epoch, once") {
+  DeviceMesh mesh = mesh_of_all();
+  const Kind kind = kinds()[0];
+  constexpr std::int64_t end = batches + 3;
+  const Outcome straight =
+      part_of_run(mesh, kind, {}, run_directory(mesh, "straight"), {}, std::nullopt, end);
+  REQUIRE(straight.history.epoch.size() == 2);
+  const fs::path directory = run_directory(mesh, "resumed");
+  const CheckpointOptions checkpoint{.directory = directory / "checkpoints",
+                                     .resume = Resume::automatic};
+  const Outcome first = part_of_run(mesh, kind, {}, directory, checkpoint, end, end);
+  CHECK(first.history.stop_reason == 15);
+  CHECK(first.history.epoch.size() == 1);
+  for (int times = 0; times < 2; ++times) {
+    const Outcome last = part_of_run(mesh, kind, {}, directory, checkpoint, std::nullopt, end);
+    CHECK(same_bits(last.weights, straight.weights));
+    CHECK(last.history.epoch == straight.history.epoch);
+    CHECK(last.history.history == straight.history.history);
+    CHECK(last.log == straight.log);
+  }
 }
 
 TEST_CASE("a run goes on on another mesh with other layouts, equal to rounding") {
@@ -340,6 +379,20 @@ TEST_CASE("a damaged checkpoint is passed over, or an error where that is asked 
   const Outcome last = part_of_run(mesh, kind, {}, directory, checkpoint);
   CHECK(same_bits(last.weights, straight.weights));
   CHECK(last.history.history == straight.history.history);
+}
+
+TEST_CASE("a checkpoint that cannot be looked into is no damaged one, but an error") {
+  DeviceMesh mesh = mesh_of_all();
+  const fs::path directory = run_directory(mesh, "unreachable");
+  const CheckpointOptions checkpoint{.directory = directory / "checkpoints",
+                                     .resume = Resume::automatic};
+  (void)part_of_run(mesh, kinds()[1], {}, directory, checkpoint, 2);
+  if (mesh.rank() == 0) {
+    fs::create_symlink(checkpoint_name(9), directory / "checkpoints" / checkpoint_name(9));
+  }
+  check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
+  CHECK_THROWS_WITH(part_of_run(mesh, kinds()[1], {}, directory, checkpoint),
+                    Catch::Contains(checkpoint_name(9)) && Catch::Contains(std::strerror(ELOOP)));
 }
 
 TEST_CASE("checkpoints of which none can be read are an error, never a fresh start") {

@@ -141,6 +141,43 @@ TEST_CASE("with the optimizer's state, training goes on as if it had not been in
   }
 }
 
+TEST_CASE("an optimizer of Keras's that has updated nothing makes the model's begin anew") {
+  DeviceMesh mesh({{"data", -1}});
+  Model straight = make_model(mesh, {}, 1);
+  straight.optimizer().set_learning_rate(0.02);
+  const fs::path weights = file_called("weights_alone.weights.h5");
+  straight.save_weights(weights);
+  // The same with the optimizer as Keras has it before the first update, and with half of one.
+  const auto with_updates = [&](const char* name, float updates) {
+    const KerasWeightsReader reader(weights);
+    KerasWeightsWriter writer(file_called(name));
+    for (const KerasArray& array : reader.arrays()) {
+      std::vector<float> values(static_cast<std::size_t>(element_count(array.shape)));
+      reader.read(array, whole(array.shape), values);
+      writer.write(array.place, array.shape, values);
+    }
+    const float rate = 0.02f;
+    writer.write(keras_iteration_place, {}, std::span(&updates, 1));
+    writer.write(keras_rate_place, {}, std::span(&rate, 1));
+    writer.finish();
+  };
+  on_root([&] {
+    with_updates("begun.weights.h5", 0);
+    with_updates("half.weights.h5", 0.5f);
+  });
+  Model other = make_model(mesh, {}, 2);
+  fit(other, 1);
+  CHECK_THAT(refusal(other, file_called("half.weights.h5"), {.optimizer = true}),
+             Catch::Contains("optimizer/vars/0 is 0.5, which is no number of updates"));
+  const LoadedWeights report =
+      other.load_weights(file_called("begun.weights.h5"), {.optimizer = true});
+  CHECK(report.optimizer);
+  CHECK(other.iteration() == 0);
+  fit(straight, 1);
+  fit(other, 1);
+  CHECK(difference(other.evaluate(samples()), straight.evaluate(samples()), 1e-6) == "");
+}
+
 TEST_CASE("a rate that was set is loaded with the optimizer") {
   DeviceMesh mesh({{"data", -1}});
   for (const std::string name : {"weights.h5", "a.weights.h5"}) {

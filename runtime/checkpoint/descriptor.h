@@ -1,0 +1,36 @@
+// Descriptor: an open file or directory of the system's, for what HDF5 and MPI do not do: taking
+// room, and bringing to the disk what was written.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace meshwork {
+
+class Descriptor {
+ public:
+  /// Opens `name`, with the `flags` of open(2). Throws `Error`.
+  Descriptor(const std::filesystem::path& name, int flags);
+  ~Descriptor();
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  /// Takes space for a file of `bytes`; throws `Error` if there is not so much. Where the file
+  /// system cannot do that, a full disk is found when it is written to.
+  void reserve(std::int64_t bytes) const;
+  [[nodiscard]] std::int64_t bytes() const;
+
+  /// Has the system begin to write to the disk what was written of `count` bytes from `begin` on,
+  /// by whomever on this machine, so that the disk works while more is written. Without effect
+  /// where the system cannot.
+  void begin_bringing_to_disk(std::int64_t begin, std::int64_t count) const noexcept;
+  /// Waits until everything that was written is on the disk. Throws `Error`.
+  void bring_to_disk() const;
+
+ private:
+  std::string name_;
+  int native_;
+};
+
+}  // namespace meshwork
