@@ -157,6 +157,10 @@ Operand ConvolutionOperation::wide_kernel(Lowering& lowering, const Part& part) 
 
 void ConvolutionOperation::forward(Lowering& lowering) const {
   const Part part = this->part(lowering);
+  // Every rank asks for all inputs, in this order, whatever its part: bringing one can be a
+  // collective.
+  const Operand x = lowering.input(0);
+  const Operand weights = lowering.input(kernel);
   const Operand y = lowering.output();
   Activation done = Activation::linear;
   if (part.whole_groups) {
@@ -164,7 +168,7 @@ void ConvolutionOperation::forward(Lowering& lowering) const {
     if (epilogue_.activation == Activation::relu) {
       convolution.activation = done = Activation::relu;
     }
-    std::vector<Operand> operands{lowering.input(0), lowering.input(kernel)};
+    std::vector<Operand> operands{x, weights};
     if (epilogue_.bias) {
       operands.push_back(lowering.input(bias));
     }
@@ -175,10 +179,10 @@ void ConvolutionOperation::forward(Lowering& lowering) const {
     lowering.emit(ZeroSpec{part.kernel_rows * part.at.filters * 4}, {wide_kernel});
     lowering.emit(columns_copied(part.kernel_rows, part.filters, 0, part.filters, part.first,
                                  part.at.filters),
-                  {lowering.input(kernel), wide_kernel});
+                  {weights, wide_kernel});
     const Operand wide =
         lowering.scratch("output of whole groups", part.places * part.at.filters * 4);
-    lowering.emit(ConvolutionSpec{.at = part.at}, {lowering.input(0), wide_kernel, wide});
+    lowering.emit(ConvolutionSpec{.at = part.at}, {x, wide_kernel, wide});
     lowering.emit(
         columns_copied(part.places, part.filters, part.first, part.at.filters, 0, part.filters),
         {wide, y});
@@ -214,10 +218,10 @@ void ConvolutionOperation::backward(Lowering& lowering) const {
         {dz, wide});
   }
   if (lowering.needs_gradient(0)) {
-    const Operand of_kernel =
-        part.whole_groups ? lowering.input(kernel) : wide_kernel(lowering, part);
+    const Operand weights = lowering.input(kernel);
     lowering.emit(ConvolutionInputGradientSpec{part.at},
-                  {wide, of_kernel, lowering.input_gradient(0)});
+                  {wide, part.whole_groups ? weights : wide_kernel(lowering, part),
+                   lowering.input_gradient(0)});
   }
   if (lowering.needs_gradient(kernel)) {
     if (part.whole_groups) {
