@@ -173,7 +173,7 @@ class RandomNetwork {
     std::vector<std::int64_t> sizes, strides, dilations;
     for (std::size_t d = 0; d < spatial; ++d) {
       Window at{draws_.from(1, 5), draws_.one_in(3) ? draws_.from(2, 3) : 1, 1};
-      if (at.stride == 1 && draws_.one_in(4)) {
+      if (draws_.one_in(4)) {
         at.dilation = draws_.from(2, 3);
       }
       while (windows(shape_[d], at, padding) == 0) {
@@ -183,13 +183,6 @@ class RandomNetwork {
       sizes.push_back(at.size);
       strides.push_back(at.stride);
       dilations.push_back(at.dilation);
-    }
-    // Strides and dilation do not go together in Keras.
-    if (*std::max_element(strides.begin(), strides.end()) > 1) {
-      for (std::size_t d = 0; d < spatial; ++d) {
-        dilations[d] = 1;
-        shape[d] = windows(shape_[d], {sizes[d], strides[d], 1}, padding);
-      }
     }
     std::vector<std::int64_t> divisors;
     for (std::int64_t g = 1; g <= shape_.back(); ++g) {
@@ -220,17 +213,20 @@ class RandomNetwork {
   void add_transposed() {
     const std::string padding = this->padding();
     Shape shape = shape_;
-    std::vector<std::int64_t> sizes, strides;
+    std::vector<std::int64_t> sizes, strides, dilations;
     for (std::size_t d = 0; d < 2; ++d) {
       sizes.push_back(draws_.from(1, 4));
       strides.push_back(shape_[d] > 6 ? 1 : draws_.from(1, 3));
+      dilations.push_back(draws_.one_in(5) ? 2 : 1);
+      const std::int64_t extent = (sizes[d] - 1) * dilations[d] + 1;
       shape[d] = shape_[d] * strides[d] +
-                 (padding == "valid" ? std::max<std::int64_t>(sizes[d] - strides[d], 0) : 0);
+                 (padding == "valid" ? std::max<std::int64_t>(extent - strides[d], 0) : 0);
     }
     shape[2] = draws_.from(1, 5);
     Options options{fmt::format("filters: {}", shape[2]), "padding: " + padding,
                     "kernel_size: " + both(sizes[0], sizes[1]),
-                    "strides: " + both(strides[0], strides[1])};
+                    "strides: " + both(strides[0], strides[1]),
+                    "dilation_rate: " + both(dilations[0], dilations[1])};
     kernel_options(options);
     add("Conv2DTranspose", options, shape);
   }
