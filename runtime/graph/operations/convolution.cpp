@@ -24,18 +24,6 @@ CopySpec columns_copied(std::int64_t rows, std::int64_t columns, std::int64_t fr
 
 }  // namespace
 
-ConvolutionShape placed_convolution(const std::vector<SlidingWindow>& windows, const Block& x,
-                                    const Block& y, const Shape& global_x) {
-  ConvolutionShape at;
-  at.batch = y[0].length();
-  const std::size_t last = windows.size();
-  at.columns = windows[last - 1].placed(x[last], y[last], global_x[last]);
-  if (last == 2) {
-    at.rows = windows[0].placed(x[1], y[1], global_x[1]);
-  }
-  return at;
-}
-
 ConvolutionOperation::ConvolutionOperation(std::vector<SlidingWindow> windows, std::int64_t groups,
                                            Epilogue epilogue)
     : windows_(std::move(windows)), groups_(groups), epilogue_(epilogue) {
@@ -131,12 +119,15 @@ ConvolutionOperation::Part ConvolutionOperation::part(const Lowering& lowering) 
   const Block& x = lowering.block(0);
   const Block& y = lowering.output_block();
   Part part;
-  part.at = placed_convolution(windows_, x, y, lowering.global_shape(0));
   part.filters = y.back().length();
   part.places = rows_of(shape_of(y));
   part.kernel_rows = rows_of(lowering.local_shape(kernel));
-  part.at.channels = x.back().length();
-  part.at.filters = part.filters;
+  const PlacedWindows at = placed_windows(windows_, x, y, lowering.global_shape(0));
+  part.at = {.batch = at.batch,
+             .rows = at.rows,
+             .columns = at.columns,
+             .channels = x.back().length(),
+             .filters = part.filters};
   if (groups_ > 1) {
     const std::int64_t filters = lowering.global_output_shape().back() / groups_;
     const std::int64_t channels = lowering.global_shape(0).back() / groups_;
