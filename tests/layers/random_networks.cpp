@@ -7,7 +7,8 @@
 //
 // Tolerance: what three updates changed of a variable, relative to the largest change of it. Sums
 // of some hundred float32 products in another order differ by 1e-6 of it, which a few layers and
-// normalizations let grow a hundred times.
+// normalizations let grow a hundred times. Biases that a normalization takes away again have
+// gradients of nothing but rounding: these change by 1e-5.
 #include <cstdlib>
 
 #include "layers/registry.h"
@@ -103,7 +104,7 @@ void compare(const Outcome& found, const Outcome& one) {
   for (std::size_t v = 0; v < one.last.size(); ++v) {
     INFO("variable " << v);
     CHECK(apart(change(found.first[v], found.last[v]), change(one.first[v], one.last[v]), 1e-3,
-                1e-5) == "");
+                5e-5) == "");
   }
   CHECK(apart(found.predicted, one.predicted, 1e-3, 1e-5) == "");
   for (const auto& [name, values] : one.history) {
