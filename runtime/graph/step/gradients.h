@@ -1,11 +1,12 @@
 // StepGradients: what backward collects.
 //
 // A tensor's gradient is the sum of what its uses contribute. Contributions of one layout are added
-// locally as they come, and so are those over the same boxes of an input with windows; when the
+// locally as they come, and so are those over the same boxes of an input with windows. When the
 // last use has contributed, boxes go back to the owners, one exchange for all that are the same,
-// each layout is brought to the tensor's, and they are added. A variable's gradient ends in its place in the flat gradients; most
-// are written there by the only use, still partial, and reduced with their bucket (parameters.h),
-// which is started as soon as its last gradient is there and waited for at the end of backward.
+// each layout is brought to the tensor's, and they are added. A variable's gradient ends in its
+// place in the flat gradients; most are written there by the only use, still partial, and reduced
+// with their bucket (parameters.h), which is started as soon as its last gradient is there and
+// waited for at the end of backward.
 #pragma once
 
 #include <memory>
