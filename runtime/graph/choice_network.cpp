@@ -61,7 +61,7 @@ void ChoiceNetwork::add_pair(int a, int b, std::vector<ChoiceCost> costs) {
   tables_.push_back({{a, b}, std::move(costs)});
 }
 
-std::vector<int> ChoiceNetwork::cheapest(std::int64_t table_limit) const {
+Combination ChoiceNetwork::cheapest(std::int64_t table_limit) const {
   const int count = static_cast<int>(options_.size());
   std::vector<Table> tables = tables_;
   std::vector<std::set<int>> touching(count);  // tables by choice; emptied ones are erased
@@ -95,6 +95,7 @@ std::vector<int> ChoiceNetwork::cheapest(std::int64_t table_limit) const {
   }
   std::vector<Elimination> eliminated;
   eliminated.reserve(count);
+  std::vector<int> fixed;
 
   while (!queue.empty()) {
     const auto [size, choice] = *queue.begin();
@@ -132,6 +133,7 @@ std::vector<int> ChoiceNetwork::cheapest(std::int64_t table_limit) const {
     Elimination step{choice, {neighbours[choice].begin(), neighbours[choice].end()}, {}};
     if (size > table_limit) {
       // Fixed: each table that touches it loses it as a dimension; no new neighbours arise.
+      fixed.push_back(choice);
       step.neighbours.clear();
       step.best = {first};
       const std::set<int> indices = touching[choice];
@@ -232,7 +234,8 @@ std::vector<int> ChoiceNetwork::cheapest(std::int64_t table_limit) const {
     }
     chosen[step.choice] = step.best[cell];
   }
-  return chosen;
+  std::sort(fixed.begin(), fixed.end());
+  return {std::move(chosen), std::move(fixed)};
 }
 
 }  // namespace meshwork

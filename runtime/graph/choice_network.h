@@ -31,14 +31,20 @@ struct ChoiceCost {
   }
 };
 
+struct Combination {
+  std::vector<int> options;  // by choice
+  /// Choices that were fixed because their table would have passed the limit, ascending.
+  std::vector<int> fixed;
+};
+
 class ChoiceNetwork {
  public:
   /// A choice with one option for each cost; gives its number, counted from 0.
   int add_choice(std::vector<ChoiceCost> costs);
   /// Costs of the options of `a` and `b` together, row-major with `a` the row. a != b.
   void add_pair(int a, int b, std::vector<ChoiceCost> costs);
-  /// The option of each choice in the cheapest combination.
-  [[nodiscard]] std::vector<int> cheapest(std::int64_t table_limit = std::int64_t{1} << 20) const;
+  /// The cheapest combination; if choices were fixed, one that is about as cheap.
+  [[nodiscard]] Combination cheapest(std::int64_t table_limit = std::int64_t{1} << 20) const;
 
  private:
   struct Table {

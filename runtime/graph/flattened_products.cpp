@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/graph/planning_problem.h"
+
 namespace meshwork {
 namespace {
 
@@ -83,12 +85,9 @@ std::shared_ptr<const Graph> multiply_images(PlanRequest& request,
     GraphOperation& user = changed->operations[unmerged[index].user];
     user.inputs[0] = operation.inputs[0];
     user.operation = unmerged[index].operation;
-    Layout layout = Layout::replicated(graph->tensors[operation.output].shape.size());
-    if (graph->tensors[operation.output].batched() && request.batch_axis &&
-        request.mesh.size(*request.batch_axis) > 1) {
-      layout.dimensions[0] = {*request.batch_axis};
-    }
-    request.closed[operation.output] = {layout, "flattened within " + user.path};
+    request.closed[operation.output] = {
+        layout_by_batch_axis(request, graph->tensors[operation.output]),
+        "flattened within " + user.path};
   }
   changed->operations = std::move(kept);
   connect(*changed);

@@ -88,7 +88,7 @@ class Operation {
   /// The reductions that forward and backward emit over letters in the rule's `own`, for costs.
   [[nodiscard]] virtual std::vector<OwnReduction> own_reductions(const Rule& rule) const;
 
-  /// Floating-point operations of the whole forward pass, for the planner's ties and for reports.
+  /// Floating-point operations of the whole forward pass, of all ranks: the planner's arithmetic.
   [[nodiscard]] virtual double flops(std::span<const Shape> inputs, const Shape& output) const;
 
   /// Emits the forward pass on this rank's blocks.

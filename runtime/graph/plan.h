@@ -26,8 +26,10 @@
 //      the reduction of gradients and of the operations' own collectives; and of the arithmetic
 //      of one rank, so that what is computed on many ranks alike costs what it takes. Ties go to
 //      the split that computes less, then to the earlier candidate. The cheapest combination over
-//      the whole graph is found exactly (choice_network.h). An operation with more than 256
-//      candidates, which takes four axes in play, keeps the 256 that are cheapest by themselves.
+//      the whole graph is found exactly (choice_network.h), but for two bounds on time, which take
+//      three or four axes in play: an operation keeps the 256 candidates that are cheapest by
+//      themselves, and one whose neighbours have too many combinations is chosen before them. The
+//      plan tells of which operations (`Plan::cut`).
 //   5. Afterwards neighbouring operations between which nothing has to move are fused where they
 //      can be.
 #pragma once
@@ -108,6 +110,14 @@ struct PlanningWork {
   std::int64_t exchanges = 0;        // windows of inputs whose exchange was priced
 };
 
+/// An operation that has more candidates than the planner weighed with those of its neighbours:
+/// `weighed` are the cheapest by themselves.
+struct CutChoice {
+  std::string path;
+  std::int64_t candidates = 0;
+  std::int64_t weighed = 0;
+};
+
 struct Plan {
   std::shared_ptr<const Graph> graph;
   MeshShape mesh;
@@ -118,6 +128,7 @@ struct Plan {
   double predicted_seconds = 0;              // of communication, one training step
   double arithmetic_seconds = 0;             // the same, of arithmetic on one rank
   PlanningWork work;
+  std::vector<CutChoice> cut;  // in the order of the graph's operations; none: nothing is cheaper
 };
 
 /// Makes the plan. Pure: no MPI, any mesh. Throws `Error` for closed layouts that do not fit.

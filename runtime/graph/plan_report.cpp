@@ -145,6 +145,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   report.collectives = collectives->records();
   report.predicted_seconds = plan.predicted_seconds;
   report.arithmetic_seconds = plan.arithmetic_seconds;
+  report.cut = plan.cut;
   report.parameter_bytes = (form.trainable_count + form.fixed_count) * 4;
   if (mode == Mode::train) {
     report.gradient_bytes = form.trainable_count * 4;
@@ -193,6 +194,17 @@ std::string to_text(const PlanReport& report) {
           report.costs.flops_per_second / 1e9);
     }
   }
+  if (!report.cut.empty()) {
+    TextTable cut({"operation", "ways to spread it", "weighed"}, {1, 2});
+    for (const CutChoice& choice : report.cut) {
+      cut.add({choice.path, std::to_string(choice.candidates), std::to_string(choice.weighed)});
+    }
+    text += fmt::format(
+        "\nnot all ways to spread {} were weighed, only those that are cheapest by themselves: a "
+        "cheaper plan may exist\n{}",
+        report.cut.size() == 1 ? "an operation" : fmt::format("{} operations", report.cut.size()),
+        cut.text());
+  }
   if (!report.between_steps.empty()) {
     TextTable between({"when", "collective", "elements", "bytes sent", "of what"}, {2, 3});
     for (const CollectiveBetweenSteps& item : report.between_steps) {
@@ -230,6 +242,12 @@ std::string to_json(const PlanReport& report) {
         json_text(name_of(record.kind)), over, json_text(name_of(record.type)),
         record.global_elements, record.bytes_sent, json_text(record.purpose.what));
   }
+  std::string cut;
+  for (const CutChoice& choice : report.cut) {
+    cut += fmt::format("{}\n    {{\"operation\": {}, \"candidates\": {}, \"weighed\": {}}}",
+                       cut.empty() ? "" : ",", json_text(choice.path), choice.candidates,
+                       choice.weighed);
+  }
   std::string between;
   for (const CollectiveBetweenSteps& item : report.between_steps) {
     between += fmt::format(
@@ -242,7 +260,8 @@ std::string to_json(const PlanReport& report) {
       "{{\n  \"mesh\": {{{}}},\n  \"ranks\": {},\n  \"rank\": {},\n  \"rows\": {},\n"
       "  \"mode\": {},\n  \"variables\": [{}\n  ],\n  \"outputs\": [{}\n  ],\n"
       "  \"fed\": [{}\n  ],\n"
-      "  \"collectives\": [{}\n  ],\n  \"between_steps\": [{}\n  ],\n"
+      "  \"collectives\": [{}\n  ],\n  \"cut_choices\": [{}\n  ],\n"
+      "  \"between_steps\": [{}\n  ],\n"
       "  \"predicted\": {{\"communication_seconds\": {}, \"arithmetic_seconds\": {}, "
       "\"latency_seconds\": {}, "
       "\"bytes_per_second\": {}}},\n"
@@ -250,7 +269,7 @@ std::string to_json(const PlanReport& report) {
       "\"arena\": {}, \"arena_unshared\": {}, \"peak\": {}}}\n}}\n",
       axes, report.mesh.rank_count(), report.rank, report.rows, json_text(name_of(report.mode)),
       json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
-      json_tensors(report.fed, report.mesh), collectives, between, report.predicted_seconds,
+      json_tensors(report.fed, report.mesh), collectives, cut, between, report.predicted_seconds,
       report.arithmetic_seconds, report.costs.latency_seconds, report.costs.bytes_per_second,
       report.parameter_bytes, report.gradient_bytes, report.slot_bytes, report.batch_bytes,
       report.arena_bytes, report.arena_bytes_if_unshared, report.peak_bytes());

@@ -54,6 +54,7 @@ struct PlanReport {
   std::int64_t arena_bytes_if_unshared = 0;
   std::vector<ReportedTensor> fed;  // inputs and targets, with the bytes of what is read
   double arithmetic_seconds = 0;
+  std::vector<CutChoice> cut;  // where the planner did not weigh everything
   [[nodiscard]] std::int64_t peak_bytes() const {
     return parameter_bytes + gradient_bytes + slot_bytes + batch_bytes + arena_bytes;
   }

@@ -27,12 +27,14 @@ class Planner {
               .costs = request_.costs};
     for (int index = 0; index < operation_count(); ++index) {
       candidates_.push_back(candidates_of(problem_, index));
-      plan.work.candidates += static_cast<std::int64_t>(candidates_.back().size());
+      all_candidates_.push_back(static_cast<std::int64_t>(candidates_.back().size()));
+      plan.work.candidates += all_candidates_.back();
     }
-    const std::vector<int> choice = choose();
+    const Combination choice = choose();
     for (int index = 0; index < operation_count(); ++index) {
-      chosen_.push_back(&candidates_[index][choice[index]]);
+      chosen_.push_back(&candidates_[index][choice.options[index]]);
     }
+    write_cut(plan, choice.fixed);
     write_tensors(plan);
     write_operations(plan);
     plan.work.redistributions = costs_.redistributions();
@@ -71,7 +73,7 @@ class Planner {
     return kept_costs;
   }
 
-  std::vector<int> choose() {
+  Combination choose() {
     ChoiceNetwork network;
     for (int index = 0; index < operation_count(); ++index) {
       network.add_choice(own_costs(index));
@@ -90,6 +92,17 @@ class Planner {
       }
     }
     return network.cheapest();
+  }
+
+  void write_cut(Plan& plan, const std::vector<int>& fixed) {
+    for (int index = 0; index < operation_count(); ++index) {
+      const bool alone = std::binary_search(fixed.begin(), fixed.end(), index);
+      const auto weighed = alone ? 1 : static_cast<std::int64_t>(candidates_[index].size());
+      if (weighed < all_candidates_[index]) {
+        plan.cut.push_back(
+            {request_.graph->operations[index].path, all_candidates_[index], weighed});
+      }
+    }
   }
 
   void write_tensors(Plan& plan) {
@@ -144,7 +157,8 @@ class Planner {
   const PlanRequest& request_;
   PlanningProblem problem_;
   CandidateCosts costs_;
-  std::vector<std::vector<Candidate>> candidates_;  // by operation
+  std::vector<std::vector<Candidate>> candidates_;  // by operation: those that are weighed
+  std::vector<std::int64_t> all_candidates_;        // by operation: how many there are
   std::vector<const Candidate*> chosen_;            // by operation
 };
 

@@ -37,15 +37,6 @@ void find_gradients(PlanningProblem& problem) {
   }
 }
 
-Layout split_by_batch_axis(const PlanningProblem& problem, TensorId id) {
-  const std::optional<Axis> batch_axis = problem.request->batch_axis;
-  Layout layout = Layout::replicated(problem.graph->tensors[id].shape.size());
-  if (problem.graph->tensors[id].batched() && batch_axis && problem.mesh->size(*batch_axis) > 1) {
-    layout.dimensions[0] = {*batch_axis};
-  }
-  return layout;
-}
-
 // How a target lies: as the user laid out what it is compared with, letter by letter of the
 // operation that compares them; else split by the batch axis.
 PlanningProblem::Closed layout_of_target(PlanningProblem& problem, TensorId target) {
@@ -73,7 +64,8 @@ PlanningProblem::Closed layout_of_target(PlanningProblem& problem, TensorId targ
     return {problem.layouts.of(layout.canonical(*problem.mesh)),
             "as " + graph.tensors[*prediction].path};
   }
-  return {problem.layouts.of(split_by_batch_axis(problem, target)), "batch axis"};
+  return {problem.layouts.of(layout_by_batch_axis(*problem.request, graph.tensors[target])),
+          "batch axis"};
 }
 
 void close_layouts(PlanningProblem& problem) {
@@ -92,7 +84,8 @@ void close_layouts(PlanningProblem& problem) {
       problem.closed[id] = {problem.layouts.of(Layout::replicated(tensor.shape.size())),
                             "replicated"};
     } else if (tensor.role == TensorRole::input) {
-      problem.closed[id] = {problem.layouts.of(split_by_batch_axis(problem, id)), "batch axis"};
+      problem.closed[id] = {problem.layouts.of(layout_by_batch_axis(request, tensor)),
+                            "batch axis"};
     } else if (tensor.role == TensorRole::target) {
       problem.closed[id] = layout_of_target(problem, id);
     }
@@ -192,6 +185,14 @@ bool PlanningProblem::gives_gradient(const GraphOperation& operation, TensorId i
 bool PlanningProblem::has_backward(const GraphOperation& operation) const {
   return std::any_of(operation.inputs.begin(), operation.inputs.end(),
                      [&](TensorId input) { return gives_gradient(operation, input); });
+}
+
+Layout layout_by_batch_axis(const PlanRequest& request, const GraphTensor& tensor) {
+  Layout layout = Layout::replicated(tensor.shape.size());
+  if (tensor.batched() && request.batch_axis && request.mesh.size(*request.batch_axis) > 1) {
+    layout.dimensions[0] = {*request.batch_axis};
+  }
+  return layout;
 }
 
 PlanningProblem state_problem(const PlanRequest& request) {

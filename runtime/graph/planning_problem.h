@@ -63,6 +63,10 @@ struct PlanningProblem {
   [[nodiscard]] bool has_backward(const GraphOperation& operation) const;
 };
 
+/// The layout of `tensor` where nobody says otherwise: its batch split by the batch axis, if it has
+/// one.
+[[nodiscard]] Layout layout_by_batch_axis(const PlanRequest& request, const GraphTensor& tensor);
+
 /// The problem that `request` poses, which must outlive it. Throws `Error` for a rule that does not
 /// fit the shapes of its operands.
 [[nodiscard]] PlanningProblem state_problem(const PlanRequest& request);

@@ -78,7 +78,7 @@ class Fitting {
         callbacks_differ, &model.watchdog->trace());
   }
 
-  ~Fitting() override { model_.profile.reset(); }
+  ~Fitting() { model_.profile.reset(); }
 
   void run() {
     try {

@@ -24,18 +24,6 @@ CopySpec columns_copied(std::int64_t rows, std::int64_t columns, std::int64_t fr
 
 }  // namespace
 
-ConvolutionShape placed_convolution(const std::vector<SlidingWindow>& windows, const Block& x,
-                                    const Block& y, const Shape& global_x) {
-  ConvolutionShape at;
-  at.batch = y[0].length();
-  const std::size_t last = windows.size();
-  at.columns = windows[last - 1].placed(x[last], y[last], global_x[last]);
-  if (last == 2) {
-    at.rows = windows[0].placed(x[1], y[1], global_x[1]);
-  }
-  return at;
-}
-
 ConvolutionOperation::ConvolutionOperation(std::vector<SlidingWindow> windows, std::int64_t groups,
                                            Epilogue epilogue)
     : windows_(std::move(windows)), groups_(groups), epilogue_(epilogue) {
@@ -131,12 +119,15 @@ ConvolutionOperation::Part ConvolutionOperation::part(const Lowering& lowering) 
   const Block& x = lowering.block(0);
   const Block& y = lowering.output_block();
   Part part;
-  part.at = placed_convolution(windows_, x, y, lowering.global_shape(0));
   part.filters = y.back().length();
   part.places = rows_of(shape_of(y));
   part.kernel_rows = rows_of(lowering.local_shape(kernel));
-  part.at.channels = x.back().length();
-  part.at.filters = part.filters;
+  const PlacedWindows at = placed_windows(windows_, x, y, lowering.global_shape(0));
+  part.at = {.batch = at.batch,
+             .rows = at.rows,
+             .columns = at.columns,
+             .channels = x.back().length(),
+             .filters = part.filters};
   if (groups_ > 1) {
     const std::int64_t filters = lowering.global_output_shape().back() / groups_;
     const std::int64_t channels = lowering.global_shape(0).back() / groups_;
@@ -157,6 +148,10 @@ Operand ConvolutionOperation::wide_kernel(Lowering& lowering, const Part& part) 
 
 void ConvolutionOperation::forward(Lowering& lowering) const {
   const Part part = this->part(lowering);
+  // Every rank asks for all inputs, in this order, whatever its part: bringing one can be a
+  // collective.
+  const Operand x = lowering.input(0);
+  const Operand weights = lowering.input(kernel);
   const Operand y = lowering.output();
   Activation done = Activation::linear;
   if (part.whole_groups) {
@@ -164,7 +159,7 @@ void ConvolutionOperation::forward(Lowering& lowering) const {
     if (epilogue_.activation == Activation::relu) {
       convolution.activation = done = Activation::relu;
     }
-    std::vector<Operand> operands{lowering.input(0), lowering.input(kernel)};
+    std::vector<Operand> operands{x, weights};
     if (epilogue_.bias) {
       operands.push_back(lowering.input(bias));
     }
@@ -175,10 +170,10 @@ void ConvolutionOperation::forward(Lowering& lowering) const {
     lowering.emit(ZeroSpec{part.kernel_rows * part.at.filters * 4}, {wide_kernel});
     lowering.emit(columns_copied(part.kernel_rows, part.filters, 0, part.filters, part.first,
                                  part.at.filters),
-                  {lowering.input(kernel), wide_kernel});
+                  {weights, wide_kernel});
     const Operand wide =
         lowering.scratch("output of whole groups", part.places * part.at.filters * 4);
-    lowering.emit(ConvolutionSpec{.at = part.at}, {lowering.input(0), wide_kernel, wide});
+    lowering.emit(ConvolutionSpec{.at = part.at}, {x, wide_kernel, wide});
     lowering.emit(
         columns_copied(part.places, part.filters, part.first, part.at.filters, 0, part.filters),
         {wide, y});
@@ -214,10 +209,10 @@ void ConvolutionOperation::backward(Lowering& lowering) const {
         {dz, wide});
   }
   if (lowering.needs_gradient(0)) {
-    const Operand of_kernel =
-        part.whole_groups ? lowering.input(kernel) : wide_kernel(lowering, part);
+    const Operand weights = lowering.input(kernel);
     lowering.emit(ConvolutionInputGradientSpec{part.at},
-                  {wide, of_kernel, lowering.input_gradient(0)});
+                  {wide, part.whole_groups ? weights : wide_kernel(lowering, part),
+                   lowering.input_gradient(0)});
   }
   if (lowering.needs_gradient(kernel)) {
     if (part.whole_groups) {

@@ -59,10 +59,4 @@ class ConvolutionOperation final : public Operation {
   Epilogue epilogue_;
 };
 
-/// The shape of a convolution kernel with one or two spatial dimensions, for `windows` by dimension
-/// and the ranges that a rank has of x and y. The channels, filters and groups are left to set.
-[[nodiscard]] ConvolutionShape placed_convolution(const std::vector<SlidingWindow>& windows,
-                                                  const Block& x, const Block& y,
-                                                  const Shape& global_x);
-
 }  // namespace meshwork

@@ -53,16 +53,8 @@ double PoolingOperation::flops(std::span<const Shape>, const Shape& output) cons
 PoolingShape PoolingOperation::placed(const Lowering& lowering) const {
   const Block& x = lowering.block(0);
   const Block& y = lowering.output_block();
-  const Shape& global = lowering.global_shape(0);
-  const std::size_t last = windows_.size();
-  PoolingShape at;
-  at.batch = y[0].length();
-  at.columns = windows_[last - 1].placed(x[last], y[last], global[last]);
-  if (last == 2) {
-    at.rows = windows_[0].placed(x[1], y[1], global[1]);
-  }
-  at.channels = y.back().length();
-  return at;
+  const PlacedWindows at = placed_windows(windows_, x, y, lowering.global_shape(0));
+  return {.batch = at.batch, .rows = at.rows, .columns = at.columns, .channels = y.back().length()};
 }
 
 Operand PoolingOperation::winners(Lowering& lowering, const PoolingShape& at) {

@@ -139,19 +139,23 @@ ProductOperation::Factors ProductOperation::factors(const Lowering& lowering) co
   return found;
 }
 
+// What a rank packs depends on its blocks. Inputs are asked for all the same: bringing one can be a
+// collective.
+
 // x (rows, features). Filled in forward.
 Operand ProductOperation::packed_input(Lowering& lowering, const Factors& factors) {
+  const Operand held = lowering.input(0);
   return factors.all_columns
-             ? lowering.input(0)
+             ? held
              : lowering.scratch("packed input", factors.rows * factors.features * 4);
 }
 
 // kernel (features, outputs). Filled in forward.
 Operand ProductOperation::packed_kernel(Lowering& lowering, const Factors& factors) {
+  Operand held = lowering.input(kernel);
   if (factors.side_by_side) {
-    Operand first = lowering.input(kernel);
-    first.offset += factors.first_row * factors.outputs * 4;
-    return first;
+    held.offset += factors.first_row * factors.outputs * 4;
+    return held;
   }
   return lowering.scratch("packed kernel", factors.features * factors.outputs * 4);
 }

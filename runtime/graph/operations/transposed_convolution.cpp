@@ -70,17 +70,12 @@ double TransposedConvolutionOperation::flops(std::span<const Shape> inputs, cons
 ConvolutionShape TransposedConvolutionOperation::placed(const Lowering& lowering) const {
   const Block& x = lowering.block(0);
   const Block& y = lowering.output_block();
-  const Shape& global = lowering.global_shape(0);
-  const std::size_t last = windows_.size();
-  ConvolutionShape at;
-  at.batch = y[0].length();
-  at.columns = windows_[last - 1].transposed_placed(x[last], y[last], global[last]);
-  if (last == 2) {
-    at.rows = windows_[0].transposed_placed(x[1], y[1], global[1]);
-  }
-  at.channels = y.back().length();
-  at.filters = x.back().length();
-  return at;
+  const PlacedWindows at = placed_windows(windows_, y, x, lowering.global_output_shape());
+  return {.batch = at.batch,
+          .rows = at.rows,
+          .columns = at.columns,
+          .channels = y.back().length(),
+          .filters = x.back().length()};
 }
 
 void TransposedConvolutionOperation::forward(Lowering& lowering) const {

@@ -72,9 +72,16 @@ Range SlidingWindow::transposed_inputs_of(Range output, std::int64_t length) con
              floor_divided(output.end - 1 + offset, stride) + 1, length);
 }
 
-WindowDimension SlidingWindow::transposed_placed(Range input, Range output,
-                                                 std::int64_t length) const {
-  return placed(output, input, transposed_outputs(length));
+PlacedWindows placed_windows(const std::vector<SlidingWindow>& windows, const Block& x,
+                             const Block& y, const Shape& global_x) {
+  const std::size_t last = windows.size();
+  PlacedWindows at;
+  at.batch = y[0].length();
+  at.columns = windows[last - 1].placed(x[last], y[last], global_x[last]);
+  if (last == 2) {
+    at.rows = windows[0].placed(x[1], y[1], global_x[1]);
+  }
+  return at;
 }
 
 std::string spatial_letters(std::size_t count) {

@@ -49,10 +49,18 @@ struct SlidingWindow {
   [[nodiscard]] std::int64_t transposed_outputs(std::int64_t length) const;
   /// Which of `length` elements lay their windows onto `output`: one range with all of them.
   [[nodiscard]] Range transposed_inputs_of(Range output, std::int64_t length) const;
-  /// The windows of elements `input` of `length`, as they lie on the part `output` of their image.
-  [[nodiscard]] WindowDimension transposed_placed(Range input, Range output,
-                                                  std::int64_t length) const;
 };
+
+/// Windows over the spatial dimensions of images, as a kernel has them: sequences are images of one
+/// row.
+struct PlacedWindows {
+  std::int64_t batch = 0;
+  WindowDimension rows, columns;
+};
+/// One or two `windows` that give block `y` of the output from block `x` of images of shape
+/// `global_x`.
+[[nodiscard]] PlacedWindows placed_windows(const std::vector<SlidingWindow>& windows,
+                                           const Block& x, const Block& y, const Shape& global_x);
 
 /// Letters of the spatial dimensions of an image with `count` of them: "w" or "hw".
 [[nodiscard]] std::string spatial_letters(std::size_t count);

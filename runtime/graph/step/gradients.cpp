@@ -1,23 +1,26 @@
 #include "runtime/graph/step/gradients.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/mesh/block_copy.h"
+#include "runtime/mesh/lower_windows.h"
 
 namespace meshwork {
 
 StepGradients::StepGradients(StepContext& step)
     : step_(step),
       contributions_(step.graph.tensors.size()),
+      boxes_(step.graph.tensors.size()),
       completed_(step.graph.tensors.size()),
-      uses_left_(step.graph.variables.size(), 0),
+      uses_left_(step.graph.tensors.size(), 0),
       bucket_of_(step.graph.variables.size(), -1),
       waiting_(step.form.buckets.size()) {
   for (const PlannedOperation& operation : step.plan.operations) {
     for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
-      const int variable = step.variable_of(operation.inputs[i]);
-      if (variable >= 0 && operation.gradient[i]) {
-        ++uses_left_[variable];
+      if (operation.gradient[i]) {
+        ++uses_left_[operation.inputs[i]];
       }
     }
   }
@@ -37,27 +40,63 @@ std::optional<Operand> StepGradients::place_of(TensorId id) const {
   return std::nullopt;
 }
 
-void StepGradients::contribute(TensorId id, const Layout& raw, Operand gradient) {
-  const int variable = step_.variable_of(id);
-  if (!place_of(id)) {
-    bool added = false;
-    for (auto& [layout, operand] : contributions_[id]) {
-      if (layout == raw) {
-        const std::int64_t count = step_.count(id, raw);
-        const Buffer sum = step_.builder.scratch(count * element_bytes(ElementType::float32),
-                                                 "gradient of " + step_.name_of(id));
-        step_.builder.emit(SumSpec{count, 2}, {operand, gradient, sum},
-                           step_.name_of(id) + " gradient");
-        operand = sum;
-        added = true;
-      }
-    }
-    if (!added) {
-      contributions_[id].emplace_back(raw, gradient);
+Operand StepGradients::sum_of_two(TensorId id, std::int64_t count, Operand a, Operand b) {
+  const Buffer sum = step_.builder.scratch(count * element_bytes(ElementType::float32),
+                                           "gradient of " + step_.name_of(id));
+  step_.builder.emit(SumSpec{count, 2}, {a, b, sum}, step_.name_of(id) + " gradient");
+  return sum;
+}
+
+void StepGradients::add_contribution(TensorId id, const Layout& raw, Operand gradient) {
+  for (auto& [layout, operand] : contributions_[id]) {
+    if (layout == raw) {
+      operand = sum_of_two(id, step_.count(id, raw), operand, gradient);
+      return;
     }
   }
-  if (variable >= 0) {
-    variable_used(variable);
+  contributions_[id].emplace_back(raw, gradient);
+}
+
+void StepGradients::contribute(TensorId id, const Layout& raw, Operand gradient) {
+  if (!place_of(id)) {
+    add_contribution(id, raw, gradient);
+  }
+  use_ended(id);
+}
+
+void StepGradients::contribute_box(TensorId id, const Layout& raw, const Windows& windows,
+                                   Operand gradient) {
+  const MeshShape& mesh = step_.plan.mesh;
+  const auto same = std::find_if(boxes_[id].begin(), boxes_[id].end(), [&](const auto& box) {
+    return box.raw == raw && same_boxes(box.windows, windows, mesh);
+  });
+  if (same == boxes_[id].end()) {
+    boxes_[id].push_back({raw, windows, gradient});
+  } else {
+    const std::int64_t count = size_of(box_of(windows, mesh, step_.collectives.rank()));
+    same->gradient = sum_of_two(id, count, same->gradient, gradient);
+  }
+  use_ended(id);
+}
+
+void StepGradients::give_back_boxes(TensorId id) {
+  for (const BoxGradient& box : boxes_[id]) {
+    const Operand block = lower_windows_back(step_.builder, step_.collectives, box.windows,
+                                             ElementType::float32, box.gradient, place_of(id),
+                                             {step_.phase, step_.name_of(id) + " gradient"});
+    if (!place_of(id)) {
+      add_contribution(id, box.raw, block);
+    }
+  }
+}
+
+void StepGradients::use_ended(TensorId id) {
+  if (--uses_left_[id] > 0) {
+    return;
+  }
+  give_back_boxes(id);
+  if (const int variable = step_.variable_of(id); variable >= 0) {
+    complete_variable(variable);
   }
 }
 
@@ -96,10 +135,7 @@ Operand StepGradients::sum_of_contributions(TensorId id, std::optional<Operand> 
   return sum;
 }
 
-void StepGradients::variable_used(int variable) {
-  if (--uses_left_[variable] > 0) {
-    return;
-  }
+void StepGradients::complete_variable(int variable) {
   if (!step_.form.spans[variable].in_place) {
     (void)sum_of_contributions(step_.graph.variables[variable].tensor, step_.gradient_of(variable));
   }

@@ -1,12 +1,14 @@
 // StepGradients: what backward collects.
 //
 // A tensor's gradient is the sum of what its uses contribute. Contributions of one layout are added
-// locally as they come, and when the last use has contributed, each is brought to the tensor's
-// layout and they are added. A variable's gradient ends in its place in the flat gradients; most
-// are written there by the only use, still partial, and reduced with their bucket (parameters.h),
-// which is started as soon as its last gradient is there, and waited for before it is updated. By
-// then no instruction of this rank reads the bucket's variables any more: each has contributed its
-// last gradient, and an operation contributes when all of its backward is booked.
+// locally as they come, and so are those over the same boxes of an input with windows. When the
+// last use has contributed, boxes go back to the owners, one exchange for all that are the same,
+// each layout is brought to the tensor's, and they are added. A variable's gradient ends in its
+// place in the flat gradients; most are written there by the only use, still partial, and reduced
+// with their bucket (parameters.h), which is started as soon as its last gradient is there, and
+// waited for before it is updated. By then no instruction of this rank reads the bucket's variables
+// any more: each has contributed its last gradient, and an operation contributes when all of its
+// backward is booked.
 #pragma once
 
 #include <memory>
@@ -16,6 +18,7 @@
 
 #include "runtime/graph/step/context.h"
 #include "runtime/graph/step/values.h"
+#include "runtime/mesh/window_exchange.h"
 
 namespace meshwork {
 
@@ -27,8 +30,11 @@ class StepGradients {
   /// there: the only contribution, reduced with its bucket.
   [[nodiscard]] std::optional<Operand> place_of(TensorId id) const;
 
-  /// Takes the raw gradient that one use of `id` gave, lying as `raw` says; once for each use.
+  /// Takes the raw gradient that one use of `id` gave, lying as `raw` says; this or the next, once
+  /// for each use.
   void contribute(TensorId id, const Layout& raw, Operand gradient);
+  /// The same of a use that took boxes: the gradient over this rank's box.
+  void contribute_box(TensorId id, const Layout& raw, const Windows& windows, Operand gradient);
 
   /// Completes the gradient of a value, whose uses have all contributed.
   void complete(TensorId id);
@@ -39,14 +45,24 @@ class StepGradients {
   void wait_for(int bucket);
 
  private:
+  Operand sum_of_two(TensorId id, std::int64_t count, Operand a, Operand b);
+  void add_contribution(TensorId id, const Layout& raw, Operand gradient);
+  void give_back_boxes(TensorId id);
   Operand sum_of_contributions(TensorId id, std::optional<Operand> destination);
-  void variable_used(int variable);
+  void use_ended(TensorId id);
+  void complete_variable(int variable);
   void start(int bucket);
 
+  struct BoxGradient {
+    Layout raw;
+    Windows windows;
+    Operand gradient;
+  };
   StepContext& step_;
   std::vector<ByLayout> contributions_;            // by tensor
+  std::vector<std::vector<BoxGradient>> boxes_;    // by tensor
   std::vector<std::optional<Operand>> completed_;  // by tensor
-  std::vector<int> uses_left_;                     // by variable
+  std::vector<int> uses_left_;                     // by tensor: uses that have yet to contribute
   std::vector<int> bucket_of_;                     // by variable, -1 for none
   std::vector<int> left_in_bucket_;                // by bucket: variables
   struct Waiting {

@@ -6,7 +6,6 @@
 #include "collectives/error.h"
 #include "runtime/device/philox.h"
 #include "runtime/graph/operation_windows.h"
-#include "runtime/mesh/lower_windows.h"
 
 namespace meshwork {
 namespace {
@@ -163,8 +162,7 @@ class OperationLowering final : public Lowering {
     }
   }
 
-  // Hands the raw gradients that backward gave to their tensors; what they say of blocks of other
-  // ranks goes there first.
+  // Hands the raw gradients that backward gave to their tensors.
   void deliver() {
     for (std::size_t i = 0; i < planned_.inputs.size(); ++i) {
       if (!planned_.gradient[i]) {
@@ -176,11 +174,10 @@ class OperationLowering final : public Lowering {
       }
       const TensorId input = planned_.inputs[i];
       if (windows_[i]) {
-        raw_[i] = lower_windows_back(step_.builder, step_.collectives, *windows_[i],
-                                     ElementType::float32, *raw_[i], gradients_->place_of(input),
-                                     {step_.phase, step_.name_of(input) + " gradient"});
+        gradients_->contribute_box(input, planned_.raw[i], *windows_[i], *raw_[i]);
+      } else {
+        gradients_->contribute(input, planned_.raw[i], *raw_[i]);
       }
-      gradients_->contribute(input, planned_.raw[i], *raw_[i]);
     }
   }
 

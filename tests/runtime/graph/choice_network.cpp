@@ -86,7 +86,7 @@ TEST_CASE("the chosen combination is as cheap as the cheapest of all") {
   for (int round = 0; round < 200; ++round) {
     const double density = round % 3 * 0.3;
     const Problem problem = random_problem(random, 1 + round % 8, density);
-    CHECK(problem.cost_of(problem.network().cheapest()) == problem.least());
+    CHECK(problem.cost_of(problem.network().cheapest().options) == problem.least());
   }
 }
 
@@ -94,16 +94,28 @@ TEST_CASE("with tables bounded the combination is complete and close to the chea
   std::mt19937 random(2);
   for (int round = 0; round < 50; ++round) {
     const Problem problem = random_problem(random, 7, 0.9);
-    const std::vector<int> options = problem.network().cheapest(8);
-    REQUIRE(options.size() == 7);
-    CHECK(problem.cost_of(options).cost <= problem.least().cost + 60);
+    const Combination found = problem.network().cheapest(8);
+    REQUIRE(found.options.size() == 7);
+    CHECK(problem.cost_of(found.options).cost <= problem.least().cost + 60);
   }
+}
+
+TEST_CASE("choices that are fixed past the bound are told") {
+  ChoiceNetwork network;
+  network.add_choice({{1, 0}, {0, 0}});
+  network.add_choice({{0, 0}, {0, 0}, {0, 0}});
+  network.add_pair(0, 1, std::vector<ChoiceCost>(6));
+  CHECK(network.cheapest(6).fixed.empty());
+  // The table of either has 6 places: the first is fixed, which leaves 3 of the second.
+  CHECK(network.cheapest(5).fixed == std::vector<int>{0});
+  CHECK(network.cheapest(5).options == std::vector<int>{1, 0});
+  CHECK(network.cheapest(2).fixed == std::vector<int>{0, 1});
 }
 
 TEST_CASE("equal costs go to the lower tie, then to the lower option") {
   ChoiceNetwork network;
   network.add_choice({{5, 1}, {5, 0}, {5, 0}});
-  CHECK(network.cheapest() == std::vector<int>{1});
+  CHECK(network.cheapest().options == std::vector<int>{1});
 }
 
 TEST_CASE("a chain of ten thousand choices is chosen at once") {
@@ -115,5 +127,5 @@ TEST_CASE("a chain of ten thousand choices is chosen at once") {
                        {{0, 0}, {2, 0}, {2, 0}, {2, 0}, {0, 0}, {2, 0}, {2, 0}, {2, 0}, {0, 0}});
     }
   }
-  CHECK(network.cheapest().size() == 10000);
+  CHECK(network.cheapest().options.size() == 10000);
 }

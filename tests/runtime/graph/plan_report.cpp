@@ -148,3 +148,14 @@ TEST_CASE("bytes are readable") {
   CHECK(readable_bytes(1024) == "1.0 KiB");
   CHECK(readable_bytes(1536 * 1024) == "1.5 MiB");
 }
+
+TEST_CASE("a report says of which operations not every way to spread them was weighed") {
+  PlanReport found = report(0);
+  CHECK_THAT(to_text(found), !Catch::Contains("weighed"));
+  CHECK_THAT(to_json(found), Catch::Contains("\"cut_choices\": [\n  ]"));
+  found.cut = {{"d1/product", 606, 256}};
+  CHECK_THAT(to_text(found), Catch::Contains("not all ways to spread an operation were weighed") &&
+                                 Catch::Contains("d1/product                606      256"));
+  CHECK_THAT(to_json(found), Catch::Contains("{\"operation\": \"d1/product\", \"candidates\": "
+                                             "606, \"weighed\": 256}"));
+}

@@ -257,6 +257,20 @@ TEST_CASE("a thousand layers are planned and lowered for a mesh of 65536 ranks")
   CHECK(collectives(deep_plan(1000, 4096, 16), 65536).size() > 1000);
 }
 
+TEST_CASE("a plan tells of which operations not every way was weighed") {
+  const Network network({128, 64, 32});
+  const std::vector<MeshAxis> axes{{"data", 2}, {"a", 2}, {"b", 2}, {"c", 2}, {"d", 2}};
+  // Three axes over b, i, o or nothing are 64 ways, of which 27 leave the output whole and 37
+  // partial, to be reduced whole or over b or o; with a fourth it is 81 and 3 * 175.
+  CHECK(network.plan(axes, "data", {{"d1/kernel", {{"a", "b"}, "c"}}}).cut.empty());
+  const Plan plan = network.plan(axes, "data", {{"d1/kernel", {{"a", "b"}, {"c", "d"}}}});
+  REQUIRE(plan.cut.size() == 2);
+  CHECK(plan.cut[0].path == "d1/product");
+  CHECK(plan.cut[0].candidates == 81 + 3 * 175);
+  CHECK(plan.cut[0].weighed == 256);
+  CHECK(plan.cut[1].path == "d2/product");
+}
+
 TEST_CASE("a mesh of six axes that are all in play prices each pair of layouts once") {
   const Network network({128, 64, 64, 64, 32});
   const Plan plan =

@@ -1,0 +1,138 @@
+// Runs of networks, meshes and layouts that nobody thought of, drawn by a number: configurations as
+// a user writes them.
+//
+//     const RandomRun run = random_run(seed, ranks, paths);
+//     parse_config(run.on_mesh, "random.yaml");      // with `mesh` and `layout`
+//     parse_config(run.on_one_rank, "random.yaml");  // the same run without them
+//
+// What a network predicts is compared with values, with classes or with one number of two. Every
+// configuration is legal: a run that fails has found something.
+#pragma once
+
+#include <functional>
+#include <utility>
+
+#include "tests/support/random_network.h"
+
+namespace meshwork::test {
+
+/// The axes of a mesh of `ranks` ranks, some of them of size 1.
+inline std::vector<std::pair<std::string, std::int64_t>> random_axes(Draws& draws,
+                                                                     std::int64_t ranks) {
+  std::vector<std::pair<std::string, std::int64_t>> axes;
+  const std::vector<std::string> names{"x", "y", "z"};
+  for (std::size_t count = static_cast<std::size_t>(draws.from(1, 3)); axes.size() < count;) {
+    std::int64_t size = ranks;
+    if (axes.size() + 1 < count) {
+      do {
+        size = draws.from(1, ranks);
+      } while (ranks % size != 0);
+    }
+    axes.emplace_back(names[axes.size()], size);
+    ranks /= size;
+  }
+  return axes;
+}
+
+/// A layout of a tensor of `dimensions` dimensions: "[~, x, [z, y]]".
+inline std::string random_layout(Draws& draws, const std::vector<std::string>& axes,
+                                 std::size_t dimensions) {
+  std::vector<std::vector<std::string>> split(dimensions);
+  for (const std::string& axis : axes) {
+    if (!draws.one_in(3)) {
+      std::vector<std::string>& at =
+          split[static_cast<std::size_t>(draws.from(0, static_cast<std::int64_t>(dimensions) - 1))];
+      at.insert(at.begin() + draws.from(0, static_cast<std::int64_t>(at.size())), axis);
+    }
+  }
+  std::vector<std::string> text;
+  for (const std::vector<std::string>& at : split) {
+    text.push_back(at.empty()       ? "~"
+                   : at.size() == 1 ? at[0]
+                                    : fmt::format("[{}]", fmt::join(at, ", ")));
+  }
+  return fmt::format("[{}]", fmt::join(text, ", "));
+}
+
+struct RandomRun {
+  std::string on_mesh, on_one_rank;
+};
+
+/// `paths` gives what can be laid out in a model, with the number of its dimensions.
+inline RandomRun random_run(
+    unsigned seed, std::int64_t ranks,
+    const std::function<std::vector<std::pair<std::string, std::size_t>>(const std::string&)>&
+        paths) {
+  Draws draws(seed);
+  const RandomNetwork network(draws);
+  const Shape& out = network.shape();
+  std::vector<std::string> meshes, names;
+  std::vector<std::int64_t> sizes;
+  for (const auto& [name, size] : random_axes(draws, ranks)) {
+    meshes.push_back(fmt::format("{}: {}", name, size));
+    names.push_back(name);
+    sizes.push_back(size);
+  }
+  // The first axis by default, none, or another.
+  std::string spread = fmt::format("mesh: {{{}}}\n", fmt::join(meshes, ", "));
+  std::int64_t least = sizes.front();
+  if (draws.one_in(3)) {
+    spread += "batch_axis: ~\n";
+    least = 1;
+  } else if (draws.one_in(2)) {
+    const std::int64_t axis = draws.from(0, static_cast<std::int64_t>(names.size()) - 1);
+    spread += "batch_axis: " + names[axis] + "\n";
+    least = sizes[axis];
+  }
+  // Two batches, and mostly a short one, in which some ranks may have no row.
+  const std::int64_t batch = draws.from(least, least + 6);
+  const std::int64_t rows = 2 * batch + draws.from(0, batch - 1);
+  std::string run = fmt::format(
+      "seed: {}\ncollectives: {}\ncheck_plan: true\ndata:\n  train:\n    kind: synthetic\n    "
+      "rows: "
+      "{}\n    features: {{kind: normal, shape: [{}]}}\n    targets: {{",
+      seed, draws.of<std::string>({"auto", "mpi", "shared"}), rows,
+      fmt::join(network.sample(), ", "));
+  // What is compared: values, class numbers, or one number of two.
+  Shape target = out;
+  std::string kind = "normal", loss = draws.of<std::string>({"mse", "mae", "mse"}), metrics;
+  if (out.back() > 1 && draws.one_in(2)) {
+    target.pop_back();
+    kind = fmt::format("classes, classes: {}", out.back());
+    loss = "{SparseCategoricalCrossentropy: {from_logits: true}}";
+    metrics = draws.one_in(2) ? "accuracy" : "{SparseTopKCategoricalAccuracy: {k: 2}}, accuracy";
+  } else if (draws.one_in(4)) {
+    kind = "classes, classes: 2";
+    loss = "{BinaryCrossentropy: {from_logits: true}}";
+    metrics = "mse";
+  }
+  run += fmt::format("kind: {}, shape: [{}]}}\n  batch_size: {}\n{}loss: {}\n", kind,
+                     fmt::join(target, ", "), batch, network.text(), loss);
+  if (!metrics.empty()) {
+    run += fmt::format("metrics: [{}]\n", metrics);
+  }
+  run += fmt::format("optimizer: {{SGD: {{learning_rate: 0.1, momentum: 0.5{}}}}}\n",
+                     draws.of<std::string>({"", "", ", clipnorm: 0.5", ", global_clipnorm: 1.0"}));
+  run += "fit: {epochs: 1, verbose: silent}\n";
+
+  std::string layouts;
+  const std::int64_t seldom = draws.from(1, 4);
+  const bool fully_sharded = draws.one_in(8);
+  for (const auto& [path, dimensions] : paths(run)) {
+    if (fully_sharded && !path.ends_with("output") && path != "input") {
+      layouts += fmt::format("  {}: [[{}]", path, fmt::join(names, ", "));
+      for (std::size_t d = 1; d < dimensions; ++d) {
+        layouts += ", ~";
+      }
+      layouts += "]\n";
+    } else if (dimensions > 0 && draws.one_in(seldom)) {
+      layouts += fmt::format("  {}: {}\n", path, random_layout(draws, names, dimensions));
+    }
+  }
+  if (!layouts.empty()) {
+    spread += "layout:\n" + layouts;
+  }
+  return {spread + run, run};
+}
+
+}  // namespace meshwork::test
