@@ -30,8 +30,8 @@
 
 namespace meshwork {
 
-/// A checkpoint cannot be read as what it should be: truncated, damaged, not there, no checkpoint at
-/// all, or on a disk that does not give it back. An older one may do. Everything else is a plain
+/// A checkpoint cannot be read as what it should be: truncated, damaged, not there, no checkpoint
+/// at all, or on a disk that does not give it back. An older one may do. Everything else is a plain
 /// `Error`: a file of a newer format, which is whole, or one that this process may not read.
 class DamagedCheckpoint : public Error {
  public:
@@ -47,8 +47,8 @@ struct StoredRegion {
 
 class CheckpointReader {
  public:
-  /// Throws `DamagedCheckpoint` if the file is not there, is no checkpoint or is damaged; `Error` if
-  /// this process may not read it and, naming both versions, if its format is newer than this
+  /// Throws `DamagedCheckpoint` if the file is not there, is no checkpoint or is damaged; `Error`
+  /// if this process may not read it and, naming both versions, if its format is newer than this
   /// program's.
   explicit CheckpointReader(const std::filesystem::path& file);
   ~CheckpointReader();

@@ -44,9 +44,9 @@ class Failures {
                                         const TracePoint& at = {},
                                         std::optional<std::chrono::seconds> patience = {});
 
-/// Runs `action` on every rank. Gives what it throws of damage (`DamagedCheckpoint`) on any of them,
-/// as `joint_failure` does; "" for none. Anything else that it throws on any rank is thrown on all,
-/// as a `JointError`. Collective.
+/// Runs `action` on every rank. Gives what it throws of damage (`DamagedCheckpoint`) on any of
+/// them, as `joint_failure` does; "" for none. Anything else that it throws on any rank is thrown
+/// on all, as a `JointError`. Collective.
 [[nodiscard]] std::string joint_damage(const Communicator& communicator,
                                        const std::function<void()>& action,
                                        const TracePoint& at = {});

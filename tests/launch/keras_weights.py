@@ -6,6 +6,7 @@ A file laid out as Keras writes it is evaluated and predicted with, and gives wh
 from the same numbers; imported, trained on from and exported, every array is where Keras looks for
 it. Wrong files each give one message and status 2. Exit status 77: there is no h5py.
 """
+import fcntl
 import os
 import shutil
 import subprocess
@@ -186,7 +187,15 @@ check("equal: 26 arrays are equal" in
       run("diff", "exported.weights.h5", "imported", ranks=False), "the exported file differs")
 said = run("diff", "imported/step-000000000.h5", "imported", "--weights-only", ranks=False, status=1)
 check("DIFFERENT: 0 arrays are equal, 10 differ" in said, said)
-run("import", "model.yaml", "exported.weights.h5", "--output", "other")
+run("import", "model.yaml", "exported.weights.h5", "--output", "other",
+    "--set", "checkpoint.writer=plain", "--set", "checkpoint.verify=true")
+with h5py.File("other/step-000000004.h5") as file:
+    check(numpy.bytes_(file.attrs["writer"]) == b"plain", f"written by {file.attrs['writer']}")
+os.makedirs("held", exist_ok=True)
+with open("held/.lock", "w", encoding="utf-8") as lock:
+    fcntl.lockf(lock, fcntl.LOCK_EX)
+    check("held belongs to another run" in
+          run("import", "model.yaml", "keras.weights.h5", "--output", "held", status=2), "held")
 said = run("diff", "other", "imported", ranks=False, status=1)  # of another run, by its history
 check("26 arrays are equal, 0 differ" in said and "history: only B has loss" in said, said)
 
