@@ -66,6 +66,13 @@ class Dimension {
     return false;
   }
 
+  [[nodiscard]] bool boxes_are_blocks() const {
+    for (std::int64_t index = 0; index < count(); ++index) {
+      if (box(index) != block(index)) return false;
+    }
+    return true;
+  }
+
   struct Share {
     std::int64_t index;
     Range range;
@@ -200,6 +207,12 @@ std::vector<Axis> exchange_axes(const Windows& windows, const MeshShape& mesh) {
   }
   std::sort(axes.begin(), axes.end());
   return axes;
+}
+
+bool boxes_are_blocks(const Windows& windows, const MeshShape& mesh) {
+  const std::vector<Dimension> dimensions = dimensions_of(windows, mesh);
+  return std::all_of(dimensions.begin(), dimensions.end(),
+                     [](const Dimension& dimension) { return dimension.boxes_are_blocks(); });
 }
 
 bool same_boxes(const Windows& a, const Windows& b, const MeshShape& mesh) {

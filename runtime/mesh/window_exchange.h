@@ -61,6 +61,9 @@ struct Windows {
 /// The same on all ranks.
 [[nodiscard]] std::vector<Axis> exchange_axes(const Windows& windows, const MeshShape& mesh);
 
+/// Whether every rank's box is its block, so that nothing is brought or cut anywhere.
+[[nodiscard]] bool boxes_are_blocks(const Windows& windows, const MeshShape& mesh);
+
 /// Whether every rank's box is the same in both, so that what was brought for one serves the other.
 [[nodiscard]] bool same_boxes(const Windows& a, const Windows& b, const MeshShape& mesh);
 

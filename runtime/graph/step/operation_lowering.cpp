@@ -182,8 +182,8 @@ class OperationLowering final : public Lowering {
   }
 
  private:
-  // What the ranks want of an input beyond their blocks, or nothing if that is nothing on all ranks
-  // and this one's box is its block.
+  // What the ranks want of an input beyond their blocks, or nothing if every box is the block: the
+  // same answer on all ranks, since what follows from it can be a collective.
   std::optional<Windows> find_windows(int input) const {
     if (!has_windows(planned_.rule, input)) {
       return std::nullopt;
@@ -194,9 +194,7 @@ class OperationLowering final : public Lowering {
     }
     Windows windows = windows_of(*planned_.operation, planned_.rule, planned_.split, input, shapes,
                                  global_output_shape());
-    const MeshShape& mesh = step_.plan.mesh;
-    if (box_of(windows, mesh, step_.collectives.rank()) == blocks_[input] &&
-        exchange_axes(windows, mesh).empty()) {
+    if (boxes_are_blocks(windows, step_.plan.mesh)) {
       return std::nullopt;
     }
     return windows;

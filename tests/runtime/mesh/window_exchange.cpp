@@ -282,6 +282,19 @@ TEST_CASE("windows that stay inside blocks exchange nothing and leave the box th
   CHECK(box_of(odd, one, 0) == Block{{0, 7}});
 }
 
+TEST_CASE("that every box is its block is told from that of one rank, where nothing is exchanged") {
+  const MeshShape mesh({{"rows", 2}}, 2);
+  const Windows every{{8}, {{{0}}, {}}, {slid(0, Slide{2, 2, 1, false}, 8)}};
+  CHECK(boxes_are_blocks(every, mesh));
+  CHECK_FALSE(boxes_are_blocks({{8}, {{{0}}, {}}, {slid(0, Slide{3, 1, 1, true}, 8)}}, mesh));
+  // One output, of the second rank, which has what it looks at; the first needs nothing.
+  const Windows second{{8}, {{{0}}, {}}, {{0, 1, [](Range) { return Range{4, 8}; }}}};
+  CHECK(exchange_axes(second, mesh).empty());
+  CHECK(box_of(second, mesh, 1) == Block{{4, 8}});
+  CHECK(box_of(second, mesh, 0) == Block{{0, 0}});
+  CHECK_FALSE(boxes_are_blocks(second, mesh));
+}
+
 TEST_CASE("only the dimensions that exchange take part") {
   // Rows slide, columns do not.
   const MeshShape mesh({{"rows", 2}, {"columns", 3}}, 6);
