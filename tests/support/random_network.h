@@ -412,7 +412,9 @@ class RandomNetwork {
     }
     Shape shape = shape_;
     shape.back() = draws_.from(2, 6);
-    add("Dense", {fmt::format("units: {}", shape.back())}, shape);
+    // A bias that is not zero tells classes apart where every feature is.
+    add("Dense", {fmt::format("units: {}", shape.back()), "bias_initializer: random_uniform"},
+        shape);
   }
 
   Draws& draws_;
