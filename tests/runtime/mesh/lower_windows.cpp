@@ -40,6 +40,13 @@ class MailedCollectives final : public MeshCollectives {
       const CollectiveRecord&, std::int64_t) override {
     return {};
   }
+  std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_reduce_in_parts(
+      const CollectiveRecord&, std::int64_t) override {
+    return {};
+  }
+  std::unique_ptr<Kernel> barrier(const std::vector<Axis>&, const CollectivePurpose&) override {
+    return {};
+  }
   std::unique_ptr<Kernel> reduce_scatter(const CollectiveRecord&,
                                          std::vector<std::int64_t>) override {
     return {};
