@@ -146,6 +146,7 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
   }
   form.updated_count = form.trainable_count;
   const int group_at_rest = static_cast<int>(form.groups.size());
+  form.groups.push_back({form.updated_count, 0, {}, false, false});
   for (ParameterSpan& span : form.spans) {
     if (span.trainable && !span.updated) {
       span.offset = form.trainable_count;
@@ -153,10 +154,7 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
       form.trainable_count += span.count;
     }
   }
-  if (form.trainable_count > form.updated_count) {
-    form.groups.push_back(
-        {form.updated_count, form.trainable_count - form.updated_count, {}, false, false});
-  }
+  form.groups[group_at_rest].count = form.trainable_count - form.updated_count;
   std::stable_sort(buckets.begin(), buckets.end(),
                    [](const Numbered& a, const Numbered& b) { return a.finished < b.finished; });
   for (Numbered& numbered : buckets) {
