@@ -34,7 +34,7 @@ struct Model::State {
   std::unique_ptr<Device> device;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<CountingTransport> counting;  // null: sends are not counted
-  std::unique_ptr<Watchdog> watchdog;  // whose trace the engine writes
+  std::unique_ptr<Watchdog> watchdog;           // whose trace the engine writes
   std::optional<CompileOptions> compiled;
   Objective objective;  // the graph with loss and metrics, once targets are known
   Shape target;         // of a sample, that the objective was made for

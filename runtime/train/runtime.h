@@ -48,9 +48,10 @@ class Runtime {
   [[nodiscard]] int agreed_stop();
 
   /// Runs `body`, which all ranks do, and returns 0. If it throws on all ranks, rank 0 prints one
-  /// message, that of the lowest rank which knows more than that others have gone, and all return `status` if it is an `Error` (the
-  /// status for its reason if it is a `Stopped`), else 1. If it throws on some ranks only, and the
-  /// others do not come within 5 s, those end the job with their messages.
+  /// message, that of the lowest rank which knows more than that others have gone, and all return
+  /// `status` if it is an `Error` (the status for its reason if it is a `Stopped`), else 1. If it
+  /// throws on some ranks only, and the others do not come within 5 s, those end the job with their
+  /// messages.
   [[nodiscard]] int attempt(int status, const std::function<void()>& body);
 
  private:

@@ -25,8 +25,8 @@ inline constexpr const char* subject_key = "(subject)";
 /// those that callbacks keep. Global shapes; sums are not known.
 [[nodiscard]] std::vector<CheckpointTensor> tensors_of(const Model::State& model);
 
-/// What a checkpoint says of a model whatever run it is in: the updates so far, the seed, the places
-/// in Keras's files, what it runs on, and the optimizer if the model is compiled and
+/// What a checkpoint says of a model whatever run it is in: the updates so far, the seed, the
+/// places in Keras's files, what it runs on, and the optimizer if the model is compiled and
 /// `with_optimizer`.
 [[nodiscard]] CheckpointState state_of(const Model::State& model, bool with_optimizer);
 
