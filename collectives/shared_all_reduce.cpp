@@ -16,7 +16,7 @@ class SharedGroup::Started final : public Pending::Request {
     while (!call.done) {
       here->wait_until([&] { return here->advance_started() || call.done; }, Ways::several);
     }
-    // Who has a part alone is told by a barrier when the others have read its buffer.
+    // After a reduction in parts the next barrier says that others have read this buffer.
     if (call.way == Way::direct && call.what.kind == Kind::all_reduce) {
       here->wait_until_all_finished(call.number);
     }

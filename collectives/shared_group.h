@@ -15,6 +15,8 @@
 //             rank *stages* its data, reduces its part (if there is something to reduce), and
 //             takes what the others have made; later rounds are staged while earlier ones are on
 //             their way.
+// A reduction in parts is an all-reduce whose direct way leaves out writing the result to others: a
+// barrier, which is a note without data, says when all have read what they needed.
 // Messages between two ranks (all-to-all, exchange between few) have *channels*, a ring of chunks
 // for each ordered pair, in which a chunk may also point to a place in a window.
 //

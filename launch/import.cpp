@@ -29,8 +29,8 @@ void check_source(const std::string& file) {
   (void)KerasWeightsReader(file);
 }
 
-// Where the checkpoint goes: into a directory under the name of a checkpoint after `updates`. No run
-// may use the directory meanwhile.
+// Where the checkpoint goes: into a directory under the name of a checkpoint after `updates`. No
+// run may use the directory meanwhile.
 std::string destination(const std::string& output, std::int64_t updates,
                         std::optional<DirectoryLock>& lock) {
   if (has_keras_name(output)) {

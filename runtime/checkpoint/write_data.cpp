@@ -143,9 +143,9 @@ void open_on_all_ranks(const DataToWrite& data, WrittenFile& opened, Failures& f
   }
   const std::string failure =
       joint_failure(data.communicator, failures.first(), opening, patience_with_opening);
-  // To close it is collective as well.
+  // To close it is collective as well, and not all ranks have it.
   if (!failure.empty() && opened.exists()) {
-    throw Error(failure);
+    abort_job(1, failure);
   }
 }
 

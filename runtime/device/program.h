@@ -81,6 +81,7 @@ class Program {
   /// From now on runs are measured, all anew. On a device whose kernels run on after `run`, an
   /// instruction's time is that of its start.
   void measure();
+  void stop_measuring() { measured_ = {}; }
   /// Empty if nothing is measured.
   [[nodiscard]] const MeasuredTimes& measured() const { return measured_; }
   /// From now on `trace`, which must outlive the program, says which instruction is running.

@@ -96,7 +96,7 @@ struct ParameterFormOptions {
                                            const ParameterFormOptions& options = {});
 
 /// Where the memory comes from that is not to be the device's: zeros that the device reads and
-/// writes. Each function may be absent.
+/// writes. Without `gradients` theirs is the device's too; `one_copy` is needed where a group is one.
 struct ParameterMemory {
   std::function<Memory(std::int64_t bytes)> gradients;
   /// Of a group that is one copy, the same on all ranks over its axes. Every rank of the mesh calls

@@ -1,5 +1,7 @@
 #include "runtime/train/engine.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -32,7 +34,9 @@ void require_same_collectives(const LoweringRequest& request, const DeviceMesh& 
 // in the transport's memory.
 Memory gradient_memory(const DeviceMesh& mesh, Transport& transport, Device& device,
                        std::int64_t bytes) {
-  if (!device.computes_in_host_memory()) return device.allocate(bytes);
+  if (!device.computes_in_host_memory() || !transport.shares_memory()) {
+    return device.allocate(bytes);
+  }
   auto memory = std::make_shared<TransportMemory>(transport.allocate(mesh.all(), bytes));
   return {memory->data(), bytes, [memory](void*) {}};
 }
@@ -43,7 +47,31 @@ Memory memory_of_one_copy(const DeviceMesh& mesh, Transport& transport, const Pa
   const std::int64_t first = mesh.shape().neighbour(mesh.rank(), group.axes, 0);
   auto memory = std::make_shared<TransportMemory>(
       transport.allocate(mesh.all(), first == mesh.rank() ? bytes : 0));
-  return {memory->of(static_cast<int>(first)).data(), bytes, [memory](void*) {}};
+  const std::span<std::byte> copy = memory->of(static_cast<int>(first));
+  if (std::ssize(copy) != bytes) {
+    internal_error(
+        fmt::format("one copy of {} bytes, of which this rank sees {}", bytes, std::ssize(copy)));
+  }
+  return {copy.data(), bytes, [memory](void*) {}};
+}
+
+// The form of the parameters, which decides what memory the ranks make together: they agree about
+// it first, so that a job whose ranks differ is told how instead of hanging.
+ParameterForm agreed_form(const DeviceMesh& mesh, const Plan& plan,
+                          const ParameterFormOptions& options,
+                          const std::vector<std::string>& slots) {
+  ParameterForm form = parameter_form(plan, mesh.rank(), options);
+  std::vector<std::string> entries;
+  for (const ParameterSpan& span : form.spans) {
+    const Variable& variable = plan.graph->variables[span.variable];
+    const bool one_copy = span.trainable && form.groups[span.group].one_copy;
+    entries.push_back(fmt::format(
+        "{} of shape {}, layout {}{}", variable.path, to_string(variable.options.shape),
+        to_string(span.layout, mesh.shape()), one_copy ? ", one copy for several ranks" : ""));
+  }
+  entries.push_back(fmt::format("optimizer slots: {}", fmt::join(slots, ", ")));
+  require_agreement(mesh.all(), entries, "how variables are kept");
+  return form;
 }
 
 }  // namespace
@@ -177,7 +205,7 @@ std::vector<float> Step::prediction() {
 }
 
 Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,
-               std::uint64_t seed, UpdateRule update, std::vector<std::string> slot_names,
+               std::uint64_t seed, UpdateRule update, const std::vector<std::string>& slot_names,
                CollectiveTrace* trace, CountingTransport* counting)
     : mesh_(&mesh),
       device_(&device),
@@ -189,11 +217,11 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
       update_(std::move(update)),
       parameters_(
           device, plan_,
-          parameter_form(
-              plan_, mesh.rank(),
-              {.one_copy = transport.shares_memory() && device.computes_in_host_memory() &&
-                           !needs_norms(update_.clipping)}),
-          seed, std::move(slot_names),
+          agreed_form(mesh, plan_,
+                      {.one_copy = transport.shares_memory() && device.computes_in_host_memory() &&
+                                   !needs_norms(update_.clipping)},
+                      slot_names),
+          seed, slot_names,
           {.gradients =
                [&](std::int64_t bytes) { return gradient_memory(mesh, transport, device, bytes); },
            .one_copy =

@@ -67,6 +67,7 @@ class Step {
   [[nodiscard]] const Program& program() const { return program_; }
   /// From now on runs are measured, all anew.
   void measure() { program_.measure(); }
+  void stop_measuring() { program_.stop_measuring(); }
 
  private:
   Device* device_;
@@ -86,12 +87,13 @@ class Step {
 
 class Engine {
  public:
-  /// Makes the parameters. Everything handed in by reference must outlive the engine, and so must
+  /// Makes the parameters. Every rank of the mesh calls it. Throws `Error` on all if they disagree
+  /// about how variables are kept. Everything handed in by reference must outlive the engine, and so must
   /// `trace`, if there is one, in which steps say what they do. If `transport` counts, `counting`
   /// is the same object, and every step is held against its plan.
   Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan, std::uint64_t seed,
-         UpdateRule update, std::vector<std::string> slot_names, CollectiveTrace* trace = nullptr,
-         CountingTransport* counting = nullptr);
+         UpdateRule update, const std::vector<std::string>& slot_names,
+         CollectiveTrace* trace = nullptr, CountingTransport* counting = nullptr);
 
   /// The step for `rows` rows of a global batch, of inputs and targets that arrive in the types
   /// `fed` (float32 where absent); made if it is asked for for the first time, by all ranks
@@ -104,7 +106,8 @@ class Engine {
   [[nodiscard]] Device& device() { return *device_; }
 
   /// Where ranks have one copy of values and slots, waits for all of them. To be called, by every
-  /// rank of the mesh, before any are written between steps: others may still be reading.
+  /// rank of the mesh, before any are written between steps, unless all have agreed about something
+  /// since the last step: others may still be reading.
   void meet();
 
   /// A variable, whole, on every rank (row-major). Every rank of the mesh calls it.

@@ -111,7 +111,7 @@ class Fitting {
       take_up(checkpoints_->resume(state_at(run_.at.first_epoch, 0), options_.callbacks));
     }
     if (options_.profile) {
-      model_.profile = std::make_unique<StepProfile>(*model_.device);
+      model_.profile = std::make_unique<StepProfile>(*model_.device, options_.batch_size);
     }
     callbacks_.on_train_begin(run_);
     // After the last batch of an epoch only its end is left; the feeder goes to the next one.

@@ -143,7 +143,7 @@ class Model {
 
   /// The variable called `path`, whole, on every rank. All ranks call it.
   [[nodiscard]] std::vector<float> variable(const std::string& path);
-  /// Sets it; all ranks give the same values.
+  /// Sets it; all ranks call it, with the same values.
   void set_variable(const std::string& path, std::span<const float> values);
 
   /// Writes all variables to `file`: with a name that ends with `.weights.h5` as Keras does, with

@@ -148,7 +148,7 @@ DeviceRates measure_rates(Device& device) {
 
 void StepProfile::end_step(Step& step) {
   spent_on(Part::between);
-  if (step_ == nullptr) step_ = &step;
+  if (step_ == nullptr && step.rows() == rows_) step_ = &step;
   if (&step == step_ && ++seen_ > warm_up) {
     ++counted_;
     for (std::size_t i = 0; i < part_count; ++i) total_[i] += present_[i];

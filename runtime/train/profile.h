@@ -10,8 +10,8 @@
 //   between      callbacks, logs, agreements, checkpoints
 // A kernel's time is held against its *bound*: the time that the least it has to do (kernel_work.h)
 // would take at the rates which this device was seen to reach when the run began, those of a large
-// product and of copies that fit the caches or do not. The first steps do not count, nor do batches
-// of another length than the first, nor what happens between two epochs.
+// product and of copies that fit the caches or do not. The first steps do not count, nor do
+// batches that are not full, nor what happens between two epochs.
 #pragma once
 
 #include <array>
@@ -52,7 +52,13 @@ class StepProfile {
   enum class Part : std::uint8_t { reading, feeding, program, between };
   static constexpr std::size_t part_count = 4;
 
-  explicit StepProfile(Device& device) : rates_(measure_rates(device)) {}
+  /// Of steps with `rows` rows.
+  StepProfile(Device& device, std::int64_t rows) : rates_(measure_rates(device)), rows_(rows) {}
+  ~StepProfile() {
+    if (step_ != nullptr) step_->stop_measuring();
+  }
+  StepProfile(const StepProfile&) = delete;
+  StepProfile& operator=(const StepProfile&) = delete;
 
   /// The time until now counts for nothing.
   void skip() {
@@ -84,7 +90,8 @@ class StepProfile {
   DeviceRates rates_;
   Clock::time_point last_ = Clock::now();
   Seconds present_{}, total_{};
-  const Step* step_ = nullptr;  // the one that is profiled: the first
+  std::int64_t rows_;
+  Step* step_ = nullptr;  // the one that is profiled
   std::int64_t seen_ = 0, counted_ = 0;
   std::vector<std::size_t> collectives_;   // instructions
   std::vector<double> so_far_;             // seconds in each

@@ -299,7 +299,7 @@ std::vector<std::string> configuration_differences(const std::string& now,
   for (const auto& [path, value] : theirs) paths.insert(path);
   for (const std::string& path : paths) {
     // How checkpoints are taken, and what is shown, belongs to each run.
-    if (path.starts_with("checkpoint.") || path == "fit.verbose") {
+    if (path.starts_with("checkpoint.") || path == "fit.verbose" || path == "fit.profile") {
       continue;
     }
     const auto a = mine.find(path);

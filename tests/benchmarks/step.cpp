@@ -1,5 +1,5 @@
-// How long a training step takes, as `fit` takes it: reading ahead, the copy to the device, forward,
-// backward, reduction, update, logs.
+// How long a training step takes, as `fit` takes it: reading ahead, the copy to the device,
+// forward, backward, reduction, update, logs.
 //
 //   mpirun -n 2 build/benchmarks/step NETWORK [BATCH [STEPS [SPREAD [COLLECTIVES]]]]
 //

@@ -7,6 +7,7 @@
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/adam.h"
+#include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
 using namespace meshwork;
@@ -62,4 +63,20 @@ TEST_CASE("a run ends alike by every transport, and bit for bit alike by shared 
     // Sums of 130 terms in another order, twelve updates: as in mesh_equality.cpp.
     CHECK(test::difference(by_memory[v], by_mpi[v], 2e-5) == "");
   }
+}
+
+TEST_CASE("ranks that keep variables differently are told so before they make memory together") {
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) return;
+  DeviceMesh mesh({{"data", -1}});
+  const auto input = Input({3});
+  Model model(input, Dense({.name = "d1", .units = 2})(input), DataParallel(mesh));
+  model.compile({.loss = MeanSquaredError(),
+                 .optimizer = world.rank() == 1 ? Optimizer(SGD()) : Optimizer(Adam())});
+  const std::vector<float> numbers(static_cast<std::size_t>(world.size()) * 3, 1.0f);
+  CHECK_THROWS_WITH(
+      model.train_step({.rows = world.size(),
+                        .inputs = {numbers},
+                        .target = std::span(numbers).first(numbers.size() / 3 * 2)}),
+      Catch::Contains("how variables are kept") && Catch::Contains("slots"));
 }
