@@ -23,13 +23,9 @@
 #include <string>
 #include <vector>
 
-#include "layers/batch_normalization.h"
-#include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
 #include "layers/flatten.h"
-#include "layers/global_pooling.h"
-#include "layers/relu.h"
 #include "layers/rescaling.h"
 #include "layers/reshape.h"
 #include "runtime/data/synthetic.h"
@@ -42,6 +38,7 @@
 #include "runtime/train/optimizers/rmsprop.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "runtime/train/profile.h"
+#include "tests/support/convnet.h"
 
 using namespace meshwork;
 
@@ -94,19 +91,8 @@ SymbolicTensor with_dropout(const SymbolicTensor& input) {
 }
 
 SymbolicTensor convnet(const SymbolicTensor& input) {
-  const auto block = [](const SymbolicTensor& x, std::int64_t filters, std::int64_t size,
-                        std::int64_t stride) {
-    const auto y = Conv2D({.filters = filters,
-                           .kernel_size = size,
-                           .strides = stride,
-                           .padding = Padding::same,
-                           .use_bias = false})(x);
-    return ReLU()(BatchNormalization({.scale = false})(y));
-  };
-  auto x = Rescaling({.scale = 1.0 / 255})(Reshape({.target_shape = {28, 28, 1}})(input));
-  x = block(block(block(x, 12, 3, 1), 24, 6, 2), 32, 6, 2);
-  x = Dense({.units = 256, .activation = Activation::relu})(GlobalAveragePooling2D()(x));
-  return Dense({.units = 10})(Dropout({.rate = 0.5})(x));
+  return test::convnet(
+      Rescaling({.scale = 1.0 / 255})(Reshape({.target_shape = {28, 28, 1}})(input)));
 }
 
 SymbolicTensor wide(const SymbolicTensor& input) {

@@ -7,14 +7,11 @@
 // variables, moving statistics among them, to float32 rounding. Sums of up to 13,000 products (the
 // statistics of 16 x 28 x 28 values) in another order differ by about 1e-5 of a normalized value,
 // and ten steps let that grow a few times: the tolerance is 1e-4 of the largest element.
+#include "tests/support/convnet.h"
 #include "collectives/exchange.h"
-#include "layers/batch_normalization.h"
 #include "layers/convolution.h"
 #include "layers/dense.h"
-#include "layers/dropout.h"
 #include "layers/flatten.h"
-#include "layers/global_pooling.h"
-#include "layers/relu.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/sgd.h"
@@ -29,22 +26,7 @@ constexpr std::int64_t batch = 16;
 constexpr double tolerance = 1e-4;
 
 SymbolicTensor network(const SymbolicTensor& image) {
-  const auto block = [](const SymbolicTensor& x, int number, std::int64_t filters,
-                        std::int64_t kernel, std::int64_t stride) {
-    const std::string suffix = std::to_string(number);
-    const auto y = Conv2D({.name = "conv_" + suffix,
-                           .filters = filters,
-                           .kernel_size = kernel,
-                           .strides = stride,
-                           .padding = Padding::same,
-                           .use_bias = false})(x);
-    return ReLU({.name = "relu_" + suffix})(
-        BatchNormalization({.name = "norm_" + suffix, .scale = false})(y));
-  };
-  auto y = block(block(block(image, 1, 12, 3, 1), 2, 24, 6, 2), 3, 32, 6, 2);
-  y = GlobalAveragePooling2D({.name = "mean"})(y);
-  y = Dense({.name = "hidden", .units = 64, .activation = Activation::relu})(y);
-  return Dense({.name = "logits", .units = 10})(Dropout({.name = "drop", .rate = 0.5})(y));
+  return convnet(image, {.hidden = 64, .named = true});
 }
 
 struct Samples {

@@ -15,9 +15,7 @@
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/flatten.h"
-#include "layers/global_pooling.h"
 #include "layers/pooling.h"
-#include "layers/relu.h"
 #include "layers/up_sampling2d.h"
 #include "layers/zero_padding2d.h"
 #include "runtime/data/array.h"
@@ -25,6 +23,7 @@
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "runtime/train/runtime.h"
+#include "tests/support/convnet.h"
 
 using namespace meshwork;
 
@@ -59,20 +58,9 @@ class Folder {
   std::ofstream index_;
 };
 
-// As in configs/fashion_mnist_convnet.yaml, without dropout, whose masks are our own.
+// Without dropout, whose masks are our own.
 SymbolicTensor convnet(const SymbolicTensor& image) {
-  const auto block = [](const SymbolicTensor& x, std::int64_t filters, std::int64_t kernel,
-                        std::int64_t stride) {
-    const auto y = Conv2D({.filters = filters,
-                           .kernel_size = kernel,
-                           .strides = stride,
-                           .padding = Padding::same,
-                           .use_bias = false})(x);
-    return ReLU()(BatchNormalization({.scale = false})(y));
-  };
-  const auto y = block(block(block(image, 12, 3, 1), 24, 6, 2), 32, 6, 2);
-  return Dense({.units = classes})(
-      Dense({.units = 256, .activation = Activation::relu})(GlobalAveragePooling2D()(y)));
+  return test::convnet(image, {.dropout = 0});
 }
 
 // Everything else: padding that is uneven, strides that do not divide, dilation, groups, both kinds
