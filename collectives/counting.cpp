@@ -65,17 +65,22 @@ std::int64_t CountingTransport::operations() const {
   return total;
 }
 
+void CountingTransport::count_all_reduce(const Communicator& communicator, std::int64_t elements,
+                                         ElementType type) {
+  count(Collective::all_reduce, communicator, share(2, elements, communicator.size()), type);
+}
+
 void CountingTransport::all_reduce(const Communicator& communicator, ElementType type,
                                    Reduction reduction, void* buffer, std::int64_t elements) {
   inner_.all_reduce(communicator, type, reduction, buffer, elements);
-  count(Collective::all_reduce, communicator, share(2, elements, communicator.size()), type);
+  count_all_reduce(communicator, elements, type);
 }
 
 Pending CountingTransport::start_all_reduce(const Communicator& communicator, ElementType type,
                                             Reduction reduction, void* buffer,
                                             std::int64_t elements) {
   Pending pending = inner_.start_all_reduce(communicator, type, reduction, buffer, elements);
-  count(Collective::all_reduce, communicator, share(2, elements, communicator.size()), type);
+  count_all_reduce(communicator, elements, type);
   return pending;
 }
 
@@ -83,7 +88,7 @@ Pending CountingTransport::start_reduce_in_parts(const Communicator& communicato
                                                  Reduction reduction, void* buffer,
                                                  std::int64_t elements) {
   Pending pending = inner_.start_reduce_in_parts(communicator, type, reduction, buffer, elements);
-  count(Collective::all_reduce, communicator, share(2, elements, communicator.size()), type);
+  count_all_reduce(communicator, elements, type);
   return pending;
 }
 

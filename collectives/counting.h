@@ -87,6 +87,7 @@ class CountingTransport final : public Transport {
                  std::int64_t count, int root) override;
 
  private:
+  void count_all_reduce(const Communicator& communicator, std::int64_t elements, ElementType type);
   void count(Collective collective, const Communicator& communicator, std::int64_t elements_sent,
              ElementType type);
 
