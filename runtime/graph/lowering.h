@@ -43,6 +43,7 @@ class Lowering {
   [[nodiscard]] Shape local_output_shape() const { return shape_of(output_block()); }
 
   // ---- operands ---------------------------------------------------------------------------------
+
   /// The value of an input, lying as the rule wants it; in backward too. Bringing it can be a
   /// collective: all ranks ask for the same inputs in the same order, whatever their blocks.
   [[nodiscard]] virtual Operand input(int input) = 0;

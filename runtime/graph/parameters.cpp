@@ -144,17 +144,16 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
     close();
     form.groups[group].count = form.trainable_count - form.groups[group].offset;
   }
-  form.updated_count = form.trainable_count;
-  const int group_at_rest = static_cast<int>(form.groups.size());
-  form.groups.push_back({form.updated_count, 0, {}, false, false});
+  const int at_rest = static_cast<int>(form.groups.size());
+  form.groups.push_back({form.trainable_count, 0, {}, false, false});
   for (ParameterSpan& span : form.spans) {
     if (span.trainable && !span.updated) {
       span.offset = form.trainable_count;
-      span.group = group_at_rest;
+      span.group = at_rest;
       form.trainable_count += span.count;
     }
   }
-  form.groups[group_at_rest].count = form.trainable_count - form.updated_count;
+  form.groups[at_rest].count = form.trainable_count - form.groups[at_rest].offset;
   std::stable_sort(buckets.begin(), buckets.end(),
                    [](const Numbered& a, const Numbered& b) { return a.finished < b.finished; });
   for (Numbered& numbered : buckets) {

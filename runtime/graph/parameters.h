@@ -80,11 +80,10 @@ struct UpdatedStretch {
 /// The form of the flat memory on one rank.
 struct ParameterForm {
   std::vector<ParameterSpan> spans;     // by variable
-  std::vector<ParameterGroup> groups;   // in the order of their offsets
+  std::vector<ParameterGroup> groups;   // by offset; the last is of those that are not updated
   std::vector<GradientBucket> buckets;  // in the order in which backward completes them
   std::vector<UpdatedStretch> updates;  // those of one copy in the order of the buckets
   std::int64_t trainable_count = 0;
-  std::int64_t updated_count = 0;  // the first of them
   std::int64_t fixed_count = 0;
 };
 
@@ -96,7 +95,8 @@ struct ParameterFormOptions {
                                            const ParameterFormOptions& options = {});
 
 /// Where the memory comes from that is not to be the device's: zeros that the device reads and
-/// writes. Without `gradients` theirs is the device's too; `one_copy` is needed where a group is one.
+/// writes. Without `gradients` theirs is the device's too; `one_copy` is needed where a group is
+/// one.
 struct ParameterMemory {
   std::function<Memory(std::int64_t bytes)> gradients;
   /// Of a group that is one copy, the same on all ranks over its axes. Every rank of the mesh calls
