@@ -88,9 +88,9 @@ class Step {
 class Engine {
  public:
   /// Makes the parameters. Every rank of the mesh calls it. Throws `Error` on all if they disagree
-  /// about how variables are kept. Everything handed in by reference must outlive the engine, and so must
-  /// `trace`, if there is one, in which steps say what they do. If `transport` counts, `counting`
-  /// is the same object, and every step is held against its plan.
+  /// about how variables are kept. Everything handed in by reference must outlive the engine, and
+  /// so must `trace`, if there is one, in which steps say what they do. If `transport` counts,
+  /// `counting` is the same object, and every step is held against its plan.
   Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan, std::uint64_t seed,
          UpdateRule update, const std::vector<std::string>& slot_names,
          CollectiveTrace* trace = nullptr, CountingTransport* counting = nullptr);

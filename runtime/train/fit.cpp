@@ -134,7 +134,7 @@ class Fitting {
       checkpoints_->finish();
     }
     if (model_.profile) {
-      model_.profile->compare(model_.mesh().all(), profiling_);
+      model_.profile->compare(*model_.transport, model_.mesh().all(), profiling_);
       history_.step_parts = model_.profile->parts();
       if (style_.verbosity != Verbosity::silent) {
         run_.say(model_.profile->report());

@@ -3,8 +3,7 @@
 // Each rank looks through what is left of the step (Step::first_not_finite), and the earliest place
 // of all ranks is the answer. Ranks run nearly the same instructions (one that has no part in a
 // window lacks its copies), so places can be compared; of several ranks with the same place the
-// lowest is named. Nothing of this is done while steps go
-// well.
+// lowest is named. Nothing of this is done while steps go well.
 #pragma once
 
 #include <string>

@@ -1,12 +1,10 @@
 #include "runtime/train/profile.h"
 
 #include <fmt/format.h>
-#include <mpi.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "runtime/config/text_table.h"
 #include "runtime/graph/plan_report.h"
@@ -174,12 +172,11 @@ void StepProfile::remember_collectives() {
   }
 }
 
-void StepProfile::compare(const Communicator& all, const TracePoint& at) {
+void StepProfile::compare(Transport& transport, const Communicator& all, const TracePoint& at) {
   const TracedCollective inside(at);
-  std::vector<float> least(collective_seconds_.size());
-  check_mpi(MPI_Allreduce(collective_seconds_.data(), least.data(), static_cast<int>(least.size()),
-                          MPI_FLOAT, MPI_MIN, all.native()),
-            "MPI_Allreduce for a profile");
+  std::vector<float> least = collective_seconds_;
+  transport.all_reduce(all, ElementType::float32, Reduction::minimum, least.data(),
+                       std::ssize(least));
   double waited = 0;
   for (std::size_t i = 0; i < least.size(); ++i) waited += collective_seconds_[i] - least[i];
   waiting_ = waited / static_cast<double>(std::clamp<std::int64_t>(counted_, 1, compared_steps));

@@ -23,6 +23,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/trace.h"
+#include "collectives/transport.h"
 #include "runtime/device/device.h"
 #include "runtime/train/engine.h"
 #include "runtime/train/history.h"
@@ -76,7 +77,7 @@ class StepProfile {
 
   /// Compares the ranks; every rank of `all` calls it, once, before the rest. `at` records the
   /// waiting.
-  void compare(const Communicator& all, const TracePoint& at);
+  void compare(Transport& transport, const Communicator& all, const TracePoint& at);
   /// Means of this rank; none if no step has counted.
   [[nodiscard]] std::optional<StepParts> parts() const;
   /// Tables for a terminal, on the root; "" elsewhere.
