@@ -24,24 +24,25 @@ struct Candidate {
   bool named = true;
 };
 
-// What a rank finds: 'd' and what is damaged, or 'p' and what keeps it from seeing, a line each.
-std::string findings(const CheckpointReader& reader, std::int64_t part, std::int64_t parts) {
-  std::string text;
-  for (const std::string& damage : reader.verify(part, parts)) {
-    text += 'd' + damage + '\n';
-  }
-  return text;
-}
+// What a rank finds of a file, by line: what is damaged, and what keeps it from seeing.
+struct Findings {
+  std::string damage, problems;
+  [[nodiscard]] bool none() const { return damage.empty() && problems.empty(); }
+};
 
-// Runs `action`, which gives such findings; what it throws becomes one.
+// Runs `action`, which returns what is damaged; what it throws is found as well.
 template <class Action>
-std::string findings_of(const Action& action) {
+Findings findings_of(const Action& action) {
   try {
-    return action();
+    std::string text;
+    for (const std::string& damage : action()) {
+      text += damage + '\n';
+    }
+    return {text, ""};
   } catch (const DamagedCheckpoint& damage) {
-    return fmt::format("d{}\n", damage.what());
+    return {damage.what(), ""};
   } catch (const std::exception& problem) {
-    return fmt::format("p{}\n", problem.what());
+    return {"", problem.what()};
   }
 }
 
@@ -60,20 +61,17 @@ bool is_there(const std::string& file) {
          std::filesystem::file_type::not_found;
 }
 
-// Each finding of this kind once, without the name of the file.
-std::set<std::string> lines_of(const std::vector<std::string>& texts, char kind,
-                               const std::string& file) {
+// Each line once, without the name of the file.
+std::set<std::string> lines_of(const std::vector<std::string>& texts, const std::string& file) {
   std::set<std::string> lines;
   for (const std::string& text : texts) {
     for (std::size_t begin = 0; begin < text.size();) {
-      const std::size_t end = text.find('\n', begin);
-      std::string line = text.substr(begin + 1, end - begin - 1);
-      if (text[begin] == kind) {
-        if (line.starts_with(file + ": ")) {
-          line.erase(0, file.size() + 2);
-        }
-        lines.insert(std::move(line));
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      std::string line = text.substr(begin, end - begin);
+      if (line.starts_with(file + ": ")) {
+        line.erase(0, file.size() + 2);
       }
+      lines.insert(std::move(line));
       begin = end + 1;
     }
   }
@@ -111,12 +109,14 @@ std::vector<Candidate> files_of(const CommandLine& line, Said& said) {
   return files;
 }
 
-// Says what came of `candidate`, which `reader` (null if it cannot be opened) has open.
+// Says what came of `candidate`, which `reader` (null if it cannot be opened) has open: what all
+// ranks have found of damage, and of problems.
 void report(const Candidate& candidate, const CheckpointReader* reader,
-            const std::vector<std::string>& found, Said& said) {
+            const std::vector<std::string>& all_damage,
+            const std::vector<std::string>& all_problems, Said& said) {
   const std::string& file = candidate.file;
-  const std::set<std::string> problems = lines_of(found, 'p', file);
-  const std::set<std::string> damage = lines_of(found, 'd', file);
+  const std::set<std::string> problems = lines_of(all_problems, file);
+  const std::set<std::string> damage = lines_of(all_damage, file);
   const bool gone = (!problems.empty() || !damage.empty()) && !is_there(file);
   if (gone) {
     said.problems += fmt::format("{}: was removed meanwhile; it is not looked at\n", file);
@@ -158,32 +158,34 @@ Said verify(const CommandLine& line, const Communicator* all) {
   // ones at any moment. Whatever a rank meets, it comes to the gathering.
   for (std::size_t i = 0;; ++i) {
     std::optional<CheckpointReader> reader;
-    std::vector<std::string> found(1);
+    Findings found;
     const std::string file = root && i < candidates.size() ? candidates[i].file : "";
-    if (root && !file.empty()) {
-      found[0] = findings_of([&] {
+    if (!file.empty()) {
+      found = findings_of([&] {
         reader.emplace(file);
-        return std::string();
+        return std::vector<std::string>();
       });
     }
-    std::string word = file.empty() ? "" : (reader ? "+" : "-") + file;
-    if (shared) {
-      word = broadcast_text(*all, word);
-    }
-    if (word.empty()) {
+    const std::string name = shared ? broadcast_text(*all, file) : file;
+    if (name.empty()) {
       return said;
     }
-    if (word[0] == '+') {
-      const std::string own = findings_of([&] {
+    const bool open = !shared || broadcast_text(*all, found.none() ? "open" : "") == "open";
+    if (open && found.none()) {
+      found = findings_of([&] {
         if (!reader) {
-          open_as_root_could(reader, word.substr(1));
+          open_as_root_could(reader, name);
         }
-        return findings(*reader, shared ? all->rank() : 0, shared ? all->size() : 1);
+        return reader->verify(shared ? all->rank() : 0, shared ? all->size() : 1);
       });
-      found = shared ? gather_texts(*all, own) : std::vector{own};
     }
+    const auto gathered = [&](const std::string& text) {
+      return shared ? gather_texts(*all, text) : std::vector{text};
+    };
+    const std::vector<std::string> damage = gathered(found.damage);
+    const std::vector<std::string> problems = gathered(found.problems);
     if (root) {
-      report(candidates[i], reader ? &*reader : nullptr, found, said);
+      report(candidates[i], reader ? &*reader : nullptr, damage, problems, said);
     }
   }
 }
