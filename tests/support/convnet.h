@@ -15,7 +15,7 @@ namespace meshwork::test {
 
 struct ConvnetOptions {
   std::int64_t hidden = 256;  // units
-  double dropout = 0.5;       // 0: none
+  float dropout = 0.5f;       // 0: none
   bool named = false;  // conv_1, norm_1, relu_1, conv_2 and so on, mean, hidden, drop, logits
 };
 
