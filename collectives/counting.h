@@ -59,8 +59,13 @@ class CountingTransport final : public Transport {
     return inner_.allocate(communicator, bytes);
   }
   [[nodiscard]] bool shares_memory() const override { return inner_.shares_memory(); }
+  [[nodiscard]] Sharers sharers(const Communicator& communicator) const override {
+    return inner_.sharers(communicator);
+  }
   /// Not counted: nothing is sent.
-  void barrier(const Communicator& communicator) override { inner_.barrier(communicator); }
+  void barrier_of_sharers(const Communicator& communicator) override {
+    inner_.barrier_of_sharers(communicator);
+  }
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override;
   [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,

@@ -155,10 +155,6 @@ class MpiTransport final : public Transport {
 
   [[nodiscard]] std::string_view name() const override { return "mpi"; }
 
-  void barrier(const Communicator& communicator) override {
-    check_mpi(MPI_Barrier(communicator.native()), "MPI_Barrier");
-  }
-
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override {
     if (communicator.size() == 1) return;

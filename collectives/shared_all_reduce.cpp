@@ -28,7 +28,7 @@ class SharedGroup::Started final : public Pending::Request {
 
 void SharedGroup::all_reduce(ElementType type, Reduction reduction, void* buffer,
                              std::int64_t count) {
-  drain();
+  finish_started();
   Call call;
   begin_reduce(call, Kind::all_reduce, type, reduction, buffer, count);
   (void)step(call);

@@ -26,7 +26,7 @@ bool SharedGroup::may_stage(std::uint64_t round) {
 
 void SharedGroup::reduce_scatter(ElementType type, const void* send, void* receive,
                                  std::span<const std::int64_t> counts) {
-  drain();
+  finish_started();
   const std::int64_t width = element_bytes(type);
   const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   const std::int64_t own_begin =
@@ -117,7 +117,7 @@ void SharedGroup::reduce_scatter(ElementType type, const void* send, void* recei
 void SharedGroup::all_gather(ElementType type, const void* send, void* receive,
                              std::span<const std::int64_t> counts,
                              std::span<const std::int64_t> offsets) {
-  drain();
+  finish_started();
   const std::int64_t width = element_bytes(type);
   const auto bytes_of = [&](int rank) { return counts[static_cast<std::size_t>(rank)] * width; };
   const auto place_for = [&](int rank) {
@@ -204,7 +204,7 @@ void SharedGroup::all_gather(ElementType type, const void* send, void* receive,
 }
 
 void SharedGroup::broadcast(ElementType type, void* buffer, std::int64_t count, int root) {
-  drain();
+  finish_started();
   const std::int64_t bytes = count * element_bytes(type);
   auto* memory = static_cast<std::byte*>(buffer);
   const bool gives = rank_ == root;

@@ -34,6 +34,10 @@ void SharedAgenda::advance() {
   }
 }
 
+void SharedAgenda::finish() {
+  while (!groups_.empty()) groups_.front()->finish_started();
+}
+
 SharedGroup::SharedGroup(const Communicator& node, const SharedGroupOptions& options,
                          std::shared_ptr<const SharedWindows> windows,
                          std::shared_ptr<const SharedBells> bells,
@@ -201,17 +205,13 @@ void SharedGroup::wait_until_left(std::ptrdiff_t count) {
 }
 
 void SharedGroup::barrier() {
-  drain();
+  finish_started();
   const What what{.kind = Kind::barrier};
   const std::uint64_t number = begin_call(what, {});
   post(number);
   int seen = 0;
   wait_until([&] { return all_posted(number, what, seen); });
   finish(number);
-}
-
-void SharedGroup::drain() {
-  wait_until_left(0);
 }
 
 // ---- waiting ------------------------------------------------------------------------------------

@@ -86,6 +86,8 @@ class SharedAgenda {
   void remove(SharedGroup* group) { std::erase(groups_, group); }
   /// Does what can be done without waiting.
   void advance();
+  /// Returns when nothing is left.
+  void finish();
   [[nodiscard]] bool empty() const { return groups_.empty(); }
 
  private:
@@ -120,6 +122,8 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
 
   /// Advances started operations as far as it goes without waiting; whether it went on.
   bool advance_started();
+  /// Returns when all of them are done on this rank.
+  void finish_started() { wait_until_left(0); }
 
  private:
   enum class Kind : std::uint8_t {
@@ -198,7 +202,6 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   /// Waits until at most `count` started calls are left.
   void wait_until_left(std::ptrdiff_t count);
   bool may_stage(std::uint64_t round);
-  void drain();
 
   // All-reduce, whole or in parts.
   [[nodiscard]] Pending start(Kind kind, ElementType type, Reduction reduction, void* buffer,

@@ -11,6 +11,7 @@
 
 #include "collectives/error.h"
 #include "collectives/mpi_transport.h"
+#include "collectives/nodes.h"
 #include "collectives/shared_bells.h"
 
 namespace meshwork {
@@ -23,25 +24,18 @@ class Complete final : public Pending::Request {
   void wait() override {}
 };
 
-class SharedTransport final : public Transport {
+class Implementation final : public SharedTransport {
  public:
-  SharedTransport(const Communicator& ranks, const SharedTransportOptions& options)
-      : options_(options), mpi_(make_mpi_transport()) {
-    const bool one_node = is_one_node(ranks);
-    if (options.or_mpi && !one_node) return;
-    const Communicator node = node_of(ranks);
-    if (node.size() == 1) return;
-    try {
-      bells_ = std::make_shared<SharedBells>(node);
-      shares_memory_ = one_node;
-    } catch (const Error&) {
-      if (!options.or_mpi) throw;
-    }
+  Implementation(const Communicator& ranks, const SharedTransportOptions& options)
+      : options_(options),
+        several_ranks_(ranks.size() > 1),
+        nodes_(ranks, options.ranks_a_node),
+        mpi_(make_mpi_transport()) {
+    const Communicator node = nodes_.split(ranks);
+    if (node.size() > 1) bells_ = std::make_shared<SharedBells>(node);
   }
 
-  [[nodiscard]] std::string_view name() const override {
-    return options_.or_mpi && bells_ == nullptr ? mpi_->name() : "shared";
-  }
+  [[nodiscard]] std::string_view name() const override { return "shared"; }
 
   void prepare(const Communicator& communicator) override {
     if (communicator.size() > 1) (void)attached(communicator);
@@ -50,7 +44,7 @@ class SharedTransport final : public Transport {
   [[nodiscard]] TransportMemory allocate(const Communicator& communicator,
                                          std::int64_t bytes) override {
     // The ranks of a node have a window to themselves, whatever the communicator spans.
-    const Communicator node = node_of(communicator);
+    const Communicator node = nodes_.split(communicator);
     if (node.size() == 1) return mpi_->allocate(communicator, bytes);
     TransportMemory of_node = SharedWindows::allocate(windows_, node, bytes);
     const std::vector<int> of_all = job_ranks_of(communicator);
@@ -63,54 +57,43 @@ class SharedTransport final : public Transport {
     return {std::make_unique<OfNode>(std::move(of_node)), std::move(parts), communicator.rank()};
   }
 
-  [[nodiscard]] bool shares_memory() const override { return shares_memory_; }
+  void finish_started() override { agenda_->finish(); }
 
-  void barrier(const Communicator& communicator) override {
-    if (communicator.size() == 1) return;
-    if (SharedGroup* group = attached(communicator)) {
-      group->barrier();
-    } else {
-      mpi_->barrier(communicator);
-    }
+  [[nodiscard]] bool shares_memory() const override { return several_ranks_; }
+
+  [[nodiscard]] Sharers sharers(const Communicator& communicator) const override {
+    return {communicator.rank(), communicator.size()};
+  }
+
+  void barrier_of_sharers(const Communicator& communicator) override {
+    if (communicator.size() > 1) attached(communicator).barrier();
   }
 
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override {
     if (communicator.size() == 1 || count == 0) return;
-    if (SharedGroup* group = attached(communicator)) {
-      group->all_reduce(type, reduction, buffer, count);
-    } else {
-      mpi_->all_reduce(communicator, type, reduction, buffer, count);
-    }
+    attached(communicator).all_reduce(type, reduction, buffer, count);
   }
 
   [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
                                          Reduction reduction, void* buffer,
                                          std::int64_t count) override {
     if (communicator.size() == 1 || count == 0) return Pending(complete_);
-    if (SharedGroup* group = attached(communicator)) {
-      return group->start_all_reduce(type, reduction, buffer, count);
-    }
-    return mpi_->start_all_reduce(communicator, type, reduction, buffer, count);
+    return attached(communicator).start_all_reduce(type, reduction, buffer, count);
   }
 
   [[nodiscard]] Pending start_reduce_in_parts(const Communicator& communicator, ElementType type,
                                               Reduction reduction, void* buffer,
                                               std::int64_t count) override {
     if (communicator.size() == 1 || count == 0) return Pending(complete_);
-    if (SharedGroup* group = attached(communicator)) {
-      return group->start_reduce_in_parts(type, reduction, buffer, count);
-    }
-    return mpi_->start_reduce_in_parts(communicator, type, reduction, buffer, count);
+    return attached(communicator).start_reduce_in_parts(type, reduction, buffer, count);
   }
 
   void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
                       void* receive, std::span<const std::int64_t> counts) override {
     check_blocks(communicator, {counts});
-    SharedGroup* group =
-        communicator.size() > 1 && sum(counts) > 0 ? attached(communicator) : nullptr;
-    if (group != nullptr) {
-      group->reduce_scatter(type, send, receive, counts);
+    if (communicator.size() > 1 && sum(counts) > 0) {
+      attached(communicator).reduce_scatter(type, send, receive, counts);
     } else {
       mpi_->reduce_scatter(communicator, type, send, receive, counts);
     }
@@ -120,10 +103,8 @@ class SharedTransport final : public Transport {
                   void* receive, std::span<const std::int64_t> counts,
                   std::span<const std::int64_t> offsets) override {
     check_blocks(communicator, {counts, offsets});
-    SharedGroup* group =
-        communicator.size() > 1 && sum(counts) > 0 ? attached(communicator) : nullptr;
-    if (group != nullptr) {
-      group->all_gather(type, send, receive, counts, offsets);
+    if (communicator.size() > 1 && sum(counts) > 0) {
+      attached(communicator).all_gather(type, send, receive, counts, offsets);
     } else {
       mpi_->all_gather(communicator, type, send, receive, counts, offsets);
     }
@@ -135,8 +116,7 @@ class SharedTransport final : public Transport {
                   std::span<const std::int64_t> receive_counts,
                   std::span<const std::int64_t> receive_offsets) override {
     check_blocks(communicator, {send_counts, send_offsets, receive_counts, receive_offsets});
-    SharedGroup* group = communicator.size() > 1 ? attached(communicator) : nullptr;
-    if (group == nullptr) {
+    if (communicator.size() == 1) {
       mpi_->all_to_all(communicator, type, send, send_counts, send_offsets, receive, receive_counts,
                        receive_offsets);
       return;
@@ -165,7 +145,7 @@ class SharedTransport final : public Transport {
                   static_cast<const std::byte*>(send) + send_offsets[own] * width,
                   static_cast<std::size_t>(send_counts[own] * width));
     }
-    group->exchange(type, send, sends_, receive, receives_);
+    attached(communicator).exchange(type, send, sends_, receive, receives_);
   }
 
   void exchange(const Communicator& communicator, ElementType type, const void* send,
@@ -186,11 +166,7 @@ class SharedTransport final : public Transport {
   void broadcast(const Communicator& communicator, ElementType type, void* buffer,
                  std::int64_t count, int root) override {
     if (communicator.size() == 1 || count == 0) return;
-    if (SharedGroup* group = attached(communicator)) {
-      group->broadcast(type, buffer, count, root);
-    } else {
-      mpi_->broadcast(communicator, type, buffer, count, root);
-    }
+    attached(communicator).broadcast(type, buffer, count, root);
   }
 
  private:
@@ -228,46 +204,28 @@ class SharedTransport final : public Transport {
     }
   }
 
-  [[nodiscard]] Communicator node_of(const Communicator& communicator) const {
-    if (options_.ranks_a_node == 0) return communicator.split_by_node();
-    const std::vector<int> job_ranks = job_ranks_of(communicator);
-    const int own = job_ranks[static_cast<std::size_t>(communicator.rank())];
-    return communicator.split(own / options_.ranks_a_node, communicator.rank());
-  }
-
-  /// Collective.
-  [[nodiscard]] bool is_one_node(const Communicator& communicator) const {
-    // A node of a communicator may be the whole on one rank and not on another.
-    int node_size = node_of(communicator).size();
-    int smallest = 0;
-    check_mpi(MPI_Allreduce(&node_size, &smallest, 1, MPI_INT, MPI_MIN, communicator.native()),
-              "MPI_Allreduce");
-    return smallest == communicator.size();
-  }
-
-  /// The group of a communicator of at least two ranks; null if it is MPI's. The first time, every
-  /// rank calls it.
-  [[nodiscard]] SharedGroup* attached(const Communicator& communicator) {
-    if (void* found = communicator.attachment(key_.get())) return static_cast<SharedGroup*>(found);
-    if (options_.or_mpi && bells_ == nullptr) return nullptr;
-    if (!options_.or_mpi && !is_one_node(communicator)) {
+  /// The group of a communicator of at least two ranks. The first time, every rank calls it.
+  [[nodiscard]] SharedGroup& attached(const Communicator& communicator) {
+    if (void* found = communicator.attachment(key_.get())) return *static_cast<SharedGroup*>(found);
+    if (nodes_.ranks_each(communicator) != communicator.size()) {
       fail(
           "the transport \"shared\" is for ranks of one node, and these {} are on several; "
-          "\"auto\" takes shared memory where it can and MPI elsewhere",
+          "\"auto\" takes shared memory inside nodes and MPI between them",
           communicator.size());
     }
     const auto group =
         std::make_shared<SharedGroup>(communicator, options_.group, windows_, bells_, agenda_);
     communicator.attach(key_, group);
-    return group.get();
+    return *group;
   }
 
   SharedTransportOptions options_;
+  bool several_ranks_;
+  Nodes nodes_;
   std::unique_ptr<Transport> mpi_;
   std::shared_ptr<const int> key_ = std::make_shared<const int>(0);  // whose attachments are ours
   std::shared_ptr<SharedWindows> windows_ = std::make_shared<SharedWindows>();
-  std::shared_ptr<const SharedBells> bells_;  // null: one rank on its node, or MPI serves all
-  bool shares_memory_ = false;
+  std::shared_ptr<const SharedBells> bells_;  // null: one rank on its node
   std::shared_ptr<SharedAgenda> agenda_ = std::make_shared<SharedAgenda>();
   std::shared_ptr<Pending::Request> complete_ = std::make_shared<Complete>();
   // Arguments of the call in progress, kept so that a call allocates only the first time.
@@ -277,9 +235,9 @@ class SharedTransport final : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_shared_transport(const Communicator& ranks,
+std::unique_ptr<SharedTransport> make_shared_transport(const Communicator& ranks,
                                                  const SharedTransportOptions& options) {
-  return std::make_unique<SharedTransport>(ranks, options);
+  return std::make_unique<Implementation>(ranks, options);
 }
 
 }  // namespace meshwork

@@ -4,13 +4,8 @@
 // how). It is made, by all ranks of the communicator together, when the communicator is prepared or
 // first used, and goes with the communicator. Over a single rank there is nothing to do but copy.
 //
-// A communicator that spans nodes, or whose ranks cannot share memory, is refused by the transport
-// "shared". The transport "auto" serves a job by shared memory or by MPI, never by both, and
-// decides once, when it is made, by all ranks together: shared memory if all ranks are on one node
-// and can share memory there, otherwise MPI for every communicator. For replicas of a value are
-// computed over sibling communicators, each of which has to add in one way for the replicas to stay
-// alike. Where shared memory cannot be had later, for a communicator or a buffer, that is an error,
-// not another decision.
+// A communicator that spans nodes is refused. Where shared memory cannot be had, for the transport,
+// a communicator or a buffer, that is an error: who wants to go on without decides so for all ranks.
 //
 // Buffers that the transport has given (`allocate`) are worked on where they are: an all-reduce
 // reads and writes every element of every rank once. Others are staged through the cache in pieces.
@@ -26,14 +21,18 @@ namespace meshwork {
 
 struct SharedTransportOptions {
   SharedGroupOptions group;
-  /// Whether MPI serves jobs whose ranks do not share memory; otherwise they are an error.
-  bool or_mpi = false;
-  /// For tests: ranks of the job that count as one node, in their order. 0: those that share one.
-  int ranks_a_node = 0;
+  int ranks_a_node = 0;  // for tests, as for Nodes
+};
+
+class SharedTransport : public Transport {
+ public:
+  /// Returns when every started operation, over whatever ranks, is done on this rank, and needs
+  /// nothing more of it to be done on others.
+  virtual void finish_started() = 0;
 };
 
 /// For communicators of `ranks` or of part of them. Every rank of `ranks` calls it.
-[[nodiscard]] std::unique_ptr<Transport> make_shared_transport(
+[[nodiscard]] std::unique_ptr<SharedTransport> make_shared_transport(
     const Communicator& ranks, const SharedTransportOptions& options = {});
 
 }  // namespace meshwork

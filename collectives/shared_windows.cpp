@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "collectives/error.h"
@@ -16,33 +15,7 @@ namespace {
 
 constexpr std::int64_t alignment = 4096;
 
-class MpiGroup {
- public:
-  explicit MpiGroup(MPI_Comm communicator) {
-    check_mpi(MPI_Comm_group(communicator, &native), "MPI_Comm_group");
-  }
-  ~MpiGroup() {
-    if (MPI_Group_free(&native) != MPI_SUCCESS) abort_job(1, "MPI_Group_free failed");
-  }
-  MpiGroup(const MpiGroup&) = delete;
-  MpiGroup& operator=(const MpiGroup&) = delete;
-
-  MPI_Group native = MPI_GROUP_NULL;
-};
-
 }  // namespace
-
-std::vector<int> job_ranks_of(const Communicator& communicator) {
-  const MpiGroup here(communicator.native());
-  const MpiGroup job(MPI_COMM_WORLD);
-  std::vector<int> ranks(static_cast<std::size_t>(communicator.size()));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  std::vector<int> job_ranks(ranks.size());
-  check_mpi(MPI_Group_translate_ranks(here.native, communicator.size(), ranks.data(), job.native,
-                                      job_ranks.data()),
-            "MPI_Group_translate_ranks");
-  return job_ranks;
-}
 
 class SharedWindows::Window final : public TransportMemory::Owner {
  public:

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/nodes.h"
 #include "collectives/transport.h"
 
 namespace meshwork {
@@ -44,8 +45,5 @@ class SharedWindows {
   std::vector<const Window*> windows_;
   std::uint32_t made_ = 0;
 };
-
-/// The numbers in the job of the ranks of `communicator`. Not collective.
-[[nodiscard]] std::vector<int> job_ranks_of(const Communicator& communicator);
 
 }  // namespace meshwork

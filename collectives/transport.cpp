@@ -1,5 +1,7 @@
 #include "collectives/transport.h"
 
+#include <mpi.h>
+
 #include <cstring>
 #include <exception>
 #include <new>
@@ -7,7 +9,10 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "collectives/hierarchical_transport.h"
 #include "collectives/mpi_transport.h"
+#include "collectives/nodes.h"
 #include "collectives/shared_transport.h"
 
 namespace meshwork {
@@ -32,6 +37,24 @@ class PrivateMemory final : public TransportMemory::Owner {
   std::size_t bytes_;
   std::byte* memory_;
 };
+
+/// What `make_transport` says of "auto".
+std::unique_ptr<Transport> best_transport(const Communicator& ranks) {
+  const int here = Nodes(ranks).split(ranks).size();
+  int most = 0;
+  check_mpi(MPI_Allreduce(&here, &most, 1, MPI_INT, MPI_MAX, ranks.native()), "MPI_Allreduce");
+  if (most == 1) return make_mpi_transport();
+  std::unique_ptr<Transport> made;
+  try {
+    together(ranks, [&] {
+      made =
+          most == ranks.size() ? make_shared_transport(ranks) : make_hierarchical_transport(ranks);
+    });
+  } catch (const Error&) {
+    return make_mpi_transport();  // somewhere memory cannot be shared
+  }
+  return made;
+}
 
 }  // namespace
 
@@ -58,6 +81,12 @@ void Pending::wait() {
 
 void Transport::prepare(const Communicator& /*communicator*/) {}
 
+Sharers Transport::sharers(const Communicator& /*communicator*/) const {
+  return {};
+}
+
+void Transport::barrier_of_sharers(const Communicator& /*communicator*/) {}
+
 TransportMemory Transport::allocate(const Communicator& communicator, std::int64_t bytes) {
   auto memory = std::make_unique<PrivateMemory>(bytes);
   std::vector<std::span<std::byte>> parts(static_cast<std::size_t>(communicator.size()));
@@ -77,10 +106,14 @@ std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType typ
 }
 
 std::unique_ptr<Transport> make_transport(std::string_view name, const Communicator& ranks) {
-  if (name == "auto") return make_shared_transport(ranks, {.or_mpi = true});
+  if (name == "auto") return best_transport(ranks);
+  if (name == "hierarchical") return make_hierarchical_transport(ranks);
   if (name == "mpi") return make_mpi_transport();
   if (name == "shared") return make_shared_transport(ranks);
-  fail("there is no transport \"{}\"; there are \"auto\", \"mpi\" and \"shared\"", name);
+  fail(
+      "there is no transport \"{}\"; there are \"auto\", \"hierarchical\", \"mpi\" and "
+      "\"shared\"",
+      name);
 }
 
 }  // namespace meshwork

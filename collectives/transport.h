@@ -10,8 +10,8 @@
 // inputs it is the same from call to call.
 //
 // Backends are files of this folder: `mpi_transport`, with MPI's own collectives, is there always;
-// `shared_transport` is for ranks of one node.
-// All of them pass the same tests. `make_transport` is the one place that knows which there are. A
+// `shared_transport` is for ranks of one node; `hierarchical_transport` puts the two together for
+// ranks of several. All of them pass the same tests. `make_transport` is the one place that knows which there are. A
 // transport is used by one thread at a time. Between the start of an operation and its wait, ranks
 // enter the same collectives in the same order, whether of a transport or of MPI.
 //
@@ -96,6 +96,14 @@ class TransportMemory {
   int rank_ = 0;
 };
 
+/// The ranks of a communicator that read and write each other's parts of what `allocate` gave: this
+/// rank and `count` - 1 others. It is number `index` of them, in the order of their ranks.
+struct Sharers {
+  int index = 0;
+  int count = 1;
+  bool operator==(const Sharers&) const = default;
+};
+
 /// Where part `part` of `parts` of `count` elements begins, and the one before ends: parts are as
 /// equal as their beginning at multiples of 64 bytes allows.
 [[nodiscard]] std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType type);
@@ -104,12 +112,14 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// "mpi" or "shared", whichever serves.
+  /// "mpi", "shared" or "hierarchical", whichever serves.
   [[nodiscard]] virtual std::string_view name() const = 0;
 
-  /// Makes what operations over `communicator` need, lest the first of them do. Every rank calls
-  /// it. An exchange, which some ranks may miss, is fast only over a prepared communicator. A
-  /// backend that needs nothing does nothing.
+  /// Makes what operations over `communicator` need. Every rank that the transport serves calls it
+  /// at the same time, each with the communicator that it is part of: such siblings are treated
+  /// alike, so that replicas of a value which each of them computes are alike. Operations over
+  /// others work, but they may be slower, and an exchange, which some ranks may miss, is. A backend
+  /// that needs nothing does nothing.
   virtual void prepare(const Communicator& communicator);
 
   /// `bytes` of memory, which may differ from rank to rank, for buffers of operations over
@@ -118,12 +128,13 @@ class Transport {
   [[nodiscard]] virtual TransportMemory allocate(const Communicator& communicator,
                                                  std::int64_t bytes);
 
-  /// Whether the ranks that it serves read and write each other's parts of what `allocate` gave.
-  /// The same on all of them.
+  /// Whether other ranks may read and write what `allocate` gives. The same on all ranks.
   [[nodiscard]] virtual bool shares_memory() const { return false; }
-  /// Returns when all ranks have called it; what they wrote before, into memory that they share, is
-  /// there.
-  virtual void barrier(const Communicator& communicator) = 0;
+  /// With whom this rank shares memory over a prepared communicator. Not collective.
+  [[nodiscard]] virtual Sharers sharers(const Communicator& communicator) const;
+  /// Returns when all sharers have called it; what they wrote before, into memory that they share,
+  /// is there. Every rank of the prepared communicator calls it.
+  virtual void barrier_of_sharers(const Communicator& communicator);
 
   /// buffer[i] = reduction over the ranks of buffer[i], in place.
   virtual void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
@@ -132,9 +143,9 @@ class Transport {
                                                  Reduction reduction, void* buffer,
                                                  std::int64_t count) = 0;
 
-  /// The same, of which a rank wants its part alone (`part_begin`, by rank): the others hold
-  /// anything. The buffer is not to be written, but for that part, before the next barrier over the
-  /// communicator. Where memory is shared, half of the work is saved.
+  /// The same, of which a rank wants its part alone: `part_begin` of `sharers`, so the whole where
+  /// it shares memory with nobody. The rest holds anything. The buffer is not to be written, but
+  /// for that part, before the next `barrier_of_sharers`.
   [[nodiscard]] virtual Pending start_reduce_in_parts(const Communicator& communicator,
                                                       ElementType type, Reduction reduction,
                                                       void* buffer, std::int64_t count);
@@ -173,9 +184,10 @@ class Transport {
 
 /// The backend called `name`, for communicators of `ranks` or of part of them. "mpi" is MPI's own
 /// collectives, for any ranks; "shared" is memory shared by the ranks of one node, and refuses
-/// communicators that span several; "auto" is shared memory if all of `ranks` are on one node and
-/// can share memory, else MPI. Every rank of `ranks` calls it. Throws, naming those there are, for
-/// any other name.
+/// communicators that span several; "hierarchical" is shared memory inside nodes and MPI between
+/// them. "auto" is MPI if memory cannot be shared on some node or no node has two ranks; else
+/// shared memory on one node, hierarchical on several. Every rank of `ranks` calls it. Throws,
+/// naming those there are, for any other name.
 [[nodiscard]] std::unique_ptr<Transport> make_transport(
     std::string_view name, const Communicator& ranks = Communicator::world());
 

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "collectives/error.h"
-#include "collectives/transport.h"
 #include "runtime/device/philox.h"
 #include "runtime/graph/initializer.h"
 
@@ -31,21 +30,21 @@ std::vector<std::vector<Use>> gradient_uses(const Plan& plan) {
 }
 
 // Who updates what: whole groups, or parts of the buckets of those that are one copy.
-void divide_updates(ParameterForm& form, const MeshShape& mesh, std::int64_t rank) {
+void divide_updates(ParameterForm& form) {
   for (int b = 0; b < static_cast<int>(form.buckets.size()); ++b) {
     const GradientBucket& bucket = form.buckets[b];
-    if (!form.groups[bucket.group].one_copy) {
+    const ParameterGroup& group = form.groups[bucket.group];
+    if (!group.one_copy()) {
       continue;
     }
-    const int parts = static_cast<int>(mesh.size_over(bucket.axes));
-    const int part = static_cast<int>(mesh.index_over(rank, bucket.axes));
+    const auto [part, parts] = group.sharers;
     const std::int64_t begin = part_begin(bucket.count, part, parts, ElementType::float32);
     const std::int64_t end = part_begin(bucket.count, part + 1, parts, ElementType::float32);
     form.updates.push_back({bucket.group, b, bucket.offset + begin, end - begin});
   }
   for (int g = 0; g < static_cast<int>(form.groups.size()); ++g) {
     const ParameterGroup& group = form.groups[g];
-    if (group.updated && !group.one_copy) {
+    if (group.updated && !group.one_copy()) {
       form.updates.push_back({g, -1, group.offset, group.count});
     }
   }
@@ -115,8 +114,8 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
   std::vector<Numbered> buckets;
   for (const std::vector<Axis>& axes : groups) {
     const int group = static_cast<int>(form.groups.size());
-    form.groups.push_back(
-        {form.trainable_count, 0, axes, true, options.one_copy && plan.mesh.size_over(axes) > 1});
+    form.groups.push_back({form.trainable_count, 0, axes, true,
+                           options.sharers && !axes.empty() ? options.sharers(axes) : Sharers()});
     Numbered open{0, {group, form.trainable_count, 0, 0, axes, {}}};
     const auto close = [&] {
       if (!open.bucket.variables.empty() && !axes.empty()) {
@@ -145,7 +144,7 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
     form.groups[group].count = form.trainable_count - form.groups[group].offset;
   }
   const int at_rest = static_cast<int>(form.groups.size());
-  form.groups.push_back({form.trainable_count, 0, {}, false, false});
+  form.groups.push_back({form.trainable_count, 0, {}, false, {}});
   for (ParameterSpan& span : form.spans) {
     if (span.trainable && !span.updated) {
       span.offset = form.trainable_count;
@@ -159,7 +158,7 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
   for (Numbered& numbered : buckets) {
     form.buckets.push_back(std::move(numbered.bucket));
   }
-  divide_updates(form, plan.mesh, rank);
+  divide_updates(form);
   return form;
 }
 
@@ -171,8 +170,8 @@ Parameters::Parameters(Device& device, const Plan& plan, ParameterForm form, std
   fixed_ = device.allocate(form_.fixed_count * 4);
   for (const ParameterGroup& group : form_.groups) {
     const auto allocate = [&] {
-      return group.one_copy ? memory.one_copy(group, group.count * 4)
-                            : device.allocate(group.count * 4);
+      return group.one_copy() ? memory.one_copy(group, group.count * 4)
+                              : device.allocate(group.count * 4);
     };
     values_.push_back(allocate());
     std::vector<Memory>& slots_of_group = slots_.emplace_back();

@@ -8,17 +8,17 @@
 // gradient is written. Variables that nothing leads from to the loss are a group behind all others:
 // they are not updated, and neither shrink by weight decay nor count in a norm, as in Keras.
 //
-// The ranks over a group's axes hold the same blocks. Where they share memory, values and slots of
-// the group are *one copy* of theirs: of each bucket a rank reduces its part alone (part_begin in
-// collectives/transport.h), updates that part of the copy, and all meet at a barrier before anybody
-// reads. That is a reduce-scatter and an all-gather which move each element once. Otherwise (and
-// where gradients are clipped by norms, which whole gradients have) each rank has a copy of its
-// own, reduces whole buckets, and updates all. What is there between two steps is the same either
-// way; whoever writes values or slots there lets all ranks meet first, since others may still be
-// reading.
+// The ranks over a group's axes hold the same blocks. Those of them that share memory (the sharers
+// of collectives/transport.h: all, or the ones of a node) have *one copy* of values and slots of
+// the group: of each bucket a rank reduces its part alone (part_begin), updates that part of the
+// copy, and the sharers meet at a barrier before anybody reads. That is a reduce-scatter and an
+// all-gather which move each element once. A rank that shares with nobody (and every rank, where
+// gradients are clipped by norms, which whole gradients have) has a copy of its own, reduces whole
+// buckets, and updates all. What is there between two steps is the same either way; whoever writes
+// values or slots there lets the sharers meet first, since others may still be reading.
 //
-// The form follows from the plan and from whether there is to be one copy, so that programs for any
-// batch length share it.
+// The form follows from the plan and from who shares with whom, so that programs for any batch
+// length share it.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/transport.h"
 #include "runtime/device/device.h"
 #include "runtime/graph/plan.h"
 
@@ -66,7 +67,8 @@ struct ParameterGroup {
   std::int64_t count = 0;
   std::vector<Axis> axes;  // none: complete as they are, or on their way
   bool updated = true;
-  bool one_copy = false;  // of all ranks over the axes
+  Sharers sharers;  // of the ranks over the axes, those that have one copy
+  [[nodiscard]] bool one_copy() const { return sharers.count > 1; }
 };
 
 /// Elements that this rank updates.
@@ -88,7 +90,8 @@ struct ParameterForm {
 };
 
 struct ParameterFormOptions {
-  bool one_copy = false;  // where ranks hold the same; all of the mesh share memory
+  /// Those of the ranks over the axes that have one copy. Without it, nobody has.
+  std::function<Sharers(const std::vector<Axis>&)> sharers;
   std::int64_t bucket_bytes = std::int64_t{4} << 20;  // a bucket this large is closed
 };
 [[nodiscard]] ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
@@ -99,8 +102,8 @@ struct ParameterFormOptions {
 /// one.
 struct ParameterMemory {
   std::function<Memory(std::int64_t bytes)> gradients;
-  /// Of a group that is one copy, the same on all ranks over its axes. Every rank of the mesh calls
-  /// it, for the same groups in their order.
+  /// Of a group that is one copy, the same on all sharers. Every rank of the mesh calls it, for the
+  /// same groups in their order.
   std::function<Memory(const ParameterGroup& group, std::int64_t bytes)> one_copy;
 };
 

@@ -95,11 +95,11 @@ class BoundCollectives final : public MeshCollectives {
     return started(record, count, &Transport::start_reduce_in_parts);
   }
 
-  std::unique_ptr<Kernel> barrier(const std::vector<Axis>& axes,
-                                  const CollectivePurpose& purpose) override {
+  std::unique_ptr<Kernel> barrier_of_sharers(const std::vector<Axis>& axes,
+                                             const CollectivePurpose& purpose) override {
     return bound(entry("barrier: " + purpose.what, purpose.phase),
                  [&transport = transport_, &communicator = communicator_over(axes)](void* const*) {
-                   transport.barrier(communicator);
+                   transport.barrier_of_sharers(communicator);
                  });
   }
 
@@ -229,8 +229,8 @@ class PlannedCollectives final : public MeshCollectives {
       const CollectiveRecord& record, std::int64_t count) override {
     return started_all_reduce(record, count);
   }
-  std::unique_ptr<Kernel> barrier(const std::vector<Axis>&,
-                                  const CollectivePurpose& purpose) override {
+  std::unique_ptr<Kernel> barrier_of_sharers(const std::vector<Axis>&,
+                                             const CollectivePurpose& purpose) override {
     return kernel("barrier: " + purpose.what);
   }
   std::unique_ptr<Kernel> reduce_scatter(const CollectiveRecord& record,

@@ -67,14 +67,14 @@ class MeshCollectives {
   /// The same, started by the first kernel and waited for by the second, each with operand: buffer.
   [[nodiscard]] virtual std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>>
   started_all_reduce(const CollectiveRecord& record, std::int64_t count) = 0;
-  /// The same, but a rank gets its part of the result alone (part_begin in transport.h), and others
-  /// may read the buffer until the next barrier over the axes.
+  /// The same, but a rank gets its part of the result alone (as start_reduce_in_parts in
+  /// transport.h has it), and others may read the buffer until the next barrier of sharers.
   [[nodiscard]] virtual std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>>
   started_reduce_in_parts(const CollectiveRecord& record, std::int64_t count) = 0;
-  /// The ranks over `axes` wait for each other, and see what each has written to memory that they
-  /// share. It sends nothing and leaves no record. No operands.
-  [[nodiscard]] virtual std::unique_ptr<Kernel> barrier(const std::vector<Axis>& axes,
-                                                        const CollectivePurpose& purpose) = 0;
+  /// Those of the ranks over `axes` that share memory wait for each other, and see what each has
+  /// written there. It sends nothing and leaves no record. No operands.
+  [[nodiscard]] virtual std::unique_ptr<Kernel> barrier_of_sharers(
+      const std::vector<Axis>& axes, const CollectivePurpose& purpose) = 0;
   /// Operands: send, receive.
   [[nodiscard]] virtual std::unique_ptr<Kernel> reduce_scatter(
       const CollectiveRecord& record, std::vector<std::int64_t> counts) = 0;

@@ -30,48 +30,61 @@ void require_same_collectives(const LoweringRequest& request, const DeviceMesh& 
                                 name_of(request.mode)));
 }
 
+// Whether ranks of the mesh may share memory of the transport that the device computes in.
+bool may_share(const Transport& transport, const Device& device) {
+  return device.computes_in_host_memory() && transport.shares_memory();
+}
+
 // Ranks that share memory reduce gradients where these stand, with no copies between, if they stand
 // in the transport's memory.
 Memory gradient_memory(const DeviceMesh& mesh, Transport& transport, Device& device,
                        std::int64_t bytes) {
-  if (!device.computes_in_host_memory() || !transport.shares_memory()) {
+  if (!may_share(transport, device)) {
     return device.allocate(bytes);
   }
   auto memory = std::make_shared<TransportMemory>(transport.allocate(mesh.all(), bytes));
   return {memory->data(), bytes, [memory](void*) {}};
 }
 
-// One copy of `bytes` for the ranks over the group's axes, in the memory of the first of them.
+// One copy of `bytes` for the sharers of a group, in the memory of the first of them.
 Memory memory_of_one_copy(const DeviceMesh& mesh, Transport& transport, const ParameterGroup& group,
                           std::int64_t bytes) {
-  const std::int64_t first = mesh.shape().neighbour(mesh.rank(), group.axes, 0);
+  const Communicator& ranks = mesh.communicator(group.axes);
   auto memory = std::make_shared<TransportMemory>(
-      transport.allocate(mesh.all(), first == mesh.rank() ? bytes : 0));
-  const std::span<std::byte> copy = memory->of(static_cast<int>(first));
-  if (std::ssize(copy) != bytes) {
-    internal_error(
-        fmt::format("one copy of {} bytes, of which this rank sees {}", bytes, std::ssize(copy)));
+      transport.allocate(ranks, group.sharers.index == 0 ? bytes : 0));
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    if (const std::span<std::byte> copy = memory->of(rank); std::ssize(copy) == bytes) {
+      return {copy.data(), bytes, [memory](void*) {}};
+    }
   }
-  return {copy.data(), bytes, [memory](void*) {}};
+  internal_error(fmt::format("one copy of {} bytes, which this rank does not see", bytes));
 }
 
 // The form of the parameters, which decides what memory the ranks make together: they agree about
 // it first, so that a job whose ranks differ is told how instead of hanging.
-ParameterForm agreed_form(const DeviceMesh& mesh, const Plan& plan,
-                          const ParameterFormOptions& options,
-                          const std::vector<std::string>& slots) {
-  ParameterForm form = parameter_form(plan, mesh.rank(), options);
+ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Plan& plan,
+                          bool may_be_one_copy, const std::vector<std::string>& slots) {
   std::vector<std::string> entries;
-  for (const ParameterSpan& span : form.spans) {
+  for (const ParameterSpan& span : parameter_form(plan, mesh.rank()).spans) {
     const Variable& variable = plan.graph->variables[span.variable];
-    const bool one_copy = span.trainable && form.groups[span.group].one_copy;
-    entries.push_back(fmt::format(
-        "{} of shape {}, layout {}{}", variable.path, to_string(variable.options.shape),
-        to_string(span.layout, mesh.shape()), one_copy ? ", one copy for several ranks" : ""));
+    entries.push_back(fmt::format("{} of shape {}, layout {}", variable.path,
+                                  to_string(variable.options.shape),
+                                  to_string(span.layout, mesh.shape())));
   }
   entries.push_back(fmt::format("optimizer slots: {}", fmt::join(slots, ", ")));
+  entries.push_back(
+      may_be_one_copy ? fmt::format("one copy for ranks that share memory, by {}", transport.name())
+                      : "a copy for every rank");
   require_agreement(mesh.all(), entries, "how variables are kept");
-  return form;
+  if (!may_be_one_copy) {
+    return parameter_form(plan, mesh.rank());
+  }
+  return parameter_form(plan, mesh.rank(), {.sharers = [&](const std::vector<Axis>& axes) {
+                          mesh.prepare(axes);
+                          const Communicator& ranks = mesh.communicator(axes);
+                          transport.prepare(ranks);
+                          return transport.sharers(ranks);
+                        }});
 }
 
 }  // namespace
@@ -217,10 +230,8 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
       update_(std::move(update)),
       parameters_(
           device, plan_,
-          agreed_form(mesh, plan_,
-                      {.one_copy = transport.shares_memory() && device.computes_in_host_memory() &&
-                                   !needs_norms(update_.clipping)},
-                      slot_names),
+          agreed_form(mesh, transport, plan_,
+                      may_share(transport, device) && !needs_norms(update_.clipping), slot_names),
           seed, slot_names,
           {.gradients =
                [&](std::int64_t bytes) { return gradient_memory(mesh, transport, device, bytes); },
@@ -252,10 +263,12 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
 }
 
 void Engine::meet() {
-  const std::vector<ParameterGroup>& groups = parameters_.form().groups;
-  if (std::any_of(groups.begin(), groups.end(), [](const auto& g) { return g.one_copy; })) {
-    const TracedCollective inside(TracePoint(trace_, "barrier about variables that are one copy"));
-    transport_->barrier(mesh_->all());
+  for (const ParameterGroup& group : parameters_.form().groups) {
+    if (group.one_copy()) {
+      const TracedCollective inside(
+          TracePoint(trace_, "barrier about variables that are one copy"));
+      transport_->barrier_of_sharers(mesh_->communicator(group.axes));
+    }
   }
 }
 

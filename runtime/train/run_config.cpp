@@ -110,7 +110,10 @@ RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
   reader.optional("seed", options_.seed);
   reader.choice("device", options_.device, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
   reader.choice("collectives", options_.collectives,
-                {{"auto", "auto"}, {"mpi", "mpi"}, {"shared", "shared"}});
+                {{"auto", "auto"},
+                 {"hierarchical", "hierarchical"},
+                 {"mpi", "mpi"},
+                 {"shared", "shared"}});
   reader.optional("watchdog_seconds", options_.watchdog_seconds, at_least(0));
   reader.optional("check_plan", options_.check_plan);
   read_distribution(reader);

@@ -1,5 +1,6 @@
 // What shared memory adds to the tests that every transport passes (transport.cpp): buffers in
 // memory that the transport gave, and long mixtures of operations.
+#include "collectives/hierarchical_transport.h"
 #include "collectives/shared_transport.h"
 
 #include <mpi.h>
@@ -308,8 +309,7 @@ TEST_CASE("ranks of several nodes are refused by shared memory alone and served 
   float one = 1;
   CHECK_THROWS_WITH(alone->all_reduce(world, ElementType::float32, Reduction::sum, &one, 1),
                     Catch::Contains("is for ranks of one node") && Catch::Contains("\"auto\""));
-  const auto both =
-      make_shared_transport(Communicator::world(), {.or_mpi = true, .ranks_a_node = 2});
+  const auto both = make_hierarchical_transport(Communicator::world(), {.ranks_a_node = 2});
   both->all_reduce(world, ElementType::float32, Reduction::sum, &one, 1);
   CHECK(one == world.size());
   const TransportMemory memory = both->allocate(world, 100);

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/hierarchical_transport.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/shared_transport.h"
 #include "tests/support/catch.h"
@@ -30,9 +31,16 @@ struct Subject {
 
 /// The transports under test. The second cannot hand more than 40 bytes to one MPI call, so that
 /// all but the smallest blocks take the way of those beyond 2^31 bytes; the fourth has so little
-/// room that all but the smallest go in many rounds; for the fifth, two ranks are a node.
-Subject subject() {
-  switch (GENERATE(0, 1, 2, 3, 4)) {
+/// room that all but the smallest go in many rounds; for the others a node is two ranks, and four.
+Subject made_subject() {
+  const SharedGroupOptions little_room{.small_bytes = 64,
+                                       .slot_bytes = 1024,
+                                       .slots = 2,
+                                       .calls = 2,
+                                       .chunk_bytes = 64,
+                                       .chunks = 2};
+  const Communicator world = Communicator::world();
+  switch (GENERATE(0, 1, 2, 3, 4, 5)) {
     case 0:
       return {"mpi", make_transport("mpi")};
     case 1:
@@ -40,17 +48,20 @@ Subject subject() {
     case 2:
       return {"shared", make_transport("shared")};
     case 3:
-      return {"shared in pieces",
-              make_shared_transport(Communicator::world(), {.group = {.small_bytes = 64,
-                                                                      .slot_bytes = 1024,
-                                                                      .slots = 2,
-                                                                      .calls = 2,
-                                                                      .chunk_bytes = 64,
-                                                                      .chunks = 2}})};
+      return {"shared in pieces", make_shared_transport(world, {.group = little_room})};
+    case 4:
+      return {"two ranks a node", make_hierarchical_transport(world, {.ranks_a_node = 2})};
     default:
-      return {"auto",
-              make_shared_transport(Communicator::world(), {.or_mpi = true, .ranks_a_node = 2})};
+      return {"four ranks a node, in pieces",
+              make_hierarchical_transport(world, {.group = little_room, .ranks_a_node = 4})};
   }
+}
+
+/// One of them, ready for the ranks of `world`.
+Subject subject(const Communicator& world) {
+  Subject made = made_subject();
+  made.transport->prepare(world);
+  return made;
 }
 
 template <class T>
@@ -151,8 +162,8 @@ std::int64_t sum(const std::vector<std::int64_t>& counts) {
 
 TEMPLATE_TEST_CASE("an all-reduce gives every rank the reduction", "", std::uint8_t, std::int32_t,
                    std::int64_t, float, double) {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   const Reduction reduction = GENERATE(Reduction::sum, Reduction::maximum, Reduction::minimum);
   const bool started = GENERATE(false, true);
   INFO(tested.name << (started ? ", started" : ""));
@@ -173,8 +184,8 @@ TEMPLATE_TEST_CASE("an all-reduce gives every rank the reduction", "", std::uint
 }
 
 TEST_CASE("a sum has the same bits on all ranks and in every call") {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   const bool started = GENERATE(false, true);
   INFO(tested.name << (started ? ", started" : ""));
   for (const std::int64_t count : {1, 7, 300, 5003, 70001}) {
@@ -221,8 +232,8 @@ TEST_CASE("a sum has the same bits on all ranks and in every call") {
 }
 
 TEST_CASE("a NaN is the maximum and the minimum, whichever rank has it") {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   const std::int64_t count = GENERATE(1, 700);
   INFO(tested.name);
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -240,8 +251,8 @@ TEST_CASE("a NaN is the maximum and the minimum, whichever rank has it") {
 }
 
 TEST_CASE("started all-reduces may be waited for in any order") {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   INFO(tested.name);
   constexpr std::int64_t counts[] = {1, 2000, 0, 17, 300};
   std::vector<Guarded<float>> buffers;
@@ -267,8 +278,8 @@ TEST_CASE("started all-reduces may be waited for in any order") {
 }
 
 TEST_CASE("of a reduction in parts every rank has its own, whatever it then makes of it") {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   const bool in_window = GENERATE(false, true);
   INFO(tested.name << (in_window ? ", in the transport's memory" : ""));
   constexpr std::int64_t most = 3001;
@@ -281,15 +292,16 @@ TEST_CASE("of a reduction in parts every rank has its own, whatever it then make
     Pending pending = tested.transport->start_reduce_in_parts(world, ElementType::float32,
                                                               Reduction::sum, buffer, count);
     pending.wait();
-    const auto begin = part_begin(count, world.rank(), world.size(), ElementType::float32);
-    const auto end = part_begin(count, world.rank() + 1, world.size(), ElementType::float32);
+    const auto [part, parts] = tested.transport->sharers(world);
+    const auto begin = part_begin(count, part, parts, ElementType::float32);
+    const auto end = part_begin(count, part + 1, parts, ElementType::float32);
     std::int64_t wrong = 0;
     for (std::int64_t i = begin; i < end; ++i) {
       wrong += buffer[i] == reduced<float>(Reduction::sum, world.size(), i) ? 0 : 1;
       buffer[i] = -1;  // nobody wants it any more
     }
     CHECK(wrong == 0);
-    tested.transport->barrier(world);
+    tested.transport->barrier_of_sharers(world);
   }
 }
 
@@ -311,25 +323,26 @@ TEST_CASE("parts are consecutive, begin at whole cache lines and are nearly equa
 }
 
 TEST_CASE("behind a barrier stands what ranks wrote before to memory that they share") {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   INFO(tested.name);
   const TransportMemory memory = tested.transport->allocate(world, 8);
-  int missing = 0;
+  const Sharers sharers = tested.transport->sharers(world);
+  int seen = 0;
   for (std::int64_t round = 1; round <= 50; ++round) {
     *reinterpret_cast<std::int64_t*>(memory.data()) = round;
-    tested.transport->barrier(world);
+    tested.transport->barrier_of_sharers(world);
     for (int rank = 0; rank < world.size(); ++rank) {
       const std::span<std::byte> theirs = memory.of(rank);
-      missing += theirs.empty() ? 1 : 0;
-      if (!theirs.empty()) {
+      seen += theirs.empty() ? 0 : 1;
+      if (sharers.count > 1 && !theirs.empty()) {
         CHECK(*reinterpret_cast<const std::int64_t*>(theirs.data()) == round);
       }
     }
-    tested.transport->barrier(world);
+    tested.transport->barrier_of_sharers(world);
   }
-  // Those that say so do share it.
-  if (tested.transport->shares_memory()) CHECK(missing == 0);
+  CHECK((sharers.count == 1 || seen == 50 * sharers.count));
+  CHECK((sharers.count == 1 || tested.transport->shares_memory()));
 }
 
 TEST_CASE("a pending operation moves, and waiting twice is waiting once") {
@@ -351,8 +364,8 @@ TEST_CASE("a pending operation moves, and waiting twice is waiting once") {
 
 TEMPLATE_TEST_CASE("a reduce-scatter gives each rank the sum of its block", "", std::uint8_t,
                    std::int32_t, std::int64_t, float, double) {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   INFO(tested.name);
   for (const std::vector<std::int64_t>& counts : uneven_counts(world.size())) {
     INFO("counts " << Catch::StringMaker<std::vector<std::int64_t>>::convert(counts));
@@ -371,8 +384,8 @@ TEMPLATE_TEST_CASE("a reduce-scatter gives each rank the sum of its block", "", 
 
 TEMPLATE_TEST_CASE("an all-gather puts every block in its place and nothing between", "",
                    std::uint8_t, std::int32_t, std::int64_t, float, double) {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   INFO(tested.name);
   for (const std::vector<std::int64_t>& counts : uneven_counts(world.size())) {
     const bool in_place = GENERATE(false, true);
@@ -408,8 +421,8 @@ TEMPLATE_TEST_CASE("an all-gather puts every block in its place and nothing betw
 
 TEMPLATE_TEST_CASE("an all-to-all brings every block to its rank and place", "", std::uint8_t,
                    std::int32_t, std::int64_t, float, double) {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   INFO(tested.name);
   const int ranks = world.size();
   const int here = world.rank();
@@ -471,8 +484,8 @@ TEMPLATE_TEST_CASE("an all-to-all brings every block to its rank and place", "",
 
 TEMPLATE_TEST_CASE("an exchange brings each block to the few ranks that want it", "", std::uint8_t,
                    std::int32_t, std::int64_t, float, double) {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   INFO(tested.name);
   const int ranks = world.size();
   const int here = world.rank();
@@ -537,8 +550,8 @@ TEMPLATE_TEST_CASE("an exchange brings each block to the few ranks that want it"
 }
 
 TEST_CASE("an exchange with oneself or with a rank that is not there is refused") {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   float value = 1;
   for (const int rank : {world.rank(), -1, world.size()}) {
     const std::vector<NeighbourBlock> blocks{{rank, 1, 0}};
@@ -550,8 +563,8 @@ TEST_CASE("an exchange with oneself or with a rank that is not there is refused"
 
 TEMPLATE_TEST_CASE("a broadcast gives every rank the root's buffer", "", std::uint8_t, std::int32_t,
                    std::int64_t, float, double) {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   INFO(tested.name);
   for (const int root : {0, world.size() - 1}) {
     for (const std::int64_t count : {0, 1, 33, 2500}) {
@@ -566,8 +579,8 @@ TEMPLATE_TEST_CASE("a broadcast gives every rank the root's buffer", "", std::ui
 }
 
 TEST_CASE("operations over one axis leave the other ranks alone") {
-  const Subject tested = subject();
   const Communicator world = Communicator::world();
+  const Subject tested = subject(world);
   INFO(tested.name);
   const Communicator row = world.split(world.rank() / 2, world.rank());
   const Communicator column = world.split(world.rank() % 2, world.rank());
@@ -631,7 +644,7 @@ TEST_CASE("a transport that does not exist is an error that names those that do"
   CHECK(make_transport("mpi")->name() == "mpi");
   CHECK(make_transport("shared")->name() == "shared");
   CHECK_THROWS_WITH(make_transport("mpj"), Catch::Equals("there is no transport \"mpj\"; there are "
-                                                         "\"auto\", \"mpi\" and \"shared\""));
+                                                         "\"auto\", \"hierarchical\", \"mpi\" and \"shared\""));
 }
 
 TEST_CASE("blocks that do not fit the communicator are an error") {

@@ -154,7 +154,7 @@ void StepGradients::start(int index) {
   }
   const CollectiveRecord record = step_.all_reduce_record(
       bucket.axes, ElementType::float32, Reduction::sum, bucket.global_count, bucket.count, what);
-  auto [start, wait] = step_.form.groups[bucket.group].one_copy
+  auto [start, wait] = step_.form.groups[bucket.group].one_copy()
                            ? step_.collectives.started_reduce_in_parts(record, bucket.count)
                            : step_.collectives.started_all_reduce(record, bucket.count);
   const Operand at{step_.gradients, bucket.offset * element_bytes(ElementType::float32)};

@@ -99,9 +99,9 @@ class Update {
   void publish() {
     std::set<std::vector<Axis>> met;
     for (const ParameterGroup& group : step_.form.groups) {
-      if (group.one_copy && met.insert(group.axes).second) {
+      if (group.one_copy() && met.insert(group.axes).second) {
         step_.builder.emit(
-            step_.collectives.barrier(group.axes, {step_.phase, "variables are updated"}), {},
+            step_.collectives.barrier_of_sharers(group.axes, {step_.phase, "variables are updated"}), {},
             "variables are updated");
       }
     }

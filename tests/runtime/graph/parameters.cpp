@@ -227,7 +227,9 @@ TEST_CASE("forms are sound, and cut alike on all ranks, for all layouts and buck
   }
 }
 
-TEST_CASE("where ranks have one copy, each element is updated by one of them") {
+TEST_CASE("where ranks have one copy, each element of it is updated by one of them") {
+  // All of the data axis share memory, or those of a node each: ranks 0 and 1, and rank 2 alone.
+  const bool several_nodes = GENERATE(false, true);
   for (const std::int64_t bucket_bytes :
        {std::int64_t{1}, std::int64_t{73}, std::int64_t{1} << 20}) {
     const Plan plan = plan_of(
@@ -237,18 +239,24 @@ TEST_CASE("where ranks have one copy, each element is updated by one of them") {
     // does not begin at the same place on all, since blocks of d3/kernel differ.
     std::vector<std::vector<int>> updated(2);
     for (std::int64_t rank = 0; rank < 6; ++rank) {
+      const auto sharers = [&](const std::vector<Axis>& axes) -> Sharers {
+        const int index = static_cast<int>(plan.mesh.index_over(rank, axes));
+        if (!several_nodes) return {index, static_cast<int>(plan.mesh.size_over(axes))};
+        return index == 2 ? Sharers{0, 1} : Sharers{index, 2};
+      };
       const ParameterForm form =
-          parameter_form(plan, rank, {.one_copy = true, .bucket_bytes = bucket_bytes});
+          parameter_form(plan, rank, {.sharers = sharers, .bucket_bytes = bucket_bytes});
       std::vector<int>& counts = updated[static_cast<std::size_t>(rank % 2)];
       for (const ParameterGroup& group : form.groups) {
-        CHECK(group.one_copy == (group.axes == std::vector<Axis>{0}));
+        CHECK(group.one_copy() ==
+              (group.axes == std::vector<Axis>{0} && !(several_nodes && rank / 2 == 2)));
       }
       for (const UpdatedStretch& stretch : form.updates) {
         const ParameterGroup& group = form.groups[stretch.group];
         CHECK(stretch.offset >= group.offset);
         CHECK(stretch.offset + stretch.count <= group.offset + group.count);
-        CHECK((stretch.bucket >= 0) == group.one_copy);
-        if (!group.one_copy) {
+        CHECK((stretch.bucket >= 0) == group.one_copy());
+        if (!group.one_copy()) {
           CHECK(stretch.count == group.count);
           continue;
         }

@@ -42,7 +42,6 @@ CollectiveRecord record_over(std::vector<Axis> axes) {
 class BrokenTransport final : public Transport {
  public:
   [[nodiscard]] std::string_view name() const override { return "broken"; }
-  void barrier(const Communicator&) override { fail("the cable is out"); }
   void all_reduce(const Communicator&, ElementType, Reduction, void*, std::int64_t) override {
     fail("the cable is out");
   }

@@ -16,7 +16,6 @@ class FailingTransport final : public Transport {
   FailingTransport(Transport& inner, bool fails) : inner_(inner), fails_(fails) {}
 
   std::string_view name() const override { return "failing"; }
-  void barrier(const Communicator& communicator) override { inner_.barrier(communicator); }
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override {
     note();

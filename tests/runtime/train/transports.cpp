@@ -1,6 +1,8 @@
-// Training by every transport. By shared memory gradients stand where all ranks see them, in a
-// place of its own on each rank, and are reduced there; by MPI they are this rank's alone.
+// Training by every transport. By shared memory gradients stand where all ranks of a node see them,
+// in a place of its own on each rank, and are reduced there; by MPI they are this rank's alone.
 #include "collectives/transport.h"
+
+#include <cstdlib>
 
 #include "layers/dense.h"
 #include "runtime/data/synthetic.h"
@@ -39,7 +41,7 @@ std::vector<std::vector<float>> trained(DeviceMesh& mesh, const test::LayoutEntr
 
 }  // namespace
 
-TEST_CASE("a run ends alike by every transport, and bit for bit alike by shared memory again") {
+TEST_CASE("a run ends alike by every transport, and bit for bit alike by one of them again") {
   const Communicator world = Communicator::world();
   std::vector<MeshAxis> axes{{"data", -1}};
   test::LayoutEntries layouts;
@@ -59,9 +61,16 @@ TEST_CASE("a run ends alike by every transport, and bit for bit alike by shared 
   const auto by_memory = trained(mesh, layouts, "shared");
   CHECK(by_memory == trained(mesh, layouts, "shared"));
   CHECK(by_memory == trained(mesh, layouts, "auto"));
+  // Two ranks count as a node.
+  CHECK(::setenv("MESHWORK_RANKS_A_NODE", "2", 1) == 0);
+  const auto on_nodes = trained(mesh, layouts, "hierarchical");
+  CHECK(on_nodes == trained(mesh, layouts, "hierarchical"));
+  CHECK((world.size() <= 2 || on_nodes == trained(mesh, layouts, "auto")));
+  CHECK(::unsetenv("MESHWORK_RANKS_A_NODE") == 0);
   for (std::size_t v = 0; v < by_mpi.size(); ++v) {
     // Sums of 130 terms in another order, twelve updates: as in mesh_equality.cpp.
     CHECK(test::difference(by_memory[v], by_mpi[v], 2e-5) == "");
+    CHECK(test::difference(on_nodes[v], by_mpi[v], 2e-5) == "");
   }
 }
 

@@ -1,0 +1,304 @@
+#include "collectives/hierarchical_transport.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "collectives/error.h"
+#include "collectives/mpi_transport.h"
+#include "collectives/nodes.h"
+
+namespace meshwork {
+
+namespace {
+
+using Counts = std::span<const std::int64_t>;
+
+/// Where what belongs to rank `rank` begins, if it stands behind that of the ranks before.
+std::int64_t begin_of(Counts counts, int rank) {
+  return std::accumulate(counts.begin(), counts.begin() + rank, std::int64_t{0});
+}
+
+class HierarchicalTransport final : public Transport {
+ public:
+  HierarchicalTransport(const Communicator& ranks, const SharedTransportOptions& options)
+      : ranks_(ranks.duplicate()),
+        nodes_(ranks, options.ranks_a_node),
+        mpi_(make_mpi_transport()),
+        shared_(make_shared_transport(ranks, options)) {}
+
+  [[nodiscard]] std::string_view name() const override { return "hierarchical"; }
+
+  void prepare(const Communicator& communicator) override {
+    if (communicator.attachment(key_.get()) != nullptr) return;
+    const int here = nodes_.ranks_each(communicator);
+    // The same number on all siblings, and whether all of them are as long.
+    const int own[4] = {here, -here, communicator.size(), -communicator.size()};
+    int least[4];
+    check_mpi(MPI_Allreduce(own, least, 4, MPI_INT, MPI_MIN, ranks_.native()), "MPI_Allreduce");
+    const bool alike = least[0] == -least[1] && least[2] == -least[3];
+    const auto levels = std::make_shared<Levels>();
+    if (alike && here == communicator.size()) {
+      levels->by = shared_.get();
+      shared_->prepare(communicator);
+    } else if (alike && here > 1) {
+      const int node = communicator.rank() / here;
+      const int index = communicator.rank() % here;
+      levels->node = std::make_unique<Communicator>(communicator.split(node, index));
+      levels->peers = std::make_unique<Communicator>(communicator.split(index, node));
+      shared_->prepare(*levels->node);
+    } else {
+      levels->by = mpi_.get();
+    }
+    communicator.attach(key_, levels);
+  }
+
+  [[nodiscard]] TransportMemory allocate(const Communicator& communicator,
+                                         std::int64_t bytes) override {
+    return shared_->allocate(communicator, bytes);
+  }
+
+  [[nodiscard]] bool shares_memory() const override { return true; }
+
+  [[nodiscard]] Sharers sharers(const Communicator& communicator) const override {
+    const Levels* levels = levels_of(communicator);
+    if (levels != nullptr) return {levels->node->rank(), levels->node->size()};
+    return is_on_node(communicator) ? shared_->sharers(communicator) : Sharers();
+  }
+
+  void barrier_of_sharers(const Communicator& communicator) override {
+    if (const Levels* levels = levels_of(communicator)) {
+      shared_->barrier_of_sharers(*levels->node);
+    } else if (is_on_node(communicator)) {
+      shared_->barrier_of_sharers(communicator);
+    }
+  }
+
+  void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
+                  void* buffer, std::int64_t count) override {
+    if (levels_of(communicator) != nullptr) {
+      start_all_reduce(communicator, type, reduction, buffer, count).wait();
+    } else {
+      alone(communicator).all_reduce(communicator, type, reduction, buffer, count);
+    }
+  }
+
+  [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
+                                         Reduction reduction, void* buffer,
+                                         std::int64_t count) override {
+    if (Levels* levels = levels_of(communicator)) {
+      return start(*levels, type, reduction, buffer, count, true);
+    }
+    return alone(communicator).start_all_reduce(communicator, type, reduction, buffer, count);
+  }
+
+  [[nodiscard]] Pending start_reduce_in_parts(const Communicator& communicator, ElementType type,
+                                              Reduction reduction, void* buffer,
+                                              std::int64_t count) override {
+    if (Levels* levels = levels_of(communicator)) {
+      return start(*levels, type, reduction, buffer, count, false);
+    }
+    return alone(communicator).start_reduce_in_parts(communicator, type, reduction, buffer, count);
+  }
+
+  void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
+                      void* receive, Counts counts) override {
+    Levels* levels = levels_of(communicator);
+    if (levels == nullptr) {
+      alone(communicator).reduce_scatter(communicator, type, send, receive, counts);
+      return;
+    }
+    finish_started();
+    const std::int64_t width = element_bytes(type);
+    const int index = levels->node->rank();
+    const int each = levels->node->size();
+    take_counts_of_peers(*levels, counts);
+    levels->sums.resize(static_cast<std::size_t>(width * begin_of(levels->counts, levels->size())));
+    std::byte* sums = levels->sums.data();
+    for (int node = 0; node < levels->size(); ++node) {
+      const Counts of_node =
+          counts.subspan(static_cast<std::size_t>(node * each), static_cast<std::size_t>(each));
+      shared_->reduce_scatter(
+          *levels->node, type,
+          static_cast<const std::byte*>(send) + width * begin_of(counts, node * each), sums,
+          of_node);
+      sums += width * of_node[static_cast<std::size_t>(index)];
+    }
+    by_mpi().reduce_scatter(*levels->peers, type, levels->sums.data(), receive, levels->counts);
+  }
+
+  void all_gather(const Communicator& communicator, ElementType type, const void* send,
+                  void* receive, Counts counts, Counts offsets) override {
+    Levels* levels = levels_of(communicator);
+    if (levels == nullptr) {
+      alone(communicator).all_gather(communicator, type, send, receive, counts, offsets);
+      return;
+    }
+    finish_started();
+    const int index = levels->node->rank();
+    const int each = levels->node->size();
+    take_counts_of_peers(*levels, counts);
+    levels->offsets.clear();
+    for (int node = 0; node < levels->size(); ++node) {
+      levels->offsets.push_back(offsets[static_cast<std::size_t>(node * each + index)]);
+    }
+    by_mpi().all_gather(*levels->peers, type, send, receive, levels->counts, levels->offsets);
+    for (int node = 0; node < levels->size(); ++node) {
+      const auto begin = static_cast<std::size_t>(node * each);
+      const std::byte* own = static_cast<const std::byte*>(receive) +
+                             element_bytes(type) * levels->offsets[static_cast<std::size_t>(node)];
+      shared_->all_gather(*levels->node, type, own, receive,
+                          counts.subspan(begin, static_cast<std::size_t>(each)),
+                          offsets.subspan(begin, static_cast<std::size_t>(each)));
+    }
+  }
+
+  void all_to_all(const Communicator& communicator, ElementType type, const void* send,
+                  Counts send_counts, Counts send_offsets, void* receive, Counts receive_counts,
+                  Counts receive_offsets) override {
+    alone(communicator)
+        .all_to_all(communicator, type, send, send_counts, send_offsets, receive, receive_counts,
+                    receive_offsets);
+  }
+
+  void exchange(const Communicator& communicator, ElementType type, const void* send,
+                std::span<const NeighbourBlock> sends, void* receive,
+                std::span<const NeighbourBlock> receives) override {
+    alone(communicator).exchange(communicator, type, send, sends, receive, receives);
+  }
+
+  void broadcast(const Communicator& communicator, ElementType type, void* buffer,
+                 std::int64_t count, int root) override {
+    alone(communicator).broadcast(communicator, type, buffer, count, root);
+  }
+
+ private:
+  /// What is kept for a prepared communicator.
+  struct Levels {
+    Transport* by = nullptr;  // the one that serves it alone; null: it has two levels
+    std::unique_ptr<Communicator> node, peers;
+    // Of the call in progress, kept so that a call allocates only the first time.
+    std::vector<std::int64_t> counts, offsets;
+    std::vector<std::byte> sums;
+
+    [[nodiscard]] int size() const { return peers->size(); }  // nodes
+  };
+
+  /// An all-reduce over two levels on its way.
+  class Started final : public Pending::Request {
+   public:
+    explicit Started(HierarchicalTransport& of) : transport(of) {}
+    void wait() override {
+      while (levels != nullptr) transport.finish_first();
+    }
+
+    HierarchicalTransport& transport;
+    Levels* levels = nullptr;  // while it is under way
+    Pending in_node;
+    ElementType type{};
+    Reduction reduction{};
+    std::byte* buffer = nullptr;
+    std::int64_t count = 0;
+    bool whole = true;  // else in parts
+  };
+
+  /// Null if the communicator does not have two levels.
+  [[nodiscard]] Levels* levels_of(const Communicator& communicator) const {
+    auto* const levels = static_cast<Levels*>(communicator.attachment(key_.get()));
+    return levels != nullptr && levels->by == nullptr ? levels : nullptr;
+  }
+  /// Whether the ranks of the communicator, which has not two levels, are on one node.
+  [[nodiscard]] bool is_on_node(const Communicator& communicator) const {
+    const auto* const levels = static_cast<Levels*>(communicator.attachment(key_.get()));
+    return levels != nullptr && levels->by == shared_.get();
+  }
+  /// Who serves an operation that is not done on two levels.
+  [[nodiscard]] Transport& alone(const Communicator& communicator) {
+    return is_on_node(communicator) ? *shared_ : by_mpi();
+  }
+  /// A rank that is in MPI brings no node on, so it first does what others may wait for.
+  [[nodiscard]] Transport& by_mpi() {
+    shared_->finish_started();
+    return *mpi_;
+  }
+
+  static void take_counts_of_peers(Levels& levels, Counts counts) {
+    const auto each = static_cast<std::size_t>(levels.node->size());
+    if (counts.size() != each * static_cast<std::size_t>(levels.size())) {
+      internal_error(fmt::format("{} blocks were given to a collective of {} ranks", counts.size(),
+                                 each * static_cast<std::size_t>(levels.size())));
+    }
+    levels.counts.clear();
+    for (auto rank = static_cast<std::size_t>(levels.node->rank()); rank < counts.size();
+         rank += each) {
+      levels.counts.push_back(counts[rank]);
+    }
+  }
+
+  [[nodiscard]] Pending start(Levels& levels, ElementType type, Reduction reduction, void* buffer,
+                              std::int64_t count, bool whole) {
+    std::shared_ptr<Started> started;
+    for (const std::shared_ptr<Started>& made : made_) {
+      if (made.use_count() == 1 && made->levels == nullptr) started = made;
+    }
+    if (!started) started = made_.emplace_back(std::make_shared<Started>(*this));
+    started->levels = &levels;
+    started->type = type;
+    started->reduction = reduction;
+    started->buffer = static_cast<std::byte*>(buffer);
+    started->count = count;
+    started->whole = whole;
+    started->in_node = shared_->start_reduce_in_parts(*levels.node, type, reduction, buffer, count);
+    queue_.push_back(started.get());
+    return Pending(started);
+  }
+
+  /// Brings the started operation that comes first to its end.
+  void finish_first() {
+    Started& first = *queue_.front();
+    queue_.erase(queue_.begin());
+    Levels& levels = *std::exchange(first.levels, nullptr);
+    first.in_node.wait();
+    const Communicator& node = *levels.node;
+    const std::int64_t width = element_bytes(first.type);
+    levels.counts.clear();
+    levels.offsets.clear();
+    for (int rank = 0; rank < node.size(); ++rank) {
+      levels.offsets.push_back(part_begin(first.count, rank, node.size(), first.type));
+      levels.counts.push_back(part_begin(first.count, rank + 1, node.size(), first.type) -
+                              levels.offsets.back());
+    }
+    const auto index = static_cast<std::size_t>(node.rank());
+    std::byte* const own = first.buffer + width * levels.offsets[index];
+    by_mpi().all_reduce(*levels.peers, first.type, first.reduction, own, levels.counts[index]);
+    // Who gathers has its part, so it has read what it needs of the buffers of others: what is
+    // written to a buffer now, its owner's part and those of ranks that gather, nobody reads.
+    if (first.whole) {
+      shared_->all_gather(node, first.type, own, first.buffer, levels.counts, levels.offsets);
+    }
+  }
+
+  void finish_started() {
+    while (!queue_.empty()) finish_first();
+  }
+
+  Communicator ranks_;
+  Nodes nodes_;
+  std::unique_ptr<Transport> mpi_;
+  std::unique_ptr<SharedTransport> shared_;
+  std::shared_ptr<const int> key_ = std::make_shared<const int>(0);  // whose attachments are ours
+  std::vector<std::shared_ptr<Started>> made_;  // as many as were ever under way at once
+  std::vector<Started*> queue_;                 // in the order of their start
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_hierarchical_transport(const Communicator& ranks,
+                                                       const SharedTransportOptions& options) {
+  return std::make_unique<HierarchicalTransport>(ranks, options);
+}
+
+}  // namespace meshwork

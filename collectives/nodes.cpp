@@ -1,0 +1,104 @@
+#include "collectives/nodes.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+namespace {
+
+class MpiGroup {
+ public:
+  explicit MpiGroup(MPI_Comm communicator) {
+    check_mpi(MPI_Comm_group(communicator, &native), "MPI_Comm_group");
+  }
+  ~MpiGroup() {
+    if (MPI_Group_free(&native) != MPI_SUCCESS) abort_job(1, "MPI_Group_free failed");
+  }
+  MpiGroup(const MpiGroup&) = delete;
+  MpiGroup& operator=(const MpiGroup&) = delete;
+
+  MPI_Group native = MPI_GROUP_NULL;
+};
+
+int imitated_ranks_a_node() {
+  const char* const text = std::getenv("MESHWORK_RANKS_A_NODE");
+  if (text == nullptr || *text == '\0') return 0;
+  char* end = nullptr;
+  const long ranks = std::strtol(text, &end, 10);
+  if (*end != '\0' || ranks < 1 || ranks > std::numeric_limits<int>::max()) {
+    fail("MESHWORK_RANKS_A_NODE is \"{}\"; it says how many ranks count as one node, at least 1",
+         text);
+  }
+  return static_cast<int>(ranks);
+}
+
+}  // namespace
+
+std::vector<int> job_ranks_of(const Communicator& communicator) {
+  const MpiGroup here(communicator.native());
+  const MpiGroup job(MPI_COMM_WORLD);
+  std::vector<int> ranks(static_cast<std::size_t>(communicator.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> job_ranks(ranks.size());
+  check_mpi(MPI_Group_translate_ranks(here.native, communicator.size(), ranks.data(), job.native,
+                                      job_ranks.data()),
+            "MPI_Group_translate_ranks");
+  return job_ranks;
+}
+
+Nodes::Nodes(const Communicator& ranks, int ranks_a_node) {
+  const std::vector<int> job_ranks = job_ranks_of(ranks);
+  const int own = job_ranks[static_cast<std::size_t>(ranks.rank())];
+  if (ranks_a_node == 0) ranks_a_node = imitated_ranks_a_node();
+  // A node is called by the first of its ranks.
+  const int node =
+      ranks_a_node > 0 ? own / ranks_a_node : job_ranks_of(ranks.split_by_node()).front();
+  std::vector<int> nodes(job_ranks.size());
+  check_mpi(MPI_Allgather(&node, 1, MPI_INT, nodes.data(), 1, MPI_INT, ranks.native()),
+            "MPI_Allgather");
+  by_job_rank_.resize(static_cast<std::size_t>(*std::ranges::max_element(job_ranks)) + 1, -1);
+  for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
+    by_job_rank_[static_cast<std::size_t>(job_ranks[rank])] = nodes[rank];
+  }
+}
+
+std::vector<int> Nodes::nodes_of(const Communicator& communicator) const {
+  std::vector<int> nodes = job_ranks_of(communicator);
+  for (int& rank : nodes) {
+    const auto at = static_cast<std::size_t>(rank);
+    if (at >= by_job_rank_.size() || by_job_rank_[at] < 0) {
+      internal_error(fmt::format("rank {} of the job is not among those of the transport", rank));
+    }
+    rank = by_job_rank_[at];
+  }
+  return nodes;
+}
+
+int Nodes::ranks_each(const Communicator& communicator) const {
+  const std::vector<int> nodes = nodes_of(communicator);
+  std::set<int> seen;
+  int each = 0;
+  for (auto begin = nodes.begin(); begin != nodes.end();) {
+    const auto end = std::find_if(begin, nodes.end(), [&](int node) { return node != *begin; });
+    const int here = static_cast<int>(end - begin);
+    if (!seen.insert(*begin).second || (each != 0 && here != each)) return 0;
+    each = here;
+    begin = end;
+  }
+  return each;
+}
+
+Communicator Nodes::split(const Communicator& communicator) const {
+  const int node = nodes_of(communicator)[static_cast<std::size_t>(communicator.rank())];
+  return communicator.split(node, communicator.rank());
+}
+
+}  // namespace meshwork

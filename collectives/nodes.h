@@ -1,0 +1,36 @@
+// Which ranks of a job are on one node.
+//
+// Asked once, by all ranks together; from then on every rank knows it of all. A node is the ranks
+// that can share memory. To try on one machine what happens on several, the environment variable
+// MESHWORK_RANKS_A_NODE lets so many ranks of the job, in their order, count as a node.
+#pragma once
+
+#include <vector>
+
+#include "collectives/communicator.h"
+
+namespace meshwork {
+
+/// The numbers in the job of the ranks of `communicator`. Not collective.
+[[nodiscard]] std::vector<int> job_ranks_of(const Communicator& communicator);
+
+class Nodes {
+ public:
+  /// Every rank of `ranks` calls it. `ranks_a_node` is for tests, in place of the environment
+  /// variable. Throws if that is no positive number.
+  explicit Nodes(const Communicator& ranks, int ranks_a_node = 0);
+
+  /// How many consecutive ranks of `communicator`, which is part of those above, are on each node,
+  /// if they are equally many on all; 0 if they are not, or if a node has ranks of it here and
+  /// there. Not collective.
+  [[nodiscard]] int ranks_each(const Communicator& communicator) const;
+
+  /// The ranks of `communicator` on the calling rank's node. Collective.
+  [[nodiscard]] Communicator split(const Communicator& communicator) const;
+
+ private:
+  [[nodiscard]] std::vector<int> nodes_of(const Communicator& communicator) const;
+  std::vector<int> by_job_rank_;  // the node's number; -1 for ranks that were not asked
+};
+
+}  // namespace meshwork

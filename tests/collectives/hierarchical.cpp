@@ -1,0 +1,146 @@
+// Which communicators have two levels, and what their siblings make of it. That the operations are
+// right over them is in transport.cpp.
+#include "collectives/hierarchical_transport.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "collectives/error.h"
+#include "collectives/nodes.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+/// The sum of the terms of all ranks.
+float sum_over(Transport& transport, const Communicator& communicator, float term) {
+  transport.all_reduce(communicator, ElementType::float32, Reduction::sum, &term, 1);
+  return term;
+}
+
+}  // namespace
+
+TEST_CASE("nodes hold equally many consecutive ranks, or they do not") {
+  const Communicator world = Communicator::world();
+  const int size = world.size();
+  CHECK(Nodes(world, 1).ranks_each(world) == 1);
+  CHECK(Nodes(world, size).ranks_each(world) == size);
+  CHECK(Nodes(world).ranks_each(world) == size);
+  CHECK(Nodes(world, 2).ranks_each(world) == (size % 2 == 0 ? 2 : size == 1 ? 1 : 0));
+  CHECK(Nodes(world, 2).split(world).size() == (world.rank() == size - 1 && size % 2 == 1 ? 1 : 2));
+  if (size % 4 == 0) {
+    // Nodes of two, but the ranks of each stand apart.
+    const Communicator apart = world.split(0, world.rank() % 2 * size + world.rank());
+    CHECK(Nodes(world, 2).ranks_each(apart) == 0);
+    CHECK(Nodes(world, 4).ranks_each(world.split(world.rank() % 2, world.rank())) == 2);
+  }
+}
+
+TEST_CASE("how many ranks count as a node is asked of the environment, and checked") {
+  const Communicator world = Communicator::world();
+  CHECK(::setenv("MESHWORK_RANKS_A_NODE", "1", 1) == 0);
+  CHECK(Nodes(world).ranks_each(world) == 1);
+  CHECK(make_transport("auto")->name() == "mpi");
+  for (const std::string wrong : {"0", "-2", "two", "2x", "99999999999"}) {
+    CHECK(::setenv("MESHWORK_RANKS_A_NODE", wrong.c_str(), 1) == 0);
+    CHECK_THROWS_WITH(Nodes(world), Catch::Contains("MESHWORK_RANKS_A_NODE is \"" + wrong + "\""));
+  }
+  CHECK(::setenv("MESHWORK_RANKS_A_NODE", "2", 1) == 0);
+  CHECK(make_transport("auto")->name() == (world.size() > 2    ? "hierarchical"
+                                           : world.size() == 2 ? "shared"
+                                                               : "mpi"));
+  CHECK(::unsetenv("MESHWORK_RANKS_A_NODE") == 0);
+}
+
+TEST_CASE("a prepared communicator has the ranks of its node as sharers") {
+  const Communicator world = Communicator::world();
+  if (world.size() % 4 != 0) return;
+  const auto transport = make_hierarchical_transport(world, {.ranks_a_node = 2});
+  CHECK(transport->sharers(world) == Sharers{0, 1});
+  transport->prepare(world);
+  CHECK(transport->sharers(world) == Sharers{world.rank() % 2, 2});
+  // All on one node, and each on its own.
+  const Communicator node = world.split(world.rank() / 2, world.rank());
+  transport->prepare(node);
+  CHECK(transport->sharers(node) == Sharers{node.rank(), 2});
+  const Communicator across = world.split(world.rank() % 2, world.rank());
+  transport->prepare(across);
+  CHECK(transport->sharers(across) == Sharers{0, 1});
+}
+
+TEST_CASE("siblings of which some have no levels have none, and add in one way") {
+  const Communicator world = Communicator::world();
+  if (world.size() != 8) return;
+  const auto transport = make_hierarchical_transport(world, {.ranks_a_node = 2});
+  // Ranks 0, 1, 2, 3 on two nodes; and 4, 6, 5, 7, the same but for their order.
+  const bool second = world.rank() >= 4;
+  const Communicator four =
+      world.split(second ? 1 : 0, second ? world.rank() % 2 * 8 + world.rank() : world.rank());
+  transport->prepare(four);
+  CHECK(transport->sharers(four) == Sharers{0, 1});
+  // Terms of which any two orders of adding differ.
+  const float terms[] = {1e8f, 1.0f, -1e8f, 3.0f};
+  const float sum = sum_over(*transport, four, terms[four.rank()]);
+  std::vector<float> all(8);
+  check_mpi(MPI_Allgather(&sum, 1, MPI_FLOAT, all.data(), 1, MPI_FLOAT, world.native()),
+            "MPI_Allgather");
+  for (const float other : all) CHECK(other == sum);
+}
+
+TEST_CASE("siblings of unequal length are served, each as a whole") {
+  const Communicator world = Communicator::world();
+  if (world.size() < 3) return;
+  const auto transport = make_hierarchical_transport(world, {.ranks_a_node = 2});
+  const Communicator some = world.split(world.rank() == 0 ? 0 : 1, world.rank());
+  transport->prepare(some);
+  CHECK(transport->sharers(some) == Sharers{0, 1});
+  CHECK(sum_over(*transport, some, 1.0f) == static_cast<float>(some.size()));
+}
+
+TEST_CASE("operations over nodes and over their ranks alternate with started ones") {
+  const Communicator world = Communicator::world();
+  if (world.size() % 2 != 0) return;
+  const auto transport = make_hierarchical_transport(world, {.ranks_a_node = 2});
+  transport->prepare(world);
+  const Communicator node = world.split(world.rank() / 2, world.rank());
+  transport->prepare(node);
+  const Communicator across = world.split(world.rank() % 2, world.rank());
+  transport->prepare(across);
+  constexpr std::int64_t count = 40'000;
+  const TransportMemory memory = transport->allocate(world, 3 * 4 * count);
+  auto* const values = reinterpret_cast<float*>(memory.data());
+  for (int step = 0; step < 20; ++step) {
+    INFO("step " << step);
+    std::fill(values, values + 3 * count, static_cast<float>(step + 1));
+    Pending first = transport->start_reduce_in_parts(world, ElementType::float32, Reduction::sum,
+                                                     values, count);
+    Pending second = transport->start_all_reduce(world, ElementType::float32, Reduction::sum,
+                                                 values + count, count);
+    CHECK(sum_over(*transport, node, 1.0f) == static_cast<float>(node.size()));
+    CHECK(sum_over(*transport, across, 1.0f) == static_cast<float>(across.size()));
+    Pending third = transport->start_all_reduce(node, ElementType::float32, Reduction::sum,
+                                                values + 2 * count, count);
+    // Ranks do not wait in one order.
+    if (world.rank() % 3 == 0) {
+      second.wait();
+      first.wait();
+      third.wait();
+    } else {
+      third.wait();
+      first.wait();
+      second.wait();
+    }
+    const auto [part, parts] = transport->sharers(world);
+    const std::int64_t begin = part_begin(count, part, parts, ElementType::float32);
+    const std::int64_t end = part_begin(count, part + 1, parts, ElementType::float32);
+    const float expected = static_cast<float>((step + 1) * world.size());
+    CHECK(std::count(values + begin, values + end, expected) == end - begin);
+    CHECK(std::count(values + count, values + 2 * count, expected) == count);
+    CHECK(std::count(values + 2 * count, values + 3 * count,
+                     static_cast<float>((step + 1) * node.size())) == count);
+    transport->barrier_of_sharers(world);
+  }
+}
