@@ -7,6 +7,7 @@
 //   dropout  784-200-10, ReLU, dropout 0.4, RMSprop, squared error (configs/keras_guide_mlp.yaml)
 //   convnet  three convolutions with batch normalization, Adam (configs/fashion_mnist_convnet.yaml)
 //   wide     1024-4096-4096-10, ReLU, SGD, cross-entropy
+//   256x8    or any width and depth: so many dense layers with ReLU, SGD, cross-entropy
 //
 // SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
 // rows of the next) or `sharded` (batches, and each kernel over the same ranks). Numbers are
@@ -20,6 +21,7 @@
 #include <cstdlib>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -119,6 +121,24 @@ const std::map<std::string, Network>& networks() {
   return all;
 }
 
+/// "256x8": dense layers of equal width; nothing for another name.
+std::optional<Network> of_dense_layers(const std::string& name) {
+  long width = 0;
+  int depth = 0;
+  if (std::sscanf(name.c_str(), "%ldx%d", &width, &depth) != 2 || width < 1 || depth < 1) {
+    return std::nullopt;
+  }
+  const auto layers = [width, depth](SymbolicTensor x) {
+    for (int i = 0; i < depth; ++i) {
+      x = Dense({.units = width, .activation = Activation::relu})(x);
+    }
+    return Dense({.units = 10})(x);
+  };
+  return Network{64,   {width}, ElementType::float32,
+                 true, layers,  [] {
+                   return Optimizer(SGD({.learning_rate = 1e-3})); }};
+}
+
 std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows) {
   const bool bytes = network.type == ElementType::uint8;
   SyntheticField input{.name = "x",
@@ -166,10 +186,12 @@ void run(int argc, char** argv) {
   };
   const std::string name = argument(1, "mlp");
   const auto found = networks().find(name);
-  if (found == networks().end()) {
-    fail("NETWORK is mlp, dropout, convnet or wide, not \"{}\"", name);
+  const std::optional<Network> dense = of_dense_layers(name);
+  if (found == networks().end() && !dense) {
+    fail("NETWORK is mlp, dropout, convnet, wide or a width and a depth such as 256x8, not \"{}\"",
+         name);
   }
-  const Network& network = found->second;
+  const Network& network = dense ? *dense : found->second;
   const std::int64_t batch = std::stoll(argument(2, std::to_string(network.batch)));
   const std::int64_t steps = std::stoll(argument(3, "200"));
   const std::string how = argument(4, "data");
