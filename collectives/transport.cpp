@@ -9,6 +9,7 @@
 #include "collectives/error.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/shared_transport.h"
+#include "collectives/staged_transport.h"
 
 namespace meshwork {
 
@@ -58,6 +59,8 @@ void Pending::wait() {
 
 void Transport::prepare(const Communicator& /*communicator*/) {}
 
+void Transport::reserve(std::int64_t /*bytes*/, std::span<const std::int64_t> /*started*/) {}
+
 TransportMemory Transport::allocate(const Communicator& communicator, std::int64_t bytes) {
   auto memory = std::make_unique<PrivateMemory>(bytes);
   std::vector<std::span<std::byte>> parts(static_cast<std::size_t>(communicator.size()));
@@ -76,11 +79,22 @@ std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType typ
   return count / parts * part / line * line;
 }
 
-std::unique_ptr<Transport> make_transport(std::string_view name, const Communicator& ranks) {
+namespace {
+
+std::unique_ptr<Transport> make_host_transport(std::string_view name, const Communicator& ranks) {
   if (name == "auto") return make_shared_transport(ranks, {.or_mpi = true});
   if (name == "mpi") return make_mpi_transport();
   if (name == "shared") return make_shared_transport(ranks);
   fail("there is no transport \"{}\"; there are \"auto\", \"mpi\" and \"shared\"", name);
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> make_transport(std::string_view name, const Communicator& ranks,
+                                          DeviceQueues* device) {
+  std::unique_ptr<Transport> transport = make_host_transport(name, ranks);
+  if (device == nullptr) return transport;
+  return make_staged_transport(std::move(transport), *device);
 }
 
 }  // namespace meshwork

@@ -10,13 +10,15 @@
 // inputs it is the same from call to call.
 //
 // Backends are files of this folder: `mpi_transport`, with MPI's own collectives, is there always;
-// `shared_transport` is for ranks of one node.
-// All of them pass the same tests. `make_transport` is the one place that knows which there are. A
-// transport is used by one thread at a time. Between the start of an operation and its wait, ranks
-// enter the same collectives in the same order, whether of a transport or of MPI.
+// `shared_transport` is for ranks of one node; `staged_transport` goes before either where buffers
+// lie in memory of a device's own. All of them pass the same tests. `make_transport` is the one
+// place that knows which there are. A transport is used by one thread at a time. Between the start
+// of an operation and its wait, ranks enter the same collectives in the same order, whether of a
+// transport or of MPI.
 //
-// Buffers may lie in any memory. In memory that the transport itself has given (`allocate`), ranks
-// that share a node can work on each other's buffers where they are, with no copies between.
+// Buffers may lie in any memory of the host, and in that of the device that the transport was made
+// for. In memory that the transport itself has given (`allocate`), ranks that share a node can work
+// on each other's buffers where they are, with no copies between.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +31,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/device_queues.h"
 #include "collectives/element_type.h"
 
 namespace meshwork {
@@ -112,6 +115,11 @@ class Transport {
   /// backend that needs nothing does nothing.
   virtual void prepare(const Communicator& communicator);
 
+  /// Makes what operations need whose buffers have up to `bytes` on this rank, sent and received
+  /// together, and such on `started` bytes that are under way at once, lest the first of them do.
+  /// A matter of this rank alone. A backend that needs nothing does nothing.
+  virtual void reserve(std::int64_t bytes, std::span<const std::int64_t> started = {});
+
   /// `bytes` of memory, which may differ from rank to rank, for buffers of operations over
   /// `communicator` or over part of its ranks. Every rank calls it. May outlive the transport. A
   /// backend that has no use for special memory gives what no other rank sees.
@@ -174,9 +182,12 @@ class Transport {
 /// The backend called `name`, for communicators of `ranks` or of part of them. "mpi" is MPI's own
 /// collectives, for any ranks; "shared" is memory shared by the ranks of one node, and refuses
 /// communicators that span several; "auto" is shared memory if all of `ranks` are on one node and
-/// can share memory, else MPI. Every rank of `ranks` calls it. Throws, naming those there are, for
-/// any other name.
+/// can share memory, else MPI. Buffers may lie in memory of `device`, which outlives the transport,
+/// and operations on them come behind the kernels that it was given before, and before those that
+/// it is given after; null if all memory is the host's. Every rank of `ranks` calls it. Throws,
+/// naming those there are, for any other name.
 [[nodiscard]] std::unique_ptr<Transport> make_transport(
-    std::string_view name, const Communicator& ranks = Communicator::world());
+    std::string_view name, const Communicator& ranks = Communicator::world(),
+    DeviceQueues* device = nullptr);
 
 }  // namespace meshwork
