@@ -62,7 +62,8 @@ class DeviceQueues {
   virtual ~DeviceQueues() = default;
   /// Whether `address` lies in memory of the device that the processor cannot touch.
   [[nodiscard]] virtual bool owns(const void* address) const = 0;
-  /// Memory of the host, zeroed, that copies reach at full speed. Slow: not for a step.
+  /// Memory of the host, zeroed, that copies reach at full speed. Taking it is slow, and releasing
+  /// it waits for what was started: not for a step.
   [[nodiscard]] virtual Memory allocate_pinned(std::int64_t bytes) = 0;
   /// A mark, which the device outlives. Timed ones cost more.
   [[nodiscard]] virtual std::unique_ptr<Mark> make_mark(bool timed = false) = 0;

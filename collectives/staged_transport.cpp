@@ -369,10 +369,7 @@ class StagedTransport final : public Transport {
   /// Pinned memory for an operation. Copies from it may be under way: it is written to by copies
   /// behind them, or when such a copy was waited for.
   std::byte* stage(std::int64_t bytes) {
-    if (bytes > staging_.bytes()) {
-      back_->wait();
-      staging_ = device_.allocate_pinned(bytes);
-    }
+    if (bytes > staging_.bytes()) staging_ = device_.allocate_pinned(bytes);
     return staging_.bytes_at(0);
   }
 

@@ -3,8 +3,8 @@
 // An operation works on plain memory over a communicator, and every rank of the communicator calls
 // it with the same arguments but for its own buffers. Counts and offsets are in elements and 64
 // bits wide; blocks may differ in size from rank to rank and may be empty. Operations come
-// blocking, or started and then waited for: a `Pending` owns the request, and the buffers belong to
-// the operation until it has been waited for.
+// blocking, or started and then waited for: a `Pending` owns the request, and buffers and
+// communicator belong to the operation until it has been waited for.
 //
 // The result of a reduction is the same bit for bit on all ranks that receive it, and for equal
 // inputs it is the same from call to call.

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <exception>
 #include <new>
 #include <utility>
 
@@ -108,7 +109,10 @@ Memory ApartQueues::allocate_pinned(std::int64_t bytes) {
   const auto size = static_cast<std::size_t>(bytes);
   void* memory = ::operator new(size, alignment);
   std::memset(memory, 0, size);
-  return {memory, bytes, [](void* data) { ::operator delete(data, alignment); }};
+  return {memory, bytes, [this](void* data) {
+            finish_quietly();
+            ::operator delete(data, alignment);
+          }};
 }
 
 std::unique_ptr<Mark> ApartQueues::make_mark(bool /*timed*/) {
@@ -142,7 +146,7 @@ Memory ApartQueues::allocate(std::int64_t bytes) {
 }
 
 void ApartQueues::release(std::byte* at) {
-  finish();
+  finish_quietly();
   const auto found = taken_.find(at);
   // Its pages go back, and are zeros when they come again.
   if (::madvise(at, found->second, MADV_DONTNEED) != 0) {
@@ -159,6 +163,14 @@ void ApartQueues::start(std::function<void()> work) {
 void ApartQueues::finish() {
   for (ApartQueue* queue : {kernels_.get(), transfers_.get(), feeds_.get()}) {
     wait_for(*queue, queue->started());
+  }
+}
+
+void ApartQueues::finish_quietly() {
+  try {
+    finish();
+  } catch (const std::exception&) {
+    // Who waits for the work hears of it.
   }
 }
 

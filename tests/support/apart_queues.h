@@ -43,6 +43,8 @@ class ApartQueues final : public DeviceQueues {
   void start(std::function<void()> work);
   /// Does everything that was started, in all queues.
   void finish();
+  /// The same where nothing can be thrown.
+  void finish_quietly();
 
   /// How often the processor has waited for work that was not done yet.
   [[nodiscard]] std::int64_t waits() const { return waits_; }
