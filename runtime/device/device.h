@@ -12,7 +12,7 @@
 // where the host shall not wait, copies are started in a queue.
 //
 // `make_device` is the one place that knows which devices there are. A program can add kinds of its
-// own with `add_device_kind`, and then name them wherever a device is named.
+// own with `add_device_kind`; `auto` takes them, and so does who names them in C++.
 #pragma once
 
 #include <cstddef>

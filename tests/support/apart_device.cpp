@@ -17,7 +17,7 @@ class ApartKernel final : public Kernel {
  public:
   ApartKernel(std::unique_ptr<Kernel> kernel, ApartQueues& queues, Recording*& recording)
       : kernel_(std::move(kernel)), queues_(queues), recording_(recording) {}
-  ~ApartKernel() override { queues_.finish(); }
+  ~ApartKernel() override { queues_.finish_quietly(); }
   ApartKernel(const ApartKernel&) = delete;
   ApartKernel& operator=(const ApartKernel&) = delete;
 
@@ -40,7 +40,7 @@ class ApartKernel final : public Kernel {
 class CapturedKernel final : public Kernel {
  public:
   CapturedKernel(Recording work, ApartQueues& queues) : work_(std::move(work)), queues_(queues) {}
-  ~CapturedKernel() override { queues_.finish(); }
+  ~CapturedKernel() override { queues_.finish_quietly(); }
   CapturedKernel(const CapturedKernel&) = delete;
   CapturedKernel& operator=(const CapturedKernel&) = delete;
 
