@@ -252,7 +252,8 @@ Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options
   Evaluation evaluation(*state_, std::move(data), options.batch_size, options.prefetch, "",
                         "evaluation data", options.stop_request);
   Logs logs;
-  evaluation.run(logs);
+  evaluation.run();
+  evaluation.write(logs);
   return logs;
 }
 
