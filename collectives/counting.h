@@ -54,6 +54,9 @@ class CountingTransport final : public Transport {
 
   [[nodiscard]] std::string_view name() const override { return inner_.name(); }
   void prepare(const Communicator& communicator) override { inner_.prepare(communicator); }
+  void reserve(std::int64_t bytes, std::span<const std::int64_t> started) override {
+    inner_.reserve(bytes, started);
+  }
   [[nodiscard]] TransportMemory allocate(const Communicator& communicator,
                                          std::int64_t bytes) override {
     return inner_.allocate(communicator, bytes);

@@ -14,6 +14,7 @@
 #include "collectives/mpi_transport.h"
 #include "collectives/nodes.h"
 #include "collectives/shared_transport.h"
+#include "collectives/staged_transport.h"
 
 namespace meshwork {
 
@@ -87,6 +88,8 @@ Sharers Transport::sharers(const Communicator& /*communicator*/) const {
 
 void Transport::barrier_of_sharers(const Communicator& /*communicator*/) {}
 
+void Transport::reserve(std::int64_t /*bytes*/, std::span<const std::int64_t> /*started*/) {}
+
 TransportMemory Transport::allocate(const Communicator& communicator, std::int64_t bytes) {
   auto memory = std::make_unique<PrivateMemory>(bytes);
   std::vector<std::span<std::byte>> parts(static_cast<std::size_t>(communicator.size()));
@@ -105,7 +108,9 @@ std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType typ
   return count / parts * part / line * line;
 }
 
-std::unique_ptr<Transport> make_transport(std::string_view name, const Communicator& ranks) {
+namespace {
+
+std::unique_ptr<Transport> make_host_transport(std::string_view name, const Communicator& ranks) {
   if (name == "auto") return best_transport(ranks);
   if (name == "hierarchical") return make_hierarchical_transport(ranks);
   if (name == "mpi") return make_mpi_transport();
@@ -114,6 +119,15 @@ std::unique_ptr<Transport> make_transport(std::string_view name, const Communica
       "there is no transport \"{}\"; there are \"auto\", \"hierarchical\", \"mpi\" and "
       "\"shared\"",
       name);
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> make_transport(std::string_view name, const Communicator& ranks,
+                                          DeviceQueues* device) {
+  std::unique_ptr<Transport> transport = make_host_transport(name, ranks);
+  if (device == nullptr) return transport;
+  return make_staged_transport(std::move(transport), *device);
 }
 
 }  // namespace meshwork

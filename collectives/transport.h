@@ -3,20 +3,22 @@
 // An operation works on plain memory over a communicator, and every rank of the communicator calls
 // it with the same arguments but for its own buffers. Counts and offsets are in elements and 64
 // bits wide; blocks may differ in size from rank to rank and may be empty. Operations come
-// blocking, or started and then waited for: a `Pending` owns the request, and the buffers belong to
-// the operation until it has been waited for.
+// blocking, or started and then waited for: a `Pending` owns the request, and buffers and
+// communicator belong to the operation until it has been waited for.
 //
 // The result of a reduction is the same bit for bit on all ranks that receive it, and for equal
 // inputs it is the same from call to call.
 //
 // Backends are files of this folder: `mpi_transport`, with MPI's own collectives, is there always;
 // `shared_transport` is for ranks of one node; `hierarchical_transport` puts the two together for
-// ranks of several. All of them pass the same tests. `make_transport` is the one place that knows which there are. A
-// transport is used by one thread at a time. Between the start of an operation and its wait, ranks
-// enter the same collectives in the same order, whether of a transport or of MPI.
+// ranks of several; `staged_transport` goes before any of them where buffers lie in memory of a
+// device's own. All of them pass the same tests. `make_transport` is the one place that knows which
+// there are. A transport is used by one thread at a time. Between the start of an operation and its
+// wait, ranks enter the same collectives in the same order, whether of a transport or of MPI.
 //
-// Buffers may lie in any memory. In memory that the transport itself has given (`allocate`), ranks
-// that share a node can work on each other's buffers where they are, with no copies between.
+// Buffers may lie in any memory of the host, and in that of the device that the transport was made
+// for. In memory that the transport itself has given (`allocate`), ranks that share a node can work
+// on each other's buffers where they are, with no copies between.
 #pragma once
 
 #include <cstddef>
@@ -29,6 +31,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/device_queues.h"
 #include "collectives/element_type.h"
 
 namespace meshwork {
@@ -122,6 +125,11 @@ class Transport {
   /// that needs nothing does nothing.
   virtual void prepare(const Communicator& communicator);
 
+  /// Makes what operations need whose buffers have up to `bytes` on this rank, sent and received
+  /// together, and such on `started` bytes that are under way at once, lest the first of them do.
+  /// A matter of this rank alone. A backend that needs nothing does nothing.
+  virtual void reserve(std::int64_t bytes, std::span<const std::int64_t> started = {});
+
   /// `bytes` of memory, which may differ from rank to rank, for buffers of operations over
   /// `communicator` or over part of its ranks. Every rank calls it. May outlive the transport. A
   /// backend that has no use for special memory gives what no other rank sees.
@@ -186,9 +194,13 @@ class Transport {
 /// collectives, for any ranks; "shared" is memory shared by the ranks of one node, and refuses
 /// communicators that span several; "hierarchical" is shared memory inside nodes and MPI between
 /// them. "auto" is MPI if memory cannot be shared on some node or no node has two ranks; else
-/// shared memory on one node, hierarchical on several. Every rank of `ranks` calls it. Throws,
+/// shared memory on one node, hierarchical on several. Buffers may lie in memory of `device`, which
+/// outlives the transport, and operations on them come behind the kernels that it was given before,
+/// and before those that it is given after; null if all memory is the host's. Every rank of `ranks`
+/// calls it. Throws,
 /// naming those there are, for any other name.
 [[nodiscard]] std::unique_ptr<Transport> make_transport(
-    std::string_view name, const Communicator& ranks = Communicator::world());
+    std::string_view name, const Communicator& ranks = Communicator::world(),
+    DeviceQueues* device = nullptr);
 
 }  // namespace meshwork

@@ -1,30 +1,14 @@
 #include "runtime/device/device.h"
 
+#include <algorithm>
 #include <array>
+#include <deque>
 #include <utility>
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/cpu_device.h"
 
 namespace meshwork {
-
-Memory::Memory(Memory&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)),
-      bytes_(std::exchange(other.bytes_, 0)),
-      release_(std::exchange(other.release_, nullptr)) {}
-
-Memory& Memory::operator=(Memory&& other) noexcept {
-  if (this == &other) return *this;
-  if (release_) release_(data_);
-  data_ = std::exchange(other.data_, nullptr);
-  bytes_ = std::exchange(other.bytes_, 0);
-  release_ = std::exchange(other.release_, nullptr);
-  return *this;
-}
-
-Memory::~Memory() {
-  if (release_) release_(data_);
-}
 
 namespace {
 
@@ -33,13 +17,35 @@ struct DeviceKind {
   std::unique_ptr<Device> (*make)(const DeviceOptions&);  // null if it is not in this build
 };
 
-/// Every kind there is, the one that `auto` prefers first.
+/// Every kind that is built in, the one that `auto` prefers first.
 constexpr std::array<DeviceKind, 2> device_kinds{{
     {"cuda", nullptr},
     {"cpu", cpu::make_cpu_device},
 }};
 
+struct AddedKind {
+  std::string name;
+  DeviceFactory make;
+};
+
+/// Those of this process, the last that was added first: `main` adds them, for all that it makes.
+std::deque<AddedKind>& added_kinds() {
+  static std::deque<AddedKind> kinds;
+  return kinds;
+}
+
 }  // namespace
+
+void add_device_kind(std::string name, DeviceFactory make) {
+  const auto has_name = [&](const auto& kind) { return kind.name == name; };
+  if (name.empty() || name == "auto" ||
+      std::any_of(added_kinds().begin(), added_kinds().end(), has_name) ||
+      std::any_of(device_kinds.begin(), device_kinds.end(), has_name)) {
+    fail("a kind of device cannot be added as \"{}\": {}", name,
+         name.empty() || name == "auto" ? "that is no name for one" : "there is one of that name");
+  }
+  added_kinds().push_front({std::move(name), std::move(make)});
+}
 
 std::unique_ptr<Device> make_device(const DeviceOptions& options) {
   if (options.ranks_on_node < 1 || options.rank_on_node < 0 ||
@@ -48,6 +54,10 @@ std::unique_ptr<Device> make_device(const DeviceOptions& options) {
                                options.rank_on_node, options.ranks_on_node));
   }
   std::string built;
+  for (const AddedKind& kind : added_kinds()) {
+    if (options.kind == "auto" || options.kind == kind.name) return kind.make(options);
+    built += fmt::format("{}{}", built.empty() ? "" : ", ", kind.name);
+  }
   for (const DeviceKind& kind : device_kinds) {
     if (kind.make == nullptr) continue;
     if (options.kind == "auto" || options.kind == kind.name) return kind.make(options);

@@ -2,9 +2,17 @@
 //
 // Operations see only this interface. A kernel is compiled from a specification (kernels.h) when a
 // program is made, on this rank's local shapes, and run any number of times on bare pointers;
-// running allocates nothing and looks nothing up. Kernels of one device run in the order in which
-// they are started; `synchronize` waits for them. On `cpu` (oneDNN and plain loops) a kernel is
-// done when `run` returns. `make_device` is the one place that knows which devices there are.
+// running allocates nothing and looks nothing up. `run` starts a kernel in the device's queue of
+// kernels (collectives/device_queues.h), where kernels run in the order in which they were started;
+// it may return before they are done. On `cpu` (oneDNN and plain loops) a kernel is done when `run`
+// returns.
+//
+// Nobody but a device touches its memory. From the host there are two ways to it. `copy_in` and
+// `copy_out` wait: for what was started in any queue before, and until they are done. In a step,
+// where the host shall not wait, copies are started in a queue.
+//
+// `make_device` is the one place that knows which devices there are. A program can add kinds of its
+// own with `add_device_kind`; `auto` takes them, and so does who names them in C++.
 #pragma once
 
 #include <cstddef>
@@ -13,33 +21,12 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <utility>
 
+#include "collectives/device_queues.h"
+#include "collectives/memory.h"
 #include "runtime/device/kernels.h"
 
 namespace meshwork {
-
-/// Owns a stretch of device memory, aligned to 64 bytes at least and filled with zeros.
-class Memory {
- public:
-  Memory() = default;
-  Memory(void* data, std::int64_t bytes, std::function<void(void*)> release)
-      : data_(data), bytes_(bytes), release_(std::move(release)) {}
-  Memory(Memory&& other) noexcept;
-  Memory& operator=(Memory&& other) noexcept;
-  ~Memory();
-
-  [[nodiscard]] void* data() const { return data_; }
-  [[nodiscard]] std::byte* bytes_at(std::int64_t offset) const {
-    return static_cast<std::byte*>(data_) + offset;
-  }
-  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
-
- private:
-  void* data_ = nullptr;
-  std::int64_t bytes_ = 0;
-  std::function<void(void*)> release_;
-};
 
 /// Something prepared that runs on pointers: a compiled kernel, or a collective bound to its
 /// communicator and counts.
@@ -47,7 +34,7 @@ class Kernel {
  public:
   virtual ~Kernel() = default;
   /// Runs on `operands`, in the order that the specification documents; the workspace, if the
-  /// kernel wants one, is the last.
+  /// kernel wants one, is the last. A kernel of a device is started, and may run on after it.
   virtual void run(void* const* operands) = 0;
   /// Bytes of scratch memory that `run` needs as an additional last operand; 0 for none.
   [[nodiscard]] virtual std::int64_t workspace_bytes() const { return 0; }
@@ -57,32 +44,56 @@ class Device {
  public:
   virtual ~Device() = default;
 
-  /// "cpu" or "cuda".
+  /// "cpu", "cuda", or the name of a kind that was added.
   [[nodiscard]] virtual std::string_view kind() const = 0;
-  /// Whether kernels run on memory that was not allocated here, such as a transport's.
+  /// Whether kernels run on memory that was not allocated here, such as a transport's, and are done
+  /// when `run` returns.
   [[nodiscard]] virtual bool computes_in_host_memory() const = 0;
   /// One line for people: model, cores or memory, threads.
   [[nodiscard]] virtual std::string description() const = 0;
 
-  /// Throws `Error` with the bytes asked for and those free if the memory is not to be had.
+  /// Memory filled with zeros. It and this may both wait for what was started; when it is released,
+  /// nothing that was started uses it. Throws `Error` with the bytes asked for and those free if the
+  /// memory is not to be had.
   [[nodiscard]] virtual Memory allocate(std::int64_t bytes) = 0;
-  /// Blocking copies between host and device memory.
+  /// Between the host's memory and the device's, behind everything that was started in any queue;
+  /// done when they return. Throw `Error` if something that was started failed.
   virtual void copy_in(void* device_destination, const void* host_source, std::int64_t bytes) = 0;
   virtual void copy_out(void* host_destination, const void* device_source, std::int64_t bytes) = 0;
+  /// Returns when everything that was started in any queue is done. Throws `Error` if it failed.
   virtual void synchronize() = 0;
+  /// The device as transports see it, for as long as it lives.
+  [[nodiscard]] virtual DeviceQueues& queues() = 0;
 
   /// A kernel for exactly these shapes. Throws `Error` for a specification that the device cannot
   /// run.
   [[nodiscard]] virtual std::unique_ptr<Kernel> compile(const KernelSpec& spec) = 0;
+
+  /// What `start` starts in the queue of kernels, as one kernel that starts all of it again, on the
+  /// same addresses, at the cost of one; it takes no operands. Nothing is done by the call itself.
+  /// `start` runs kernels of this device alone, each of which has run before. Null, without calling
+  /// `start`, on a device that gains nothing by it.
+  [[nodiscard]] virtual std::unique_ptr<Kernel> capture(const std::function<void()>& start) {
+    (void)start;
+    return nullptr;
+  }
 };
 
 struct DeviceOptions {
-  std::string kind = "auto";  // auto, cpu, cuda
+  std::string kind = "auto";  // auto, cpu, cuda, or one that was added
   int ranks_on_node = 1;      // they share out the node's cores or GPUs
   int rank_on_node = 0;
 };
 
-/// The device of this rank. Throws `Error` naming those built in if `kind` is not among them.
+/// The device of this rank. Throws `Error` naming those there are if `kind` is not among them.
 [[nodiscard]] std::unique_ptr<Device> make_device(const DeviceOptions& options);
+
+/// Makes the device of one rank; throws `Error` if it cannot.
+using DeviceFactory = std::function<std::unique_ptr<Device>(const DeviceOptions& options)>;
+
+/// From now on, in this process, `name` is a kind of device that `make` makes. `auto` prefers it to
+/// those that were there before. Called by `main` before models are made, on all ranks alike; not
+/// while another thread makes a device. Throws `Error` if there is a kind of that name.
+void add_device_kind(std::string name, DeviceFactory make);
 
 }  // namespace meshwork

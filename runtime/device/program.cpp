@@ -25,27 +25,87 @@ constexpr std::int64_t aligned(std::int64_t bytes) {
 void Program::run() {
   if (instructions_.empty()) return;
   if (measured_.seconds.empty()) {
-    walk([](std::size_t) {});
-    return;
+    walk(prepared(), [](std::size_t) {});
+  } else {
+    run_measured();
   }
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point last = Clock::now();
-  walk([&](std::size_t instruction) {
-    const Clock::time_point now = Clock::now();
-    measured_.seconds[instruction] += std::chrono::duration<double>(now - last).count();
-    last = now;
-  });
+}
+
+void Program::run_measured() {
+  if (!marks_.empty()) {
+    Queue& kernels = device_->queues().kernels();
+    kernels.record(*marks_.front());
+    walk(instructions_, [&](std::size_t instruction) { kernels.record(*marks_[instruction + 1]); });
+    marks_.back()->wait();
+    for (std::size_t i = 0; i < instructions_.size(); ++i) {
+      measured_.seconds[i] += marks_[i + 1]->seconds_since(*marks_[i]);
+    }
+  } else {
+    using Clock = std::chrono::steady_clock;
+    Clock::time_point last = Clock::now();
+    walk(instructions_, [&](std::size_t instruction) {
+      const Clock::time_point now = Clock::now();
+      measured_.seconds[instruction] += std::chrono::duration<double>(now - last).count();
+      last = now;
+    });
+  }
   ++measured_.runs;
 }
 
 void Program::measure() {
   measured_ = {0, std::vector<double>(instructions_.size(), 0.0)};
+  if (instructions_.empty() || device_->computes_in_host_memory() || !marks_.empty()) return;
+  for (std::size_t i = 0; i <= instructions_.size(); ++i) {
+    marks_.push_back(device_->queues().make_mark(true));
+  }
+}
+
+void Program::stop_measuring() {
+  measured_ = {};
+  marks_.clear();
+}
+
+const std::vector<Program::Instruction>& Program::prepared() {
+  if (!captures_) return instructions_;
+  if (captured_bound_ != binding_->bound) {
+    // The first run on new addresses is as it was written: what a library does once, it does there.
+    captured_.clear();
+    captured_bound_ = binding_->bound;
+    return instructions_;
+  }
+  if (captured_.empty()) capture();
+  return captures_ ? captured_ : instructions_;
+}
+
+void Program::capture() {
+  captured_kernels_.clear();
+  const std::size_t count = instructions_.size();
+  for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
+    end = begin + 1;
+    while (works_[begin] && end < count && works_[end]) ++end;
+    if (end - begin > 1) {
+      captured_kernels_.push_back(device_->capture([&] {
+        for (std::size_t i = begin; i < end; ++i) {
+          instructions_[i].kernel->run(instructions_[i].operands);
+        }
+      }));
+      if (captured_kernels_.back() == nullptr) {
+        captured_kernels_.clear();
+        captures_ = false;
+        return;
+      }
+      captured_.push_back({captured_kernels_.back().get(), instructions_[begin].operands,
+                           instructions_[begin].label});
+    } else {
+      captured_.push_back(instructions_[begin]);
+    }
+  }
 }
 
 template <class AfterEach>
-void Program::walk(const AfterEach& after_each) {
-  const Instruction* const first = instructions_.data();
-  const Instruction* const end = first + instructions_.size();
+void Program::walk(const std::vector<Instruction>& instructions, const AfterEach& after_each) {
+  const Instruction* const first = instructions.data();
+  const Instruction* const end = first + instructions.size();
   const Instruction* instruction = first;
   const std::string* before = activity_->load(std::memory_order_relaxed);
   try {
@@ -65,6 +125,7 @@ void Program::record_in(CollectiveTrace& trace) {
   for (Instruction& instruction : instructions_) {
     instruction.label = trace.label(*instruction.label);
   }
+  captured_.clear();
   activity_ = &trace.activity();
 }
 
@@ -92,6 +153,7 @@ void Program::Binding::bind(std::byte* arena) {
   for (const Reference& reference : buffers_in_arena) {
     buffers[reference.index] = arena + reference.offset;
   }
+  ++bound;
 }
 
 // ---- ArenaPool --------------------------------------------------------------------------------
@@ -278,6 +340,8 @@ ArenaSummary ProgramBuilder::plan_arena() {
 Program ProgramBuilder::assemble() {
   find_lifetimes();
   Program program;
+  program.device_ = device_;
+  program.captures_ = !device_->computes_in_host_memory();
   program.summary_ = place();
   program.observations_ = observations();
   program.binding_ = std::make_shared<Program::Binding>();

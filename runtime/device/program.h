@@ -13,7 +13,12 @@
 //
 // While it runs, a program stores the address of each instruction's label where a trace has its
 // activity (collectives/trace.h), so that a rank which hangs can be asked in which instruction. It
-// can be *measured*: then it reads the clock between instructions.
+// can be *measured*: then it reads the clock between instructions, the device's where kernels run
+// on after they were started.
+//
+// On a device that can *capture* (device.h), consecutive kernels of the device become one after the
+// first run: what is left of a run are collectives, and one launch for all kernels between two. An
+// address that changes has them captured anew.
 #pragma once
 
 #include <atomic>
@@ -78,10 +83,11 @@ class Program {
   /// Runs every instruction in order. An exception of a kernel is rethrown as an `Error` that
   /// begins with the instruction's label.
   void run();
-  /// From now on runs are measured, all anew. On a device whose kernels run on after `run`, an
-  /// instruction's time is that of its start.
+  /// From now on runs are measured, all anew, and wait for the device. On one whose kernels run on
+  /// after they were started, an instruction's time is from the end of the one before to its own, as
+  /// the queue of kernels sees them.
   void measure();
-  void stop_measuring() { measured_ = {}; }
+  void stop_measuring();
   /// Empty if nothing is measured.
   [[nodiscard]] const MeasuredTimes& measured() const { return measured_; }
   /// From now on `trace`, which must outlive the program, says which instruction is running.
@@ -120,22 +126,33 @@ class Program {
     std::vector<void*> buffers;   // meaningful where has_address
     std::vector<bool> has_address;
     std::vector<Reference> operands_in_arena, buffers_in_arena;
+    std::int64_t bound = 0;  // how often
 
     void bind(std::byte* arena);
   };
 
   template <class AfterEach>
-  void walk(const AfterEach& after_each);
+  void walk(const std::vector<Instruction>& instructions, const AfterEach& after_each);
+  void run_measured();
+  /// What a run walks: the instructions, or what was made of them.
+  [[nodiscard]] const std::vector<Instruction>& prepared();
+  void capture();
 
   std::vector<Instruction> instructions_;
+  std::shared_ptr<Binding> binding_;  // goes after the kernels, which may still read it
   std::vector<std::unique_ptr<Kernel>> kernels_;
   std::vector<std::string> labels_;
   std::vector<std::optional<KernelWork>> works_;
   MeasuredTimes measured_;
+  std::vector<std::unique_ptr<Mark>> marks_;  // around instructions that are measured by the device
+  Device* device_ = nullptr;
+  bool captures_ = false;              // the device's kernels are captured, or will be
+  std::vector<Instruction> captured_;  // as bound `captured_bound_` times; empty: not yet
+  std::vector<std::unique_ptr<Kernel>> captured_kernels_;
+  std::int64_t captured_bound_ = -1;
   std::unique_ptr<std::atomic<const std::string*>>
       unread_;  // the activity while nobody asks for it
   std::atomic<const std::string*>* activity_ = nullptr;
-  std::shared_ptr<Binding> binding_;
   std::shared_ptr<Memory> arena_;  // of this program alone, or the holder of the pool's block
   ArenaSummary summary_;
   std::vector<Observation> observations_;

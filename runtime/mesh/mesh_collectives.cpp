@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
+#include <initializer_list>
+#include <numeric>
 
 #include "collectives/error.h"
 
@@ -78,6 +81,7 @@ class BoundCollectives final : public MeshCollectives {
   [[nodiscard]] std::int64_t rank() const override { return mesh_.rank(); }
 
   std::unique_ptr<Kernel> all_reduce(const CollectiveRecord& record, std::int64_t count) override {
+    reserve(record, count);
     return bound(entry(record),
                  [&transport = transport_, &communicator = communicator_for(record),
                   type = record.type, reduction = record.reduction, count](void* const* operands) {
@@ -108,6 +112,7 @@ class BoundCollectives final : public MeshCollectives {
     const Communicator& communicator = communicator_for(record);
     check_counts({&counts}, communicator);
     if (record.reduction != Reduction::sum) internal_error("a reduce_scatter that is not a sum");
+    reserve(record, sum(counts) + counts[static_cast<std::size_t>(communicator.rank())]);
     return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
                                  counts = std::move(counts)](void* const* operands) {
       transport.reduce_scatter(communicator, type, operands[0], operands[1], counts);
@@ -119,6 +124,11 @@ class BoundCollectives final : public MeshCollectives {
                                      std::vector<std::int64_t> offsets) override {
     const Communicator& communicator = communicator_for(record);
     check_counts({&counts, &offsets}, communicator);
+    std::int64_t extent = 0;
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      extent = std::max(extent, offsets[i] + counts[i]);
+    }
+    reserve(record, extent + counts[static_cast<std::size_t>(communicator.rank())]);
     return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
                                  counts = std::move(counts),
                                  offsets = std::move(offsets)](void* const* operands) {
@@ -133,6 +143,7 @@ class BoundCollectives final : public MeshCollectives {
                                      std::vector<std::int64_t> receive_offsets) override {
     const Communicator& communicator = communicator_for(record);
     check_counts({&send_counts, &send_offsets, &receive_counts, &receive_offsets}, communicator);
+    reserve(record, sum(send_counts) + sum(receive_counts));
     return bound(entry(record),
                  [&transport = transport_, &communicator, type = record.type,
                   send_counts = std::move(send_counts), send_offsets = std::move(send_offsets),
@@ -147,6 +158,10 @@ class BoundCollectives final : public MeshCollectives {
                                    std::vector<NeighbourBlock> sends,
                                    std::vector<NeighbourBlock> receives) override {
     const Communicator& communicator = communicator_for(record);
+    std::int64_t count = 0;
+    for (const NeighbourBlock& block : sends) count += block.count;
+    for (const NeighbourBlock& block : receives) count += block.count;
+    reserve(record, count);
     return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
                                  sends = std::move(sends),
                                  receives = std::move(receives)](void* const* operands) {
@@ -160,6 +175,8 @@ class BoundCollectives final : public MeshCollectives {
                                        std::int64_t);
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started(
       const CollectiveRecord& record, std::int64_t count, Start start_it) {
+    started_bytes_.push_back(count * element_bytes(record.type));
+    transport_.reserve(0, started_bytes_);
     const auto pending = std::make_shared<Pending>();
     auto start = bound(
         entry(record, "start "),
@@ -195,6 +212,14 @@ class BoundCollectives final : public MeshCollectives {
     return communicator_over(record.axes);
   }
 
+  static std::int64_t sum(const std::vector<std::int64_t>& counts) {
+    return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  }
+  /// For a collective of `elements`, sent and received together.
+  void reserve(const CollectiveRecord& record, std::int64_t elements) {
+    transport_.reserve(elements * element_bytes(record.type));
+  }
+
   static void check_counts(std::initializer_list<const std::vector<std::int64_t>*> lists,
                            const Communicator& communicator) {
     for (const std::vector<std::int64_t>* list : lists) {
@@ -208,6 +233,7 @@ class BoundCollectives final : public MeshCollectives {
   DeviceMesh& mesh_;
   Transport& transport_;
   CollectiveTrace* trace_;
+  std::vector<std::int64_t> started_bytes_;  // of what may be under way at once
 };
 
 class PlannedCollectives final : public MeshCollectives {

@@ -93,10 +93,11 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
            ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace,
            CountingTransport* counting)
     : device_(&device),
-      scalars_(scalars),
+      scalars_(device, scalars, sizeof(StepScalars)),
       rows_(request.rows),
       collectives_(bind_collectives(mesh, transport, trace)),
       feeds_(request.plan->graph->tensors.size()),
+      feed_rings_(feeds_.size()),
       counting_(counting),
       name_(fmt::format("the step of {} rows ({})", request.rows, name_of(request.mode))) {
   LoweringRequest bound = request;
@@ -108,6 +109,7 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
     const auto type = request.fed.find(id);
     const ElementType fed = type == request.fed.end() ? ElementType::float32 : type->second;
     feeds_[id] = device.allocate(element_count(shape_of(block)) * element_bytes(fed));
+    feed_rings_[id] = FeedRing(device, feeds_[id].data(), feeds_[id].bytes());
     bound.feeds[id] = feeds_[id].data();
     if (fed == ElementType::float32) {
       const GraphTensor& tensor = graph.tensors[id];
@@ -139,12 +141,11 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
 }
 
 void Step::feed(TensorId tensor, const void* host) {
-  const Memory& memory = feeds_[tensor];
-  device_->copy_in(memory.data(), host, memory.bytes());
+  feed_rings_[tensor].feed(host);
 }
 
 void Step::run(const StepScalars& scalars) {
-  device_->copy_in(scalars_, &scalars, sizeof scalars);
+  scalars_.feed(&scalars);
   try {
     if (counting_ == nullptr) {
       program_.run();
@@ -209,6 +210,15 @@ std::span<const double> Step::sums() {
                       static_cast<std::int64_t>(sums_.size() * sizeof(double)));
   }
   return sums_;
+}
+
+void Step::start_sums(std::span<double> pinned) {
+  if (pinned.size() < sums_.size()) {
+    internal_error(fmt::format("room for {} of {} sums", pinned.size(), sums_.size()));
+  }
+  device_->queues().kernels().start_copy(pinned.data(),
+                                         sums_.empty() ? nullptr : program_.address(lowered_.sums),
+                                         static_cast<std::int64_t>(sums_.size() * sizeof(double)));
 }
 
 std::vector<float> Step::prediction() {

@@ -23,6 +23,7 @@
 #include "runtime/graph/parameters.h"
 #include "runtime/graph/plan.h"
 #include "runtime/mesh/mesh_collectives.h"
+#include "runtime/train/feed_ring.h"
 
 namespace meshwork {
 
@@ -43,14 +44,18 @@ class Step {
   [[nodiscard]] const Block& fed_block(TensorId tensor) const {
     return lowered_.fed_blocks.at(tensor);
   }
-  /// Copies this rank's block of a fed tensor, in its fed type, to the device.
+  /// Hands this rank's block of a fed tensor, in its fed type, to the device. `host` is free again
+  /// when it returns.
   void feed(TensorId tensor, const void* host);
-  /// Runs the step. Every rank of the mesh does. Where its transport counts, what was sent must be
+  /// Runs the step. Every rank of the mesh does. The device may still work on it when this returns;
+  /// what is read waits for it. Where its transport counts, what was sent must be
   /// what was planned: if it is not, the error tells the differences.
   void run(const StepScalars& scalars);
   /// After a run: the sums over the global batch of the losses and metrics, in the order of the
   /// graph's operations, then the penalty if the model has one. Equal on all ranks.
   [[nodiscard]] std::span<const double> sums();
+  /// Starts to copy the same, in the device's queue of kernels, to pinned memory.
+  void start_sums(std::span<double> pinned);
   [[nodiscard]] bool has_penalty() const { return lowered_.has_penalty; }
   [[nodiscard]] const std::vector<TensorId>& sum_tensors() const { return lowered_.sum_tensors; }
   /// After a run of Mode::predict: the first output, whole, on every rank.
@@ -71,10 +76,11 @@ class Step {
 
  private:
   Device* device_;
-  StepScalars* scalars_;  // on the device
+  FeedRing scalars_;
   std::int64_t rows_;
   std::unique_ptr<MeshCollectives> collectives_;
-  std::vector<Memory> feeds_;  // by TensorId; none for what is not fed
+  std::vector<Memory> feeds_;         // by TensorId; none for what is not fed
+  std::vector<FeedRing> feed_rings_;  // likewise
   std::vector<std::pair<TensorId, std::string>> fed_floats_;  // with their names
   LoweredStep lowered_;
   std::int64_t output_count_ = 0;

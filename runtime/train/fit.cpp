@@ -35,6 +35,7 @@ class Fitting {
         callbacks_(all_callbacks()),
         run_(model, [this](const std::string& line) { progress_->say(line); }),
         means_(model.objective, ""),
+        sums_(*model.device, means_, model.objective.names.size() + 1),
         data_(training->fingerprint()),
         reading_(model.watchdog->trace().label("reading of training data")),
         called_(model.watchdog->trace().label("callbacks")),
@@ -145,12 +146,13 @@ class Fitting {
   void run_epoch(Feeder& feeder) {
     const std::int64_t first = std::exchange(first_batch_, 0);
     run_.logs().clear();
+    run_.refresh = [this](Logs& logs) { write_means(logs); };
     if (first == 0) {
+      sums_.settle();
       means_.reset();
       run_.at.samples = 0;
-    } else {
-      means_.write(run_.logs());
     }
+    run_.stale = true;
     run_.at.batch = first;
     run_.at.batches = steps_;
     save_after_epoch_ = false;
@@ -276,11 +278,12 @@ class Fitting {
   }
 
   // Where the run stands when batch `batch` of epoch `epoch` is the next one.
-  CheckpointState state_at(std::int64_t epoch, std::int64_t batch) const {
+  CheckpointState state_at(std::int64_t epoch, std::int64_t batch) {
     CheckpointState state = state_of(model_, true);
     state.epoch = epoch;
     state.batch = batch;
     state.stopped = run_.ending;
+    sums_.settle();
     state.running = means_.save();
     if (batch == 0) {
       std::fill(state.running.sums.begin(), state.running.sums.end(), 0.0);
@@ -357,11 +360,16 @@ class Fitting {
     const StepScalars scalars{model_.iteration, static_cast<float>(run_.learning_rate())};
     Step& step = fed_.run(batch, scalars);
     run_.last_step = &step;
-    means_.add(step.sums(), step.has_penalty(), step.rows());
-    means_.write(run_.logs());
+    sums_.add(step);
+    run_.stale = true;
     ++model_.iteration;
     run_.at.iteration = model_.iteration;
     run_.at.samples += step.rows();
+  }
+
+  void write_means(Logs& logs) {
+    sums_.settle();
+    means_.write(logs);
   }
 
   // Where it is interrupted, the run goes on from the end of the epoch's `done` batches and
@@ -369,14 +377,18 @@ class Fitting {
   void validate(std::int64_t done) {
     run_.at.batches = validation_->batches();
     callbacks_.on_test_begin(run_);
+    (void)run_.logs();  // with training's means
+    run_.refresh = [this](Logs& logs) { validation_->write(logs); };
     try {
       validation_->run(
-          run_.logs(),
           [this](std::int64_t batch) {
             run_.at.batch = batch;
             callbacks_.on_test_batch_begin(run_);
           },
-          [this](std::int64_t) { callbacks_.on_test_batch_end(run_); });
+          [this](std::int64_t) {
+            run_.stale = true;
+            callbacks_.on_test_batch_end(run_);
+          });
     } catch (const Stopped& stopped) {
       history_.stop_reason = stopped.reason();
       if (checkpoints_) {
@@ -400,6 +412,7 @@ class Fitting {
   CallbackList callbacks_;
   ModelTraining run_;  // as callbacks see it
   RunningMeans means_;
+  LateSums sums_;
   std::string data_;            // fingerprint
   const std::string* reading_;  // labels of the model's trace
   const std::string* called_;

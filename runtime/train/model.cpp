@@ -193,7 +193,9 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   }
   const Communicator node = state_->mesh().all().split_by_node();
   state_->device = make_device({state_->options.device, node.size(), node.rank()});
-  state_->transport = make_transport(state_->options.collectives, state_->mesh().all());
+  Device& device = *state_->device;
+  state_->transport = make_transport(state_->options.collectives, state_->mesh().all(),
+                                     device.computes_in_host_memory() ? nullptr : &device.queues());
   if (state_->options.check_plan) {
     state_->counting = std::make_unique<CountingTransport>(*state_->transport);
   }
@@ -250,7 +252,8 @@ Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options
   Evaluation evaluation(*state_, std::move(data), options.batch_size, options.prefetch, "",
                         "evaluation data", options.stop_request);
   Logs logs;
-  evaluation.run(logs);
+  evaluation.run();
+  evaluation.write(logs);
   return logs;
 }
 

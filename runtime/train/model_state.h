@@ -17,6 +17,7 @@
 #include "runtime/data/array.h"
 #include "runtime/data/batches.h"
 #include "runtime/train/keras_places.h"
+#include "runtime/train/late_sums.h"
 #include "runtime/train/means.h"
 #include "runtime/train/model.h"
 #include "runtime/train/profile.h"
@@ -125,10 +126,12 @@ class Evaluation {
   Evaluation(Model::State& model, std::shared_ptr<const Source> source, std::int64_t batch_size,
              bool prefetch, const std::string& prefix, const std::string& what,
              const StopRequest* stop_request = nullptr);
-  /// One pass over the data; writes the means into `logs`. `before` and `after` are called around
-  /// each batch with its number. Throws `Stopped` where it is asked to stop.
-  void run(Logs& logs, const std::function<void(std::int64_t)>& before = {},
+  /// One pass over the data. `before` and `after` are called around each batch with its number.
+  /// Throws `Stopped` where it is asked to stop.
+  void run(const std::function<void(std::int64_t)>& before = {},
            const std::function<void(std::int64_t)>& after = {});
+  /// Sets the means over the batches so far of the pass, or of the last one.
+  void write(Logs& logs);
   [[nodiscard]] std::int64_t batches() const { return fed_.batches(); }
 
  private:
@@ -137,6 +140,7 @@ class Evaluation {
   const StopRequest* stop_request_;
   FedSource fed_;
   RunningMeans means_;
+  LateSums sums_;
   std::unique_ptr<Feeder> feeder_;
 };
 

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/train/model_state.h"
@@ -26,7 +27,10 @@ class ModelTraining final : public Training {
   // ---- for callbacks ----------------------------------------------------------------------------
 
   const TrainingPosition& position() const override { return at; }
-  Logs& logs() override { return logs_; }
+  Logs& logs() override {
+    if (std::exchange(stale, false)) refresh(logs_);
+    return logs_;
+  }
   const std::vector<std::string>& log_names() const override { return names; }
   std::optional<Better> better(const std::string& log_name) const override;
   double learning_rate() const override;
@@ -43,9 +47,11 @@ class ModelTraining final : public Training {
   // ---- for `fit` --------------------------------------------------------------------------------
 
   TrainingPosition at;
-  std::vector<std::string> names;  // that logs can have; there from the beginning of the run
-  bool ending = false;             // a callback has asked for the end
-  Step* last_step = nullptr;       // of training
+  std::vector<std::string> names;      // that logs can have; there from the beginning of the run
+  bool ending = false;                 // a callback has asked for the end
+  Step* last_step = nullptr;           // of training
+  std::function<void(Logs&)> refresh;  // writes the running means as they are
+  bool stale = false;                  // the means have changed since they were written
 
  private:
   Model::State* model_;

@@ -12,6 +12,10 @@
 // would take at the rates which this device was seen to reach when the run began, those of a large
 // product and of copies that fit the caches or do not. The first steps do not count, nor do
 // batches that are not full, nor what happens between two epochs.
+//
+// On a device that works beside the host, its own marks stand in place of the clock; a step that is
+// profiled starts its kernels one by one and waits for the last, which others do not: the whole is
+// longer than it would be, the parts are what they are.
 #pragma once
 
 #include <array>

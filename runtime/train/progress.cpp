@@ -136,14 +136,22 @@ void ProgressDisplay::begin(std::int64_t steps, std::int64_t done, std::int64_t 
 }
 
 void ProgressDisplay::update(std::int64_t step, std::int64_t samples, const Logs& logs) {
+  if (advance(step, samples)) {
+    redraw(logs);
+  }
+}
+
+bool ProgressDisplay::advance(std::int64_t step, std::int64_t samples) {
   last_ = {clock_(), step, samples};
   if (step == start_.step + 1) {
     first_ = last_;
   }
-  if (style_.verbosity == Verbosity::bar &&
-      !(anything_drawn_ && last_.seconds - drawn_ < redraw_seconds)) {
-    draw(logs, false);
-  }
+  return style_.verbosity == Verbosity::bar &&
+         !(anything_drawn_ && last_.seconds - drawn_ < redraw_seconds);
+}
+
+void ProgressDisplay::redraw(const Logs& logs) {
+  draw(logs, false);
 }
 
 void ProgressDisplay::finish(const Logs& logs) {
@@ -245,7 +253,10 @@ void Progress::on_epoch_begin(Training& training) {
 void Progress::on_train_batch_end(Training& training) {
   if (training.is_root()) {
     const TrainingPosition& at = training.position();
-    display_.update(at.batch + 1, at.samples, training.logs());
+    // To ask for the logs is to wait for the device.
+    if (display_.advance(at.batch + 1, at.samples)) {
+      display_.redraw(training.logs());
+    }
   }
 }
 

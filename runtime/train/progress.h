@@ -54,6 +54,9 @@ class ProgressDisplay {
   void begin(std::int64_t steps, std::int64_t done = 0, std::int64_t samples = 0);
   /// `step` batches with `samples` samples are done.
   void update(std::int64_t step, std::int64_t samples, const Logs& logs);
+  /// The two halves of it, for who has no logs at hand: whether it is time to draw, and drawing.
+  [[nodiscard]] bool advance(std::int64_t step, std::int64_t samples);
+  void redraw(const Logs& logs);
   /// Ends the pass and its line.
   void finish(const Logs& logs);
   /// Writes a line of its own, above the bar if there is one.

@@ -46,6 +46,7 @@ class Training {
   [[nodiscard]] virtual const TrainingPosition& position() const = 0;
   /// During an epoch the running means since its start; at its end with the values of validation,
   /// if there was one. Values that callbacks set at an epoch's end are seen by those after them.
+  /// Asked for after a batch, they wait for the device to be done with it: who can do without does.
   [[nodiscard]] virtual Logs& logs() = 0;
   /// The names that the logs of an epoch can have: those of training, then those of validation,
   /// then what callbacks add. Epochs without validation lack the second.

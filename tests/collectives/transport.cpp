@@ -18,7 +18,10 @@
 #include "collectives/hierarchical_transport.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/shared_transport.h"
+#include "collectives/staged_transport.h"
+#include "tests/support/apart_queues.h"
 #include "tests/support/catch.h"
+#include "tests/support/through_device.h"
 
 using namespace meshwork;
 
@@ -29,9 +32,19 @@ struct Subject {
   std::unique_ptr<Transport> transport;
 };
 
+/// Every buffer that a test hands to it lies in the memory of a device.
+Subject on_device(const std::string& name, std::unique_ptr<Transport> inner,
+                  const StagedTransportOptions& options) {
+  auto device = std::make_unique<test::ApartQueues>(!options.inner_reaches_device);
+  std::unique_ptr<Transport> staged = make_staged_transport(std::move(inner), *device, options);
+  return {name, std::make_unique<test::ThroughDevice>(std::move(device), std::move(staged))};
+}
+
 /// The transports under test. The second cannot hand more than 40 bytes to one MPI call, so that
 /// all but the smallest blocks take the way of those beyond 2^31 bytes; the fourth has so little
-/// room that all but the smallest go in many rounds, and so does the last, on several nodes.
+/// room that all but the smallest go in many rounds, and so does the fifth, on several nodes. The
+/// buffers of the last three are a device's: staged through one piece, through many small ones over
+/// shared memory, and reached by MPI itself.
 Subject made_subject() {
   const SharedGroupOptions little_room{.small_bytes = 64,
                                        .slot_bytes = 1024,
@@ -40,7 +53,7 @@ Subject made_subject() {
                                        .chunk_bytes = 64,
                                        .chunks = 2};
   const Communicator world = Communicator::world();
-  switch (GENERATE(0, 1, 2, 3, 4)) {
+  switch (GENERATE(0, 1, 2, 3, 4, 5, 6, 7)) {
     case 0:
       return {"mpi", make_transport("mpi")};
     case 1:
@@ -49,10 +62,16 @@ Subject made_subject() {
       return {"shared", make_transport("shared")};
     case 3:
       return {"shared in pieces", make_shared_transport(world, {.group = little_room})};
-    default:
+    case 4:
       return {"hierarchical in pieces",
               make_hierarchical_transport(
                   world, {.group = little_room, .ranks_a_node = world.size() > 4 ? 4 : 2})};
+    case 5:
+      return on_device("staged", make_transport("mpi"), {});
+    case 6:
+      return on_device("staged in pieces", make_transport("shared"), {.piece_bytes = 40});
+    default:
+      return on_device("ordered", make_transport("mpi"), {.inner_reaches_device = true});
   }
 }
 

@@ -1,7 +1,7 @@
 // Runs one operation without a planner: on one rank, or on the blocks of simulated ranks.
 //
 // `ReferenceLowering` is the plainest Lowering there is. It books one operation's forward pass, and
-// its backward pass behind it, into one program on the cpu device. What the operation's rule and a
+// its backward pass behind it, into one program on the device under test. What the operation's rule and a
 // split say about blocks comes from spread.h, what its windows say about boxes from
 // operation_windows.h; a box is cut from the global input. A collective of the operation's own is a
 // kernel that meets the other simulated ranks, which are threads. Every tensor lies in memory of
@@ -20,6 +20,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <condition_variable>
@@ -69,34 +70,37 @@ struct OperationResult {
   std::vector<std::optional<Tensor>> updates;    // by input: new values of variables, where given
 };
 
-/// Memory that is all NaN before, with guards on both sides.
+/// Memory of a device that is all NaN before, with guards on both sides.
 class GuardedMemory {
  public:
-  explicit GuardedMemory(std::int64_t bytes)
-      : bytes_(bytes), whole_((2 * guard + bytes + 7) / 8 + 8, ~std::uint64_t{0}) {
-    void* place = whole_.data();
-    std::size_t space = whole_.size() * 8;
-    std::align(64, static_cast<std::size_t>(2 * guard + bytes), place, space);
-    first_ = static_cast<std::byte*>(place);
-    std::memset(first_, 0xA5, guard);
-    std::memset(first_ + guard + bytes, 0xA5, guard);
+  GuardedMemory(Device& device, std::int64_t bytes)
+      : device_(&device), bytes_(bytes), memory_(device.allocate(2 * guard + bytes)) {
+    std::vector<std::byte> dirty(static_cast<std::size_t>(2 * guard + bytes), std::byte{0xFF});
+    std::memset(dirty.data(), 0xA5, guard);
+    std::memset(dirty.data() + guard + bytes, 0xA5, guard);
+    device.copy_in(memory_.data(), dirty.data(), memory_.bytes());
   }
-  [[nodiscard]] void* data() const { return first_ + guard; }
+  [[nodiscard]] void* data() const { return memory_.bytes_at(guard); }
   [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+  void write(const void* values) const { device_->copy_in(data(), values, bytes_); }
+  [[nodiscard]] std::vector<std::byte> read() const {
+    std::vector<std::byte> values(static_cast<std::size_t>(bytes_));
+    device_->copy_out(values.data(), data(), bytes_);
+    return values;
+  }
   [[nodiscard]] bool guards_are_whole() const {
-    for (std::int64_t i = 0; i < guard; ++i) {
-      if (first_[i] != std::byte{0xA5} || first_[guard + bytes_ + i] != std::byte{0xA5}) {
-        return false;
-      }
-    }
-    return true;
+    std::array<std::byte, 2 * guard> guards;
+    device_->copy_out(guards.data(), memory_.data(), guard);
+    device_->copy_out(guards.data() + guard, memory_.bytes_at(guard + bytes_), guard);
+    return std::all_of(guards.begin(), guards.end(),
+                       [](std::byte byte) { return byte == std::byte{0xA5}; });
   }
 
  private:
   static constexpr std::int64_t guard = 64;
+  Device* device_;
   std::int64_t bytes_;
-  std::vector<std::uint64_t> whole_;
-  std::byte* first_ = nullptr;
+  Memory memory_;
 };
 
 /// Where the threads of simulated ranks meet for a collective. All of them come to each one; groups
@@ -188,6 +192,7 @@ class ReferenceLowering final : public Lowering {
         split_(split),
         rank_(rank),
         meeting_(meeting),
+        device_(device),
         builder_(device),
         path_(operation.kind()),
         random_key_(what.key) {
@@ -210,8 +215,10 @@ class ReferenceLowering final : public Lowering {
     }
     output_block_ = block_of(natural_layout(rule_, split), output_shape_, mesh, rank);
     output_ = place(output_block_, output_shape_.empty() ? 8 : 4, "output");
-    scalars_.step = what.step;
-    step_scalars_ = builder_.external(&scalars_, sizeof(StepScalars), "step scalars");
+    scalars_ = device.allocate(sizeof(StepScalars));
+    const StepScalars scalars{.step = what.step};
+    device.copy_in(scalars_.data(), &scalars, sizeof scalars);
+    step_scalars_ = builder_.external(scalars_.data(), sizeof scalars, "step scalars");
 
     operation.forward(*this);
     if (what.output_gradient) {
@@ -330,8 +337,7 @@ class ReferenceLowering final : public Lowering {
     builder_.emit(spec, std::move(operands), path_);
   }
   void all_reduce(std::string_view letters, ElementType type, Reduction reduction, Operand buffer,
-                  std::int64_t count, std::int64_t global_count,
-                  const std::string& what) override {
+                  std::int64_t count, std::int64_t global_count, const std::string& what) override {
     require(global_count >= count, "a rank reduces more than all of them together");
     std::vector<Axis> axes;
     for (const char letter : letters) {
@@ -348,7 +354,7 @@ class ReferenceLowering final : public Lowering {
     for (std::int64_t i = 0; i < mesh_.size_over(axes); ++i) {
       group.push_back(static_cast<int>(mesh_.neighbour(rank_, axes, i)));
     }
-    builder_.emit(std::make_unique<Reduce>(meeting_, rank_, group, type, reduction, count),
+    builder_.emit(std::make_unique<Reduce>(device_, meeting_, rank_, group, type, reduction, count),
                   {buffer}, what);
   }
 
@@ -362,19 +368,25 @@ class ReferenceLowering final : public Lowering {
 
   class Reduce final : public Kernel {
    public:
-    Reduce(Meeting& meeting, int rank, std::vector<int> group, ElementType type,
+    Reduce(Device& device, Meeting& meeting, int rank, std::vector<int> group, ElementType type,
            Reduction reduction, std::int64_t count)
-        : meeting_(meeting),
+        : device_(device),
+          meeting_(meeting),
           rank_(rank),
           group_(std::move(group)),
           type_(type),
           reduction_(reduction),
           count_(count) {}
     void run(void* const* operands) override {
-      meeting_.all_reduce(rank_, group_, type_, reduction_, operands[0], count_);
+      std::vector<double> host(static_cast<std::size_t>(count_));  // wide enough for either type
+      const std::int64_t bytes = count_ * element_bytes(type_);
+      device_.copy_out(host.data(), operands[0], bytes);
+      meeting_.all_reduce(rank_, group_, type_, reduction_, host.data(), count_);
+      device_.copy_in(operands[0], host.data(), bytes);
     }
 
    private:
+    Device& device_;
     Meeting& meeting_;
     int rank_;
     std::vector<int> group_;
@@ -391,37 +403,40 @@ class ReferenceLowering final : public Lowering {
 
   Place place(const Block& block, std::int64_t element_bytes, const std::string& label) {
     const std::int64_t bytes = element_count(shape_of(block)) * element_bytes;
-    auto memory = std::make_shared<GuardedMemory>(bytes);
+    auto memory = std::make_shared<GuardedMemory>(device_, bytes);
     const Buffer buffer = builder_.external(memory->data(), bytes, label);
     return {block, element_bytes, std::move(memory), buffer};
   }
 
   static void write(const Place& place, const Tensor& tensor, const Block& block) {
-    std::int64_t next = 0;
+    std::vector<float> narrow;
+    std::vector<double> wide;
     for_each_in_block(tensor.shape, block, [&](std::int64_t index) {
-      if (place.element_bytes == 4) {
-        static_cast<float*>(place.memory->data())[next++] =
-            static_cast<float>(tensor.values[index]);
-      } else {
-        static_cast<double*>(place.memory->data())[next++] = tensor.values[index];
-      }
+      narrow.push_back(static_cast<float>(tensor.values[index]));
+      wide.push_back(tensor.values[index]);
     });
+    place.memory->write(place.element_bytes == 4 ? static_cast<const void*>(narrow.data())
+                                                 : wide.data());
   }
 
   static std::vector<double> read(const Place& place) {
-    std::vector<double> values;
-    for (std::int64_t i = 0; i < element_count(shape_of(place.block)); ++i) {
-      values.push_back(place.element_bytes == 4
-                           ? static_cast<double>(static_cast<const float*>(place.memory->data())[i])
-                           : static_cast<const double*>(place.memory->data())[i]);
+    const std::vector<std::byte> bytes = place.memory->read();
+    const auto count = static_cast<std::size_t>(element_count(shape_of(place.block)));
+    std::vector<double> values(count);
+    if (count == 0) {
+      return values;
+    }
+    if (place.element_bytes == 8) {
+      std::memcpy(values.data(), bytes.data(), bytes.size());
+    } else {
+      std::vector<float> narrow(count);
+      std::memcpy(narrow.data(), bytes.data(), bytes.size());
+      std::copy(narrow.begin(), narrow.end(), values.begin());
     }
     return values;
   }
 
-  static std::vector<std::byte> bytes_of(const Place& place) {
-    const auto* first = static_cast<const std::byte*>(place.memory->data());
-    return {first, first + place.memory->bytes()};
-  }
+  static std::vector<std::byte> bytes_of(const Place& place) { return place.memory->read(); }
 
   std::vector<const Place*> read_only() const {
     std::vector<const Place*> places;
@@ -459,6 +474,7 @@ class ReferenceLowering final : public Lowering {
   const Split split_;
   const int rank_;
   Meeting& meeting_;
+  Device& device_;
   ProgramBuilder builder_;
   std::string path_;
   std::uint64_t random_key_;
@@ -478,7 +494,7 @@ class ReferenceLowering final : public Lowering {
   bool backward_ = false;
   std::map<std::string, std::pair<Buffer, std::int64_t>> scratch_;
   std::map<int, Place> updated_;  // by input
-  StepScalars scalars_;
+  Memory scalars_;
   Buffer step_scalars_;
   std::optional<Program> program_;
 };
@@ -546,7 +562,7 @@ inline OperationResult run_split(const Operation& operation, const OperationCase
   const auto run_rank = [&](int rank) {
     try {
       const std::unique_ptr<Device> device =
-          make_device({.kind = "cpu", .ranks_on_node = ranks, .rank_on_node = rank});
+          make_device({.ranks_on_node = ranks, .rank_on_node = rank});
       ReferenceLowering lowering(operation, what, mesh, split, rank, *device, meeting);
       lowering.run();
       outputs[rank] = {lowering.output_block(), lowering.output_values()};

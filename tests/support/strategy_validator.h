@@ -135,7 +135,7 @@ inline void check_gradients(const Operation& operation, const OperationCase& wha
   OperationCase forward = what;
   forward.output_gradient.reset();
   const MeshShape mesh({{"all", 1}}, 1);
-  const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
+  const std::unique_ptr<Device> device = make_device({});
   Meeting meeting(1);
   ReferenceLowering lowering(operation, forward, mesh, {}, 0, *device, meeting);
   const auto weighted_sum = [&] {

@@ -8,6 +8,7 @@
 #include "collectives/error.h"
 #include "runtime/device/cpu/compile.h"
 #include "runtime/device/cpu/memory.h"
+#include "runtime/device/cpu/queues.h"
 #include "runtime/device/cpu/threads.h"
 
 namespace meshwork::cpu {
@@ -51,6 +52,7 @@ class CpuDevice final : public Device {
   }
 
   void synchronize() override {}
+  [[nodiscard]] DeviceQueues& queues() override { return queues_; }
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
     return std::visit([this](const auto& one) { return cpu::compile(one, context_); }, spec);
@@ -58,6 +60,7 @@ class CpuDevice final : public Device {
 
  private:
   Context context_;
+  CpuQueues queues_;
 };
 
 }  // namespace

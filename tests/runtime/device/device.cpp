@@ -28,10 +28,27 @@ TEST_CASE("auto and cpu give the CPU, which says what it is") {
 }
 
 TEST_CASE("a kind that is not built in, or not at all, is an error that names those that are") {
+  // The tests add one themselves (tests/support/device_under_test.cpp).
   CHECK_THROWS_WITH(make_device({.kind = "cuda"}),
-                    "device \"cuda\" is not in this build, which has: cpu");
+                    Catch::StartsWith("device \"cuda\" is not in this build, which has: ") &&
+                        Catch::EndsWith(", cpu"));
   CHECK_THROWS_WITH(make_device({.kind = "gpu"}),
-                    "there is no device \"gpu\"; this build has: cpu (or auto)");
+                    Catch::StartsWith("there is no device \"gpu\"; this build has: ") &&
+                        Catch::EndsWith(", cpu (or auto)"));
+}
+
+TEST_CASE("a kind that was added is made by its name, and preferred by auto") {
+  add_device_kind("mine", [](const DeviceOptions& options) {
+    CHECK(options.ranks_on_node == 3);
+    return make_device({.kind = "cpu"});
+  });
+  CHECK(make_device({.kind = "mine", .ranks_on_node = 3})->kind() == "cpu");
+  CHECK(make_device({.ranks_on_node = 3})->kind() == "cpu");
+  CHECK_THROWS_WITH(make_device({.kind = "gpu"}), Catch::Contains("this build has: mine, "));
+  for (const char* name : {"mine", "cpu", "cuda"}) {
+    CHECK_THROWS_WITH(add_device_kind(name, {}), Catch::EndsWith("there is one of that name"));
+  }
+  CHECK_THROWS_WITH(add_device_kind("auto", {}), Catch::EndsWith("that is no name for one"));
 }
 
 TEST_CASE("memory is aligned, zeroed and writable to its last byte") {

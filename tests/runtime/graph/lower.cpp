@@ -302,6 +302,7 @@ class WatchedDevice final : public Device {
     inner_.copy_out(to, from, bytes);
   }
   void synchronize() override { inner_.synchronize(); }
+  DeviceQueues& queues() override { return inner_.queues(); }
   std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
     std::unique_ptr<Kernel> kernel = inner_.compile(spec);
     workspaces += (kernel->workspace_bytes() + 63) / 64 * 64;
@@ -316,9 +317,9 @@ class WatchedDevice final : public Device {
 
 TEST_CASE("what a step sends, and the memory that it takes, are what was planned") {
   const Communicator world = Communicator::world();
-  const std::unique_ptr<Device> cpu = make_device({.kind = "cpu"});
-  WatchedDevice device(*cpu);
-  const std::unique_ptr<Transport> transport = make_transport("auto");
+  const std::unique_ptr<Device> inner = make_device({});
+  WatchedDevice device(*inner);
+  const std::unique_ptr<Transport> transport = make_transport("auto", world, &device.queues());
   const Trained training = network();
   for (const Setting& setting : settings(world.size())) {
     DeviceMesh mesh(setting.axes);

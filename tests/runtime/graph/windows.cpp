@@ -331,8 +331,8 @@ TEST_CASE("what windows see trains on split images as on one rank") {
 
 TEST_CASE("what a step with windows sends is what was planned") {
   const Communicator world = Communicator::world();
-  const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
-  const std::unique_ptr<Transport> transport = make_transport("auto");
+  const std::unique_ptr<Device> device = make_device({});
+  const std::unique_ptr<Transport> transport = make_transport("auto", world, &device->queues());
   for (const Setting& setting : settings(world.size())) {
     DeviceMesh mesh(setting.axes);
     INFO(meshwork::to_string(mesh.shape()) << ", " << test::to_string(setting.layouts));

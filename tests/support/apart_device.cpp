@@ -1,0 +1,109 @@
+#include "tests/support/apart_device.h"
+
+#include <cstring>
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "tests/support/apart_queues.h"
+
+namespace meshwork::test {
+namespace {
+
+/// Work that is recorded instead of started, while a device captures.
+using Recording = std::vector<std::function<void()>>;
+
+class ApartKernel final : public Kernel {
+ public:
+  ApartKernel(std::unique_ptr<Kernel> kernel, ApartQueues& queues, Recording*& recording)
+      : kernel_(std::move(kernel)), queues_(queues), recording_(recording) {}
+  ~ApartKernel() override { queues_.finish_quietly(); }
+  ApartKernel(const ApartKernel&) = delete;
+  ApartKernel& operator=(const ApartKernel&) = delete;
+
+  void run(void* const* operands) override {
+    auto work = [this, operands] { kernel_->run(operands); };
+    if (recording_ != nullptr) {
+      recording_->push_back(std::move(work));
+    } else {
+      queues_.start(std::move(work));
+    }
+  }
+  [[nodiscard]] std::int64_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  ApartQueues& queues_;
+  Recording*& recording_;
+};
+
+class CapturedKernel final : public Kernel {
+ public:
+  CapturedKernel(Recording work, ApartQueues& queues) : work_(std::move(work)), queues_(queues) {}
+  ~CapturedKernel() override { queues_.finish_quietly(); }
+  CapturedKernel(const CapturedKernel&) = delete;
+  CapturedKernel& operator=(const CapturedKernel&) = delete;
+
+  void run(void* const* /*operands*/) override {
+    queues_.start([this] {
+      for (const std::function<void()>& work : work_) work();
+    });
+  }
+
+ private:
+  Recording work_;
+  ApartQueues& queues_;
+};
+
+class ApartDevice final : public Device {
+ public:
+  explicit ApartDevice(const DeviceOptions& options)
+      : cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})) {}
+
+  [[nodiscard]] std::string_view kind() const override { return "apart"; }
+  [[nodiscard]] bool computes_in_host_memory() const override { return false; }
+  [[nodiscard]] std::string description() const override {
+    return cpu_->description() + ", kept apart";
+  }
+
+  [[nodiscard]] Memory allocate(std::int64_t bytes) override { return queues_.allocate(bytes); }
+  void copy_in(void* device_destination, const void* host_source, std::int64_t bytes) override {
+    copy(device_destination, host_source, bytes);
+  }
+  void copy_out(void* host_destination, const void* device_source, std::int64_t bytes) override {
+    copy(host_destination, device_source, bytes);
+  }
+  void synchronize() override { queues_.finish(); }
+  [[nodiscard]] DeviceQueues& queues() override { return queues_; }
+
+  [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
+    return std::make_unique<ApartKernel>(cpu_->compile(spec), queues_, recording_);
+  }
+  [[nodiscard]] std::unique_ptr<Kernel> capture(const std::function<void()>& start) override {
+    Recording work;
+    recording_ = &work;
+    start();
+    recording_ = nullptr;
+    return std::make_unique<CapturedKernel>(std::move(work), queues_);
+  }
+
+ private:
+  void copy(void* destination, const void* source, std::int64_t bytes) {
+    if (bytes == 0) return;
+    queues_.finish();
+    queues_.start([=] { std::memcpy(destination, source, static_cast<std::size_t>(bytes)); });
+    queues_.finish();
+  }
+
+  std::unique_ptr<Device> cpu_;
+  ApartQueues queues_;
+  Recording* recording_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_apart_device(const DeviceOptions& options) {
+  return std::make_unique<ApartDevice>(options);
+}
+
+}  // namespace meshwork::test

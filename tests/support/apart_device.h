@@ -1,0 +1,18 @@
+// A device that is apart from the processor, for machines that have none: the CPU's kernels, on
+// memory that the host cannot touch, done as late as the rules of device.h allow
+// (apart_queues.h). What passes its tests on it forgets no copy and no waiting.
+//
+// A kernel reads its array of operands when it is done, not when it is started: the array has to
+// stay until then, as those of a program do.
+#pragma once
+
+#include <memory>
+
+#include "runtime/device/device.h"
+
+namespace meshwork::test {
+
+/// Its kind is "apart".
+[[nodiscard]] std::unique_ptr<Device> make_apart_device(const DeviceOptions& options);
+
+}  // namespace meshwork::test

@@ -1,0 +1,73 @@
+// Queues and memory as a device has them that is apart from the processor, to find whoever forgets
+// that it is. No device is needed for it.
+//
+// The memory cannot be touched: whoever does outside of work in a queue dies of SIGSEGV. And work
+// is done as late as the rules allow: not when it is started, but when the processor waits for
+// something that stands behind it, and then no more than that. So what forgets to wait, on either
+// side, finds the bytes that were there before; what reuses a buffer that is still to be read
+// spoils it; both every time, not now and then.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "collectives/device_queues.h"
+
+namespace meshwork::test {
+
+class ApartQueue;
+
+class ApartQueues final : public DeviceQueues {
+ public:
+  /// With `untouchable` false, everybody can read and write the memory, as a transport of a
+  /// device's vendor can.
+  explicit ApartQueues(bool untouchable = true);
+  ~ApartQueues() override;
+  ApartQueues(const ApartQueues&) = delete;
+  ApartQueues& operator=(const ApartQueues&) = delete;
+
+  [[nodiscard]] bool owns(const void* address) const override;
+  [[nodiscard]] Memory allocate_pinned(std::int64_t bytes) override;
+  [[nodiscard]] std::unique_ptr<Mark> make_mark(bool timed = false) override;
+  [[nodiscard]] Queue& kernels() override;
+  [[nodiscard]] Queue& transfers() override;
+  [[nodiscard]] Queue& feeds() override;
+
+  /// Memory of the device, zeroed. Releasing it does all work first.
+  [[nodiscard]] Memory allocate(std::int64_t bytes);
+  /// Starts `work` in the queue of kernels; it can touch the memory.
+  void start(std::function<void()> work);
+  /// Does everything that was started, in all queues.
+  void finish();
+  /// The same where nothing can be thrown.
+  void finish_quietly();
+
+  /// How often the processor has waited for work that was not done yet.
+  [[nodiscard]] std::int64_t waits() const { return waits_; }
+  /// Pinned stretches that were made so far.
+  [[nodiscard]] std::int64_t pinned_allocations() const { return pinned_; }
+
+ private:
+  friend class ApartQueue;
+  friend class ApartMark;
+
+  void wait_for(ApartQueue& queue, std::uint64_t position);
+  void open();
+  void close();
+  void release(std::byte* at);
+
+  bool untouchable_;
+  std::byte* region_ = nullptr;
+  std::size_t used_ = 0;                     // of the region, ever
+  std::map<std::byte*, std::size_t> taken_;  // by address
+  std::multimap<std::size_t, std::byte*> free_;
+  int opened_ = 0;
+  std::int64_t waits_ = 0, pinned_ = 0;
+  std::unique_ptr<ApartQueue> kernels_, transfers_, feeds_;
+};
+
+}  // namespace meshwork::test
