@@ -248,10 +248,10 @@ std::string text_of(const CheckpointListing& listing, const std::string& directo
   for (const FoundCheckpoint& found : listing.checkpoints) {
     std::error_code problem;
     const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(found.file, problem));
-    const bool whole = found.damage.empty();
     table.add({found.file.filename().string(), std::to_string(found.step),
-               whole ? std::to_string(found.epoch) : "?", problem ? "?" : readable_bytes(bytes),
-               whole ? "" : "DAMAGED: " + found.damage});
+               found.readable() ? std::to_string(found.epoch) : "?",
+               problem ? "?" : readable_bytes(bytes),
+               found.damage.empty() ? found.refusal : "DAMAGED: " + found.damage});
   }
   for (const std::filesystem::path& file : listing.unfinished) {
     table.add({file.filename().string(), "", "", "", "not finished; never read"});
@@ -357,9 +357,9 @@ std::string json_of(const CheckpointReader& reader) {
 
 std::string json_of(const CheckpointListing& listing) {
   return json_list(listing.checkpoints, [](const FoundCheckpoint& found) {
-    return fmt::format(R"({{"file": {}, "step": {}, "epoch": {}, "damage": {}}})",
+    return fmt::format(R"({{"file": {}, "step": {}, "epoch": {}, "damage": {}, "refusal": {}}})",
                        json_text(found.file.string()), found.step, found.epoch,
-                       json_text(found.damage));
+                       json_text(found.damage), json_text(found.refusal));
   });
 }
 
@@ -388,11 +388,11 @@ std::string json_of(const KerasWeightsReader& reader) {
 Said inspect(const CommandLine& line) {
   const std::string& path = line.files.front();
   const std::filesystem::path file = [&] {
-    // Of a directory whose newest is damaged, the list is worth seeing, and the newest whole one.
+    // Of a directory whose newest cannot be read, the list is worth seeing, and the newest whole one.
     std::error_code problem;
     if (std::filesystem::is_directory(path, problem)) {
       for (const FoundCheckpoint& found : list_checkpoints(path, "").checkpoints) {
-        if (found.damage.empty()) {
+        if (found.readable()) {
           return found.file;
         }
       }

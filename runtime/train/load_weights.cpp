@@ -325,13 +325,13 @@ std::filesystem::path weights_file(const std::filesystem::path& path) {
     fail("{}: there are no checkpoints in this directory", path.string());
   }
   const FoundCheckpoint& newest = listing.checkpoints.front();
-  if (!newest.damage.empty()) {
-    const auto older =
-        std::find_if(listing.checkpoints.begin(), listing.checkpoints.end(),
-                     [](const FoundCheckpoint& found) { return found.damage.empty(); });
-    fail("the newest checkpoint in {} is damaged: {}{}", path.string(), newest.damage,
+  if (!newest.readable()) {
+    const auto older = std::find_if(listing.checkpoints.begin(), listing.checkpoints.end(),
+                                    [](const FoundCheckpoint& found) { return found.readable(); });
+    fail("the newest checkpoint in {} {}: {}{}", path.string(),
+         newest.damage.empty() ? "cannot be read" : "is damaged", newest.damage + newest.refusal,
          older == listing.checkpoints.end()
-             ? std::string("; the others are, too")
+             ? std::string("; none of the others can be read either")
              : fmt::format("; the newest that can be read is {}", older->file.string()));
   }
   return newest.file;
@@ -350,18 +350,16 @@ LoadedWeights Model::load_weights(const std::filesystem::path& path, LoadWeights
       all,
       [&] {
         if (all.rank() == 0) {
-          const std::filesystem::path file = weights_file(path);
-          checkpoint = is_checkpoint_file(file);
-          found = (checkpoint ? "c" : "k") + file.string();
+          found = weights_file(path).string();
+          checkpoint = is_checkpoint_file(found);
         }
       },
       looking);
   {
     const TracedCollective inside(looking);
     found = broadcast_text(all, found);
+    checkpoint = broadcast_text(all, checkpoint ? "checkpoint" : "Keras") == "checkpoint";
   }
-  checkpoint = found[0] == 'c';
-  const std::filesystem::path file = found.substr(1);
   if (!state_->engine) {
     state_->prepare(std::nullopt, 32);
   } else if (options.optimizer && !state_->has_slots) {
@@ -369,7 +367,8 @@ LoadedWeights Model::load_weights(const std::filesystem::path& path, LoadWeights
         "load_weights: the model has been compiled anew since it was used; take up the optimizer's "
         "state before evaluating or predicting");
   }
-  return checkpoint ? load_checkpoint(*state_, file, options) : load_keras(*state_, file, options);
+  return checkpoint ? load_checkpoint(*state_, found, options)
+                    : load_keras(*state_, found, options);
 }
 
 }  // namespace meshwork
