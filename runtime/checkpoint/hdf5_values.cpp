@@ -110,13 +110,10 @@ Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
   }
   check_hdf5(is_hdf5, "cannot be read", name);
   const hid_t opened = H5Fopen(name.c_str(), H5F_ACC_RDONLY, access);
-  try {
-    return Hdf5File(check_hdf5(opened, "cannot be opened", name));
-  } catch (const SystemFailure&) {
-    throw;
-  } catch (const Error& error) {
-    fail("{}; it is truncated or damaged", error.what());
+  if (opened < 0) {
+    fail_hdf5("cannot be opened", name, "; it is truncated or damaged");
   }
+  return Hdf5File(opened);
 }
 
 Hdf5Datatype text_type(std::size_t length, const std::string& subject) {

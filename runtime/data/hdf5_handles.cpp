@@ -94,14 +94,13 @@ std::string hdf5_error_text() {
   return text_of(error_stack());
 }
 
-void fail_hdf5(std::string_view what, std::string_view subject) {
+void fail_hdf5(std::string_view what, std::string_view subject, std::string_view suspicion) {
   const ErrorStack stack = error_stack();
   H5Eclear2(H5E_DEFAULT);
-  const std::string text = fmt::format("{}: {}: {}", subject, what, text_of(stack));
   if (stack.of_system) {
-    throw SystemFailure(text);
+    throw SystemFailure(fmt::format("{}: {}: {}", subject, what, text_of(stack)));
   }
-  throw Error(text);
+  fail("{}: {}{}: {}", subject, what, suspicion, text_of(stack));
 }
 
 }  // namespace meshwork

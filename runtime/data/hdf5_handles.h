@@ -59,8 +59,9 @@ void keep_hdf5_from_printing();
 [[nodiscard]] std::string hdf5_error_text();
 
 /// Throws an `Error` "SUBJECT: WHAT: the library's own words" or, where the system is behind it, a
-/// `SystemFailure` with the system's.
-[[noreturn]] void fail_hdf5(std::string_view what, std::string_view subject);
+/// `SystemFailure` with the system's. Where it is not, `suspicion` follows WHAT: "; it is damaged".
+[[noreturn]] void fail_hdf5(std::string_view what, std::string_view subject,
+                            std::string_view suspicion = "");
 
 /// Returns `code`, an identifier, a size or a status, unless it is negative: then throws "SUBJECT:
 /// WHAT: the library's own words". `subject` is a file or "FILE:/DATASET", `what` like "cannot be

@@ -188,10 +188,11 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
                  const std::vector<SharedCallback>& callbacks, std::vector<std::string>& said,
                  std::optional<CheckpointState>& loaded) {
   const Communicator& all = model.mesh().all();
+  CollectiveTrace* trace = &model.watchdog->trace();
+  const TracedActivity reads(TracePoint(trace, "reading of " + file.string()));
   std::optional<CheckpointReader> reader;
-  std::string damage =
-      joint_damage(all, [&] { reader.emplace(file); },
-                   {&model.watchdog->trace(), "agreement that all can read " + file.string()});
+  std::string damage = joint_damage(all, [&] { reader.emplace(file); },
+                                    {trace, "agreement that all can read " + file.string()});
   if (!damage.empty()) {
     return damage;
   }
@@ -240,6 +241,7 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
   if (!damage.empty()) {
     return damage;
   }
+  const TracedActivity gives(TracePoint(trace, "callbacks, which get what they had saved"));
   for (std::size_t c = 0; c < matched.size(); ++c) {
     if (matched[c] != nullptr) {
       CallbackState remembered = then.callbacks[c].state;
@@ -343,16 +345,19 @@ void warn_of_passed_over(const std::vector<Obstacle>& passed, std::int64_t newes
   }
 }
 
-// None of several can be read.
+// There are some, and none of them can be read.
 [[noreturn]] void fail_for_all(const std::string& directory, const std::vector<Obstacle>& all) {
-  std::string text = fmt::format(
-      "checkpoint directory {}: none of the {} checkpoints can be read:", directory, all.size());
+  const bool one = all.size() == 1;
+  std::string text =
+      fmt::format("checkpoint directory {}: {}:", directory,
+                  one ? std::string("its only checkpoint cannot be read")
+                      : fmt::format("none of the {} checkpoints can be read", all.size()));
   bool refused = false;
   for (const Obstacle& obstacle : all) {
     text += "\n  " + obstacle.damage + obstacle.refusal;
     refused = refused || !obstacle.refusal.empty();
   }
-  const char* them = all.size() == 1 ? "it" : "them";
+  const char* them = one ? "it" : "them";
   text += refused ? fmt::format("\nstart again when the system gives {}, or ", them) : "\n";
   throw Error(text + fmt::format("move {} away to begin anew", them));
 }

@@ -186,6 +186,7 @@ TEST_CASE("an optimizer of Keras's that has updated nothing makes the model's be
   straight.optimizer().set_learning_rate(0.02);
   const fs::path weights = file_called("weights_alone.weights.h5");
   straight.save_weights(weights);
+  CHECK(KerasWeightsReader(weights).find(keras_iteration_place) == nullptr);
   // The same with the optimizer as Keras has it before the first update, and with half of one.
   const auto with_updates = [&](const char* name, float updates) {
     const KerasWeightsReader reader(weights);
