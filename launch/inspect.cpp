@@ -15,6 +15,7 @@
 #include "runtime/config/load.h"
 #include "runtime/config/text_table.h"
 #include "runtime/graph/plan_report.h"
+#include "runtime/train/saved_run.h"
 #include "runtime/train/weights.h"
 
 namespace meshwork {
@@ -223,11 +224,16 @@ std::string text_of(const CheckpointReader& reader) {
                                  state.constant_rate ? "" : " by " + state.schedule));
   }
   for (const CallbackRecord& record : state.callbacks) {
+    std::string about;
     std::vector<std::string> values;
     for (const auto& [name, value] : record.state) {
-      values.push_back(fmt::format("{} {}", name, value_text(value)));
+      if (name == subject_key) {
+        about = " of " + std::get<std::string>(value);
+      } else {
+        values.push_back(fmt::format("{} {}", name, value_text(value)));
+      }
     }
-    add("callback", fmt::format("{}{}{}{}", record.class_name, values.empty() ? "" : ": ",
+    add("callback", fmt::format("{}{}{}{}{}", record.class_name, about, values.empty() ? "" : ": ",
                                 listed(values), record.keeps_weights ? "; keeps weights" : ""));
   }
   text += fmt::format("\n{} variables, {} parameters, {} of them trained\n{}", sizes.count,

@@ -74,23 +74,32 @@ std::vector<std::string> differences(const Model::State& model, const Checkpoint
   const auto counts = [&](const CheckpointTensor& tensor) {
     return tensor.kind == TensorKind::variable || (optimizer && tensor.kind == TensorKind::slot);
   };
+  // Variables come before their slots, which say nothing more of one that differs.
+  std::set<std::string> told;
+  const auto tell = [&](const CheckpointTensor& tensor, std::string text) {
+    found.push_back(std::move(text));
+    if (tensor.slot.empty()) {
+      told.insert(tensor.path);
+    }
+  };
   for (const CheckpointTensor& tensor : mine) {
-    if (!counts(tensor)) {
+    if (!counts(tensor) || told.contains(tensor.path)) {
       continue;
     }
     const CheckpointTensor* theirs = find(reader.tensors(), tensor.path, tensor.slot);
     if (theirs == nullptr) {
-      found.push_back(fmt::format("the model has {} {}, the file does not", described(tensor),
-                                  to_string(tensor.shape)));
+      tell(tensor, fmt::format("the model has {} {}, the file does not", described(tensor),
+                               to_string(tensor.shape)));
     } else if (theirs->shape != tensor.shape) {
-      found.push_back(fmt::format("{} has shape {}, in the file {}", described(tensor),
-                                  to_string(tensor.shape), to_string(theirs->shape)));
+      tell(tensor, fmt::format("{} has shape {}, in the file {}", described(tensor),
+                               to_string(tensor.shape), to_string(theirs->shape)));
     }
   }
   for (const CheckpointTensor& tensor : reader.tensors()) {
-    if (counts(tensor) && find(mine, tensor.path, tensor.slot) == nullptr) {
-      found.push_back(fmt::format("the file has {} {}, the model does not", described(tensor),
-                                  to_string(tensor.shape)));
+    if (counts(tensor) && !told.contains(tensor.path) &&
+        find(mine, tensor.path, tensor.slot) == nullptr) {
+      tell(tensor, fmt::format("the file has {} {}, the model does not", described(tensor),
+                               to_string(tensor.shape)));
     }
   }
   return found;

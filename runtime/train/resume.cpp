@@ -45,22 +45,36 @@ std::vector<std::string> differences(const Model::State& model, const Checkpoint
   for (const CheckpointTensor& tensor : tensors_of(model)) {
     wanted[{tensor.path, tensor.slot}] = tensor;
   }
+  // Variables come before their slots, which say nothing more of one that differs.
+  std::set<std::string> told;
+  const auto tell = [&](const CheckpointTensor& tensor, std::string text) {
+    found.push_back(std::move(text));
+    if (tensor.slot.empty()) {
+      told.insert(tensor.path);
+    }
+  };
   for (const CheckpointTensor& tensor : reader.tensors()) {
     if (tensor.kind == TensorKind::kept) {
       continue;
     }
     const auto mine = wanted.find({tensor.path, tensor.slot});
+    if (told.contains(tensor.path)) {
+      if (mine != wanted.end()) {
+        wanted.erase(mine);
+      }
+      continue;
+    }
     if (mine == wanted.end()) {
       // Slots of another optimizer are said by its name.
       if (tensor.slot.empty() || then.optimizer == now.optimizer) {
-        found.push_back(fmt::format("the checkpoint has {} {}, the model does not",
-                                    described(tensor), to_string(tensor.shape)));
+        tell(tensor, fmt::format("the checkpoint has {} {}, the model does not", described(tensor),
+                                 to_string(tensor.shape)));
       }
       continue;
     }
     if (mine->second.shape != tensor.shape) {
-      found.push_back(fmt::format("{} has shape {}, in the checkpoint {}", described(tensor),
-                                  to_string(mine->second.shape), to_string(tensor.shape)));
+      tell(tensor, fmt::format("{} has shape {}, in the checkpoint {}", described(tensor),
+                               to_string(mine->second.shape), to_string(tensor.shape)));
     } else if (mine->second.trainable != tensor.trainable && tensor.slot.empty()) {
       found.push_back(fmt::format("{} is {}trained, in the checkpoint it is {}", tensor.path,
                                   mine->second.trainable ? "" : "not ",
@@ -69,9 +83,9 @@ std::vector<std::string> differences(const Model::State& model, const Checkpoint
     wanted.erase(mine);
   }
   for (const auto& [key, tensor] : wanted) {
-    if (tensor.slot.empty() || then.optimizer == now.optimizer) {
-      found.push_back(fmt::format("the model has {} {}, the checkpoint does not", described(tensor),
-                                  to_string(tensor.shape)));
+    if (tensor.slot.empty() || (then.optimizer == now.optimizer && !told.contains(tensor.path))) {
+      tell(tensor, fmt::format("the model has {} {}, the checkpoint does not", described(tensor),
+                               to_string(tensor.shape)));
     }
   }
   if (then.batch > 0) {
