@@ -250,11 +250,11 @@ class Watchdog::Watcher {
       return;
     }
     if (!thread.complained) thread.complained = now;
-    if (now - *thread.complained >= gathering) end(hang_status, verdict(thread.reports, front));
+    if (now - *thread.complained >= gathering) end(hang_status, verdict(thread, front));
   }
 
-  [[nodiscard]] std::string verdict(const std::map<int, ReceivedReport>& reports,
-                                    std::uint64_t front) const {
+  [[nodiscard]] std::string verdict(const Watched& thread, std::uint64_t front) const {
+    const std::map<int, ReceivedReport>& reports = thread.reports;
     std::vector<int> waiting;
     std::uint64_t lowest = front;
     const Report* complaint = nullptr;
@@ -295,11 +295,28 @@ class Watchdog::Watcher {
                           behind.empty() ? "stopped, unreachable, or the last to come"
                                          : "on the way, stopped or unreachable",
                           named(silent, hosts_));
+      text += elsewhere(thread, silent);
     }
     if (behind.empty() && silent.empty()) {
       text += "\n  all ranks have come to it: the network or MPI does not go on";
     }
     return text;
+  }
+
+  /// What the first of `ranks` of which that is known does in the thread that is not `thread`.
+  [[nodiscard]] std::string elsewhere(const Watched& thread, const std::vector<int>& ranks) const {
+    for (const Watched& other : threads_) {
+      for (const int rank : ranks) {
+        const auto found = other.reports.find(rank);
+        if (&other == &thread || found == other.reports.end()) continue;
+        const Report& report = found->second.report;
+        return fmt::format("\n  another thread of {} has been {} collective {}{}{} for {:.1f} s",
+                           named({rank}, hosts_), is_inside(report.position) ? "inside" : "behind",
+                           sequence_of(report.position), report.doing.empty() ? "" : ", in ",
+                           report.doing, report.seconds);
+      }
+    }
+    return "";
   }
 
   /// One write, so that the lines of several ranks stay whole; without the stream's lock, which the

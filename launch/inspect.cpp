@@ -15,6 +15,7 @@
 #include "runtime/config/load.h"
 #include "runtime/config/text_table.h"
 #include "runtime/graph/plan_report.h"
+#include "runtime/train/saved_run.h"
 #include "runtime/train/weights.h"
 
 namespace meshwork {
@@ -223,11 +224,16 @@ std::string text_of(const CheckpointReader& reader) {
                                  state.constant_rate ? "" : " by " + state.schedule));
   }
   for (const CallbackRecord& record : state.callbacks) {
+    std::string about;
     std::vector<std::string> values;
     for (const auto& [name, value] : record.state) {
-      values.push_back(fmt::format("{} {}", name, value_text(value)));
+      if (name == subject_key) {
+        about = " of " + std::get<std::string>(value);
+      } else {
+        values.push_back(fmt::format("{} {}", name, value_text(value)));
+      }
     }
-    add("callback", fmt::format("{}{}{}{}", record.class_name, values.empty() ? "" : ": ",
+    add("callback", fmt::format("{}{}{}{}{}", record.class_name, about, values.empty() ? "" : ": ",
                                 listed(values), record.keeps_weights ? "; keeps weights" : ""));
   }
   text += fmt::format("\n{} variables, {} parameters, {} of them trained\n{}", sizes.count,
@@ -248,10 +254,10 @@ std::string text_of(const CheckpointListing& listing, const std::string& directo
   for (const FoundCheckpoint& found : listing.checkpoints) {
     std::error_code problem;
     const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(found.file, problem));
-    const bool whole = found.damage.empty();
     table.add({found.file.filename().string(), std::to_string(found.step),
-               whole ? std::to_string(found.epoch) : "?", problem ? "?" : readable_bytes(bytes),
-               whole ? "" : "DAMAGED: " + found.damage});
+               found.readable() ? std::to_string(found.epoch) : "?",
+               problem ? "?" : readable_bytes(bytes),
+               found.damage.empty() ? found.refusal : "DAMAGED: " + found.damage});
   }
   for (const std::filesystem::path& file : listing.unfinished) {
     table.add({file.filename().string(), "", "", "", "not finished; never read"});
@@ -357,9 +363,9 @@ std::string json_of(const CheckpointReader& reader) {
 
 std::string json_of(const CheckpointListing& listing) {
   return json_list(listing.checkpoints, [](const FoundCheckpoint& found) {
-    return fmt::format(R"({{"file": {}, "step": {}, "epoch": {}, "damage": {}}})",
+    return fmt::format(R"({{"file": {}, "step": {}, "epoch": {}, "damage": {}, "refusal": {}}})",
                        json_text(found.file.string()), found.step, found.epoch,
-                       json_text(found.damage));
+                       json_text(found.damage), json_text(found.refusal));
   });
 }
 
@@ -388,11 +394,11 @@ std::string json_of(const KerasWeightsReader& reader) {
 Said inspect(const CommandLine& line) {
   const std::string& path = line.files.front();
   const std::filesystem::path file = [&] {
-    // Of a directory whose newest is damaged, the list is worth seeing, and the newest whole one.
+    // Of a directory whose newest cannot be read, the list is worth seeing, and the newest whole one.
     std::error_code problem;
     if (std::filesystem::is_directory(path, problem)) {
       for (const FoundCheckpoint& found : list_checkpoints(path, "").checkpoints) {
-        if (found.damage.empty()) {
+        if (found.readable()) {
           return found.file;
         }
       }

@@ -11,6 +11,7 @@
 
 #include "launch/checkpoint_files.h"
 #include "launch/commands.h"
+#include "runtime/data/hdf5_handles.h"
 
 namespace {
 
@@ -124,6 +125,7 @@ int main(int argc, char** argv) {
     if (!parsed.commands) {
       return unless_output_failed(say_and_end(argc, argv, parsed.text, parsed.status));
     }
+    keep_hdf5_from_printing();
     return unless_output_failed(run(argc, argv, *parsed.commands));
   } catch (const std::exception& error) {
     abort_job(1, error.what());

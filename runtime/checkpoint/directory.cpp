@@ -13,6 +13,7 @@
 
 #include "collectives/error.h"
 #include "runtime/checkpoint/reader.h"
+#include "runtime/data/hdf5_handles.h"
 
 namespace meshwork {
 namespace {
@@ -23,7 +24,7 @@ constexpr std::string_view unfinished = ".tmp";
 
 FoundCheckpoint look_at(const std::filesystem::path& file, std::int64_t step_of_name,
                         const std::string& monitor) {
-  FoundCheckpoint found{file, step_of_name, 0, "", std::nullopt};
+  FoundCheckpoint found{file, step_of_name, 0, "", std::nullopt, ""};
   try {
     const CheckpointReader reader(file);
     found.step = reader.state().step;
@@ -35,6 +36,8 @@ FoundCheckpoint look_at(const std::filesystem::path& file, std::int64_t step_of_
     }
   } catch (const DamagedCheckpoint& damage) {
     found.damage = damage.what();
+  } catch (const SystemFailure& failure) {
+    found.refusal = failure.what();
   }
   return found;
 }
@@ -130,7 +133,7 @@ std::vector<FoundCheckpoint> superfluous(const std::vector<FoundCheckpoint>& che
                                          std::int64_t keep, bool lower_is_better) {
   std::vector<FoundCheckpoint> whole;
   for (const FoundCheckpoint& checkpoint : checkpoints) {
-    if (checkpoint.damage.empty()) {
+    if (checkpoint.readable()) {
       whole.push_back(checkpoint);
     }
   }

@@ -28,8 +28,11 @@ struct FoundCheckpoint {
   std::filesystem::path file;
   std::int64_t step = 0;  // in the file; in the name where the file cannot be read
   std::int64_t epoch = 0;
-  std::string damage;               // why it cannot be read; "" if it can, as far as its table goes
+  std::string damage;  // what is wrong with it; "" for nothing, as far as its table goes
   std::optional<double> monitored;  // the log that was asked for, at the epoch's end
+  std::string refusal;              // why the system does not give it, whole or not; "" if it does
+
+  [[nodiscard]] bool readable() const { return damage.empty() && refusal.empty(); }
 };
 
 struct CheckpointListing {
@@ -51,8 +54,8 @@ struct CheckpointListing {
 void prepare_directory(const std::filesystem::path& directory);
 
 /// Which of `checkpoints` (any order) go when the newest `keep` and the one whose monitored value
-/// is best stay. Of equal values the older one is best. Damaged ones are not counted and stay, for
-/// somebody to look at.
+/// is best stay. Of equal values the older one is best. Those that cannot be read are not counted
+/// and stay, for somebody to look at.
 [[nodiscard]] std::vector<FoundCheckpoint> superfluous(
     const std::vector<FoundCheckpoint>& checkpoints, std::int64_t keep, bool lower_is_better);
 

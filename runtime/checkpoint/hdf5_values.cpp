@@ -62,6 +62,17 @@ void select(const Hdf5Dataspace& space, const Block& block, const std::string& s
              "cannot be selected", subject);
 }
 
+// Why a file cannot be looked into: rights and limits stay as they are, everything else may pass.
+[[noreturn]] void fail_to_reach(const std::string& name, const std::string& what, int error) {
+  const std::string text = fmt::format("{}: {}: {}", name, what, std::strerror(error));
+  for (const int lasting : {EACCES, EPERM, ELOOP, ENAMETOOLONG, EMFILE, ENFILE}) {
+    if (error == lasting) {
+      throw Unreachable(text);
+    }
+  }
+  throw SystemFailure(text);
+}
+
 }  // namespace
 
 Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
@@ -73,19 +84,23 @@ Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
     fail("{}: there is no such file", name);
   }
   if (!std::filesystem::exists(status)) {
-    throw Unreachable(fmt::format("{}: {}", name, problem.message()));
+    fail_to_reach(name, "cannot be looked at", problem.value());
   }
   if (!std::filesystem::is_regular_file(status)) {
     fail("{}: is {}; {} is expected", name,
          std::filesystem::is_directory(status) ? "a directory" : "no regular file", expected);
   }
-  if (std::filesystem::file_size(path, problem) == 0 || problem) {
-    fail("{}: {}", name, problem ? problem.message() : "is empty");
+  const std::uintmax_t bytes = std::filesystem::file_size(path, problem);
+  if (problem) {
+    fail_to_reach(name, "cannot be looked at", problem.value());
+  }
+  if (bytes == 0) {
+    fail("{}: is empty", name);
   }
   // HDF5 does not tell what it cannot open from what it cannot understand.
   const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) {
-    throw Unreachable(fmt::format("{}: cannot be opened: {}", name, std::strerror(errno)));
+    fail_to_reach(name, "cannot be opened", errno);
   }
   ::close(descriptor);
   const Hdf5Guard guard;
@@ -94,8 +109,11 @@ Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
     fail("{}: is no HDF5 file", name);
   }
   check_hdf5(is_hdf5, "cannot be read", name);
-  return Hdf5File(check_hdf5(H5Fopen(name.c_str(), H5F_ACC_RDONLY, access),
-                             "cannot be opened; it is truncated or damaged", name));
+  const hid_t opened = H5Fopen(name.c_str(), H5F_ACC_RDONLY, access);
+  if (opened < 0) {
+    fail_hdf5("cannot be opened", name, "; it is truncated or damaged");
+  }
+  return Hdf5File(opened);
 }
 
 Hdf5Datatype text_type(std::size_t length, const std::string& subject) {

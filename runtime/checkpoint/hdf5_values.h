@@ -19,14 +19,15 @@
 namespace meshwork {
 
 /// A file is there, but this process cannot look into it: it may not, or has too many open. That
-/// says nothing of the file.
+/// says nothing of the file, and does not pass.
 class Unreachable : public Error {
  public:
   using Error::Error;
 };
 
-/// The file `path`, opened for reading with the properties `access`. Throws `Unreachable`, or an
-/// `Error` that says what is there instead; `expected` names what should be: "a checkpoint".
+/// The file `path`, opened for reading with the properties `access`. Throws `Unreachable`,
+/// `SystemFailure` where the disk or the network does not answer, or an `Error` that says what is
+/// there instead; `expected` names what should be: "a checkpoint".
 [[nodiscard]] Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
                                         const std::string& expected);
 

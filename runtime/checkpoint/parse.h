@@ -31,12 +31,14 @@ struct ParsedCheckpoint {
 [[nodiscard]] ParsedCheckpoint parse_checkpoint(const Hdf5File& file, const std::string& name);
 
 /// Hands on what `action` throws over the content of the file `name` as damage of it; what comes
-/// from elsewhere (`Unreachable`, memory that is not there) stays what it is.
+/// from elsewhere (`SystemFailure`, `Unreachable`, memory that is not there) stays what it is.
 template <class Action>
 decltype(auto) or_damaged(const std::string& name, Action&& action) {
   try {
     return std::forward<Action>(action)();
   } catch (const DamagedCheckpoint&) {
+    throw;
+  } catch (const SystemFailure&) {
     throw;
   } catch (const Unreachable&) {
     throw;

@@ -30,9 +30,10 @@
 
 namespace meshwork {
 
-/// A checkpoint cannot be read as what it should be: truncated, damaged, not there, no checkpoint
-/// at all, or on a disk that does not give it back. An older one may do. Everything else is a plain
-/// `Error`: a file of a newer format, which is whole, or one that this process may not read.
+/// A checkpoint cannot be read as what it should be: truncated, damaged, not there, or no checkpoint
+/// at all. An older one may do. Everything else is another `Error`: a file of a newer format, which
+/// is whole, one that this process may not read, or a disk that does not give back what is on it
+/// (`SystemFailure`).
 class DamagedCheckpoint : public Error {
  public:
   using Error::Error;
@@ -47,9 +48,9 @@ struct StoredRegion {
 
 class CheckpointReader {
  public:
-  /// Throws `DamagedCheckpoint` if the file is not there, is no checkpoint or is damaged; `Error`
-  /// if this process may not read it and, naming both versions, if its format is newer than this
-  /// program's.
+  /// Throws `DamagedCheckpoint` if the file is not there, is no checkpoint or is damaged;
+  /// `SystemFailure` if the system does not give it; `Error` if this process may not read it and,
+  /// naming both versions, if its format is newer than this program's.
   explicit CheckpointReader(const std::filesystem::path& file);
   ~CheckpointReader();
   CheckpointReader(CheckpointReader&&) noexcept;
@@ -67,14 +68,15 @@ class CheckpointReader {
   [[nodiscard]] const CheckpointTensor* find(std::string_view name) const;
 
   /// Reads `block` of `tensor`, row-major. `destination` has exactly its elements. Throws
-  /// `DamagedCheckpoint` for what cannot be read. Sees no wrong bits: that is what sums are for.
+  /// `SystemFailure` for what the system does not give, `DamagedCheckpoint` for what else cannot be
+  /// read. Sees no wrong bits: that is what sums are for.
   void read(const CheckpointTensor& tensor, const Block& block, std::span<float> destination) const;
   /// The whole of `tensor`, compared with its sum: throws `DamagedCheckpoint` if that is another.
   [[nodiscard]] std::vector<float> read(const CheckpointTensor& tensor) const;
 
   [[nodiscard]] const std::vector<StoredRegion>& regions() const;
   /// What is damaged of a region, in words that name dataset and place; empty if it is whole. Takes
-  /// memory for a part of it only.
+  /// memory for a part of it only. Throws `SystemFailure`, as `verify`.
   [[nodiscard]] std::string check(const StoredRegion& region) const;
   /// What is wrong with all regions, and with what of a tensor has none; empty if all is whole. Of
   /// several `parts`, over which processes share the work, only number `part`.

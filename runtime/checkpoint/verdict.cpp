@@ -9,6 +9,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "runtime/checkpoint/reader.h"
+#include "runtime/data/hdf5_handles.h"
 
 namespace meshwork {
 namespace {
@@ -73,15 +74,22 @@ std::string joint_failure(const Communicator& communicator, const std::string& o
 std::string joint_damage(const Communicator& communicator, const std::function<void()>& action,
                          const TracePoint& at) {
   std::string damage;
+  std::string refusal;
   Failures failures;
   failures.attempt([&] {
     try {
       action();
     } catch (const DamagedCheckpoint& found) {
       damage = found.what();
+    } catch (const SystemFailure& failure) {
+      refusal = failure.what();
     }
   });
   agree_that_all_is_well(communicator, failures, at);
+  refusal = joint_failure(communicator, refusal, at);
+  if (!refusal.empty()) {
+    throw JointSystemFailure(refusal);
+  }
   return joint_failure(communicator, damage, at);
 }
 

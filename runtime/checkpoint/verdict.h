@@ -24,6 +24,12 @@ class JointError : public Error {
   using Error::Error;
 };
 
+/// The system has failed on some rank (`SystemFailure`), which may pass.
+class JointSystemFailure : public JointError {
+ public:
+  using JointError::JointError;
+};
+
 /// Collects what goes wrong on one rank.
 class Failures {
  public:
@@ -46,7 +52,7 @@ class Failures {
 
 /// Runs `action` on every rank. Gives what it throws of damage (`DamagedCheckpoint`) on any of
 /// them, as `joint_failure` does; "" for none. Anything else that it throws on any rank is thrown
-/// on all, as a `JointError`. Collective.
+/// on all: a `SystemFailure` as a `JointSystemFailure`, the rest as a `JointError`. Collective.
 [[nodiscard]] std::string joint_damage(const Communicator& communicator,
                                        const std::function<void()>& action,
                                        const TracePoint& at = {});

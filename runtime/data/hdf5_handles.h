@@ -22,7 +22,17 @@
 #include <string_view>
 #include <utility>
 
+#include "collectives/error.h"
+
 namespace meshwork {
+
+/// The operating system refused what the library asked of it, and the message has its words: a disk
+/// that does not give back what is on it, a network that is gone, no room. It says nothing of what
+/// is in the file, and may pass.
+class SystemFailure : public Error {
+ public:
+  using Error::Error;
+};
 
 /// Holds the lock of the HDF5 library and silences its printing of errors for the life of the
 /// object.
@@ -39,12 +49,19 @@ class Hdf5Guard {
   void* printer_data_ = nullptr;
 };
 
+/// Keeps the library from printing anything of its own for the life of the process, for programs
+/// that tell all errors themselves. Of damaged files it keeps pieces open, about which it would
+/// speak as the process ends ("infinite loop closing library").
+void keep_hdf5_from_printing();
+
 /// What the library's error stack says about the call that failed last, outermost first, on one
 /// line.
 [[nodiscard]] std::string hdf5_error_text();
 
-/// Throws an `Error` "SUBJECT: WHAT: the library's own words".
-[[noreturn]] void fail_hdf5(std::string_view what, std::string_view subject);
+/// Throws an `Error` "SUBJECT: WHAT: the library's own words" or, where the system is behind it, a
+/// `SystemFailure` with the system's. Where it is not, `suspicion` follows WHAT: "; it is damaged".
+[[noreturn]] void fail_hdf5(std::string_view what, std::string_view subject,
+                            std::string_view suspicion = "");
 
 /// Returns `code`, an identifier, a size or a status, unless it is negative: then throws "SUBJECT:
 /// WHAT: the library's own words". `subject` is a file or "FILE:/DATASET", `what` like "cannot be

@@ -216,11 +216,15 @@ std::string to_text(const PlanReport& report) {
   text += fmt::format(
       "\nmemory of this rank: {} at the peak\n"
       "  parameters {}, gradients {}, optimizer slots {}, batch {}, activations and scratch {} "
-      "({} without sharing)\n",
+      "({} without sharing)\n{}",
       readable_bytes(report.peak_bytes()), readable_bytes(report.parameter_bytes),
       readable_bytes(report.gradient_bytes), readable_bytes(report.slot_bytes),
       readable_bytes(report.batch_bytes), readable_bytes(report.arena_bytes),
-      readable_bytes(report.arena_bytes_if_unshared));
+      readable_bytes(report.arena_bytes_if_unshared),
+      report.mesh.rank_count() == 1
+          ? ""
+          : "  parameters and slots as on a node of its own: ranks of one node keep one copy of "
+            "what they hold alike\n");
   return text;
 }
 

@@ -177,44 +177,67 @@ ShardedTensor ShardedTensor::scatter(const MeshContext& context, ElementType typ
   return tensor;
 }
 
-void ShardedTensor::gather(void* whole, int root) const {
-  if (!layout_.partial.empty()) {
-    return redistributed(layout_.without_partial()).gather(whole, root);
+void gather_blocks(const MeshContext& context, ElementType type, const Shape& shape,
+                   const Layout& layout, const void* block, void* whole, int root) {
+  const MeshShape& mesh = context.mesh.shape();
+  const std::int64_t rank = context.mesh.rank();
+  const std::int64_t size = element_bytes(type);
+  const std::int64_t bytes = element_count(shape) * size;
+  if (mesh.size_over(layout.splitting_axes()) == 1) {
+    if (rank == root) context.device.copy_out(whole, block, bytes);
+    return;
   }
-  const MeshShape& mesh = mesh_->shape();
-  const std::int64_t rank = mesh_->rank();
+  // Blocks travel in slices of their first dimension, of all ranks at once.
   const auto ranks = static_cast<std::size_t>(mesh.rank_count());
-  for (const Round& round : rounds_of(layout_, shape_, mesh, type_)) {
-    std::vector<std::int64_t> send_counts(ranks, 0), receive_counts(ranks, 0);
-    std::vector<std::int64_t> receive_offsets(ranks, 0);
-    const std::vector<std::int64_t> send_offsets(ranks, 0);
-    if (represents_block(layout_, mesh, rank) && rank >= round.begin && rank < round.end) {
-      send_counts[root] = local_count();
+  const std::int64_t slices = std::max<std::int64_t>(1, (bytes - 1) / bytes_at_a_time + 1);
+  for (std::int64_t slice = 0; slice < slices; ++slice) {
+    const auto rows_of = [&](const Block& of) {
+      return block_range(of[0].length(), slices, slice);
+    };
+    const auto slice_of = [&](Block of) {
+      const Range rows = rows_of(of);
+      of[0] = {of[0].begin + rows.begin, of[0].begin + rows.end};
+      return of;
+    };
+    std::vector<std::int64_t> send_counts(ranks, 0), send_offsets(ranks, 0);
+    std::vector<std::int64_t> receive_counts(ranks, 0), receive_offsets(ranks, 0);
+    if (represents_block(layout, mesh, rank)) {
+      const Block own = block_of(layout, shape, mesh, rank);
+      send_counts[root] = element_count(shape_of(slice_of(own)));
+      if (send_counts[root] > 0) {
+        send_offsets[root] = element_count(shape_of(own)) / own[0].length() * rows_of(own).begin;
+      }
     }
     std::vector<std::byte> received;
     if (rank == root) {
       std::int64_t elements = 0;
-      for (std::int64_t peer = round.begin; peer < round.end; ++peer) {
-        if (!represents_block(layout_, mesh, peer)) continue;
-        receive_counts[peer] = element_count(shape_of(block_of(layout_, shape_, mesh, peer)));
+      for (std::int64_t peer = 0; peer < mesh.rank_count(); ++peer) {
+        if (!represents_block(layout, mesh, peer)) continue;
+        receive_counts[peer] =
+            element_count(shape_of(slice_of(block_of(layout, shape, mesh, peer))));
         receive_offsets[peer] = elements;
         elements += receive_counts[peer];
       }
-      received.resize(static_cast<std::size_t>(elements * element_bytes(type_)));
+      received.resize(static_cast<std::size_t>(elements * size));
     }
-    transport_->all_to_all(mesh_->all(), type_, memory_.data(), send_counts, send_offsets,
-                           received.data(), receive_counts, receive_offsets);
-    if (rank != root) continue;
-    for (std::int64_t peer = round.begin; peer < round.end; ++peer) {
+    context.transport.all_to_all(context.mesh.all(), type, block, send_counts, send_offsets,
+                                 received.data(), receive_counts, receive_offsets);
+    for (std::int64_t peer = 0; rank == root && peer < mesh.rank_count(); ++peer) {
       if (receive_counts[peer] == 0) continue;
-      for_each_run(shape_, block_of(layout_, shape_, mesh, peer), element_bytes(type_),
-                   static_cast<std::byte*>(whole),
-                   received.data() + receive_offsets[peer] * element_bytes(type_),
-                   [](std::byte* to, const std::byte* from, std::size_t bytes) {
-                     std::memcpy(to, from, bytes);
+      for_each_run(shape, slice_of(block_of(layout, shape, mesh, peer)), size,
+                   static_cast<std::byte*>(whole), received.data() + receive_offsets[peer] * size,
+                   [](std::byte* to, const std::byte* from, std::size_t count) {
+                     std::memcpy(to, from, count);
                    });
     }
   }
+}
+
+void ShardedTensor::gather(void* whole, int root) const {
+  if (!layout_.partial.empty()) {
+    return redistributed(layout_.without_partial()).gather(whole, root);
+  }
+  gather_blocks(context(), type_, shape_, layout_, memory_.data(), whole, root);
 }
 
 void ShardedTensor::gather(void* whole) const {

@@ -26,6 +26,13 @@ struct MeshContext {
   Transport& transport;
 };
 
+/// Writes a tensor of `shape`, which lies by `layout` without partial sums and of which each rank
+/// has its block in device memory at `block`, whole and row-major to `whole` in the host memory of
+/// rank `root`; elsewhere `whole` is ignored. No more than 64 MiB, or one row of each block, are in
+/// the root's memory besides. Collective over the mesh; needs no communicator but that of all.
+void gather_blocks(const MeshContext& context, ElementType type, const Shape& shape,
+                   const Layout& layout, const void* block, void* whole, int root);
+
 class ShardedTensor {
  public:
   /// Writes the elements of `block` (global indices), row-major, to `values` in host memory.

@@ -7,7 +7,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
-#include "runtime/mesh/lower_redistribution.h"
+#include "runtime/mesh/sharded_tensor.h"
 #include "runtime/train/plan_check.h"
 
 namespace meshwork {
@@ -251,7 +251,8 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
                }}),
       pool_(device),
       scalars_(device.allocate(sizeof(StepScalars))) {
-  meet();  // initial values are there before anybody writes others
+  transport.prepare(mesh.all());  // over which variables are gathered
+  meet();                         // initial values are there before anybody writes others
 }
 
 Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, ElementType>& fed) {
@@ -282,36 +283,33 @@ void Engine::meet() {
   }
 }
 
-std::vector<float> Engine::gather(const ParameterSpan& span, const float* block) {
-  const Shape& shape = plan_.graph->variables[span.variable].options.shape;
-  const std::string& path = plan_.graph->variables[span.variable].path;
-  const std::unique_ptr<MeshCollectives> collectives =
-      bind_collectives(*mesh_, *transport_, trace_);
-  ProgramBuilder builder(*device_);
-  const Buffer source = builder.external(const_cast<float*>(block), span.count * 4, path);
-  const Memory whole = device_->allocate(element_count(shape) * 4);
-  const Buffer destination = builder.external(whole.data(), whole.bytes(), path);
-  const std::vector<RedistributionStep> steps =
-      plan_redistribution(span.layout, Layout::replicated(shape.size()), shape, mesh_->shape());
-  std::vector<float> host(static_cast<std::size_t>(element_count(shape)));
-  if (steps.empty()) {
-    device_->copy_out(host.data(), block, span.count * 4);
-    return host;
+std::vector<float> Engine::gather(const ParameterSpan& span, const float* block,
+                                  std::optional<int> root) {
+  const Variable& variable = plan_.graph->variables[span.variable];
+  const Shape& shape = variable.options.shape;
+  const bool split = mesh_->shape().size_over(span.layout.splitting_axes()) > 1;
+  // Where all have it whole, each is the root of its own.
+  const int first = split ? root.value_or(0) : root.value_or(static_cast<int>(mesh_->rank()));
+  std::vector<float> whole;
+  if (!root || mesh_->rank() == *root) {
+    whole.resize(static_cast<std::size_t>(element_count(shape)));
   }
-  (void)lower_redistribution(builder, *collectives, steps, shape, ElementType::float32, source,
-                             destination, {"gather", path});
-  Program program = builder.finish();
-  program.run();
-  device_->copy_out(host.data(), whole.data(), whole.bytes());
-  return host;
+  const TracedCollective inside(TracePoint(trace_, "gathering of " + variable.path));
+  gather_blocks({*device_, *mesh_, *transport_}, ElementType::float32, shape, span.layout, block,
+                whole.data(), first);
+  if (split && !root) {
+    transport_->broadcast(mesh_->all(), ElementType::float32, whole.data(), std::ssize(whole),
+                          first);
+  }
+  return whole;
 }
 
-std::vector<float> Engine::gather_variable(int variable) {
-  return gather(parameters_.form().spans[variable], parameters_.value(variable));
+std::vector<float> Engine::gather_variable(int variable, std::optional<int> root) {
+  return gather(parameters_.form().spans[variable], parameters_.value(variable), root);
 }
 
-std::vector<float> Engine::gather_slot(int slot, int variable) {
-  return gather(parameters_.form().spans[variable], parameters_.slot(slot, variable));
+std::vector<float> Engine::gather_slot(int slot, int variable, std::optional<int> root) {
+  return gather(parameters_.form().spans[variable], parameters_.slot(slot, variable), root);
 }
 
 void Engine::set_variable(int variable, std::span<const float> whole) {

@@ -116,17 +116,20 @@ class Engine {
   /// since the last step: others may still be reading.
   void meet();
 
-  /// A variable, whole, on every rank (row-major). Every rank of the mesh calls it.
-  [[nodiscard]] std::vector<float> gather_variable(int variable);
+  /// A variable, whole (row-major), on every rank or on `root` alone, where it is nothing elsewhere.
+  /// Every rank of the mesh calls it. It takes memory for the variable once.
+  [[nodiscard]] std::vector<float> gather_variable(int variable, std::optional<int> root = {});
   /// A slot of a variable, likewise.
-  [[nodiscard]] std::vector<float> gather_slot(int slot, int variable);
+  [[nodiscard]] std::vector<float> gather_slot(int slot, int variable,
+                                               std::optional<int> root = {});
   /// Sets a variable from its whole value, which every rank has. Every rank of the mesh calls it.
   void set_variable(int variable, std::span<const float> whole);
   /// Sets a slot of a variable likewise.
   void set_slot(int slot, int variable, std::span<const float> whole);
 
  private:
-  [[nodiscard]] std::vector<float> gather(const ParameterSpan& span, const float* block);
+  [[nodiscard]] std::vector<float> gather(const ParameterSpan& span, const float* block,
+                                          std::optional<int> root);
   void scatter(const ParameterSpan& span, std::span<const float> whole, float* destination);
 
   DeviceMesh* mesh_;

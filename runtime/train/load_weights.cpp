@@ -74,23 +74,32 @@ std::vector<std::string> differences(const Model::State& model, const Checkpoint
   const auto counts = [&](const CheckpointTensor& tensor) {
     return tensor.kind == TensorKind::variable || (optimizer && tensor.kind == TensorKind::slot);
   };
+  // Variables come before their slots, which say nothing more of one that differs.
+  std::set<std::string> told;
+  const auto tell = [&](const CheckpointTensor& tensor, std::string text) {
+    found.push_back(std::move(text));
+    if (tensor.slot.empty()) {
+      told.insert(tensor.path);
+    }
+  };
   for (const CheckpointTensor& tensor : mine) {
-    if (!counts(tensor)) {
+    if (!counts(tensor) || told.contains(tensor.path)) {
       continue;
     }
     const CheckpointTensor* theirs = find(reader.tensors(), tensor.path, tensor.slot);
     if (theirs == nullptr) {
-      found.push_back(fmt::format("the model has {} {}, the file does not", described(tensor),
-                                  to_string(tensor.shape)));
+      tell(tensor, fmt::format("the model has {} {}, the file does not", described(tensor),
+                               to_string(tensor.shape)));
     } else if (theirs->shape != tensor.shape) {
-      found.push_back(fmt::format("{} has shape {}, in the file {}", described(tensor),
-                                  to_string(tensor.shape), to_string(theirs->shape)));
+      tell(tensor, fmt::format("{} has shape {}, in the file {}", described(tensor),
+                               to_string(tensor.shape), to_string(theirs->shape)));
     }
   }
   for (const CheckpointTensor& tensor : reader.tensors()) {
-    if (counts(tensor) && find(mine, tensor.path, tensor.slot) == nullptr) {
-      found.push_back(fmt::format("the file has {} {}, the model does not", described(tensor),
-                                  to_string(tensor.shape)));
+    if (counts(tensor) && !told.contains(tensor.path) &&
+        find(mine, tensor.path, tensor.slot) == nullptr) {
+      tell(tensor, fmt::format("the file has {} {}, the model does not", described(tensor),
+                               to_string(tensor.shape)));
     }
   }
   return found;
@@ -325,13 +334,13 @@ std::filesystem::path weights_file(const std::filesystem::path& path) {
     fail("{}: there are no checkpoints in this directory", path.string());
   }
   const FoundCheckpoint& newest = listing.checkpoints.front();
-  if (!newest.damage.empty()) {
-    const auto older =
-        std::find_if(listing.checkpoints.begin(), listing.checkpoints.end(),
-                     [](const FoundCheckpoint& found) { return found.damage.empty(); });
-    fail("the newest checkpoint in {} is damaged: {}{}", path.string(), newest.damage,
+  if (!newest.readable()) {
+    const auto older = std::find_if(listing.checkpoints.begin(), listing.checkpoints.end(),
+                                    [](const FoundCheckpoint& found) { return found.readable(); });
+    fail("the newest checkpoint in {} {}: {}{}", path.string(),
+         newest.damage.empty() ? "cannot be read" : "is damaged", newest.damage + newest.refusal,
          older == listing.checkpoints.end()
-             ? std::string("; the others are, too")
+             ? std::string("; none of the others can be read either")
              : fmt::format("; the newest that can be read is {}", older->file.string()));
   }
   return newest.file;
@@ -350,18 +359,16 @@ LoadedWeights Model::load_weights(const std::filesystem::path& path, LoadWeights
       all,
       [&] {
         if (all.rank() == 0) {
-          const std::filesystem::path file = weights_file(path);
-          checkpoint = is_checkpoint_file(file);
-          found = (checkpoint ? "c" : "k") + file.string();
+          found = weights_file(path).string();
+          checkpoint = is_checkpoint_file(found);
         }
       },
       looking);
   {
     const TracedCollective inside(looking);
     found = broadcast_text(all, found);
+    checkpoint = broadcast_text(all, checkpoint ? "checkpoint" : "Keras") == "checkpoint";
   }
-  checkpoint = found[0] == 'c';
-  const std::filesystem::path file = found.substr(1);
   if (!state_->engine) {
     state_->prepare(std::nullopt, 32);
   } else if (options.optimizer && !state_->has_slots) {
@@ -369,7 +376,8 @@ LoadedWeights Model::load_weights(const std::filesystem::path& path, LoadWeights
         "load_weights: the model has been compiled anew since it was used; take up the optimizer's "
         "state before evaluating or predicting");
   }
-  return checkpoint ? load_checkpoint(*state_, file, options) : load_keras(*state_, file, options);
+  return checkpoint ? load_checkpoint(*state_, found, options)
+                    : load_keras(*state_, found, options);
 }
 
 }  // namespace meshwork

@@ -1,9 +1,12 @@
 #include "runtime/train/resume.h"
 
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "collectives/error.h"
@@ -17,6 +20,12 @@
 
 namespace meshwork {
 namespace {
+
+// After what pauses that is asked for again which the system has refused: the disk or the network
+// may come back.
+constexpr std::array<std::chrono::milliseconds, 3> pauses_before_asking_again{
+    std::chrono::milliseconds{500}, std::chrono::milliseconds{1000},
+    std::chrono::milliseconds{2000}};
 
 std::string described(const CheckpointTensor& tensor) {
   return tensor.slot.empty() ? tensor.path : fmt::format("{} ({})", tensor.path, tensor.slot);
@@ -36,22 +45,36 @@ std::vector<std::string> differences(const Model::State& model, const Checkpoint
   for (const CheckpointTensor& tensor : tensors_of(model)) {
     wanted[{tensor.path, tensor.slot}] = tensor;
   }
+  // Variables come before their slots, which say nothing more of one that differs.
+  std::set<std::string> told;
+  const auto tell = [&](const CheckpointTensor& tensor, std::string text) {
+    found.push_back(std::move(text));
+    if (tensor.slot.empty()) {
+      told.insert(tensor.path);
+    }
+  };
   for (const CheckpointTensor& tensor : reader.tensors()) {
     if (tensor.kind == TensorKind::kept) {
       continue;
     }
     const auto mine = wanted.find({tensor.path, tensor.slot});
+    if (told.contains(tensor.path)) {
+      if (mine != wanted.end()) {
+        wanted.erase(mine);
+      }
+      continue;
+    }
     if (mine == wanted.end()) {
       // Slots of another optimizer are said by its name.
       if (tensor.slot.empty() || then.optimizer == now.optimizer) {
-        found.push_back(fmt::format("the checkpoint has {} {}, the model does not",
-                                    described(tensor), to_string(tensor.shape)));
+        tell(tensor, fmt::format("the checkpoint has {} {}, the model does not", described(tensor),
+                                 to_string(tensor.shape)));
       }
       continue;
     }
     if (mine->second.shape != tensor.shape) {
-      found.push_back(fmt::format("{} has shape {}, in the checkpoint {}", described(tensor),
-                                  to_string(mine->second.shape), to_string(tensor.shape)));
+      tell(tensor, fmt::format("{} has shape {}, in the checkpoint {}", described(tensor),
+                               to_string(mine->second.shape), to_string(tensor.shape)));
     } else if (mine->second.trainable != tensor.trainable && tensor.slot.empty()) {
       found.push_back(fmt::format("{} is {}trained, in the checkpoint it is {}", tensor.path,
                                   mine->second.trainable ? "" : "not ",
@@ -60,9 +83,9 @@ std::vector<std::string> differences(const Model::State& model, const Checkpoint
     wanted.erase(mine);
   }
   for (const auto& [key, tensor] : wanted) {
-    if (tensor.slot.empty() || then.optimizer == now.optimizer) {
-      found.push_back(fmt::format("the model has {} {}, the checkpoint does not", described(tensor),
-                                  to_string(tensor.shape)));
+    if (tensor.slot.empty() || (then.optimizer == now.optimizer && !told.contains(tensor.path))) {
+      tell(tensor, fmt::format("the model has {} {}, the checkpoint does not", described(tensor),
+                               to_string(tensor.shape)));
     }
   }
   if (then.batch > 0) {
@@ -179,10 +202,11 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
                  const std::vector<SharedCallback>& callbacks, std::vector<std::string>& said,
                  std::optional<CheckpointState>& loaded) {
   const Communicator& all = model.mesh().all();
+  CollectiveTrace* trace = &model.watchdog->trace();
+  const TracedActivity reads(TracePoint(trace, "reading of " + file.string()));
   std::optional<CheckpointReader> reader;
-  std::string damage =
-      joint_damage(all, [&] { reader.emplace(file); },
-                   {&model.watchdog->trace(), "agreement that all can read " + file.string()});
+  std::string damage = joint_damage(all, [&] { reader.emplace(file); },
+                                    {trace, "agreement that all can read " + file.string()});
   if (!damage.empty()) {
     return damage;
   }
@@ -231,6 +255,7 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
   if (!damage.empty()) {
     return damage;
   }
+  const TracedActivity gives(TracePoint(trace, "callbacks, which get what they had saved"));
   for (std::size_t c = 0; c < matched.size(); ++c) {
     if (matched[c] != nullptr) {
       CallbackState remembered = then.callbacks[c].state;
@@ -243,6 +268,33 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
   }
   loaded = then;
   return "";
+}
+
+// Why a checkpoint is not taken: for one of these, or it is taken.
+struct Obstacle {
+  std::string damage;
+  std::string refusal;  // of the system, to the last
+  [[nodiscard]] bool none() const { return damage.empty() && refusal.empty(); }
+};
+
+// Reads one checkpoint into the model, patiently.
+Obstacle load_patiently(Model::State& model, const std::filesystem::path& file,
+                        const CheckpointState& now, const std::vector<SharedCallback>& callbacks,
+                        const Say& say, std::vector<std::string>& said,
+                        std::optional<CheckpointState>& loaded) {
+  for (std::size_t pause = 0;; ++pause) {
+    try {
+      return {load(model, file, now, callbacks, said, loaded), ""};
+    } catch (const JointSystemFailure& failure) {
+      if (pause == pauses_before_asking_again.size()) {
+        return {"", fmt::format("{} (tried {} times)", failure.what(), pause + 1)};
+      }
+      say(fmt::format("{}; trying again", failure.what()));
+      const TracedActivity waits(
+          TracePoint(&model.watchdog->trace(), "waiting until the system gives " + file.string()));
+      std::this_thread::sleep_for(pauses_before_asking_again[pause]);
+    }
+  }
 }
 
 // Rank 0's list, on all ranks.
@@ -285,6 +337,55 @@ std::map<std::string, std::string> leaves_of(const std::string& text) {
   std::map<std::string, std::string> leaves;
   flatten(parse_config(text, "configuration"), leaves);
   return leaves;
+}
+
+// What is passed over, and what it costs, where it cannot be missed.
+void warn_of_passed_over(const std::vector<Obstacle>& passed, std::int64_t newest,
+                         std::int64_t step, const Say& say) {
+  bool all_damaged = true;
+  for (const Obstacle& obstacle : passed) {
+    all_damaged = all_damaged && obstacle.refusal.empty();
+    say(obstacle.refusal.empty()
+            ? "WARNING: damaged checkpoint: " + obstacle.damage
+            : fmt::format("WARNING: {}; whether it is whole is not known", obstacle.refusal));
+  }
+  if (!passed.empty()) {
+    const bool one = passed.size() == 1;
+    const std::int64_t lost = std::max<std::int64_t>(newest - step, 0);
+    say(fmt::format("WARNING: {} {}checkpoint{} passed over; the run goes back to step {}: {} lost",
+                    passed.size(), all_damaged ? "damaged " : "", one ? " is" : "s are", step,
+                    lost == 1 ? std::string("1 step is") : fmt::format("{} steps are", lost)));
+  }
+}
+
+// There are some, and none of them can be read.
+[[noreturn]] void fail_for_all(const std::string& directory, const std::vector<Obstacle>& all) {
+  const bool one = all.size() == 1;
+  std::string text =
+      fmt::format("checkpoint directory {}: {}:", directory,
+                  one ? std::string("its only checkpoint cannot be read")
+                      : fmt::format("none of the {} checkpoints can be read", all.size()));
+  bool refused = false;
+  for (const Obstacle& obstacle : all) {
+    text += "\n  " + obstacle.damage + obstacle.refusal;
+    refused = refused || !obstacle.refusal.empty();
+  }
+  const char* them = one ? "it" : "them";
+  text += refused ? fmt::format("\nstart again when the system gives {}, or ", them) : "\n";
+  throw Error(text + fmt::format("move {} away to begin anew", them));
+}
+
+// Where the run stands that goes on, and what is another for it.
+void tell_resumed(const std::filesystem::path& file, const CheckpointState& then,
+                  const std::vector<std::string>& said, const Say& say) {
+  say(fmt::format("resumed from {}: step {}, {}", file.string(), then.step,
+                  then.batch > 0
+                      ? fmt::format("epoch {}, after batch {} of {}", then.epoch + 1, then.batch,
+                                    then.steps_per_epoch)
+                      : fmt::format("{} epoch{} done", then.epoch, then.epoch == 1 ? "" : "s")));
+  for (const std::string& line : said) {
+    say("  " + line);
+  }
 }
 
 }  // namespace
@@ -350,54 +451,35 @@ ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
     }
     return choice;
   }
-  std::vector<std::string> damaged;
+  std::vector<Obstacle> passed;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     const FoundCheckpoint& candidate = candidates[i];
     std::vector<std::string> said;
-    std::string damage = candidate.damage;
-    if (damage.empty()) {
-      damage = load(model, candidate.file, now, callbacks, said, choice.state);
-    }
-    if (!damage.empty()) {
-      if (options.resume == Resume::strict) {
-        fail("the newest checkpoint cannot be read, and checkpoint.resume is strict: {}", damage);
-      }
-      damaged.push_back(damage);
+    const Obstacle obstacle =
+        candidate.damage.empty()
+            ? load_patiently(model, candidate.file, now, callbacks, say, said, choice.state)
+            : Obstacle{candidate.damage, ""};
+    if (obstacle.none()) {
+      choice.file = candidate.file;
       if (all.rank() == 0) {
-        choice.checkpoints[i].damage = damage;
+        choice.checkpoints[i].refusal.clear();  // it has given it after all
       }
-      continue;
+      warn_of_passed_over(passed, candidates.front().step, choice.state->step, say);
+      tell_resumed(candidate.file, *choice.state, said, say);
+      return choice;
     }
-    choice.file = candidate.file;
-    for (const std::string& line : damaged) {
-      say("WARNING: damaged checkpoint: " + line);
+    if (options.resume == Resume::strict) {
+      fail("the newest checkpoint cannot be read, and checkpoint.resume is strict: {}",
+           obstacle.damage + obstacle.refusal);
     }
-    if (!damaged.empty()) {
-      say(
-          fmt::format("WARNING: {} damaged checkpoint{} passed over; the run goes back to step {}: "
-                      "{} steps are lost",
-                      damaged.size(), damaged.size() == 1 ? " is" : "s are", choice.state->step,
-                      std::max<std::int64_t>(candidates.front().step - choice.state->step, 0)));
+    if (all.rank() == 0) {
+      choice.checkpoints[i].damage = obstacle.damage;
+      choice.checkpoints[i].refusal = obstacle.refusal;
     }
-    const CheckpointState& then = *choice.state;
-    say(fmt::format("resumed from {}: step {}, {}", candidate.file.string(), then.step,
-                    then.batch > 0
-                        ? fmt::format("epoch {}, after batch {} of {}", then.epoch + 1, then.batch,
-                                      then.steps_per_epoch)
-                        : fmt::format("{} epoch{} done", then.epoch, then.epoch == 1 ? "" : "s")));
-    for (const std::string& line : said) {
-      say("  " + line);
-    }
-    return choice;
+    passed.push_back(obstacle);
   }
-  if (!damaged.empty()) {
-    std::string text =
-        fmt::format("checkpoint directory {}: none of the {} checkpoints can be read:", directory,
-                    damaged.size());
-    for (const std::string& line : damaged) {
-      text += "\n  " + line;
-    }
-    throw Error(text + "\nmove them away to begin anew");
+  if (!passed.empty()) {
+    fail_for_all(directory, passed);
   }
   say(fmt::format("no checkpoint in {}: training begins at the beginning", directory));
   return choice;

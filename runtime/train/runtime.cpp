@@ -34,19 +34,20 @@ constexpr std::chrono::seconds patience{5};
   abort_job(status, message);
 }
 
-// The one message of a job whose ranks have all ended with these, each a letter and its text: that
-// of the lowest rank that names a cause ('c').
-std::string one_message(const std::vector<std::string>& messages) {
-  const auto names_cause = [](const std::string& message) { return message[0] == 'c'; };
-  const auto first = std::find_if(messages.begin(), messages.end(), names_cause);
-  const std::string& chosen = first == messages.end() ? messages.front() : *first;
-  const auto others = std::count_if(
-      messages.begin(), messages.end(),
-      [&](const std::string& message) { return names_cause(message) && message != chosen; });
-  std::string text = chosen.substr(1);
-  if (first != messages.end() && first != messages.begin()) {
-    text = fmt::format("rank {}: {}", first - messages.begin(), text);
+// The one message of a job whose ranks have all ended: that of the lowest rank which names a cause.
+// By rank, a cause or else what says only that others have gone.
+std::string one_message(const std::vector<std::string>& causes,
+                        const std::vector<std::string>& partings) {
+  const auto first = std::find_if(causes.begin(), causes.end(),
+                                  [](const std::string& cause) { return !cause.empty(); });
+  if (first == causes.end()) {
+    return partings.front();
   }
+  const auto others = std::count_if(causes.begin(), causes.end(), [&](const std::string& cause) {
+    return !cause.empty() && cause != *first;
+  });
+  std::string text =
+      first == causes.begin() ? *first : fmt::format("rank {}: {}", first - causes.begin(), *first);
   return others == 0 ? text
                      : fmt::format("{} ({} other rank{} failed as well)", text, others,
                                    others == 1 ? "" : "s");
@@ -116,11 +117,11 @@ void Runtime::conclude(int status, const std::string& message, bool parted) {
     }
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
-  // First a letter: whether it only says that others have gone.
-  const std::vector<std::string> messages = gather_texts(endings_, (parted ? 'p' : 'c') + message);
+  const std::vector<std::string> causes = gather_texts(endings_, parted ? "" : message);
+  const std::vector<std::string> partings = gather_texts(endings_, parted ? message : "");
   if (is_root()) {
     std::fflush(stdout);
-    std::fprintf(stderr, "%s\n", one_message(messages).c_str());
+    std::fprintf(stderr, "%s\n", one_message(causes, partings).c_str());
     std::fflush(stderr);
   }
   // Whoever starts the ranks may end all of them when the first one ends with a status, so nobody

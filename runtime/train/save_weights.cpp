@@ -16,7 +16,7 @@
 namespace meshwork {
 namespace {
 
-// Rank 0 writes array after array, as all gather it: no rank has more than one array whole.
+// Rank 0 writes array after array, as it gathers it: it has no more than one array whole.
 void save_keras(Model::State& model, const std::filesystem::path& file, bool with_optimizer) {
   Failures failures;
   std::optional<KerasWeightsWriter> writer;
@@ -39,7 +39,7 @@ void save_keras(Model::State& model, const std::filesystem::path& file, bool wit
   };
   for (const KerasPlace& place : places) {
     const int variable = numbers.at(place.variable);
-    const std::vector<float> values = model.engine->gather_variable(variable);
+    const std::vector<float> values = model.engine->gather_variable(variable, 0);
     on_root([&] { writer->write(place.place, shape_of_variable(variable), values); });
   }
   if (with_optimizer) {
@@ -55,7 +55,8 @@ void save_keras(Model::State& model, const std::filesystem::path& file, bool wit
     for (std::size_t v = 0; v < keras.variables.size(); ++v) {
       const int variable = numbers.at(keras.variables[v]);
       for (std::size_t s = 0; s < keras.slots.size(); ++s) {
-        const std::vector<float> values = model.engine->gather_slot(static_cast<int>(s), variable);
+        const std::vector<float> values =
+            model.engine->gather_slot(static_cast<int>(s), variable, 0);
         on_root([&] {
           writer->write(keras_slot_place(keras, s, v), shape_of_variable(variable), values);
         });
@@ -79,13 +80,10 @@ void save_checkpoint(Model::State& model, const std::filesystem::path& file,
       parts.push_back(part);
     }
   }
-  CollectiveTrace* trace = &model.watchdog->trace();
-  const Communicator own = [&] {
-    const TracedCollective inside(TracePoint(trace, "preparing to write " + file.string()));
-    return model.mesh().all().duplicate();
-  }();
-  (void)write_checkpoint(own, file, saved.state(), parts,
-                         {.writer = options.writer, .verify = options.verify, .trace = trace});
+  // Between steps nobody else uses the communicator of all.
+  (void)write_checkpoint(
+      model.mesh().all(), file, saved.state(), parts,
+      {.writer = options.writer, .verify = options.verify, .trace = &model.watchdog->trace()});
 }
 
 }  // namespace

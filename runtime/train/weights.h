@@ -46,7 +46,7 @@ struct LoadedWeights {
 };
 
 /// The file that `path` stands for: itself or, for a directory of checkpoints, the newest of them.
-/// Throws `Error` if a directory has none, or if its newest is damaged. Not collective.
+/// Throws `Error` if a directory has none, or if its newest cannot be read. Not collective.
 [[nodiscard]] std::filesystem::path weights_file(const std::filesystem::path& path);
 
 }  // namespace meshwork

@@ -5,10 +5,11 @@
 //
 // The state is that of a dense network with Adam, of about the size asked for (1024 MiB). In each
 // round, in turn: write and fsync by rank 0 of as many bytes; the same by all ranks, each its
-// share, into one file; a checkpoint by either writer, in front of training. Then a small training
-// run with a checkpoint every few steps, in either mode: the longest steps are those that had to
-// wait. With `writing` that is left out. Medians are printed, because disks are noisy. Files are
-// removed.
+// share, into one file; a checkpoint by either writer, in front of training. Beside them, how long
+// its two checksums take. Then a small training run without checkpoints and with one every 25 steps,
+// in either mode, in turn: the longest steps are those that had to wait, and what a checkpoint costs
+// is what the run takes longer, shared out to its checkpoints. With `writing` that is left out.
+// Medians are printed, because disks are noisy. Files are removed.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -19,9 +20,12 @@
 #include <cstring>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <span>
 #include <string_view>
 
 #include "layers/dense.h"
+#include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/regions.h"
 #include "runtime/checkpoint/writer.h"
 #include "runtime/data/array.h"
@@ -77,6 +81,50 @@ class StepTimes final : public Callback {
   double last_ = 0;
 };
 
+// What training saw, by run.
+struct TrainingTimes {
+  std::vector<double> total, step, waiting, worst;  // seconds
+  void add(const TrainingTimes& other) {
+    for (const auto list : {&TrainingTimes::total, &TrainingTimes::step, &TrainingTimes::waiting,
+                            &TrainingTimes::worst}) {
+      (this->*list).insert((this->*list).end(), (other.*list).begin(), (other.*list).end());
+    }
+  }
+};
+
+constexpr std::int64_t steps_between = 25;
+constexpr int checkpoints_in_training = 8;
+
+// One run, with a checkpoint every few steps if there is a mode.
+TrainingTimes train(DeviceMesh& mesh, const std::filesystem::path& directory,
+                    std::optional<CheckpointMode> mode) {
+  std::vector<Array> arrays{
+      Array("x", std::vector<float>(256 * 1024, 0.5f), {256, 1024}),
+      Array("t", std::vector<float>(256 * 1024, 0.25f), {256, 1024}, FieldRole::target)};
+  const auto input = Input({1024});
+  auto x = input;
+  for (int layer = 0; layer < 4; ++layer) x = Dense({.units = 1024})(x);
+  Model model(input, x, DataParallel(mesh));
+  model.compile({.loss = MeanSquaredError(), .optimizer = Adam()});
+  const auto times = std::make_shared<StepTimes>();
+  FitOptions options{.epochs = checkpoints_in_training * steps_between / 4,  // 4 steps each
+                     .batch_size = 64,
+                     .callbacks = {times},
+                     .verbose = Verbosity::silent};
+  if (mode) {
+    options.checkpoint = {
+        .directory = directory, .every_steps = steps_between, .keep = 1, .mode = *mode};
+  }
+  const double begin = now();
+  (void)model.fit(std::make_shared<ArraySource>(std::move(arrays)), std::move(options));
+  const double total = now() - begin;
+  if (mesh.rank() == 0) std::filesystem::remove_all(directory);
+  std::vector<double> sorted = times->seconds;
+  std::sort(sorted.rbegin(), sorted.rend());
+  const std::vector<double> waiting(sorted.begin(), sorted.begin() + checkpoints_in_training);
+  return {{total}, {median(sorted)}, {median(waiting)}, {sorted.front()}};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -126,6 +174,7 @@ int main(int argc, char** argv) {
     const std::vector<float> all(root ? static_cast<std::size_t>(bytes / 4) : 0, 1.25f);
     std::vector<float> copy(memory.size());
 
+    std::uint64_t checked = 0;  // so that it is not left out
     std::map<std::string, std::vector<double>> seconds;
     const auto timed = [&](const std::string& name, const auto& action) {
       barrier();
@@ -136,6 +185,15 @@ int main(int argc, char** argv) {
     };
     for (int round = 0; round < rounds; ++round) {
       timed("copy of the state in memory", [&] { copy = memory; });
+      timed("checksums of the state", [&] {
+        for (const TensorPart& part : parts) {
+          const std::span values(part.values,
+                                 static_cast<std::size_t>(element_count(shape_of(part.region))));
+          Hash hash;
+          hash.add(std::as_bytes(values));
+          checked += hash.value() + sum_of(shape, part.region, values);
+        }
+      });
       timed("write + fsync, one process", [&] {
         if (root) write_plainly((directory / "one").string(), all, 0);
       });
@@ -153,8 +211,9 @@ int main(int argc, char** argv) {
       }
     }
     if (root) {
-      std::printf("%d ranks, %.0f MB in %s\n", world.size(), static_cast<double>(bytes) / 1e6,
-                  directory.c_str());
+      std::printf("%d ranks, %.0f MB in %s (%016llx)\n", world.size(),
+                  static_cast<double>(bytes) / 1e6, directory.c_str(),
+                  static_cast<unsigned long long>(checked));
       for (const auto& [name, times] : seconds) {
         std::printf("  %-28s %8.3f s  %8.0f MB/s\n", name.c_str(), median(times),
                     static_cast<double>(bytes) / 1e6 / median(times));
@@ -166,43 +225,26 @@ int main(int argc, char** argv) {
       return;
     }
 
-    // How long training waits: 3 x 4 x 4 MB of state, a checkpoint every 25 steps.
-    std::vector<Array> arrays{
-        Array("x", std::vector<float>(256 * 1024, 0.5f), {256, 1024}),
-        Array("t", std::vector<float>(256 * 1024, 0.25f), {256, 1024}, FieldRole::target)};
-    const auto source = std::make_shared<ArraySource>(std::move(arrays));
-    for (const auto& [name, mode] : {std::pair{"none", std::optional<CheckpointMode>()},
-                                     {"sync", std::optional(CheckpointMode::synchronous)},
-                                     {"async", std::optional(CheckpointMode::asynchronous)}}) {
-      const auto input = Input({1024});
-      auto x = input;
-      for (int layer = 0; layer < 4; ++layer) x = Dense({.units = 1024})(x);
-      Model model(input, x, DataParallel(mesh));
-      model.compile({.loss = MeanSquaredError(), .optimizer = Adam()});
-      const auto times = std::make_shared<StepTimes>();
-      FitOptions options{.epochs = 50,
-                         .batch_size = 64,
-                         .callbacks = {times},
-                         .verbose = root ? Verbosity::lines : Verbosity::silent};
-      options.verbose = Verbosity::silent;
-      if (mode) {
-        options.checkpoint = {
-            .directory = directory / name, .every_steps = 25, .keep = 1, .mode = *mode};
+    // What training sees: 3 x 4 x 4 MB of state.
+    const std::vector<std::pair<const char*, std::optional<CheckpointMode>>> modes{
+        {"none", std::nullopt},
+        {"sync", CheckpointMode::synchronous},
+        {"async", CheckpointMode::asynchronous}};
+    std::map<std::string, TrainingTimes> trained;
+    for (int round = 0; round < rounds; ++round) {
+      for (const auto& [name, mode] : modes) {
+        trained[name].add(train(mesh, directory / name, mode));
       }
-      const double begin = now();
-      (void)model.fit(source, std::move(options));
-      const double total = now() - begin;
+    }
+    for (const auto& [name, mode] : modes) {
       if (root) {
-        std::vector<double> sorted = times->seconds;
-        std::sort(sorted.rbegin(), sorted.rend());
-        const std::size_t checkpoints = std::max<std::size_t>(1, sorted.size() / 25);
-        const std::vector<double> waiting(
-            sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(checkpoints));
+        const TrainingTimes& times = trained[name];
         std::printf(
-            "  training, checkpoints %-6s %7.2f s in all; steps %7.2f ms (median), the %zu longest "
-            "%7.2f ms (median), %7.2f ms (worst)\n",
-            name, total, median(times->seconds) * 1e3, checkpoints, median(waiting) * 1e3,
-            sorted[0] * 1e3);
+            "  training, checkpoints %-6s %7.3f s in all; steps %7.2f ms (median), the %d longest "
+            "%7.2f ms (median), %7.2f ms (worst); a checkpoint costs %7.2f ms\n",
+            name, median(times.total), median(times.step) * 1e3, checkpoints_in_training,
+            median(times.waiting) * 1e3, median(times.worst) * 1e3,
+            (median(times.total) - median(trained["none"].total)) / checkpoints_in_training * 1e3);
       }
     }
     barrier();

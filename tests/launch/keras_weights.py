@@ -154,6 +154,11 @@ with h5py.File("outputs.h5") as file:
 check(difference < 1e-4, f"predictions differ by {difference}")
 check("equal: 10 arrays are equal" in
       run("diff", "imported", "keras.weights.h5", ranks=False), "the imported file differs")
+# An optimizer that has updated nothing has no slots in Keras.
+said = run("export", "imported", "--keras", "begun.weights.h5", ranks=False)
+check("10 variables of imported/step-000000000.h5, step 0, without an optimizer" in said, said)
+with h5py.File("begun.weights.h5") as file:
+    check("optimizer" not in file, f"exported after no update: {list(file)}")
 check("has checkpoints of a run, up to step 0" in
       run("import", "model.yaml", "keras.weights.h5", "--output", "imported", status=2), "again")
 

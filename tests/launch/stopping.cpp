@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <string>
 #include <thread>
@@ -94,6 +95,27 @@ class DoIt final : public Callback {
   bool in_validation_;
 };
 
+// Does it when its state is to be saved, or is given back to it.
+class DoItInCheckpoint final : public Callback {
+ public:
+  DoItInCheckpoint(std::string way, bool resumes, bool does_it)
+      : way_(std::move(way)), resumes_(resumes), does_it_(does_it) {}
+  std::string class_name() const override { return "DoItInCheckpoint"; }
+  bool decides_alike() const override { return true; }
+  CallbackState save() const override {
+    if (does_it_ && !resumes_) do_it(way_);
+    return {};
+  }
+  void load(const CallbackState&) override {
+    if (does_it_ && resumes_) do_it(way_);
+  }
+
+ private:
+  std::string way_;
+  bool resumes_;
+  bool does_it_;
+};
+
 int run(Runtime& runtime, const std::string& way, const std::string& where) {
   const StopRequest* request = &runtime.stop_request();
   const bool is_last = runtime.rank() == runtime.size() - 1;
@@ -108,6 +130,22 @@ int run(Runtime& runtime, const std::string& way, const std::string& where) {
   const auto much = std::make_shared<Numbers>(400000, -1, false);
   const auto data = std::make_shared<Numbers>(
       trains ? 64 : 400000, is_last && where == "reading" ? 20 : -1, way == "nan");
+  if (where == "saving" || where == "resuming") {
+    const auto fit = [&](std::int64_t epochs, Resume resume, bool does_it) {
+      (void)model.fit(std::make_shared<Numbers>(64, -1, false),
+                      {.epochs = epochs,
+                       .batch_size = 8,
+                       .callbacks = {std::make_shared<DoItInCheckpoint>(way, where == "resuming",
+                                                                        does_it && is_last)},
+                       .verbose = Verbosity::silent,
+                       .checkpoint = {.directory = "saved", .resume = resume}});
+    };
+    if (runtime.is_root()) std::filesystem::remove_all("saved");
+    check_mpi(MPI_Barrier(runtime.world().native()), "MPI_Barrier");
+    fit(1, Resume::never, where == "saving");
+    fit(2, Resume::automatic, true);
+    return 0;
+  }
   if (trains || where == "reading") {
     std::vector<SharedCallback> callbacks;
     if (is_last) callbacks.push_back(std::make_shared<DoIt>(way, validates));

@@ -348,6 +348,28 @@ TEST_CASE("what keeps a model from going on is said, all of it at once") {
           Catch::Contains("batch_size 4 instead of 8") && Catch::Contains("seed 6 instead of 5"));
 }
 
+TEST_CASE("slots of a variable of another shape are not said to have one, too") {
+  DeviceMesh mesh = mesh_of_all();
+  const fs::path directory = run_directory(mesh, "other_width");
+  const CheckpointOptions checkpoint{.directory = directory / "checkpoints",
+                                     .resume = Resume::automatic};
+  (void)part_of_run(mesh, kinds()[1], {}, directory, checkpoint, 2);
+  const auto input = Input({9});
+  auto x = Dense({.name = "d1", .units = 12})(input);
+  x = Dense({.name = "d2", .units = 7})(x);
+  Model model(input, x, spread_over(mesh), {.seed = 5});
+  model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
+                 .optimizer = kinds()[1].optimizer,
+                 .metrics = {SparseCategoricalAccuracy()}});
+  CHECK_THROWS_WITH(
+      model.fit(
+          samples(),
+          {.epochs = 2, .batch_size = 8, .verbose = Verbosity::silent, .checkpoint = checkpoint}),
+      Catch::EndsWith("\n  d1/bias has shape (12), in the checkpoint (13)"
+                      "\n  d1/kernel has shape (9, 12), in the checkpoint (9, 13)"
+                      "\n  d2/kernel has shape (12, 7), in the checkpoint (13, 7)"));
+}
+
 TEST_CASE("a damaged checkpoint is passed over, or an error where that is asked for") {
   DeviceMesh mesh = mesh_of_all();
   const Kind kind = kinds()[0];

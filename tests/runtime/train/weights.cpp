@@ -15,6 +15,26 @@
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
+namespace {
+int communicators_made = 0;
+}
+
+// The program's own, which stand before MPI's.
+extern "C" {
+int MPI_Comm_split(MPI_Comm from, int color, int key, MPI_Comm* made) {
+  ++communicators_made;
+  return PMPI_Comm_split(from, color, key, made);
+}
+int MPI_Comm_split_type(MPI_Comm from, int type, int key, MPI_Info info, MPI_Comm* made) {
+  ++communicators_made;
+  return PMPI_Comm_split_type(from, type, key, info, made);
+}
+int MPI_Comm_dup(MPI_Comm from, MPI_Comm* made) {
+  ++communicators_made;
+  return PMPI_Comm_dup(from, made);
+}
+}  // extern "C"
+
 using namespace meshwork;
 using namespace meshwork::test;
 
@@ -119,6 +139,25 @@ TEST_CASE("weights that are saved on one mesh are the same on every other, in bo
   }
 }
 
+TEST_CASE("variables are gathered and saved for Keras without making a communicator") {
+  const std::string file = "gathered.weights.h5";
+  for (const Spread& spread : spreads()) {
+    INFO(test::to_string(spread.layouts));
+    const int before = communicators_made;
+    DeviceMesh mesh(spread.axes);
+    Model model = make_model(mesh, spread.layouts, 1);
+    fit(model, 1);
+    CHECK(communicators_made > before);
+    const int planned = communicators_made;
+    const auto values = variables_of(model);
+    model.save_weights(file_called(file));
+    CHECK(communicators_made == planned);
+    Model other = make_model(mesh, {}, 2);
+    (void)other.load_weights(file_called(file));
+    CHECK(variables_of(other) == values);
+  }
+}
+
 TEST_CASE("with the optimizer's state, training goes on as if it had not been interrupted") {
   for (const Optimizer& optimizer : {Adam({.learning_rate = 0.01, .amsgrad = true}),
                                      SGD({.learning_rate = 0.05, .momentum = 0.9})}) {
@@ -147,6 +186,7 @@ TEST_CASE("an optimizer of Keras's that has updated nothing makes the model's be
   straight.optimizer().set_learning_rate(0.02);
   const fs::path weights = file_called("weights_alone.weights.h5");
   straight.save_weights(weights);
+  CHECK(KerasWeightsReader(weights).find(keras_iteration_place) == nullptr);
   // The same with the optimizer as Keras has it before the first update, and with half of one.
   const auto with_updates = [&](const char* name, float updates) {
     const KerasWeightsReader reader(weights);
