@@ -1,5 +1,5 @@
-// Regions to copy, simplified: lengths of 1 are left out, dimensions are ordered by the destination's
-// strides, and neighbours that lie behind each other on both sides become one.
+// Regions to copy, simplified: lengths of 1 are left out, dimensions are ordered by the
+// destination's strides, and neighbours that lie behind each other on both sides become one.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
-// Which inputs an upsampled output looks at, and with which weights: worked out per dimension when a
-// kernel is made, in whole numbers from global indices, so that every split gives the same numbers.
+// Which inputs an upsampled output looks at, and with which weights: worked out per dimension when
+// a kernel is made, in whole numbers from global indices, so that every split gives the same
+// numbers.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,8 @@ struct Look {
   float weight;
 };
 
-/// By output of one dimension. Throws `Error` naming `name`, the kernel, for an input that is needed
-/// and not held.
+/// By output of one dimension. Throws `Error` naming `name`, the kernel, for an input that is
+/// needed and not held.
 [[nodiscard]] std::vector<Look> looks_of(const UpsamplingDimension& at, Interpolation interpolation,
                                          const std::string& name);
 

@@ -1,5 +1,5 @@
-// How fast a device's kernels are: matrix products in GFLOP/s, passes over memory in GB/s; on the CPU
-// both on this rank's threads (OMP_NUM_THREADS).
+// How fast a device's kernels are: matrix products in GFLOP/s, passes over memory in GB/s; on the
+// CPU both on this rank's threads (OMP_NUM_THREADS).
 //
 //   benchmarks/kernels [--device cpu|cuda] [word...]
 //

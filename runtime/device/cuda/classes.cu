@@ -1,7 +1,8 @@
 // Kernels over this rank's columns of class scores: cross-entropy and its gradients, ranking.
 //
-// A warp or a block a row where rows are reduced, a thread an element where not; losses over all rows
-// are summed in double, in two passes. Bound by memory traffic, for few classes by the launches.
+// A warp or a block a row where rows are reduced, a thread an element where not; losses over all
+// rows are summed in double, in two passes. Bound by memory traffic, for few classes by the
+// launches.
 //
 // Whether targets are class numbers or weights is decided when the kernel is made: each function is
 // written once, on `weight(row, j)`, the target weight of a column after smoothing.

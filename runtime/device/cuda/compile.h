@@ -1,5 +1,5 @@
-// One function a specification: it makes the GPU's kernel. CudaDevice::compile is their only caller,
-// and has them checked before (kernel_checks.h).
+// One function a specification: it makes the GPU's kernel. CudaDevice::compile is their only
+// caller, and has them checked before (kernel_checks.h).
 //
 // A file of this folder holds kernels of one concern, as in cpu/; its opening comment says which,
 // how they are spread over the GPU, and what bounds them.
@@ -32,8 +32,8 @@ struct Context {
 
 using KernelPointer = std::unique_ptr<Kernel>;
 
-/// Throws `Error`: "`kernel`: `reason`". For files that the compiler of CUDA reads, which has trouble
-/// with the formats of collectives/error.h.
+/// Throws `Error`: "`kernel`: `reason`". For files that the compiler of CUDA reads, which has
+/// trouble with the formats of collectives/error.h.
 [[noreturn]] void refuse(const std::string& kernel, const std::string& reason);
 
 // matmul.cpp

@@ -1,15 +1,15 @@
 // Convolutions and their gradients, by cuDNN where it can.
 //
-// cuDNN gets images as they lie, channels last, and the kernel as (filters, rows, columns, channels),
-// transposed into the workspace: 4 bytes read and written for a weight. Where padding differs between
-// the two sides, is negative, or exceeds the window, it gets a copy of the images that holds exactly
-// what the windows span, so that every shape is an unpadded one.
+// cuDNN gets images as they lie, channels last, and the kernel as (filters, rows, columns,
+// channels), transposed into the workspace: 4 bytes read and written for a weight. Where padding
+// differs between the two sides, is negative, or exceeds the window, it gets a copy of the images
+// that holds exactly what the windows span, so that every shape is an unpadded one.
 //
 // Plain float32 (CUDNN_FMA_MATH: no TF32), and of the algorithms that cuDNN's heuristic names the
 // first that is deterministic and multiplies and adds as the definition says: no Winograd, whose
-// rounding is worse, no Fourier transforms. Where there is none, a convolution without groups becomes
-// matrix products (convolution_unfolded.cpp), and one with groups is computed from the definition
-// (convolution_direct.cu). Bound by FLOP. Bias and relu are kernels behind it: whether
+// rounding is worse, no Fourier transforms. Where there is none, a convolution without groups
+// becomes matrix products (convolution_unfolded.cpp), and one with groups is computed from the
+// definition (convolution_direct.cu). Bound by FLOP. Bias and relu are kernels behind it: whether
 // cuDNN's fused relu lets a NaN through is not documented.
 #include <array>
 #include <cstdint>
@@ -148,8 +148,8 @@ struct Chosen {
   std::size_t workspace;
 };
 
-/// The first algorithm of the heuristic's list that may be taken. `list(count, &found, results)` asks
-/// the heuristic, `size(algorithm, &bytes)` for the workspace.
+/// The first algorithm of the heuristic's list that may be taken. `list(count, &found, results)`
+/// asks the heuristic, `size(algorithm, &bytes)` for the workspace.
 template <class Result, class List, class Size>
 auto choose(const std::string& name, const List& list, const Size& size)
     -> std::optional<Chosen<decltype(Result::algo)>> {

@@ -3,13 +3,14 @@
 //
 // Results gather, in double: an element of y its window, one of dx the windows that hold it, one of
 // the kernel's gradient all positions of the batch, a block an element. Neighbouring threads are
-// neighbouring filters or channels, so that reads are coalesced. Bound by arithmetic in double and by
-// reads from cache: for correctness, not for speed, but for depthwise ones, which have few terms.
+// neighbouring filters or channels, so that reads are coalesced. Bound by arithmetic in double and
+// by reads from cache: for correctness, not for speed, but for depthwise ones, which have few
+// terms.
 //
 // Beside them kernels that move: images cut or padded to what the windows look at, and the
-// transposition of the kernel, forth and back, for cuDNN, which wants what pads on both sides alike and
-// kernels as (filters, rows, columns, channels); windows as rows of a matrix and back, for products.
-// All are a thread an element and bound by memory traffic.
+// transposition of the kernel, forth and back, for cuDNN, which wants what pads on both sides alike
+// and kernels as (filters, rows, columns, channels); windows as rows of a matrix and back, for
+// products. All are a thread an element and bound by memory traffic.
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/image_index.h"
 #include "runtime/device/cuda/kernel.h"
@@ -108,8 +109,8 @@ struct KernelGradient {
   }
 };
 
-/// to (batch, to.rows, to.columns, channels): the pixel that lies `row`, `column` before it in from,
-/// or 0.
+/// to (batch, to.rows, to.columns, channels): the pixel that lies `row`, `column` before it in
+/// from, or 0.
 struct Shift {
   const float* from;
   float* to;

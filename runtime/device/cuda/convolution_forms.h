@@ -36,8 +36,8 @@ struct ImageShift {
   return (at.output - 1) * at.stride + (at.window - 1) * at.dilation + 1;
 }
 
-/// How cuDNN sees one dimension: `padding` zeros on both sides of `input` pixels, which are those of
-/// the image, or of a copy that holds exactly what the windows span.
+/// How cuDNN sees one dimension: `padding` zeros on both sides of `input` pixels, which are those
+/// of the image, or of a copy that holds exactly what the windows span.
 struct PaddedDimension {
   std::int64_t input, padding;
   bool copied;

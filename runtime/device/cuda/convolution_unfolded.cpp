@@ -1,11 +1,11 @@
 // Convolutions without groups as matrix products with unfolded images, where cuDNN has no form.
 //
-// The windows of some images become the rows of a matrix (positions, window places * channels), which
-// cuBLASLt multiplies with the kernel, a matrix (window places * channels, filters) as it lies in
-// memory. The gradient by the kernel is the product of the transposed matrix with dy; that by the
-// input is a product, whose elements each pixel gathers (convolution_direct.cu). As many images at a
-// time as make a matrix of `most_matrix` bytes. Bound by FLOP for many channels, else by writing and
-// reading the matrix: 8 bytes for a window's place and channel.
+// The windows of some images become the rows of a matrix (positions, window places * channels),
+// which cuBLASLt multiplies with the kernel, a matrix (window places * channels, filters) as it
+// lies in memory. The gradient by the kernel is the product of the transposed matrix with dy; that
+// by the input is a product, whose elements each pixel gathers (convolution_direct.cu). As many
+// images at a time as make a matrix of `most_matrix` bytes. Bound by FLOP for many channels, else
+// by writing and reading the matrix: 8 bytes for a window's place and channel.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -23,15 +23,15 @@ namespace {
 constexpr std::int64_t most_matrix = std::int64_t{256} << 20;
 constexpr auto element = static_cast<std::int64_t>(sizeof(float));
 
-/// Some images, with the product that their number needs. The workspace of a kernel: the matrix, then
-/// the largest workspace of its products.
+/// Some images, with the product that their number needs. The workspace of a kernel: the matrix,
+/// then the largest workspace of its products.
 struct Piece {
   std::int64_t first, images;
   Kernel* product;
 };
 
-/// The images in pieces of equal size, but for the last one; `spec(positions, first)` is the product
-/// of a piece.
+/// The images in pieces of equal size, but for the last one; `spec(positions, first)` is the
+/// product of a piece.
 class Pieces {
  public:
   template <class Spec>

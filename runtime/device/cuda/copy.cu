@@ -1,10 +1,10 @@
 // Copies and sums of boxes, and zeroing.
 //
-// Boxes are simplified (copy_boxes.h). A single contiguous one is a copy of bytes. Others are listed
-// in a table in device memory, with as many boxes to a launch as stand one behind the other and
-// write to intervals that do not meet; a thread an element finds its box, then its place in it, in
-// the order of the destination, so that writes are coalesced. Bound by memory traffic where sources
-// are contiguous too, by sectors of 32 bytes read for 4 where they are not.
+// Boxes are simplified (copy_boxes.h). A single contiguous one is a copy of bytes. Others are
+// listed in a table in device memory, with as many boxes to a launch as stand one behind the other
+// and write to intervals that do not meet; a thread an element finds its box, then its place in it,
+// in the order of the destination, so that writes are coalesced. Bound by memory traffic where
+// sources are contiguous too, by sectors of 32 bytes read for 4 where they are not.
 #include <type_traits>
 #include <vector>
 

@@ -1,4 +1,5 @@
-// Dropout: a Philox word for each element of the *global* tensor decides, as on the CPU, to the bit.
+// Dropout: a Philox word for each element of the *global* tensor decides, as on the CPU, to the
+// bit.
 //
 // A thread computes one counter's four words and writes the elements of the block among its four.
 // Bound by memory traffic, 8 bytes an element: ten rounds for four elements are about 40 integer

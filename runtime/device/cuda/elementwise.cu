@@ -1,6 +1,6 @@
-// Kernels that compute each element by itself: a thread an element, blocks of 256 over the whole GPU.
-// Bound by memory traffic, 8 to 12 bytes an element; the activations that need an exponential are
-// too.
+// Kernels that compute each element by itself: a thread an element, blocks of 256 over the whole
+// GPU. Bound by memory traffic, 8 to 12 bytes an element; the activations that need an exponential
+// are too.
 #include <stdexcept>
 
 #include "runtime/device/cuda/functions.h"

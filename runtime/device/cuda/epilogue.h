@@ -17,8 +17,8 @@ struct Epilogue {
   Activation activation = Activation::linear;
 };
 
-/// `product` has the operands a, b, [bias if fused], c, and perhaps a workspace; the result has a, b,
-/// [bias], c and the workspace. `product` itself if there is nothing left to do.
+/// `product` has the operands a, b, [bias if fused], c, and perhaps a workspace; the result has a,
+/// b, [bias], c and the workspace. `product` itself if there is nothing left to do.
 [[nodiscard]] KernelPointer with_epilogue(KernelPointer product, const Epilogue& epilogue,
                                           const Context& context);
 

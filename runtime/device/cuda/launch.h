@@ -1,14 +1,14 @@
 // The forms of loop that our kernels are made of, and their launches.
 //
 //   for_elements           body(i) for each i
-//   for_elements_prepared  body(i, prepare()), prepare called once a block: what every element needs
-//                          and only the device knows
+//   for_elements_prepared  body(i, prepare()), prepare called once a block: what every element
+//                          needs and only the device knows
 //   reduce_rows            for each row, terms of its columns combined to one value
 //   reduce_columns         for each column, the sums of two terms over its rows, in double
 //
 // No order of additions depends on the GPU, only on the shape. Functions handed over are objects
-// whose members are plain values and pointers into device memory; they are copied to the device with
-// the launch. tests/support/cuda_on_host holds the same four as loops, in the same order.
+// whose members are plain values and pointers into device memory; they are copied to the device
+// with the launch. tests/support/cuda_on_host holds the same four as loops, in the same order.
 #pragma once
 
 #include <cuda_runtime.h>

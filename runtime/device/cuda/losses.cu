@@ -1,5 +1,5 @@
-// Losses that compare prediction and target element by element, summed, and their gradients. Sums are
-// formed in double in two passes, of up to 1024 blocks and of one. Bound by memory traffic.
+// Losses that compare prediction and target element by element, summed, and their gradients. Sums
+// are formed in double in two passes, of up to 1024 blocks and of one. Bound by memory traffic.
 #include <cmath>
 
 #include "runtime/device/cuda/functions.h"

@@ -2,16 +2,17 @@
 //
 // Descriptors, algorithm and workspace are settled when the kernel is made; a run hands over
 // addresses. Of the algorithms that the heuristic names, the first is taken: the heuristic is a
-// function of shape, GPU and library, so ranks with the same GPU agree without talking, and a resumed
-// run takes the same. `choose` is the one place where another rule, a timing that one rank shares out,
-// would go. Only reductions over split sums whose order is fixed are admitted: none, or those of a
-// step of their own in float32; and only algorithms that need no more than 4 bytes of alignment, since
-// parameters are packed.
+// function of shape, GPU and library, so ranks with the same GPU agree without talking, and a
+// resumed run takes the same. `choose` is the one place where another rule, a timing that one rank
+// shares out, would go. Only reductions over split sums whose order is fixed are admitted: none, or
+// those of a step of their own in float32; and only algorithms that need no more than 4 bytes of
+// alignment, since parameters are packed.
 //
-// Plain float32 (CUBLAS_COMPUTE_32F without TF32), alpha = 1, beta = 0 or 1. Bias and relu ride in the
-// epilogue. Relu has to let a NaN through, and the library does not say whether its own does: so a
-// fused one is tried once, on operands of NaN, when the kernel is made; where the NaN is lost, our own
-// relu runs behind the product. Bound by FLOP from some hundred rows on; below by the launch.
+// Plain float32 (CUBLAS_COMPUTE_32F without TF32), alpha = 1, beta = 0 or 1. Bias and relu ride in
+// the epilogue. Relu has to let a NaN through, and the library does not say whether its own does:
+// so a fused one is tried once, on operands of NaN, when the kernel is made; where the NaN is lost,
+// our own relu runs behind the product. Bound by FLOP from some hundred rows on; below by the
+// launch.
 #include <cublasLt.h>
 
 #include <algorithm>

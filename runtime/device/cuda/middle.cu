@@ -1,7 +1,8 @@
 // Reductions over a middle dimension, as global pooling needs them, and their gradients.
 //
-// A thread a result where `inner` fills a warp, so that neighbours read neighbours; else a warp or a
-// block a result, whose threads share the middle. Sums are formed in double. Bound by memory traffic.
+// A thread a result where `inner` fills a warp, so that neighbours read neighbours; else a warp or
+// a block a result, whose threads share the middle. Sums are formed in double. Bound by memory
+// traffic.
 #include <limits>
 
 #include "runtime/device/cuda/functions.h"

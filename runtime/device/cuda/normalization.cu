@@ -1,8 +1,8 @@
 // Sums over columns, and batch normalization in the pieces between which ranks add up.
 //
-// Sums: blocks of tiles of up to 32 columns by parts of the rows, then a warp a column; two launches,
-// or one where there are few rows. Passes that write: a thread an element, which reads the constants
-// of its channel from cache. All are bound by memory traffic.
+// Sums: blocks of tiles of up to 32 columns by parts of the rows, then a warp a column; two
+// launches, or one where there are few rows. Passes that write: a thread an element, which reads
+// the constants of its channel from cache. All are bound by memory traffic.
 #include <cmath>
 
 #include "runtime/device/cuda/functions.h"

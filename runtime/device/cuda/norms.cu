@@ -1,5 +1,6 @@
-// Norms of gradients and what follows from them: sums of powers, weighted sums of scalars, the factor
-// of clipping. Sums in double, in two passes; bound by memory traffic, scalars by their launch.
+// Norms of gradients and what follows from them: sums of powers, weighted sums of scalars, the
+// factor of clipping. Sums in double, in two passes; bound by memory traffic, scalars by their
+// launch.
 #include <cmath>
 
 #include "runtime/device/cuda/kernel.h"

@@ -1,9 +1,9 @@
 // Maximum and average pooling, on images with channels last.
 //
-// A thread an element of the result. Gradients gather: an element of dx adds up, in the order of the
-// window's places, the windows that hold it, so that nothing is added by two threads. Neighbouring
-// threads are neighbouring channels. Bound by memory traffic; windows that overlap are read from
-// cache.
+// A thread an element of the result. Gradients gather: an element of dx adds up, in the order of
+// the window's places, the windows that hold it, so that nothing is added by two threads.
+// Neighbouring threads are neighbouring channels. Bound by memory traffic; windows that overlap are
+// read from cache.
 #include <limits>
 
 #include "runtime/device/cuda/functions.h"

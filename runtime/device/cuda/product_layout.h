@@ -1,10 +1,10 @@
 // How a row-major product looks to cuBLASLt, which knows columns that lie together.
 //
-// A row-major matrix (r, c) is the column-major matrix (c, r), its transpose, at the same addresses.
-// So c (m, n) = op(a) (m, k) op(b) (k, n) is, column-major,
+// A row-major matrix (r, c) is the column-major matrix (c, r), its transpose, at the same
+// addresses. So c (m, n) = op(a) (m, k) op(b) (k, n) is, column-major,
 //   transpose(c) (n, m) = transpose(op(b)) (n, k) transpose(op(a)) (k, m):
-// b comes first, and is transposed exactly where MatmulSpec says so. The bias (n) lies along the rows
-// of the column-major result, which is where cuBLASLt adds one.
+// b comes first, and is transposed exactly where MatmulSpec says so. The bias (n) lies along the
+// rows of the column-major result, which is where cuBLASLt adds one.
 #pragma once
 
 #include <array>

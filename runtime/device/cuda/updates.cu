@@ -1,8 +1,8 @@
 // Optimizers: one fused pass over parameters, gradients and slots, by the formulas of
-// reference/keras.md; one launch for a whole flat block. What depends on the step alone is worked out
-// once a block, from the scalars in device memory, so that nothing of a launch changes from step to
-// step. A thread an element; bound by memory traffic: 12 bytes a parameter for plain SGD, 20 with
-// momentum, 28 for Adam.
+// reference/keras.md; one launch for a whole flat block. What depends on the step alone is worked
+// out once a block, from the scalars in device memory, so that nothing of a launch changes from
+// step to step. A thread an element; bound by memory traffic: 12 bytes a parameter for plain SGD,
+// 20 with momentum, 28 for Adam.
 #include <cmath>
 
 #include "runtime/device/cuda/kernel.h"

@@ -1,8 +1,8 @@
 // Upsampling of images with channels last, by repeating or by interpolating between neighbours.
 //
-// What outputs look at (upsampling_looks.h), and which outputs look at an input, are tables in device
-// memory. A thread an element of the result; the gradient gathers, in the order of the outputs. Bound
-// by memory traffic.
+// What outputs look at (upsampling_looks.h), and which outputs look at an input, are tables in
+// device memory. A thread an element of the result; the gradient gathers, in the order of the
+// outputs. Bound by memory traffic.
 #include <algorithm>
 #include <vector>
 

@@ -1,6 +1,6 @@
-// A device that runs the CUDA device's own kernels on the host, for their tests. Matrix products, which
-// are a library's, it computes by the definition; convolutions are the direct ones or, with `unfolds`,
-// products where there are no groups.
+// A device that runs the CUDA device's own kernels on the host, for their tests. Matrix products,
+// which are a library's, it computes by the definition; convolutions are the direct ones or, with
+// `unfolds`, products where there are no groups.
 #pragma once
 
 #include <memory>

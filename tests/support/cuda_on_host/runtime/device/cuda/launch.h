@@ -1,6 +1,6 @@
 // The forms of loop of runtime/device/cuda/launch.h, run on the host: same interface, same order of
-// additions. The kernels of the CUDA device, compiled against this header, run without a GPU, and are
-// tested by the tests of all devices.
+// additions. The kernels of the CUDA device, compiled against this header, run without a GPU, and
+// are tested by the tests of all devices.
 //
 // Elements are visited last to first, and rows and columns too: no thread may count on another one
 // having been there before.
