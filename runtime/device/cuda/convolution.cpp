@@ -179,6 +179,7 @@ constexpr float one = 1, zero = 0;
 
 class Forward final : public Kernel {
  public:
+  static constexpr std::array<std::size_t, 2> images{0, 2};  // x, y
   using Result = cudnnConvolutionFwdAlgoPerf_t;
   using Choice = Chosen<cudnnConvolutionFwdAlgo_t>;
 
@@ -232,6 +233,7 @@ class Forward final : public Kernel {
 
 class InputGradient final : public Kernel {
  public:
+  static constexpr std::array<std::size_t, 2> images{0, 2};  // dy, dx
   using Result = cudnnConvolutionBwdDataAlgoPerf_t;
   using Choice = Chosen<cudnnConvolutionBwdDataAlgo_t>;
 
@@ -284,6 +286,7 @@ class InputGradient final : public Kernel {
 
 class KernelGradient final : public Kernel {
  public:
+  static constexpr std::array<std::size_t, 2> images{0, 1};  // x, dy
   using Result = cudnnConvolutionBwdFilterAlgoPerf_t;
   using Choice = Chosen<cudnnConvolutionBwdFilterAlgo_t>;
 
@@ -352,9 +355,33 @@ KernelPointer zeros(std::int64_t count, const Context& context) {
   return make_kernel([zero = std::move(zero)](void* const* operands) { zero->run(operands + 2); });
 }
 
+/// cuDNN does not say how it wants images aligned, and may load four elements at a time. Those of a
+/// program lie in its arena, aligned to 64 bytes; others are left to the direct kernel.
+class IfAligned final : public Kernel {
+ public:
+  /// `images`: the two operands that are images.
+  IfAligned(KernelPointer cudnn, KernelPointer direct, std::array<std::size_t, 2> images)
+      : cudnn_(std::move(cudnn)), direct_(std::move(direct)), images_(images) {}
+
+  void run(void* const* operands) override {
+    const auto is_aligned = [&](std::size_t operand) {
+      return reinterpret_cast<std::uintptr_t>(operands[operand]) % 16 == 0;
+    };
+    (is_aligned(images_[0]) && is_aligned(images_[1]) ? cudnn_ : direct_)->run(operands);
+  }
+  [[nodiscard]] std::int64_t workspace_bytes() const override { return cudnn_->workspace_bytes(); }
+
+ private:
+  KernelPointer cudnn_, direct_;  // the latter without a workspace
+  std::array<std::size_t, 2> images_;
+};
+
 template <class Form, class Spec>
 KernelPointer compile_either(const Spec& spec, const Context& context) {
-  if (KernelPointer kernel = compile_cudnn<Form>(spec.at, context)) return kernel;
+  if (KernelPointer kernel = compile_cudnn<Form>(spec.at, context)) {
+    return std::make_unique<IfAligned>(std::move(kernel), compile_direct(spec, context),
+                                       Form::images);
+  }
   return spec.at.groups == 1 ? compile_unfolded(spec, context) : compile_direct(spec, context);
 }
 

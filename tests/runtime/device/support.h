@@ -79,6 +79,10 @@ class Array {
   std::vector<T> storage_;
 };
 
+/// Whether operands lie on the device aligned to 64 bytes, as those in a program's arena do, and not
+/// as in the host's memory: a library may take another way then.
+inline bool operands_are_aligned = false;
+
 /// The arrays of some operands in the memory of a device.
 class OnDevice {
  public:
@@ -95,20 +99,26 @@ class OnDevice {
     const auto bytes = static_cast<std::int64_t>(array->second);
     auto found = copies_.find(array->first);
     if (found == copies_.end()) {
-      found = copies_.emplace(array->first, device_.allocate(bytes)).first;
-      device_.copy_in(found->second.data(), array->first, bytes);
+      const std::int64_t shift =
+          operands_are_aligned ? (64 - (address - array->first) % 64) % 64 : 0;
+      found = copies_.emplace(array->first, Copy{device_.allocate(bytes + shift), shift}).first;
+      device_.copy_in(found->second.memory.bytes_at(shift), array->first, bytes);
     }
-    return found->second.bytes_at(address - array->first);
+    return found->second.memory.bytes_at(found->second.shift + (address - array->first));
   }
   void bring_back() {
-    for (const auto& [host, memory] : copies_) {
-      device_.copy_out(host, memory.data(), memory.bytes());
+    for (const auto& [host, copy] : copies_) {
+      device_.copy_out(host, copy.memory.bytes_at(copy.shift), copy.memory.bytes() - copy.shift);
     }
   }
 
  private:
+  struct Copy {
+    Memory memory;
+    std::int64_t shift;  // in front of the array
+  };
   Device& device_;
-  std::map<std::byte*, Memory> copies_;
+  std::map<std::byte*, Copy> copies_;
 };
 
 /// Compiles `spec` for the device under test, on the CPU with `threads`, and runs it once.
