@@ -11,7 +11,7 @@ install(PROGRAMS launch/meshwork-mpirun launch/meshwork.sbatch
   DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 install(DIRECTORY collectives runtime layers DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshwork
-  FILES_MATCHING PATTERN "*.h")
+  FILES_MATCHING PATTERN "*.h" PATTERN "runtime/device/cuda" EXCLUDE)
 install(FILES launch/meshwork.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshwork)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/meshwork)

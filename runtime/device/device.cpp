@@ -7,6 +7,9 @@
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/cpu_device.h"
+#ifdef MESHWORK_HAS_CUDA
+#include "runtime/device/cuda/cuda_device.h"
+#endif
 
 namespace meshwork {
 
@@ -15,12 +18,17 @@ namespace {
 struct DeviceKind {
   std::string_view name;
   std::unique_ptr<Device> (*make)(const DeviceOptions&);  // null if it is not in this build
+  std::string (*why_unavailable)();  // on this machine, or empty; null if it is everywhere
 };
 
 /// Every kind that is built in, the one that `auto` prefers first.
 constexpr std::array<DeviceKind, 2> device_kinds{{
-    {"cuda", nullptr},
-    {"cpu", cpu::make_cpu_device},
+#ifdef MESHWORK_HAS_CUDA
+    {"cuda", cuda::make_cuda_device, cuda::why_unavailable},
+#else
+    {"cuda", nullptr, nullptr},
+#endif
+    {"cpu", cpu::make_cpu_device, nullptr},
 }};
 
 struct AddedKind {
@@ -32,6 +40,11 @@ struct AddedKind {
 std::deque<AddedKind>& added_kinds() {
   static std::deque<AddedKind> kinds;
   return kinds;
+}
+
+/// Whether `auto` may take it.
+bool is_available(const DeviceKind& kind) {
+  return kind.why_unavailable == nullptr || kind.why_unavailable().empty();
 }
 
 }  // namespace
@@ -60,7 +73,9 @@ std::unique_ptr<Device> make_device(const DeviceOptions& options) {
   }
   for (const DeviceKind& kind : device_kinds) {
     if (kind.make == nullptr) continue;
-    if (options.kind == "auto" || options.kind == kind.name) return kind.make(options);
+    if (options.kind == kind.name || (options.kind == "auto" && is_available(kind))) {
+      return kind.make(options);
+    }
     built += fmt::format("{}{}", built.empty() ? "" : ", ", kind.name);
   }
   for (const DeviceKind& kind : device_kinds) {

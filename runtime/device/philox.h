@@ -10,11 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
-#ifdef __CUDACC__
-#define MESHWORK_HOST_DEVICE __host__ __device__
-#else
-#define MESHWORK_HOST_DEVICE
-#endif
+#include "runtime/device/host_device.h"
 
 namespace meshwork {
 

@@ -1,5 +1,7 @@
-// How fast the CPU's kernels are: matrix products in GFLOP/s, passes over memory in GB/s, both on
-// this rank's threads (OMP_NUM_THREADS).
+// How fast a device's kernels are: matrix products in GFLOP/s, passes over memory in GB/s; on the
+// CPU both on this rank's threads (OMP_NUM_THREADS).
+//
+//   benchmarks/kernels [--device cpu|cuda] [word...]
 //
 // The shapes are those of a 784-256-256-10 network on batches of 64, of a wide one, and of the
 // network of configs/fashion_mnist_convnet.yaml on batches of 64 and 512. Names of kernels that
@@ -187,7 +189,8 @@ void measure(Device& device, const Case& of) {
     operands.push_back(memories.back().data());
     // Small positive numbers, lest products with zero or with nothing be special.
     if (bytes % 4 == 0) {
-      std::fill_n(static_cast<float*>(operands.back()), bytes / 4, 0.01f);
+      const std::vector<float> numbers(static_cast<std::size_t>(bytes / 4), 0.01f);
+      device.copy_in(operands.back(), numbers.data(), bytes);
     }
   };
   for (const std::int64_t bytes : of.operand_bytes) add(bytes);
@@ -218,9 +221,14 @@ void measure(Device& device, const Case& of) {
 }  // namespace meshwork
 
 int main(int argument_count, char** arguments) {
-  const std::vector<std::string> words(arguments + 1, arguments + argument_count);
+  std::vector<std::string> words(arguments + 1, arguments + argument_count);
+  std::string kind = "cpu";
+  if (words.size() >= 2 && words[0] == "--device") {
+    kind = words[1];
+    words.erase(words.begin(), words.begin() + 2);
+  }
   try {
-    const auto device = meshwork::make_device({.kind = "cpu"});
+    const auto device = meshwork::make_device({.kind = kind});
     fmt::print("{}\n", device->description());
     for (const auto& one : meshwork::cases()) {
       const std::string name = describe(one.spec);

@@ -1,8 +1,7 @@
 // Copies and sums of boxes, and zeroing.
 //
-// A region is simplified when the kernel is made: lengths of 1 are left out, dimensions are ordered
-// by the destination's strides, and neighbours that lie behind each other on both sides become one.
-// What is contiguous is then one memcpy. A transposition, where the source runs along one dimension
+// Regions are simplified when the kernel is made (copy_boxes.h). What is contiguous is then one
+// memcpy. A transposition, where the source runs along one dimension
 // and the destination along another, goes by tiles: each cache line of the source is used as long
 // as it is there, and elements of four bytes are turned in registers, eight by eight. Bound by
 // memory traffic; short rows by their number. Fastest runs on one Zen 4 core of 4.8 MB: plain 101
@@ -17,55 +16,15 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "runtime/device/copy_boxes.h"
 #include "runtime/device/cpu/loops.h"
 
 namespace meshwork::cpu {
 
 namespace {
 
-struct Dimension {
-  std::int64_t extent, source_stride, destination_stride;
-};
-
-/// A region after simplification: never empty, with one dimension at least.
-struct Box {
-  std::vector<Dimension> dimensions;
-  std::int64_t source_offset, destination_offset, count;
-  bool add;
-};
-
-Box simplify(const CopyRegion& region) {
-  const std::size_t dimension_count = region.extents.size();
-  if (region.source_strides.size() != dimension_count ||
-      region.destination_strides.size() != dimension_count) {
-    internal_error("a region to copy has not one stride a dimension");
-  }
-  Box box{{}, region.source_offset, region.destination_offset, 1, region.add};
-  std::vector<Dimension> ordered;
-  for (std::size_t d = 0; d < dimension_count; ++d) {
-    box.count *= region.extents[d];
-    if (region.extents[d] != 1) {
-      ordered.push_back(
-          {region.extents[d], region.source_strides[d], region.destination_strides[d]});
-    }
-  }
-  std::stable_sort(ordered.begin(), ordered.end(), [](const Dimension& a, const Dimension& b) {
-    return std::abs(a.destination_stride) > std::abs(b.destination_stride);
-  });
-  for (const Dimension& inner : ordered) {
-    if (!box.dimensions.empty()) {
-      Dimension& outer = box.dimensions.back();
-      if (outer.source_stride == inner.source_stride * inner.extent &&
-          outer.destination_stride == inner.destination_stride * inner.extent) {
-        outer = {outer.extent * inner.extent, inner.source_stride, inner.destination_stride};
-        continue;
-      }
-    }
-    box.dimensions.push_back(inner);
-  }
-  if (box.dimensions.empty()) box.dimensions.push_back({1, 1, 1});
-  return box;
-}
+using Dimension = CopyDimension;
+using Box = CopyBox;
 
 template <bool Add, class T>
 void copy_line(const Dimension& line, const T* source, T* destination) {
@@ -227,11 +186,7 @@ KernelPointer copy(std::vector<Box> boxes, const Context& context) {
 }  // namespace
 
 KernelPointer compile(const CopySpec& spec, const Context& context) {
-  std::vector<Box> boxes;
-  for (const CopyRegion& region : spec.regions) {
-    Box box = simplify(region);
-    if (box.count > 0) boxes.push_back(std::move(box));
-  }
+  std::vector<Box> boxes = boxes_of(spec);
   if (std::any_of(boxes.begin(), boxes.end(), [](const Box& box) { return box.add; })) {
     if (spec.type == ElementType::float32) return copy<float>(std::move(boxes), context);
     if (spec.type == ElementType::float64) return copy<double>(std::move(boxes), context);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "runtime/device/block_runs.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/philox.h"
 
@@ -59,44 +60,6 @@ void philox_group(std::uint64_t key, std::uint64_t first, std::uint64_t step,
   }
 }
 
-/// Consecutive elements of the block that are consecutive in the global tensor, and where they
-/// begin.
-struct Runs {
-  std::int64_t length = 1, count = 1;
-  Shape extents;  // of the dimensions in front of a run, which count the runs
-  std::vector<std::int64_t> strides;
-  std::int64_t offset = 0;
-
-  [[nodiscard]] std::int64_t start(std::int64_t run) const {
-    std::int64_t index = offset;
-    for (std::size_t d = extents.size(); d-- > 0;) {
-      index += run % extents[d] * strides[d];
-      run /= extents[d];
-    }
-    return index;
-  }
-};
-
-Runs runs_of(const Shape& global, const Block& block) {
-  Runs runs;
-  std::int64_t stride = 1;
-  bool joined = true;  // everything inside this dimension is whole
-  for (std::size_t d = global.size(); d-- > 0;) {
-    const std::int64_t length = block[d].length();
-    runs.offset += block[d].begin * stride;
-    if (joined) {
-      runs.length *= length;
-    } else {
-      runs.extents.insert(runs.extents.begin(), length);
-      runs.strides.insert(runs.strides.begin(), stride);
-      runs.count *= length;
-    }
-    joined = joined && length == global[d];
-    stride *= global[d];
-  }
-  return runs;
-}
-
 }  // namespace
 
 KernelPointer compile(const DropoutSpec& spec, const Context& context) {
@@ -107,7 +70,7 @@ KernelPointer compile(const DropoutSpec& spec, const Context& context) {
   if (!(spec.rate >= 0.0f && spec.rate <= 1.0f)) {
     fail("dropout: the rate is {}; it lies between 0 and 1", spec.rate);
   }
-  const Runs runs = runs_of(spec.global, spec.block);
+  const BlockRuns runs = runs_of(spec.global, spec.block);
   // An element is kept if its word, an integer, is not below this.
   const auto threshold =
       static_cast<std::uint64_t>(std::ceil(static_cast<double>(spec.rate) * 4294967296.0));

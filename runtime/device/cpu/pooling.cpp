@@ -13,25 +13,13 @@
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/window_places.h"
 
 namespace meshwork::cpu {
 
 namespace {
 
-/// The places of one window that lie inside of the input: [first, last), place k at `start` + k *
-/// dilation.
-struct Places {
-  std::int64_t start, first, last;
-
-  Places(const WindowDimension& at, std::int64_t output)
-      : start(output * at.stride - at.padding),
-        first(start >= 0 ? 0 : (-start + at.dilation - 1) / at.dilation),
-        last(start >= at.input ? 0 : (at.input - start + at.dilation - 1) / at.dilation) {
-    first = std::min(first, at.window);
-    last = std::clamp(last, first, at.window);
-  }
-  [[nodiscard]] std::int64_t count() const { return last - first; }
-};
+using Places = WindowPlaces;
 
 /// visit(offset of the place's first channel in an image, place) in row-major order.
 template <class Visit>

@@ -138,8 +138,8 @@ TEST_CASE("a binary prediction matches if strictly above the threshold is what t
 TEST_CASE("summed losses do not depend on the number of threads or on addresses") {
   const std::vector<float> p = random_values(shared_count, 9, 0.1, 0.9);
   const std::vector<float> t = random_values(shared_count, 10, 0, 1);
-  std::vector<float> shifted(p.size() + 1);
-  std::copy(p.begin(), p.end(), shifted.begin() + 1);
+  Array<> shifted(shared_count + 1);
+  std::copy(p.begin(), p.end(), shifted.data() + 1);
   Array<> prediction(p), target(t);
   for (const KernelSpec& spec : {KernelSpec(SquaredErrorSpec{shared_count, 1}),
                                  KernelSpec(AbsoluteErrorSpec{shared_count, 1}),

@@ -117,8 +117,8 @@ TEST_CASE("a product gives the same bits again, at other addresses too") {
     const Product of = random_product(spec);
     Array<> a(of.a), b(of.b), c(61 * 35);
     run(spec, a, b, c);
-    std::vector<float> shifted(of.a.size() + 1);
-    std::copy(of.a.begin(), of.a.end(), shifted.begin() + 1);
+    Array<> shifted(static_cast<std::int64_t>(of.a.size()) + 1);
+    std::copy(of.a.begin(), of.a.end(), shifted.data() + 1);
     Array<> again(61 * 35);
     run_kernel(spec, {shifted.data() + 1, b.data(), again.data()});
     CHECK(c.values() == again.values());

@@ -1,27 +1,38 @@
 // What the tests of kernels share: operands between guards, random values, and the run of one
-// kernel.
+// kernel on the device under test (kernel_device.h).
 //
 // Every array lies between guards and begins where no cache line does, as blocks of a flat buffer
-// may; one that is not given values is dirty: all bits set, which is NaN as a float. A kernel runs
-// with a workspace that is dirty and guarded too.
+// may; one that is not given values is dirty: all bits set, which is NaN as a float. It lies in the
+// host's memory. While a kernel runs, the arrays that its operands point into lie in the device's,
+// guards and all, at the same distance from a cache line; operands in one array stay in one. A
+// kernel runs with a workspace that is dirty and guarded too.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <random>
 #include <span>
+#include <stdexcept>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "runtime/device/cpu/compile.h"
 #include "runtime/device/device.h"
+#include "tests/runtime/device/kernel_device.h"
 #include "tests/support/catch.h"
 
 namespace meshwork::test {
+
+/// The storage of all arrays there are: where it begins, and its bytes.
+inline std::map<std::byte*, std::size_t>& array_storage() {
+  static std::map<std::byte*, std::size_t> storage;
+  return storage;
+}
 
 template <class T = float>
 class Array {
@@ -29,7 +40,13 @@ class Array {
   explicit Array(std::int64_t count)
       : count_(static_cast<std::size_t>(count)), storage_(count_ + 2 * guard) {
     std::memset(static_cast<void*>(storage_.data()), 0xff, storage_.size() * sizeof(T));
+    array_storage()[begin()] = storage_.size() * sizeof(T);
   }
+  Array(const Array& other) : count_(other.count_), storage_(other.storage_) {
+    array_storage()[begin()] = storage_.size() * sizeof(T);
+  }
+  Array& operator=(const Array&) = delete;
+  ~Array() { array_storage().erase(begin()); }
   Array(const std::vector<T>& values) : Array(static_cast<std::int64_t>(values.size())) {
     std::copy(values.begin(), values.end(), data());
   }
@@ -56,24 +73,81 @@ class Array {
 
  private:
   static constexpr std::size_t guard = 37;
+  [[nodiscard]] std::byte* begin() { return reinterpret_cast<std::byte*>(storage_.data()); }
+
   std::size_t count_;
   std::vector<T> storage_;
 };
 
-/// Compiles `spec` for the CPU with `threads` and runs it once.
+/// Whether operands lie on the device aligned to 64 bytes, as those in a program's arena do, and not
+/// as in the host's memory: a library may take another way then.
+inline bool operands_are_aligned = false;
+
+/// The arrays of some operands in the memory of a device.
+class OnDevice {
+ public:
+  explicit OnDevice(Device& device) : device_(device) {}
+
+  /// Where `operand`, which points into an array, lies on the device.
+  [[nodiscard]] void* place(void* operand) {
+    auto* const address = static_cast<std::byte*>(operand);
+    auto array = array_storage().upper_bound(address);
+    if (array == array_storage().begin() ||
+        address >= (--array)->first + static_cast<std::ptrdiff_t>(array->second)) {
+      throw std::logic_error("an operand of a kernel under test points into no Array");
+    }
+    const auto bytes = static_cast<std::int64_t>(array->second);
+    auto found = copies_.find(array->first);
+    if (found == copies_.end()) {
+      const std::int64_t shift =
+          operands_are_aligned ? (64 - (address - array->first) % 64) % 64 : 0;
+      found = copies_.emplace(array->first, Copy{device_.allocate(bytes + shift), shift}).first;
+      device_.copy_in(found->second.memory.bytes_at(shift), array->first, bytes);
+    }
+    return found->second.memory.bytes_at(found->second.shift + (address - array->first));
+  }
+  void bring_back() {
+    for (const auto& [host, copy] : copies_) {
+      device_.copy_out(host, copy.memory.bytes_at(copy.shift), copy.memory.bytes() - copy.shift);
+    }
+  }
+
+ private:
+  struct Copy {
+    Memory memory;
+    std::int64_t shift;  // in front of the array
+  };
+  Device& device_;
+  std::map<std::byte*, Copy> copies_;
+};
+
+/// Compiles `spec` for the device under test, on the CPU with `threads`, and runs it once.
 inline void run_kernel(const KernelSpec& spec, std::vector<void*> operands, int threads = 1) {
-  const cpu::Context context{.threads = threads};
-  const std::unique_ptr<Kernel> kernel =
-      std::visit([&](const auto& one) { return cpu::compile(one, context); }, spec);
-  Array<std::uint8_t> workspace(kernel->workspace_bytes() + 64);
+  Device& device = kernel_device();
+  const std::unique_ptr<Kernel> kernel = compile_for_test(spec, threads);
+  OnDevice arrays(device);
+  for (void*& operand : operands) operand = arrays.place(operand);
   // Workspaces come from an arena, aligned to 64 bytes.
-  const auto address = reinterpret_cast<std::uintptr_t>(workspace.data());
+  constexpr std::int64_t guard = 64;
+  std::vector<std::uint8_t> workspace(
+      static_cast<std::size_t>(kernel->workspace_bytes() + 2 * guard), 0xff);
+  const auto workspace_bytes = static_cast<std::int64_t>(workspace.size());
+  const Memory scratch = device.allocate(workspace_bytes);
   if (kernel->workspace_bytes() > 0) {
-    operands.push_back(workspace.data() + (64 - address % 64) % 64);
+    device.copy_in(scratch.data(), workspace.data(), workspace_bytes);
+    operands.push_back(scratch.bytes_at(guard));
   }
   kernel->run(operands.data());
+  device.synchronize();
+  arrays.bring_back();
+  if (kernel->workspace_bytes() == 0) return;
+  device.copy_out(workspace.data(), scratch.data(), workspace_bytes);
+  const auto untouched = [](auto first, auto last) {
+    return std::all_of(first, last, [](std::uint8_t byte) { return byte == 0xff; });
+  };
   INFO(describe(spec));
-  CHECK(workspace.intact());
+  CHECK(untouched(workspace.begin(), workspace.begin() + guard));
+  CHECK(untouched(workspace.end() - guard, workspace.end()));
 }
 
 /// The same with arrays, whose guards are checked afterwards.

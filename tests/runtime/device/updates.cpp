@@ -70,14 +70,16 @@ template <class Spec>
 std::vector<float> path(Spec spec, float w, float rate, const std::vector<float>& gradients,
                         std::size_t slot_count) {
   spec.count = 1;
-  std::vector<float> slots(slot_count), after;
+  Array<> parameter{w};
+  std::vector<Array<>> slots(slot_count, Array<>{0});
+  std::vector<float> after;
   for (std::size_t step = 0; step < gradients.size(); ++step) {
-    StepScalars scalars{static_cast<std::int64_t>(step), rate};
-    float gradient = gradients[step];
-    std::vector<void*> operands{&scalars, &gradient, &w};
-    for (float& slot : slots) operands.push_back(&slot);
+    Array<StepScalars> scalars({StepScalars{static_cast<std::int64_t>(step), rate}});
+    Array<> gradient{gradients[step]};
+    std::vector<void*> operands{scalars.data(), gradient.data(), parameter.data()};
+    for (Array<>& slot : slots) operands.push_back(slot.data());
     run_kernel(spec, operands);
-    after.push_back(w);
+    after.push_back(parameter[0]);
   }
   return after;
 }
@@ -212,12 +214,12 @@ TEST_CASE("rmsprop follows its formulas over several steps") {
 
 TEST_CASE("an update of a large block does not depend on the number of threads") {
   const std::int64_t count = 100003;
-  StepScalars scalars{3, 0.01f};
+  Array<StepScalars> scalars({StepScalars{3, 0.01f}});
   std::vector<float> results[2];
   for (const int threads : {1, 3}) {
     Array<> g(random_values(count, 1)), w(random_values(count, 2)), m(random_values(count, 3)),
         v(random_values(count, 4, 0, 1));
-    run_kernel(AdamSpec{.count = count}, {&scalars, g.data(), w.data(), m.data(), v.data()},
+    run_kernel(AdamSpec{.count = count}, {scalars.data(), g.data(), w.data(), m.data(), v.data()},
                threads);
     results[threads == 1 ? 0 : 1] = w.values();
   }

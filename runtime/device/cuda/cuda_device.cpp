@@ -1,0 +1,146 @@
+#include "runtime/device/cuda/cuda_device.h"
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <utility>
+#include <variant>
+
+#include "collectives/error.h"
+#include "runtime/device/cuda/check.h"
+#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/gpu_choice.h"
+#include "runtime/device/cuda/libraries.h"
+#include "runtime/device/cuda/queues.h"
+#include "runtime/device/kernel_checks.h"
+
+namespace meshwork::cuda {
+
+namespace {
+
+/// What CUDA shows this process. A failure that is none of the usual ones is an error.
+Visibility look() {
+  Visibility seen;
+  check_cuda(cudaRuntimeGetVersion(&seen.runtime), "cudaRuntimeGetVersion");
+  // 0 without a driver.
+  check_cuda(cudaDriverGetVersion(&seen.driver), "cudaDriverGetVersion");
+  const cudaError_t code = cudaGetDeviceCount(&seen.count);
+  if (code == cudaSuccess) {
+    seen.state = seen.count > 0 ? Visibility::State::visible : Visibility::State::none;
+    return seen;
+  }
+  static_cast<void>(cudaGetLastError());  // it has been answered
+  if (code == cudaErrorInsufficientDriver) {
+    seen.state = seen.driver == 0 ? Visibility::State::no_driver : Visibility::State::old_driver;
+  } else if (code != cudaErrorNoDevice) {
+    check_cuda(code, "cudaGetDeviceCount");
+  }
+  return seen;
+}
+
+class CudaDevice final : public Device {
+ public:
+  CudaDevice(const GpuChoice& choice, int visible) : choice_(choice), visible_(visible) {
+    check_cuda(cudaSetDevice(choice.gpu), "cudaSetDevice");
+    check_cuda(cudaGetDeviceProperties(&properties_, choice.gpu), "cudaGetDeviceProperties");
+    queues_ = std::make_unique<CudaQueues>(allocations_, activity_);
+    libraries_.stream = queues_->kernels().stream();
+    check_cublas(cublasLtCreate(libraries_.lt.out()), "cublasLtCreate", "matrix products");
+    context_.launcher.stream = libraries_.stream;
+    context_.launcher.processors = properties_.multiProcessorCount;
+    context_.launcher.activity = activity_;
+    context_.device = this;
+    context_.libraries = &libraries_;
+  }
+
+  [[nodiscard]] std::string_view kind() const override { return "cuda"; }
+  [[nodiscard]] bool computes_in_host_memory() const override { return false; }
+
+  [[nodiscard]] std::string description() const override {
+    std::string text = fmt::format("{}, {:.0f} GiB, GPU {} of {}", properties_.name,
+                                   static_cast<double>(properties_.totalGlobalMem) / (1 << 30),
+                                   choice_.gpu, visible_);
+    if (choice_.ranks > 1) text += fmt::format(", shared by {} ranks", choice_.ranks);
+    return text;
+  }
+
+  [[nodiscard]] Memory allocate(std::int64_t bytes) override {
+    if (bytes <= 0) return {};
+    void* data = nullptr;
+    const auto size = static_cast<std::size_t>(bytes);
+    const cudaError_t code = cudaMalloc(&data, size);
+    if (code == cudaErrorMemoryAllocation) {
+      static_cast<void>(cudaGetLastError());
+      std::size_t available = 0, total = 0;
+      check_cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
+      fail("{} bytes are not to be had on GPU {}: {} of its {} bytes are free", bytes, choice_.gpu,
+           available, total);
+    }
+    check_cuda(code, "cudaMalloc", started_last(*activity_));
+    // cudaFree waits for what uses it. What goes wrong there was wrong before, and has been said.
+    Memory memory(data, bytes, [allocations = allocations_](void* owned) {
+      allocations->remove(owned);
+      static_cast<void>(cudaFree(owned));
+    });
+    allocations_->add(data, bytes);
+    check_cuda(cudaMemsetAsync(data, 0, size, queues_->kernels().stream()), "cudaMemsetAsync");
+    synchronize();
+    return memory;
+  }
+
+  void copy_in(void* device_destination, const void* host_source, std::int64_t bytes) override {
+    copy(device_destination, host_source, bytes);
+  }
+  void copy_out(void* host_destination, const void* device_source, std::int64_t bytes) override {
+    copy(host_destination, device_source, bytes);
+  }
+
+  void synchronize() override { queues_->synchronize(); }
+  [[nodiscard]] DeviceQueues& queues() override { return *queues_; }
+
+  [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
+    check(spec);
+    Context context = context_;
+    context.launcher.name = std::make_shared<const std::string>(describe(spec));
+    return std::visit([&](const auto& one) { return cuda::compile(one, context); }, spec);
+  }
+
+  [[nodiscard]] std::unique_ptr<Kernel> capture(const std::function<void()>& start) override {
+    return capture_graph(queues_->kernels(), start);
+  }
+
+ private:
+  void copy(void* to, const void* from, std::int64_t bytes) {
+    synchronize();
+    queues_->kernels().start_copy(to, from, bytes);
+    queues_->kernels().synchronize();
+  }
+
+  GpuChoice choice_;
+  int visible_;
+  cudaDeviceProp properties_{};
+  std::shared_ptr<Activity> activity_ = std::make_shared<Activity>();
+  std::shared_ptr<Allocations> allocations_ = std::make_shared<Allocations>();
+  std::unique_ptr<CudaQueues> queues_;
+  Libraries libraries_;
+  Context context_;
+};
+
+}  // namespace
+
+std::string why_unavailable() {
+  const Visibility seen = look();
+  if (seen.state == Visibility::State::visible) return {};
+  return why_none(seen, std::getenv("CUDA_VISIBLE_DEVICES"));
+}
+
+std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
+  const Visibility seen = look();
+  if (seen.state != Visibility::State::visible) {
+    fail("device \"cuda\": {}", why_none(seen, std::getenv("CUDA_VISIBLE_DEVICES")));
+  }
+  const GpuChoice choice = choose_gpu(seen.count, options.ranks_on_node, options.rank_on_node);
+  return std::make_unique<CudaDevice>(choice, seen.count);
+}
+
+}  // namespace meshwork::cuda

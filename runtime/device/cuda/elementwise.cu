@@ -1,0 +1,204 @@
+// Kernels that compute each element by itself: a thread an element, blocks of 256 over the whole
+// GPU. Bound by memory traffic, 8 to 12 bytes an element; the activations that need an exponential
+// are too.
+#include <stdexcept>
+
+#include "runtime/device/cuda/functions.h"
+#include "runtime/device/cuda/maps.h"
+
+namespace meshwork::cuda {
+
+namespace {
+
+/// make(f) with the function of `activation`.
+template <class Make>
+KernelPointer with_activation(Activation activation, const Make& make) {
+  switch (activation) {
+    case Activation::relu:
+      return make(Relu{});
+    case Activation::gelu:
+      return make(Gelu{});
+    case Activation::sigmoid:
+      return make(Sigmoid{});
+    case Activation::tanh:
+      return make(Tanh{});
+    case Activation::linear:
+    case Activation::softmax:  // refused before
+      break;
+  }
+  return make(Linear{});
+}
+
+template <class Function>
+struct BiasAdd {
+  const float *x, *bias;
+  float* y;
+  std::int64_t columns;
+  Function f;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = f(x[i] + bias[i % columns]); }
+};
+
+struct Rectified {
+  Rectifier r;
+  MESHWORK_HOST_DEVICE float operator()(float x) const {
+    // Without a slope by itself, since 0 * -infinity is no 0.
+    if (x <= r.threshold) return r.slope == 0.0f ? 0.0f : r.slope * (x - r.threshold);
+    return x >= r.limit ? r.limit : x;
+  }
+};
+struct RectifiedGradient {
+  Rectifier r;
+  MESHWORK_HOST_DEVICE float operator()(float x, float dy) const {
+    return x <= r.threshold ? r.slope * dy : (x >= r.limit ? 0.0f : dy);
+  }
+};
+struct ScaledAndShifted {
+  float scale, offset;
+  MESHWORK_HOST_DEVICE float operator()(float x) const { return x * scale + offset; }
+};
+
+template <class From>
+struct Convert {
+  const From* x;
+  float* y;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<float>(x[i]); }
+};
+
+template <class From>
+KernelPointer convert(const Context& context, std::int64_t count) {
+  return make_kernel([=, launcher = context.launcher](void* const* operands) {
+    for_elements(launcher, count, Convert<From>{at<const From>(operands, 0), at(operands, 1)});
+  });
+}
+
+/// Up to this many tensors are added in one launch.
+constexpr int sum_terms = 8;
+
+struct Sum {
+  const float* x[sum_terms];
+  int terms;
+  float* y;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
+    float sum = x[0][i];
+    for (int term = 1; term < terms; ++term) sum += x[term][i];
+    y[i] = sum;
+  }
+};
+
+struct ScaleBy {
+  const float* factor;
+  float* x;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { x[i] *= *factor; }
+};
+struct Clamp {
+  float* x;
+  float limit;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
+    const float raised = x[i] < -limit ? -limit : x[i];
+    x[i] = raised > limit ? limit : raised;
+  }
+};
+struct PenaltyGradient {
+  const float* w;
+  float* dw;
+  float l1, twice_l2;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
+    const float sign = w[i] > 0.0f ? 1.0f : (w[i] < 0.0f ? -1.0f : 0.0f);
+    dw[i] += l1 * sign + twice_l2 * w[i];
+  }
+};
+
+}  // namespace
+
+KernelPointer compile(const BiasAddSpec& spec, const Context& context) {
+  return with_activation(spec.activation, [&](auto f) {
+    return make_kernel([=, launcher = context.launcher](void* const* operands) {
+      for_elements(
+          launcher, spec.rows * spec.columns,
+          BiasAdd<decltype(f)>{at(operands, 0), at(operands, 1), at(operands, 2), spec.columns, f});
+    });
+  });
+}
+
+KernelPointer compile(const ActivationSpec& spec, const Context& context) {
+  return with_activation(spec.activation, [&](auto f) { return map_one(context, spec.count, f); });
+}
+
+KernelPointer compile(const ActivationGradientSpec& spec, const Context& context) {
+  switch (spec.activation) {
+    case Activation::relu:
+      return map_two(context, spec.count, ReluGradient{});
+    case Activation::gelu:
+      return map_two(context, spec.count, GeluGradient{});
+    case Activation::sigmoid:
+      return map_two(context, spec.count, SigmoidGradient{});
+    case Activation::tanh:
+      return map_two(context, spec.count, TanhGradient{});
+    case Activation::linear:
+    case Activation::softmax:  // refused before
+      break;
+  }
+  return map_two(context, spec.count, LinearGradient{});
+}
+
+KernelPointer compile(const RectifySpec& spec, const Context& context) {
+  return map_one(context, spec.count, Rectified{spec.rectifier});
+}
+
+KernelPointer compile(const RectifyGradientSpec& spec, const Context& context) {
+  return map_two(context, spec.count, RectifiedGradient{spec.rectifier});
+}
+
+KernelPointer compile(const AffineSpec& spec, const Context& context) {
+  return map_one(context, spec.count, ScaledAndShifted{spec.scale, spec.offset});
+}
+
+KernelPointer compile(const ConvertSpec& spec, const Context& context) {
+  switch (spec.from) {
+    case ElementType::uint8:
+      return convert<std::uint8_t>(context, spec.count);
+    case ElementType::int32:
+      return convert<std::int32_t>(context, spec.count);
+    case ElementType::int64:
+      return convert<std::int64_t>(context, spec.count);
+    case ElementType::float32:
+      return convert<float>(context, spec.count);
+    case ElementType::float64:
+      return convert<double>(context, spec.count);
+  }
+  throw std::logic_error("conversion from an element type that there is not");
+}
+
+KernelPointer compile(const SumSpec& spec, const Context& context) {
+  return make_kernel([=, launcher = context.launcher](void* const* operands) {
+    // The first eight, then the sum so far with seven more at a time: the order stays.
+    float* y = at(operands, spec.inputs);
+    for (int done = 0; done < spec.inputs;) {
+      Sum sum{{}, 0, y};
+      if (done > 0) sum.x[sum.terms++] = y;
+      while (sum.terms < sum_terms && done < spec.inputs) sum.x[sum.terms++] = at(operands, done++);
+      for_elements(launcher, spec.count, sum);
+    }
+  });
+}
+
+KernelPointer compile(const ScaleBySpec& spec, const Context& context) {
+  return make_kernel([=, launcher = context.launcher](void* const* operands) {
+    for_elements(launcher, spec.count, ScaleBy{at(operands, 0), at(operands, 1)});
+  });
+}
+
+KernelPointer compile(const ClampSpec& spec, const Context& context) {
+  return make_kernel([=, launcher = context.launcher](void* const* operands) {
+    for_elements(launcher, spec.count, Clamp{at(operands, 0), spec.limit});
+  });
+}
+
+KernelPointer compile(const PenaltyGradientSpec& spec, const Context& context) {
+  return make_kernel([=, launcher = context.launcher](void* const* operands) {
+    for_elements(launcher, spec.count,
+                 PenaltyGradient{at(operands, 0), at(operands, 1), spec.l1, 2 * spec.l2});
+  });
+}
+
+}  // namespace meshwork::cuda

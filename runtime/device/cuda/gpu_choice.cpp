@@ -1,0 +1,46 @@
+#include "runtime/device/cuda/gpu_choice.h"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+
+namespace meshwork::cuda {
+
+GpuChoice choose_gpu(int visible, int ranks_on_node, int rank_on_node) {
+  if (visible == 1) return {0, 1};
+  if (ranks_on_node <= visible) return {rank_on_node, 1};
+  const auto gpu_of = [&](int rank) {
+    return static_cast<int>(static_cast<std::int64_t>(rank) * visible / ranks_on_node);
+  };
+  GpuChoice choice{gpu_of(rank_on_node), 0};
+  for (int rank = 0; rank < ranks_on_node; ++rank) {
+    if (gpu_of(rank) == choice.gpu) ++choice.ranks;
+  }
+  return choice;
+}
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+std::string why_none(const Visibility& visibility, const char* shown) {
+  switch (visibility.state) {
+    case Visibility::State::no_driver:
+      return "no NVIDIA driver is installed on this machine";
+    case Visibility::State::old_driver:
+      return fmt::format(
+          "the NVIDIA driver supports CUDA {} at most and this build needs {}; a newer driver, or "
+          "a "
+          "build with an older toolkit, is needed",
+          version_text(visibility.driver), version_text(visibility.runtime));
+    case Visibility::State::none:
+    case Visibility::State::visible:
+      break;
+  }
+  if (shown != nullptr) {
+    return fmt::format("no GPU is visible (CUDA_VISIBLE_DEVICES is \"{}\")", shown);
+  }
+  return "no GPU is visible";
+}
+
+}  // namespace meshwork::cuda

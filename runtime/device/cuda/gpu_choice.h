@@ -1,0 +1,37 @@
+// Which GPU a rank takes, and what to say where there is none: as functions of numbers.
+//
+// CUDA shows a process the GPUs that CUDA_VISIBLE_DEVICES names, all if it is not set; Slurm sets
+// it where it binds ranks to GPUs. Among those shown, the ranks of a node take one each, in order.
+// Where there are more ranks than GPUs, neighbouring ranks share one: allowed, for tests, and said
+// in the description of the device.
+#pragma once
+
+#include <string>
+
+namespace meshwork::cuda {
+
+struct GpuChoice {
+  int gpu = 0;    // by CUDA's count of those it shows
+  int ranks = 1;  // of this node that take it, as far as this process can see
+};
+
+/// `visible` > 0. A process that is shown a single GPU takes it for its own: another rank may be
+/// shown another one.
+[[nodiscard]] GpuChoice choose_gpu(int visible, int ranks_on_node, int rank_on_node);
+
+/// "13.0" of CUDA's 13000.
+[[nodiscard]] std::string version_text(int version);
+
+/// What CUDA says about GPUs before any is used.
+struct Visibility {
+  enum class State { visible, no_driver, old_driver, none };
+  State state = State::none;
+  int count = 0;
+  int driver = 0, runtime = 0;  // versions of CUDA: that the driver has, that this build needs
+};
+
+/// Why there is no GPU, and what can be done about it. `shown` is the value of
+/// CUDA_VISIBLE_DEVICES, null if it is not set.
+[[nodiscard]] std::string why_none(const Visibility& visibility, const char* shown);
+
+}  // namespace meshwork::cuda

@@ -1,0 +1,36 @@
+// Kernels as objects: a body that gets the operands.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "runtime/device/cuda/compile.h"
+
+namespace meshwork::cuda {
+
+template <class Body>
+class BodyKernel final : public Kernel {
+ public:
+  BodyKernel(Body body, std::int64_t workspace) : body_(std::move(body)), workspace_(workspace) {}
+  void run(void* const* operands) override { body_(operands); }
+  [[nodiscard]] std::int64_t workspace_bytes() const override { return workspace_; }
+
+ private:
+  Body body_;
+  std::int64_t workspace_;
+};
+
+/// A kernel that calls `body(operands)` on the host, which starts work on the device.
+template <class Body>
+[[nodiscard]] KernelPointer make_kernel(Body body, std::int64_t workspace_bytes = 0) {
+  return std::make_unique<BodyKernel<Body>>(std::move(body), workspace_bytes);
+}
+
+/// Operand `index` as floats (inputs and outputs), or as another type.
+template <class T = float>
+[[nodiscard]] T* at(void* const* operands, int index) {
+  return static_cast<T*>(operands[index]);
+}
+
+}  // namespace meshwork::cuda

@@ -1,0 +1,196 @@
+// The forms of loop that our kernels are made of, and their launches.
+//
+//   for_elements           body(i) for each i
+//   for_elements_prepared  body(i, prepare()), prepare called once a block: what every element
+//                          needs and only the device knows
+//   reduce_rows            for each row, terms of its columns combined to one value
+//   reduce_columns         for each column, the sums of two terms over its rows, in double
+//
+// No order of additions depends on the GPU, only on the shape. Functions handed over are objects
+// whose members are plain values and pointers into device memory; they are copied to the device
+// with the launch. tests/support/cuda_on_host holds the same four as loops, in the same order.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/device/cuda/launcher.h"
+#include "runtime/device/cuda/parts.h"
+
+namespace meshwork::cuda {
+
+namespace launching {
+
+[[nodiscard]] inline cudaStream_t stream_of(const Launcher& launcher) {
+  return static_cast<cudaStream_t>(launcher.stream);
+}
+
+/// Blocks for `tasks` blocks' worth of work: no more than keep the GPU full, the rest in a loop.
+[[nodiscard]] inline unsigned block_count(const Launcher& launcher, std::int64_t tasks) {
+  constexpr std::int64_t blocks_a_processor = 32;
+  return static_cast<unsigned>(
+      std::clamp<std::int64_t>(tasks, 1, blocks_a_processor * launcher.processors));
+}
+
+[[nodiscard]] __device__ inline std::int64_t first_element() {
+  return static_cast<std::int64_t>(blockIdx.x) * block_threads + threadIdx.x;
+}
+[[nodiscard]] __device__ inline std::int64_t element_stride() {
+  return static_cast<std::int64_t>(gridDim.x) * block_threads;
+}
+
+template <class Body>
+__global__ void __launch_bounds__(block_threads) elements(std::int64_t count, Body body) {
+  for (std::int64_t i = first_element(); i < count; i += element_stride()) body(i);
+}
+
+template <class Prepare, class Body>
+__global__ void __launch_bounds__(block_threads)
+    prepared_elements(std::int64_t count, Prepare prepare, Body body) {
+  __shared__ typename Prepare::Result result;
+  if (threadIdx.x == 0) result = prepare();
+  __syncthreads();
+  for (std::int64_t i = first_element(); i < count; i += element_stride()) body(i, result);
+}
+
+/// `group` threads a row: each combines every group-th column, then halves combine.
+template <int group, class Reduction>
+__global__ void __launch_bounds__(block_threads) rows(std::int64_t count, Reduction reduction) {
+  using Value = typename Reduction::Value;
+  __shared__ Value values[block_threads];
+  constexpr int rows_a_block = block_threads / group;
+  const int thread = static_cast<int>(threadIdx.x), lane = thread % group;
+  for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * rows_a_block; first < count;
+       first += static_cast<std::int64_t>(gridDim.x) * rows_a_block) {
+    const std::int64_t row = first + thread / group;
+    Value value = reduction.identity();
+    if (row < count) {
+      const std::int64_t columns = reduction.columns(row);
+      for (std::int64_t j = lane; j < columns; j += group) {
+        value = reduction.combine(value, reduction.term(row, j));
+      }
+    }
+    values[thread] = value;
+    for (int half = group / 2; half > 0; half /= 2) {
+      __syncthreads();
+      if (lane < half) values[thread] = reduction.combine(values[thread], values[thread + half]);
+    }
+    if (lane == 0 && row < count) reduction.finish(row, values[thread]);
+    __syncthreads();  // before the values of the next rows
+  }
+}
+
+/// A tile of columns over a part of the rows. Thread (line, lane) adds up every deep-th row of one
+/// column, then lines are added to those half as far down.
+template <class Terms>
+__global__ void __launch_bounds__(block_threads)
+    columns(ColumnParts parts, Terms terms, ColumnSums* partial) {
+  __shared__ ColumnSums sums[block_threads];
+  const int thread = static_cast<int>(threadIdx.x);
+  const int line = thread / parts.width, lane = thread % parts.width;
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * parts.width + lane;
+  const bool mine = line < parts.deep && column < parts.columns;
+  ColumnSums sum{0, 0};
+  if (mine) {
+    const std::int64_t begin = static_cast<std::int64_t>(blockIdx.y) * parts.rows_a_part;
+    const std::int64_t behind = begin + parts.rows_a_part;
+    const std::int64_t end = behind < parts.rows ? behind : parts.rows;
+    for (std::int64_t row = begin + line; row < end; row += parts.deep) {
+      const ColumnSums term = terms.term(row, column);
+      sum.first += term.first;
+      sum.second += term.second;
+    }
+  }
+  sums[thread] = sum;
+  for (int live = parts.deep; live > 1; live = (live + 1) / 2) {
+    __syncthreads();
+    const int half = (live + 1) / 2;
+    if (line + half < live) {
+      sums[thread].first += sums[thread + half * parts.width].first;
+      sums[thread].second += sums[thread + half * parts.width].second;
+    }
+  }
+  if (!mine || line != 0) return;
+  if (partial == nullptr) {
+    terms.finish(column, sums[thread]);
+  } else {
+    partial[static_cast<std::int64_t>(blockIdx.y) * parts.columns + column] = sums[thread];
+  }
+}
+
+}  // namespace launching
+
+/// body(i) for i in [0, count). A thread takes every so-many-th element: neighbouring threads touch
+/// neighbouring elements.
+template <class Body>
+void for_elements(const Launcher& launcher, std::int64_t count, const Body& body) {
+  if (count <= 0) return;
+  const unsigned blocks =
+      launching::block_count(launcher, (count + block_threads - 1) / block_threads);
+  launching::elements<<<blocks, block_threads, 0, launching::stream_of(launcher)>>>(count, body);
+  check_launch(launcher);
+}
+
+/// The same with the result of `prepare`, a plain value of type Prepare::Result.
+template <class Prepare, class Body>
+void for_elements_prepared(const Launcher& launcher, std::int64_t count, const Prepare& prepare,
+                           const Body& body) {
+  if (count <= 0) return;
+  const unsigned blocks =
+      launching::block_count(launcher, (count + block_threads - 1) / block_threads);
+  launching::prepared_elements<<<blocks, block_threads, 0, launching::stream_of(launcher)>>>(
+      count, prepare, body);
+  check_launch(launcher);
+}
+
+/// For each row: finish(row, v), v the combination of term(row, j) over j in [0, columns(row)), or
+/// identity() for none. `longest` is the largest number of columns: rows of up to `narrow_columns`
+/// are a warp's each, longer ones a block's.
+template <class Reduction>
+void reduce_rows(const Launcher& launcher, std::int64_t rows, std::int64_t longest,
+                 const Reduction& reduction) {
+  if (rows <= 0) return;
+  const cudaStream_t stream = launching::stream_of(launcher);
+  if (longest <= narrow_columns) {
+    constexpr int rows_a_block = block_threads / narrow_group;
+    const unsigned blocks =
+        launching::block_count(launcher, (rows + rows_a_block - 1) / rows_a_block);
+    launching::rows<narrow_group><<<blocks, block_threads, 0, stream>>>(rows, reduction);
+  } else {
+    const unsigned blocks = launching::block_count(launcher, rows);
+    launching::rows<block_threads><<<blocks, block_threads, 0, stream>>>(rows, reduction);
+  }
+  check_launch(launcher);
+}
+
+/// One pass of sums over columns: into `partial` (parts, columns), or finished if that is null.
+template <class Terms>
+void sum_column_parts(const Launcher& launcher, const ColumnParts& parts, const Terms& terms,
+                      ColumnSums* partial) {
+  const dim3 grid(static_cast<unsigned>(parts.tiles()), static_cast<unsigned>(parts.parts));
+  launching::columns<<<grid, block_threads, 0, launching::stream_of(launcher)>>>(parts, terms,
+                                                                                 partial);
+  check_launch(launcher);
+}
+
+/// destination = source, `bytes` of them, both in device memory and apart.
+inline void copy_bytes(const Launcher& launcher, void* destination, const void* source,
+                       std::int64_t bytes) {
+  if (bytes <= 0) return;
+  // A failure is found, and cleared, by the check behind it.
+  static_cast<void>(cudaMemcpyAsync(destination, source, static_cast<std::size_t>(bytes),
+                                    cudaMemcpyDeviceToDevice, launching::stream_of(launcher)));
+  check_launch(launcher);
+}
+
+inline void zero_bytes(const Launcher& launcher, void* destination, std::int64_t bytes) {
+  if (bytes <= 0) return;
+  static_cast<void>(cudaMemsetAsync(destination, 0, static_cast<std::size_t>(bytes),
+                                    launching::stream_of(launcher)));
+  check_launch(launcher);
+}
+
+}  // namespace meshwork::cuda

@@ -1,0 +1,246 @@
+// Sums over columns, and batch normalization in the pieces between which ranks add up.
+//
+// Sums: blocks of tiles of up to 32 columns by parts of the rows, then a warp a column; two
+// launches, or one where there are few rows. Passes that write: a thread an element, which reads
+// the constants of its channel from cache. All are bound by memory traffic.
+#include <cmath>
+
+#include "runtime/device/cuda/functions.h"
+#include "runtime/device/cuda/kernel.h"
+#include "runtime/device/cuda/sums.h"
+
+namespace meshwork::cuda {
+
+namespace {
+
+struct ColumnSum {
+  const float* x;
+  float* s;
+  std::int64_t width;
+  [[nodiscard]] MESHWORK_HOST_DEVICE ColumnSums term(std::int64_t row, std::int64_t column) const {
+    return {static_cast<double>(x[row * width + column]), 0};
+  }
+  MESHWORK_HOST_DEVICE void finish(std::int64_t column, const ColumnSums& sums) const {
+    s[column] = static_cast<float>(sums.first);
+  }
+};
+
+/// z (2, channels) gets both sums.
+struct Moments {
+  const float* x;
+  double* z;
+  std::int64_t channels;
+  [[nodiscard]] MESHWORK_HOST_DEVICE ColumnSums term(std::int64_t row, std::int64_t c) const {
+    const double value = static_cast<double>(x[row * channels + c]);
+    return {value, value * value};
+  }
+  MESHWORK_HOST_DEVICE void finish(std::int64_t c, const ColumnSums& sums) const {
+    z[c] = sums.first;
+    z[channels + c] = sums.second;
+  }
+};
+
+struct Statistics {
+  const double* z;
+  const float *moving_mean, *moving_variance;
+  float *means, *inverses, *new_mean, *new_variance;
+  std::int64_t channels;
+  double share, momentum, epsilon;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t c) const {
+    const double mean = z[c] * share;
+    // A NaN stays one.
+    const double difference = z[channels + c] * share - mean * mean;
+    const double variance = difference < 0 ? 0.0 : difference;
+    means[c] = static_cast<float>(mean);
+    inverses[c] = static_cast<float>(1 / sqrt(variance + epsilon));
+    new_mean[c] =
+        static_cast<float>(momentum * static_cast<double>(moving_mean[c]) + (1 - momentum) * mean);
+    new_variance[c] = static_cast<float>(momentum * static_cast<double>(moving_variance[c]) +
+                                         (1 - momentum) * variance);
+  }
+};
+
+struct InverseDeviation {
+  const float* variance;
+  float* inverse;
+  double epsilon;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t c) const {
+    inverse[c] = static_cast<float>(1 / sqrt(static_cast<double>(variance[c]) + epsilon));
+  }
+};
+
+/// Where the constants of a normalization lie.
+struct Parameters {
+  const float *mean, *inverse, *gamma, *beta;  // gamma, beta: may be null
+
+  /// Of the operands from `first` on; `next` becomes the operand behind them.
+  static Parameters of(const NormalizationShape& at, void* const* operands, int first, int& next) {
+    Parameters p{cuda::at(operands, first), cuda::at(operands, first + 1), nullptr, nullptr};
+    next = first + 2;
+    if (at.scale) p.gamma = cuda::at(operands, next++);
+    if (at.center) p.beta = cuda::at(operands, next++);
+    return p;
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE float factor(std::int64_t c) const {
+    return gamma != nullptr ? gamma[c] * inverse[c] : inverse[c];
+  }
+  /// What stands before the activation: rounded once, alike for all that ask whether relu was open.
+  [[nodiscard]] MESHWORK_HOST_DEVICE float normalized(float x, std::int64_t c) const {
+    return fmaf(x - mean[c], factor(c), beta != nullptr ? beta[c] : 0.0f);
+  }
+};
+
+template <bool relu>
+struct Normalize {
+  const float* x;
+  float* y;
+  std::int64_t channels;
+  Parameters parameters;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
+    const float value = parameters.normalized(x[i], i % channels);
+    y[i] = relu && value < 0.0f ? 0.0f : value;
+  }
+};
+
+template <bool relu>
+struct GradientSums {
+  const float *x, *dy;
+  double* z;
+  std::int64_t channels;
+  Parameters parameters;
+  [[nodiscard]] MESHWORK_HOST_DEVICE ColumnSums term(std::int64_t row, std::int64_t c) const {
+    const std::int64_t i = row * channels + c;
+    const bool open = !relu || parameters.normalized(x[i], c) > 0.0f;
+    const float g = open ? dy[i] : 0.0f;
+    return {static_cast<double>(g),
+            static_cast<double>(g * ((x[i] - parameters.mean[c]) * parameters.inverse[c]))};
+  }
+  MESHWORK_HOST_DEVICE void finish(std::int64_t c, const ColumnSums& sums) const {
+    z[c] = sums.first;
+    z[channels + c] = sums.second;
+  }
+};
+
+template <bool relu>
+struct NormalizeGradient {
+  const float *x, *dy;
+  const double* z;  // null if frozen
+  float* dx;
+  std::int64_t channels;
+  double share;  // 1 / count
+  Parameters parameters;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t c = i % channels;
+    const bool open = !relu || parameters.normalized(x[i], c) > 0.0f;
+    float g = open ? dy[i] : 0.0f;
+    if (z != nullptr) {
+      const auto shift = static_cast<float>(z[c] * share);
+      const auto slope =
+          static_cast<float>(z[channels + c] * share * static_cast<double>(parameters.inverse[c]));
+      g = g - shift - (x[i] - parameters.mean[c]) * slope;
+    }
+    dx[i] = parameters.factor(c) * g;
+  }
+};
+
+template <bool relu>
+KernelPointer normalize(const NormalizationShape& at, const Context& context) {
+  return make_kernel([=, launcher = context.launcher](void* const* operands) {
+    int next = 0;
+    const Parameters parameters = Parameters::of(at, operands, 1, next);
+    for_elements(
+        launcher, at.rows * at.channels,
+        Normalize<relu>{cuda::at(operands, 0), cuda::at(operands, next), at.channels, parameters});
+  });
+}
+
+template <bool relu>
+KernelPointer gradient_sums(const NormalizationShape& at, const Context& context) {
+  const ColumnParts parts(at.rows, at.channels);
+  const std::int64_t bytes = column_sum_bytes(parts);
+  return make_kernel(
+      [=, launcher = context.launcher](void* const* operands) {
+        int next = 0;
+        const Parameters parameters = Parameters::of(at, operands, 2, next);
+        reduce_columns(
+            launcher, parts,
+            GradientSums<relu>{cuda::at(operands, 0), cuda::at(operands, 1),
+                               cuda::at<double>(operands, next), at.channels, parameters},
+            bytes > 0 ? operands[next + 1] : nullptr);
+      },
+      bytes);
+}
+
+template <bool relu>
+KernelPointer normalize_gradient(const NormalizeGradientSpec& spec, const Context& context) {
+  return make_kernel([=, launcher = context.launcher](void* const* operands) {
+    int next = 0;
+    const Parameters parameters = Parameters::of(spec.at, operands, 2, next);
+    const double* z = spec.frozen ? nullptr : at<const double>(operands, next++);
+    const double share = spec.count > 0 ? 1.0 / static_cast<double>(spec.count) : 0.0;
+    for_elements(launcher, spec.at.rows * spec.at.channels,
+                 NormalizeGradient<relu>{at(operands, 0), at(operands, 1), z, at(operands, next),
+                                         spec.at.channels, share, parameters});
+  });
+}
+
+}  // namespace
+
+KernelPointer compile(const ColumnSumSpec& spec, const Context& context) {
+  const ColumnParts parts(spec.rows, spec.columns);
+  const std::int64_t bytes = column_sum_bytes(parts);
+  return make_kernel(
+      [=, launcher = context.launcher](void* const* operands) {
+        reduce_columns(launcher, parts, ColumnSum{at(operands, 0), at(operands, 1), spec.columns},
+                       bytes > 0 ? operands[2] : nullptr);
+      },
+      bytes);
+}
+
+KernelPointer compile(const ChannelMomentsSpec& spec, const Context& context) {
+  const ColumnParts parts(spec.rows, spec.channels);
+  const std::int64_t bytes = column_sum_bytes(parts);
+  return make_kernel(
+      [=, launcher = context.launcher](void* const* operands) {
+        reduce_columns(launcher, parts,
+                       Moments{at(operands, 0), at<double>(operands, 1), spec.channels},
+                       bytes > 0 ? operands[2] : nullptr);
+      },
+      bytes);
+}
+
+KernelPointer compile(const ChannelStatisticsSpec& spec, const Context& context) {
+  return make_kernel([=, launcher = context.launcher](void* const* operands) {
+    const double share = spec.count > 0 ? 1.0 / static_cast<double>(spec.count) : 0.0;
+    // Of no rows nothing is learnt.
+    const double momentum = spec.count > 0 ? spec.momentum : 1.0;
+    for_elements(launcher, spec.channels,
+                 Statistics{at<const double>(operands, 0), at(operands, 1), at(operands, 2),
+                            at(operands, 3), at(operands, 4), at(operands, 5), at(operands, 6),
+                            spec.channels, share, momentum, spec.epsilon});
+  });
+}
+
+KernelPointer compile(const InverseDeviationSpec& spec, const Context& context) {
+  return make_kernel([=, launcher = context.launcher](void* const* operands) {
+    for_elements(launcher, spec.channels,
+                 InverseDeviation{at(operands, 0), at(operands, 1), spec.epsilon});
+  });
+}
+
+KernelPointer compile(const NormalizeSpec& spec, const Context& context) {
+  return spec.at.activation == Activation::relu ? normalize<true>(spec.at, context)
+                                                : normalize<false>(spec.at, context);
+}
+
+KernelPointer compile(const NormalizeGradientSumsSpec& spec, const Context& context) {
+  return spec.at.activation == Activation::relu ? gradient_sums<true>(spec.at, context)
+                                                : gradient_sums<false>(spec.at, context);
+}
+
+KernelPointer compile(const NormalizeGradientSpec& spec, const Context& context) {
+  return spec.at.activation == Activation::relu ? normalize_gradient<true>(spec, context)
+                                                : normalize_gradient<false>(spec, context);
+}
+
+}  // namespace meshwork::cuda

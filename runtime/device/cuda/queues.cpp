@@ -1,0 +1,148 @@
+#include "runtime/device/cuda/queues.h"
+
+#include <cstring>
+#include <utility>
+
+#include "collectives/error.h"
+#include "runtime/device/cuda/check.h"
+
+namespace meshwork::cuda {
+
+namespace {
+
+using Event = Owned<cudaEvent_t, cudaEventDestroy>;
+using Graph = Owned<cudaGraph_t, cudaGraphDestroy>;
+using GraphExecution = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
+
+class CudaMark final : public Mark {
+ public:
+  CudaMark(bool timed, std::shared_ptr<const Activity> activity) : activity_(std::move(activity)) {
+    check_cuda(
+        cudaEventCreateWithFlags(event_.out(), timed ? cudaEventDefault : cudaEventDisableTiming),
+        "cudaEventCreateWithFlags");
+  }
+  // An event that was never recorded is complete.
+  void wait() override {
+    check_cuda(cudaEventSynchronize(event_.native()), "cudaEventSynchronize",
+               started_last(*activity_));
+  }
+  [[nodiscard]] bool reached() override {
+    const cudaError_t code = cudaEventQuery(event_.native());
+    if (code == cudaErrorNotReady) return false;
+    check_cuda(code, "cudaEventQuery", started_last(*activity_));
+    return true;
+  }
+  [[nodiscard]] double seconds_since(const Mark& earlier) const override {
+    float milliseconds = 0;
+    check_cuda(
+        cudaEventElapsedTime(&milliseconds, dynamic_cast<const CudaMark&>(earlier).event_.native(),
+                             event_.native()),
+        "cudaEventElapsedTime");
+    return static_cast<double>(milliseconds) * 1e-3;
+  }
+  [[nodiscard]] cudaEvent_t event() const { return event_.native(); }
+
+ private:
+  Event event_;
+  std::shared_ptr<const Activity> activity_;
+};
+
+class GraphKernel final : public Kernel {
+ public:
+  GraphKernel(GraphExecution graph, cudaStream_t stream)
+      : graph_(std::move(graph)), stream_(stream) {}
+  void run(void* const* /*operands*/) override {
+    check_cuda(cudaGraphLaunch(graph_.native(), stream_), "cudaGraphLaunch");
+  }
+
+ private:
+  GraphExecution graph_;
+  cudaStream_t stream_;
+};
+
+}  // namespace
+
+bool Allocations::hold(const void* address) const {
+  auto behind = ends_.upper_bound(address);
+  if (behind == ends_.begin()) return false;
+  --behind;
+  return static_cast<const std::byte*>(address) <
+         static_cast<const std::byte*>(behind->first) + behind->second;
+}
+
+CudaQueue::CudaQueue(std::shared_ptr<const Activity> activity) : activity_(std::move(activity)) {
+  check_cuda(cudaStreamCreateWithFlags(stream_.out(), cudaStreamNonBlocking),
+             "cudaStreamCreateWithFlags");
+}
+
+void CudaQueue::start_copy(void* destination, const void* source, std::int64_t bytes) {
+  if (bytes <= 0) return;
+  check_cuda(cudaMemcpyAsync(destination, source, static_cast<std::size_t>(bytes),
+                             cudaMemcpyDefault, stream_.native()),
+             "cudaMemcpyAsync", started_last(*activity_));
+}
+
+void CudaQueue::record(Mark& mark) {
+  check_cuda(cudaEventRecord(dynamic_cast<CudaMark&>(mark).event(), stream_.native()),
+             "cudaEventRecord", started_last(*activity_));
+}
+
+void CudaQueue::wait_for(Mark& mark) {
+  check_cuda(cudaStreamWaitEvent(stream_.native(), dynamic_cast<CudaMark&>(mark).event()),
+             "cudaStreamWaitEvent", started_last(*activity_));
+}
+
+void CudaQueue::synchronize() {
+  check_cuda(cudaStreamSynchronize(stream_.native()), "cudaStreamSynchronize",
+             started_last(*activity_));
+}
+
+CudaQueues::CudaQueues(std::shared_ptr<const Allocations> allocations,
+                       std::shared_ptr<const Activity> activity)
+    : allocations_(std::move(allocations)),
+      activity_(std::move(activity)),
+      kernels_(activity_),
+      transfers_(activity_),
+      feeds_(activity_) {}
+
+Memory CudaQueues::allocate_pinned(std::int64_t bytes) {
+  if (bytes <= 0) return {};
+  void* data = nullptr;
+  const cudaError_t code =
+      cudaHostAlloc(&data, static_cast<std::size_t>(bytes), cudaHostAllocDefault);
+  if (code == cudaErrorMemoryAllocation) {
+    static_cast<void>(cudaGetLastError());
+    fail("{} bytes of the host's memory cannot be pinned for the GPU", bytes);
+  }
+  check_cuda(code, "cudaHostAlloc", started_last(*activity_));
+  std::memset(data, 0, static_cast<std::size_t>(bytes));
+  // What goes wrong there was wrong before, and has been said.
+  return {data, bytes, [](void* owned) { static_cast<void>(cudaFreeHost(owned)); }};
+}
+
+std::unique_ptr<Mark> CudaQueues::make_mark(bool timed) {
+  return std::make_unique<CudaMark>(timed, activity_);
+}
+
+void CudaQueues::synchronize() {
+  for (CudaQueue* queue : {&kernels_, &transfers_, &feeds_}) queue->synchronize();
+}
+
+std::unique_ptr<Kernel> capture_graph(CudaQueue& kernels, const std::function<void()>& start) {
+  check_cuda(cudaStreamBeginCapture(kernels.stream(), cudaStreamCaptureModeThreadLocal),
+             "cudaStreamBeginCapture");
+  Graph graph;
+  try {
+    start();
+  } catch (...) {
+    // The stream has to leave the capture; the error that is on its way says what was wrong.
+    static_cast<void>(cudaStreamEndCapture(kernels.stream(), graph.out()));
+    throw;
+  }
+  check_cuda(cudaStreamEndCapture(kernels.stream(), graph.out()), "cudaStreamEndCapture");
+  GraphExecution execution;
+  check_cuda(cudaGraphInstantiate(execution.out(), graph.native(), 0), "cudaGraphInstantiate");
+  return std::make_unique<GraphKernel>(std::move(execution), kernels.stream());
+}
+
+}  // namespace meshwork::cuda

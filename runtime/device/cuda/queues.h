@@ -1,0 +1,77 @@
+// The streams and events of a GPU, as transports and programs know them: its queues and marks.
+//
+// Three streams: kernels, and beside them what travels between ranks, and batches on their way.
+// None is the default stream, so nothing waits that was not told to. A mark is an event; whether a
+// buffer is the device's own is known from what it has allocated, without asking the driver.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "collectives/device_queues.h"
+#include "runtime/device/cuda/launcher.h"
+#include "runtime/device/cuda/owned.h"
+#include "runtime/device/device.h"
+
+namespace meshwork::cuda {
+
+/// The stretches of memory that a device has given and not got back.
+class Allocations {
+ public:
+  void add(const void* begin, std::int64_t bytes) { ends_[begin] = bytes; }
+  void remove(const void* begin) { ends_.erase(begin); }
+  [[nodiscard]] bool hold(const void* address) const;
+
+ private:
+  std::map<const void*, std::int64_t, std::less<>> ends_;  // bytes, by where they begin
+};
+
+class CudaQueue final : public Queue {
+ public:
+  explicit CudaQueue(std::shared_ptr<const Activity> activity);
+  void start_copy(void* destination, const void* source, std::int64_t bytes) override;
+  void record(Mark& mark) override;
+  void wait_for(Mark& mark) override;
+  [[nodiscard]] void* native() override { return stream_.native(); }
+
+  [[nodiscard]] cudaStream_t stream() const { return stream_.native(); }
+  void synchronize();
+
+ private:
+  Stream stream_;
+  std::shared_ptr<const Activity> activity_;
+};
+
+class CudaQueues final : public DeviceQueues {
+ public:
+  CudaQueues(std::shared_ptr<const Allocations> allocations,
+             std::shared_ptr<const Activity> activity);
+
+  [[nodiscard]] bool owns(const void* address) const override {
+    return allocations_->hold(address);
+  }
+  [[nodiscard]] Memory allocate_pinned(std::int64_t bytes) override;
+  [[nodiscard]] std::unique_ptr<Mark> make_mark(bool timed) override;
+  [[nodiscard]] CudaQueue& kernels() override { return kernels_; }
+  [[nodiscard]] CudaQueue& transfers() override { return transfers_; }
+  [[nodiscard]] CudaQueue& feeds() override { return feeds_; }
+
+  /// Returns when all of them are empty.
+  void synchronize();
+
+ private:
+  std::shared_ptr<const Allocations> allocations_;
+  std::shared_ptr<const Activity> activity_;
+  CudaQueue kernels_, transfers_, feeds_;
+};
+
+/// What `start` starts in the queue of kernels as one kernel, a graph (Device::capture).
+[[nodiscard]] std::unique_ptr<Kernel> capture_graph(CudaQueue& kernels,
+                                                    const std::function<void()>& start);
+
+}  // namespace meshwork::cuda

@@ -1,0 +1,46 @@
+#include "tests/runtime/device/kernel_device.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <variant>
+
+#include "collectives/error.h"
+#include "runtime/device/cpu/compile.h"
+#include "tests/support/cuda_on_host/device.h"
+
+namespace meshwork::test {
+
+namespace {
+
+constexpr int skipped = 77;
+
+std::unique_ptr<Device> make() {
+  const char* name = std::getenv("MESHWORK_TEST_DEVICE");
+  const std::string kind = name == nullptr || *name == '\0' ? "cpu" : name;
+  if (kind == "cuda-on-host") return make_cuda_on_host();
+  if (kind == "cuda-on-host-unfolded") return make_cuda_on_host(true);
+  try {
+    return make_device({.kind = kind});
+  } catch (const Error& error) {
+    std::fprintf(stderr, "skipped: %s\n", error.what());
+    std::_Exit(skipped);
+  }
+}
+
+// Before the first test, and so before `main`, which knows of no devices.
+const std::unique_ptr<Device> device = make();
+
+}  // namespace
+
+Device& kernel_device() {
+  return *device;
+}
+
+std::unique_ptr<Kernel> compile_for_test(const KernelSpec& spec, int threads) {
+  if (kernel_device().kind() != "cpu") return kernel_device().compile(spec);
+  return std::visit(
+      [&](const auto& one) { return cpu::compile(one, cpu::Context{.threads = threads}); }, spec);
+}
+
+}  // namespace meshwork::test

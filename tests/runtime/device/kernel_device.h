@@ -1,0 +1,20 @@
+// The device that the tests of kernels run on: "cpu", or what MESHWORK_TEST_DEVICE says: "cuda", or
+// "cuda-on-host", the kernels of the CUDA device run on the host (tests/support/cuda_on_host), or
+// "cuda-on-host-unfolded", with convolutions as products.
+//
+// Where there is no GPU the executable says so and ends with the status that the registration takes
+// for skipped.
+#pragma once
+
+#include <memory>
+
+#include "runtime/device/device.h"
+
+namespace meshwork::test {
+
+[[nodiscard]] Device& kernel_device();
+
+/// A kernel of it. `threads` are the CPU's; other devices have no such thing.
+[[nodiscard]] std::unique_ptr<Kernel> compile_for_test(const KernelSpec& spec, int threads);
+
+}  // namespace meshwork::test

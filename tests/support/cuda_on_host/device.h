@@ -1,0 +1,14 @@
+// A device that runs the CUDA device's own kernels on the host, for their tests. Matrix products,
+// which are a library's, it computes by the definition; convolutions are the direct ones or, with
+// `unfolds`, products where there are no groups.
+#pragma once
+
+#include <memory>
+
+#include "runtime/device/device.h"
+
+namespace meshwork::test {
+
+[[nodiscard]] std::unique_ptr<Device> make_cuda_on_host(bool unfolds = false);
+
+}  // namespace meshwork::test

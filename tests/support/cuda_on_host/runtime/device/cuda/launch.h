@@ -1,0 +1,121 @@
+// The forms of loop of runtime/device/cuda/launch.h, run on the host: same interface, same order of
+// additions. The kernels of the CUDA device, compiled against this header, run without a GPU, and
+// are tested by the tests of all devices.
+//
+// Elements are visited last to first, and rows and columns too: no thread may count on another one
+// having been there before.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "runtime/device/cuda/launcher.h"
+#include "runtime/device/cuda/parts.h"
+
+namespace meshwork::cuda {
+
+template <class Body>
+void for_elements(const Launcher&, std::int64_t count, const Body& body) {
+  for (std::int64_t i = count; i-- > 0;) body(i);
+}
+
+template <class Prepare, class Body>
+void for_elements_prepared(const Launcher&, std::int64_t count, const Prepare& prepare,
+                           const Body& body) {
+  if (count <= 0) return;
+  const typename Prepare::Result result = prepare();
+  for (std::int64_t i = count; i-- > 0;) body(i, result);
+}
+
+namespace launching {
+
+template <int group, class Reduction>
+void rows(std::int64_t count, const Reduction& reduction) {
+  using Value = typename Reduction::Value;
+  for (std::int64_t row = count; row-- > 0;) {
+    std::array<Value, static_cast<std::size_t>(group)> values{};
+    const std::int64_t columns = reduction.columns(row);
+    for (int lane = group; lane-- > 0;) {
+      Value value = reduction.identity();
+      for (std::int64_t j = lane; j < columns; j += group) {
+        value = reduction.combine(value, reduction.term(row, j));
+      }
+      values[static_cast<std::size_t>(lane)] = value;
+    }
+    for (int half = group / 2; half > 0; half /= 2) {
+      for (int lane = 0; lane < half; ++lane) {
+        Value& value = values[static_cast<std::size_t>(lane)];
+        value = reduction.combine(value, values[static_cast<std::size_t>(lane + half)]);
+      }
+    }
+    reduction.finish(row, values[0]);
+  }
+}
+
+/// What thread (line, lane) of one block adds up.
+template <class Terms>
+ColumnSums line_sum(const ColumnParts& parts, const Terms& terms, std::int64_t part,
+                    std::int64_t column, int line) {
+  ColumnSums sum{0, 0};
+  const std::int64_t begin = part * parts.rows_a_part;
+  const std::int64_t end = std::min(begin + parts.rows_a_part, parts.rows);
+  for (std::int64_t row = begin + line; row < end; row += parts.deep) {
+    const ColumnSums term = terms.term(row, column);
+    sum.first += term.first;
+    sum.second += term.second;
+  }
+  return sum;
+}
+
+}  // namespace launching
+
+template <class Reduction>
+void reduce_rows(const Launcher&, std::int64_t rows, std::int64_t longest,
+                 const Reduction& reduction) {
+  if (longest <= narrow_columns) {
+    launching::rows<narrow_group>(rows, reduction);
+  } else {
+    launching::rows<block_threads>(rows, reduction);
+  }
+}
+
+template <class Terms>
+void sum_column_parts(const Launcher&, const ColumnParts& parts, const Terms& terms,
+                      ColumnSums* partial) {
+  for (std::int64_t part = parts.parts; part-- > 0;) {
+    for (std::int64_t column = parts.columns; column-- > 0;) {
+      std::array<ColumnSums, static_cast<std::size_t>(block_threads)> lines{};
+      for (int line = 0; line < parts.deep; ++line) {
+        lines[static_cast<std::size_t>(line)] =
+            launching::line_sum(parts, terms, part, column, line);
+      }
+      for (int live = parts.deep; live > 1; live = (live + 1) / 2) {
+        const int half = (live + 1) / 2;
+        for (int line = 0; line + half < live; ++line) {
+          lines[static_cast<std::size_t>(line)].first +=
+              lines[static_cast<std::size_t>(line + half)].first;
+          lines[static_cast<std::size_t>(line)].second +=
+              lines[static_cast<std::size_t>(line + half)].second;
+        }
+      }
+      if (partial == nullptr) {
+        terms.finish(column, lines[0]);
+      } else {
+        partial[part * parts.columns + column] = lines[0];
+      }
+    }
+  }
+}
+
+inline void copy_bytes(const Launcher&, void* destination, const void* source, std::int64_t bytes) {
+  if (bytes > 0) std::memcpy(destination, source, static_cast<std::size_t>(bytes));
+}
+
+inline void zero_bytes(const Launcher&, void* destination, std::int64_t bytes) {
+  if (bytes > 0) std::memset(destination, 0, static_cast<std::size_t>(bytes));
+}
+
+}  // namespace meshwork::cuda
