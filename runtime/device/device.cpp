@@ -8,6 +8,10 @@
 
 namespace meshwork {
 
+bool Device::is_faster_in(Precision) const {
+  return false;
+}
+
 Memory::Memory(Memory&& other) noexcept
     : data_(std::exchange(other.data_, nullptr)),
       bytes_(std::exchange(other.bytes_, 0)),
