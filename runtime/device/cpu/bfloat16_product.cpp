@@ -32,7 +32,7 @@ constexpr std::int64_t block_columns = 8 * tile_columns;
 constexpr std::int64_t block_rows = 512;  // of a, that are multiplied with one panel after
                                           // the other
 // c is written past the caches if it is larger than what they hold.
-constexpr std::int64_t bytes_past_caches = std::int64_t{16} << 20;
+constexpr std::int64_t bytes_past_caches = std::int64_t{8} << 20;
 // Below this many multiplications a thread costs more than it saves.
 constexpr std::int64_t work_of_a_thread = 1 << 20;
 

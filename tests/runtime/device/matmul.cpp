@@ -131,7 +131,7 @@ TEST_CASE("a product in bfloat16 is right over several blocks of every dimension
 }
 
 TEST_CASE("a product in bfloat16 that is written past the caches is right, and so are its edges") {
-  // Above 16 MiB, at an address that cache lines begin at.
+  // Above 8 MiB, at an address that cache lines begin at.
   const MatmulSpec spec{.m = 1030, .n = 4112, .k = 3, .precision = Precision::bfloat16};
   const Product of = random_product(spec);
   Array<> a(of.a), b(of.b), c(spec.m * spec.n + 16);
