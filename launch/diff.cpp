@@ -337,6 +337,7 @@ void compare_states(const CheckpointState& a, const CheckpointState& b, double t
   compare_value("mesh", a.mesh, b.mesh, notes);
   compare_value("device", a.device, b.device, notes);
   compare_value("collectives", a.collectives, b.collectives, notes);
+  compare_value("precision", a.precision, b.precision, notes);
   compare_value("program", a.program, b.program, notes);
   compare_value("training data", a.data, b.data, notes);
   compare_value("batch size", a.batch_size, b.batch_size, notes);

@@ -214,6 +214,7 @@ std::string text_of(const CheckpointReader& reader) {
   add("stands at", standing(state));
   add("mesh", state.mesh);
   add("device", state.device);
+  add("precision", state.precision);
   if (state.data_rows > 0) {
     add("data", fmt::format("{}; {} samples in batches of {}{}", state.data, state.data_rows,
                             state.batch_size, state.shuffle ? ", shuffled" : ""));
@@ -333,6 +334,7 @@ std::string json_of(const CheckpointReader& reader) {
   text("mesh", state.mesh);
   text("device", state.device);
   text("collectives", state.collectives);
+  text("precision", state.precision);
   number("seed", state.seed);
   text("data", state.data);
   number("data_rows", state.data_rows);

@@ -115,6 +115,7 @@ struct CheckpointState {
   std::string mesh;         // "data=2 x model=4"
   std::string device;       // kind and description
   std::string collectives;  // transport
+  std::string precision;    // of products
 
   // What it has seen.
   std::vector<std::int64_t> history_epochs;

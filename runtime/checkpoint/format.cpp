@@ -112,6 +112,7 @@ void write_state(hid_t file, Builder& builder, const CheckpointState& state,
   number("schedule", state.schedule);
   number("device", state.device);
   number("collectives", state.collectives);
+  number("precision", state.precision);
   builder.write("state/running_names", state.running.names);
   builder.write("state/running_sums", state.running.sums);
   builder.write("state/slots", state.slots);

@@ -154,6 +154,9 @@ class Parser {
     state_.schedule = line("schedule");
     state_.device = line("device");
     state_.collectives = line("collectives");
+    // Files of the first days were all written by runs in float32.
+    state_.precision =
+        has_attribute(group.native(), "precision", name_) ? line("precision") : "float32";
     state_.running.names = texts("state/running_names");
     state_.running.sums = numbers<double>("state/running_sums");
     state_.slots = texts("state/slots");

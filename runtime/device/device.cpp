@@ -13,6 +13,10 @@
 
 namespace meshwork {
 
+bool Device::is_faster_in(Precision) const {
+  return false;
+}
+
 namespace {
 
 struct DeviceKind {

@@ -51,6 +51,9 @@ class Device {
   [[nodiscard]] virtual bool computes_in_host_memory() const = 0;
   /// One line for people: model, cores or memory, threads.
   [[nodiscard]] virtual std::string description() const = 0;
+  /// Whether products in `precision` are faster here than in float32. Where they are not, kernels
+  /// compute the same numbers in float32, and take the rounding of operands on top.
+  [[nodiscard]] virtual bool is_faster_in(Precision precision) const;
 
   /// Memory filled with zeros. It and this may both wait for what was started; when it is released,
   /// nothing that was started uses it. Throws `Error` with the bytes asked for and those free if the

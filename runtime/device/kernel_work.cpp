@@ -66,7 +66,8 @@ KernelWork work(const MatmulSpec& s) {
   const double result = product({s.m, s.n});
   return {2 * product({s.m, s.n, s.k}),
           f32 * (product({s.m, s.k}) + product({s.k, s.n}) + result * (s.accumulate ? 2 : 1) +
-                 (s.bias ? static_cast<double>(s.n) : 0))};
+                 (s.bias ? static_cast<double>(s.n) : 0)),
+          s.precision};
 }
 KernelWork work(const BiasAddSpec& s) {
   return rows(2 * s.rows + 1, s.columns);
@@ -146,8 +147,10 @@ KernelWork work(const OneOf<ConvolutionSpec, ConvolutionInputGradientSpec,
                             ConvolutionKernelGradientSpec> auto& s) {
   const ConvolutionShape& at = s.at;
   const double kernel = product({at.rows.window, at.columns.window, at.channels / at.groups});
-  return {2 * output_elements(at) * kernel, f32 * (input_elements(at) + output_elements(at) +
-                                                   kernel * static_cast<double>(at.filters))};
+  return {
+      2 * output_elements(at) * kernel,
+      f32 * (input_elements(at) + output_elements(at) + kernel * static_cast<double>(at.filters)),
+      s.precision};
 }
 KernelWork work(const MaximumPoolingSpec& s) {
   return pooling(s.at, s.winners);

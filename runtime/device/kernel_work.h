@@ -11,6 +11,7 @@ namespace meshwork {
 struct KernelWork {
   double flops = 0;
   double bytes = 0;
+  Precision precision = Precision::float32;  // of the multiplications
 };
 
 [[nodiscard]] KernelWork work_of(const KernelSpec& spec);

@@ -50,6 +50,11 @@ std::string with_windows(const WindowDimension& rows, const WindowDimension& col
   return text;
 }
 
+/// " in bfloat16" for anything but float32.
+std::string with_precision(Precision precision) {
+  return precision == Precision::float32 ? "" : fmt::format(" in {}", name_of(precision));
+}
+
 std::string with_convolution(std::string_view name, const ConvolutionShape& at) {
   return fmt::format("{} {}x{}x{}x{} to {}x{}x{}{}", name, at.batch, at.rows.input,
                      at.columns.input, at.channels, at.rows.output, at.columns.output, at.filters,
@@ -88,12 +93,12 @@ std::string flags(std::initializer_list<std::pair<bool, std::string_view>> words
 
 std::string text(const MatmulSpec& s) {
   return fmt::format(
-      "matmul{}{} {}x{}x{}{}{}",
+      "matmul{}{} {}x{}x{}{}{}{}",
       s.transpose_a || s.transpose_b
           ? fmt::format(" {}{}", s.transpose_a ? 't' : 'n', s.transpose_b ? 't' : 'n')
           : "",
       flags({{s.accumulate, "add"}}), s.m, s.n, s.k, flags({{s.bias, "bias"}}),
-      with_activation(s.activation));
+      with_activation(s.activation), with_precision(s.precision));
 }
 std::string text(const BiasAddSpec& s) {
   return with_rows("bias add", s.rows, s.columns) + with_activation(s.activation);
@@ -185,13 +190,13 @@ std::string text(const FirstMaximumSpec& s) {
 }
 std::string text(const ConvolutionSpec& s) {
   return with_convolution("convolution", s.at) + flags({{s.bias, "bias"}}) +
-         with_activation(s.activation);
+         with_activation(s.activation) + with_precision(s.precision);
 }
 std::string text(const ConvolutionInputGradientSpec& s) {
-  return with_convolution("convolution input gradient", s.at);
+  return with_convolution("convolution input gradient", s.at) + with_precision(s.precision);
 }
 std::string text(const ConvolutionKernelGradientSpec& s) {
-  return with_convolution("convolution kernel gradient", s.at);
+  return with_convolution("convolution kernel gradient", s.at) + with_precision(s.precision);
 }
 std::string text(const MaximumPoolingSpec& s) {
   return with_pooling("maximum pooling", s.at);

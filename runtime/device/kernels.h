@@ -1,7 +1,8 @@
 // The kernels that every device has, as specifications: plain values that say what to compute on
 // which local shapes. `Device::compile` turns one into something that runs.
 //
-// Tensors are float32 and row-major unless said otherwise. "rows" are all leading dimensions taken
+// Tensors are float32 and row-major unless said otherwise, also where products are computed in
+// another precision (kernels/precision.h). "rows" are all leading dimensions taken
 // together, "columns" the last one. Operand order stands with each specification: inputs, then
 // outputs. Any count may be 0. Outputs do not overlap inputs unless "may be in place" is said. Sums
 // that stand for the whole batch are float64 scalars and are *written*, not added to. Every kernel
@@ -20,6 +21,7 @@
 #include "runtime/device/kernels/middle.h"
 #include "runtime/device/kernels/normalization.h"
 #include "runtime/device/kernels/pooling.h"
+#include "runtime/device/kernels/precision.h"
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/kernels/rows.h"
 #include "runtime/device/kernels/step_scalars.h"

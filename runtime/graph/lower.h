@@ -49,8 +49,9 @@ struct LoweringRequest {
   Mode mode = Mode::train;
   std::int64_t rows = 0;  // of the global batch
   std::uint64_t seed = 0;
-  std::map<TensorId, ElementType> fed;  // types of inputs and targets; float32 where absent
-  const UpdateRule* update = nullptr;   // for Mode::train
+  Precision precision = Precision::float32;  // of all products, whichever operation books them
+  std::map<TensorId, ElementType> fed;       // types of inputs and targets; float32 where absent
+  const UpdateRule* update = nullptr;        // for Mode::train
   const ParameterForm* form = nullptr;
   const Parameters* parameters = nullptr;  // null only without a device
   void* step_scalars = nullptr;            // StepScalars on the device

@@ -119,12 +119,14 @@ std::string readable_bytes(std::int64_t bytes) {
 }
 
 PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int64_t rank,
-                       const UpdateRule& update, const std::map<TensorId, ElementType>& fed) {
+                       const UpdateRule& update, const std::map<TensorId, ElementType>& fed,
+                       Precision precision) {
   const ParameterForm form = parameter_form(plan, rank);
   LoweringRequest request;
   request.plan = &plan;
   request.mode = mode;
   request.rows = rows;
+  request.precision = precision;
   request.fed = fed;
   request.update = &update;
   request.form = &form;
@@ -146,6 +148,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   report.predicted_seconds = plan.predicted_seconds;
   report.arithmetic_seconds = plan.arithmetic_seconds;
   report.cut = plan.cut;
+  report.precision = precision;
   report.parameter_bytes = (form.trainable_count + form.fixed_count) * 4;
   if (mode == Mode::train) {
     report.gradient_bytes = form.trainable_count * 4;
@@ -166,10 +169,13 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
 
 std::string to_text(const PlanReport& report) {
   std::string text = fmt::format(
-      "mesh {} ({} rank{}), shown for rank {} ({}); global batch of {} rows, {}\n\nvariables\n{}"
+      "mesh {} ({} rank{}), shown for rank {} ({}); global batch of {} rows, {}{}\n\nvariables\n{}"
       "\nlayer outputs\n{}\ninputs and targets\n{}",
       to_string(report.mesh), report.mesh.rank_count(), report.mesh.rank_count() == 1 ? "" : "s",
       report.rank, coordinates_text(report.mesh, report.rank), report.rows, name_of(report.mode),
+      report.precision == Precision::float32
+          ? ""
+          : fmt::format("; products in {}", name_of(report.precision)),
       tensor_table(report.variables, report.mesh), tensor_table(report.outputs, report.mesh),
       tensor_table(report.fed, report.mesh));
 
@@ -262,7 +268,8 @@ std::string to_json(const PlanReport& report) {
   }
   return fmt::format(
       "{{\n  \"mesh\": {{{}}},\n  \"ranks\": {},\n  \"rank\": {},\n  \"rows\": {},\n"
-      "  \"mode\": {},\n  \"variables\": [{}\n  ],\n  \"outputs\": [{}\n  ],\n"
+      "  \"mode\": {},\n  \"precision\": {},\n  \"variables\": [{}\n  ],\n  \"outputs\": [{}\n  "
+      "],\n"
       "  \"fed\": [{}\n  ],\n"
       "  \"collectives\": [{}\n  ],\n  \"cut_choices\": [{}\n  ],\n"
       "  \"between_steps\": [{}\n  ],\n"
@@ -272,11 +279,12 @@ std::string to_json(const PlanReport& report) {
       "  \"memory\": {{\"parameters\": {}, \"gradients\": {}, \"slots\": {}, \"batch\": {}, "
       "\"arena\": {}, \"arena_unshared\": {}, \"peak\": {}}}\n}}\n",
       axes, report.mesh.rank_count(), report.rank, report.rows, json_text(name_of(report.mode)),
-      json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
-      json_tensors(report.fed, report.mesh), collectives, cut, between, report.predicted_seconds,
-      report.arithmetic_seconds, report.costs.latency_seconds, report.costs.bytes_per_second,
-      report.parameter_bytes, report.gradient_bytes, report.slot_bytes, report.batch_bytes,
-      report.arena_bytes, report.arena_bytes_if_unshared, report.peak_bytes());
+      json_text(name_of(report.precision)), json_tensors(report.variables, report.mesh),
+      json_tensors(report.outputs, report.mesh), json_tensors(report.fed, report.mesh), collectives,
+      cut, between, report.predicted_seconds, report.arithmetic_seconds,
+      report.costs.latency_seconds, report.costs.bytes_per_second, report.parameter_bytes,
+      report.gradient_bytes, report.slot_bytes, report.batch_bytes, report.arena_bytes,
+      report.arena_bytes_if_unshared, report.peak_bytes());
 }
 
 }  // namespace meshwork

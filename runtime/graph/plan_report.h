@@ -55,6 +55,7 @@ struct PlanReport {
   std::vector<ReportedTensor> fed;  // inputs and targets, with the bytes of what is read
   double arithmetic_seconds = 0;
   std::vector<CutChoice> cut;  // where the planner did not weigh everything
+  Precision precision = Precision::float32;
   [[nodiscard]] std::int64_t peak_bytes() const {
     return parameter_bytes + gradient_bytes + slot_bytes + batch_bytes + arena_bytes;
   }
@@ -63,7 +64,8 @@ struct PlanReport {
 /// The report for rank `rank` of the plan's mesh and batches of `rows`.
 [[nodiscard]] PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows,
                                      std::int64_t rank, const UpdateRule& update,
-                                     const std::map<TensorId, ElementType>& fed);
+                                     const std::map<TensorId, ElementType>& fed,
+                                     Precision precision = Precision::float32);
 
 /// Tables for a terminal.
 [[nodiscard]] std::string to_text(const PlanReport& report);

@@ -229,7 +229,7 @@ std::vector<float> Step::prediction() {
 
 Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,
                std::uint64_t seed, UpdateRule update, const std::vector<std::string>& slot_names,
-               CollectiveTrace* trace, CountingTransport* counting)
+               CollectiveTrace* trace, CountingTransport* counting, Precision precision)
     : mesh_(&mesh),
       device_(&device),
       transport_(&transport),
@@ -237,6 +237,7 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
       counting_(counting),
       plan_(std::move(plan)),
       seed_(seed),
+      precision_(precision),
       update_(std::move(update)),
       parameters_(
           device, plan_,
@@ -263,6 +264,7 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
     request.mode = mode;
     request.rows = rows;
     request.seed = seed_;
+    request.precision = precision_;
     request.fed = fed;
     request.update = &update_;
     request.form = &parameters_.form();

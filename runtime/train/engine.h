@@ -99,7 +99,8 @@ class Engine {
   /// `counting` is the same object, and every step is held against its plan.
   Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan, std::uint64_t seed,
          UpdateRule update, const std::vector<std::string>& slot_names,
-         CollectiveTrace* trace = nullptr, CountingTransport* counting = nullptr);
+         CollectiveTrace* trace = nullptr, CountingTransport* counting = nullptr,
+         Precision precision = Precision::float32);
 
   /// The step for `rows` rows of a global batch, of inputs and targets that arrive in the types
   /// `fed` (float32 where absent); made if it is asked for for the first time, by all ranks
@@ -139,6 +140,7 @@ class Engine {
   CountingTransport* counting_;
   Plan plan_;
   std::uint64_t seed_;
+  Precision precision_;
   UpdateRule update_;
   Parameters parameters_;
   ArenaPool pool_;

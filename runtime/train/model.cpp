@@ -172,7 +172,7 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
   Transport& through = counting ? *counting : *transport;
   engine = std::make_unique<Engine>(mesh(), *device, through, std::move(plan), options.seed,
                                     std::move(update), std::move(slots), &watchdog->trace(),
-                                    counting.get());
+                                    counting.get(), options.precision);
   if (kept) {
     kept->restore(*engine);
   }
@@ -194,6 +194,13 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   const Communicator node = state_->mesh().all().split_by_node();
   state_->device = make_device({state_->options.device, node.size(), node.rank()});
   Device& device = *state_->device;
+  if (const Precision precision = state_->options.precision;
+      precision != Precision::float32 && !device.is_faster_in(precision)) {
+    state_->say(
+        fmt::format("warning: {} has no instructions for products in {}: numbers are rounded as "
+                    "asked for, and a step takes no less time than in float32",
+                    device.description(), name_of(precision)));
+  }
   state_->transport = make_transport(state_->options.collectives, state_->mesh().all(),
                                      device.computes_in_host_memory() ? nullptr : &device.queues());
   if (state_->options.check_plan) {
@@ -391,7 +398,8 @@ PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t r
   if (state_->compiled) {
     update = state_->compiled->optimizer.update_rule();
   }
-  return report_plan(state_->engine->plan(), mode, rows, state_->mesh().rank(), update, fed);
+  return report_plan(state_->engine->plan(), mode, rows, state_->mesh().rank(), update, fed,
+                     state_->options.precision);
 }
 
 std::vector<float> Model::variable(const std::string& path) {

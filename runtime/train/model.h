@@ -44,6 +44,8 @@ struct ModelOptions {
   std::uint64_t seed = 0;            // of initial weights, dropout and the order of samples
   std::string device = "auto";       // auto, cpu, cuda, or one that was added (device.h)
   std::string collectives = "auto";  // auto, hierarchical, mpi, shared
+  /// Of products and convolutions; everything else is float32 (kernels/precision.h).
+  Precision precision = Precision::float32;
   /// How long a rank may wait for another inside one collective; then the job ends and says for
   /// whom it waited (watchdog.h). 0: for ever.
   double watchdog_seconds = 1800;

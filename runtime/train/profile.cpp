@@ -120,17 +120,21 @@ double DeviceRates::bound(const KernelWork& work) const {
   const auto fits = std::find_if(bandwidths.begin(), bandwidths.end(),
                                  [&](const Bandwidth& b) { return work.bytes <= b.bytes; });
   const Bandwidth& bandwidth = fits == bandwidths.end() ? bandwidths.back() : *fits;
-  return std::max(work.flops / flops_per_second, work.bytes / bandwidth.bytes_per_second);
+  return std::max(work.flops / flops_per_second[static_cast<std::size_t>(work.precision)],
+                  work.bytes / bandwidth.bytes_per_second);
 }
 
 DeviceRates measure_rates(Device& device) {
   DeviceRates rates;
   constexpr std::int64_t n = 512;
-  const MatmulSpec product{.m = n, .n = n, .k = n};
   const Memory a = device.allocate(n * n * 4), b = device.allocate(n * n * 4),
                c = device.allocate(n * n * 4);
-  rates.flops_per_second = work_of(product).flops / shortest_run(device, *device.compile(product),
-                                                                 {a.data(), b.data(), c.data()});
+  for (const Precision precision : all_precisions) {
+    const MatmulSpec product{.m = n, .n = n, .k = n, .precision = precision};
+    rates.flops_per_second[static_cast<std::size_t>(precision)] =
+        work_of(product).flops /
+        shortest_run(device, *device.compile(product), {a.data(), b.data(), c.data()});
+  }
   constexpr std::array<std::int64_t, 3> sizes{std::int64_t{256} << 10, std::int64_t{4} << 20,
                                               std::int64_t{64} << 20};
   for (std::size_t i = 0; i < sizes.size(); ++i) {
@@ -214,8 +218,17 @@ std::string StepProfile::report() const {
       fmt::format("profile: {} steps of {} rows on {} rank{}, after {} that do not count; means\n",
                   counted_, step_->rows(), ranks_.size(), ranks_.size() == 1 ? "" : "s", warm_up);
   text += table_of_parts(ranks_);
-  text += fmt::format("rank 0 by instruction; a bound is what {:.0f} GFLOP/s, or",
-                      rates_.flops_per_second * 1e-9);
+  text += "rank 0 by instruction; a bound is what ";
+  for (const Precision precision : all_precisions) {
+    const bool used = std::any_of(
+        step_->program().works().begin(), step_->program().works().end(),
+        [&](const auto& work) { return work && work->flops > 0 && work->precision == precision; });
+    if (used) {
+      text += fmt::format("{:.0f} GFLOP/s in {}, or",
+                          rates_.flops_per_second[static_cast<std::size_t>(precision)] * 1e-9,
+                          name_of(precision));
+    }
+  }
   for (const DeviceRates::Bandwidth& bandwidth : rates_.bandwidths) {
     text += fmt::format("{} {:.0f} GB/s in {}", &bandwidth == rates_.bandwidths.data() ? "" : ",",
                         bandwidth.bytes_per_second * 1e-9,

@@ -10,8 +10,8 @@
 //   between      callbacks, logs, agreements, checkpoints
 // A kernel's time is held against its *bound*: the time that the least it has to do (kernel_work.h)
 // would take at the rates which this device was seen to reach when the run began, those of a large
-// product and of copies that fit the caches or do not. The first steps do not count, nor do
-// batches that are not full, nor what happens between two epochs.
+// product in the kernel's precision and of copies that fit the caches or do not. The first steps do
+// not count, nor do batches that are not full, nor what happens between two epochs.
 //
 // On a device that works beside the host, its own marks stand in place of the clock; a step that is
 // profiled starts its kernels one by one and waits for the last, which others do not: the whole is
@@ -40,8 +40,8 @@ struct DeviceRates {
     double bytes;  // read and written by a copy
     double bytes_per_second;
   };
-  double flops_per_second = 0;
-  std::array<Bandwidth, 3> bandwidths{};  // by rising size
+  std::array<double, all_precisions.size()> flops_per_second{};  // by precision
+  std::array<Bandwidth, 3> bandwidths{};                         // by rising size
 
   /// The least seconds for `work`.
   [[nodiscard]] double bound(const KernelWork& work) const;

@@ -123,6 +123,7 @@ std::vector<std::string> notes(const CheckpointState& now, const CheckpointState
   compare("mesh", now.mesh, then.mesh, rounding);
   compare("device", now.device, then.device, rounding);
   compare("collectives", now.collectives, then.collectives, rounding);
+  compare("precision", now.precision, then.precision, "; from here on products are rounded so");
   if (!then.data.empty()) {  // weights that nothing here has trained
     compare("training data", now.data, then.data);
   }
@@ -400,7 +401,9 @@ std::vector<std::string> configuration_differences(const std::string& now,
   for (const auto& [path, value] : theirs) paths.insert(path);
   for (const std::string& path : paths) {
     // How checkpoints are taken, and what is shown, belongs to each run.
-    if (path.starts_with("checkpoint.") || path == "fit.verbose" || path == "fit.profile") {
+    // What precision there is stands in the checkpoint itself.
+    if (path.starts_with("checkpoint.") || path == "fit.verbose" || path == "fit.profile" ||
+        path == "precision") {
       continue;
     }
     const auto a = mine.find(path);

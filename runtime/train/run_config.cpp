@@ -114,6 +114,8 @@ RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
                  {"hierarchical", "hierarchical"},
                  {"mpi", "mpi"},
                  {"shared", "shared"}});
+  reader.choice("precision", options_.precision,
+                {{"float32", Precision::float32}, {"bfloat16", Precision::bfloat16}});
   reader.optional("watchdog_seconds", options_.watchdog_seconds, at_least(0));
   reader.optional("check_plan", options_.check_plan);
   read_distribution(reader);
@@ -406,8 +408,8 @@ PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_
       fed[static_cast<TensorId>(tensor)] = source.field(field++).type;
     }
   }
-  PlanReport report =
-      report_plan(plan, mode, rows, rank, compile_.optimizer.update_rule(), fed);
+  PlanReport report = report_plan(plan, mode, rows, rank, compile_.optimizer.update_rule(), fed,
+                                  options_.precision);
   report.between_steps = collectives_between_steps(
       mode, plan.mesh.rank_count(), rank,
       mode == Mode::train ? fit_.callbacks : std::vector<SharedCallback>{});

@@ -50,6 +50,7 @@ CheckpointState state_of(const Model::State& model, bool with_optimizer) {
   state.mesh = to_string(model.mesh().shape());
   state.device = std::string(model.device->kind()) + ": " + model.device->description();
   state.collectives = std::string(model.transport->name());
+  state.precision = std::string(name_of(model.options.precision));
   return state;
 }
 

@@ -139,6 +139,20 @@ std::vector<Case> cases() {
   all.push_back(product({.m = 1024, .n = 4096, .k = 256, .transpose_a = true}));
   all.push_back(product({.m = 256, .n = 4096, .k = 4096, .transpose_b = true}));
 
+  // The products of the wide one on a batch of 256 over two ranks, in both precisions.
+  for (const Precision precision : all_precisions) {
+    const auto wide = [&](MatmulSpec spec) {
+      spec.precision = precision;
+      all.push_back(product(spec));
+    };
+    constexpr std::int64_t half = 128;
+    wide({.m = half, .n = 4096, .k = 1024, .bias = true, .activation = relu});
+    wide({.m = half, .n = 4096, .k = 4096, .bias = true, .activation = relu});
+    wide({.m = half, .n = 4096, .k = 4096, .transpose_b = true});
+    wide({.m = 4096, .n = 4096, .k = half, .transpose_a = true});
+    wide({.m = 1024, .n = 4096, .k = half, .transpose_a = true});
+  }
+
   for (const std::int64_t count : {std::int64_t{269322}, std::int64_t{21000000}}) {
     const std::int64_t bytes = count * 4;
     const auto scalars = static_cast<std::int64_t>(sizeof(StepScalars));

@@ -3,6 +3,7 @@
     peer_torch.py NETWORK BATCH STEPS THREADS                                   one process
     mpirun -n 2 peer_torch.py NETWORK BATCH STEPS THREADS ddp                   DistributedDataParallel over gloo
 
+With `bfloat16` behind, forward is under autocast to it, which keeps weights, their gradients and updates in float32.
 Prints one line of JSON: the median step in milliseconds with quartiles, and the setting that gave it.
 The data are in memory already, which is less than what our own figure contains.
 """
@@ -19,7 +20,8 @@ from torch import nn
 from torch.nn import functional
 
 NETWORK, BATCH, STEPS, THREADS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
-DDP = len(sys.argv) > 5
+DDP = "ddp" in sys.argv[5:]
+BFLOAT16 = "bfloat16" in sys.argv[5:]
 RANK = int(os.environ.get("OMPI_COMM_WORLD_RANK", 0)) if DDP else 0
 RANKS = int(os.environ.get("OMPI_COMM_WORLD_SIZE", 1)) if DDP else 1
 
@@ -84,7 +86,9 @@ def timed(steps, channels_last, foreach, scripted):
     for step in range(steps + warm_up):
         begin = time.perf_counter()
         update.zero_grad(set_to_none=not DDP)
-        loss = loss_of(model(inputs[step % 20]), targets[step % 20])
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=BFLOAT16):
+            output = model(inputs[step % 20])
+        loss = loss_of(output.float(), targets[step % 20])
         loss.backward()
         update.step()
         if step >= warm_up:
@@ -109,7 +113,7 @@ def main():
     settings = [dict(channels_last=last, foreach=foreach, scripted=scripted)
                 for last, foreach, scripted in itertools.product(
                     (False, True) if NETWORK == "convnet" else (False,), (False, True),
-                    (False,) if DDP else (False, True))]
+                    (False,) if DDP or BFLOAT16 else (False, True))]
     tried = [(statistics.median(timed(max(5, STEPS // 10), **setting)), index)
              for index, setting in enumerate(settings)]
     best = torch.tensor(min(tried)[1])
@@ -119,6 +123,7 @@ def main():
     times = sorted(timed(STEPS, **setting))
     if RANK == 0:
         print(json.dumps({"network": NETWORK, "batch": BATCH, "ranks": RANKS, "threads": THREADS,
+                          "precision": "bfloat16" if BFLOAT16 else "float32",
                           "ms": times[len(times) // 2], "lower": times[len(times) // 4],
                           "upper": times[len(times) * 3 // 4], "setting": setting,
                           "torch": torch.__version__, "blas": blas()}), flush=True)

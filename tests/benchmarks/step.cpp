@@ -1,7 +1,7 @@
 // How long a training step takes, as `fit` takes it: reading ahead, the copy to the device,
 // forward, backward, reduction, update, logs.
 //
-//   mpirun -n 2 build/benchmarks/step NETWORK [BATCH [STEPS [SPREAD [COLLECTIVES]]]]
+//   mpirun -n 2 build/benchmarks/step NETWORK [BATCH [STEPS [SPREAD [COLLECTIVES [PRECISION]]]]]
 //
 //   mlp      784-256-256-10, ReLU, Adam, cross-entropy        (configs/fashion_mnist_mlp.yaml)
 //   dropout  784-200-10, ReLU, dropout 0.4, RMSprop, squared error (configs/keras_guide_mlp.yaml)
@@ -10,7 +10,8 @@
 //   256x8    or any width and depth: so many dense layers with ReLU, SGD, cross-entropy
 //
 // SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
-// rows of the next) or `sharded` (batches, and each kernel over the same ranks). Numbers are
+// rows of the next) or `sharded` (batches, and each kernel over the same ranks). PRECISION is `float32`
+// or `bfloat16`. Numbers are
 // synthetic: the arithmetic is the same. The step loop is profiled (--profile of `meshwork train`);
 // printed is one line of JSON: milliseconds, with quartiles of the step.
 #include <fmt/format.h>
@@ -195,11 +196,17 @@ void run(int argc, char** argv) {
   const std::int64_t batch = std::stoll(argument(2, std::to_string(network.batch)));
   const std::int64_t steps = std::stoll(argument(3, "200"));
   const std::string how = argument(4, "data");
+  const std::string of_products = argument(6, "float32");
+  const auto precision = std::find_if(all_precisions.begin(), all_precisions.end(),
+                                      [&](Precision one) { return name_of(one) == of_products; });
+  if (precision == all_precisions.end()) {
+    fail("PRECISION is float32 or bfloat16, not \"{}\"", of_products);
+  }
 
   DeviceMesh mesh({{"ranks", -1}});
   const auto input = Input(network.shape);
   Model model(input, network.layers(input), spread(mesh, how),
-              {.collectives = argument(5, "auto")});
+              {.collectives = argument(5, "auto"), .precision = *precision});
   CompileOptions options{.loss = network.classes
                                      ? SparseCategoricalCrossentropy({.from_logits = true})
                                      : MeanSquaredError(),
@@ -223,13 +230,14 @@ void run(int argc, char** argv) {
   const History history = model.fit(data, fit);
   if (mesh.rank() == 0 && history.step_parts) {
     const StepParts& parts = *history.step_parts;
-    fmt::print(R"({{"network": "{}", "batch": {}, "ranks": {}, "spread": "{}", "ms": {:.4f}, )"
-               R"("lower": {:.4f}, "upper": {:.4f}, "kernels": {:.4f}, "collectives": {:.4f}, )"
-               R"("waiting": {:.4f}, "reading": {:.4f}, "feeding": {:.4f}, "between": {:.4f}}})"
-               "\n",
-               name, batch, mesh.shape().rank_count(), how, times->quartile(2), times->quartile(1),
-               times->quartile(3), parts.kernels * 1e3, parts.collectives * 1e3,
-               parts.waiting * 1e3, parts.reading * 1e3, parts.feeding * 1e3, parts.between * 1e3);
+    fmt::print(
+        R"({{"network": "{}", "batch": {}, "ranks": {}, "spread": "{}", "precision": "{}", "ms": {:.4f}, )"
+        R"("lower": {:.4f}, "upper": {:.4f}, "kernels": {:.4f}, "collectives": {:.4f}, )"
+        R"("waiting": {:.4f}, "reading": {:.4f}, "feeding": {:.4f}, "between": {:.4f}}})"
+        "\n",
+        name, batch, mesh.shape().rank_count(), how, of_products, times->quartile(2),
+        times->quartile(1), times->quartile(3), parts.kernels * 1e3, parts.collectives * 1e3,
+        parts.waiting * 1e3, parts.reading * 1e3, parts.feeding * 1e3, parts.between * 1e3);
   }
 }
 

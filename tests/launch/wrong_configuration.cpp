@@ -164,6 +164,12 @@ TEST_CASE("a value of a wrong type is shown with what was expected") {
                   {"run.yaml:12:32", "expected a positive integer", "found \"five\""});
   require_problem(with(right, "batch_size: 8", "batch_size: 8.5"), {"run.yaml:7:15", "8.5"});
   require_problem(with(right, "batch_size: 8", "batch_size: 0"), {"run.yaml:7:15", "positive"});
+  require_problem(right + "precision: bfloat32\n",
+                  {"run.yaml:18:12", "\"bfloat32\"", "float32, bfloat16"});
+  require_problem(right + "precision: bloat16\n",
+                  {"run.yaml:18:12", "\"bloat16\"", "did you mean \"bfloat16\"?"});
+  require_problem(with(right, "seed: 1", "seed: 1\nprecison: bfloat16"),
+                  {"run.yaml:2:1", "\"precison\"", "did you mean \"precision\"?"});
   require_problem(with(right, "seed: 1", "seed: [1]"), {"run.yaml:1:7", "a list"});
   require_problem(with(right, "input: [4, 4]", "input: [4, ~]"), {"run.yaml:9:14"});
   require_problem(with(right, "learning_rate: 0.1", "learning_rate: fast"), {"run.yaml:15:34"});

@@ -8,12 +8,14 @@
 namespace meshwork::cpu {
 
 /// oneDNN's primitive; null where it has nothing better than the unfolded form. Without activation.
+/// In bfloat16 only where the processor has instructions for it.
 /// Throws dnnl::error, with dnnl_unimplemented where it has nothing at all.
 KernelPointer compile_native(const ConvolutionSpec& spec);
 KernelPointer compile_native(const ConvolutionInputGradientSpec& spec);
 KernelPointer compile_native(const ConvolutionKernelGradientSpec& spec);
 
-/// Windows as rows of a matrix, for any shape that has terms. Without bias and activation.
+/// Windows as rows of a matrix, for any shape that has terms. Without bias and activation, and in
+/// float32.
 KernelPointer compile_unfolded(const ConvolutionSpec& spec, const Context& context);
 KernelPointer compile_unfolded(const ConvolutionInputGradientSpec& spec, const Context& context);
 KernelPointer compile_unfolded(const ConvolutionKernelGradientSpec& spec, const Context& context);

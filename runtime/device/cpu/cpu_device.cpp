@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "collectives/error.h"
+#include "runtime/device/cpu/bfloat16_product.h"
 #include "runtime/device/cpu/compile.h"
 #include "runtime/device/cpu/memory.h"
 #include "runtime/device/cpu/queues.h"
@@ -39,6 +40,10 @@ class CpuDevice final : public Device {
   [[nodiscard]] std::string description() const override {
     return fmt::format("{}, {} thread{}", processor_name(), context_.threads,
                        context_.threads == 1 ? "" : "s");
+  }
+
+  [[nodiscard]] bool is_faster_in(Precision precision) const override {
+    return precision == Precision::bfloat16 && has_bfloat16_instructions();
   }
 
   [[nodiscard]] Memory allocate(std::int64_t bytes) override { return cpu::allocate(bytes); }

@@ -14,6 +14,8 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/cpu/bfloat16_product.h"
+#include "runtime/device/cpu/bfloat16_rounding.h"
 #include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/epilogue.h"
 #include "runtime/device/cpu/loops.h"
@@ -101,6 +103,31 @@ KernelPointer empty_sum(const MatmulSpec& spec, const Context& context) {
   });
 }
 
+/// The product with operands rounded to bfloat16; of some terms.
+KernelPointer compile_bfloat16(const MatmulSpec& spec, const Context& context) {
+  if (!has_bfloat16_instructions()) {
+    MatmulSpec rounded = spec;
+    rounded.precision = Precision::float32;
+    return with_rounded_inputs(compile(rounded, context), spec.bias ? 4 : 3, spec.m * spec.k,
+                               spec.k * spec.n, context);
+  }
+  const Bfloat16Product product{.m = spec.m,
+                                .n = spec.n,
+                                .k = spec.k,
+                                .transpose_a = spec.transpose_a,
+                                .transpose_b = spec.transpose_b,
+                                .a_stride = spec.transpose_a ? spec.m : spec.k,
+                                .b_stride = spec.transpose_b ? spec.k : spec.n,
+                                .c_stride = spec.n,
+                                .accumulate = spec.accumulate,
+                                .relu = spec.activation == Activation::relu};
+  auto body = [product, bias = spec.bias, threads = context.threads](void* const* operands) {
+    multiply(product, at(operands, 0), at(operands, 1), bias ? at(operands, 2) : nullptr,
+             at(operands, bias ? 3 : 2), operands[bias ? 4 : 3], threads);
+  };
+  return make_kernel(body, workspace_bytes(product, context.threads));
+}
+
 }  // namespace
 
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {
@@ -113,6 +140,9 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   }
   if (spec.accumulate && (spec.bias || spec.activation != Activation::linear)) {
     internal_error(fmt::format("{} accumulates and has a bias or an activation", describe(spec)));
+  }
+  if (spec.precision == Precision::bfloat16 && spec.m > 0 && spec.n > 0 && spec.k > 0) {
+    return compile_bfloat16(spec, context);
   }
   if (spec.activation != Activation::linear) {
     MatmulSpec product = spec;

@@ -36,6 +36,15 @@ using KernelPointer = std::unique_ptr<Kernel>;
 /// trouble with the formats of collectives/error.h.
 [[noreturn]] void refuse(const std::string& kernel, const std::string& reason);
 
+/// Throws `Error` for a precision that none of these kernels has.
+void check_precision(const auto& spec, const std::string& kernel) {
+  if constexpr (requires { spec.precision; }) {
+    if (spec.precision != Precision::float32) {
+      refuse(kernel, "the CUDA device multiplies in float32 only");
+    }
+  }
+}
+
 // matmul.cpp
 KernelPointer compile(const MatmulSpec& spec, const Context& context);
 

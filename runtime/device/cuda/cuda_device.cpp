@@ -102,7 +102,12 @@ class CudaDevice final : public Device {
     check(spec);
     Context context = context_;
     context.launcher.name = std::make_shared<const std::string>(describe(spec));
-    return std::visit([&](const auto& one) { return cuda::compile(one, context); }, spec);
+    return std::visit(
+        [&](const auto& one) {
+          check_precision(one, *context.launcher.name);
+          return cuda::compile(one, context);
+        },
+        spec);
   }
 
   [[nodiscard]] std::unique_ptr<Kernel> capture(const std::function<void()>& start) override {

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/precision.h"
 #include "runtime/device/kernels/windows.h"
 
 namespace meshwork {
@@ -27,6 +28,7 @@ struct ConvolutionSpec {
   ConvolutionShape at;
   bool bias = false;
   Activation activation = Activation::linear;
+  Precision precision = Precision::float32;
 };
 
 /// dx (as x) = the gradient of the convolution by its input: each dy (as y) times the kernel, added
@@ -35,12 +37,14 @@ struct ConvolutionSpec {
 /// filters of the result, channels of the input). Operands: dy, kernel, dx.
 struct ConvolutionInputGradientSpec {
   ConvolutionShape at;
+  Precision precision = Precision::float32;
 };
 
 /// dkernel (as kernel) = the gradient of the convolution by its kernel: written, over this rank's
 /// batch and output. The bias's is ColumnSumSpec. Operands: x, dy, dkernel.
 struct ConvolutionKernelGradientSpec {
   ConvolutionShape at;
+  Precision precision = Precision::float32;
 };
 
 }  // namespace meshwork

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/precision.h"
 
 namespace meshwork {
 
@@ -16,6 +17,7 @@ struct MatmulSpec {
   bool accumulate = false;
   bool bias = false;
   Activation activation = Activation::linear;
+  Precision precision = Precision::float32;
 };
 
 /// y (rows, columns) = activation(x + bias (columns)); activation elementwise (not softmax). May be

@@ -10,6 +10,18 @@
 namespace meshwork {
 namespace {
 
+// Products are computed in the precision of the step, whichever operation books them.
+KernelSpec in_precision(KernelSpec spec, Precision precision) {
+  std::visit(
+      [precision](auto& one) {
+        if constexpr (requires { one.precision; }) {
+          one.precision = precision;
+        }
+      },
+      spec);
+  return spec;
+}
+
 class OperationLowering final : public Lowering {
  public:
   OperationLowering(StepContext& step, StepValues& values, StepSums* sums, StepGradients* gradients,
@@ -129,7 +141,7 @@ class OperationLowering final : public Lowering {
   Operand step_scalars() override { return step_.scalars; }
 
   void emit(const KernelSpec& spec, std::vector<Operand> operands) override {
-    step_.builder.emit(spec, std::move(operands), path());
+    step_.builder.emit(in_precision(spec, step_.request.precision), std::move(operands), path());
   }
 
   void all_reduce(std::string_view letters, ElementType type, Reduction reduction, Operand buffer,

@@ -36,6 +36,7 @@ inline CheckpointState example_state() {
   state.keras_places = {{"d1/kernel", "layers/dense/vars/0"}, {"d1/bias", "layers/dense/vars/1"}};
   state.mesh = "data=2 x model=2";
   state.device = "cpu: some processor";
+  state.precision = "bfloat16";
   state.collectives = "mpi";
   state.history_epochs = {0, 1, 2};
   state.history = {{"loss", {0.5, 0.25, std::numeric_limits<double>::infinity()}},

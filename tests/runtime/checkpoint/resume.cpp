@@ -60,12 +60,13 @@ std::vector<Kind> kinds() {
            true}};
 }
 
-Model make_model(DeviceMesh& mesh, const Kind& kind, const LayoutEntries& layouts) {
+Model make_model(DeviceMesh& mesh, const Kind& kind, const LayoutEntries& layouts,
+                 Precision precision = Precision::float32) {
   const auto input = Input({9});
   auto x = Dense({.name = "d1", .units = 13, .activation = Activation::relu})(input);
   x = Dropout({.name = "drop", .rate = 0.4})(x);
   x = Dense({.name = "d2", .units = 7})(x);
-  Model model(input, x, spread_over(mesh, layouts), {.seed = 5});
+  Model model(input, x, spread_over(mesh, layouts), {.seed = 5, .precision = precision});
   model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
                  .optimizer = kind.optimizer,
                  .metrics = {SparseCategoricalAccuracy()}});
@@ -279,6 +280,27 @@ TEST_CASE("a run goes on on another mesh with other layouts, equal to rounding")
       CHECK(std::abs(last.weights[i][k] - straight.weights[i][k]) < 1e-3);
     }
   }
+}
+
+TEST_CASE("a run goes on in another precision, in which its checkpoints then are") {
+  DeviceMesh mesh = mesh_of_all();
+  const fs::path directory = run_directory(mesh, "precision");
+  const auto train_until = [&](std::int64_t epoch, Precision precision) {
+    Model model = make_model(mesh, kinds()[0], {}, precision);
+    (void)model.fit(samples(), {.epochs = epoch,
+                                .batch_size = 8,
+                                .verbose = Verbosity::silent,
+                                .checkpoint = {.directory = directory / "checkpoints",
+                                               .resume = Resume::automatic}});
+    CHECK(model.iteration() == epoch * batches);
+    const CheckpointReader newest(
+        list_checkpoints(directory / "checkpoints", "").checkpoints[0].file);
+    CHECK(newest.state().precision == name_of(precision));
+    check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
+  };
+  train_until(1, Precision::float32);
+  train_until(2, Precision::bfloat16);
+  train_until(3, Precision::float32);
 }
 
 TEST_CASE("the newest stay, and the best, and the last one is written at the end") {

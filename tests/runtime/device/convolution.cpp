@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 
+#include "runtime/device/cpu/bfloat16_rounding.h"
 #include "tests/runtime/device/support.h"
 
 namespace meshwork::test {
@@ -59,13 +61,19 @@ std::vector<double> add_up(const ConvolutionShape& at, std::int64_t count,
 }
 
 /// Forward in all forms and both gradients, each against the sum of its terms.
-void check_as_placed(const ConvolutionShape& at) {
+void check_as_placed(const ConvolutionShape& at, Precision precision) {
   const auto [inputs, kernels, outputs] = counts_of(at);
-  const std::vector<float> x_values = random_values(inputs, 1);
-  const std::vector<float> kernel_values = random_values(kernels, 2);
+  std::vector<float> x_values = random_values(inputs, 1);
+  std::vector<float> kernel_values = random_values(kernels, 2);
   const std::vector<float> bias_values = random_values(at.filters, 3);
-  const std::vector<float> dy_values = random_values(outputs, 4);
+  std::vector<float> dy_values = random_values(outputs, 4);
   Array<> x(x_values), kernel(kernel_values), bias(bias_values), dy(dy_values);
+  const std::array before{x.values(), kernel.values(), dy.values()};
+  if (precision == Precision::bfloat16) {
+    for (std::vector<float>* factor : {&x_values, &kernel_values, &dy_values}) {
+      for (float& value : *factor) value = cpu::rounded_to_bfloat16(value);
+    }
+  }
   // Terms of up to 1, each addition rounded to 2^-24 of a sum that random signs keep near the root
   // of their number.
   const auto tolerance = [](std::int64_t terms) {
@@ -80,10 +88,10 @@ void check_as_placed(const ConvolutionShape& at) {
   const double forward = tolerance(places * at.channels / at.groups);
   {
     Array<> y(outputs);
-    run(ConvolutionSpec{at}, x, kernel, y);
+    run(ConvolutionSpec{.at = at, .precision = precision}, x, kernel, y);
     check_close(y, expected, 1e-6, forward);
     Array<> again(outputs);
-    run(ConvolutionSpec{at}, x, kernel, again);
+    run(ConvolutionSpec{.at = at, .precision = precision}, x, kernel, again);
     CHECK(y.values() == again.values());
   }
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -91,19 +99,21 @@ void check_as_placed(const ConvolutionShape& at) {
   }
   {
     Array<> y(outputs);
-    run(ConvolutionSpec{.at = at, .bias = true}, x, kernel, bias, y);
+    run(ConvolutionSpec{.at = at, .bias = true, .precision = precision}, x, kernel, bias, y);
     check_close(y, expected, 1e-6, forward);
   }
   for (double& value : expected) value = std::max(value, 0.0);
   {
     Array<> y(outputs);
-    run(ConvolutionSpec{.at = at, .bias = true, .activation = Activation::relu}, x, kernel, bias,
-        y);
+    run(
+        ConvolutionSpec{
+            .at = at, .bias = true, .activation = Activation::relu, .precision = precision},
+        x, kernel, bias, y);
     check_close(y, expected, 1e-6, forward);
   }
   {
     Array<> dx(inputs);
-    run(ConvolutionInputGradientSpec{at}, dy, kernel, dx);
+    run(ConvolutionInputGradientSpec{at, precision}, dy, kernel, dx);
     check_close(dx,
                 add_up(at, inputs, dy_values, kernel_values,
                        [](auto input, auto weight, auto output) {
@@ -113,7 +123,7 @@ void check_as_placed(const ConvolutionShape& at) {
   }
   {
     Array<> dkernel(kernels);
-    run(ConvolutionKernelGradientSpec{at}, x, dy, dkernel);
+    run(ConvolutionKernelGradientSpec{at, precision}, x, dy, dkernel);
     check_close(dkernel,
                 add_up(at, kernels, x_values, dy_values,
                        [](auto input, auto weight, auto output) {
@@ -121,20 +131,18 @@ void check_as_placed(const ConvolutionShape& at) {
                        }),
                 1e-6, tolerance(at.batch * at.rows.output * at.columns.output));
     Array<> again(kernels);
-    run(ConvolutionKernelGradientSpec{at}, x, dy, again);
+    run(ConvolutionKernelGradientSpec{at, precision}, x, dy, again);
     CHECK(dkernel.values() == again.values());
   }
-  CHECK(x.values() == x_values);
-  CHECK(kernel.values() == kernel_values);
-  CHECK(dy.values() == dy_values);
+  CHECK(std::array{x.values(), kernel.values(), dy.values()} == before);
 }
 
 /// cuDNN computes those of a GPU only where they are aligned.
 void check_convolution(const ConvolutionShape& at) {
-  check_as_placed(at);
+  for (const Precision precision : precisions()) check_as_placed(at, precision);
   if (kernel_device().kind() != "cuda") return;
   operands_are_aligned = true;
-  check_as_placed(at);
+  for (const Precision precision : precisions()) check_as_placed(at, precision);
   operands_are_aligned = false;
 }
 
@@ -201,6 +209,18 @@ TEST_CASE("the convolutions of a convolutional network are right") {
       {.batch = 1, .rows = same(7, 3, 1), .columns = same(7, 3, 1), .channels = 64, .filters = 64});
   check_convolution(
       {.batch = 3, .rows = same(6, 1, 1), .columns = same(5, 1, 1), .channels = 16, .filters = 33});
+}
+
+TEST_CASE("windows of one place are right for odd numbers of channels and filters") {
+  for (const std::int64_t channels : {1, 2, 15, 17}) {
+    for (const std::int64_t filters : {1, 15, 32, 33}) {
+      check_convolution({.batch = 3,
+                         .rows = same(6, 1, 1),
+                         .columns = same(5, 1, 1),
+                         .channels = channels,
+                         .filters = filters});
+    }
+  }
 }
 
 TEST_CASE("strides that do not divide and dilation are right") {

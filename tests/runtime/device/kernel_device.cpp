@@ -37,6 +37,11 @@ Device& kernel_device() {
   return *device;
 }
 
+std::vector<Precision> precisions() {
+  if (kernel_device().kind() == "cpu") return {all_precisions.begin(), all_precisions.end()};
+  return {Precision::float32};
+}
+
 std::unique_ptr<Kernel> compile_for_test(const KernelSpec& spec, int threads) {
   if (kernel_device().kind() != "cpu") return kernel_device().compile(spec);
   return std::visit(

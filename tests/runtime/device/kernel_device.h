@@ -7,12 +7,16 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "runtime/device/device.h"
 
 namespace meshwork::test {
 
 [[nodiscard]] Device& kernel_device();
+
+/// In which numbers it multiplies.
+[[nodiscard]] std::vector<Precision> precisions();
 
 /// A kernel of it. `threads` are the CPU's; other devices have no such thing.
 [[nodiscard]] std::unique_ptr<Kernel> compile_for_test(const KernelSpec& spec, int threads);

@@ -1,7 +1,11 @@
 #include "tests/runtime/device/support.h"
 
+#include <bit>
 #include <cmath>
 #include <limits>
+
+#include "runtime/device/cpu/bfloat16_product.h"
+#include "runtime/device/cpu/bfloat16_rounding.h"
 
 namespace meshwork::test {
 
@@ -17,7 +21,11 @@ Product random_product(const MatmulSpec& s) {
 }
 
 /// The specification in three loops.
-std::vector<double> reference(const MatmulSpec& s, const Product& of) {
+std::vector<double> reference(const MatmulSpec& s, Product of) {
+  if (s.precision == Precision::bfloat16) {
+    for (float& x : of.a) x = cpu::rounded_to_bfloat16(x);
+    for (float& x : of.b) x = cpu::rounded_to_bfloat16(x);
+  }
   std::vector<double> c;
   for (std::int64_t i = 0; i < s.m; ++i) {
     for (std::int64_t j = 0; j < s.n; ++j) {
@@ -57,13 +65,16 @@ void check_product(const MatmulSpec& spec) {
 }  // namespace
 
 TEST_CASE("relu behind a product lets a NaN through") {
-  Array<> a{1, std::numeric_limits<float>::quiet_NaN(), -1, -2}, b{1, 1}, bias{0}, c(2);
-  run(MatmulSpec{.m = 2, .n = 1, .k = 2, .bias = true, .activation = Activation::relu}, a, b, bias,
-      c);
-  CHECK(std::isnan(c[0]));
-  CHECK(c[1] == 0);
-  run(MatmulSpec{.m = 2, .n = 1, .k = 2, .activation = Activation::relu}, a, b, c);
-  CHECK(std::isnan(c[0]));
+  for (const Precision precision : precisions()) {
+    Array<> a{1, std::numeric_limits<float>::quiet_NaN(), -1, -2}, b{1, 1}, bias{0}, c(2);
+    MatmulSpec spec{.m = 2, .n = 1, .k = 2, .activation = Activation::relu, .precision = precision};
+    run(spec, a, b, c);
+    CHECK(std::isnan(c[0]));
+    spec.bias = true;
+    run(spec, a, b, bias, c);
+    CHECK(std::isnan(c[0]));
+    CHECK(c[1] == 0);
+  }
 }
 
 TEST_CASE("a product is right for every form and odd sizes, none and one included") {
@@ -72,19 +83,22 @@ TEST_CASE("a product is right for every form and odd sizes, none and one include
       for (const std::int64_t k : {0, 1, 3, 65}) {
         for (const bool transpose_a : {false, true}) {
           for (const bool transpose_b : {false, true}) {
-            MatmulSpec spec{.m = m, .n = n, .k = k};
-            spec.transpose_a = transpose_a;
-            spec.transpose_b = transpose_b;
-            check_product(spec);
-            spec.accumulate = true;
-            check_product(spec);
-            spec.accumulate = false;
-            spec.activation = Activation::relu;
-            check_product(spec);
-            spec.bias = true;
-            check_product(spec);
-            spec.activation = Activation::linear;
-            check_product(spec);
+            for (const Precision precision : precisions()) {
+              MatmulSpec spec{.m = m, .n = n, .k = k};
+              spec.transpose_a = transpose_a;
+              spec.transpose_b = transpose_b;
+              spec.precision = precision;
+              check_product(spec);
+              spec.accumulate = true;
+              check_product(spec);
+              spec.accumulate = false;
+              spec.activation = Activation::relu;
+              check_product(spec);
+              spec.bias = true;
+              check_product(spec);
+              spec.activation = Activation::linear;
+              check_product(spec);
+            }
           }
         }
       }
@@ -96,6 +110,93 @@ TEST_CASE("the products of a dense network are right") {
   check_product({.m = 64, .n = 256, .k = 784, .bias = true, .activation = Activation::relu});
   check_product({.m = 784, .n = 256, .k = 64, .transpose_a = true});
   check_product({.m = 64, .n = 256, .k = 10, .transpose_b = true});
+}
+
+TEST_CASE("a product in bfloat16 is right over several blocks of every dimension") {
+  if (precisions().size() == 1) return;
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      // Blocks of 256 of the inner dimension, of 384 columns and of 512 rows, and a little more.
+      MatmulSpec spec{.m = 525, .n = 27, .k = 33, .precision = Precision::bfloat16};
+      spec.transpose_a = transpose_a;
+      spec.transpose_b = transpose_b;
+      check_product(spec);
+      spec.m = 11, spec.n = 813, spec.k = 70;
+      check_product(spec);
+      spec.m = 21, spec.n = 50, spec.k = 771, spec.bias = true, spec.activation = Activation::relu;
+      check_product(spec);
+      spec.bias = false, spec.activation = Activation::linear, spec.accumulate = true;
+      check_product(spec);
+    }
+  }
+}
+
+TEST_CASE("a product in bfloat16 that is written past the caches is right, and so are its edges") {
+  if (precisions().size() == 1) return;
+  // Above 8 MiB, at an address that cache lines begin at.
+  const MatmulSpec spec{.m = 1030, .n = 4112, .k = 3, .precision = Precision::bfloat16};
+  const Product of = random_product(spec);
+  Array<> a(of.a), b(of.b), c(spec.m * spec.n + 16);
+  const auto address = reinterpret_cast<std::uintptr_t>(c.data());
+  float* const aligned = c.data() + (64 - address % 64) % 64 / 4;
+  run_kernel(spec, {a.data(), b.data(), aligned});
+  CHECK(c.intact());
+  const std::vector<float> found(aligned, aligned + spec.m * spec.n);
+  check_close(found, reference(spec, of), 1e-6, 2e-6);
+}
+
+TEST_CASE("a product in bfloat16 gives the same bits on any number of threads") {
+  if (precisions().size() == 1) return;
+  for (const auto& [m, n] : {std::pair{100, 300}, {2000, 20}, {3, 1000}}) {
+    const MatmulSpec spec{.m = m, .n = n, .k = 300, .precision = Precision::bfloat16};
+    const Product of = random_product(spec);
+    Array<> a(of.a), b(of.b), one(spec.m * spec.n);
+    run(spec, a, b, one);
+    for (const int threads : {2, 3, 7}) {
+      Array<> several(spec.m * spec.n);
+      run_kernel(spec, {a.data(), b.data(), several.data()}, threads);
+      CHECK(several.intact());
+      CHECK(several.values() == one.values());
+    }
+  }
+}
+
+TEST_CASE("rounding to bfloat16 is to the nearest, ties to even, and keeps what is no number") {
+  const auto rounded = [](float x) { return cpu::rounded_to_bfloat16(x); };
+  const float ulp = 0x1p-7f;  // of numbers from 1 to 2
+  CHECK(rounded(1) == 1);
+  CHECK(rounded(1 + ulp / 2) == 1);
+  CHECK(rounded(1 + ulp * 3 / 2) == 1 + 2 * ulp);
+  CHECK(rounded(1 + ulp * 0.501f) == 1 + ulp);
+  CHECK(rounded(-1 - ulp * 0.499f) == -1);
+  CHECK(rounded(0) == 0);
+  CHECK(std::isinf(rounded(std::numeric_limits<float>::infinity())));
+  CHECK(std::isinf(rounded(std::numeric_limits<float>::max())));
+  CHECK(std::isnan(rounded(std::numeric_limits<float>::quiet_NaN())));
+  CHECK(std::isnan(rounded(std::bit_cast<float>(0x7f800001U))));
+}
+
+TEST_CASE("without instructions for bfloat16 a product gives the same numbers") {
+  if (precisions().size() == 1) return;
+  for (const bool bias : {false, true}) {
+    const MatmulSpec spec{.m = 33, .n = 50, .k = 271, .transpose_b = true, .bias = bias};
+    const Product of = random_product(spec);
+    Array<> a(of.a), b(of.b), with_bias(of.bias), c(spec.m * spec.n);
+    const cpu::Context context;
+    const cpu::KernelPointer kernel = cpu::with_rounded_inputs(
+        cpu::compile(spec, context), bias ? 4 : 3, spec.m * spec.k, spec.k * spec.n, context);
+    const Memory workspace = make_device({.kind = "cpu"})->allocate(kernel->workspace_bytes());
+    std::vector<void*> operands{a.data(), b.data()};
+    if (bias) operands.push_back(with_bias.data());
+    operands.push_back(c.data());
+    operands.push_back(workspace.data());
+    kernel->run(operands.data());
+    CHECK(c.intact());
+    CHECK(a.values() == of.a);
+    MatmulSpec rounded = spec;
+    rounded.precision = Precision::bfloat16;
+    check_close(c, reference(rounded, of), 1e-6, 1e-6 * std::sqrt(272.0));
+  }
 }
 
 TEST_CASE("a product over no terms is the bias, activated") {
@@ -113,15 +214,18 @@ TEST_CASE("a product that accumulates no terms changes nothing") {
 
 TEST_CASE("a product gives the same bits again, at other addresses too") {
   for (const bool transpose_a : {false, true}) {
-    const MatmulSpec spec{.m = 61, .n = 35, .k = 127, .transpose_a = transpose_a};
-    const Product of = random_product(spec);
-    Array<> a(of.a), b(of.b), c(61 * 35);
-    run(spec, a, b, c);
-    Array<> shifted(static_cast<std::int64_t>(of.a.size()) + 1);
-    std::copy(of.a.begin(), of.a.end(), shifted.data() + 1);
-    Array<> again(61 * 35);
-    run_kernel(spec, {shifted.data() + 1, b.data(), again.data()});
-    CHECK(c.values() == again.values());
+    for (const Precision precision : precisions()) {
+      MatmulSpec spec{.m = 61, .n = 35, .k = 127, .transpose_a = transpose_a};
+      spec.precision = precision;
+      const Product of = random_product(spec);
+      Array<> a(of.a), b(of.b), c(61 * 35);
+      run(spec, a, b, c);
+      Array<> shifted(static_cast<std::int64_t>(of.a.size()) + 1);
+      std::copy(of.a.begin(), of.a.end(), shifted.data() + 1);
+      Array<> again(61 * 35);
+      run_kernel(spec, {shifted.data() + 1, b.data(), again.data()});
+      CHECK(c.values() == again.values());
+    }
   }
 }
 

@@ -107,6 +107,21 @@ TEST_CASE("the batch axis is the first of the mesh unless another is named") {
   CHECK(second.batch_axis(second.mesh_shape(4)) == 1);
 }
 
+TEST_CASE("the precision of products is told with the plan") {
+  for (const std::string name : {"float32", "bfloat16"}) {
+    const RunConfig config = run(branches, {"precision=" + name});
+    CHECK(name_of(config.options().precision) == name);
+    std::vector<std::string> warnings;
+    const auto source = config.open(DataPart::train);
+    const MeshShape mesh = config.mesh_shape(2);
+    const PlanReport report = config.report(config.plan(*source, mesh, 16, Mode::train, warnings),
+                                            *source, 16, Mode::train, 0);
+    CHECK_THAT(to_json(report), Catch::Contains("\"precision\": \"" + name + "\""));
+    CHECK((to_text(report).find("products in bfloat16") != std::string::npos) ==
+          (name == "bfloat16"));
+  }
+}
+
 TEST_CASE("a plan for a mesh that is not there is the plan of its ranks") {
   const RunConfig config = run(branches);
   const MeshShape mesh = config.mesh_shape(13);
