@@ -8,7 +8,7 @@
 #include "collectives/error.h"
 #include "runtime/device/cpu/cpu_device.h"
 #ifdef MESHWORK_HAS_CUDA
-#include "runtime/device/cuda/cuda_device.h"
+#include "runtime/device/cuda/library.h"
 #endif
 
 namespace meshwork {

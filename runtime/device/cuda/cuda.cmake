@@ -1,4 +1,5 @@
-# The CUDA device: whether it is built, and the object library `meshwork_cuda` that it is.
+# The CUDA device: whether it is built, and the library `meshwork_cuda` that it is, which the program opens
+# when it is asked for (library.h).
 #
 #   MESHWORK_CUDA=AUTO   (the default) if the toolkit (13.0, or one that knows the architectures), cuBLASLt
 #                        and cuDNN 9 are found; else one line says what is missing
@@ -76,18 +77,19 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 knows no option of nv
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()
-add_library(meshwork_cuda OBJECT ${cuda_sources})
+list(FILTER cuda_sources EXCLUDE REGEX "/library.cpp$")
+add_library(meshwork_cuda MODULE ${cuda_sources})
 set_target_properties(meshwork_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON
   CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF CUDA_RUNTIME_LIBRARY Static
-  DISABLE_PRECOMPILE_HEADERS ON)
+  DISABLE_PRECOMPILE_HEADERS ON LINKER_LANGUAGE CXX INSTALL_RPATH "$ORIGIN")
 target_include_directories(meshwork_cuda PUBLIC ${PROJECT_SOURCE_DIR})
 target_include_directories(meshwork_cuda SYSTEM PRIVATE ${CUDAToolkit_INCLUDE_DIRS}
   ${MESHWORK_CUDNN_HEADERS})
-target_link_libraries(meshwork_cuda PRIVATE fmt::fmt)
+target_link_libraries(meshwork_cuda PRIVATE meshwork fmt::fmt CUDA::cudart_static CUDA::cublasLt
+  ${MESHWORK_CUDNN})
 target_compile_options(meshwork_cuda PRIVATE
   "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra,-Wno-missing-field-initializers>")
 if(MESHWORK_WERROR)
   target_compile_options(meshwork_cuda PRIVATE
     "$<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings;-Xcompiler=-Werror>")
 endif()
-set(cuda_libraries CUDA::cudart_static CUDA::cublasLt ${MESHWORK_CUDNN})

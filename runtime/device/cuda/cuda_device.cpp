@@ -131,15 +131,13 @@ class CudaDevice final : public Device {
   Context context_;
 };
 
-}  // namespace
-
 std::string why_unavailable() {
   const Visibility seen = look();
   if (seen.state == Visibility::State::visible) return {};
   return why_none(seen, std::getenv("CUDA_VISIBLE_DEVICES"));
 }
 
-std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
+std::unique_ptr<Device> make(const DeviceOptions& options) {
   const Visibility seen = look();
   if (seen.state != Visibility::State::visible) {
     fail("device \"cuda\": {}", why_none(seen, std::getenv("CUDA_VISIBLE_DEVICES")));
@@ -148,4 +146,9 @@ std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options) {
   return std::make_unique<CudaDevice>(choice, seen.count);
 }
 
+}  // namespace
+
 }  // namespace meshwork::cuda
+
+const meshwork::cuda::CudaDeviceLibrary meshwork_cuda_device{meshwork::cuda::why_unavailable,
+                                                             meshwork::cuda::make};

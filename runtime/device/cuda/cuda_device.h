@@ -32,11 +32,12 @@
 
 namespace meshwork::cuda {
 
-/// Why there is no GPU to be had (no driver, one too old for this build, none that it shows); empty
-/// if there is one.
-[[nodiscard]] std::string why_unavailable();
-
-/// The GPU of this rank (gpu_choice.h). Throws `Error` where there is none, saying why.
-[[nodiscard]] std::unique_ptr<Device> make_cuda_device(const DeviceOptions& options);
+/// What the library libmeshwork_cuda.so exports (library.h).
+struct CudaDeviceLibrary {
+  std::string (*why_unavailable)();
+  std::unique_ptr<Device> (*make)(const DeviceOptions& options);
+};
 
 }  // namespace meshwork::cuda
+
+extern "C" const meshwork::cuda::CudaDeviceLibrary meshwork_cuda_device;

@@ -28,7 +28,10 @@ class CudaMark final : public Mark {
   }
   [[nodiscard]] bool reached() override {
     const cudaError_t code = cudaEventQuery(event_.native());
-    if (code == cudaErrorNotReady) return false;
+    if (code == cudaErrorNotReady) {
+      static_cast<void>(cudaGetLastError());  // an answer, not an error of the next launch
+      return false;
+    }
     check_cuda(code, "cudaEventQuery", started_last(*activity_));
     return true;
   }
@@ -137,6 +140,7 @@ std::unique_ptr<Kernel> capture_graph(CudaQueue& kernels, const std::function<vo
   } catch (...) {
     // The stream has to leave the capture; the error that is on its way says what was wrong.
     static_cast<void>(cudaStreamEndCapture(kernels.stream(), graph.out()));
+    static_cast<void>(cudaGetLastError());
     throw;
   }
   check_cuda(cudaStreamEndCapture(kernels.stream(), graph.out()), "cudaStreamEndCapture");
