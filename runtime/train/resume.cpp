@@ -351,11 +351,10 @@ void warn_of_passed_over(const std::vector<Obstacle>& passed, std::int64_t newes
   }
   if (!passed.empty()) {
     const bool one = passed.size() == 1;
-    say(
-        fmt::format("WARNING: {} {}checkpoint{} {} passed over; the run goes back to step {}: {} "
-                    "steps are lost",
-                    passed.size(), all_damaged ? "damaged " : "", one ? "" : "s",
-                    one ? "is" : "are", step, std::max<std::int64_t>(newest - step, 0)));
+    const std::int64_t lost = std::max<std::int64_t>(newest - step, 0);
+    say(fmt::format("WARNING: {} {}checkpoint{} passed over; the run goes back to step {}: {} lost",
+                    passed.size(), all_damaged ? "damaged " : "", one ? " is" : "s are", step,
+                    lost == 1 ? std::string("1 step is") : fmt::format("{} steps are", lost)));
   }
 }
 
