@@ -17,6 +17,9 @@
 // way; whoever writes values or slots there lets all ranks meet first, since others may still be
 // reading.
 //
+// What is large begins where a cache line does. The gap before it is zero, belongs to the group and
+// to the bucket, and stays zero.
+//
 // The form follows from the plan and from whether there is to be one copy, so that programs for any
 // batch length share it.
 #pragma once
