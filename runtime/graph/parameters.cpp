@@ -29,6 +29,14 @@ std::vector<std::vector<Use>> gradient_uses(const Plan& plan) {
   return uses;
 }
 
+// What is large begins where a cache line does, in its group and so in the flat gradients: kernels
+// read and write it in vectors of a line. Zeros fill the gap, and stay zero.
+constexpr std::int64_t line = 64 / element_bytes(ElementType::float32);
+constexpr std::int64_t large = 4096;  // elements
+std::int64_t gap_before(const ParameterSpan& span, std::int64_t offset) {
+  return span.count < large ? 0 : (line - offset % line) % line;
+}
+
 // Who updates what: whole groups, or parts of the buckets of those that are one copy.
 void divide_updates(ParameterForm& form) {
   for (int b = 0; b < static_cast<int>(form.buckets.size()); ++b) {
@@ -114,6 +122,12 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
   std::vector<Numbered> buckets;
   for (const std::vector<Axis>& axes : groups) {
     const int group = static_cast<int>(form.groups.size());
+    for (const Finish& finish : finishing) {
+      const ParameterSpan& span = form.spans[finish.variable];
+      if (span.reduced_over == axes) {
+        form.trainable_count += gap_before(span, form.trainable_count);
+      }
+    }
     form.groups.push_back({form.trainable_count, 0, axes, true,
                            options.sharers && !axes.empty() ? options.sharers(axes) : Sharers()});
     Numbered open{0, {group, form.trainable_count, 0, 0, axes, {}}};
@@ -128,11 +142,12 @@ ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
       if (span.reduced_over != axes) {
         continue;
       }
-      span.offset = form.trainable_count;
+      const std::int64_t gap = gap_before(span, form.trainable_count);
+      span.offset = form.trainable_count + gap;
       span.group = group;
-      form.trainable_count += span.count;
+      form.trainable_count += gap + span.count;
       open.finished = order;
-      open.bucket.count += span.count;
+      open.bucket.count += gap + span.count;
       open.bucket.global_count += element_count(graph.variables[span.variable].options.shape);
       open.bucket.variables.push_back(span.variable);
       // Global sizes decide, so that all ranks cut alike.

@@ -17,6 +17,9 @@
 // buckets, and updates all. What is there between two steps is the same either way; whoever writes
 // values or slots there lets the sharers meet first, since others may still be reading.
 //
+// What is large begins where a cache line does. The gap before it is zero, belongs to the group and
+// to the bucket, and stays zero.
+//
 // The form follows from the plan and from who shares with whom, so that programs for any batch
 // length share it.
 #pragma once

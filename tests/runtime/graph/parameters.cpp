@@ -107,6 +107,40 @@ void check_form(const Plan& plan, const ParameterForm& form, std::int64_t rank,
 
 }  // namespace
 
+TEST_CASE("what is large begins where a cache line does, on all ranks of a bucket alike") {
+  const auto build = [](const SymbolicTensor& input) {
+    const auto x = Dense({.name = "d1", .units = 1001})(input);
+    return Dense({.name = "d2", .units = 11})(x);
+  };
+  const LayoutEntries columns{{"d1/kernel", {unsharded, "model"}}, {"d1/bias", {"model"}}};
+  for (const LayoutEntries& layouts : {LayoutEntries{}, columns}) {
+    const Plan plan = plan_of(build, {{"data", 2}, {"model", 2}}, layouts);
+    std::vector<ParameterForm> forms;
+    for (std::int64_t rank = 0; rank < 4; ++rank) forms.push_back(parameter_form(plan, rank));
+    for (const ParameterForm& form : forms) {
+      std::int64_t end = 0;
+      for (const ParameterSpan& span : form.spans) {
+        const std::int64_t in_group = span.offset - form.groups[span.group].offset;
+        INFO(path(plan, span.variable));
+        CHECK((span.count < 4096 || (span.offset % 16 == 0 && in_group % 16 == 0)));
+        end = std::max(end, span.offset + span.count);
+      }
+      CHECK(end == form.trainable_count);
+    }
+    // Ranks 0 and 2 hold the same blocks, 1 and 3 too.
+    for (const auto& [a, b] : {std::pair{0, 2}, {1, 3}}) {
+      REQUIRE(forms[a].buckets.size() == forms[b].buckets.size());
+      for (std::size_t i = 0; i < forms[a].buckets.size(); ++i) {
+        const GradientBucket& bucket = forms[a].buckets[i];
+        CHECK(bucket.count == forms[b].buckets[i].count);
+        // From its first variable, or the gap before it, to the end of its last.
+        const ParameterSpan& last = forms[a].spans[bucket.variables.back()];
+        CHECK(bucket.offset + bucket.count == last.offset + last.count);
+      }
+    }
+  }
+}
+
 TEST_CASE("parameters stand in the order in which backward finishes their gradients") {
   const Plan plan = plan_of(stack, {{"data", 2}}, {});
   const ParameterForm form = parameter_form(plan, 0);
