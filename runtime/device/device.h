@@ -55,9 +55,9 @@ class Device {
   /// compute the same numbers in float32, and take the rounding of operands on top.
   [[nodiscard]] virtual bool is_faster_in(Precision precision) const;
 
-  /// Memory filled with zeros. It and this may both wait for what was started; when it is released,
-  /// nothing that was started uses it. Throws `Error` with the bytes asked for and those free if the
-  /// memory is not to be had.
+  /// Memory filled with zeros. Taking and releasing it may wait for what was started: when it is
+  /// released, nothing that was started uses it. Throws `Error` with the bytes asked for and those
+  /// free if the memory is not to be had.
   [[nodiscard]] virtual Memory allocate(std::int64_t bytes) = 0;
   /// Between the host's memory and the device's, behind everything that was started in any queue;
   /// done when they return. Throw `Error` if something that was started failed.

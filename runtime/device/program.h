@@ -84,8 +84,8 @@ class Program {
   /// begins with the instruction's label.
   void run();
   /// From now on runs are measured, all anew, and wait for the device. On one whose kernels run on
-  /// after they were started, an instruction's time is from the end of the one before to its own, as
-  /// the queue of kernels sees them.
+  /// after they were started, an instruction's time is from the end of the one before to its own
+  /// end, as the queue of kernels sees them.
   void measure();
   void stop_measuring();
   /// Empty if nothing is measured.

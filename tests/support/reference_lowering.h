@@ -1,8 +1,8 @@
 // Runs one operation without a planner: on one rank, or on the blocks of simulated ranks.
 //
 // `ReferenceLowering` is the plainest Lowering there is. It books one operation's forward pass, and
-// its backward pass behind it, into one program on the device under test. What the operation's rule and a
-// split say about blocks comes from spread.h, what its windows say about boxes from
+// its backward pass behind it, into one program on the device under test. What the operation's rule
+// and a split say about blocks comes from spread.h, what its windows say about boxes from
 // operation_windows.h; a box is cut from the global input. A collective of the operation's own is a
 // kernel that meets the other simulated ranks, which are threads. Every tensor lies in memory of
 // its own that is dirty before and guarded on both sides, and the contract of Lowering is checked:
