@@ -21,7 +21,8 @@
 //
 // Started operations go as far as the nodes bring them. What MPI does for them is done when the
 // first of them is waited for, or when another operation over two levels comes, in the order of
-// their start: so that all peers come to it in the same order, whatever they wait for first. And
+// their start: so that all peers come to it in the same order, whatever they wait for first. What
+// goes between nodes is therefore not yet hidden behind what is computed meanwhile. And
 // a rank goes into MPI only when what it has started on its node is done, since others there, who
 // may wait for that, get nothing more from it meanwhile.
 #pragma once

@@ -236,7 +236,7 @@ class Implementation final : public SharedTransport {
 }  // namespace
 
 std::unique_ptr<SharedTransport> make_shared_transport(const Communicator& ranks,
-                                                 const SharedTransportOptions& options) {
+                                                       const SharedTransportOptions& options) {
   return std::make_unique<Implementation>(ranks, options);
 }
 

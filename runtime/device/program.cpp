@@ -78,28 +78,35 @@ const std::vector<Program::Instruction>& Program::prepared() {
 }
 
 void Program::capture() {
-  captured_kernels_.clear();
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  std::vector<Instruction> captured;
   const std::size_t count = instructions_.size();
   for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
     end = begin + 1;
     while (works_[begin] && end < count && works_[end]) ++end;
-    if (end - begin > 1) {
-      captured_kernels_.push_back(device_->capture([&] {
-        for (std::size_t i = begin; i < end; ++i) {
-          instructions_[i].kernel->run(instructions_[i].operands);
+    if (end - begin == 1) {
+      captured.push_back(instructions_[begin]);
+      continue;
+    }
+    std::size_t at = begin;
+    try {
+      kernels.push_back(device_->capture([&] {
+        for (at = begin; at < end; ++at) {
+          instructions_[at].kernel->run(instructions_[at].operands);
         }
       }));
-      if (captured_kernels_.back() == nullptr) {
-        captured_kernels_.clear();
-        captures_ = false;
-        return;
-      }
-      captured_.push_back({captured_kernels_.back().get(), instructions_[begin].operands,
-                           instructions_[begin].label});
-    } else {
-      captured_.push_back(instructions_[begin]);
+    } catch (const std::exception& error) {
+      throw Error(fmt::format("{}: {}", *instructions_[std::min(at, end - 1)].label, error.what()));
     }
+    if (kernels.back() == nullptr) {
+      captures_ = false;
+      return;
+    }
+    captured.push_back(
+        {kernels.back().get(), instructions_[begin].operands, instructions_[begin].label});
   }
+  captured_kernels_ = std::move(kernels);
+  captured_ = std::move(captured);
 }
 
 template <class AfterEach>

@@ -62,9 +62,11 @@ Memory memory_of_one_copy(const DeviceMesh& mesh, Transport& transport, const Pa
 
 // The form of the parameters, which decides what memory the ranks make together: they agree about
 // it first, so that a job whose ranks differ is told how instead of hanging.
-ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Plan& plan,
-                          bool may_be_one_copy, const std::vector<std::string>& slots) {
-  std::vector<std::string> entries;
+ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& device,
+                          const Plan& plan, bool may_be_one_copy,
+                          const std::vector<std::string>& slots) {
+  std::vector<std::string> entries{
+      fmt::format("device {}, collectives by {}", device.kind(), transport.name())};
   for (const ParameterSpan& span : parameter_form(plan, mesh.rank()).spans) {
     const Variable& variable = plan.graph->variables[span.variable];
     entries.push_back(fmt::format("{} of shape {}, layout {}", variable.path,
@@ -72,9 +74,8 @@ ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Plan& pl
                                   to_string(span.layout, mesh.shape())));
   }
   entries.push_back(fmt::format("optimizer slots: {}", fmt::join(slots, ", ")));
-  entries.push_back(
-      may_be_one_copy ? fmt::format("one copy for ranks that share memory, by {}", transport.name())
-                      : "a copy for every rank");
+  entries.push_back(may_be_one_copy ? "one copy for ranks that share memory"
+                                    : "a copy for every rank");
   require_agreement(mesh.all(), entries, "how variables are kept");
   if (!may_be_one_copy) {
     return parameter_form(plan, mesh.rank());
@@ -241,7 +242,7 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
       update_(std::move(update)),
       parameters_(
           device, plan_,
-          agreed_form(mesh, transport, plan_,
+          agreed_form(mesh, transport, device, plan_,
                       may_share(transport, device) && !needs_norms(update_.clipping), slot_names),
           seed, slot_names,
           {.gradients =

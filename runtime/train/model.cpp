@@ -196,6 +196,8 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   Device& device = *state_->device;
   if (const Precision precision = state_->options.precision;
       precision != Precision::float32 && !device.is_faster_in(precision)) {
+    // Throws on a device that has no such products at all.
+    (void)device.compile(MatmulSpec{.m = 1, .n = 1, .k = 1, .precision = precision});
     state_->say(
         fmt::format("warning: {} has no instructions for products in {}: numbers are rounded as "
                     "asked for, and a step takes no less time than in float32",

@@ -111,7 +111,7 @@ class CudaDevice final : public Device {
   }
 
   [[nodiscard]] std::unique_ptr<Kernel> capture(const std::function<void()>& start) override {
-    return capture_graph(queues_->kernels(), start);
+    return capture_graph(queues_->kernels(), activity_, start);
   }
 
  private:

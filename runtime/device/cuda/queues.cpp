@@ -52,15 +52,22 @@ class CudaMark final : public Mark {
 
 class GraphKernel final : public Kernel {
  public:
-  GraphKernel(GraphExecution graph, cudaStream_t stream)
-      : graph_(std::move(graph)), stream_(stream) {}
+  GraphKernel(GraphExecution graph, cudaStream_t stream, std::shared_ptr<Activity> activity)
+      : graph_(std::move(graph)),
+        stream_(stream),
+        activity_(std::move(activity)),
+        last_(activity_->last) {}
   void run(void* const* /*operands*/) override {
-    check_cuda(cudaGraphLaunch(graph_.native(), stream_), "cudaGraphLaunch");
+    check_cuda(cudaGraphLaunch(graph_.native(), stream_), "cudaGraphLaunch",
+               started_last(*activity_));
+    activity_->last = last_;
   }
 
  private:
   GraphExecution graph_;
   cudaStream_t stream_;
+  std::shared_ptr<Activity> activity_;
+  std::shared_ptr<const std::string> last_;  // the kernel that the graph ends with
 };
 
 }  // namespace
@@ -131,7 +138,8 @@ void CudaQueues::synchronize() {
   for (CudaQueue* queue : {&kernels_, &transfers_, &feeds_}) queue->synchronize();
 }
 
-std::unique_ptr<Kernel> capture_graph(CudaQueue& kernels, const std::function<void()>& start) {
+std::unique_ptr<Kernel> capture_graph(CudaQueue& kernels, std::shared_ptr<Activity> activity,
+                                      const std::function<void()>& start) {
   check_cuda(cudaStreamBeginCapture(kernels.stream(), cudaStreamCaptureModeThreadLocal),
              "cudaStreamBeginCapture");
   Graph graph;
@@ -146,7 +154,7 @@ std::unique_ptr<Kernel> capture_graph(CudaQueue& kernels, const std::function<vo
   check_cuda(cudaStreamEndCapture(kernels.stream(), graph.out()), "cudaStreamEndCapture");
   GraphExecution execution;
   check_cuda(cudaGraphInstantiate(execution.out(), graph.native(), 0), "cudaGraphInstantiate");
-  return std::make_unique<GraphKernel>(std::move(execution), kernels.stream());
+  return std::make_unique<GraphKernel>(std::move(execution), kernels.stream(), std::move(activity));
 }
 
 }  // namespace meshwork::cuda

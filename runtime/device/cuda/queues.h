@@ -70,8 +70,10 @@ class CudaQueues final : public DeviceQueues {
   CudaQueue kernels_, transfers_, feeds_;
 };
 
-/// What `start` starts in the queue of kernels as one kernel, a graph (Device::capture).
+/// What `start` starts in the queue of kernels as one kernel, a graph (Device::capture). `activity`
+/// is where its kernels note their starts.
 [[nodiscard]] std::unique_ptr<Kernel> capture_graph(CudaQueue& kernels,
+                                                    std::shared_ptr<Activity> activity,
                                                     const std::function<void()>& start);
 
 }  // namespace meshwork::cuda

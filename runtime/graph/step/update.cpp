@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <vector>
 
 namespace meshwork {
@@ -97,12 +96,11 @@ class Update {
 
   // Ranks that have one copy see what each has updated.
   void publish() {
-    std::set<std::vector<Axis>> met;
+    const std::string what = "variables are updated";
     for (const ParameterGroup& group : step_.form.groups) {
-      if (group.one_copy() && met.insert(group.axes).second) {
-        step_.builder.emit(
-            step_.collectives.barrier_of_sharers(group.axes, {step_.phase, "variables are updated"}), {},
-            "variables are updated");
+      if (group.one_copy()) {
+        step_.builder.emit(step_.collectives.barrier_of_sharers(group.axes, {step_.phase, what}),
+                           {}, what);
       }
     }
   }
