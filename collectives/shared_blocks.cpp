@@ -1,23 +1,15 @@
 // The collectives of a group (shared_group.h) that carry blocks: reduce-scatter, all-gather and
 // broadcast.
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
+#include "collectives/copy.h"
 #include "collectives/error.h"
 #include "collectives/shared_counters.h"
 #include "collectives/shared_group.h"
 #include "collectives/shared_reduction.h"
 
 namespace meshwork {
-
-namespace {
-
-void copy_bytes(std::byte* to, const std::byte* from, std::int64_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
-}
-
-}  // namespace
 
 bool SharedGroup::may_stage(std::uint64_t round) {
   const auto slots = static_cast<std::uint64_t>(options_.slots);
@@ -38,16 +30,15 @@ void SharedGroup::reduce_scatter(ElementType type, const void* send, void* recei
   int seen = 0;
 
   if (total * width <= options_.small_bytes) {
-    const std::uint64_t number = begin_call(what, {});
-    copy_bytes(small(rank_, number), from, total * width);
-    post(number);
+    const std::uint64_t number = begin_call(what, place_to_read(send, total * width));
+    post_small(number, from, total * width);
     wait_until([&] { return all_posted(number, what, seen); });
     for (int rank = 0; rank < size_; ++rank) {
       sources_[static_cast<std::size_t>(rank)] =
-          (rank == rank_ ? from : small(rank, number)) + own_begin * width;
+          (rank == rank_ ? from : posted(rank, number)) + own_begin * width;
     }
     reduce_elements(type, Reduction::sum, sources_, to, own_count);
-    finish(number);
+    finish_small(number);
     return;
   }
 
@@ -124,25 +115,25 @@ void SharedGroup::all_gather(ElementType type, const void* send, void* receive,
     return static_cast<std::byte*>(receive) + offsets[static_cast<std::size_t>(rank)] * width;
   };
   const auto* from = static_cast<const std::byte*>(send);
+  const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   const std::int64_t largest = *std::ranges::max_element(counts) * width;
-  const What what{.kind = Kind::all_gather,
-                  .type = type,
-                  .count = std::accumulate(counts.begin(), counts.end(), std::int64_t{0})};
+  const What what{.kind = Kind::all_gather, .type = type, .count = total};
+  const Copy copy_direct = copy_of(total * width);
+  const Copy copy_staged = copy_of(total * width / 2);
   const auto copy_own = [&] {
-    if (from != place_for(rank_)) copy_bytes(place_for(rank_), from, bytes_of(rank_));
+    if (from != place_for(rank_)) copy_staged(place_for(rank_), from, bytes_of(rank_));
   };
   int seen = 0;
 
   if (largest <= options_.small_bytes) {
-    const std::uint64_t number = begin_call(what, {});
-    copy_bytes(small(rank_, number), from, bytes_of(rank_));
-    post(number);
+    const std::uint64_t number = begin_call(what, place_to_read(send, bytes_of(rank_)));
+    post_small(number, from, bytes_of(rank_));
     copy_own();
     wait_until([&] { return all_posted(number, what, seen); });
     for (int rank = 0; rank < size_; ++rank) {
-      if (rank != rank_) copy_bytes(place_for(rank), small(rank, number), bytes_of(rank));
+      if (rank != rank_) copy_bytes(place_for(rank), posted(rank, number), bytes_of(rank));
     }
-    finish(number);
+    finish_small(number);
     return;
   }
 
@@ -180,10 +171,13 @@ void SharedGroup::all_gather(ElementType type, const void* send, void* receive,
         all_posted(number, what, seen) && is_staged(to_take)) {
       for (int rank = 0; rank < size_; ++rank) {
         if (rank == rank_) continue;
-        const std::byte* source = is_direct(rank)
-                                      ? address(note(rank, number).place, rank) + taken * most
-                                      : slot(rank, to_take);
-        copy_bytes(place_for(rank) + taken * most, source, bytes_in(rank, taken));
+        std::byte* const to = place_for(rank) + taken * most;
+        if (is_direct(rank)) {
+          copy_direct(to, address(note(rank, number).place, rank) + taken * most,
+                      bytes_in(rank, taken));
+        } else {
+          copy_staged(to, slot(rank, to_take), bytes_in(rank, taken));
+        }
       }
       publish(SharedCounter::consumed, to_take + 1);
       ++taken;
@@ -209,17 +203,19 @@ void SharedGroup::broadcast(ElementType type, void* buffer, std::int64_t count, 
   auto* memory = static_cast<std::byte*>(buffer);
   const bool gives = rank_ == root;
   const What what{.kind = Kind::broadcast, .type = type, .root = root, .count = count};
+  const Copy copy_direct = copy_of(bytes);
+  const Copy copy_staged = copy_of(bytes / 2);
 
   if (bytes <= options_.small_bytes) {
-    const std::uint64_t number = begin_call(what, {});
+    const std::uint64_t number =
+        begin_call(what, gives ? place_to_read(buffer, bytes) : SharedPlace());
     if (gives) {
-      copy_bytes(small(rank_, number), memory, bytes);
-      post(number);
+      post_small(number, memory, bytes);
     } else {
       wait_until([&] { return is_posted(root, number, what); });
-      copy_bytes(memory, small(root, number), bytes);
+      copy_bytes(memory, posted(root, number), bytes);
     }
-    finish(number);
+    finish_small(number);
     return;
   }
 
@@ -229,7 +225,7 @@ void SharedGroup::broadcast(ElementType type, void* buffer, std::int64_t count, 
   if (!gives) wait_until([&] { return is_posted(root, number, what); });
   const SharedPlace place = note(root, number).place;
   if (place.window != 0) {
-    if (!gives) copy_bytes(memory, address(place, root), bytes);
+    if (!gives) copy_direct(memory, address(place, root), bytes);
     finish(number);
     if (gives) wait_until_all_finished(number);
     return;
@@ -248,7 +244,7 @@ void SharedGroup::broadcast(ElementType type, void* buffer, std::int64_t count, 
         awaited_ = root;
         return load(counter(root, SharedCounter::staged)) >= round + 1;
       });
-      copy_bytes(memory + at * most, slot(root, round), length);
+      copy_staged(memory + at * most, slot(root, round), length);
     }
     publish(SharedCounter::consumed, round + 1);
   }

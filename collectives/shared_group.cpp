@@ -50,7 +50,7 @@ SharedGroup::SharedGroup(const Communicator& node, const SharedGroupOptions& opt
       bells_(std::move(bells)),
       agenda_(std::move(agenda)),
       bells_of_others_(bells_->of(job_ranks_)),
-      call_bytes_(64 + options.small_bytes),
+      call_bytes_(64 + rounded_up(std::max(options.small_bytes, list_bytes()), 64)),
       rank_bytes_(rounded_up(counters_bytes + options.calls * call_bytes_, page) +
                   rounded_up(options.slots * options.slot_bytes, page)),
       channel_bytes_(
@@ -105,6 +105,11 @@ std::byte* SharedGroup::address(const SharedPlace& place, int rank) const {
   return windows_->address(place, job_ranks_[static_cast<std::size_t>(rank)]);
 }
 
+SharedPlace SharedGroup::place_to_read(const void* data, std::int64_t bytes) const {
+  return bytes > options_.direct_bytes ? windows_->place_of(data, bytes, job_ranks_)
+                                       : SharedPlace();
+}
+
 std::byte* SharedGroup::channel(int from, int to) const {
   return memory_.all().data() + page + size_ * rank_bytes_ + (from * size_ + to) * channel_bytes_;
 }
@@ -141,8 +146,9 @@ bool SharedGroup::is_posted(int rank, std::uint64_t number, const What& what) {
   }
   if (!(theirs.what == what)) {
     const auto described = [](const What& of) {
-      constexpr std::array<std::string_view, 6> kinds{
-          "all_reduce", "reduce_in_parts", "barrier", "reduce_scatter", "all_gather", "broadcast"};
+      constexpr std::array<std::string_view, 7> kinds{
+          "all_reduce", "reduce_in_parts", "barrier",   "reduce_scatter",
+          "all_gather", "broadcast",       "all_to_all"};
       return fmt::format("{} {} x {} (reduction {}, root {})",
                          kinds[static_cast<std::size_t>(of.kind)], meshwork::name_of(of.type),
                          of.count, static_cast<int>(of.reduction), of.root);
@@ -178,6 +184,21 @@ void SharedGroup::finish(std::uint64_t number) {
 
 void SharedGroup::wait_until_all_finished(std::uint64_t number) {
   wait_until([&] { return all_reached(SharedCounter::finished, number); });
+}
+
+void SharedGroup::post_small(std::uint64_t number, const std::byte* data, std::int64_t bytes) {
+  if (note(rank_, number).place.window == 0) copy_bytes(small(rank_, number), data, bytes);
+  post(number);
+}
+
+const std::byte* SharedGroup::posted(int rank, std::uint64_t number) const {
+  const SharedPlace& place = note(rank, number).place;
+  return place.window == 0 ? small(rank, number) : address(place, rank);
+}
+
+void SharedGroup::finish_small(std::uint64_t number) {
+  finish(number);
+  if (note(rank_, number).place.window != 0) wait_until_all_finished(number);
 }
 
 bool SharedGroup::all_reached(int which, std::uint64_t value) {

@@ -17,8 +17,11 @@
 //             their way.
 // A reduction in parts is an all-reduce whose direct way leaves out writing the result to others: a
 // barrier, which is a note without data, says when all have read what they needed.
-// Messages between two ranks (all-to-all, exchange between few) have *channels*, a ring of chunks
-// for each ordered pair, in which a chunk may also point to a place in a window.
+// Small and direct meet where nothing is written to others: data in a window is read there and not
+// posted with the note.
+// Messages between two ranks (exchange between few) have *channels*, a ring of chunks for each
+// ordered pair, in which a chunk may also point to a place in a window. An all-to-all posts where
+// its blocks are, with the note, in a window, or in channels.
 //
 // Invariants. Every counter has one writer, stands on a cache line of its own, only grows, and is
 // never reset; it is stored with release and loaded with acquire order after, and before, the data
@@ -56,6 +59,7 @@
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/copy.h"
 #include "collectives/element_type.h"
 #include "collectives/shared_bells.h"
 #include "collectives/shared_memory.h"
@@ -68,13 +72,13 @@ namespace meshwork {
 /// All sizes are multiples of 64 bytes. All ranks give the same.
 struct SharedGroupOptions {
   std::int64_t small_bytes = 8192;
-  /// An all-reduce of more bytes than this, though small, is direct if all buffers are in windows.
+  /// Data in a window of more bytes than this, though small, is worked on there.
   std::int64_t direct_bytes = 1024;
   std::int64_t slot_bytes = 256 << 10;
   std::int64_t slots = 4;  // at least 2
   std::int64_t calls = 8;  // at least 2
-  std::int64_t chunk_bytes = 32 << 10;
-  std::int64_t chunks = 4;
+  std::int64_t chunk_bytes = 64 << 10;
+  std::int64_t chunks = 2;
 };
 
 class SharedGroup;
@@ -119,6 +123,10 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   void broadcast(ElementType type, void* buffer, std::int64_t count, int root);
   void exchange(ElementType type, const void* send, std::span<const NeighbourBlock> sends,
                 void* receive, std::span<const NeighbourBlock> receives);
+  void all_to_all(ElementType type, const void* send, std::span<const std::int64_t> send_counts,
+                  std::span<const std::int64_t> send_offsets, void* receive,
+                  std::span<const std::int64_t> receive_counts,
+                  std::span<const std::int64_t> receive_offsets);
 
   /// Advances started operations as far as it goes without waiting; whether it went on.
   bool advance_started();
@@ -132,7 +140,8 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
     barrier,
     reduce_scatter,
     all_gather,
-    broadcast
+    broadcast,
+    all_to_all
   };
   /// What ranks must agree on.
   struct What {
@@ -168,6 +177,13 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
     std::int64_t message_bytes;
     SharedPlace place;
   };
+  /// A block of an all-to-all: where it begins in the sender's window, or behind its note.
+  struct BlockNote {
+    std::int64_t place, bytes;
+  };
+  [[nodiscard]] std::int64_t list_bytes() const {
+    return size_ * static_cast<std::int64_t>(sizeof(BlockNote));
+  }
   /// A message on its way, or coming.
   struct Message {
     int peer = 0;
@@ -186,6 +202,8 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   [[nodiscard]] std::byte* channel(int from, int to) const;
   [[nodiscard]] ChunkNote& chunk(int from, int to, std::uint64_t number) const;
   [[nodiscard]] std::byte* address(const SharedPlace& place, int rank) const;
+  /// Where others may read `bytes` of `data`, if that pays.
+  [[nodiscard]] SharedPlace place_to_read(const void* data, std::int64_t bytes) const;
 
   // Calls.
   std::uint64_t begin_call(const What& what, const SharedPlace& place);
@@ -198,6 +216,10 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   void publish(int which, std::uint64_t value) { publish(counter(rank_, which), value); }
   void finish(std::uint64_t number);
   void wait_until_all_finished(std::uint64_t number);
+  // A small call whose data is only read: posted with the note unless it is in a window.
+  void post_small(std::uint64_t number, const std::byte* data, std::int64_t bytes);
+  [[nodiscard]] const std::byte* posted(int rank, std::uint64_t number) const;
+  void finish_small(std::uint64_t number);
   bool all_reached(int which, std::uint64_t value);
   /// Waits until at most `count` started calls are left.
   void wait_until_left(std::ptrdiff_t count);
@@ -224,6 +246,8 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   [[nodiscard]] std::string name_of_rank(int rank) const;
 
   // Messages.
+  void move_messages();
+  [[noreturn]] void part_over(int peer, std::int64_t sent, std::int64_t expected);
   bool push(Message& message);
   bool pull(Message& message);
   bool has_left(const Message& message);
@@ -245,6 +269,7 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   std::array<std::uint64_t, 4> reached_{};      // by all other ranks, as last seen
   std::vector<std::uint64_t> pushed_, pulled_;  // chunks, by rank
   std::vector<Message> outgoing_, incoming_;
+  Copy copy_direct_ = copy_bytes;
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> buffers_;
 

@@ -127,25 +127,9 @@ class Implementation final : public SharedTransport {
           fmt::format("an all-to-all sends {} elements to its own rank, which expects {}",
                       send_counts[own], receive_counts[own]));
     }
-    // Each rank begins with its neighbour, so that not all send to the same one.
-    sends_.clear();
-    receives_.clear();
-    const int ranks = communicator.size();
-    for (int distance = 1; distance < ranks; ++distance) {
-      const int to = (communicator.rank() + distance) % ranks;
-      const int from = (communicator.rank() + ranks - distance) % ranks;
-      sends_.push_back({to, send_counts[static_cast<std::size_t>(to)],
-                        send_offsets[static_cast<std::size_t>(to)]});
-      receives_.push_back({from, receive_counts[static_cast<std::size_t>(from)],
-                           receive_offsets[static_cast<std::size_t>(from)]});
-    }
-    if (send_counts[own] > 0) {
-      const std::int64_t width = element_bytes(type);
-      std::memcpy(static_cast<std::byte*>(receive) + receive_offsets[own] * width,
-                  static_cast<const std::byte*>(send) + send_offsets[own] * width,
-                  static_cast<std::size_t>(send_counts[own] * width));
-    }
-    attached(communicator).exchange(type, send, sends_, receive, receives_);
+    attached(communicator)
+        .all_to_all(type, send, send_counts, send_offsets, receive, receive_counts,
+                    receive_offsets);
   }
 
   void exchange(const Communicator& communicator, ElementType type, const void* send,
@@ -228,9 +212,6 @@ class Implementation final : public SharedTransport {
   std::shared_ptr<const SharedBells> bells_;  // null: one rank on its node
   std::shared_ptr<SharedAgenda> agenda_ = std::make_shared<SharedAgenda>();
   std::shared_ptr<Pending::Request> complete_ = std::make_shared<Complete>();
-  // Arguments of the call in progress, kept so that a call allocates only the first time.
-  std::vector<NeighbourBlock> sends_;
-  std::vector<NeighbourBlock> receives_;
 };
 
 }  // namespace

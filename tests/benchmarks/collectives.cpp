@@ -1,6 +1,6 @@
 // How fast the collectives are, beside those of MPI, over as many ranks as are launched:
 //
-//   mpirun -n 2 build/benchmarks/collectives [--largest BYTES] [--json FILE]
+//   mpirun -n 2 build/benchmarks/collectives [--largest BYTES] [--only OPERATION] [--json FILE]
 //
 // Three ways take turns, sample by sample: MPI's collectives; shared memory with private buffers;
 // and shared memory with buffers that the transport gave. Before a sample every rank writes its
@@ -45,9 +45,10 @@ struct Way {
 
 class Benchmark {
  public:
-  Benchmark(const Communicator& world, std::int64_t largest)
+  Benchmark(const Communicator& world, std::int64_t largest, std::string only)
       : world_(world),
         largest_(largest),
+        only_(std::move(only)),
         mpi_(make_transport("mpi")),
         shared_(make_transport("shared")),
         private_send_(mpi_->allocate(world, largest)),
@@ -95,6 +96,7 @@ class Benchmark {
     show(fmt::format("{:<15}{:>10}  {:>28}  {:>28}{:>7}  {:>28}{:>7}", "operation", "bytes",
                      "MPI, us", "shared, private buffers", "ratio", "shared, in place", "ratio"));
     for (const auto& [name, operation] : operations) {
+      if (!only_.empty() && name != only_) continue;
       for (std::int64_t bytes = 4096; bytes <= largest_; bytes *= 4) {
         const std::int64_t count = bytes / 4;
         blocks(count);
@@ -170,6 +172,7 @@ class Benchmark {
 
   const Communicator& world_;
   std::int64_t largest_;
+  std::string only_;
   std::unique_ptr<Transport> mpi_;
   std::unique_ptr<Transport> shared_;
   TransportMemory private_send_, private_receive_, send_, receive_;
@@ -178,18 +181,21 @@ class Benchmark {
 
 int run(int argc, char** argv) {
   std::int64_t largest = std::int64_t{64} << 20;
-  std::string file;
+  std::string file, only;
   for (int i = 1; i < argc; i += 2) {
     const std::string option = argv[i];
-    if (i + 1 == argc || (option != "--largest" && option != "--json")) {
-      fail("\"{}\" is not an option with a value; there are --largest BYTES and --json FILE",
-           option);
+    if (i + 1 == argc || (option != "--largest" && option != "--json" && option != "--only")) {
+      fail(
+          "\"{}\" is not an option with a value; there are --largest BYTES, --only OPERATION and "
+          "--json FILE",
+          option);
     }
     if (option == "--json") file = argv[i + 1];
+    if (option == "--only") only = argv[i + 1];
     if (option == "--largest") largest = std::stoll(argv[i + 1]);
   }
   const Communicator world = Communicator::world();
-  const std::vector<std::string> rows = Benchmark(world, largest).run();
+  const std::vector<std::string> rows = Benchmark(world, largest, only).run();
   if (world.rank() != 0 || file.empty()) return 0;
   std::FILE* out = std::fopen(file.c_str(), "w");
   if (out == nullptr) fail("{} cannot be written", file);

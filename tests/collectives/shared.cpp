@@ -121,8 +121,9 @@ TEST_CASE("the other collectives read shared memory in place, and private memory
   const int ranks = world.size();
   const int here = world.rank();
   const int first_in_memory = GENERATE(0, 1);
-  // Large enough for one round of the usual sizes not to do.
-  const std::int64_t block = GENERATE(100, 9001);
+  // What is posted with a note; small, and yet read in place; too much for one round of the usual
+  // sizes.
+  const std::int64_t block = GENERATE(10, 200, 9001);
   const std::int64_t total = block * ranks;
   const TransportMemory memory = transport->allocate(world, total * 8);
   std::vector<std::int64_t> own(static_cast<std::size_t>(total));
@@ -132,8 +133,11 @@ TEST_CASE("the other collectives read shared memory in place, and private memory
   std::vector<std::int64_t> counts(static_cast<std::size_t>(ranks), block);
   std::vector<std::int64_t> offsets(counts.size());
   for (int rank = 0; rank < ranks; ++rank) offsets[static_cast<std::size_t>(rank)] = rank * block;
-  const auto value = [](int rank, std::int64_t i) { return 1000 * rank + i % 777; };
+  // Another one each time: who reads too late reads the next.
+  int fills = 0;
+  const auto value = [&](int rank, std::int64_t i) { return 1000 * rank + i % 777 + 7 * fills; };
   const auto fill = [&] {
+    ++fills;
     for (std::int64_t i = 0; i < total; ++i) send[i] = value(here, i);
     std::ranges::fill(receive, -1);
   };
