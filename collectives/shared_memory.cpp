@@ -13,6 +13,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/huge_pages.h"
 
 namespace meshwork {
 
@@ -78,9 +79,12 @@ void SharedMemory::create(const Communicator& node, bool anonymous) {
   const bool first = node.rank() == 0;
   Offer offer;
   const auto map = [&] {
-    void* mapped = ::mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
-    if (mapped == MAP_FAILED) fail("mmap: {}", system_error());
-    memory_ = static_cast<std::byte*>(mapped);
+    memory_ = reserve_addresses(mapped_bytes_);
+    if (memory_ == nullptr) fail("mmap: {}", system_error());
+    if (::mmap(memory_, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_, 0) ==
+        MAP_FAILED) {
+      fail("mmap: {}", system_error());
+    }
   };
   together(node, [&] {
     if (!first) return;

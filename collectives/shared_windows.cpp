@@ -1,19 +1,22 @@
 #include "collectives/shared_windows.h"
 
 #include <mpi.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/huge_pages.h"
 #include "collectives/shared_memory.h"
 
 namespace meshwork {
 
 namespace {
 
-constexpr std::int64_t alignment = 4096;
+/// Of the parts: each rank has pages of its own.
+std::int64_t alignment_of(std::span<const std::int64_t> bytes) {
+  return std::ranges::max(bytes) < least_bytes_for_huge_pages ? 4096 : huge_page_bytes;
+}
 
 }  // namespace
 
@@ -22,11 +25,11 @@ class SharedWindows::Window final : public TransportMemory::Owner {
   /// `bytes` are the sizes of the parts by rank.
   Window(std::shared_ptr<SharedWindows> windows, const Communicator& node,
          std::span<const std::int64_t> bytes)
-      : windows_(std::move(windows)), memory_(node, aligned_sum(bytes)) {
+      : windows_(std::move(windows)), memory_(node, aligned_sum(bytes, alignment_of(bytes))) {
     const std::vector<int> job_ranks = job_ranks_of(node);
     by_job_rank.resize(static_cast<std::size_t>(*std::ranges::max_element(job_ranks)) + 1);
     for (std::size_t rank = 0; rank < bytes.size(); ++rank) {
-      const std::int64_t begin = aligned_sum(bytes.first(rank));
+      const std::int64_t begin = aligned_sum(bytes.first(rank), alignment_of(bytes));
       parts.push_back(memory_.all().subspan(static_cast<std::size_t>(begin),
                                             static_cast<std::size_t>(bytes[rank])));
       by_job_rank[static_cast<std::size_t>(job_ranks[rank])] = parts.back().data();
@@ -34,9 +37,8 @@ class SharedWindows::Window final : public TransportMemory::Owner {
     own = parts[static_cast<std::size_t>(node.rank())];
     number = (static_cast<std::uint64_t>(job_ranks.front()) + 1) << 32 | ++windows_->made_;
     check_mpi(MPI_Bcast(&number, 1, MPI_UINT64_T, 0, node.native()), "MPI_Bcast");
-    // Where the system gives huge pages to shared memory on request. Elsewhere it is refused, and
-    // the pages are small.
-    (void)::madvise(memory_.all().data(), memory_.all().size(), MADV_HUGEPAGE);
+    // Each its own, near its processor.
+    make_huge_pages(own.data(), aligned_sum({{std::ssize(own)}}, alignment_of(bytes)));
     windows_->windows_.push_back(this);
   }
   ~Window() override { std::erase(windows_->windows_, this); }
@@ -49,8 +51,8 @@ class SharedWindows::Window final : public TransportMemory::Owner {
   std::span<std::byte> own;
 
  private:
-  /// The sum of sizes that are each rounded up to whole pages.
-  static std::int64_t aligned_sum(std::span<const std::int64_t> bytes) {
+  /// The sum of sizes that are each rounded up to multiples of `alignment`.
+  static std::int64_t aligned_sum(std::span<const std::int64_t> bytes, std::int64_t alignment) {
     std::int64_t sum = 0;
     for (const std::int64_t size : bytes) sum += (size + alignment - 1) / alignment * alignment;
     return sum;

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/huge_pages.h"
 #include "runtime/data/source.h"
 
 namespace meshwork {
@@ -46,6 +47,7 @@ class Array {
   Array(std::string name, std::vector<T> values, Shape shape, FieldRole role = FieldRole::feature)
       : Array(std::move(name), element_type_of<T>(), static_cast<std::int64_t>(values.size()),
               std::move(shape), role) {
+    make_huge_pages(values.data(), static_cast<std::int64_t>(values.size() * sizeof(T)));
     auto owned = std::make_shared<const std::vector<T>>(std::move(values));
     data_ =
         std::shared_ptr<const std::byte>(owned, reinterpret_cast<const std::byte*>(owned->data()));

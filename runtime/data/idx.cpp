@@ -1,6 +1,7 @@
 #include "runtime/data/idx.h"
 
 #include "collectives/error.h"
+#include "collectives/huge_pages.h"
 #include "runtime/data/sample_copy.h"
 
 #include <zlib.h>
@@ -240,6 +241,7 @@ struct IdxSource::File {
       fail("{}: {} bytes of memory are needed to unpack it and cannot be had",
            options.path.string(), bytes);
     }
+    ask_for_huge_pages(unpacked.get(), bytes);
     // Read to the end of the memory, so that conversion to wider elements works in place.
     const std::int64_t got =
         stream.read(unpacked.get() + bytes - header.data_bytes, header.data_bytes);

@@ -1,6 +1,7 @@
 #include "runtime/data/views.h"
 
 #include "collectives/error.h"
+#include "collectives/huge_pages.h"
 #include "runtime/data/sample_copy.h"
 
 #include <algorithm>
@@ -130,6 +131,7 @@ class CachedSource final : public Source {
           "off",
           rows() * row_bytes, rows(), this->field(field).name);
     }
+    ask_for_huge_pages(store.data.get(), rows() * row_bytes);
     return store;
   }
 

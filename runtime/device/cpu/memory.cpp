@@ -2,7 +2,6 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -11,13 +10,13 @@
 #include <string>
 
 #include "collectives/error.h"
+#include "collectives/huge_pages.h"
 
 namespace meshwork::cpu {
 
 namespace {
 
 constexpr std::int64_t line_bytes = 64;
-constexpr std::int64_t huge_page_bytes = 2 * 1024 * 1024;
 
 /// Bytes that the system can give without swapping; the largest number if it does not say.
 std::int64_t available_bytes() {
@@ -48,31 +47,20 @@ Memory allocate_small(std::int64_t bytes) {
   return {data, bytes, [](void* memory) { std::free(memory); }};
 }
 
-// The mapping is a huge page longer than needed and begins wherever the system puts it; the parts
-// in front of and behind the aligned piece are given back.
 Memory allocate_large(std::int64_t bytes) {
   const std::int64_t available = available_bytes();
   // The system hands out more than it has and kills the process when the pages are touched.
   if (bytes > available) fail_for(bytes, available);
-  const std::int64_t length = (bytes + huge_page_bytes - 1) / huge_page_bytes * huge_page_bytes;
-  const auto mapped = static_cast<std::size_t>(length + huge_page_bytes);
-  void* mapping =
-      ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapping == MAP_FAILED) fail_for(bytes, available);
-  auto* begin = static_cast<std::byte*>(mapping);
-  const auto past = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin) %
-                                              static_cast<std::uintptr_t>(huge_page_bytes));
-  std::byte* data = begin + (past == 0 ? 0 : huge_page_bytes - past);
-  const std::int64_t front = data - begin, behind = huge_page_bytes - front;
-  if ((front > 0 && ::munmap(begin, static_cast<std::size_t>(front)) != 0) ||
-      (behind > 0 && ::munmap(data + length, static_cast<std::size_t>(behind)) != 0)) {
-    internal_error("the ends of a memory mapping could not be given back");
-  }
-  // Advice only: a system without huge pages refuses it, and ordinary ones do.
-  static_cast<void>(::madvise(data, static_cast<std::size_t>(length), MADV_HUGEPAGE));
+  const auto length = static_cast<std::size_t>(rounded_to_huge_pages(bytes));
+  std::byte* const addresses = reserve_addresses(length);
+  if (addresses == nullptr) fail_for(bytes, available);
+  void* const data = ::mmap(addresses, length, PROT_READ | PROT_WRITE,
+                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (data == MAP_FAILED) fail_for(bytes, available);
+  ask_for_huge_pages(data, static_cast<std::int64_t>(length));
   return {data, bytes, [length](void* memory) {
             // Fails only for an address that is no mapping.
-            static_cast<void>(::munmap(memory, static_cast<std::size_t>(length)));
+            (void)::munmap(memory, length);
           }};
 }
 
@@ -81,7 +69,7 @@ Memory allocate_large(std::int64_t bytes) {
 Memory allocate(std::int64_t bytes) {
   if (bytes < 0) internal_error(fmt::format("{} bytes of memory were asked for", bytes));
   if (bytes == 0) return {};
-  return bytes < huge_page_bytes ? allocate_small(bytes) : allocate_large(bytes);
+  return bytes < least_bytes_for_huge_pages ? allocate_small(bytes) : allocate_large(bytes);
 }
 
 }  // namespace meshwork::cpu

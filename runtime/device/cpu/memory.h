@@ -7,8 +7,8 @@
 
 namespace meshwork::cpu {
 
-/// As Device::allocate. From 2 MiB on an anonymous mapping aligned to 2 MiB, which asks for huge
-/// pages and whose pages are taken by the first thread that writes to them.
+/// As Device::allocate. Where huge pages are worth it (collectives/huge_pages.h), whole ones, taken
+/// by the first thread that writes to them.
 [[nodiscard]] Memory allocate(std::int64_t bytes);
 
 }  // namespace meshwork::cpu
