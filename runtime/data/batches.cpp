@@ -205,7 +205,10 @@ class Feeder::Assembler {
       const Range rows = field.blocks[index][0];
       const std::span<std::int64_t> samples(samples_.data(),
                                             static_cast<std::size_t>(rows.length()));
-      order_.fill(range.begin + rows.begin, samples);
+      // Most often the fields of a batch have the same rows.
+      if (i == 0 || rows != options_.fields[i - 1].blocks[index][0]) {
+        order_.fill(range.begin + rows.begin, samples);
+      }
       batch.bytes[i] = parts_[i].bytes[index];
       options_.source->read(field.field, samples, parts_[i].sample_blocks[index],
                             slot.memory[i].get());

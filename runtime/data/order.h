@@ -13,6 +13,8 @@
 // for every seed and every epoch.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -34,7 +36,12 @@ class SampleOrder {
 
  private:
   explicit SampleOrder(std::int64_t rows) : rows_(rows) {}
-  [[nodiscard]] std::uint64_t permute(std::uint64_t index) const;
+
+  // As many as a processor permutes side by side.
+  static constexpr std::size_t group_size = 16;
+  using Group = std::array<std::uint64_t, group_size>;
+  /// The network, applied once to each. What lies beyond its range comes out as anything.
+  void permute(Group& indices) const;
 
   std::int64_t rows_ = 0;
   bool shuffled_ = false;

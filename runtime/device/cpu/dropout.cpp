@@ -14,49 +14,32 @@
 #include "runtime/device/block_runs.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/philox.h"
+#include "runtime/device/philox_lanes.h"
 
 namespace meshwork::cpu {
 
 namespace {
 
-constexpr std::int64_t group_counters = 32;
-constexpr std::int64_t group_words = 4 * group_counters;
+constexpr std::size_t group_counters = 32;
+constexpr auto group_words = static_cast<std::int64_t>(4 * group_counters);
 
-/// words[4 c + w] = word w of counter first + c. The rounds of philox.h, on all counters at once: a
-/// loop over counters that calls it does not vectorise. Each 32-bit word lies in 64 bits, the upper
-/// ones of which are left as they fall and masked where it matters, at half the time of 32-bit
-/// words that are widened for each product and narrowed after it.
+/// words[4 c + w] = word w of counter first + c.
 void philox_group(std::uint64_t key, std::uint64_t first, std::uint64_t step,
                   std::uint32_t* words) {
-  using Lanes = std::array<std::uint64_t, group_counters>;
-  constexpr std::uint64_t low = 0xffffffffu;
-  alignas(64) Lanes c0, c1, c2, c3;
+  alignas(64) PhiloxLanes<group_counters> lanes;
   for (std::size_t c = 0; c < group_counters; ++c) {
-    c0[c] = first + c;
-    c1[c] = (first + c) >> 32;
-    c2[c] = step;
-    c3[c] = step >> 32;
+    lanes[0][c] = first + c;
+    lanes[1][c] = (first + c) >> 32;
+    lanes[2][c] = step;
+    lanes[3][c] = step >> 32;
   }
-  std::uint64_t k0 = key & low, k1 = key >> 32;
-  for (int round = 0; round < 10; ++round) {
-#pragma omp simd
-    for (std::size_t c = 0; c < group_counters; ++c) {
-      const std::uint64_t p0 = (c0[c] & low) * 0xD2511F53u;
-      const std::uint64_t p1 = (c2[c] & low) * 0xCD9E8D57u;
-      c0[c] = (p1 >> 32) ^ c1[c] ^ k0;
-      c2[c] = (p0 >> 32) ^ c3[c] ^ k1;
-      c1[c] = p1;
-      c3[c] = p0;
-    }
-    k0 = (k0 + 0x9E3779B9u) & low;
-    k1 = (k1 + 0xBB67AE85u) & low;
-  }
+  philox_lanes(key, lanes);
 #pragma omp simd
   for (std::size_t c = 0; c < group_counters; ++c) {
-    words[4 * c] = static_cast<std::uint32_t>(c0[c]);
-    words[4 * c + 1] = static_cast<std::uint32_t>(c1[c]);
-    words[4 * c + 2] = static_cast<std::uint32_t>(c2[c]);
-    words[4 * c + 3] = static_cast<std::uint32_t>(c3[c]);
+    words[4 * c] = static_cast<std::uint32_t>(lanes[0][c]);
+    words[4 * c + 1] = static_cast<std::uint32_t>(lanes[1][c]);
+    words[4 * c + 2] = static_cast<std::uint32_t>(lanes[2][c]);
+    words[4 * c + 3] = static_cast<std::uint32_t>(lanes[3][c]);
   }
 }
 
