@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -244,7 +245,7 @@ class Feeder::Assembler {
   std::vector<std::int64_t> samples_;  // scratch: the samples of a block's rows
 };
 
-/// The position, the slots and, with prefetching, the thread that fills them.
+/// The position, the slots and, where it pays, the thread that fills them.
 ///
 /// Batch b (counted from the start) lies in slot b mod 2. `filled` counts the batches that were
 /// assembled, `taken` those given to the caller and `returned` those that the caller gave back,
@@ -255,17 +256,12 @@ class Feeder::Prefetcher {
   explicit Prefetcher(Assembler& assembler)
       : assembler_(&assembler), position_(assembler.options().start) {
     slots_.push_back(assembler.make_slot());
-    if (assembler.options().prefetch) slots_.push_back(assembler.make_slot());
+    if (assembler.options().prefetch != Prefetch::never) slots_.push_back(assembler.make_slot());
   }
   ~Prefetcher() { stop(); }
 
   const HostBatch* next() {
-    if (!assembler_->options().prefetch) {
-      if (assembler_->is_over(position_)) return nullptr;
-      assembler_->assemble(position_, slots_[0]);
-      position_ = assembler_->after(position_);
-      return &slots_[0].batch;
-    }
+    if (!reads_ahead()) return assemble_now();
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     std::unique_lock lock(mutex_);
     returned_ = taken_;
@@ -286,6 +282,26 @@ class Feeder::Prefetcher {
   }
 
  private:
+  static constexpr std::chrono::microseconds slow{50};
+  static constexpr int slow_before_thread = 3;
+
+  [[nodiscard]] bool reads_ahead() const {
+    const Prefetch prefetch = assembler_->options().prefetch;
+    return prefetch == Prefetch::always ||
+           (prefetch == Prefetch::when_slow && slow_ == slow_before_thread);
+  }
+
+  const HostBatch* assemble_now() {
+    if (assembler_->is_over(position_)) return nullptr;
+    const auto begin = std::chrono::steady_clock::now();
+    Slot& slot = slots_[static_cast<std::size_t>(taken_) % slots_.size()];
+    assembler_->assemble(position_, slot);
+    position_ = assembler_->after(position_);
+    filled_ = ++taken_;
+    slow_ = std::chrono::steady_clock::now() - begin > slow ? slow_ + 1 : 0;
+    return &slot.batch;
+  }
+
   void run() {
     try {
       for (;;) {
@@ -327,6 +343,7 @@ class Feeder::Prefetcher {
   Assembler* assembler_;
   BatchPosition position_;  // of the next batch to assemble; the thread's while it runs
   std::vector<Slot> slots_;
+  int slow_ = 0;  // batches in a row that took long to assemble
 
   std::thread thread_;
   std::mutex mutex_;  // guards what follows, and `changed_` tells of it

@@ -8,10 +8,11 @@
 // contiguous and row-major in the field's own element type, into host memory of its own.
 //
 // Prefetching assembles the next batch on a thread while the caller works on this one: two slots,
-// of which the caller has one. That thread makes no MPI calls. It begins when the first batch is
-// asked for and is stopped and joined by the destructor and by `seek`, in the middle of an epoch as
-// at its end. What it throws is thrown by the `next` that would have given the batch. After the
-// first batch the feeder allocates nothing.
+// of which the caller has one. That thread makes no MPI calls. It begins when a batch is asked for
+// and is stopped and joined by the destructor and by `seek`, in the middle of an epoch as at its
+// end. What it throws is thrown by the `next` that would have given the batch. To wake a thread and
+// be woken by it costs as much as to copy a small batch out of memory; so it is left out as long as
+// batches take less than that. After the first batches the feeder allocates nothing.
 #pragma once
 
 #include <cstddef>
@@ -60,6 +61,12 @@ struct BatchPosition {
   bool operator==(const BatchPosition&) const = default;
 };
 
+enum class Prefetch : std::uint8_t {
+  never,
+  when_slow,  // from the moment on when three batches in a row took longer than 50 us each
+  always
+};
+
 struct FeederOptions {
   std::shared_ptr<const Source> source;
   std::vector<FeedField> fields;
@@ -68,7 +75,7 @@ struct FeederOptions {
   std::uint64_t seed = 0;
   BatchPosition start;       // the first batch that is delivered
   std::int64_t epochs = -1;  // the epoch before which to end; -1: never
-  bool prefetch = true;
+  Prefetch prefetch = Prefetch::when_slow;
 };
 
 /// This rank's part of one batch, in host memory.

@@ -68,7 +68,8 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
 std::unique_ptr<Feeder> FedSource::feeder(bool shuffle, BatchPosition start, std::int64_t epochs,
                                           bool prefetch) const {
   return std::make_unique<Feeder>(FeederOptions{source_, fields_, batch_size_, shuffle,
-                                                model_->options.seed, start, epochs, prefetch});
+                                                model_->options.seed, start, epochs,
+                                                prefetch ? Prefetch::when_slow : Prefetch::never});
 }
 
 Step& FedSource::run(const HostBatch& batch, const StepScalars& scalars) {

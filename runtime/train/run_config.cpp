@@ -67,7 +67,7 @@ void check_classes(const std::shared_ptr<const Source>& source, int field, std::
                  .fields = {{field, whole_batches(*source, field, batch), classes}},
                  .batch_size = batch,
                  .epochs = 1,
-                 .prefetch = false});
+                 .prefetch = Prefetch::never});
   while (feeder.next() != nullptr) {
   }
 }

@@ -141,7 +141,7 @@ TEST_CASE("batchings that cannot work are errors that say what would") {
 
 TEST_CASE("an epoch delivers every sample once, in the order of its epoch") {
   const auto source = samples(23);
-  for (const bool prefetch : {false, true}) {
+  for (const Prefetch prefetch : {Prefetch::never, Prefetch::when_slow, Prefetch::always}) {
     FeederOptions options = options_for(source, 5);
     options.shuffle = true;
     options.seed = 9;
@@ -171,7 +171,7 @@ TEST_CASE("an epoch delivers every sample once, in the order of its epoch") {
 }
 
 TEST_CASE("without shuffling batches come in the order of the data and epochs end where asked") {
-  for (const bool prefetch : {false, true}) {
+  for (const Prefetch prefetch : {Prefetch::never, Prefetch::when_slow, Prefetch::always}) {
     FeederOptions options = options_for(samples(7), 3);
     options.prefetch = prefetch;
     options.epochs = 2;
@@ -266,7 +266,9 @@ TEST_CASE("the blocks of all ranks together are the batch, for any layout and un
 
 TEST_CASE("the batch in the caller's hands is left alone while the next ones are assembled") {
   const auto source = samples(100);
-  Feeder feeder(options_for(source, 1));
+  FeederOptions options = options_for(source, 1);
+  options.prefetch = GENERATE(Prefetch::when_slow, Prefetch::always);
+  Feeder feeder(options);
   for (std::int64_t i = 0; i < 100; ++i) {
     const HostBatch* batch = feeder.next();
     if (i % 10 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -276,17 +278,36 @@ TEST_CASE("the batch in the caller's hands is left alone while the next ones are
 
 TEST_CASE("prefetching stays one batch ahead") {
   const auto source = std::make_shared<FailingSource>(samples(100), -1);
-  FeederOptions options{.source = source, .fields = {whole_field(*source, 1, 1)}, .batch_size = 1};
-  Feeder feeder(options);
+  Feeder feeder({.source = source,
+                 .fields = {whole_field(*source, 1, 1)},
+                 .batch_size = 1,
+                 .prefetch = Prefetch::always});
   CHECK(source->reads == 0);
   (void)feeder.next();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   CHECK(source->reads == 2);
 }
 
+TEST_CASE("slow batches are read ahead from the fourth on, and come in their order") {
+  const auto source = std::make_shared<FailingSource>(samples(100), -1);
+  source->milliseconds = 1;
+  Feeder feeder({.source = source, .fields = {whole_field(*source, 1, 1)}, .batch_size = 1});
+  for (int i = 0; i < 3; ++i) {
+    CHECK(next_text(feeder, 0) == fmt::format("0.{0}: {0}", i));
+    CHECK(source->reads == i + 1);
+  }
+  CHECK(next_text(feeder, 0) == "0.3: 3");
+  while (source->reads < 5) std::this_thread::yield();  // without being asked
+  CHECK(next_text(feeder, 0) == "0.4: 4");
+  feeder.seek({1, 98});
+  CHECK(next_text(feeder, 0) == "1.98: 98");
+  CHECK(next_text(feeder, 0) == "1.99: 99");
+  CHECK(next_text(feeder, 0) == "2.0: 0");
+}
+
 TEST_CASE("after the first batches nothing is allocated") {
   const auto source = cached(with_shape(samples(23), 0, {4, 5, 1}));
-  for (const bool prefetch : {false, true}) {
+  for (const Prefetch prefetch : {Prefetch::never, Prefetch::when_slow, Prefetch::always}) {
     FeederOptions options = options_for(source, 5);
     options.fields[1].classes = 251;
     options.shuffle = true;
@@ -301,7 +322,7 @@ TEST_CASE("after the first batches nothing is allocated") {
 }
 
 TEST_CASE("an error in reading arrives with its batch and stays") {
-  for (const bool prefetch : {false, true}) {
+  for (const Prefetch prefetch : {Prefetch::never, Prefetch::when_slow, Prefetch::always}) {
     FeederOptions options = options_for(std::make_shared<FailingSource>(samples(9), 7), 3);
     options.prefetch = prefetch;
     Feeder feeder(options);
@@ -322,6 +343,7 @@ TEST_CASE("a feeder stops cleanly at any time") {
         const auto source = std::make_shared<FailingSource>(samples(30), bad_row);
         source->milliseconds = milliseconds;
         FeederOptions options = options_for(source, 4);
+        options.prefetch = Prefetch::always;
         Feeder feeder(options);
         for (int i = 0; i < taken; ++i) {
           try {
