@@ -1,7 +1,8 @@
 // Copying bytes, through the caches or past them.
 //
-// A copy through the caches reads the lines that it overwrites. Where the destination would not stay
-// in the caches until it is read, stores past them save that and leave to others what is there.
+// A copy through the caches reads the lines that it overwrites. Where the destination would not
+// stay in the caches until it is read, stores past them save that and leave to others what is
+// there.
 #pragma once
 
 #include <cstdint>

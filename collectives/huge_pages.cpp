@@ -35,8 +35,8 @@ void advise(std::span<std::byte> pages, int advice) {
 
 }  // namespace
 
-// The mapping is a huge page longer than needed and begins wherever the system puts it; the parts in
-// front of and behind the aligned piece are given back.
+// The mapping is a huge page longer than needed and begins wherever the system puts it; the parts
+// in front of and behind the aligned piece are given back.
 std::byte* reserve_addresses(std::size_t bytes) {
   void* const mapping = ::mmap(nullptr, bytes + huge_page_bytes, PROT_NONE,
                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -1,9 +1,10 @@
 // Huge pages: 2 MiB of memory behind one entry of the processor's table of addresses.
 //
-// A step walks over its parameters, gradients and slots once, so that in pages of 4 KiB nearly every
-// page is looked up anew: a fraction of a microsecond each in a virtual machine, as long as reading
-// its bytes. Systems hand out huge pages for private memory on request, and for shared memory hardly
-// ever by themselves; Linux from 6.1 on makes them of either, at once, when it is told to.
+// A step walks over its parameters, gradients and slots once, so that in pages of 4 KiB nearly
+// every page is looked up anew: a fraction of a microsecond each in a virtual machine, as long as
+// reading its bytes. Systems hand out huge pages for private memory on request, and for shared
+// memory hardly ever by themselves; Linux from 6.1 on makes them of either, at once, when it is
+// told to.
 //
 // All of it is advice: where a system has none to give, pages are small and everything works.
 #pragma once

@@ -70,6 +70,22 @@ SharedGroup::SharedGroup(const Communicator& node, const SharedGroupOptions& opt
   outgoing_.reserve(pushed_.size());
   incoming_.reserve(pushed_.size());
   queue_.reserve(static_cast<std::size_t>(options_.calls));
+  // A rank's pages are near its processor, and no step has to ask for those of the notes.
+  touch_notes(rank_);
+  check_mpi(MPI_Barrier(node.native()), "MPI_Barrier");
+  for (int rank = 0; rank < size_; ++rank) touch_notes(rank);
+}
+
+void SharedGroup::touch_notes(int rank) const {
+  const std::int64_t bytes = counters_bytes + options_.calls * call_bytes_;
+  for (std::int64_t at = 0; at < bytes; at += page) {
+    auto& first = *reinterpret_cast<std::uint64_t*>(of_rank(rank) + at);
+    if (rank == rank_) {
+      store(first, 0);
+    } else {
+      (void)load(first);
+    }
+  }
 }
 
 SharedGroup::~SharedGroup() {

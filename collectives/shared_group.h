@@ -193,6 +193,8 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
     std::uint64_t last_chunk = 0;  // of one that has to be read before it is sent
   };
 
+  void touch_notes(int rank) const;
+
   // Where things are.
   [[nodiscard]] std::byte* of_rank(int rank) const;
   [[nodiscard]] std::uint64_t& counter(int rank, int which) const;

@@ -396,7 +396,8 @@ std::string json_of(const KerasWeightsReader& reader) {
 Said inspect(const CommandLine& line) {
   const std::string& path = line.files.front();
   const std::filesystem::path file = [&] {
-    // Of a directory whose newest cannot be read, the list is worth seeing, and the newest whole one.
+    // Of a directory whose newest cannot be read, the list is worth seeing, and the newest whole
+    // one.
     std::error_code problem;
     if (std::filesystem::is_directory(path, problem)) {
       for (const FoundCheckpoint& found : list_checkpoints(path, "").checkpoints) {

@@ -30,10 +30,10 @@
 
 namespace meshwork {
 
-/// A checkpoint cannot be read as what it should be: truncated, damaged, not there, or no checkpoint
-/// at all. An older one may do. Everything else is another `Error`: a file of a newer format, which
-/// is whole, one that this process may not read, or a disk that does not give back what is on it
-/// (`SystemFailure`).
+/// A checkpoint cannot be read as what it should be: truncated, damaged, not there, or no
+/// checkpoint at all. An older one may do. Everything else is another `Error`: a file of a newer
+/// format, which is whole, one that this process may not read, or a disk that does not give back
+/// what is on it (`SystemFailure`).
 class DamagedCheckpoint : public Error {
  public:
   using Error::Error;

@@ -51,8 +51,8 @@ void SampleOrder::permute(Group& indices) const {
     right[i] = indices[i] / left_size_;
   }
   // Adds to `to`, modulo `size`, a number from the round and the other half. Halves are below 2^32:
-  // a counter block is the round above 32 bits of half. The upper part of a product scales 64 random
-  // bits without a division; sizes are below 2^32 too, so that it is had of two products.
+  // a counter block is the round above 32 bits of half. The upper part of a product scales 64
+  // random bits without a division; sizes are below 2^32 too, so that it is had of two products.
   const auto add_random = [this](std::uint64_t round, const Group& half, Group& to,
                                  std::uint64_t size) {
     alignas(64) PhiloxLanes<group_size> words;

@@ -8,14 +8,14 @@
 
 namespace meshwork {
 
-/// words[w][c] is word w of counter c; the upper 32 bits of each hold anything. Words lie in 64 bits,
-/// masked where it matters, at half the time of 32-bit words that are widened for each product and
-/// narrowed after it.
+/// words[w][c] is word w of counter c; the upper 32 bits of each hold anything. Words lie in 64
+/// bits, masked where it matters, at half the time of 32-bit words that are widened for each
+/// product and narrowed after it.
 template <std::size_t count>
 using PhiloxLanes = std::array<std::array<std::uint64_t, count>, 4>;
 
-/// Puts the four words for `key` in place of the counters, which stand there as words of 32 bits, the
-/// least significant first: of philox(key, block, step) block, block >> 32, step, step >> 32.
+/// Puts the four words for `key` in place of the counters, which stand there as words of 32 bits,
+/// the least significant first: of philox(key, block, step) block, block >> 32, step, step >> 32.
 template <std::size_t count>
 void philox_lanes(std::uint64_t key, PhiloxLanes<count>& words) {
   constexpr std::uint64_t low = 0xffffffffu;

@@ -117,8 +117,8 @@ class Engine {
   /// since the last step: others may still be reading.
   void meet();
 
-  /// A variable, whole (row-major), on every rank or on `root` alone, where it is nothing elsewhere.
-  /// Every rank of the mesh calls it. It takes memory for the variable once.
+  /// A variable, whole (row-major), on every rank or on `root` alone, where it is nothing
+  /// elsewhere. Every rank of the mesh calls it. It takes memory for the variable once.
   [[nodiscard]] std::vector<float> gather_variable(int variable, std::optional<int> root = {});
   /// A slot of a variable, likewise.
   [[nodiscard]] std::vector<float> gather_slot(int slot, int variable,

@@ -1,12 +1,13 @@
 // Going on from a checkpoint: which one, whether it fits, and what of it is taken up.
 //
 // Rank 0 alone looks into the directory and tells the others. The newest checkpoint that proves
-// whole is taken; newer ones that are not are named, with the steps that this costs, or are an error
-// (Resume::strict). What the system refuses to give is asked for again for some seconds, since it may
-// be whole; if it stays away it is passed over like a damaged one, and said to be what it is: a run
-// at night goes on. That none of several can be read is an error always: a run never begins anew
-// beside checkpoints. Every rank reads its own blocks, whatever mesh wrote them, and the ranks
-// compare the sums of what they have read with those in the file before anything is believed.
+// whole is taken; newer ones that are not are named, with the steps that this costs, or are an
+// error (Resume::strict). What the system refuses to give is asked for again for some seconds,
+// since it may be whole; if it stays away it is passed over like a damaged one, and said to be what
+// it is: a run at night goes on. That none of several can be read is an error always: a run never
+// begins anew beside checkpoints. Every rank reads its own blocks, whatever mesh wrote them, and
+// the ranks compare the sums of what they have read with those in the file before anything is
+// believed.
 //
 // Names and shapes of variables, and the optimizer with its slots, must be the same; all that
 // differs is said at once. A callback takes up what one of its class remembered that was about the

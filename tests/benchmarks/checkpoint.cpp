@@ -6,10 +6,10 @@
 // The state is that of a dense network with Adam, of about the size asked for (1024 MiB). In each
 // round, in turn: write and fsync by rank 0 of as many bytes; the same by all ranks, each its
 // share, into one file; a checkpoint by either writer, in front of training. Beside them, how long
-// its two checksums take. Then a small training run without checkpoints and with one every 25 steps,
-// in either mode, in turn: the longest steps are those that had to wait, and what a checkpoint costs
-// is what the run takes longer, shared out to its checkpoints. With `writing` that is left out.
-// Medians are printed, because disks are noisy. Files are removed.
+// its two checksums take. Then a small training run without checkpoints and with one every 25
+// steps, in either mode, in turn: the longest steps are those that had to wait, and what a
+// checkpoint costs is what the run takes longer, shared out to its checkpoints. With `writing` that
+// is left out. Medians are printed, because disks are noisy. Files are removed.
 #include <fcntl.h>
 #include <unistd.h>
 

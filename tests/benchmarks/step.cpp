@@ -10,10 +10,10 @@
 //   256x8    or any width and depth: so many dense layers with ReLU, SGD, cross-entropy
 //
 // SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
-// rows of the next) or `sharded` (batches, and each kernel over the same ranks). PRECISION is `float32`
-// or `bfloat16`. Numbers are
-// synthetic: the arithmetic is the same. The step loop is profiled (--profile of `meshwork train`);
-// printed is one line of JSON: milliseconds, with quartiles of the step.
+// rows of the next) or `sharded` (batches, and each kernel over the same ranks). PRECISION is
+// `float32` or `bfloat16`. Numbers are synthetic: the arithmetic is the same. The step loop is
+// profiled (--profile of `meshwork train`); printed is one line of JSON: milliseconds, with
+// quartiles of the step.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -235,8 +235,8 @@ TEST_CASE("a batch that is split sends statistics and gradients") {
   }
   DeviceMesh mesh({{"data", 2}});
   // Logits 10 + 640, hidden 64 + 2048, then 6 before the third kernel, which is large and begins at
-  // a cache line, and kernels 27648 + 10368 + 108: 40892 floats. The gradients of beta are not among
-  // them; they are the sums that backward has reduced.
+  // a cache line, and kernels 27648 + 10368 + 108: 40892 floats. The gradients of beta are not
+  // among them; they are the sums that backward has reduced.
   CHECK(sent(spread_over(mesh)) ==
         std::vector<std::string>{"forward all_reduce 192", "forward all_reduce 384",
                                  "forward all_reduce 512", "backward all_reduce 512",

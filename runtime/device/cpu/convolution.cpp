@@ -13,9 +13,9 @@
 //   14x14x24 to  7x7x32  by 6x6 / 2   1.2   3.4   1.9         2.0   2.0   3.5      18   2.8   26
 //   14x14x64 to 14x14x64 by 3x3       6.8   9.0   8.1         8.1  10.3   8.4      37    19   16
 //
-// In bfloat16 the same rule holds, and operands are rounded on their way into oneDNN's memory; where
-// it has nothing of its own, or the processor no instructions, a kernel for float32 runs on rounded
-// operands.
+// In bfloat16 the same rule holds, and operands are rounded on their way into oneDNN's memory;
+// where it has nothing of its own, or the processor no instructions, a kernel for float32 runs on
+// rounded operands.
 //
 // Bound by FLOP: 14x14x64 by 3x3 runs forward at 137 GFLOP/s, 0.9 of the peak, its gradients at 0.7
 // to 0.75; 12 channels and 24 filters fill 12 of 16 and 24 of 32 lanes, and the middle one of the

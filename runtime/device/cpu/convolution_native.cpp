@@ -91,9 +91,9 @@ bool is_native(const PrimitiveDescription& description, const ConvolutionShape& 
   return name.find("ref") == name.npos && name.find("gemm") == name.npos;
 }
 
-/// A primitive of a convolution, as a kernel whose operands are the primitive's arguments. Where the
-/// two want something in different formats or types, it is reordered into the workspace before, or
-/// out of it behind. There lie also the scratchpads.
+/// A primitive of a convolution, as a kernel whose operands are the primitive's arguments. Where
+/// the two want something in different formats or types, it is reordered into the workspace before,
+/// or out of it behind. There lie also the scratchpads.
 class NativeConvolution final : public Kernel {
  public:
   struct Argument {

@@ -1,11 +1,11 @@
 // The CUDA device: one GPU, on which one rank computes.
 //
 // Kernels and the library calls of cuBLASLt and cuDNN are put into one stream and run there in
-// order; beside it are two for copies (queues.h). `Kernel::run` returns when its work is queued, not
-// when it is done, and the host never waits except in `allocate`, `copy_in`, `copy_out` and
-// `synchronize`, and for marks. Nothing is queued to the default stream. What a step has between two
-// collectives is captured into a CUDA graph. The thread that made the device is the one that uses
-// it.
+// order; beside it are two for copies (queues.h). `Kernel::run` returns when its work is queued,
+// not when it is done, and the host never waits except in `allocate`, `copy_in`, `copy_out` and
+// `synchronize`, and for marks. Nothing is queued to the default stream. What a step has between
+// two collectives is captured into a CUDA graph. The thread that made the device is the one that
+// uses it.
 //
 // Two kinds of kernels. Matrix products are cuBLASLt's (matmul.cpp), convolutions cuDNN's where it
 // has a deterministic algorithm in plain float32 (convolution.cpp). All others are our own, and

@@ -1,5 +1,6 @@
-// Checkpoints on a disk that does not give them back: the system refuses to read. That is no damage,
-// since the file may be whole; what passes is waited for, and what stays is said to be what it is.
+// Checkpoints on a disk that does not give them back: the system refuses to read. That is no
+// damage, since the file may be whole; what passes is waited for, and what stays is said to be what
+// it is.
 //
 // The calls are those of the whole process, as in faults.cpp: this program defines them.
 #include <dlfcn.h>

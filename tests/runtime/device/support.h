@@ -79,8 +79,8 @@ class Array {
   std::vector<T> storage_;
 };
 
-/// Whether operands lie on the device aligned to 64 bytes, as those in a program's arena do, and not
-/// as in the host's memory: a library may take another way then.
+/// Whether operands lie on the device aligned to 64 bytes, as those in a program's arena do, and
+/// not as in the host's memory: a library may take another way then.
 inline bool operands_are_aligned = false;
 
 /// The arrays of some operands in the memory of a device.
