@@ -108,16 +108,13 @@ void MpiReductions::hand_over(MpiReduction& reduction) {
   const std::uint64_t number = handed_.load(std::memory_order_relaxed);
   if (number - taken_.load(std::memory_order_acquire) == places) {
     const std::scoped_lock role(role_);
-    look();
+    take();
   }
   handed_over_[number % places] = &reduction;
   handed_.store(number + 1, std::memory_order_release);
-  if (progress_ == Progress::thread) {
-    ring();
-  } else {
-    const std::scoped_lock role(role_);
-    look();
-  }
+  // The first messages leave now, unless the courier is at work: it may be long in coming.
+  if (const std::unique_lock role(role_, std::try_to_lock); role) take();
+  if (progress_ == Progress::thread) ring();
 }
 
 void MpiReductions::advance() {
@@ -145,13 +142,17 @@ void MpiReductions::wait(MpiReduction& reduction) {
 
 // ---- with the role ------------------------------------------------------------------------------
 
-void MpiReductions::look() {
+void MpiReductions::take() {
   std::uint64_t taken = taken_.load(std::memory_order_relaxed);
   while (taken < handed_.load(std::memory_order_acquire)) {
     MpiReduction& reduction = *handed_over_[taken % places];
     taken_.store(++taken, std::memory_order_release);
     start(reduction);
   }
+}
+
+void MpiReductions::look() {
+  take();
   if (requests_.empty()) return;
   indices_.resize(requests_.size());
   int ended = 0;

@@ -20,8 +20,8 @@
 //
 // One at a time is in MPI for the reductions: whoever has the *role*. The courier has it while it
 // looks, else who polls or waits; a rank that waits for a reduction keeps it to the end, and the
-// courier sleeps. To hand a reduction over takes no lock: it goes into a ring that has one writer,
-// from which whoever has the role takes it and starts it in MPI.
+// courier sleeps. To hand a reduction over nobody waits for the role: it goes into a ring that has
+// one writer, from which whoever has the role next takes it and starts it in MPI.
 //
 // What MPI adds up, it adds up in the thread that calls it. A thread has the floating-point mode of
 // the one that made it (denormal numbers flushed to zero, or not), so the courier is made when a
@@ -95,6 +95,7 @@ class MpiReductions {
 
  private:
   // With the role.
+  void take();
   void look();
   void start(MpiReduction& reduction);
   void complete(MpiReduction& reduction);
