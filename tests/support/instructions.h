@@ -65,19 +65,19 @@ class InstructionCounter {
     return why_not_;
   }
 
-  /// The instructions of `work` on this thread, a few of the counting itself among them.
-  template <class Work>
-  std::int64_t count(const Work& work) {
-    const std::int64_t before = shared_->count;
+  /// From here to `end` this thread's instructions are counted, a few of the counting among them.
+  void begin() {
+    before_ = shared_->count;
     counts_ = true;
     toggle();
-    work();
+  }
+  [[nodiscard]] std::int64_t end() {
     toggle();
     counts_ = false;
-    return shared_->count - before;
+    return shared_->count - before_;
   }
 
-  /// Inside of `count`: does `work` without counting it.
+  /// Does `work` without counting it.
   template <class Work>
   void pass_over(const Work& work) {
     if (counts_) toggle();
@@ -136,6 +136,7 @@ class InstructionCounter {
   Shared* shared_ = nullptr;
   pid_t stepper_ = -1;
   bool counts_ = false;
+  std::int64_t before_ = 0;
   std::string why_not_;
 };
 
