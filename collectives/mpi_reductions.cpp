@@ -26,8 +26,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds fruitful{20};
 constexpr std::chrono::microseconds nap{50};
 
-/// So that a thread which has napped gets on where another one computes. Where it fails, the courier
-/// comes later, and no more than that.
+/// So that a thread which has napped gets on where another one computes. Where it fails, the
+/// courier comes later, and no more than that.
 void be_prompt() {
   // Naps are what they are meant to be: the kernel adds 50 us to them by itself.
   (void)::prctl(PR_SET_TIMERSLACK, 1000UL);

@@ -10,13 +10,13 @@
 // bits. Ranks need not choose alike.
 //
 // By itself, a rank chooses the thread, if the MPI lets threads call it at any time
-// (MPI_THREAD_MULTIPLE), else polls; MESHWORK_PROGRESS chooses otherwise (`thread`, `polls`, `none`).
-// A kernel takes milliseconds, and between two of them there is one poll: a large message, which
-// takes many calls, goes a step further with each. A courier looks after it all the time, and needs
-// no core for that: it sleeps while nothing is under way, and for some 50 us between two looks that
-// found little to do, so what it takes from the one who computes is about what the messages cost
-// anyhow. Where a core is *spare*, bound to this rank beside those that compute, it does not sleep
-// as long as something is under way.
+// (MPI_THREAD_MULTIPLE), else polls; MESHWORK_PROGRESS chooses otherwise (`thread`, `polls`,
+// `none`). A kernel takes milliseconds, and between two of them there is one poll: a large message,
+// which takes many calls, goes a step further with each. A courier looks after it all the time, and
+// needs no core for that: it sleeps while nothing is under way, and for some 50 us between two
+// looks that found little to do, so what it takes from the one who computes is about what the
+// messages cost anyhow. Where a core is *spare*, bound to this rank beside those that compute, it
+// does not sleep as long as something is under way.
 //
 // One at a time is in MPI for the reductions: whoever has the *role*. The courier has it while it
 // looks, else who polls or waits; a rank that waits for a reduction keeps it to the end, and the
@@ -41,11 +41,12 @@
 
 namespace meshwork {
 
-/// Who brings on what was started. `automatic` is what MESHWORK_PROGRESS says, or the best there is.
+/// Who brings on what was started. `automatic` is what MESHWORK_PROGRESS says, or the best there
+/// is.
 enum class Progress : std::uint8_t { automatic, thread, polls, none };
 
-/// What `wanted` comes to with this MPI. Throws for a word that MESHWORK_PROGRESS does not know, and
-/// where a thread is wanted that MPI does not allow.
+/// What `wanted` comes to with this MPI. Throws for a word that MESHWORK_PROGRESS does not know,
+/// and where a thread is wanted that MPI does not allow.
 [[nodiscard]] Progress settled(Progress wanted);
 
 /// An all-reduce in place, from when it is handed over until it was waited for.

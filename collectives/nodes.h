@@ -28,7 +28,7 @@ class Nodes {
   /// The ranks of `communicator` on the calling rank's node. Collective.
   [[nodiscard]] Communicator split(const Communicator& communicator) const;
 
-  /// Whether each of the calling rank's node has a core for itself beside those that it computes
+  /// Whether each rank of the calling rank's node has a core left beside those that it computes
   /// with. That is known only where OMP_NUM_THREADS says how many these are.
   [[nodiscard]] bool has_spare_core() const { return has_spare_core_; }
 

@@ -5,7 +5,8 @@
 // first used, and goes with the communicator. Over a single rank there is nothing to do but copy.
 //
 // A communicator that spans nodes is refused. Where shared memory cannot be had, for the transport,
-// a communicator or a buffer, that is an error: who wants to go on without decides so for all ranks.
+// a communicator or a buffer, that is an error: who wants to go on without decides so for all
+// ranks.
 //
 // Buffers that the transport has given (`allocate`) are worked on where they are: an all-reduce
 // reads and writes every element of every rank once. Others are staged through the cache in pieces.

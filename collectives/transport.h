@@ -148,8 +148,8 @@ class Transport {
   /// is there. Every rank of the prepared communicator calls it.
   virtual void barrier_of_sharers(const Communicator& communicator);
 
-  /// Brings started operations on, as far as it goes without waiting. Calls it or not, and when, each
-  /// rank as it likes. Costs next to nothing where nothing is under way.
+  /// Brings started operations on, as far as it goes without waiting. Calls it or not, and when,
+  /// each rank as it likes. Costs next to nothing where nothing is under way.
   virtual void advance() {}
   /// Whether started operations go on faster if `advance` is called between other work. If not, it
   /// need not be called.

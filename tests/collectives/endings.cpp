@@ -1,6 +1,6 @@
 // Ways in which a job ends before its time, one for each argument. On ranks other than 0 the job is
-// often inside a collective that rank 0 never joins. With "between_" before its name, each rank is a
-// node, and a thread brings collectives on.
+// often inside a collective that rank 0 never joins. With "between_" before its name, each rank is
+// a node, and a thread brings collectives on.
 #include <mpi.h>
 
 #include <csignal>

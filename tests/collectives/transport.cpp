@@ -42,11 +42,11 @@ Subject on_device(const std::string& name, std::unique_ptr<Transport> inner,
 
 /// The transports under test. The second cannot hand more than 40 bytes to one MPI call, so that
 /// all but the smallest blocks take the way of those beyond 2^31 bytes; the fourth has so little
-/// room that all but the smallest go in many rounds, and so does the fifth, on several nodes, where a
-/// thread brings on what goes between them. The buffers of the next three are a device's: staged
+/// room that all but the smallest go in many rounds, and so does the fifth, on several nodes, where
+/// a thread brings on what goes between them. The buffers of the next three are a device's: staged
 /// through one piece, through many small ones over shared memory, and reached by MPI itself. To the
-/// ninth each rank is a node, to the last two are; of what they start, a thread brings on that of the
-/// one, polls that of the other.
+/// ninth each rank is a node, to the last, two are; of what they start, a thread brings on that of
+/// the one, polls that of the other.
 Subject made_subject() {
   const SharedGroupOptions little_room{.small_bytes = 64,
                                        .slot_bytes = 1024,

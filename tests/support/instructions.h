@@ -1,11 +1,11 @@
 // Counts the instructions that a thread executes, by stepping through them one by one.
 //
-// A process beside this one does (ptrace), from one breakpoint in the thread to the next: the number
-// is exact and the same on every run, on a loaded machine and in a virtual one, where the
-// processor's own counters are not to be had; and it needs no program of its own, as callgrind does,
-// which knows no AVX-512. A step takes some microseconds, so one counts what is short and lets the
-// rest run: `pass_over` does not count what it calls. Of an instruction that repeats itself (rep
-// movs, which copies large blocks) each round counts.
+// A process beside this one does (ptrace), from one breakpoint in the thread to the next: the
+// number is exact and the same on every run, on a loaded machine and in a virtual one, where the
+// processor's own counters are not to be had; and it needs no program of its own, as callgrind
+// does, which knows no AVX-512. A step takes some microseconds, so one counts what is short and
+// lets the rest run: `pass_over` does not count what it calls. Of an instruction that repeats
+// itself (rep movs, which copies large blocks) each round counts.
 #pragma once
 
 #include <fmt/format.h>

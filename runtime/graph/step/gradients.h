@@ -8,8 +8,8 @@
 // with their bucket (parameters.h), which is started as soon as its last gradient is there, and
 // waited for before it is updated. By then no instruction of this rank reads the bucket's variables
 // any more: each has contributed its last gradient, and an operation contributes when all of its
-// backward is booked. While buckets are under way, what can be done for them without waiting is done
-// between kernels, where the transport has a use for that.
+// backward is booked. While buckets are under way, what can be done for them without waiting is
+// done between kernels, where the transport has a use for that.
 #pragma once
 
 #include <memory>

@@ -14,8 +14,9 @@ using namespace meshwork::test;
 
 namespace {
 
-/// Of a step of the network below: reading, feeding, walking the program, sums and logs. With GCC 12
-/// on x86-64; other compilers get a quarter more, and a step that is made cheaper is recorded anew.
+/// Of a step of the network below: reading, feeding, walking the program, sums and logs. With GCC
+/// 12 on x86-64; other compilers get a quarter more, and a step that is made cheaper is recorded
+/// anew.
 constexpr double recorded = 2930;
 
 InstructionCounter& counter() {
