@@ -69,6 +69,8 @@ class CountingTransport final : public Transport {
   void barrier_of_sharers(const Communicator& communicator) override {
     inner_.barrier_of_sharers(communicator);
   }
+  void advance() override { inner_.advance(); }
+  [[nodiscard]] bool wants_advancing() const override { return inner_.wants_advancing(); }
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override;
   [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,

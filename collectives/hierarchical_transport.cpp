@@ -24,17 +24,21 @@ std::int64_t begin_of(Counts counts, int rank) {
 
 class HierarchicalTransport final : public Transport {
  public:
-  HierarchicalTransport(const Communicator& ranks, const SharedTransportOptions& options)
+  HierarchicalTransport(const Communicator& ranks, const SharedTransportOptions& options,
+                        Progress progress)
       : ranks_(ranks.duplicate()),
-        nodes_(ranks, options.ranks_a_node),
-        mpi_(make_mpi_transport()),
-        shared_(make_shared_transport(ranks, options)) {}
+        nodes_(std::make_shared<const Nodes>(ranks, options.ranks_a_node)),
+        progress_(settled(progress)),
+        mpi_(make_mpi_transport({.nodes = nodes_, .progress = progress_})),
+        shared_(make_shared_transport(ranks, options)) {
+    shared_->follow_with([this] { hand_over_reduced(); });
+  }
 
   [[nodiscard]] std::string_view name() const override { return "hierarchical"; }
 
   void prepare(const Communicator& communicator) override {
     if (communicator.attachment(key_.get()) != nullptr) return;
-    const int here = nodes_.ranks_each(communicator);
+    const int here = nodes_->ranks_each(communicator);
     // The same number on all siblings, and whether all of them are as long.
     const int own[4] = {here, -here, communicator.size(), -communicator.size()};
     int least[4];
@@ -50,11 +54,30 @@ class HierarchicalTransport final : public Transport {
       levels->node = std::make_unique<Communicator>(communicator.split(node, index));
       levels->peers = std::make_unique<Communicator>(communicator.split(index, node));
       shared_->prepare(*levels->node);
+      mpi_->prepare(*levels->peers);
+      levels->counts.reserve(static_cast<std::size_t>(communicator.size()));
+      levels->offsets.reserve(static_cast<std::size_t>(communicator.size()));
     } else {
       levels->by = mpi_.get();
+      mpi_->prepare(communicator);
     }
     communicator.attach(key_, levels);
   }
+
+  void reserve(std::int64_t bytes, std::span<const std::int64_t> started) override {
+    mpi_->reserve(bytes, started);
+    shared_->reserve(bytes, started);
+    reserve_sums(bytes);
+    while (made_.size() < started.size()) made_.push_back(std::make_shared<Started>(*this));
+    queue_.reserve(started.size());
+  }
+
+  void advance() override {
+    if (progress_ == Progress::none) return;
+    shared_->advance();
+    mpi_->advance();
+  }
+  [[nodiscard]] bool wants_advancing() const override { return progress_ != Progress::none; }
 
   [[nodiscard]] TransportMemory allocate(const Communicator& communicator,
                                          std::int64_t bytes) override {
@@ -79,11 +102,16 @@ class HierarchicalTransport final : public Transport {
 
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override {
-    if (levels_of(communicator) != nullptr) {
-      start_all_reduce(communicator, type, reduction, buffer, count).wait();
-    } else {
+    Levels* levels = levels_of(communicator);
+    if (levels == nullptr) {
       alone(communicator).all_reduce(communicator, type, reduction, buffer, count);
+      return;
     }
+    finish_whole();
+    const Parts parts{levels, type, static_cast<std::byte*>(buffer), count};
+    shared_->start_reduce_in_parts(*levels->node, type, reduction, buffer, count).wait();
+    by_mpi().all_reduce(*levels->peers, type, reduction, parts.own(), parts.own_count());
+    gather(parts);
   }
 
   [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
@@ -92,7 +120,7 @@ class HierarchicalTransport final : public Transport {
     if (Levels* levels = levels_of(communicator)) {
       return start(*levels, type, reduction, buffer, count, true);
     }
-    return alone(communicator).start_all_reduce(communicator, type, reduction, buffer, count);
+    return starting(communicator).start_all_reduce(communicator, type, reduction, buffer, count);
   }
 
   [[nodiscard]] Pending start_reduce_in_parts(const Communicator& communicator, ElementType type,
@@ -101,7 +129,8 @@ class HierarchicalTransport final : public Transport {
     if (Levels* levels = levels_of(communicator)) {
       return start(*levels, type, reduction, buffer, count, false);
     }
-    return alone(communicator).start_reduce_in_parts(communicator, type, reduction, buffer, count);
+    return starting(communicator)
+        .start_reduce_in_parts(communicator, type, reduction, buffer, count);
   }
 
   void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
@@ -111,13 +140,13 @@ class HierarchicalTransport final : public Transport {
       alone(communicator).reduce_scatter(communicator, type, send, receive, counts);
       return;
     }
-    finish_started();
+    finish_whole();
     const std::int64_t width = element_bytes(type);
     const int index = levels->node->rank();
     const int each = levels->node->size();
     take_counts_of_peers(*levels, counts);
-    levels->sums.resize(static_cast<std::size_t>(width * begin_of(levels->counts, levels->size())));
-    std::byte* sums = levels->sums.data();
+    reserve_sums(width * begin_of(levels->counts, levels->size()));
+    std::byte* sums = sums_.get();
     for (int node = 0; node < levels->size(); ++node) {
       const Counts of_node =
           counts.subspan(static_cast<std::size_t>(node * each), static_cast<std::size_t>(each));
@@ -127,7 +156,7 @@ class HierarchicalTransport final : public Transport {
           of_node);
       sums += width * of_node[static_cast<std::size_t>(index)];
     }
-    by_mpi().reduce_scatter(*levels->peers, type, levels->sums.data(), receive, levels->counts);
+    by_mpi().reduce_scatter(*levels->peers, type, sums_.get(), receive, levels->counts);
   }
 
   void all_gather(const Communicator& communicator, ElementType type, const void* send,
@@ -137,7 +166,7 @@ class HierarchicalTransport final : public Transport {
       alone(communicator).all_gather(communicator, type, send, receive, counts, offsets);
       return;
     }
-    finish_started();
+    finish_whole();
     const int index = levels->node->rank();
     const int each = levels->node->size();
     take_counts_of_peers(*levels, counts);
@@ -182,27 +211,45 @@ class HierarchicalTransport final : public Transport {
     std::unique_ptr<Communicator> node, peers;
     // Of the call in progress, kept so that a call allocates only the first time.
     std::vector<std::int64_t> counts, offsets;
-    std::vector<std::byte> sums;
 
     [[nodiscard]] int size() const { return peers->size(); }  // nodes
   };
 
-  /// An all-reduce over two levels on its way.
+  /// A buffer that is reduced in parts, one for each rank of a node.
+  struct Parts {
+    Levels* levels = nullptr;
+    ElementType type{};
+    std::byte* buffer = nullptr;
+    std::int64_t count = 0;
+
+    [[nodiscard]] std::int64_t begin(int rank) const {
+      return part_begin(count, rank, levels->node->size(), type);
+    }
+    [[nodiscard]] std::int64_t count_of(int rank) const { return begin(rank + 1) - begin(rank); }
+    [[nodiscard]] std::byte* own() const {
+      return buffer + element_bytes(type) * begin(levels->node->rank());
+    }
+    [[nodiscard]] std::int64_t own_count() const { return count_of(levels->node->rank()); }
+  };
+
+  /// An all-reduce over two levels on its way: on the node, handed over to MPI, gathered.
   class Started final : public Pending::Request {
    public:
     explicit Started(HierarchicalTransport& of) : transport(of) {}
     void wait() override {
-      while (levels != nullptr) transport.finish_first();
+      while (under_way) transport.finish_first();
+    }
+    [[nodiscard]] bool is_complete() const override {
+      return !under_way || (handed_over && !whole && between_nodes.is_complete());
     }
 
     HierarchicalTransport& transport;
-    Levels* levels = nullptr;  // while it is under way
-    Pending in_node;
-    ElementType type{};
-    Reduction reduction{};
-    std::byte* buffer = nullptr;
-    std::int64_t count = 0;
+    bool under_way = false;
     bool whole = true;  // else in parts
+    bool handed_over = false;
+    Parts parts;
+    Reduction reduction{};
+    Pending on_node, between_nodes;
   };
 
   /// Null if the communicator does not have two levels.
@@ -222,7 +269,19 @@ class HierarchicalTransport final : public Transport {
   /// A rank that is in MPI brings no node on, so it first does what others may wait for.
   [[nodiscard]] Transport& by_mpi() {
     shared_->finish_started();
+    hand_over_reduced();
     return *mpi_;
+  }
+  /// Who starts one: nobody is waited for.
+  [[nodiscard]] Transport& starting(const Communicator& communicator) {
+    return is_on_node(communicator) ? static_cast<Transport&>(*shared_) : *mpi_;
+  }
+
+  /// Memory for the sums of nodes, which costs nothing before it is written to.
+  void reserve_sums(std::int64_t bytes) {
+    if (bytes <= sums_bytes_) return;
+    sums_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
+    sums_bytes_ = bytes;
   }
 
   static void take_counts_of_peers(Levels& levels, Counts counts) {
@@ -242,63 +301,89 @@ class HierarchicalTransport final : public Transport {
                               std::int64_t count, bool whole) {
     std::shared_ptr<Started> started;
     for (const std::shared_ptr<Started>& made : made_) {
-      if (made.use_count() == 1 && made->levels == nullptr) started = made;
+      if (made.use_count() == 1 && !made->under_way) started = made;
     }
     if (!started) started = made_.emplace_back(std::make_shared<Started>(*this));
-    started->levels = &levels;
-    started->type = type;
-    started->reduction = reduction;
-    started->buffer = static_cast<std::byte*>(buffer);
-    started->count = count;
+    started->under_way = true;
     started->whole = whole;
-    started->in_node = shared_->start_reduce_in_parts(*levels.node, type, reduction, buffer, count);
+    started->handed_over = false;
+    started->parts = {&levels, type, static_cast<std::byte*>(buffer), count};
+    started->reduction = reduction;
     queue_.push_back(started.get());
+    started->on_node = shared_->start_reduce_in_parts(*levels.node, type, reduction, buffer, count);
+    hand_over_reduced();
     return Pending(started);
+  }
+
+  /// Hands over to MPI what is reduced on the node, in the order of the start.
+  void hand_over_reduced() {
+    if (progress_ == Progress::none) return;
+    for (Started* const started : queue_) {
+      if (started->handed_over) continue;
+      if (!started->on_node.active() || !started->on_node.is_complete()) return;
+      hand_over(*started);
+    }
+  }
+
+  void hand_over(Started& started) {
+    started.on_node.wait();
+    started.handed_over = true;
+    const Parts& parts = started.parts;
+    started.between_nodes = mpi_->start_all_reduce(
+        *parts.levels->peers, parts.type, started.reduction, parts.own(), parts.own_count());
   }
 
   /// Brings the started operation that comes first to its end.
   void finish_first() {
+    shared_->finish_started();
+    hand_over_reduced();
     Started& first = *queue_.front();
+    if (!first.handed_over) hand_over(first);
+    first.between_nodes.wait();
     queue_.erase(queue_.begin());
-    Levels& levels = *std::exchange(first.levels, nullptr);
-    first.in_node.wait();
-    const Communicator& node = *levels.node;
-    const std::int64_t width = element_bytes(first.type);
-    levels.counts.clear();
-    levels.offsets.clear();
-    for (int rank = 0; rank < node.size(); ++rank) {
-      levels.offsets.push_back(part_begin(first.count, rank, node.size(), first.type));
-      levels.counts.push_back(part_begin(first.count, rank + 1, node.size(), first.type) -
-                              levels.offsets.back());
-    }
-    const auto index = static_cast<std::size_t>(node.rank());
-    std::byte* const own = first.buffer + width * levels.offsets[index];
-    by_mpi().all_reduce(*levels.peers, first.type, first.reduction, own, levels.counts[index]);
-    // Who gathers has its part, so it has read what it needs of the buffers of others: what is
-    // written to a buffer now, its owner's part and those of ranks that gather, nobody reads.
-    if (first.whole) {
-      shared_->all_gather(node, first.type, own, first.buffer, levels.counts, levels.offsets);
-    }
+    if (first.whole) gather(first.parts);
+    first.under_way = false;
   }
 
-  void finish_started() {
-    while (!queue_.empty()) finish_first();
+  /// Who gathers has its part, so it has read what it needs of the buffers of others: what is
+  /// written to a buffer now, its owner's part and those of ranks that gather, nobody reads.
+  void gather(const Parts& parts) {
+    Levels& levels = *parts.levels;
+    levels.counts.clear();
+    levels.offsets.clear();
+    for (int rank = 0; rank < levels.node->size(); ++rank) {
+      levels.counts.push_back(parts.count_of(rank));
+      levels.offsets.push_back(parts.begin(rank));
+    }
+    shared_->all_gather(*levels.node, parts.type, parts.own(), parts.buffer, levels.counts,
+                        levels.offsets);
+  }
+
+  /// Before another operation over two levels: on a node, all ranks gather before they come to it.
+  void finish_whole() {
+    while (std::any_of(queue_.begin(), queue_.end(), [](const Started* s) { return s->whole; })) {
+      finish_first();
+    }
   }
 
   Communicator ranks_;
-  Nodes nodes_;
+  std::shared_ptr<const Nodes> nodes_;
+  Progress progress_;
   std::unique_ptr<Transport> mpi_;
   std::unique_ptr<SharedTransport> shared_;
   std::shared_ptr<const int> key_ = std::make_shared<const int>(0);  // whose attachments are ours
   std::vector<std::shared_ptr<Started>> made_;  // as many as were ever under way at once
   std::vector<Started*> queue_;                 // in the order of their start
+  std::unique_ptr<std::byte[]> sums_;           // of nodes, in a reduce-scatter
+  std::int64_t sums_bytes_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<Transport> make_hierarchical_transport(const Communicator& ranks,
-                                                       const SharedTransportOptions& options) {
-  return std::make_unique<HierarchicalTransport>(ranks, options);
+                                                       const SharedTransportOptions& options,
+                                                       Progress progress) {
+  return std::make_unique<HierarchicalTransport>(ranks, options, progress);
 }
 
 }  // namespace meshwork

@@ -19,16 +19,19 @@
 // that has not been prepared. On nodes that hold consecutive ranks, equally many, and a mesh whose
 // last axes fill a node, that never happens.
 //
-// Started operations go as far as the nodes bring them. What MPI does for them is done when the
-// first of them is waited for, or when another operation over two levels comes, in the order of
-// their start: so that all peers come to it in the same order, whatever they wait for first. What
-// goes between nodes is therefore not yet hidden behind what is computed meanwhile. And
-// a rank goes into MPI only when what it has started on its node is done, since others there, who
-// may wait for that, get nothing more from it meanwhile.
+// Started operations go on beside what is computed. As soon as a rank has reduced its part on the
+// node, which it does itself, at the next start, wait or `advance`, it hands the part over to MPI,
+// which brings it on (mpi_reductions.h). Parts are handed over in the order of their start, so that
+// all peers do it in the same order, whatever they wait for first. What ends a whole all-reduce,
+// the gathering on the node, is done when the first of them is waited for, or when another
+// operation over two levels comes, likewise in the order of their start. And a rank waits in MPI
+// only when what it has started on its node is done, since others there, who may wait for that, get
+// nothing more from it meanwhile.
 #pragma once
 
 #include <memory>
 
+#include "collectives/mpi_reductions.h"
 #include "collectives/shared_transport.h"
 
 namespace meshwork {
@@ -36,6 +39,7 @@ namespace meshwork {
 /// For communicators of `ranks` or of part of them. Every rank of `ranks` calls it. Throws, on all
 /// ranks of a node, if they cannot share memory.
 [[nodiscard]] std::unique_ptr<Transport> make_hierarchical_transport(
-    const Communicator& ranks, const SharedTransportOptions& options = {});
+    const Communicator& ranks, const SharedTransportOptions& options = {},
+    Progress progress = Progress::automatic);
 
 }  // namespace meshwork

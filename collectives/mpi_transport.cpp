@@ -132,6 +132,7 @@ void check_neighbours(const Communicator& communicator, std::span<const Neighbou
   }
 }
 
+/// A started operation that goes on inside MPI calls only.
 class MpiRequest final : public Pending::Request {
  public:
   ~MpiRequest() override {
@@ -143,17 +144,70 @@ class MpiRequest final : public Pending::Request {
     requests.clear();
     check_mpi(result, "MPI_Waitall for a started all-reduce");
   }
+  [[nodiscard]] bool is_complete() const override {
+    return std::all_of(requests.begin(), requests.end(), [](MPI_Request request) {
+      int complete = 0;
+      check_mpi(MPI_Request_get_status(request, &complete, MPI_STATUS_IGNORE),
+                "MPI_Request_get_status");
+      return complete != 0;
+    });
+  }
+  [[nodiscard]] bool is_free() const { return requests.empty(); }
 
   std::vector<MPI_Request> requests;
 };
+
+/// One that goes on beside what the rank computes.
+class BesideRequest final : public Pending::Request {
+ public:
+  explicit BesideRequest(MpiReductions& reductions) : reductions_(reductions) {}
+  void wait() override { reductions_.wait(reduction); }
+  [[nodiscard]] bool is_complete() const override { return reduction.is_over(); }
+  [[nodiscard]] bool is_free() const { return reduction.is_over(); }
+
+  MpiReduction reduction;
+
+ private:
+  MpiReductions& reductions_;
+};
+
+/// Of the requests that are kept, one that nobody waits for; `make` makes one if there is none.
+template <class Request, class Make>
+std::shared_ptr<Request> free_one(std::vector<std::shared_ptr<Request>>& kept, const Make& make) {
+  for (const std::shared_ptr<Request>& request : kept) {
+    if (request.use_count() == 1 && request->is_free()) return request;
+  }
+  return kept.emplace_back(make());
+}
 
 class MpiTransport final : public Transport {
  public:
   explicit MpiTransport(const MpiTransportOptions& options)
       : largest_bytes_(
-            std::clamp<std::int64_t>(options.largest_bytes, 8, std::numeric_limits<int>::max())) {}
+            std::clamp<std::int64_t>(options.largest_bytes, 8, std::numeric_limits<int>::max())),
+        nodes_(options.nodes),
+        reductions_(settled(options.progress), nodes_ != nullptr && nodes_->has_spare_core()) {}
 
   [[nodiscard]] std::string_view name() const override { return "mpi"; }
+
+  void prepare(const Communicator& communicator) override {
+    if (nodes_ == nullptr || nodes_->ranks_each(communicator) == communicator.size() ||
+        communicator.attachment(key_.get()) != nullptr) {
+      return;
+    }
+    communicator.attach(key_, std::make_shared<Communicator>(communicator.duplicate()));
+    reductions_.make_courier();
+  }
+
+  void reserve(std::int64_t /*bytes*/, std::span<const std::int64_t> started) override {
+    while (beside_.size() < started.size()) beside_.push_back(make_beside());
+    reductions_.reserve(started.size());
+  }
+
+  void advance() override { reductions_.advance(); }
+  [[nodiscard]] bool wants_advancing() const override {
+    return nodes_ != nullptr && reductions_.progress() == Progress::polls;
+  }
 
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override {
@@ -168,7 +222,22 @@ class MpiTransport final : public Transport {
   [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
                                          Reduction reduction, void* buffer,
                                          std::int64_t count) override {
-    const std::shared_ptr<MpiRequest> request = free_request();
+    if (const void* const duplicate = communicator.attachment(key_.get())) {
+      const std::shared_ptr<BesideRequest> request =
+          free_one(beside_, [this] { return make_beside(); });
+      MpiReduction& started = request->reduction;
+      started.communicator = static_cast<const Communicator*>(duplicate)->native();
+      started.type = native_type(type);
+      started.operation = operations_.of(reduction, type);
+      started.buffer = static_cast<std::byte*>(buffer);
+      started.count = count;
+      started.width = element_bytes(type);
+      started.largest = largest_count(type);
+      reductions_.hand_over(started);
+      return Pending(request);
+    }
+    const std::shared_ptr<MpiRequest> request =
+        free_one(started_, [] { return std::make_shared<MpiRequest>(); });
     if (communicator.size() > 1) {
       in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
         MPI_Request started = MPI_REQUEST_NULL;
@@ -326,12 +395,8 @@ class MpiTransport final : public Transport {
   }
 
  private:
-  /// A request that nobody waits for, used before if there is one.
-  [[nodiscard]] std::shared_ptr<MpiRequest> free_request() {
-    for (const std::shared_ptr<MpiRequest>& request : started_) {
-      if (request.use_count() == 1 && request->requests.empty()) return request;
-    }
-    return started_.emplace_back(std::make_shared<MpiRequest>());
+  [[nodiscard]] std::shared_ptr<BesideRequest> make_beside() {
+    return std::make_shared<BesideRequest>(reductions_);
   }
 
   void wait_for_messages(const char* what) {
@@ -351,12 +416,17 @@ class MpiTransport final : public Transport {
 
   Operations operations_;
   std::int64_t largest_bytes_;
+  std::shared_ptr<const Nodes> nodes_;
+  MpiReductions reductions_;
+  std::shared_ptr<const int> key_ = std::make_shared<const int>(0);  // whose attachments are ours
   double nowhere_ = 0;
   // Arguments of the call in progress, kept so that a call allocates only the first time.
   std::vector<int> counts_;
   std::vector<int> offsets_;
   std::vector<MPI_Request> requests_;
-  std::vector<std::shared_ptr<MpiRequest>> started_;  // as many as were ever under way at once
+  // As many as were ever under way at once.
+  std::vector<std::shared_ptr<MpiRequest>> started_;
+  std::vector<std::shared_ptr<BesideRequest>> beside_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "collectives/nodes.h"
 
 #include <mpi.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -40,6 +41,39 @@ int imitated_ranks_a_node() {
   return static_cast<int>(ranks);
 }
 
+/// How many threads a rank computes with; 0: whatever there are cores for.
+int computing_threads() {
+  const char* const text = std::getenv("OMP_NUM_THREADS");
+  return text == nullptr ? 0 : std::max(0, std::atoi(text));
+}
+
+/// Whether the ranks of a node, of which `own` is one, leave cores. Those that may run on the same
+/// cores share them.
+bool leave_cores(const std::vector<cpu_set_t>& bound, std::size_t own, int threads) {
+  cpu_set_t cores = bound[own];
+  int sharing = 0;
+  for (const cpu_set_t& other : bound) {
+    cpu_set_t both;
+    CPU_AND(&both, &other, &bound[own]);
+    if (CPU_COUNT(&both) == 0) continue;
+    ++sharing;
+    CPU_OR(&cores, &cores, &other);
+  }
+  return threads > 0 && sharing > 0 && CPU_COUNT(&cores) >= sharing * (threads + 1);
+}
+
+bool have_spare_core(const Communicator& node) {
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  // It fails on a node of more than 1024 cores: none is spare then, as far as is known.
+  if (::sched_getaffinity(0, sizeof own, &own) != 0) CPU_ZERO(&own);
+  std::vector<cpu_set_t> bound(static_cast<std::size_t>(node.size()));
+  check_mpi(
+      MPI_Allgather(&own, sizeof own, MPI_BYTE, bound.data(), sizeof own, MPI_BYTE, node.native()),
+      "MPI_Allgather");
+  return leave_cores(bound, static_cast<std::size_t>(node.rank()), computing_threads());
+}
+
 }  // namespace
 
 std::vector<int> job_ranks_of(const Communicator& communicator) {
@@ -59,8 +93,9 @@ Nodes::Nodes(const Communicator& ranks, int ranks_a_node) {
   const int own = job_ranks[static_cast<std::size_t>(ranks.rank())];
   if (ranks_a_node == 0) ranks_a_node = imitated_ranks_a_node();
   // A node is called by the first of its ranks.
-  const int node =
-      ranks_a_node > 0 ? own / ranks_a_node : job_ranks_of(ranks.split_by_node()).front();
+  const Communicator physical = ranks.split_by_node();
+  has_spare_core_ = have_spare_core(physical);
+  const int node = ranks_a_node > 0 ? own / ranks_a_node : job_ranks_of(physical).front();
   std::vector<int> nodes(job_ranks.size());
   check_mpi(MPI_Allgather(&node, 1, MPI_INT, nodes.data(), 1, MPI_INT, ranks.native()),
             "MPI_Allgather");

@@ -22,6 +22,12 @@ class SharedGroup::Started final : public Pending::Request {
     }
   }
 
+  [[nodiscard]] bool is_complete() const override {
+    const bool others_read = call.way == Way::direct && call.what.kind == Kind::all_reduce;
+    return call.done && (!others_read || group == nullptr ||
+                         group->all_reached(SharedCounter::finished, call.number));
+  }
+
   Call call;
   std::shared_ptr<SharedGroup> group;  // while it is under way
 };

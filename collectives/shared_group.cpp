@@ -32,6 +32,7 @@ void SharedAgenda::advance() {
     (void)group->advance_started();
     if (i < groups_.size() && groups_[i] == group) ++i;
   }
+  if (followed_by_) followed_by_();
 }
 
 void SharedAgenda::finish() {

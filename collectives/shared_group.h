@@ -52,10 +52,12 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "collectives/communicator.h"
@@ -86,6 +88,8 @@ class SharedGroup;
 /// The groups of one transport with started operations.
 class SharedAgenda {
  public:
+  /// From now on `action` follows every `advance`.
+  void follow_with(std::function<void()> action) { followed_by_ = std::move(action); }
   void add(SharedGroup* group) { groups_.push_back(group); }
   void remove(SharedGroup* group) { std::erase(groups_, group); }
   /// Does what can be done without waiting.
@@ -96,6 +100,7 @@ class SharedAgenda {
 
  private:
   std::vector<SharedGroup*> groups_;
+  std::function<void()> followed_by_;
 };
 
 class SharedGroup : public std::enable_shared_from_this<SharedGroup> {

@@ -22,6 +22,7 @@ namespace {
 class Complete final : public Pending::Request {
  public:
   void wait() override {}
+  [[nodiscard]] bool is_complete() const override { return true; }
 };
 
 class Implementation final : public SharedTransport {
@@ -58,6 +59,10 @@ class Implementation final : public SharedTransport {
   }
 
   void finish_started() override { agenda_->finish(); }
+  void follow_with(std::function<void()> action) override {
+    agenda_->follow_with(std::move(action));
+  }
+  void advance() override { agenda_->advance(); }
 
   [[nodiscard]] bool shares_memory() const override { return several_ranks_; }
 

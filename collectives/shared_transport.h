@@ -13,6 +13,7 @@
 // The ranks need not agree in this.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "collectives/shared_group.h"
@@ -30,6 +31,8 @@ class SharedTransport : public Transport {
   /// Returns when every started operation, over whatever ranks, is done on this rank, and needs
   /// nothing more of it to be done on others.
   virtual void finish_started() = 0;
+  /// From now on `action` follows whatever brings started operations on, waits for others included.
+  virtual void follow_with(std::function<void()> action) = 0;
 };
 
 /// For communicators of `ranks` or of part of them. Every rank of `ranks` calls it.

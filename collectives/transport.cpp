@@ -41,10 +41,11 @@ class PrivateMemory final : public TransportMemory::Owner {
 
 /// What `make_transport` says of "auto".
 std::unique_ptr<Transport> best_transport(const Communicator& ranks) {
-  const int here = Nodes(ranks).split(ranks).size();
+  const auto nodes = std::make_shared<const Nodes>(ranks);
+  const int here = nodes->split(ranks).size();
   int most = 0;
   check_mpi(MPI_Allreduce(&here, &most, 1, MPI_INT, MPI_MAX, ranks.native()), "MPI_Allreduce");
-  if (most == 1) return make_mpi_transport();
+  if (most == 1) return make_mpi_transport({.nodes = nodes});
   std::unique_ptr<Transport> made;
   try {
     together(ranks, [&] {
@@ -52,7 +53,7 @@ std::unique_ptr<Transport> best_transport(const Communicator& ranks) {
           most == ranks.size() ? make_shared_transport(ranks) : make_hierarchical_transport(ranks);
     });
   } catch (const Error&) {
-    return make_mpi_transport();  // somewhere memory cannot be shared
+    return make_mpi_transport({.nodes = nodes});  // somewhere memory cannot be shared
   }
   return made;
 }
@@ -113,7 +114,7 @@ namespace {
 std::unique_ptr<Transport> make_host_transport(std::string_view name, const Communicator& ranks) {
   if (name == "auto") return best_transport(ranks);
   if (name == "hierarchical") return make_hierarchical_transport(ranks);
-  if (name == "mpi") return make_mpi_transport();
+  if (name == "mpi") return make_mpi_transport({.nodes = std::make_shared<const Nodes>(ranks)});
   if (name == "shared") return make_shared_transport(ranks);
   fail(
       "there is no transport \"{}\"; there are \"auto\", \"hierarchical\", \"mpi\" and "

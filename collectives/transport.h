@@ -47,6 +47,8 @@ class Pending {
    public:
     virtual ~Request() = default;
     virtual void wait() = 0;
+    /// Whether a wait would return at once, as far as is known. Does nothing for that.
+    [[nodiscard]] virtual bool is_complete() const { return false; }
   };
 
   Pending() = default;  // nothing under way
@@ -58,6 +60,8 @@ class Pending {
   /// Returns when the operation is complete on this rank. Does nothing if nothing is under way.
   void wait();
   [[nodiscard]] bool active() const { return request_ != nullptr; }
+  /// Whether a wait would return at once: nothing is under way, or it is over and not waited for.
+  [[nodiscard]] bool is_complete() const { return request_ == nullptr || request_->is_complete(); }
 
  private:
   std::shared_ptr<Request> request_;  // shared with the backend, which may use it again
@@ -143,6 +147,13 @@ class Transport {
   /// Returns when all sharers have called it; what they wrote before, into memory that they share,
   /// is there. Every rank of the prepared communicator calls it.
   virtual void barrier_of_sharers(const Communicator& communicator);
+
+  /// Brings started operations on, as far as it goes without waiting. Calls it or not, and when,
+  /// each rank as it likes. Costs next to nothing where nothing is under way.
+  virtual void advance() {}
+  /// Whether started operations go on faster if `advance` is called between other work. If not, it
+  /// need not be called.
+  [[nodiscard]] virtual bool wants_advancing() const { return false; }
 
   /// buffer[i] = reduction over the ranks of buffer[i], in place.
   virtual void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,

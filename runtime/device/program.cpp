@@ -242,6 +242,16 @@ void ProgramBuilder::emit(const KernelSpec& spec, std::vector<Operand> operands,
     throw Error(fmt::format("{}: {}", full_label, error.what()));
   }
   emit(std::move(kernel), std::move(operands), full_label, work_of(spec));
+  if (!make_follower_) return;
+  if (std::unique_ptr<Kernel> follower = make_follower_()) {
+    emit(std::move(follower), {}, follower_label_);
+  }
+}
+
+void ProgramBuilder::follow_kernels(std::function<std::unique_ptr<Kernel>()> make,
+                                    std::string label) {
+  make_follower_ = std::move(make);
+  follower_label_ = std::move(label);
 }
 
 // ---- ProgramBuilder: planning -----------------------------------------------------------------
@@ -394,6 +404,7 @@ Program ProgramBuilder::assemble() {
   program.activity_ = program.unread_.get();
   buffers_.clear();
   entries_.clear();
+  follow_kernels();
   return program;
 }
 

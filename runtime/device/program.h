@@ -23,6 +23,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -204,6 +205,10 @@ class ProgramBuilder {
   /// Compiles `spec` on the device and books it, labelled "label: description of the kernel".
   void emit(const KernelSpec& spec, std::vector<Operand> operands, const std::string& label);
 
+  /// From now on every kernel of the device is followed by one that `make` makes, if that is not
+  /// null, labelled `label`: what is to go on between them. Without `make`: no longer.
+  void follow_kernels(std::function<std::unique_ptr<Kernel>()> make = {}, std::string label = {});
+
   /// The program. The builder is empty afterwards, and buffers are numbered from 0 again. With a
   /// pool, the arena is the pool's block.
   [[nodiscard]] Program finish();
@@ -239,6 +244,8 @@ class ProgramBuilder {
   Device* device_ = nullptr;
   std::vector<Booking> buffers_;
   std::vector<Entry> entries_;
+  std::function<std::unique_ptr<Kernel>()> make_follower_;
+  std::string follower_label_;
 };
 
 }  // namespace meshwork

@@ -67,6 +67,16 @@ class BoundKernel final : public CollectiveKernel {
   Communicate communicate_;
 };
 
+/// No collective, so it is entered nowhere: ranks do not do it at the same places.
+class AdvanceKernel final : public Kernel {
+ public:
+  explicit AdvanceKernel(Transport& transport) : transport_(transport) {}
+  void run(void* const*) override { transport_.advance(); }
+
+ private:
+  Transport& transport_;
+};
+
 template <class Communicate>
 std::unique_ptr<Kernel> bound(Entry entry, Communicate communicate) {
   return std::make_unique<BoundKernel<Communicate>>(std::move(entry), std::move(communicate));
@@ -105,6 +115,11 @@ class BoundCollectives final : public MeshCollectives {
                  [&transport = transport_, &communicator = communicator_over(axes)](void* const*) {
                    transport.barrier_of_sharers(communicator);
                  });
+  }
+
+  std::unique_ptr<Kernel> advance() override {
+    if (!transport_.wants_advancing()) return nullptr;
+    return std::make_unique<AdvanceKernel>(transport_);
   }
 
   std::unique_ptr<Kernel> reduce_scatter(const CollectiveRecord& record,

@@ -75,6 +75,9 @@ class MeshCollectives {
   /// written there. It sends nothing and leaves no record. No operands.
   [[nodiscard]] virtual std::unique_ptr<Kernel> barrier_of_sharers(
       const std::vector<Axis>& axes, const CollectivePurpose& purpose) = 0;
+  /// Brings on what was started, to be put between kernels that run meanwhile; null where that is
+  /// of no use. It sends nothing that has no record, and leaves none. No operands.
+  [[nodiscard]] virtual std::unique_ptr<Kernel> advance() { return nullptr; }
   /// Operands: send, receive.
   [[nodiscard]] virtual std::unique_ptr<Kernel> reduce_scatter(
       const CollectiveRecord& record, std::vector<std::int64_t> counts) = 0;

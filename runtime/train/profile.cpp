@@ -99,6 +99,7 @@ std::string table_of_instructions(const Program& program, const DeviceRates& rat
       if (layer_of(labels[i]) != layer) continue;
       const double seconds = measured.seconds[i] / static_cast<double>(measured.runs);
       sum += seconds;
+      if (labels[i] == layer) continue;  // it stands for itself, as often as it comes
       std::vector<std::string> row{
           "", kernel_of(labels[i]), in_microseconds(seconds), percent(seconds / step), "", "", ""};
       if (const std::optional<KernelWork>& work = program.works()[i]; work && seconds > 0) {

@@ -3,8 +3,10 @@
 // While a run is profiled, each rank reads the clock between the instructions of its training steps
 // and between what it does around them, so that the time from step to step is split without a rest:
 //   kernels      instruction by instruction
-//   collectives  likewise; what a rank spends in one beyond the rank that spends least in it, in
-//                that step, is *waiting*
+//   collectives  likewise: what of them is *exposed*. What goes on beside kernels while a reduction
+//                is under way is not in it, but for what it takes from these kernels, which is in
+//                theirs. What a rank spends in one beyond the rank that spends least in it, in that
+//                step, is *waiting*
 //   reading      until the next batch is there
 //   feeding      copying its blocks to the device
 //   between      callbacks, logs, agreements, checkpoints

@@ -1,8 +1,10 @@
 // Ways in which a job ends before its time, one for each argument. On ranks other than 0 the job is
-// often inside a collective that rank 0 never joins.
+// often inside a collective that rank 0 never joins. With "between_" before its name, each rank is
+// a node, and a thread brings collectives on.
 #include <mpi.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <vector>
@@ -22,6 +24,7 @@ void wait_for_all(const Communicator& world) {
 
 void end_pending(const std::string& how, const Communicator& world) {
   const auto transport = make_transport("mpi");
+  transport->prepare(world);
   float values[2] = {1, 2};
   Pending pending =
       transport->start_all_reduce(world, ElementType::float32, Reduction::sum, values, 2);
@@ -29,10 +32,35 @@ void end_pending(const std::string& how, const Communicator& world) {
   if (how == "unwound") throw Error("this text is lost");
 }
 
-int run(const std::string& how, int argc, char** argv) {
+// The last rank ends while a thread of each other brings a reduction on that it never joins.
+void end_between_nodes(const std::string& how, const Communicator& world) {
+  const auto transport = make_transport("mpi");
+  transport->prepare(world);
+  std::vector<float> values(500'000, 1);
+  const auto start = [&] {
+    return transport->start_all_reduce(world, ElementType::float32, Reduction::sum, values.data(),
+                                       std::ssize(values));
+  };
+  start().wait();
+  if (world.rank() == world.size() - 1) {
+    if (how == "killed") std::raise(SIGKILL);
+    if (how == "failed") abort_job(1, "no such file");
+    if (how == "quit") std::_Exit(5);
+  }
+  start().wait();
+}
+
+int run(std::string how, int argc, char** argv) {
+  const std::string prefix = "between_";
+  const bool between = how.starts_with(prefix);
+  if (between) {
+    how.erase(0, prefix.size());
+    ::setenv("MESHWORK_RANKS_A_NODE", "1", 1);
+  }
   MpiEnvironment environment(&argc, &argv);
   const Communicator world = Communicator::world();
   if (how == "destroyed" || how == "replaced" || how == "unwound") end_pending(how, world);
+  if (between) end_between_nodes(how, world);
   if (how == "left") {
     if (world.rank() == 0) throw Error("nobody reports this");
     wait_for_all(world);

@@ -1,10 +1,12 @@
 // Ways in which a rank does not come, one for each argument, on ranks that are watched for half a
-// second. What the watchdog says of it is what the tests look at (CMakeLists.txt here).
+// second. What the watchdog says of it is what the tests look at (CMakeLists.txt here). With
+// "between_" before its name, each rank is a node, and a thread brings collectives on.
 #include <mpi.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -26,11 +28,18 @@ using std::chrono::milliseconds;
   }
 }
 
-int run(const std::string& way, int argc, char** argv) {
+int run(std::string way, int argc, char** argv) {
+  const std::string prefix = "between_";
+  const bool between = way.starts_with(prefix);
+  if (between) {
+    way.erase(0, prefix.size());
+    ::setenv("MESHWORK_RANKS_A_NODE", "1", 1);
+  }
   MpiEnvironment environment(&argc, &argv);
   const StopSignals signals;
   const Communicator world = Communicator::world();
   const auto transport = make_transport("mpi");
+  transport->prepare(world);
   const double limit = way == "terminated" ? 0 : 0.5;
   Watchdog watchdog(world, {.seconds = limit});
   CollectiveTrace& trace = watchdog.trace();
@@ -38,7 +47,11 @@ int run(const std::string& way, int argc, char** argv) {
   const auto reduce = [&](const std::string& what) {
     const TracedCollective inside(&trace, trace.label(what));
     double value = 1;
-    transport->all_reduce(world, ElementType::float64, Reduction::sum, &value, 1);
+    if (between) {
+      transport->start_all_reduce(world, ElementType::float64, Reduction::sum, &value, 1).wait();
+    } else {
+      transport->all_reduce(world, ElementType::float64, Reduction::sum, &value, 1);
+    }
   };
   for (int step = 0; step < 20; ++step) reduce("sum of step " + std::to_string(step));
   if (way == "slow") {

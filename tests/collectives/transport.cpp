@@ -42,9 +42,11 @@ Subject on_device(const std::string& name, std::unique_ptr<Transport> inner,
 
 /// The transports under test. The second cannot hand more than 40 bytes to one MPI call, so that
 /// all but the smallest blocks take the way of those beyond 2^31 bytes; the fourth has so little
-/// room that all but the smallest go in many rounds, and so does the fifth, on several nodes. The
-/// buffers of the last three are a device's: staged through one piece, through many small ones over
-/// shared memory, and reached by MPI itself.
+/// room that all but the smallest go in many rounds, and so does the fifth, on several nodes, where
+/// a thread brings on what goes between them. The buffers of the next three are a device's: staged
+/// through one piece, through many small ones over shared memory, and reached by MPI itself. To the
+/// ninth each rank is a node, to the last, two are; of what they start, a thread brings on that of
+/// the one, polls that of the other.
 Subject made_subject() {
   const SharedGroupOptions little_room{.small_bytes = 64,
                                        .slot_bytes = 1024,
@@ -53,7 +55,7 @@ Subject made_subject() {
                                        .chunk_bytes = 64,
                                        .chunks = 2};
   const Communicator world = Communicator::world();
-  switch (GENERATE(0, 1, 2, 3, 4, 5, 6, 7)) {
+  switch (GENERATE(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)) {
     case 0:
       return {"mpi", make_transport("mpi")};
     case 1:
@@ -65,13 +67,22 @@ Subject made_subject() {
     case 4:
       return {"hierarchical in pieces",
               make_hierarchical_transport(
-                  world, {.group = little_room, .ranks_a_node = world.size() > 4 ? 4 : 2})};
+                  world, {.group = little_room, .ranks_a_node = world.size() > 4 ? 4 : 2},
+                  Progress::thread)};
     case 5:
       return on_device("staged", make_transport("mpi"), {});
     case 6:
       return on_device("staged in pieces", make_transport("shared"), {.piece_bytes = 40});
-    default:
+    case 7:
       return on_device("ordered", make_transport("mpi"), {.inner_reaches_device = true});
+    case 8:
+      return {"mpi by a thread",
+              make_mpi_transport({.largest_bytes = 4096,
+                                  .nodes = std::make_shared<const Nodes>(world, 1),
+                                  .progress = Progress::thread})};
+    default:
+      return {"hierarchical by polls",
+              make_hierarchical_transport(world, {.ranks_a_node = 2}, Progress::polls)};
   }
 }
 

@@ -160,6 +160,11 @@ void StepGradients::start(int index) {
   const Operand at{step_.gradients, bucket.offset * element_bytes(ElementType::float32)};
   step_.builder.emit(std::move(start), {at}, "start " + what);
   waiting_[index] = Waiting{std::move(wait), at, "wait for " + what};
+  if (under_way_++ == 0) {
+    step_.builder.follow_kernels(
+        [&collectives = step_.collectives] { return collectives.advance(); },
+        "gradients on their way");
+  }
 }
 
 void StepGradients::wait_for(int bucket) {
@@ -169,6 +174,9 @@ void StepGradients::wait_for(int bucket) {
   Waiting waiting = std::move(*waiting_[bucket]);
   waiting_[bucket].reset();
   step_.builder.emit(std::move(waiting.wait), {waiting.at}, waiting.label);
+  if (--under_way_ == 0) {
+    step_.builder.follow_kernels();
+  }
 }
 
 }  // namespace meshwork

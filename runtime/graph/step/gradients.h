@@ -8,7 +8,8 @@
 // with their bucket (parameters.h), which is started as soon as its last gradient is there, and
 // waited for before it is updated. By then no instruction of this rank reads the bucket's variables
 // any more: each has contributed its last gradient, and an operation contributes when all of its
-// backward is booked.
+// backward is booked. While buckets are under way, what can be done for them without waiting is
+// done between kernels, where the transport has a use for that.
 #pragma once
 
 #include <memory>
@@ -71,6 +72,7 @@ class StepGradients {
     std::string label;
   };
   std::vector<std::optional<Waiting>> waiting_;  // by bucket
+  int under_way_ = 0;                            // buckets
 };
 
 }  // namespace meshwork

@@ -72,6 +72,32 @@ TEST_CASE("a program runs its instructions in order on its buffers") {
   CHECK(result[0] == 10);
 }
 
+TEST_CASE("what follows kernels follows those of the device, from and until when it is told") {
+  const auto device = make_device({.kind = "cpu"});
+  ProgramBuilder builder(*device);
+  std::vector<float> values{1};
+  const Buffer x = builder.external(values.data(), 4, "x");
+  std::vector<float> seen;
+  const auto double_it = [&] { builder.emit(AffineSpec{1, 2, 0}, {x, x}, "double"); };
+  double_it();
+  builder.follow_kernels([&] { return scripted([&](void* const*) { seen.push_back(values[0]); }); },
+                         "look");
+  double_it();
+  builder.emit(idle(), {}, "no kernel of the device");
+  double_it();
+  builder.follow_kernels([] { return nullptr; }, "nothing");
+  double_it();
+  builder.follow_kernels();
+  double_it();
+  Program program = builder.finish();
+  program.run();
+  CHECK(seen == std::vector<float>{4, 8});
+  CHECK(program.labels() == std::vector<std::string>{"double: affine 1", "double: affine 1", "look",
+                                                     "no kernel of the device", "double: affine 1",
+                                                     "look", "double: affine 1",
+                                                     "double: affine 1"});
+}
+
 TEST_CASE("no two buffers that live at once overlap, whatever the program") {
   const auto device = make_device({.kind = "cpu"});
   std::mt19937 engine(11);

@@ -87,6 +87,30 @@ std::vector<std::vector<float>> trained(DeviceMesh& mesh, const test::LayoutEntr
   return test::variables_of(model);
 }
 
+/// The weights after three steps of a network whose gradients are more than one bucket, so that one
+/// is under way while others are computed; what is sent is held against the plan.
+std::vector<std::vector<float>> trained_in_buckets(DeviceMesh& mesh, const std::string& collectives,
+                                                   const char* progress) {
+  CHECK(::setenv("MESHWORK_PROGRESS", progress, 1) == 0);
+  const auto data = std::make_shared<SyntheticSource>(
+      24,
+      std::vector<SyntheticField>{
+          {"x", {20}, ElementType::float32, FieldRole::feature, SyntheticKind::uniform, -1, 1},
+          {"y", {5}, ElementType::float32, FieldRole::target, SyntheticKind::uniform, -1, 1}},
+      11);
+  const auto input = Input({20});
+  auto x = Dense({.name = "d1", .units = 1030, .activation = Activation::relu})(input);
+  x = Dense({.name = "d2", .units = 1030, .activation = Activation::relu})(x);
+  x = Dense({.name = "d3", .units = 1030, .activation = Activation::relu})(x);
+  x = Dense({.name = "d4", .units = 5})(x);
+  Model model(input, x, DataParallel(mesh),
+              {.seed = 3, .collectives = collectives, .check_plan = true});
+  model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 0.01})});
+  (void)model.fit(data, {.epochs = 1, .batch_size = 8, .verbose = Verbosity::silent});
+  CHECK(::unsetenv("MESHWORK_PROGRESS") == 0);
+  return test::variables_of(model);
+}
+
 /// The weights after ten steps of a network that is split by places in its middle and whole at its
 /// end: gradients are reduced over the ranks, and no collective behind the update makes them meet.
 std::vector<std::vector<float>> trained_by_places(const std::string& device) {
@@ -141,6 +165,18 @@ TEST_CASE("a run ends alike by every transport, and bit for bit alike by one of 
     CHECK(test::difference(by_memory[v], by_mpi[v], 2e-5) == "");
     CHECK(test::difference(on_nodes[v], by_mpi[v], 2e-5) == "");
   }
+}
+
+TEST_CASE("a run ends bit for bit alike whoever brings its gradients on between nodes") {
+  DeviceMesh mesh({{"data", -1}});
+  const auto [collectives, ranks] =
+      GENERATE(table<std::string, const char*>({{"hierarchical", "2"}, {"mpi", "1"}}));
+  INFO(collectives);
+  CHECK(::setenv("MESHWORK_RANKS_A_NODE", ranks, 1) == 0);
+  const auto waited_for = trained_in_buckets(mesh, collectives, "none");
+  CHECK(waited_for == trained_in_buckets(mesh, collectives, "polls"));
+  CHECK(waited_for == trained_in_buckets(mesh, collectives, "thread"));
+  CHECK(::unsetenv("MESHWORK_RANKS_A_NODE") == 0);
 }
 
 TEST_CASE("nobody goes on with variables of which another rank has not updated its part") {

@@ -1,0 +1,122 @@
+// What the runtime itself costs: the instructions of a training step outside of kernels. They are
+// counted, not timed (support/instructions.h), so that a step which grows is seen on any machine.
+#include <iostream>
+
+#include "layers/dense.h"
+#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/metrics/categorical_accuracy.h"
+#include "runtime/train/optimizers/adam.h"
+#include "tests/support/instructions.h"
+#include "tests/support/one_rank.h"
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+namespace {
+
+/// Of a step of the network below: reading, feeding, walking the program, sums and logs. With GCC
+/// 12 on x86-64; other compilers get a quarter more, and a step that is made cheaper is recorded
+/// anew.
+constexpr double recorded = 2930;
+
+InstructionCounter& counter() {
+  static InstructionCounter made;
+  return made;
+}
+
+/// A CPU whose kernels are not counted.
+class UncountedDevice final : public Device {
+ public:
+  explicit UncountedDevice(const DeviceOptions& options)
+      : cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})) {}
+
+  [[nodiscard]] std::string_view kind() const override { return "uncounted"; }
+  [[nodiscard]] bool computes_in_host_memory() const override { return true; }
+  [[nodiscard]] std::string description() const override { return "a CPU"; }
+  [[nodiscard]] Memory allocate(std::int64_t bytes) override { return cpu_->allocate(bytes); }
+  void copy_in(void* to, const void* from, std::int64_t bytes) override {
+    cpu_->copy_in(to, from, bytes);
+  }
+  void copy_out(void* to, const void* from, std::int64_t bytes) override {
+    cpu_->copy_out(to, from, bytes);
+  }
+  void synchronize() override { cpu_->synchronize(); }
+  [[nodiscard]] DeviceQueues& queues() override { return cpu_->queues(); }
+  [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
+    return std::make_unique<UncountedKernel>(cpu_->compile(spec));
+  }
+
+ private:
+  class UncountedKernel final : public Kernel {
+   public:
+    explicit UncountedKernel(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
+    void run(void* const* operands) override {
+      counter().pass_over([&] { kernel_->run(operands); });
+    }
+    [[nodiscard]] std::int64_t workspace_bytes() const override {
+      return kernel_->workspace_bytes();
+    }
+
+   private:
+    std::unique_ptr<Kernel> kernel_;
+  };
+
+  std::unique_ptr<Device> cpu_;
+};
+
+/// Counts from the end of one step to that of a later one.
+class CountedSteps final : public Callback {
+ public:
+  double instructions_a_step = 0;
+  std::string class_name() const override { return "CountedSteps"; }
+  bool decides_alike() const override { return true; }
+  void on_train_batch_end(Training& training) override {
+    constexpr std::int64_t first = 5, last = 13;
+    const std::int64_t batch = training.position().batch;
+    if (batch == last) {
+      instructions_a_step = static_cast<double>(counter().end()) / (last - first);
+    } else if (batch == first) {
+      counter().begin();
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the runtime's own instructions of a step are few and do not grow") {
+#if !defined(__OPTIMIZE__) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  std::cout << "skipped: the numbers are those of an optimized build\n";
+  return;
+#endif
+  if (!counter().why_not().empty()) {
+    std::cout << "skipped: " << counter().why_not() << "\n";
+    return;
+  }
+  add_device_kind("uncounted", [](const DeviceOptions& options) {
+    return std::make_unique<UncountedDevice>(options);
+  });
+  DeviceMesh mesh = alone();
+  const auto input = Input({6});
+  auto x = Dense({.name = "d1", .units = 7, .activation = Activation::relu})(input);
+  x = Dense({.name = "d2", .units = 7, .activation = Activation::relu})(x);
+  x = Dense({.name = "d3", .units = 3})(x);
+  Model model(input, x, DataParallel(mesh), {.device = "uncounted"});
+  model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
+                 .optimizer = Adam(),
+                 .metrics = {SparseCategoricalAccuracy()}});
+  constexpr std::int64_t rows = 4 * 16;
+  std::vector<float> classes;
+  for (std::int64_t row = 0; row < rows; ++row) classes.push_back(static_cast<float>(row % 3));
+  std::vector<Array> arrays{Array("x", random_floats(rows * 6, 1), {rows, 6}),
+                            Array("t", classes, {rows}, FieldRole::target)};
+  const auto counted = std::make_shared<CountedSteps>();
+  (void)model.fit(std::make_shared<ArraySource>(std::move(arrays)), {.batch_size = 4,
+                                                                     .shuffle = false,
+                                                                     .callbacks = {counted},
+                                                                     .verbose = Verbosity::silent,
+                                                                     .prefetch = false});
+  const double a_step = counted->instructions_a_step;
+  std::cout << "instructions outside of kernels: " << a_step << " a step\n";
+  CHECK(a_step > 0);
+  CHECK(a_step < 1.25 * recorded);
+}
