@@ -7,6 +7,7 @@
 #include <exception>
 #include <limits>
 #include <optional>
+#include <set>
 #include <span>
 #include <thread>
 
@@ -148,6 +149,23 @@ std::vector<std::string> gather_texts(const Communicator& communicator, const st
       texts[rank].append(together, static_cast<std::size_t>(offsets[rank]),
                          static_cast<std::size_t>(counts[rank]));
     }
+  }
+  return texts;
+}
+
+std::vector<DistinctText> distinct_texts(const Communicator& communicator,
+                                         const std::string& text) {
+  const std::uint64_t own = hash_of(text);
+  std::vector<std::uint64_t> hashes(static_cast<std::size_t>(communicator.size()));
+  check_mpi(
+      MPI_Allgather(&own, 1, MPI_UINT64_T, hashes.data(), 1, MPI_UINT64_T, communicator.native()),
+      "MPI_Allgather");
+  std::vector<DistinctText> texts;
+  std::set<std::uint64_t> seen;
+  for (int rank = 0; rank < communicator.size(); ++rank) {
+    if (!seen.insert(hashes[static_cast<std::size_t>(rank)]).second) continue;
+    texts.push_back(
+        {broadcast_text(communicator, rank == communicator.rank() ? text : "", rank), rank});
   }
   return texts;
 }

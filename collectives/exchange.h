@@ -20,6 +20,16 @@ namespace meshwork {
 [[nodiscard]] std::vector<std::string> gather_texts(const Communicator& communicator,
                                                     const std::string& text, int root = 0);
 
+/// A text, and the lowest of the ranks that have it.
+struct DistinctText {
+  std::string text;
+  int rank = 0;
+};
+/// The texts of all ranks on every rank, equal ones once, by rising rank. What travels is the hash
+/// of every rank's text, and each distinct text.
+[[nodiscard]] std::vector<DistinctText> distinct_texts(const Communicator& communicator,
+                                                       const std::string& text);
+
 /// Runs `action` on every rank. If it threw on any of them, throws on all of them the `Error` of
 /// the lowest such rank, its text prefixed by "rank R: " (its number in the job) unless all ranks
 /// failed with one and the same text. Nobody waits for a rank that has given up: where the others

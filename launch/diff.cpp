@@ -338,6 +338,7 @@ void compare_states(const CheckpointState& a, const CheckpointState& b, double t
   compare_value("device", a.device, b.device, notes);
   compare_value("collectives", a.collectives, b.collectives, notes);
   compare_value("precision", a.precision, b.precision, notes);
+  if (a.kernels != b.kernels) notes.push_back("kernels: chosen by timing, not alike");
   compare_value("program", a.program, b.program, notes);
   compare_value("training data", a.data, b.data, notes);
   compare_value("batch size", a.batch_size, b.batch_size, notes);

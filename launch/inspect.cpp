@@ -196,6 +196,13 @@ std::string main_points(const std::string& configuration) {
   return text;
 }
 
+// What of several kernels the run takes.
+std::string kernels_of(const KernelRecord& record) {
+  return record.platform.empty() ? "fixed"
+                                 : fmt::format("timed for {}, {} specifications", record.platform,
+                                               record.chosen.size());
+}
+
 std::string text_of(const CheckpointReader& reader) {
   const CheckpointState& state = reader.state();
   const Sizes sizes = sizes_of(reader);
@@ -215,6 +222,7 @@ std::string text_of(const CheckpointReader& reader) {
   add("mesh", state.mesh);
   add("device", state.device);
   add("precision", state.precision);
+  add("kernels", kernels_of(state.kernels));
   if (state.data_rows > 0) {
     add("data", fmt::format("{}; {} samples in batches of {}{}", state.data, state.data_rows,
                             state.batch_size, state.shuffle ? ", shuffled" : ""));
@@ -308,6 +316,14 @@ std::string json_callback(const CallbackRecord& record) {
                      json_text(record.class_name), values, record.keeps_weights);
 }
 
+std::string json_kernels(const KernelRecord& record) {
+  std::string chosen;
+  for (const auto& [key, name] : record.chosen) {
+    chosen += fmt::format("{}{}: {}", chosen.empty() ? "" : ", ", json_text(key), json_text(name));
+  }
+  return fmt::format(R"({{"platform": {}, "chosen": {{{}}}}})", json_text(record.platform), chosen);
+}
+
 std::string json_of(const CheckpointReader& reader) {
   const CheckpointState& state = reader.state();
   std::vector<std::string> fields;
@@ -335,6 +351,7 @@ std::string json_of(const CheckpointReader& reader) {
   text("device", state.device);
   text("collectives", state.collectives);
   text("precision", state.precision);
+  add("kernels", json_kernels(state.kernels));
   number("seed", state.seed);
   text("data", state.data);
   number("data_rows", state.data_rows);

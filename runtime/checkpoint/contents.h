@@ -22,6 +22,7 @@
 #include <variant>
 #include <vector>
 
+#include "runtime/device/kernel_record.h"
 #include "runtime/mesh/shape.h"
 
 namespace meshwork {
@@ -116,6 +117,7 @@ struct CheckpointState {
   std::string device;       // kind and description
   std::string collectives;  // transport
   std::string precision;    // of products
+  KernelRecord kernels;     // chosen by timing; none: they were not
 
   // What it has seen.
   std::vector<std::int64_t> history_epochs;

@@ -113,6 +113,7 @@ void write_state(hid_t file, Builder& builder, const CheckpointState& state,
   number("device", state.device);
   number("collectives", state.collectives);
   number("precision", state.precision);
+  number("kernels_platform", state.kernels.platform);
   builder.write("state/running_names", state.running.names);
   builder.write("state/running_sums", state.running.sums);
   builder.write("state/slots", state.slots);
@@ -134,6 +135,14 @@ void write_state(hid_t file, Builder& builder, const CheckpointState& state,
   }
   builder.write("state/log_names", names);
   builder.write("state/log_values", values);
+  std::vector<std::string> specifications;
+  std::vector<std::string> candidates;
+  for (const auto& [key, name] : state.kernels.chosen) {
+    specifications.push_back(key);
+    candidates.push_back(name);
+  }
+  builder.write("state/kernel_specifications", specifications);
+  builder.write("state/kernel_candidates", candidates);
 }
 
 void write_history(hid_t file, Builder& builder, const CheckpointState& state,

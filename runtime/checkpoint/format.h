@@ -7,8 +7,9 @@
 //                            each with the attributes kind, path, slot, callback, trainable,
 //                            layout and sum (checksum.h)
 //     /state                 attributes: the numbers and short texts of CheckpointState; datasets:
-//                            its lists, the configuration, the fingerprint of the data, and where
-//                            each variable stands in a Keras weights file
+//                            its lists, the configuration, the fingerprint of the data, where each
+//                            variable stands in a Keras weights file, and which kernels were
+//                            chosen by timing
 //     /history/epoch         int64: the epochs of the history
 //     /history/<log>         float64, with the attribute name; "/" in a log's name is "|" here
 //     /callbacks/<i>-<class> attributes: class, keeps_weights, and below it

@@ -174,6 +174,10 @@ class Parser {
     if (std::count(datasets_.begin(), datasets_.end(), "state/keras_places") > 0) {
       read_keras_places();
     }
+    if (has_attribute(group.native(), "kernels_platform", name_)) {
+      state_.kernels.platform = line("kernels_platform");
+      read_kernels();
+    }
     state_.history_epochs = numbers<std::int64_t>("history/epoch");
     for (const std::string& link :
          link_names(open_group(file_.native(), "history", name_), name_)) {
@@ -188,6 +192,19 @@ class Parser {
   }
 
   // Files of the first days do not have them.
+  void read_kernels() {
+    const std::vector<std::string> specifications = texts("state/kernel_specifications");
+    const std::vector<std::string> candidates = texts("state/kernel_candidates");
+    if (specifications.size() != candidates.size()) {
+      fail("{}: there are {} specifications and {} kernels for them", name_, specifications.size(),
+           candidates.size());
+    }
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      state_.kernels.chosen[specifications[i]] = candidates[i];
+    }
+  }
+
+  // Nor these.
   void read_keras_places() {
     const std::vector<std::string> variables = texts("state/keras_variables");
     const std::vector<std::string> places = texts("state/keras_places");

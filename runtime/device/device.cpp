@@ -17,6 +17,10 @@ bool Device::is_faster_in(Precision) const {
   return false;
 }
 
+std::vector<KernelCandidate> Device::candidates(const KernelSpec&) {
+  return {};
+}
+
 namespace {
 
 struct DeviceKind {

@@ -21,6 +21,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "collectives/device_queues.h"
 #include "collectives/memory.h"
@@ -40,6 +41,12 @@ class Kernel {
   [[nodiscard]] virtual std::int64_t workspace_bytes() const { return 0; }
 };
 
+/// One of several kernels for one specification.
+struct KernelCandidate {
+  std::string name;  // stable, since records hold it
+  std::function<std::unique_ptr<Kernel>()> compile;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -51,6 +58,9 @@ class Device {
   [[nodiscard]] virtual bool computes_in_host_memory() const = 0;
   /// One line for people: model, cores or memory, threads.
   [[nodiscard]] virtual std::string description() const = 0;
+  /// What the speed of its kernels depends on, in one line for records: model, threads, libraries
+  /// with their versions. The same for devices that are alike.
+  [[nodiscard]] virtual std::string platform() const { return description(); }
   /// Whether products in `precision` are faster here than in float32. Where they are not, kernels
   /// compute the same numbers in float32, and take the rounding of operands on top.
   [[nodiscard]] virtual bool is_faster_in(Precision precision) const;
@@ -71,6 +81,9 @@ class Device {
   /// A kernel for exactly these shapes. Throws `Error` for a specification that the device cannot
   /// run.
   [[nodiscard]] virtual std::unique_ptr<Kernel> compile(const KernelSpec& spec) = 0;
+  /// The kernels for `spec`, where there are several of which now one and now another is the
+  /// fastest (kernel_candidates.h); the first is what `compile` gives. Else none.
+  [[nodiscard]] virtual std::vector<KernelCandidate> candidates(const KernelSpec& spec);
 
   /// What `start` starts in the queue of kernels, as one kernel that starts all of it again, on the
   /// same addresses, at the cost of one; it takes no operands. Nothing is done by the call itself.

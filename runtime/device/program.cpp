@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/kernel_candidates.h"
 
 namespace meshwork {
 
@@ -234,10 +235,16 @@ void ProgramBuilder::emit(std::unique_ptr<Kernel> kernel, std::vector<Operand> o
 
 void ProgramBuilder::emit(const KernelSpec& spec, std::vector<Operand> operands,
                           const std::string& label) {
-  const std::string full_label = fmt::format("{}: {}", label, describe(spec));
+  std::string full_label = fmt::format("{}: {}", label, describe(spec));
   std::unique_ptr<Kernel> kernel;
+  if (specs_ != nullptr) specs_->push_back(spec);
   try {
-    if (device_ != nullptr) kernel = device_->compile(spec);
+    if (const std::string* name = chosen_ != nullptr ? chosen_->find(spec) : nullptr) {
+      full_label += fmt::format(" by {}", *name);
+      kernel = compile_candidate(*device_, spec, *name);
+    } else if (device_ != nullptr) {
+      kernel = device_->compile(spec);
+    }
   } catch (const std::exception& error) {
     throw Error(fmt::format("{}: {}", full_label, error.what()));
   }

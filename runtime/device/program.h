@@ -32,6 +32,7 @@
 
 #include "collectives/trace.h"
 #include "runtime/device/device.h"
+#include "runtime/device/kernel_record.h"
 #include "runtime/device/kernel_work.h"
 
 namespace meshwork {
@@ -182,10 +183,13 @@ class ArenaPool {
 
 class ProgramBuilder {
  public:
-  explicit ProgramBuilder(Device& device) : device_(&device) {}
+  /// Where `chosen`, which must outlive the builder, names a candidate for a specification, that
+  /// one is compiled.
+  explicit ProgramBuilder(Device& device, const KernelRecord* chosen = nullptr)
+      : device_(&device), chosen_(chosen) {}
   /// A builder that only plans: nothing is compiled, external memory may be absent, and instead of
-  /// a program it gives the size of the arena.
-  ProgramBuilder() = default;
+  /// a program it gives the size of the arena. `specs`, if there is a list, gets what is emitted.
+  explicit ProgramBuilder(std::vector<KernelSpec>* specs = nullptr) : specs_(specs) {}
 
   /// A scratch buffer of `bytes`; `label` for messages and tables.
   [[nodiscard]] Buffer scratch(std::int64_t bytes, std::string label);
@@ -202,7 +206,8 @@ class ProgramBuilder {
   /// Books a kernel; its workspace, if it wants one, is added.
   void emit(std::unique_ptr<Kernel> kernel, std::vector<Operand> operands, std::string label,
             std::optional<KernelWork> work = {});
-  /// Compiles `spec` on the device and books it, labelled "label: description of the kernel".
+  /// Compiles `spec` on the device and books it, labelled "label: description of the kernel", and
+  /// " by candidate" where one was chosen.
   void emit(const KernelSpec& spec, std::vector<Operand> operands, const std::string& label);
 
   /// From now on every kernel of the device is followed by one that `make` makes, if that is not
@@ -242,6 +247,8 @@ class ProgramBuilder {
   Program assemble();
 
   Device* device_ = nullptr;
+  const KernelRecord* chosen_ = nullptr;
+  std::vector<KernelSpec>* specs_ = nullptr;
   std::vector<Booking> buffers_;
   std::vector<Entry> entries_;
   std::function<std::unique_ptr<Kernel>()> make_follower_;

@@ -2,7 +2,9 @@
 //
 // They are few and small: the agreement on stopping and saving (step_agreement.h), rank 0's word at
 // the end of an epoch, and what callbacks hand out. Writing and reading checkpoints is not among
-// them: it moves the state itself, through MPI-IO or by rank 0.
+// them: it moves the state itself, through MPI-IO or by rank 0. Nor is what ranks tell each other
+// while a step is made, before it is first run: that they are about to send the same, and which
+// kernels they choose (kernel_choice.h).
 #pragma once
 
 #include <cstdint>

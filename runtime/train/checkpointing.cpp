@@ -113,30 +113,34 @@ void Checkpointing::take_lock() {
   }
 }
 
+void Checkpointing::take_directory(bool make_it) {
+  const TracePoint taking(trace_, "taking of the checkpoint directory");
+  const TracedActivity takes(taking);
+  together(
+      communicator_,
+      [&] {
+        if (communicator_.rank() == 0 &&
+            (make_it || std::filesystem::is_directory(options_.directory))) {
+          prepare_directory(options_.directory);
+          take_lock();
+        }
+      },
+      taking);
+}
+
 std::optional<CheckpointState> Checkpointing::resume(const CheckpointState& now,
                                                      const std::vector<SharedCallback>& callbacks) {
-  const bool root = communicator_.rank() == 0;
-  const TracePoint taking(trace_, "taking of the checkpoint directory");
-  const auto take_directory = [&](bool make_it) {
-    const TracedActivity takes(taking);
-    together(
-        communicator_,
-        [&] {
-          if (root && (make_it || std::filesystem::is_directory(options_.directory))) {
-            prepare_directory(options_.directory);
-            take_lock();
-          }
-        },
-        taking);
-  };
   take_directory(false);
   ResumeChoice choice =
       resume_from(*model_, options_, now, callbacks, lock_ && lock_->held(), say_);
   known_ = std::move(choice.checkpoints);
-  take_directory(true);  // only now made, lest it be for a run that is refused
+  return std::move(choice.state);
+}
+
+void Checkpointing::begin() {
+  take_directory(true);
   saved_ = std::make_unique<SavedRun>(*model_);
   last_ = Clock::now();
-  return std::move(choice.state);
 }
 
 bool Checkpointing::due_after_step(std::int64_t iteration) const {

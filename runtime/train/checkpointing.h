@@ -47,10 +47,13 @@ class Checkpointing {
   Checkpointing(const Checkpointing&) = delete;
   Checkpointing& operator=(const Checkpointing&) = delete;
 
-  /// Goes on from what the directory has (resume.h), and makes it if it is not there. Collective.
-  /// Throws the same `Error` on all ranks.
+  /// Goes on from what the directory has (resume.h). Collective. Throws the same `Error` on all
+  /// ranks.
   [[nodiscard]] std::optional<CheckpointState> resume(const CheckpointState& now,
                                                       const std::vector<SharedCallback>& callbacks);
+  /// Makes the directory if it is not there, and is ready to save: to be called when nothing is
+  /// left that the run could be refused for. Collective. Throws the same `Error` on all ranks.
+  void begin();
 
   /// Whether one is due after the update number `iteration` (from 1), or after epoch `epoch` (from
   /// 0). The same on all ranks.
@@ -78,6 +81,7 @@ class Checkpointing {
   [[nodiscard]] const CheckpointOptions& options() const { return options_; }
 
  private:
+  void take_directory(bool make_it);
   void take_lock();
   void write();
   void remove_superfluous(bool lower_is_better);
@@ -91,7 +95,7 @@ class Checkpointing {
   TracePoint waiting_;             // for the thread that writes
   TracePoint settling_;
   Communicator communicator_;
-  std::optional<DirectoryLock> lock_;  // on rank 0, from `resume` on
+  std::optional<DirectoryLock> lock_;  // on rank 0, once the directory is there
   std::unique_ptr<SavedRun> saved_;
   std::vector<FoundCheckpoint> known_;  // in the directory; on rank 0
   std::chrono::steady_clock::time_point last_;

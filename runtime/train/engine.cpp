@@ -13,12 +13,15 @@
 namespace meshwork {
 namespace {
 
-// Lowers without a device or communicators, and compares. Binding comes after: to split
-// communicators is collective, so that ranks which disagree would wait for each other there.
-void require_same_collectives(const LoweringRequest& request, const DeviceMesh& mesh) {
+// Lowers without a device or communicators, compares, and gives the specifications of the kernels.
+// Binding comes after: to split communicators is collective, so that ranks which disagree would
+// wait for each other there.
+std::vector<KernelSpec> require_same_collectives(const LoweringRequest& request,
+                                                 const DeviceMesh& mesh) {
   LoweringRequest planned = request;
   planned.parameters = nullptr;
-  ProgramBuilder builder;
+  std::vector<KernelSpec> specs;
+  ProgramBuilder builder(&specs);
   const std::unique_ptr<MeshCollectives> collectives = plan_collectives(mesh.shape(), mesh.rank());
   (void)lower(planned, builder, *collectives);
   std::vector<std::string> entries;
@@ -28,6 +31,7 @@ void require_same_collectives(const LoweringRequest& request, const DeviceMesh& 
   require_agreement(mesh.all(), entries,
                     fmt::format("the collectives of a step of {} rows ({})", request.rows,
                                 name_of(request.mode)));
+  return specs;
 }
 
 // Whether ranks of the mesh may share memory of the transport that the device computes in.
@@ -92,7 +96,7 @@ ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& 
 
 Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
            ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace,
-           CountingTransport* counting)
+           CountingTransport* counting, KernelChooser* chooser)
     : device_(&device),
       scalars_(device, scalars, sizeof(StepScalars)),
       rows_(request.rows),
@@ -125,8 +129,11 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
       take_memory(id);
     }
   }
-  require_same_collectives(request, mesh);
-  ProgramBuilder builder(device);
+  const std::vector<KernelSpec> specs = require_same_collectives(request, mesh);
+  if (chooser != nullptr) {
+    chooser->choose(specs);
+  }
+  ProgramBuilder builder(device, chooser != nullptr ? &chooser->record() : nullptr);
   lowered_ = lower(bound, builder, *collectives_);
   sums_.resize(lowered_.sum_tensors.size() + (lowered_.has_penalty ? 1 : 0));
   if (request.mode == Mode::predict) {
@@ -230,7 +237,8 @@ std::vector<float> Step::prediction() {
 
 Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,
                std::uint64_t seed, UpdateRule update, const std::vector<std::string>& slot_names,
-               CollectiveTrace* trace, CountingTransport* counting, Precision precision)
+               CollectiveTrace* trace, CountingTransport* counting, Precision precision,
+               KernelChooser* chooser)
     : mesh_(&mesh),
       device_(&device),
       transport_(&transport),
@@ -239,6 +247,7 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
       plan_(std::move(plan)),
       seed_(seed),
       precision_(precision),
+      chooser_(chooser),
       update_(std::move(update)),
       parameters_(
           device, plan_,
@@ -271,7 +280,8 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
     request.form = &parameters_.form();
     request.parameters = &parameters_;
     step = std::make_unique<Step>(request, *mesh_, *transport_, *device_, pool_,
-                                  static_cast<StepScalars*>(scalars_.data()), trace_, counting_);
+                                  static_cast<StepScalars*>(scalars_.data()), trace_, counting_,
+                                  chooser_);
   }
   return *step;
 }

@@ -24,6 +24,7 @@
 #include "runtime/graph/plan.h"
 #include "runtime/mesh/mesh_collectives.h"
 #include "runtime/train/feed_ring.h"
+#include "runtime/train/kernel_choice.h"
 
 namespace meshwork {
 
@@ -37,7 +38,8 @@ struct NotFinite {
 class Step {
  public:
   Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
-       ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace, CountingTransport* counting);
+       ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace, CountingTransport* counting,
+       KernelChooser* chooser);
 
   [[nodiscard]] std::int64_t rows() const { return rows_; }
   /// This rank's part of an input or target.
@@ -96,17 +98,21 @@ class Engine {
   /// Makes the parameters. Every rank of the mesh calls it. Throws `Error` on all if they disagree
   /// about how variables are kept. Everything handed in by reference must outlive the engine, and
   /// so must `trace`, if there is one, in which steps say what they do. If `transport` counts,
-  /// `counting` is the same object, and every step is held against its plan.
+  /// `counting` is the same object, and every step is held against its plan. If there is a
+  /// `chooser`, it chooses the kernels of each step.
   Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan, std::uint64_t seed,
          UpdateRule update, const std::vector<std::string>& slot_names,
          CollectiveTrace* trace = nullptr, CountingTransport* counting = nullptr,
-         Precision precision = Precision::float32);
+         Precision precision = Precision::float32, KernelChooser* chooser = nullptr);
 
   /// The step for `rows` rows of a global batch, of inputs and targets that arrive in the types
   /// `fed` (float32 where absent); made if it is asked for for the first time, by all ranks
   /// together. Throws `Error` if the ranks disagree about its collectives.
   [[nodiscard]] Step& step(Mode mode, std::int64_t rows,
                            const std::map<TensorId, ElementType>& fed);
+
+  /// Drops the steps, to be made anew: other kernels have been chosen. Who has one lets it go.
+  void forget_steps() { steps_.clear(); }
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] Parameters& parameters() { return parameters_; }
@@ -141,6 +147,7 @@ class Engine {
   Plan plan_;
   std::uint64_t seed_;
   Precision precision_;
+  KernelChooser* chooser_;
   UpdateRule update_;
   Parameters parameters_;
   ArenaPool pool_;

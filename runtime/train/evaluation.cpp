@@ -16,7 +16,7 @@ std::optional<Shape> target_of(const Source& source) {
 
 FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
                      std::int64_t batch_size, const std::string& what)
-    : model_(&model), source_(std::move(source)), batch_size_(batch_size) {
+    : model_(&model), mode_(mode), source_(std::move(source)), batch_size_(batch_size) {
   const Objective& objective = model.objective;
   const Graph& graph = *objective.graph;
   const std::size_t features = static_cast<std::size_t>(source_->feature_count());
@@ -28,7 +28,6 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
     fail("{}: {} samples in batches of {}: both must be at least 1", what, source_->rows(),
          batch_size);
   }
-  std::map<TensorId, ElementType> fed;
   const auto join = [&](int field, TensorId tensor, std::int64_t classes) {
     const Shape& shape = graph.tensors[tensor].shape;
     const Shape sample(shape.begin() + 1, shape.end());
@@ -39,7 +38,7 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
     }
     tensors_.push_back(tensor);
     fields_.push_back({field, {}, classes});
-    fed[tensor] = source_->field(field).type;
+    fed_[tensor] = source_->field(field).type;
   };
   for (std::size_t i = 0; i < features; ++i) {
     join(static_cast<int>(i), graph.inputs[i], 0);
@@ -56,12 +55,21 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
       source_->prepare(field.field);
     }
   });
+  const Plan& plan = model.engine->plan();
   for (const std::int64_t rows : batch_row_counts(source_->rows(), batch_size)) {
-    Step& step = model.engine->step(mode, rows, fed);
-    steps_.push_back(&step);
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      fields_[i].blocks.push_back(step.fed_block(tensors_[i]));
+      const TensorId tensor = tensors_[i];
+      fields_[i].blocks.push_back(block_of(plan.tensors[tensor].layout,
+                                           graph.shape_of(tensor, rows), plan.mesh,
+                                           model.mesh().rank()));
     }
+  }
+}
+
+void FedSource::make_steps() {
+  steps_.clear();
+  for (const std::int64_t rows : batch_row_counts(source_->rows(), batch_size_)) {
+    steps_.push_back(&model_->engine->step(mode_, rows, fed_));
   }
 }
 

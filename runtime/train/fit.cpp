@@ -111,6 +111,14 @@ class Fitting {
     if (checkpoints_) {
       take_up(checkpoints_->resume(state_at(run_.at.first_epoch, 0), options_.callbacks));
     }
+    // Not before: a checkpoint may say by which kernels.
+    fed_.make_steps();
+    if (validation_) {
+      validation_->make_steps();
+    }
+    if (checkpoints_) {
+      checkpoints_->begin();
+    }
     if (options_.profile) {
       model_.profile = std::make_unique<StepProfile>(*model_.device, options_.batch_size);
     }
@@ -310,6 +318,7 @@ class Fitting {
     if (!state) {
       return;
     }
+    model_.take_up_kernels(state->kernels);
     Optimizer& optimizer = model_.compiled->optimizer;
     if (optimizer.schedule().is_constant() && state->constant_rate &&
         state->schedule == schedule_) {

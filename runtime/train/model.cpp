@@ -172,11 +172,18 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
   Transport& through = counting ? *counting : *transport;
   engine = std::make_unique<Engine>(mesh(), *device, through, std::move(plan), options.seed,
                                     std::move(update), std::move(slots), &watchdog->trace(),
-                                    counting.get(), options.precision);
+                                    counting.get(), options.precision, chooser.get());
   if (kept) {
     kept->restore(*engine);
   }
   has_slots = compiled.has_value();
+}
+
+void Model::State::take_up_kernels(const KernelRecord& earlier) {
+  if (chooser && chooser->take_up(earlier) && engine) {
+    user_batches.clear();
+    engine->forget_steps();
+  }
 }
 
 Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
@@ -185,6 +192,7 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
           State{.graph = std::make_shared<Graph>(make_graph(inputs, outputs)),
                 .distribution = std::move(distribution),
                 .options = std::move(options)})) {
+  const KernelsOption kernels = kernels_option(state_->options.kernels);
   std::vector<std::string> warnings;
   (void)close_layouts(*state_->graph, state_->distribution.layouts,
                       state_->distribution.unmatched_layouts, warnings);
@@ -210,6 +218,11 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   }
   state_->watchdog = std::make_unique<Watchdog>(
       state_->mesh().all(), WatchdogOptions{.seconds = state_->options.watchdog_seconds});
+  if (kernels.timed) {
+    state_->chooser = std::make_unique<KernelChooser>(
+        state_->mesh().all(), device, &state_->watchdog->trace(), kernels.file,
+        [state = state_.get()](const std::string& line) { state->say(line); });
+  }
 }
 
 Model::Model(const SymbolicTensor& input, const SymbolicTensor& output, Distribution distribution,
@@ -260,6 +273,7 @@ Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options
   state_->prepare(target_of(*data), options.batch_size);
   Evaluation evaluation(*state_, std::move(data), options.batch_size, options.prefetch, "",
                         "evaluation data", options.stop_request);
+  evaluation.make_steps();
   Logs logs;
   evaluation.run();
   evaluation.write(logs);
@@ -272,6 +286,7 @@ void Model::predict(std::shared_ptr<const Source> data,
   // Targets that happen to be there are not looked at, but where nothing is made yet.
   state_->prepare(state_->engine ? std::nullopt : target_of(*data), options.batch_size);
   FedSource fed(*state_, Mode::predict, std::move(data), options.batch_size, "prediction data");
+  fed.make_steps();
   const std::unique_ptr<Feeder> feeder = fed.feeder(false, {}, 1, options.prefetch);
   BatchStops stops(*state_, options.stop_request, "prediction data");
   while (const HostBatch* batch = feeder->next()) {

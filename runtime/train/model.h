@@ -46,6 +46,10 @@ struct ModelOptions {
   std::string collectives = "auto";  // auto, hierarchical, mpi, shared
   /// Of products and convolutions; everything else is float32 (kernels/precision.h).
   Precision precision = Precision::float32;
+  /// Which of several kernels computes a product or a convolution (kernel_choice.h): "fixed", by
+  /// rules; "timed", the fastest as the model is made; or a file, in which what was timed is kept
+  /// and found again.
+  std::string kernels = "fixed";
   /// How long a rank may wait for another inside one collective; then the job ends and says for
   /// whom it waited (watchdog.h). 0: for ever.
   double watchdog_seconds = 1800;

@@ -36,6 +36,7 @@ struct Model::State {
   std::unique_ptr<Transport> transport;
   std::unique_ptr<CountingTransport> counting;  // null: sends are not counted
   std::unique_ptr<Watchdog> watchdog;           // whose trace the engine writes
+  std::unique_ptr<KernelChooser> chooser;       // null: kernels are fixed
   std::optional<CompileOptions> compiled;
   Objective objective;  // the graph with loss and metrics, once targets are known
   Shape target;         // of a sample, that the objective was made for
@@ -55,6 +56,9 @@ struct Model::State {
   /// was not done; `rows` is the batch length that the plan is made for. Parameters and slots that
   /// exist keep their values.
   void prepare(const std::optional<Shape>& target, std::int64_t rows);
+  /// Takes up the kernels that an earlier run had chosen, if kernels are timed. All ranks call it,
+  /// while no steps are at work.
+  void take_up_kernels(const KernelRecord& earlier);
   /// The plan for `objective`.
   [[nodiscard]] Plan make_plan(const Objective& objective, std::int64_t rows) const;
 };
@@ -63,11 +67,13 @@ struct Model::State {
 class FedSource {
  public:
   /// Checks that the source's features fit the model's inputs, and, but for predict, its first
-  /// target field the objective; compiles the steps for every number of rows that batches of
-  /// `batch_size` have. `what` names the data in messages.
+  /// target field the objective. `what` names the data in messages.
   FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
             std::int64_t batch_size, const std::string& what);
 
+  /// Compiles the steps for every number of rows that batches have, before the first run. Every
+  /// rank calls it.
+  void make_steps();
   /// Reads batches in order, or shuffled by the model's seed.
   [[nodiscard]] std::unique_ptr<Feeder> feeder(bool shuffle, BatchPosition start,
                                                std::int64_t epochs, bool prefetch) const;
@@ -79,8 +85,10 @@ class FedSource {
 
  private:
   Model::State* model_;
+  Mode mode_;
   std::shared_ptr<const Source> source_;
   std::int64_t batch_size_;
+  std::map<TensorId, ElementType> fed_;
   std::vector<TensorId> tensors_;  // by field
   std::vector<Step*> steps_;       // by row count
   std::vector<FeedField> fields_;
@@ -93,7 +101,9 @@ struct UserBatches {
       : source(std::move(batch)),
         fed(model, mode, source, source->rows(), "the batch"),
         feeder(fed.feeder(false, {}, -1, false)),
-        means(model.objective, "") {}
+        means(model.objective, "") {
+    fed.make_steps();
+  }
 
   std::shared_ptr<ArraySource> source;
   FedSource fed;
@@ -126,6 +136,8 @@ class Evaluation {
   Evaluation(Model::State& model, std::shared_ptr<const Source> source, std::int64_t batch_size,
              bool prefetch, const std::string& prefix, const std::string& what,
              const StopRequest* stop_request = nullptr);
+  /// As FedSource's.
+  void make_steps() { fed_.make_steps(); }
   /// One pass over the data. `before` and `after` are called around each batch with its number.
   /// Throws `Stopped` where it is asked to stop.
   void run(const std::function<void(std::int64_t)>& before = {},

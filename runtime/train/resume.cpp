@@ -111,6 +111,17 @@ std::vector<std::string> differences(const Model::State& model, const Checkpoint
   return found;
 }
 
+// Where kernels were timed, and are not taken up, or the other way round.
+void compare_kernels(const KernelRecord& now, const KernelRecord& then,
+                     std::vector<std::string>& found) {
+  if (now.platform == then.platform) return;
+  const auto words = [](const KernelRecord& record) {
+    return record.platform.empty() ? std::string("fixed") : "timed for " + record.platform;
+  };
+  found.push_back(fmt::format("kernels: {}{}, were {}; numbers go on equal to rounding", words(now),
+                              now.platform.empty() ? "" : " anew", words(then)));
+}
+
 // What differs without keeping anybody from going on.
 std::vector<std::string> notes(const CheckpointState& now, const CheckpointState& then) {
   std::vector<std::string> found;
@@ -124,6 +135,7 @@ std::vector<std::string> notes(const CheckpointState& now, const CheckpointState
   compare("device", now.device, then.device, rounding);
   compare("collectives", now.collectives, then.collectives, rounding);
   compare("precision", now.precision, then.precision, "; from here on products are rounded so");
+  compare_kernels(now.kernels, then.kernels, found);
   if (!then.data.empty()) {  // weights that nothing here has trained
     compare("training data", now.data, then.data);
   }
@@ -401,9 +413,9 @@ std::vector<std::string> configuration_differences(const std::string& now,
   for (const auto& [path, value] : theirs) paths.insert(path);
   for (const std::string& path : paths) {
     // How checkpoints are taken, and what is shown, belongs to each run.
-    // What precision there is stands in the checkpoint itself.
+    // What precision and kernels there are stands in the checkpoint itself.
     if (path.starts_with("checkpoint.") || path == "fit.verbose" || path == "fit.profile" ||
-        path == "precision") {
+        path == "precision" || path == "kernels") {
       continue;
     }
     const auto a = mine.find(path);

@@ -109,13 +109,15 @@ RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
   ConfigReader reader(document);
   reader.optional("seed", options_.seed);
   reader.choice("device", options_.device, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
-  reader.choice("collectives", options_.collectives,
-                {{"auto", "auto"},
-                 {"hierarchical", "hierarchical"},
-                 {"mpi", "mpi"},
-                 {"shared", "shared"}});
+  reader.choice(
+      "collectives", options_.collectives,
+      {{"auto", "auto"}, {"hierarchical", "hierarchical"}, {"mpi", "mpi"}, {"shared", "shared"}});
   reader.choice("precision", options_.precision,
                 {{"float32", Precision::float32}, {"bfloat16", Precision::bfloat16}});
+  if (const auto kernels = reader.node("kernels")) {
+    options_.kernels = kernels->as<std::string>();
+    (void)kernels->located([&] { return kernels_option(options_.kernels); });
+  }
   reader.optional("watchdog_seconds", options_.watchdog_seconds, at_least(0));
   reader.optional("check_plan", options_.check_plan);
   read_distribution(reader);

@@ -4,6 +4,7 @@
 //     device: auto                     # cpu, cuda
 //     collectives: auto                # hierarchical, mpi, shared
 //     precision: float32               # bfloat16: of products and convolutions
+//     kernels: fixed                   # timed, or a file that keeps what was timed
 //     watchdog_seconds: 1800           # that a rank may wait for another; 0: for ever
 //     check_plan: false                # hold what every step sends against the plan
 //     mesh: {data: 2, model: 4}        # -1: what the ranks leave; default {data: -1}

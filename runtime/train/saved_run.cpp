@@ -51,6 +51,9 @@ CheckpointState state_of(const Model::State& model, bool with_optimizer) {
   state.device = std::string(model.device->kind()) + ": " + model.device->description();
   state.collectives = std::string(model.transport->name());
   state.precision = std::string(name_of(model.options.precision));
+  if (model.chooser) {
+    state.kernels = model.chooser->record();
+  }
   return state;
 }
 

@@ -52,6 +52,25 @@ TEST_CASE("the root gathers the texts of all ranks, and nobody else does") {
   }
 }
 
+TEST_CASE("every rank gets each text that there is once, with the lowest rank that has it") {
+  const Communicator world = Communicator::world();
+  const auto texts_of = [&](const auto& text) { return distinct_texts(world, text(world.rank())); };
+  const auto alone = texts_of([](int) { return std::string("the same\0everywhere", 19); });
+  REQUIRE(alone.size() == 1);
+  CHECK(alone[0].text == std::string("the same\0everywhere", 19));
+  CHECK(alone[0].rank == 0);
+  const auto odd_and_even = [](int rank) { return text_of(rank % 2); };
+  const auto two = texts_of(odd_and_even);
+  REQUIRE(static_cast<int>(two.size()) == std::min(world.size(), 2));
+  for (int rank = 0; rank < static_cast<int>(two.size()); ++rank) {
+    CHECK(two[static_cast<std::size_t>(rank)].text == text_of(rank));
+    CHECK(two[static_cast<std::size_t>(rank)].rank == rank);
+  }
+  const auto all = texts_of([](int rank) { return std::to_string(rank); });
+  REQUIRE(static_cast<int>(all.size()) == world.size());
+  CHECK(all.back().text == std::to_string(world.size() - 1));
+}
+
 TEST_CASE("an action that succeeds everywhere is done once on each rank") {
   int done = 0;
   together(Communicator::world(), [&] { ++done; });

@@ -170,6 +170,9 @@ TEST_CASE("a value of a wrong type is shown with what was expected") {
                   {"run.yaml:18:12", "\"bloat16\"", "did you mean \"bfloat16\"?"});
   require_problem(with(right, "seed: 1", "seed: 1\nprecison: bfloat16"),
                   {"run.yaml:2:1", "\"precison\"", "did you mean \"precision\"?"});
+  require_problem(right + "kernels: timd\n",
+                  {"run.yaml:18:10", "\"timd\"", "did you mean \"timed\"?", "name of a file"});
+  require_problem(right + "kernels: [timed]\n", {"run.yaml:18:10", "a list"});
   require_problem(with(right, "seed: 1", "seed: [1]"), {"run.yaml:1:7", "a list"});
   require_problem(with(right, "input: [4, 4]", "input: [4, ~]"), {"run.yaml:9:14"});
   require_problem(with(right, "learning_rate: 0.1", "learning_rate: fast"), {"run.yaml:15:34"});

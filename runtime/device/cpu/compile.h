@@ -1,10 +1,12 @@
 // One function a specification: it makes the CPU's kernel. CpuDevice::compile is their only caller.
+// Where several kernels compute the same, another function lists them (Device::candidates).
 //
 // A file of this folder holds kernels of one concern; its opening comment says which and what
 // bounds them.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "runtime/device/device.h"
 #include "runtime/device/kernels.h"
@@ -20,6 +22,12 @@ using KernelPointer = std::unique_ptr<Kernel>;
 
 // matmul.cpp
 KernelPointer compile(const MatmulSpec& spec, const Context& context);
+std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context);
+
+/// Of all others there is one kernel.
+std::vector<KernelCandidate> candidates(const auto& /*spec*/, const Context& /*context*/) {
+  return {};
+}
 
 // elementwise.cpp
 KernelPointer compile(const BiasAddSpec& spec, const Context& context);
@@ -65,6 +73,11 @@ KernelPointer compile(const FirstMaximumSpec& spec, const Context& context);
 KernelPointer compile(const ConvolutionSpec& spec, const Context& context);
 KernelPointer compile(const ConvolutionInputGradientSpec& spec, const Context& context);
 KernelPointer compile(const ConvolutionKernelGradientSpec& spec, const Context& context);
+std::vector<KernelCandidate> candidates(const ConvolutionSpec& spec, const Context& context);
+std::vector<KernelCandidate> candidates(const ConvolutionInputGradientSpec& spec,
+                                        const Context& context);
+std::vector<KernelCandidate> candidates(const ConvolutionKernelGradientSpec& spec,
+                                        const Context& context);
 
 // pooling.cpp
 KernelPointer compile(const MaximumPoolingSpec& spec, const Context& context);

@@ -1,10 +1,11 @@
 // Convolutions and their gradients, on images with channels last.
 //
-// Two forms: oneDNN's primitives (convolution_native.cpp); and, for what oneDNN computes only by
-// loops or by its own unfolding, products with unfolded images (convolution_unfolded.cpp), which
-// cover all that there is.
+// Three forms, which are the candidates: "channels-last" and "blocked", oneDNN's primitives on
+// images as they lie in memory, or reordered before and behind (convolution_native.cpp); and
+// "unfolded", products with unfolded images (convolution_unfolded.cpp), which covers all there is.
 //
-// The rule is fixed: oneDNN, unless its implementation is called "ref" or "gemm". Measured on one
+// The rule takes the first, unless oneDNN computes it only by loops or by its own unfolding: its
+// implementation is called "ref" or "gemm". Then it takes the last. Measured on one
 // Cascade Lake core (AVX-512, about 150 GFLOP/s at its clock; oneDNN 2.6.3; batch 64; fastest runs
 // on a busy machine), ms forward, input gradient, kernel gradient:
 //
@@ -21,14 +22,16 @@
 // to 0.75; 12 channels and 24 filters fill 12 of 16 and 24 of 32 lanes, and the middle one of the
 // network runs at 50 GFLOP/s. Reordering the kernel costs 0.001 to 0.015 ms.
 //
-// Choosing by timing would change nothing for these: on a Zen 4 core too, blocked formats take from
-// 0.97 to 1.3 times as long, and Winograd's algorithm has no 6x6 window and no stride. It would for
-// 3x3 on 16 to 64 channels (forward with reorders 0.7 to 0.85 of the direct time, which is what a
-// residual network is made of), at the price of results that depend on the shape of the blocks.
+// Winograd's algorithm is no candidate: it has no 6x6 window and no stride, and where it is faster,
+// on 3x3 windows and 16 to 64 channels (forward with reorders 0.7 to 0.85 of the direct time), it
+// is less accurate.
 #include <algorithm>
 #include <array>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/bfloat16_product.h"
@@ -60,13 +63,6 @@ void check_shape(const ConvolutionShape& at, const std::string& name) {
   }
 }
 
-/// The convolution alone, then bias and activation.
-KernelPointer with_bias(const ConvolutionSpec& spec, const Context& context) {
-  const ConvolutionSpec alone{.at = spec.at, .precision = spec.precision};
-  return with_epilogue(compile(alone, context), output_count(spec.at) / spec.at.filters,
-                       spec.at.filters, spec.bias, spec.activation, context);
-}
-
 /// Writes zeros to operand 2, of `count` elements.
 KernelPointer zeros(std::int64_t count, const Context& context) {
   return make_kernel([=, threads = context.threads](void* const* operands) {
@@ -88,30 +84,75 @@ std::array<std::int64_t, 2> factors_of(const ConvolutionKernelGradientSpec& spec
   return {input_count(spec.at), output_count(spec.at)};
 }
 
+/// The ways to compute a convolution that has terms.
+enum class Form : std::uint8_t { channels_last, blocked, unfolded };
+
+std::string_view name_of(Form form) {
+  constexpr std::array<std::string_view, 3> names{"channels-last", "blocked", "unfolded"};
+  return names[static_cast<std::size_t>(form)];
+}
+
+/// oneDNN's primitive, or null.
 template <class Spec>
-KernelPointer compile_either(const Spec& spec, const Context& context) {
-  const bool rounds = spec.precision == Precision::bfloat16;
+KernelPointer compile_by_library(const Spec& spec, Form form) {
+  if (spec.precision == Precision::bfloat16 && !has_bfloat16_instructions()) return nullptr;
   try {
-    if (!rounds || has_bfloat16_instructions()) {
-      if (KernelPointer native = compile_native(spec)) return native;
-    }
+    return compile_native(
+        spec, form == Form::blocked ? ImageFormat::blocked : ImageFormat::channels_last);
   } catch (const dnnl::error& error) {
     // oneDNN has no implementation at all; any other failure is one.
-    if (error.status != dnnl_unimplemented) {
-      fail("oneDNN cannot make {}: {} (status {})", describe(spec), error.what(),
-           static_cast<int>(error.status));
+    if (error.status == dnnl_unimplemented) return nullptr;
+    fail("oneDNN cannot make {}: {} (status {})", describe(spec), error.what(),
+         static_cast<int>(error.status));
+  }
+}
+
+/// The convolution without activation, and unfolded without bias.
+template <class Spec>
+KernelPointer compile_alone(const Spec& spec, Form form, const Context& context) {
+  if (form != Form::unfolded) return compile_by_library(spec, form);
+  Spec in_float32 = spec;
+  in_float32.precision = Precision::float32;
+  KernelPointer kernel = compile_unfolded(in_float32, context);
+  if (spec.precision == Precision::float32) return kernel;
+  const auto [first, second] = factors_of(spec);
+  return with_rounded_inputs(std::move(kernel), 3, first, second, context);
+}
+
+/// Null where there is no such form.
+template <class Spec>
+KernelPointer compile_form(const Spec& spec, Form form, const Context& context) {
+  if constexpr (std::is_same_v<Spec, ConvolutionSpec>) {
+    if (spec.activation != Activation::linear || (spec.bias && form == Form::unfolded)) {
+      const ConvolutionSpec alone{.at = spec.at, .precision = spec.precision};
+      KernelPointer kernel = compile_alone(alone, form, context);
+      if (!kernel) return nullptr;
+      return with_epilogue(std::move(kernel), output_count(spec.at) / spec.at.filters,
+                           spec.at.filters, spec.bias, spec.activation, context);
     }
   }
-  if constexpr (std::is_same_v<Spec, ConvolutionSpec>) {
-    if (spec.bias) return with_bias(spec, context);
+  return compile_alone(spec, form, context);
+}
+
+/// By the rule.
+template <class Spec>
+KernelPointer compile_either(const Spec& spec, const Context& context) {
+  KernelPointer native = compile_form(spec, Form::channels_last, context);
+  return native ? std::move(native) : compile_form(spec, Form::unfolded, context);
+}
+
+/// What there is, the one of the rule first.
+template <class Spec>
+std::vector<KernelCandidate> forms_of(const Spec& spec, const Context& context) {
+  std::vector<KernelCandidate> found;
+  if (!has_terms(spec.at)) return found;
+  for (const Form form : {Form::channels_last, Form::unfolded, Form::blocked}) {
+    if (form == Form::unfolded || compile_form(spec, form, context)) {
+      found.push_back(
+          {std::string(name_of(form)), [=] { return compile_form(spec, form, context); }});
+    }
   }
-  if (rounds) {
-    Spec rounded = spec;
-    rounded.precision = Precision::float32;
-    const auto [first, second] = factors_of(spec);
-    return with_rounded_inputs(compile(rounded, context), 3, first, second, context);
-  }
-  return compile_unfolded(spec, context);
+  return found;
 }
 
 }  // namespace
@@ -123,10 +164,13 @@ KernelPointer compile(const ConvolutionSpec& spec, const Context& context) {
         fmt::format("{} fuses an activation that is neither linear nor relu", describe(spec)));
   }
   if (output_count(spec.at) == 0) return make_kernel([](void* const*) {});
-  if (spec.activation != Activation::linear || (spec.bias && !has_terms(spec.at))) {
-    return with_bias(spec, context);
+  if (has_terms(spec.at)) return compile_either(spec, context);
+  if (!spec.bias && spec.activation == Activation::linear) {
+    return zeros(output_count(spec.at), context);
   }
-  return has_terms(spec.at) ? compile_either(spec, context) : zeros(output_count(spec.at), context);
+  return with_epilogue(zeros(output_count(spec.at), context),
+                       output_count(spec.at) / spec.at.filters, spec.at.filters, spec.bias,
+                       spec.activation, context);
 }
 
 KernelPointer compile(const ConvolutionInputGradientSpec& spec, const Context& context) {
@@ -137,6 +181,18 @@ KernelPointer compile(const ConvolutionInputGradientSpec& spec, const Context& c
 KernelPointer compile(const ConvolutionKernelGradientSpec& spec, const Context& context) {
   check_shape(spec.at, describe(spec));
   return has_terms(spec.at) ? compile_either(spec, context) : zeros(kernel_count(spec.at), context);
+}
+
+std::vector<KernelCandidate> candidates(const ConvolutionSpec& spec, const Context& context) {
+  return forms_of(spec, context);
+}
+std::vector<KernelCandidate> candidates(const ConvolutionInputGradientSpec& spec,
+                                        const Context& context) {
+  return forms_of(spec, context);
+}
+std::vector<KernelCandidate> candidates(const ConvolutionKernelGradientSpec& spec,
+                                        const Context& context) {
+  return forms_of(spec, context);
 }
 
 }  // namespace meshwork::cpu

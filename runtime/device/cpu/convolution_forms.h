@@ -1,4 +1,4 @@
-// The two forms of convolution on the CPU; convolution.cpp says when which is taken.
+// The forms of convolution on the CPU; convolution.cpp says when which is taken.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,16 @@
 
 namespace meshwork::cpu {
 
-/// oneDNN's primitive; null where it has nothing better than the unfolded form. Without activation.
-/// In bfloat16 only where the processor has instructions for it.
+/// How a primitive wants images: as they lie in memory, or blocked.
+enum class ImageFormat : std::uint8_t { channels_last, blocked };
+
+/// oneDNN's primitive; null where it has nothing better than the unfolded form, and where it wants
+/// blocked images to be as they lie. Without activation. In bfloat16 only where the processor has
+/// instructions for it.
 /// Throws dnnl::error, with dnnl_unimplemented where it has nothing at all.
-KernelPointer compile_native(const ConvolutionSpec& spec);
-KernelPointer compile_native(const ConvolutionInputGradientSpec& spec);
-KernelPointer compile_native(const ConvolutionKernelGradientSpec& spec);
+KernelPointer compile_native(const ConvolutionSpec& spec, ImageFormat format);
+KernelPointer compile_native(const ConvolutionInputGradientSpec& spec, ImageFormat format);
+KernelPointer compile_native(const ConvolutionKernelGradientSpec& spec, ImageFormat format);
 
 /// Windows as rows of a matrix, for any shape that has terms. Without bias and activation, and in
 /// float32.

@@ -1,22 +1,16 @@
 // Convolutions by oneDNN's primitives.
 //
-// They read and write images as they are, channels last; the kernel they want in a format of their
-// own, so it is reordered into the workspace (gradients: out of it) in every run, as it changes in
-// every step. In bfloat16 so are the images that are multiplied, which rounds them.
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <cstddef>
-#include <span>
-#include <string>
+// They read and write images as they are, channels last, or *blocked*: in the format that the
+// library likes best, channels in groups of a vector's lanes. The kernel they want in a format of
+// their own always, so it is reordered into the workspace (gradients: out of it) in every run, as
+// it changes in every step; blocked images likewise. In bfloat16 so are all images that are
+// multiplied, which rounds them.
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "runtime/device/cpu/convolution_forms.h"
 #include "runtime/device/cpu/dnnl_version.h"
-#include "runtime/device/cpu/primitive.h"
+#include "runtime/device/cpu/reordered_primitive.h"
 
 namespace meshwork::cpu {
 
@@ -74,12 +68,6 @@ ConvolutionDescription description_of(const ConvolutionShape& at, const Plain& p
           .padding_after = {padding_after(at.rows), padding_after(at.columns)}};
 }
 
-dnnl::primitive_attr with_user_scratchpad() {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  return attributes;
-}
-
 /// Whether oneDNN has code of its own, which is right, for what `description` describes.
 template <class PrimitiveDescription>
 bool is_native(const PrimitiveDescription& description, const ConvolutionShape& at) {
@@ -91,102 +79,27 @@ bool is_native(const PrimitiveDescription& description, const ConvolutionShape& 
   return name.find("ref") == name.npos && name.find("gemm") == name.npos;
 }
 
-/// A primitive of a convolution, as a kernel whose operands are the primitive's arguments. Where
-/// the two want something in different formats or types, it is reordered into the workspace before,
-/// or out of it behind. There lie also the scratchpads.
-class NativeConvolution final : public Kernel {
- public:
-  struct Argument {
-    int number;  // DNNL_ARG_
-    memory::desc of_program, of_primitive;
-    bool written = false;
-  };
-
-  /// `arguments` by operand.
-  NativeConvolution(const std::string& name, const dnnl::engine& engine,
-                    const dnnl::primitive& primitive, const std::vector<Argument>& arguments,
-                    const memory::desc& scratchpad)
-      : primitive_(name, engine, primitive), operand_count_(arguments.size()) {
-    for (std::size_t i = 0; i < arguments.size(); ++i) {
-      const Argument& argument = arguments[i];
-      primitive_.add(argument.number, argument.of_primitive);
-      if (argument.of_program != argument.of_primitive) {
-        (argument.written ? after_ : before_).push_back(reordering(name, engine, i, argument));
-      }
-    }
-    primitive_.add(DNNL_ARG_SCRATCHPAD, scratchpad);
-    scratchpad_at_ = bytes_;
-    bytes_ += bytes_of(scratchpad);
-  }
-
-  [[nodiscard]] std::int64_t workspace_bytes() const override { return bytes_; }
-
-  void run(void* const* operands) override {
-    std::array<void*, Primitive::most_arguments> addresses{};
-    std::copy_n(operands, operand_count_, addresses.begin());
-    std::byte* workspace = bytes_ > 0 ? static_cast<std::byte*>(operands[operand_count_]) : nullptr;
-    addresses[operand_count_] = bytes_ > 0 ? workspace + scratchpad_at_ : nullptr;
-    for (Reordering& one : before_) {
-      addresses[one.operand] = workspace + one.at;
-      one.primitive.run({operands[one.operand], workspace + one.at, workspace + one.scratchpad_at});
-    }
-    for (const Reordering& one : after_) addresses[one.operand] = workspace + one.at;
-    primitive_.run(std::span(addresses).first(operand_count_ + 1));
-    for (Reordering& one : after_) {
-      one.primitive.run({workspace + one.at, operands[one.operand], workspace + one.scratchpad_at});
-    }
-  }
-
- private:
-  struct Reordering {
-    std::size_t operand;
-    Primitive primitive;
-    std::int64_t at, scratchpad_at;  // into the workspace
-  };
-
-  static std::int64_t bytes_of(const memory::desc& format) {
-    return (static_cast<std::int64_t>(format.get_size()) + 63) / 64 * 64;
-  }
-
-  Reordering reordering(const std::string& name, const dnnl::engine& engine, std::size_t operand,
-                        const Argument& argument) {
-    const memory::desc& from = argument.written ? argument.of_primitive : argument.of_program;
-    const memory::desc& to = argument.written ? argument.of_program : argument.of_primitive;
-    const dnnl::reorder::primitive_desc description(engine, from, engine, to,
-                                                    with_user_scratchpad());
-    const memory::desc scratchpad = description.scratchpad_desc();
-    Primitive primitive(fmt::format("the reordering of operand {} of {}", operand, name), engine,
-                        dnnl::reorder(description));
-    primitive.add(DNNL_ARG_FROM, from);
-    primitive.add(DNNL_ARG_TO, to);
-    primitive.add(DNNL_ARG_SCRATCHPAD, scratchpad);
-    const std::int64_t at = bytes_;
-    const std::int64_t scratchpad_at = at + bytes_of(argument.of_primitive);
-    bytes_ = scratchpad_at + bytes_of(scratchpad);
-    return {operand, std::move(primitive), at, scratchpad_at};
-  }
-
-  Primitive primitive_;
-  std::size_t operand_count_;
-  std::vector<Reordering> before_, after_;
-  std::int64_t scratchpad_at_ = 0, bytes_ = 0;
-};
-
-/// The same memory with elements of another type.
-memory::desc retyped(const memory::desc& of, memory::data_type type) {
-  return memory::desc(of.dims(), type, memory::format_tag::nhwc);
-}
-
 /// What the three convolutions are made from. In bfloat16 the two that are multiplied have elements
-/// of that type: `multiplied` are the images among them.
+/// of that type: `source` and `destination` are the images as such, and `..._sum` as results.
 struct Setting {
-  explicit Setting(const ConvolutionShape& at, Precision precision, bool bias = false)
+  Setting(const ConvolutionShape& at, Precision precision, ImageFormat format, bool bias = false)
       : factor(precision == Precision::bfloat16 ? memory::data_type::bf16 : memory::data_type::f32),
+        tag(format == ImageFormat::channels_last ? memory::format_tag::nhwc
+                                                 : memory::format_tag::any),
         plain(plain_of(at, bias)),
-        source(retyped(plain.source, factor)),
-        destination(retyped(plain.destination, factor)),
+        source(plain.source.dims(), factor, tag),
+        source_sum(plain.source.dims(), memory::data_type::f32, tag),
+        destination(plain.destination.dims(), factor, tag),
+        destination_sum(plain.destination.dims(), memory::data_type::f32, tag),
         description(description_of(at, plain)),
-        forward(describe_convolution(engine, with(source, factor, plain.destination), attributes)) {
+        forward(describe_convolution(engine, with(source, factor, destination_sum), attributes)) {}
+
+  /// Whether a primitive takes images as they are although it need not: there is another for that.
+  [[nodiscard]] bool is_superfluous(const memory::desc& image, const memory::desc& other) const {
+    const auto lies_so = [](const memory::desc& of) {
+      return of == memory::desc(of.dims(), of.data_type(), memory::format_tag::nhwc);
+    };
+    return tag == memory::format_tag::any && lies_so(image) && lies_so(other);
   }
 
   /// The description with images and a kernel of these types.
@@ -203,58 +116,62 @@ struct Setting {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::primitive_attr attributes = with_user_scratchpad();
   memory::data_type factor;
+  memory::format_tag tag;  // of images
   Plain plain;
-  memory::desc source, destination;  // as factors
+  memory::desc source, source_sum, destination, destination_sum;
   ConvolutionDescription description;
   dnnl::convolution_forward::primitive_desc forward;
 };
 
 }  // namespace
 
-KernelPointer compile_native(const ConvolutionSpec& spec) {
+KernelPointer compile_native(const ConvolutionSpec& spec, ImageFormat format) {
   if (!padding_is_plain(spec.at)) return nullptr;
-  const Setting set(spec.at, spec.precision, spec.bias);
-  if (!is_native(set.forward, spec.at)) return nullptr;
-  std::vector<NativeConvolution::Argument> arguments{
-      {DNNL_ARG_SRC, set.plain.source, set.source},
+  const Setting set(spec.at, spec.precision, format, spec.bias);
+  const memory::desc source = set.forward.src_desc(), destination = set.forward.dst_desc();
+  if (!is_native(set.forward, spec.at) || set.is_superfluous(source, destination)) return nullptr;
+  std::vector<ReorderedPrimitive::Argument> arguments{
+      {DNNL_ARG_SRC, set.plain.source, source},
       {DNNL_ARG_WEIGHTS, set.plain.weights, set.forward.weights_desc()}};
   if (spec.bias) arguments.push_back({DNNL_ARG_BIAS, set.plain.bias, set.plain.bias});
-  arguments.push_back({DNNL_ARG_DST, set.plain.destination, set.plain.destination, true});
-  return std::make_unique<NativeConvolution>(describe(spec), set.engine,
-                                             dnnl::convolution_forward(set.forward), arguments,
-                                             set.forward.scratchpad_desc());
+  arguments.push_back({DNNL_ARG_DST, set.plain.destination, destination, true});
+  return std::make_unique<ReorderedPrimitive>(describe(spec), set.engine,
+                                              dnnl::convolution_forward(set.forward), arguments,
+                                              set.forward.scratchpad_desc());
 }
 
-KernelPointer compile_native(const ConvolutionInputGradientSpec& spec) {
+KernelPointer compile_native(const ConvolutionInputGradientSpec& spec, ImageFormat format) {
   if (!padding_is_plain(spec.at)) return nullptr;
-  const Setting set(spec.at, spec.precision);
+  const Setting set(spec.at, spec.precision, format);
   const auto gradient = describe_convolution_gradient<dnnl::convolution_backward_data>(
-      set.engine, set.with(set.plain.source, set.factor, set.destination), set.attributes,
+      set.engine, set.with(set.source_sum, set.factor, set.destination), set.attributes,
       set.forward);
-  if (!is_native(gradient, spec.at)) return nullptr;
-  const std::vector<NativeConvolution::Argument> arguments{
-      {DNNL_ARG_DIFF_DST, set.plain.destination, set.destination},
+  const memory::desc source = gradient.diff_src_desc(), destination = gradient.diff_dst_desc();
+  if (!is_native(gradient, spec.at) || set.is_superfluous(source, destination)) return nullptr;
+  const std::vector<ReorderedPrimitive::Argument> arguments{
+      {DNNL_ARG_DIFF_DST, set.plain.destination, destination},
       {DNNL_ARG_WEIGHTS, set.plain.weights, gradient.weights_desc()},
-      {DNNL_ARG_DIFF_SRC, set.plain.source, set.plain.source, true}};
-  return std::make_unique<NativeConvolution>(describe(spec), set.engine,
-                                             dnnl::convolution_backward_data(gradient), arguments,
-                                             gradient.scratchpad_desc());
+      {DNNL_ARG_DIFF_SRC, set.plain.source, source, true}};
+  return std::make_unique<ReorderedPrimitive>(describe(spec), set.engine,
+                                              dnnl::convolution_backward_data(gradient), arguments,
+                                              gradient.scratchpad_desc());
 }
 
-KernelPointer compile_native(const ConvolutionKernelGradientSpec& spec) {
+KernelPointer compile_native(const ConvolutionKernelGradientSpec& spec, ImageFormat format) {
   if (!padding_is_plain(spec.at)) return nullptr;
-  const Setting set(spec.at, spec.precision);
+  const Setting set(spec.at, spec.precision, format);
   const auto gradient = describe_convolution_gradient<dnnl::convolution_backward_weights>(
       set.engine, set.with(set.source, memory::data_type::f32, set.destination), set.attributes,
       set.forward);
-  if (!is_native(gradient, spec.at)) return nullptr;
-  const std::vector<NativeConvolution::Argument> arguments{
-      {DNNL_ARG_SRC, set.plain.source, set.source},
-      {DNNL_ARG_DIFF_DST, set.plain.destination, set.destination},
+  const memory::desc source = gradient.src_desc(), destination = gradient.diff_dst_desc();
+  if (!is_native(gradient, spec.at) || set.is_superfluous(source, destination)) return nullptr;
+  const std::vector<ReorderedPrimitive::Argument> arguments{
+      {DNNL_ARG_SRC, set.plain.source, source},
+      {DNNL_ARG_DIFF_DST, set.plain.destination, destination},
       {DNNL_ARG_DIFF_WEIGHTS, set.plain.weights, gradient.diff_weights_desc(), true}};
-  return std::make_unique<NativeConvolution>(describe(spec), set.engine,
-                                             dnnl::convolution_backward_weights(gradient),
-                                             arguments, gradient.scratchpad_desc());
+  return std::make_unique<ReorderedPrimitive>(describe(spec), set.engine,
+                                              dnnl::convolution_backward_weights(gradient),
+                                              arguments, gradient.scratchpad_desc());
 }
 
 }  // namespace meshwork::cpu

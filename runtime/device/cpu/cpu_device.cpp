@@ -4,13 +4,16 @@
 #include <fstream>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/bfloat16_product.h"
 #include "runtime/device/cpu/compile.h"
+#include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/memory.h"
 #include "runtime/device/cpu/queues.h"
 #include "runtime/device/cpu/threads.h"
+#include "runtime/device/kernel_checks.h"
 
 namespace meshwork::cpu {
 
@@ -42,6 +45,12 @@ class CpuDevice final : public Device {
                        context_.threads == 1 ? "" : "s");
   }
 
+  [[nodiscard]] std::string platform() const override {
+    const dnnl_version_t& library = *dnnl_version();
+    return fmt::format("{}, oneDNN {}.{}.{}", description(), library.major, library.minor,
+                       library.patch);
+  }
+
   [[nodiscard]] bool is_faster_in(Precision precision) const override {
     return precision == Precision::bfloat16 && has_bfloat16_instructions();
   }
@@ -61,6 +70,10 @@ class CpuDevice final : public Device {
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
     return std::visit([this](const auto& one) { return cpu::compile(one, context_); }, spec);
+  }
+  [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
+    check(spec);
+    return std::visit([this](const auto& one) { return cpu::candidates(one, context_); }, spec);
   }
 
  private:

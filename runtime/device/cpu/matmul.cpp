@@ -1,17 +1,26 @@
 // Matrix products, by oneDNN.
 //
-// Two forms. `dnnl_sgemm` for products with a transposed first operand, the gradients of weights,
-// where it is faster than the primitive: 164 against 136 GFLOP/s for 1024x4096x256, 169 against 164
-// for 784x256x64, 70 against 57 for 256x10x64 (one Sapphire Rapids core, oneDNN 2.6, best of 15).
-// The matmul primitive, made here with its strides, for everything else: equal for plain products,
-// 5 % faster with a transposed second operand, and a bias without relu is part of it. In each run
-// it allocates a few records of its own inside the library.
+// Two forms, which are the candidates. "gemm", `dnnl_sgemm`, comes first for products with a
+// transposed first operand, the gradients of weights, where it is mostly faster than the primitive:
+// 164 against 136 GFLOP/s for 1024x4096x256, 169 against 164 for 784x256x64, 70 against 57 for
+// 256x10x64 (one Sapphire Rapids core, oneDNN 2.6, best of 15). "primitive", the matmul primitive,
+// made here with its strides, for everything else: equal for plain products, 5 % faster with a
+// transposed second operand, and a bias without relu is part of it. In each run it allocates a few
+// records of its own inside the library.
+//
+// In bfloat16, where the processor has instructions for it, the candidates are "own", our kernel
+// (bfloat16_product.h), and "primitive", the library's on operands that are rounded in every run.
 //
 // Bound by FLOP from about 64 rows on; reference/speed.md has the shares of peak.
 #include <oneapi/dnnl/dnnl_debug.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/bfloat16_product.h"
@@ -19,7 +28,7 @@
 #include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/epilogue.h"
 #include "runtime/device/cpu/loops.h"
-#include "runtime/device/cpu/primitive.h"
+#include "runtime/device/cpu/reordered_primitive.h"
 
 namespace meshwork::cpu {
 
@@ -50,44 +59,38 @@ class Gemm final : public Kernel {
   MatmulSpec spec_;
 };
 
-/// The product as a primitive, which knows bias and accumulation.
+/// The product as a primitive, which knows bias and accumulation. In bfloat16 it gets what is
+/// multiplied rounded.
 KernelPointer compile_primitive(const MatmulSpec& spec) {
   using dnnl::memory;
   constexpr auto f32 = memory::data_type::f32;
+  const auto factor =
+      spec.precision == Precision::bfloat16 ? memory::data_type::bf16 : memory::data_type::f32;
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  const memory::desc a({spec.m, spec.k}, f32,
-                       spec.transpose_a ? memory::dims{1, spec.m} : memory::dims{spec.k, 1});
-  const memory::desc b({spec.k, spec.n}, f32,
-                       spec.transpose_b ? memory::dims{1, spec.k} : memory::dims{spec.n, 1});
+  const memory::dims a_lengths{spec.m, spec.k}, b_lengths{spec.k, spec.n};
+  const memory::dims a_strides =
+      spec.transpose_a ? memory::dims{1, spec.m} : memory::dims{spec.k, 1};
+  const memory::dims b_strides =
+      spec.transpose_b ? memory::dims{1, spec.k} : memory::dims{spec.n, 1};
+  const memory::desc a(a_lengths, factor, a_strides), b(b_lengths, factor, b_strides);
   const memory::desc c({spec.m, spec.n}, f32, memory::dims{spec.n, 1});
   const memory::desc bias =
       spec.bias ? memory::desc({1, spec.n}, f32, memory::dims{spec.n, 1}) : memory::desc();
-  dnnl::primitive_attr attributes;
+  dnnl::primitive_attr attributes = with_user_scratchpad();
   if (spec.accumulate) {
     dnnl::post_ops operations;
     operations.append_sum(1.0f);
     attributes.set_post_ops(operations);
   }
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   const auto description = describe_matmul(engine, a, b, bias, c, attributes);
-  const memory::desc scratchpad = description.scratchpad_desc();
-  const auto bytes = static_cast<std::int64_t>(scratchpad.get_size());
 
-  Primitive primitive(describe(spec), engine, dnnl::matmul(description));
-  primitive.add(DNNL_ARG_SRC, a);
-  primitive.add(DNNL_ARG_WEIGHTS, b);
-  if (spec.bias) primitive.add(DNNL_ARG_BIAS, bias);
-  primitive.add(DNNL_ARG_DST, c);
-  primitive.add(DNNL_ARG_SCRATCHPAD, scratchpad);
-  auto body = [=, primitive = std::move(primitive)](void* const* operands) mutable {
-    if (spec.bias) {
-      primitive.run(
-          {operands[0], operands[1], operands[2], operands[3], bytes > 0 ? operands[4] : nullptr});
-    } else {
-      primitive.run({operands[0], operands[1], operands[2], bytes > 0 ? operands[3] : nullptr});
-    }
-  };
-  return make_kernel(std::move(body), bytes);
+  std::vector<ReorderedPrimitive::Argument> arguments{
+      {DNNL_ARG_SRC, memory::desc(a_lengths, f32, a_strides), a},
+      {DNNL_ARG_WEIGHTS, memory::desc(b_lengths, f32, b_strides), b}};
+  if (spec.bias) arguments.push_back({DNNL_ARG_BIAS, bias, bias});
+  arguments.push_back({DNNL_ARG_DST, c, c, true});
+  return std::make_unique<ReorderedPrimitive>(describe(spec), engine, dnnl::matmul(description),
+                                              arguments, description.scratchpad_desc());
 }
 
 /// The sum over no terms: the bias, or 0, in every row. Operands as of the product.
@@ -103,14 +106,8 @@ KernelPointer empty_sum(const MatmulSpec& spec, const Context& context) {
   });
 }
 
-/// The product with operands rounded to bfloat16; of some terms.
-KernelPointer compile_bfloat16(const MatmulSpec& spec, const Context& context) {
-  if (!has_bfloat16_instructions()) {
-    MatmulSpec rounded = spec;
-    rounded.precision = Precision::float32;
-    return with_rounded_inputs(compile(rounded, context), spec.bias ? 4 : 3, spec.m * spec.k,
-                               spec.k * spec.n, context);
-  }
+/// The product with operands rounded to bfloat16 by our own kernel.
+KernelPointer compile_own_bfloat16(const MatmulSpec& spec, const Context& context) {
   const Bfloat16Product product{.m = spec.m,
                                 .n = spec.n,
                                 .k = spec.k,
@@ -128,6 +125,67 @@ KernelPointer compile_bfloat16(const MatmulSpec& spec, const Context& context) {
   return make_kernel(body, workspace_bytes(product, context.threads));
 }
 
+/// A way to compute products.
+struct Form {
+  std::string name;
+  std::function<KernelPointer(const MatmulSpec& spec, const Context& context)> compile;
+};
+
+/// The product alone, then bias and relu.
+Form with_separate_epilogue(const Form& form) {
+  return {form.name, [form](const MatmulSpec& spec, const Context& context) {
+            MatmulSpec alone = spec;
+            alone.bias = false;
+            alone.activation = Activation::linear;
+            return with_epilogue(form.compile(alone, context), spec.m, spec.n, spec.bias,
+                                 spec.activation, context);
+          }};
+}
+
+/// The product in float32 of operands that are rounded before.
+Form with_rounding(const Form& form) {
+  return {form.name, [form](const MatmulSpec& spec, const Context& context) {
+            MatmulSpec rounded = spec;
+            rounded.precision = Precision::float32;
+            return with_rounded_inputs(form.compile(rounded, context), spec.bias ? 4 : 3,
+                                       spec.m * spec.k, spec.k * spec.n, context);
+          }};
+}
+
+/// The forms of a product that adds up something, the one of the rule first.
+std::vector<Form> forms_of(const MatmulSpec& spec) {
+  const bool relu = spec.activation != Activation::linear;
+  Form gemm{"gemm", [](const MatmulSpec& alone, const Context&) -> KernelPointer {
+              return std::make_unique<Gemm>(alone);
+            }};
+  Form primitive{"primitive", [](const MatmulSpec& alone, const Context&) -> KernelPointer {
+                   return compile_primitive(alone);
+                 }};
+  if (spec.bias || relu) gemm = with_separate_epilogue(gemm);
+  if (relu) primitive = with_separate_epilogue(primitive);
+  const bool bfloat16 = spec.precision == Precision::bfloat16;
+  if (bfloat16 && has_bfloat16_instructions()) {
+    return {{"own", compile_own_bfloat16}, primitive};
+  }
+  std::vector<Form> forms{primitive, gemm};
+  if (spec.transpose_a && (relu || !spec.bias)) std::swap(forms[0], forms[1]);
+  if (bfloat16) std::transform(forms.begin(), forms.end(), forms.begin(), with_rounding);
+  return forms;
+}
+
+KernelPointer compile_form(const MatmulSpec& spec, const Context& context, const Form& form) {
+  try {
+    return form.compile(spec, context);
+  } catch (const dnnl::error& error) {
+    fail("oneDNN cannot make {}: {} (status {})", describe(spec), error.what(),
+         static_cast<int>(error.status));
+  }
+}
+
+bool has_terms(const MatmulSpec& spec) {
+  return spec.m > 0 && spec.n > 0 && spec.k > 0;
+}
+
 }  // namespace
 
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {
@@ -141,24 +199,18 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   if (spec.accumulate && (spec.bias || spec.activation != Activation::linear)) {
     internal_error(fmt::format("{} accumulates and has a bias or an activation", describe(spec)));
   }
-  if (spec.precision == Precision::bfloat16 && spec.m > 0 && spec.n > 0 && spec.k > 0) {
-    return compile_bfloat16(spec, context);
+  if (has_terms(spec)) return compile_form(spec, context, forms_of(spec).front());
+  if (spec.activation == Activation::linear) return empty_sum(spec, context);
+  return with_separate_epilogue({"", empty_sum}).compile(spec, context);
+}
+
+std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context) {
+  std::vector<KernelCandidate> found;
+  if (!has_terms(spec)) return found;
+  for (const Form& form : forms_of(spec)) {
+    found.push_back({form.name, [=] { return compile_form(spec, context, form); }});
   }
-  if (spec.activation != Activation::linear) {
-    MatmulSpec product = spec;
-    product.bias = false;
-    product.activation = Activation::linear;
-    return with_epilogue(compile(product, context), spec.m, spec.n, spec.bias, spec.activation,
-                         context);
-  }
-  if (spec.m == 0 || spec.n == 0 || spec.k == 0) return empty_sum(spec, context);
-  if (spec.transpose_a && !spec.bias) return std::make_unique<Gemm>(spec);
-  try {
-    return compile_primitive(spec);
-  } catch (const dnnl::error& error) {
-    fail("oneDNN cannot make {}: {} (status {})", describe(spec), error.what(),
-         static_cast<int>(error.status));
-  }
+  return found;
 }
 
 }  // namespace meshwork::cpu

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "collectives/error.h"
 #include "runtime/device/cuda/check.h"
@@ -15,6 +16,12 @@
 #include "runtime/device/kernel_checks.h"
 
 namespace meshwork::cuda {
+
+/// The kernels for a specification, the first of them what `compile` gives, where its file lists
+/// several.
+std::vector<KernelCandidate> candidates(const auto& /*spec*/, const Context& /*context*/) {
+  return {};
+}
 
 namespace {
 
@@ -64,6 +71,12 @@ class CudaDevice final : public Device {
     return text;
   }
 
+  [[nodiscard]] std::string platform() const override {
+    return fmt::format("{}{}, cuBLASLt {}, cuDNN {}", properties_.name,
+                       choice_.ranks > 1 ? fmt::format(" shared by {} ranks", choice_.ranks) : "",
+                       cublasLtGetVersion(), cudnnGetVersion());
+  }
+
   [[nodiscard]] Memory allocate(std::int64_t bytes) override {
     if (bytes <= 0) return {};
     void* data = nullptr;
@@ -99,15 +112,24 @@ class CudaDevice final : public Device {
   [[nodiscard]] DeviceQueues& queues() override { return *queues_; }
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
-    check(spec);
-    Context context = context_;
-    context.launcher.name = std::make_shared<const std::string>(describe(spec));
     return std::visit(
         [&](const auto& one) {
-          check_precision(one, *context.launcher.name);
+          const Context context = checked_context(one, spec);
           return cuda::compile(one, context);
         },
         spec);
+  }
+  [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
+    std::vector<KernelCandidate> found;
+    std::visit(
+        [&](const auto& one) {
+          const Context context = checked_context(one, spec);
+          for (auto& candidate : cuda::candidates(one, context)) {
+            found.push_back({std::move(candidate.name), std::move(candidate.compile)});
+          }
+        },
+        spec);
+    return found;
   }
 
   [[nodiscard]] std::unique_ptr<Kernel> capture(const std::function<void()>& start) override {
@@ -115,6 +137,15 @@ class CudaDevice final : public Device {
   }
 
  private:
+  /// For a kernel of `spec`, which is `one`, if it can be.
+  [[nodiscard]] Context checked_context(const auto& one, const KernelSpec& spec) const {
+    check(spec);
+    Context context = context_;
+    context.launcher.name = std::make_shared<const std::string>(describe(spec));
+    check_precision(one, *context.launcher.name);
+    return context;
+  }
+
   void copy(void* to, const void* from, std::int64_t bytes) {
     synchronize();
     queues_->kernels().start_copy(to, from, bytes);

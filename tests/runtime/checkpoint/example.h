@@ -38,6 +38,9 @@ inline CheckpointState example_state() {
   state.device = "cpu: some processor";
   state.precision = "bfloat16";
   state.collectives = "mpi";
+  state.kernels = {
+      "some processor, 1 thread",
+      {{"matmul 64x256x784 bias relu", "gemm"}, {"matmul tn 784x256x64", "primitive"}}};
   state.history_epochs = {0, 1, 2};
   state.history = {{"loss", {0.5, 0.25, std::numeric_limits<double>::infinity()}},
                    {"val/loss", {0.125}}};

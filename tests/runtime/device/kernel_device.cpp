@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/compile.h"
+#include "runtime/device/kernel_checks.h"
 #include "tests/support/cuda_on_host/device.h"
 
 namespace meshwork::test {
@@ -31,6 +33,38 @@ std::unique_ptr<Device> make() {
 // Before the first test, and so before `main`, which knows of no devices.
 const std::unique_ptr<Device> device = make();
 
+// The candidate that MESHWORK_TEST_CANDIDATE names, where there is one. A name that is no
+// candidate's of any kernel under test is a failure.
+class ForcedCandidate {
+ public:
+  ~ForcedCandidate() {
+    if (name_ == nullptr || found_) return;
+    std::fprintf(stderr, "no kernel under test has a candidate \"%s\"\n", name_);
+    std::_Exit(1);
+  }
+  std::unique_ptr<Kernel> compile(const std::vector<KernelCandidate>& candidates) {
+    for (const KernelCandidate& candidate : candidates) {
+      if (name_ == nullptr || candidate.name != name_) continue;
+      found_ = true;
+      return candidate.compile();
+    }
+    return nullptr;
+  }
+
+ private:
+  const char* name_ = std::getenv("MESHWORK_TEST_CANDIDATE");
+  bool found_ = false;
+};
+
+std::unique_ptr<Kernel> forced_candidate(const KernelSpec& spec, int threads) {
+  static ForcedCandidate forced;
+  check(spec);
+  if (device->kind() != "cpu") return forced.compile(device->candidates(spec));
+  return forced.compile(std::visit(
+      [&](const auto& one) { return cpu::candidates(one, cpu::Context{.threads = threads}); },
+      spec));
+}
+
 }  // namespace
 
 Device& kernel_device() {
@@ -43,6 +77,7 @@ std::vector<Precision> precisions() {
 }
 
 std::unique_ptr<Kernel> compile_for_test(const KernelSpec& spec, int threads) {
+  if (std::unique_ptr<Kernel> forced = forced_candidate(spec, threads)) return forced;
   if (kernel_device().kind() != "cpu") return kernel_device().compile(spec);
   return std::visit(
       [&](const auto& one) { return cpu::compile(one, cpu::Context{.threads = threads}); }, spec);

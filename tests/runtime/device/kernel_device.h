@@ -2,6 +2,9 @@
 // "cuda-on-host", the kernels of the CUDA device run on the host (tests/support/cuda_on_host), or
 // "cuda-on-host-unfolded", with convolutions as products.
 //
+// Of a kernel that has candidates (runtime/device/kernel_candidates.h) it is the one that
+// MESHWORK_TEST_CANDIDATE names; without that, or where there is none of that name, the first.
+//
 // Where there is no GPU the executable says so and ends with the status that the registration takes
 // for skipped.
 #pragma once

@@ -1,0 +1,158 @@
+#include "runtime/device/kernel_candidates.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "collectives/error.h"
+#include "runtime/device/kernel_record.h"
+
+namespace meshwork {
+
+namespace {
+
+constexpr double seconds_a_sample = 50e-6;  // at least, of short kernels
+constexpr int most_runs_a_sample = 64;
+constexpr std::size_t least_turns = 9, most_turns = 51;
+constexpr double enough_seconds = 0.1;  // after which there are no more turns than the least
+constexpr double hopeless = 2;          // times the fastest
+
+// Elements of the operands, the result last.
+
+std::vector<std::int64_t> operand_counts(const MatmulSpec& s) {
+  std::vector<std::int64_t> counts{s.m * s.k, s.k * s.n};
+  if (s.bias) counts.push_back(s.n);
+  counts.push_back(s.m * s.n);
+  return counts;
+}
+
+std::int64_t input_count(const ConvolutionShape& at) {
+  return at.batch * at.rows.input * at.columns.input * at.channels;
+}
+std::int64_t output_count(const ConvolutionShape& at) {
+  return at.batch * at.rows.output * at.columns.output * at.filters;
+}
+std::int64_t kernel_count(const ConvolutionShape& at) {
+  return at.rows.window * at.columns.window * at.channels / at.groups * at.filters;
+}
+
+std::vector<std::int64_t> operand_counts(const ConvolutionSpec& s) {
+  std::vector<std::int64_t> counts{input_count(s.at), kernel_count(s.at)};
+  if (s.bias) counts.push_back(s.at.filters);
+  counts.push_back(output_count(s.at));
+  return counts;
+}
+std::vector<std::int64_t> operand_counts(const ConvolutionInputGradientSpec& s) {
+  return {output_count(s.at), kernel_count(s.at), input_count(s.at)};
+}
+std::vector<std::int64_t> operand_counts(const ConvolutionKernelGradientSpec& s) {
+  return {input_count(s.at), output_count(s.at), kernel_count(s.at)};
+}
+std::vector<std::int64_t> operand_counts(const auto& spec) {
+  internal_error(fmt::format("{} was to be timed, of which there is but one kernel",
+                             describe(KernelSpec(spec))));
+}
+
+/// Numbers between -1 and 1 that repeat late and look like none in particular.
+std::vector<float> sample_numbers(std::int64_t count) {
+  std::vector<float> numbers(static_cast<std::size_t>(count));
+  std::uint32_t state = 1;
+  for (float& number : numbers) {
+    state = state * 1664525U + 1013904223U;
+    number = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
+  }
+  return numbers;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(DeviceQueues& queues)
+      : queue_(queues.kernels()), begin_(queues.make_mark(true)), end_(queues.make_mark(true)) {}
+
+  /// Seconds of one of `runs` runs.
+  [[nodiscard]] double time(Kernel& kernel, void* const* operands, int runs) {
+    queue_.record(*begin_);
+    for (int run = 0; run < runs; ++run) kernel.run(operands);
+    queue_.record(*end_);
+    end_->wait();
+    return end_->seconds_since(*begin_) / runs;
+  }
+
+ private:
+  Queue& queue_;
+  std::unique_ptr<Mark> begin_, end_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernel> compile_candidate(Device& device, const KernelSpec& spec,
+                                          std::string_view name) {
+  std::string known;
+  for (const KernelCandidate& candidate : device.candidates(spec)) {
+    if (candidate.name == name) return candidate.compile();
+    known += fmt::format("{}{}", known.empty() ? "" : ", ", candidate.name);
+  }
+  fail("{} has no kernel \"{}\" for {} (known: {})", device.platform(), name, key_of(spec),
+       known.empty() ? "none by name" : known);
+}
+
+std::vector<double> time_kernels(Device& device, const KernelSpec& spec,
+                                 std::span<const std::unique_ptr<Kernel>> kernels) {
+  std::vector<Memory> memories;
+  std::vector<void*> operands;
+  const auto counts = std::visit([](const auto& one) { return operand_counts(one); }, spec);
+  for (const std::int64_t count : counts) {
+    memories.push_back(device.allocate(count * static_cast<std::int64_t>(sizeof(float))));
+    operands.push_back(memories.back().data());
+    const std::vector<float> numbers = sample_numbers(count);
+    device.copy_in(operands.back(), numbers.data(), memories.back().bytes());
+  }
+  std::int64_t workspace = 0;
+  for (const auto& kernel : kernels) workspace = std::max(workspace, kernel->workspace_bytes());
+  memories.push_back(device.allocate(workspace));
+  operands.push_back(memories.back().data());
+
+  // The first run of a kernel may compile or load code, the second finds everything in place.
+  Stopwatch watch(device.queues());
+  std::vector<double> shortest;
+  for (const auto& kernel : kernels) {
+    (void)watch.time(*kernel, operands.data(), 1);
+    shortest.push_back(watch.time(*kernel, operands.data(), 1));
+  }
+  const double fastest = *std::min_element(shortest.begin(), shortest.end());
+  const int runs = static_cast<int>(std::clamp(
+      std::ceil(seconds_a_sample / std::max(fastest, 1e-9)), 1.0, double{most_runs_a_sample}));
+  std::vector<std::vector<double>> samples(kernels.size());
+  double spent = 0;
+  for (std::size_t turn = 0; turn < most_turns; ++turn) {
+    if (turn >= least_turns && spent > enough_seconds) break;
+    for (std::size_t k = 0; k < kernels.size(); ++k) {
+      if (shortest[k] > hopeless * fastest) continue;
+      samples[k].push_back(watch.time(*kernels[k], operands.data(), runs));
+      spent += samples[k].back() * runs;
+    }
+  }
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    if (!samples[k].empty()) shortest[k] = median(std::move(samples[k]));
+  }
+  return shortest;
+}
+
+std::size_t clearly_fastest(std::span<const double> seconds) {
+  const auto fastest = std::min_element(seconds.begin(), seconds.end());
+  const bool clearly = *fastest < seconds.front() * (1 - clear_gain);
+  return clearly ? static_cast<std::size_t>(fastest - seconds.begin()) : 0;
+}
+
+}  // namespace meshwork
