@@ -312,6 +312,11 @@ TEST_CASE("a device that is not in this build is an error at its place") {
   require_problem(right + "device: gpu\n", {"run.yaml:18:9", "\"gpu\""});
 }
 
+TEST_CASE("a precision that processors lack is an error at its place, with what they have") {
+  require_problem(right + "device: cpu\nprecision: tf32\n",
+                  {"run.yaml:19:12", "tf32", "float32 and bfloat16"});
+}
+
 TEST_CASE("overrides are named as the place of what they set") {
   const std::string message = problem_with(right, {ConfigOverride("model.layers.d1.units=-1")});
   INFO(message);
