@@ -1,7 +1,8 @@
 // How long a training step takes, as `fit` takes it: reading ahead, the copy to the device,
 // forward, backward, reduction, update, logs.
 //
-//   mpirun -n 2 build/benchmarks/step NETWORK [BATCH [STEPS [SPREAD [COLLECTIVES [PRECISION]]]]]
+//   mpirun -n 2 build/benchmarks/step NETWORK [BATCH [STEPS [SPREAD [COLLECTIVES [PRECISION [DEVICE
+//     [DATA]]]]]]]
 //
 //   mlp      784-256-256-10, ReLU, Adam, cross-entropy        (configs/fashion_mnist_mlp.yaml)
 //   dropout  784-200-10, ReLU, dropout 0.4, RMSprop, squared error (configs/keras_guide_mlp.yaml)
@@ -10,10 +11,15 @@
 //   256x8    or any width and depth: so many dense layers with ReLU, SGD, cross-entropy
 //
 // SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
-// rows of the next) or `sharded` (batches, and each kernel over the same ranks). PRECISION is `float32`
-// or `bfloat16`. Numbers are
-// synthetic: the arithmetic is the same. The step loop is profiled (--profile of `meshwork train`);
-// printed is one line of JSON: milliseconds, with quartiles of the step.
+// rows of the next) or `sharded` (batches, and each kernel over the same ranks). PRECISION is
+// `float32`, `tf32` or `bfloat16`, DEVICE what `device:` can be, DATA `auto` or `never`: whether
+// samples may stay on a device with memory of its own. Numbers are synthetic: the arithmetic is the
+// same. Printed is one line of JSON: milliseconds a step, with quartiles.
+//
+// On a processor the step loop is profiled (--profile of `meshwork train`), each step is timed by
+// itself, and the parts of a step are printed too. A device that works beside the processor is not
+// disturbed: an epoch of 100 steps, at whose end all is waited for, is timed as a whole, and the
+// quartiles are those of epochs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -53,11 +59,15 @@ class StepTimes final : public Callback {
  public:
   std::string class_name() const override { return "StepTimes"; }
   bool decides_alike() const override { return true; }
+  explicit StepTimes(bool by_epoch) : by_epoch_(by_epoch) {}
   void on_epoch_begin(Training&) override { last_ = Clock::now(); }
   void on_train_batch_end(Training&) override {
-    const Clock::time_point now = Clock::now();
-    milliseconds_.push_back(std::chrono::duration<double, std::milli>(now - last_).count());
-    last_ = now;
+    if (!by_epoch_) note(1);
+  }
+  void on_epoch_end(Training& training) override {
+    if (!by_epoch_) return;
+    (void)training.logs();  // waits for the device
+    note(training.position().batches);
   }
   /// The quarter of the steps that `part` quarters of them undercut.
   [[nodiscard]] double quartile(std::size_t part) {
@@ -67,6 +77,14 @@ class StepTimes final : public Callback {
   void clear() { milliseconds_.clear(); }
 
  private:
+  void note(std::int64_t steps) {
+    const Clock::time_point now = Clock::now();
+    milliseconds_.push_back(std::chrono::duration<double, std::milli>(now - last_).count() /
+                            static_cast<double>(steps));
+    last_ = now;
+  }
+
+  bool by_epoch_;
   Clock::time_point last_;
   std::vector<double> milliseconds_;
 };
@@ -200,13 +218,19 @@ void run(int argc, char** argv) {
   const auto precision = std::find_if(all_precisions.begin(), all_precisions.end(),
                                       [&](Precision one) { return name_of(one) == of_products; });
   if (precision == all_precisions.end()) {
-    fail("PRECISION is float32 or bfloat16, not \"{}\"", of_products);
+    fail("PRECISION is float32, tf32 or bfloat16, not \"{}\"", of_products);
+  }
+  const std::string kind = argument(7, "auto");
+  const bool beside = !make_device({.kind = kind})->computes_in_host_memory();
+  const std::string resident = argument(8, "auto");
+  if (resident != "auto" && resident != "never") {
+    fail("DATA is auto or never, not \"{}\"", resident);
   }
 
   DeviceMesh mesh({{"ranks", -1}});
   const auto input = Input(network.shape);
   Model model(input, network.layers(input), spread(mesh, how),
-              {.collectives = argument(5, "auto"), .precision = *precision});
+              {.device = kind, .collectives = argument(5, "auto"), .precision = *precision});
   CompileOptions options{.loss = network.classes
                                      ? SparseCategoricalCrossentropy({.from_logits = true})
                                      : MeanSquaredError(),
@@ -215,19 +239,31 @@ void run(int argc, char** argv) {
     options.metrics = {SparseCategoricalAccuracy()};
   }
   model.compile(std::move(options));
-  const auto times = std::make_shared<StepTimes>();
-  FitOptions fit{.epochs = 1,
-                 .batch_size = batch,
-                 .shuffle = false,
-                 .callbacks = {times},
-                 .verbose = Verbosity::silent,
-                 .profile = true};
-  // The first passes fill the cache and warm everything up.
-  const auto data = samples(network, batch * std::min<std::int64_t>(steps, 50));
+  const auto times = std::make_shared<StepTimes>(beside);
+  FitOptions fit{
+      .epochs = 1,
+      .batch_size = batch,
+      .shuffle = false,
+      .callbacks = {times},
+      .verbose = Verbosity::silent,
+      .data_on_device = resident == "auto" ? DataOnDevice::automatic : DataOnDevice::never,
+      .profile = !beside};
+  // The first passes fill the cache and warm everything up: the same steps as below, which for
+  // samples that stay on a device are those of several epochs.
+  const std::int64_t of_epoch = std::min<std::int64_t>(steps, beside ? 100 : 50);
+  const auto data = samples(network, batch * of_epoch);
+  fit.epochs = beside ? 2 : 1;
   (void)model.fit(data, fit);
   times->clear();
-  fit.epochs = 1 + (StepProfile::warm_up + steps) / (data->rows() / batch);
+  fit.epochs = 1 + (StepProfile::warm_up + steps) / of_epoch;
   const History history = model.fit(data, fit);
+  if (mesh.rank() == 0 && beside) {
+    fmt::print(R"({{"network": "{}", "batch": {}, "ranks": {}, "spread": "{}", "precision": "{}", )"
+               R"("device": "{}", "data": "{}", "ms": {:.4f}, "lower": {:.4f}, "upper": {:.4f}}})"
+               "\n",
+               name, batch, mesh.shape().rank_count(), how, of_products, kind, resident,
+               times->quartile(2), times->quartile(1), times->quartile(3));
+  }
   if (mesh.rank() == 0 && history.step_parts) {
     const StepParts& parts = *history.step_parts;
     fmt::print(
