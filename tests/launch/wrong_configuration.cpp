@@ -165,7 +165,7 @@ TEST_CASE("a value of a wrong type is shown with what was expected") {
   require_problem(with(right, "batch_size: 8", "batch_size: 8.5"), {"run.yaml:7:15", "8.5"});
   require_problem(with(right, "batch_size: 8", "batch_size: 0"), {"run.yaml:7:15", "positive"});
   require_problem(right + "precision: bfloat32\n",
-                  {"run.yaml:18:12", "\"bfloat32\"", "float32, bfloat16"});
+                  {"run.yaml:18:12", "\"bfloat32\"", "float32, tf32, bfloat16"});
   require_problem(right + "precision: bloat16\n",
                   {"run.yaml:18:12", "\"bloat16\"", "did you mean \"bfloat16\"?"});
   require_problem(with(right, "seed: 1", "seed: 1\nprecison: bfloat16"),
