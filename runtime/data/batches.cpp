@@ -72,6 +72,7 @@ AlignedMemory allocate(std::int64_t bytes) {
 struct Slot {
   HostBatch batch;
   std::vector<AlignedMemory> memory;  // by field
+  std::vector<std::int64_t> samples;  // if they are listed
 };
 
 template <class T>
@@ -186,6 +187,7 @@ class Feeder::Assembler {
       slot.batch.fields.push_back(slot.memory.back().get());
       slot.batch.bytes.push_back(0);
     }
+    if (options_.lists_samples) slot.samples.resize(static_cast<std::size_t>(row_counts_[0]));
     return slot;
   }
 
@@ -201,6 +203,12 @@ class Feeder::Assembler {
     batch.rows = range.length();
     batch.row_count_index = index;
     batch.first_row = range.begin;
+    if (options_.lists_samples) {
+      const std::span<std::int64_t> samples(slot.samples.data(),
+                                            static_cast<std::size_t>(range.length()));
+      order_.fill(range.begin, samples);
+      batch.samples = samples;
+    }
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const FeedField& field = options_.fields[i];
       const Range rows = field.blocks[index][0];

@@ -18,6 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -73,19 +74,21 @@ struct FeederOptions {
   std::int64_t batch_size = 32;
   bool shuffle = false;
   std::uint64_t seed = 0;
-  BatchPosition start;       // the first batch that is delivered
-  std::int64_t epochs = -1;  // the epoch before which to end; -1: never
+  BatchPosition start;         // the first batch that is delivered
+  std::int64_t epochs = -1;    // the epoch before which to end; -1: never
+  bool lists_samples = false;  // HostBatch::samples, for who has the samples elsewhere
   Prefetch prefetch = Prefetch::when_slow;
 };
 
 /// This rank's part of one batch, in host memory.
 struct HostBatch {
   BatchPosition position;
-  std::int64_t rows = 0;                 // of the global batch
-  std::size_t row_count_index = 0;       // which of `batch_row_counts` that is
-  std::int64_t first_row = 0;            // position of the batch's row 0 in the epoch's order
-  std::vector<const std::byte*> fields;  // in the order of FeederOptions::fields, 64-byte aligned
-  std::vector<std::int64_t> bytes;       // of each field's block in this batch
+  std::int64_t rows = 0;                  // of the global batch
+  std::size_t row_count_index = 0;        // which of `batch_row_counts` that is
+  std::int64_t first_row = 0;             // position of the batch's row 0 in the epoch's order
+  std::vector<const std::byte*> fields;   // in the order of FeederOptions::fields, 64-byte aligned
+  std::vector<std::int64_t> bytes;        // of each field's block in this batch
+  std::span<const std::int64_t> samples;  // of each row of the global batch, if they are listed
 };
 
 class Feeder {

@@ -30,7 +30,7 @@ struct DeviceKind {
 };
 
 /// Every kind that is built in, the one that `auto` prefers first.
-constexpr std::array<DeviceKind, 2> device_kinds{{
+constexpr std::array<DeviceKind, 2> built_in_kinds{{
 #ifdef MESHWORK_HAS_CUDA
     {"cuda", cuda::make_cuda_device, cuda::why_unavailable},
 #else
@@ -61,11 +61,18 @@ void add_device_kind(std::string name, DeviceFactory make) {
   const auto has_name = [&](const auto& kind) { return kind.name == name; };
   if (name.empty() || name == "auto" ||
       std::any_of(added_kinds().begin(), added_kinds().end(), has_name) ||
-      std::any_of(device_kinds.begin(), device_kinds.end(), has_name)) {
+      std::any_of(built_in_kinds.begin(), built_in_kinds.end(), has_name)) {
     fail("a kind of device cannot be added as \"{}\": {}", name,
          name.empty() || name == "auto" ? "that is no name for one" : "there is one of that name");
   }
   added_kinds().push_front({std::move(name), std::move(make)});
+}
+
+std::vector<std::string> device_kinds() {
+  std::vector<std::string> names;
+  for (const AddedKind& kind : added_kinds()) names.push_back(kind.name);
+  for (const DeviceKind& kind : built_in_kinds) names.emplace_back(kind.name);
+  return names;
 }
 
 std::unique_ptr<Device> make_device(const DeviceOptions& options) {
@@ -79,14 +86,14 @@ std::unique_ptr<Device> make_device(const DeviceOptions& options) {
     if (options.kind == "auto" || options.kind == kind.name) return kind.make(options);
     built += fmt::format("{}{}", built.empty() ? "" : ", ", kind.name);
   }
-  for (const DeviceKind& kind : device_kinds) {
+  for (const DeviceKind& kind : built_in_kinds) {
     if (kind.make == nullptr) continue;
     if (options.kind == kind.name || (options.kind == "auto" && is_available(kind))) {
       return kind.make(options);
     }
     built += fmt::format("{}{}", built.empty() ? "" : ", ", kind.name);
   }
-  for (const DeviceKind& kind : device_kinds) {
+  for (const DeviceKind& kind : built_in_kinds) {
     if (options.kind == kind.name) {
       fail("device \"{}\" is not in this build, which has: {}", options.kind, built);
     }

@@ -64,6 +64,12 @@ class Device {
   /// Whether products in `precision` are faster here than in float32. Where they are not, kernels
   /// compute the same numbers in float32, and take the rounding of operands on top.
   [[nodiscard]] virtual bool is_faster_in(Precision precision) const;
+  /// Whether products in bfloat16 read operands that are stored in it (MatmulSpec::narrow). Else they
+  /// round while they read, and who narrows operands beforehand only loses time.
+  [[nodiscard]] virtual bool reads_narrow_operands() const { return false; }
+  /// Bytes of its own memory that are free now, this rank's share where ranks share the device; 0
+  /// where it computes in the host's memory.
+  [[nodiscard]] virtual std::int64_t free_bytes() { return 0; }
 
   /// Memory filled with zeros. Taking and releasing it may wait for what was started: when it is
   /// released, nothing that was started uses it. Throws `Error` with the bytes asked for and those
@@ -103,6 +109,9 @@ struct DeviceOptions {
 
 /// The device of this rank. Throws `Error` naming those there are if `kind` is not among them.
 [[nodiscard]] std::unique_ptr<Device> make_device(const DeviceOptions& options);
+
+/// Every kind of device that can be asked for, those of other builds too; without "auto".
+[[nodiscard]] std::vector<std::string> device_kinds();
 
 /// Makes the device of one rank; throws `Error` if it cannot.
 using DeviceFactory = std::function<std::unique_ptr<Device>(const DeviceOptions& options)>;

@@ -61,6 +61,9 @@ void check_one(const MatmulSpec& spec) {
     internal_error(fmt::format("{} has a negative length", describe(spec)));
   }
   check_fused(spec.activation, spec);
+  if (spec.narrow && spec.precision != Precision::bfloat16) {
+    internal_error(fmt::format("{} has narrow operands and is not in bfloat16", describe(spec)));
+  }
   if (spec.accumulate && (spec.bias || spec.activation != Activation::linear)) {
     internal_error(fmt::format("{} accumulates and has a bias or an activation", describe(spec)));
   }

@@ -6,7 +6,7 @@
 namespace meshwork {
 namespace {
 
-constexpr double f32 = 4, f64 = 8;
+constexpr double bf16 = 2, f32 = 4, f64 = 8;
 
 template <class Spec, class... Specs>
 concept OneOf = (std::same_as<Spec, Specs> || ...);
@@ -64,9 +64,10 @@ KernelWork middle(const auto& s, int whole, int ends) {
 
 KernelWork work(const MatmulSpec& s) {
   const double result = product({s.m, s.n});
+  const double factors = product({s.m, s.k}) + product({s.k, s.n});
   return {2 * product({s.m, s.n, s.k}),
-          f32 * (product({s.m, s.k}) + product({s.k, s.n}) + result * (s.accumulate ? 2 : 1) +
-                 (s.bias ? static_cast<double>(s.n) : 0)),
+          (s.narrow ? bf16 : f32) * factors +
+              f32 * (result * (s.accumulate ? 2 : 1) + (s.bias ? static_cast<double>(s.n) : 0)),
           s.precision};
 }
 KernelWork work(const BiasAddSpec& s) {
@@ -87,6 +88,9 @@ KernelWork work(const OneOf<ActivationGradientSpec, RectifyGradientSpec, Squared
 KernelWork work(const ConvertSpec& s) {
   return moved(static_cast<double>(s.count) * (f32 + static_cast<double>(element_bytes(s.from))));
 }
+KernelWork work(const NarrowSpec& s) {
+  return moved(static_cast<double>(s.count) * (f32 + bf16));
+}
 KernelWork work(const SumSpec& s) {
   return passes(s.inputs + 1, s.count);
 }
@@ -102,6 +106,10 @@ KernelWork work(const CopySpec& s) {
     accesses += static_cast<double>(element_count(region.extents)) * (region.add ? 3 : 2);
   }
   return moved(accesses * static_cast<double>(element_bytes(s.type)));
+}
+KernelWork work(const GatherSpec& s) {
+  return moved(product({s.rows, s.columns}) * (f32 + static_cast<double>(element_bytes(s.from))) +
+               f64 * static_cast<double>(s.rows));
 }
 KernelWork work(const OneOf<RowMaximumSpec, RowSumSpec> auto& s) {
   return rows(s.rows, s.columns + 1);

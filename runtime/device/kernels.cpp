@@ -98,7 +98,8 @@ std::string text(const MatmulSpec& s) {
           ? fmt::format(" {}{}", s.transpose_a ? 't' : 'n', s.transpose_b ? 't' : 'n')
           : "",
       flags({{s.accumulate, "add"}}), s.m, s.n, s.k, flags({{s.bias, "bias"}}),
-      with_activation(s.activation), with_precision(s.precision));
+      with_activation(s.activation),
+      with_precision(s.precision) + flags({{s.narrow, "as stored"}}));
 }
 std::string text(const BiasAddSpec& s) {
   return with_rows("bias add", s.rows, s.columns) + with_activation(s.activation);
@@ -124,6 +125,9 @@ std::string text(const AffineSpec& s) {
 std::string text(const ConvertSpec& s) {
   return fmt::format("convert {} from {}", s.count, name_of(s.from));
 }
+std::string text(const NarrowSpec& s) {
+  return with_count("narrow", s.count);
+}
 std::string text(const SumSpec& s) {
   return fmt::format("sum of {} tensors {}", s.inputs, s.count);
 }
@@ -142,6 +146,9 @@ std::string text(const CopySpec& s) {
   }
   return fmt::format("copy{} {} {} in {} region{}", adds ? " and add" : "", count, name_of(s.type),
                      s.regions.size(), s.regions.size() == 1 ? "" : "s");
+}
+std::string text(const GatherSpec& s) {
+  return fmt::format("{} from {}", with_rows("gather", s.rows, s.columns), name_of(s.from));
 }
 std::string text(const RowMaximumSpec& s) {
   return with_rows("row maximum", s.rows, s.columns);

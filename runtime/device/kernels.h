@@ -33,9 +33,9 @@ namespace meshwork {
 
 using KernelSpec = std::variant<
     MatmulSpec, BiasAddSpec, ColumnSumSpec, ActivationSpec, ActivationGradientSpec, RectifySpec,
-    RectifyGradientSpec, AffineSpec, ConvertSpec, SumSpec, DropoutSpec, ZeroSpec, CopySpec,
-    RowMaximumSpec, RowExponentialSpec, RowDivideSpec, RowSumSpec, RowDotSpec, SoftmaxGradientSpec,
-    LogitStatisticsSpec, LogitLossSpec, LogitGradientSpec, ProbabilityLossSpec,
+    RectifyGradientSpec, AffineSpec, ConvertSpec, NarrowSpec, SumSpec, DropoutSpec, ZeroSpec,
+    CopySpec, GatherSpec, RowMaximumSpec, RowExponentialSpec, RowDivideSpec, RowSumSpec, RowDotSpec,
+    SoftmaxGradientSpec, LogitStatisticsSpec, LogitLossSpec, LogitGradientSpec, ProbabilityLossSpec,
     ProbabilityGradientSpec, TargetValueSpec, CountAheadSpec, CountBelowSpec, FirstMaximumSpec,
     ConvolutionSpec, ConvolutionInputGradientSpec, ConvolutionKernelGradientSpec,
     MaximumPoolingSpec, MaximumPoolingGradientSpec, AveragePoolingSpec, AveragePoolingGradientSpec,

@@ -80,6 +80,17 @@ std::string_view name_of(Mode mode) {
   return "?";
 }
 
+std::vector<TensorId> fed_tensors(const Graph& graph, Mode mode) {
+  std::vector<TensorId> fed;
+  for (TensorId id = 0; id < static_cast<TensorId>(graph.tensors.size()); ++id) {
+    const TensorRole role = graph.tensors[id].role;
+    if (role == TensorRole::input || (role == TensorRole::target && mode != Mode::predict)) {
+      fed.push_back(id);
+    }
+  }
+  return fed;
+}
+
 LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
                   MeshCollectives& collectives) {
   StepContext step(request, builder, collectives);

@@ -51,11 +51,17 @@ struct LoweringRequest {
   std::uint64_t seed = 0;
   Precision precision = Precision::float32;  // of all products, whichever operation books them
   std::map<TensorId, ElementType> fed;       // types of inputs and targets; float32 where absent
+  bool narrows = false;                      // operands of products: Device::reads_narrow_operands
   const UpdateRule* update = nullptr;        // for Mode::train
   const ParameterForm* form = nullptr;
   const Parameters* parameters = nullptr;  // null only without a device
   void* step_scalars = nullptr;            // StepScalars on the device
   std::map<TensorId, void*> feeds;         // where inputs and targets are written before a step
+  /// Or: inputs and targets are rows of tables that lie on the device, and a step gathers its own.
+  bool gathers = false;
+  /// Where is written before a step where the tables begin, one for each tensor in the order of
+  /// `fed_tensors`, then, of each row of the global batch, which row of the tables it is (int64).
+  void* gathered_rows = nullptr;
 };
 
 /// What the booked program needs and gives.
@@ -66,6 +72,9 @@ struct LoweredStep {
   bool has_penalty = false;
   Buffer output;  // Mode::predict: the first output, whole, float32
 };
+
+/// What a step is fed: inputs and, but for prediction, targets, ascending.
+[[nodiscard]] std::vector<TensorId> fed_tensors(const Graph& graph, Mode mode);
 
 /// Books one step for the rank of `collectives`.
 [[nodiscard]] LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,

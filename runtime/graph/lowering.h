@@ -70,6 +70,8 @@ class Lowering {
 
   // ---- booking ----------------------------------------------------------------------------------
 
+  /// Books a kernel. What a product reads stays as it is as long as the operation has products that
+  /// read it, in forward and backward: it may be converted once for all of them.
   virtual void emit(const KernelSpec& spec, std::vector<Operand> operands) = 0;
   /// Reduces `count` elements in place over all ranks along the axes that split one of `letters`,
   /// which are the rule's own; books nothing if none does. `global_count` is how many there are in

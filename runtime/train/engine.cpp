@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
@@ -12,6 +13,10 @@
 
 namespace meshwork {
 namespace {
+
+constexpr std::int64_t word = 8;  // bytes of an address and of a row's number
+constexpr std::int64_t words_of_scalars = sizeof(StepScalars) / word;
+static_assert(sizeof(StepScalars) % word == 0);
 
 // Lowers without a device or communicators, compares, and gives the specifications of the kernels.
 // Binding comes after: to split communicators is collective, so that ranks which disagree would
@@ -98,7 +103,6 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
            ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace,
            CountingTransport* counting, KernelChooser* chooser)
     : device_(&device),
-      scalars_(device, scalars, sizeof(StepScalars)),
       rows_(request.rows),
       collectives_(bind_collectives(mesh, transport, trace)),
       feeds_(request.plan->graph->tensors.size()),
@@ -106,28 +110,36 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
       counting_(counting),
       name_(fmt::format("the step of {} rows ({})", request.rows, name_of(request.mode))) {
   LoweringRequest bound = request;
-  bound.step_scalars = scalars;
   const Graph& graph = *request.plan->graph;
-  const auto take_memory = [&](TensorId id) {
+  std::int64_t tables = 0;
+  for (const TensorId id : fed_tensors(graph, request.mode)) {
     const Block block = block_of(request.plan->tensors[id].layout, graph.shape_of(id, request.rows),
                                  request.plan->mesh, mesh.rank());
-    const auto type = request.fed.find(id);
-    const ElementType fed = type == request.fed.end() ? ElementType::float32 : type->second;
-    feeds_[id] = device.allocate(element_count(shape_of(block)) * element_bytes(fed));
-    feed_rings_[id] = FeedRing(device, feeds_[id].data(), feeds_[id].bytes());
-    bound.feeds[id] = feeds_[id].data();
-    if (fed == ElementType::float32) {
+    const std::int64_t count = element_count(shape_of(block)), rows = block.front().length();
+    const auto found = request.fed.find(id);
+    const ElementType type = found == request.fed.end() ? ElementType::float32 : found->second;
+    if (!request.gathers) {
+      feeds_[id] = device.allocate(count * element_bytes(type));
+      feed_rings_[id] = FeedRing(device, feeds_[id].data(), feeds_[id].bytes());
+      bound.feeds[id] = feeds_[id].data();
+    }
+    if (type == ElementType::float32) {
       const GraphTensor& tensor = graph.tensors[id];
       const char* role = tensor.role == TensorRole::target ? "the targets" : "an input";
-      fed_floats_.emplace_back(id, tensor.path.empty() ? role : tensor.path);
+      fed_floats_.push_back({id, tensor.path.empty() ? role : tensor.path, tables, block.front(),
+                             rows == 0 ? 0 : count / rows});
     }
-  };
-  for (TensorId id = 0; id < static_cast<TensorId>(graph.tensors.size()); ++id) {
-    const TensorRole role = graph.tensors[id].role;
-    if (role == TensorRole::input ||
-        (role == TensorRole::target && request.mode != Mode::predict)) {
-      take_memory(id);
-    }
+    ++tables;
+  }
+  if (request.gathers) {
+    gathered_on_host_.resize(static_cast<std::size_t>(words_of_scalars + tables + request.rows));
+    gathered_ = device.allocate(std::ssize(gathered_on_host_) * word);
+    gathered_ring_ = FeedRing(device, gathered_.data(), gathered_.bytes());
+    bound.step_scalars = gathered_.data();
+    bound.gathered_rows = gathered_.bytes_at(words_of_scalars * word);
+  } else {
+    bound.step_scalars = scalars;
+    scalars_ = FeedRing(device, scalars, sizeof(StepScalars));
   }
   const std::vector<KernelSpec> specs = require_same_collectives(request, mesh);
   if (chooser != nullptr) {
@@ -152,8 +164,26 @@ void Step::feed(TensorId tensor, const void* host) {
   feed_rings_[tensor].feed(host);
 }
 
+void Step::feed_rows(std::span<const void* const> tables, std::span<const std::int64_t> samples) {
+  if (words_of_scalars + std::ssize(tables) + std::ssize(samples) !=
+      std::ssize(gathered_on_host_)) {
+    internal_error(
+        fmt::format("{} was given {} tables and {} rows", name_, tables.size(), samples.size()));
+  }
+  auto to = gathered_on_host_.begin() + words_of_scalars;
+  for (const void* table : tables) {
+    *to++ = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(table));
+  }
+  std::copy(samples.begin(), samples.end(), to);
+}
+
 void Step::run(const StepScalars& scalars) {
-  scalars_.feed(&scalars);
+  if (gathered_on_host_.empty()) {
+    scalars_.feed(&scalars);
+  } else {
+    std::memcpy(gathered_on_host_.data(), &scalars, sizeof scalars);
+    gathered_ring_.feed(gathered_on_host_.data());
+  }
   try {
     if (counting_ == nullptr) {
       program_.run();
@@ -171,24 +201,44 @@ void Step::run(const StepScalars& scalars) {
   }
 }
 
+std::vector<float> Step::fed_values(const FedFloats& fed) const {
+  std::vector<float> values(static_cast<std::size_t>(fed.rows.length() * fed.row_elements));
+  if (gathered_on_host_.empty()) {
+    device_->copy_out(values.data(), feeds_[fed.tensor].data(), feeds_[fed.tensor].bytes());
+    return values;
+  }
+  const auto tables = gathered_on_host_.begin() + words_of_scalars;
+  const auto* table = reinterpret_cast<const float*>(
+      static_cast<std::uintptr_t>(tables[static_cast<std::ptrdiff_t>(fed.table)]));
+  const std::int64_t* samples = gathered_on_host_.data() + (std::ssize(gathered_on_host_) - rows_);
+  for (std::int64_t row = 0; row < fed.rows.length(); ++row) {
+    device_->copy_out(values.data() + row * fed.row_elements,
+                      table + samples[fed.rows.begin + row] * fed.row_elements,
+                      fed.row_elements * 4);
+  }
+  return values;
+}
+
 std::optional<NotFinite> Step::first_not_finite() const {
   std::vector<float> values;
-  const auto search = [&](const float* from, std::int64_t count) -> std::optional<std::int64_t> {
-    values.resize(static_cast<std::size_t>(count));
-    device_->copy_out(values.data(), from, count * 4);
+  const auto search_values = [&]() -> std::optional<std::int64_t> {
     const auto found = std::find_if(values.begin(), values.end(),
                                     [](float value) { return !std::isfinite(value); });
     return found == values.end() ? std::nullopt : std::optional(found - values.begin());
+  };
+  const auto search = [&](const float* from, std::int64_t count) {
+    values.resize(static_cast<std::size_t>(count));
+    device_->copy_out(values.data(), from, count * 4);
+    return search_values();
   };
   const auto element = [&](std::int64_t index) {
     return fmt::format("element {} of the rank's block is {}", index,
                        values[static_cast<std::size_t>(index)]);
   };
-  for (const auto& [id, name] : fed_floats_) {
-    const Memory& memory = feeds_[id];
-    if (const auto found =
-            search(reinterpret_cast<const float*>(memory.data()), memory.bytes() / 4)) {
-      return NotFinite{0, fmt::format("the data fed as {}: {}", name, element(*found))};
+  for (const FedFloats& fed : fed_floats_) {
+    values = fed_values(fed);
+    if (const auto found = search_values()) {
+      return NotFinite{0, fmt::format("the data fed as {}: {}", fed.name, element(*found))};
     }
   }
   std::string overwritten;
@@ -266,8 +316,9 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
   meet();                         // initial values are there before anybody writes others
 }
 
-Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, ElementType>& fed) {
-  std::unique_ptr<Step>& step = steps_[{mode, rows, fed}];
+Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, ElementType>& fed,
+                   bool gathers) {
+  std::unique_ptr<Step>& step = steps_[{mode, rows, fed, gathers}];
   if (!step) {
     LoweringRequest request;
     request.plan = &plan_;
@@ -275,7 +326,9 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
     request.rows = rows;
     request.seed = seed_;
     request.precision = precision_;
+    request.narrows = device_->reads_narrow_operands();
     request.fed = fed;
+    request.gathers = gathers;
     request.update = &update_;
     request.form = &parameters_.form();
     request.parameters = &parameters_;

@@ -49,6 +49,10 @@ class Step {
   /// Hands this rank's block of a fed tensor, in its fed type, to the device. `host` is free again
   /// when it returns.
   void feed(TensorId tensor, const void* host);
+  /// Instead, of a step that gathers: where the rows of each fed tensor begin on the device, in the
+  /// order of the tensors, and which of them each row of the global batch is. Both are free again
+  /// when it returns.
+  void feed_rows(std::span<const void* const> tables, std::span<const std::int64_t> samples);
   /// Runs the step. Every rank of the mesh does. The device may still work on it when this returns;
   /// what is read waits for it. Where its transport counts, what was sent must be
   /// what was planned: if it is not, the error tells the differences.
@@ -77,13 +81,28 @@ class Step {
   void stop_measuring() { program_.stop_measuring(); }
 
  private:
+  /// Inputs and targets that come as float32, and can be searched for what is not finite.
+  struct FedFloats {
+    TensorId tensor;
+    std::string name;
+    std::int64_t table;         // which one it is, of a step that gathers
+    Range rows;                 // of the global batch, this rank's
+    std::int64_t row_elements;  // of this rank's block
+  };
+  /// This rank's block of what was fed last.
+  [[nodiscard]] std::vector<float> fed_values(const FedFloats& fed) const;
+
   Device* device_;
-  FeedRing scalars_;
+  FeedRing scalars_;  // but for a step that gathers
   std::int64_t rows_;
   std::unique_ptr<MeshCollectives> collectives_;
   std::vector<Memory> feeds_;         // by TensorId; none for what is not fed
   std::vector<FeedRing> feed_rings_;  // likewise
-  std::vector<std::pair<TensorId, std::string>> fed_floats_;  // with their names
+  // Of a step that gathers: StepScalars, then LoweringRequest::gathered_rows, in one copy.
+  Memory gathered_;
+  FeedRing gathered_ring_;
+  std::vector<std::int64_t> gathered_on_host_;
+  std::vector<FedFloats> fed_floats_;
   LoweredStep lowered_;
   std::int64_t output_count_ = 0;
   Program program_;
@@ -108,8 +127,10 @@ class Engine {
   /// The step for `rows` rows of a global batch, of inputs and targets that arrive in the types
   /// `fed` (float32 where absent); made if it is asked for for the first time, by all ranks
   /// together. Throws `Error` if the ranks disagree about its collectives.
-  [[nodiscard]] Step& step(Mode mode, std::int64_t rows,
-                           const std::map<TensorId, ElementType>& fed);
+  /// With `gathers` the step takes its rows from tables on the device. That is each rank's own
+  /// affair.
+  [[nodiscard]] Step& step(Mode mode, std::int64_t rows, const std::map<TensorId, ElementType>& fed,
+                           bool gathers = false);
 
   /// Drops the steps, to be made anew: other kernels have been chosen. Who has one lets it go.
   void forget_steps() { steps_.clear(); }
@@ -152,7 +173,7 @@ class Engine {
   Parameters parameters_;
   ArenaPool pool_;
   Memory scalars_;
-  using StepKey = std::tuple<Mode, std::int64_t, std::map<TensorId, ElementType>>;
+  using StepKey = std::tuple<Mode, std::int64_t, std::map<TensorId, ElementType>, bool>;
   std::map<StepKey, std::unique_ptr<Step>> steps_;
 };
 

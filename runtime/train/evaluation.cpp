@@ -15,7 +15,7 @@ std::optional<Shape> target_of(const Source& source) {
 }
 
 FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
-                     std::int64_t batch_size, const std::string& what)
+                     std::int64_t batch_size, const std::string& what, DataOnDevice on_device)
     : model_(&model), mode_(mode), source_(std::move(source)), batch_size_(batch_size) {
   const Objective& objective = model.objective;
   const Graph& graph = *objective.graph;
@@ -56,7 +56,8 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
     }
   });
   const Plan& plan = model.engine->plan();
-  for (const std::int64_t rows : batch_row_counts(source_->rows(), batch_size)) {
+  const std::vector<std::int64_t> row_counts = batch_row_counts(source_->rows(), batch_size);
+  for (const std::int64_t rows : row_counts) {
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       const TensorId tensor = tensors_[i];
       fields_[i].blocks.push_back(block_of(plan.tensors[tensor].layout,
@@ -64,26 +65,47 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
                                            model.mesh().rank()));
     }
   }
+  if (on_device == DataOnDevice::automatic) {
+    together(model.mesh().all(),
+             [&] { resident_ = ResidentData(*model.device, source_, fields_); });
+  }
+  std::map<TensorId, const void*> tables;
+  for (std::size_t i = 0; i < resident_.tables().size(); ++i) {
+    tables[tensors_[i]] = resident_.tables()[i];
+  }
+  for (const auto& [tensor, table] : tables) tables_.push_back(table);
 }
 
 void FedSource::make_steps() {
   steps_.clear();
   for (const std::int64_t rows : batch_row_counts(source_->rows(), batch_size_)) {
-    steps_.push_back(&model_->engine->step(mode_, rows, fed_));
+    steps_.push_back(&model_->engine->step(mode_, rows, fed_, resident_.is_there()));
   }
 }
 
 std::unique_ptr<Feeder> FedSource::feeder(bool shuffle, BatchPosition start, std::int64_t epochs,
                                           bool prefetch) const {
-  return std::make_unique<Feeder>(FeederOptions{source_, fields_, batch_size_, shuffle,
-                                                model_->options.seed, start, epochs,
-                                                prefetch ? Prefetch::when_slow : Prefetch::never});
+  const bool resident = resident_.is_there();
+  return std::make_unique<Feeder>(
+      FeederOptions{.source = source_,
+                    .fields = resident ? std::vector<FeedField>() : fields_,
+                    .batch_size = batch_size_,
+                    .shuffle = shuffle,
+                    .seed = model_->options.seed,
+                    .start = start,
+                    .epochs = epochs,
+                    .lists_samples = resident,
+                    .prefetch = prefetch ? Prefetch::when_slow : Prefetch::never});
 }
 
 Step& FedSource::run(const HostBatch& batch, const StepScalars& scalars) {
   Step& step = *steps_[batch.row_count_index];
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    step.feed(tensors_[i], batch.fields[i]);
+  if (resident_.is_there()) {
+    step.feed_rows(tables_, batch.samples);
+  } else {
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      step.feed(tensors_[i], batch.fields[i]);
+    }
   }
   StepProfile* profile = model_->profile.get();
   if (profile != nullptr) profile->spent_on(StepProfile::Part::feeding);
@@ -113,11 +135,12 @@ void BatchStops::after_batch(std::int64_t batches) {
 
 Evaluation::Evaluation(Model::State& model, std::shared_ptr<const Source> source,
                        std::int64_t batch_size, bool prefetch, const std::string& prefix,
-                       const std::string& what, const StopRequest* stop_request)
+                       const std::string& what, const StopRequest* stop_request,
+                       DataOnDevice on_device)
     : model_(&model),
       what_(what),
       stop_request_(stop_request),
-      fed_(model, Mode::evaluate, std::move(source), batch_size, what),
+      fed_(model, Mode::evaluate, std::move(source), batch_size, what, on_device),
       means_(model.objective, prefix),
       sums_(*model.device, means_, model.objective.names.size() + 1),
       feeder_(fed_.feeder(false, {}, -1, prefetch)) {}

@@ -41,13 +41,14 @@ class Fitting {
         called_(model.watchdog->trace().label("callbacks")),
         saving_(model.watchdog->trace().label("checkpoint")),
         profiling_(&model.watchdog->trace(), "gathering of the profile"),
-        fed_(model, Mode::train, std::move(training), options_.batch_size, "training data"),
+        fed_(model, Mode::train, std::move(training), options_.batch_size, "training data",
+             data_on_device()),
         schedule_(model.compiled->optimizer.schedule().name()) {
     if (options_.validation) {
       const std::int64_t size =
           options_.validation_batch_size > 0 ? options_.validation_batch_size : options_.batch_size;
       validation_.emplace(model, options_.validation, size, options_.prefetch, "val_",
-                          "validation data", options_.stop_request);
+                          "validation data", options_.stop_request, data_on_device());
     }
     const bool callbacks_differ =
         model.mesh().shape().rank_count() > 1 &&
@@ -93,6 +94,12 @@ class Fitting {
   }
 
  private:
+  // What is gone over once is not worth keeping.
+  [[nodiscard]] DataOnDevice data_on_device() const {
+    return options_.epochs > options_.initial_epoch + 1 ? options_.data_on_device
+                                                        : DataOnDevice::never;
+  }
+
   // The user's, then the history, then what is shown.
   CallbackList all_callbacks() const {
     std::vector<SharedCallback> callbacks = options_.callbacks;

@@ -34,6 +34,7 @@
 #include "runtime/train/objective.h"
 #include "runtime/train/optimizer.h"
 #include "runtime/train/optimizers/rmsprop.h"
+#include "runtime/train/resident_data.h"
 #include "runtime/train/stop_request.h"
 #include "runtime/train/verbosity.h"
 #include "runtime/train/weights.h"
@@ -76,6 +77,9 @@ struct FitOptions {
   std::vector<SharedCallback> callbacks;
   Verbosity verbose = Verbosity::automatic;
   bool prefetch = true;
+  /// Samples that are trained on in several epochs stay on a device that has memory of its own, if
+  /// they fit there (resident_data.h).
+  DataOnDevice data_on_device = DataOnDevice::automatic;
   /// What happened so far is saved here, and a run that was interrupted goes on from it.
   CheckpointOptions checkpoint;
   /// Say at the end where the time of the steps went (profile.h).

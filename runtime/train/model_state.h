@@ -21,6 +21,7 @@
 #include "runtime/train/means.h"
 #include "runtime/train/model.h"
 #include "runtime/train/profile.h"
+#include "runtime/train/resident_data.h"
 #include "runtime/train/step_agreement.h"
 
 namespace meshwork {
@@ -67,9 +68,12 @@ struct Model::State {
 class FedSource {
  public:
   /// Checks that the source's features fit the model's inputs, and, but for predict, its first
-  /// target field the objective. `what` names the data in messages.
+  /// target field the objective. `what` names the data in messages. With
+  /// `DataOnDevice::automatic`, samples that will be read again and again are kept on the device, if
+  /// they fit there: the source must not change.
   FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
-            std::int64_t batch_size, const std::string& what);
+            std::int64_t batch_size, const std::string& what,
+            DataOnDevice on_device = DataOnDevice::never);
 
   /// Compiles the steps for every number of rows that batches have, before the first run. Every
   /// rank calls it.
@@ -77,7 +81,7 @@ class FedSource {
   /// Reads batches in order, or shuffled by the model's seed.
   [[nodiscard]] std::unique_ptr<Feeder> feeder(bool shuffle, BatchPosition start,
                                                std::int64_t epochs, bool prefetch) const;
-  /// Hands a batch to the step that takes it, and runs it.
+  /// Hands a batch, or which samples it is made of, to the step that takes it, and runs it.
   Step& run(const HostBatch& batch, const StepScalars& scalars);
 
   [[nodiscard]] std::int64_t rows() const { return source_->rows(); }
@@ -92,6 +96,8 @@ class FedSource {
   std::vector<TensorId> tensors_;  // by field
   std::vector<Step*> steps_;       // by row count
   std::vector<FeedField> fields_;
+  ResidentData resident_;
+  std::vector<const void*> tables_;  // of it, in the order of the tensors
 };
 
 /// What steps on batches of the user's run on, kept for all of as many rows: only the values that
@@ -135,7 +141,8 @@ class Evaluation {
  public:
   Evaluation(Model::State& model, std::shared_ptr<const Source> source, std::int64_t batch_size,
              bool prefetch, const std::string& prefix, const std::string& what,
-             const StopRequest* stop_request = nullptr);
+             const StopRequest* stop_request = nullptr,
+             DataOnDevice on_device = DataOnDevice::never);
   /// As FedSource's.
   void make_steps() { fed_.make_steps(); }
   /// One pass over the data. `before` and `after` are called around each batch with its number.

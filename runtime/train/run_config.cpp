@@ -56,6 +56,13 @@ std::vector<Block> whole_batches(const Source& source, int field, std::int64_t b
   return blocks;
 }
 
+// "auto", and every kind of device that was built or added.
+ChoiceTable<std::string> device_names() {
+  ChoiceTable<std::string> names{{"auto", "auto"}};
+  for (const std::string& kind : device_kinds()) names.emplace_back(kind, kind);
+  return names;
+}
+
 // Reads all of `field` and throws for a value that is no class.
 void check_classes(const std::shared_ptr<const Source>& source, int field, std::int64_t classes) {
   constexpr std::int64_t rows = 65536;  // at a time
@@ -108,12 +115,20 @@ RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
     : document_(document) {
   ConfigReader reader(document);
   reader.optional("seed", options_.seed);
-  reader.choice("device", options_.device, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
+  reader.choice("device", options_.device, device_names());
   reader.choice(
       "collectives", options_.collectives,
       {{"auto", "auto"}, {"hierarchical", "hierarchical"}, {"mpi", "mpi"}, {"shared", "shared"}});
   reader.choice("precision", options_.precision,
-                {{"float32", Precision::float32}, {"bfloat16", Precision::bfloat16}});
+                {{"float32", Precision::float32},
+                 {"tf32", Precision::tf32},
+                 {"bfloat16", Precision::bfloat16}});
+  if (options_.precision == Precision::tf32 && options_.device == "cpu") {
+    reader.node("precision")
+        ->fail(
+            "no processor multiplies in tf32, which is of NVIDIA's GPUs; on \"cpu\" there are "
+            "float32 and bfloat16");
+  }
   if (const auto kernels = reader.node("kernels")) {
     options_.kernels = kernels->as<std::string>();
     (void)kernels->located([&] { return kernels_option(options_.kernels); });
@@ -175,6 +190,8 @@ void RunConfig::read_data(const ConfigNode& node) {
   reader.optional("batch_size", batch_size_, positive);
   reader.optional("shuffle", fit_.shuffle);
   reader.optional("cache", cache_);
+  reader.choice("on_device", fit_.data_on_device,
+                {{"auto", DataOnDevice::automatic}, {"never", DataOnDevice::never}});
   reader.finish();
   fit_.batch_size = batch_size_;
 }

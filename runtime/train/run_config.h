@@ -3,7 +3,7 @@
 //     seed: 7                          # of initial weights, dropout, order and synthetic data
 //     device: auto                     # cpu, cuda
 //     collectives: auto                # hierarchical, mpi, shared
-//     precision: float32               # bfloat16: of products and convolutions
+//     precision: float32               # bfloat16, tf32: of products and convolutions
 //     kernels: fixed                   # timed, or a file that keeps what was timed
 //     watchdog_seconds: 1800           # that a rank may wait for another; 0: for ever
 //     check_plan: false                # hold what every step sends against the plan
@@ -16,6 +16,7 @@
 //       batch_size: 64                 # global
 //       shuffle: true
 //       cache: false                   # keep in memory what was read once
+//       on_device: auto                # never: keep no samples in a GPU's memory
 //     model: ...                       # model_config.h in runtime/graph
 //     loss: mse                        # from_config.h in runtime/train; also the next two
 //     optimizer: {Adam: {learning_rate: 1e-3}}

@@ -122,7 +122,23 @@ void add_resampling(std::vector<Case>& all, std::int64_t batch) {
   copied({batch, positions, channels}, {positions * channels, channels, 1});
 }
 
-std::vector<Case> cases() {
+/// The products of a step of the wide network, 1024-4096-4096-10, on `batch` rows.
+void add_wide_network(std::vector<Case>& all, std::int64_t batch, Precision precision,
+                      bool narrow) {
+  const auto add = [&](MatmulSpec spec) {
+    spec.precision = precision;
+    spec.narrow = narrow;
+    all.push_back(product(spec));
+  };
+  for (const auto& [in, out] : {std::pair{1024, 4096}, {4096, 4096}, {4096, 10}}) {
+    const Activation activation = out == 10 ? Activation::linear : Activation::relu;
+    add({.m = batch, .n = out, .k = in, .bias = true, .activation = activation});
+    if (in != 1024) add({.m = batch, .n = in, .k = out, .transpose_b = true});
+    add({.m = in, .n = out, .k = batch, .transpose_a = true});
+  }
+}
+
+std::vector<Case> cases(Device& device) {
   std::vector<Case> all;
   constexpr std::int64_t batch = 64, in = 784, hidden = 256, out = 10;
   const auto relu = Activation::relu;
@@ -135,22 +151,12 @@ std::vector<Case> cases() {
   all.push_back(product({.m = hidden, .n = hidden, .k = batch, .transpose_a = true}));
   all.push_back(product({.m = batch, .n = hidden, .k = hidden, .transpose_b = true}));
   all.push_back(product({.m = in, .n = hidden, .k = batch, .transpose_a = true}));
-  all.push_back(product({.m = 256, .n = 4096, .k = 1024, .bias = true, .activation = relu}));
-  all.push_back(product({.m = 1024, .n = 4096, .k = 256, .transpose_a = true}));
-  all.push_back(product({.m = 256, .n = 4096, .k = 4096, .transpose_b = true}));
 
-  // The products of the wide one on a batch of 256 over two ranks, in both precisions.
+  // On two ranks each has half of a batch of 256.
   for (const Precision precision : all_precisions) {
-    const auto wide = [&](MatmulSpec spec) {
-      spec.precision = precision;
-      all.push_back(product(spec));
-    };
-    constexpr std::int64_t half = 128;
-    wide({.m = half, .n = 4096, .k = 1024, .bias = true, .activation = relu});
-    wide({.m = half, .n = 4096, .k = 4096, .bias = true, .activation = relu});
-    wide({.m = half, .n = 4096, .k = 4096, .transpose_b = true});
-    wide({.m = 4096, .n = 4096, .k = half, .transpose_a = true});
-    wide({.m = 1024, .n = 4096, .k = half, .transpose_a = true});
+    if (precision != Precision::float32 && !device.is_faster_in(precision)) continue;
+    const bool narrow = precision == Precision::bfloat16 && device.reads_narrow_operands();
+    for (const std::int64_t rows : {256, 128}) add_wide_network(all, rows, precision, narrow);
   }
 
   for (const std::int64_t count : {std::int64_t{269322}, std::int64_t{21000000}}) {
@@ -244,7 +250,7 @@ int main(int argument_count, char** arguments) {
   try {
     const auto device = meshwork::make_device({.kind = kind});
     fmt::print("{}\n", device->description());
-    for (const auto& one : meshwork::cases()) {
+    for (const auto& one : meshwork::cases(*device)) {
       const std::string name = describe(one.spec);
       const bool wanted = std::any_of(words.begin(), words.end(), [&](const std::string& word) {
         return name.find(word) != name.npos;

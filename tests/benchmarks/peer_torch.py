@@ -17,7 +17,8 @@ import time
 
 import torch
 from torch import nn
-from torch.nn import functional
+
+import networks_torch as networks
 
 NETWORK, BATCH, STEPS, THREADS = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 DDP = "ddp" in sys.argv[5:]
@@ -26,53 +27,12 @@ RANK = int(os.environ.get("OMPI_COMM_WORLD_RANK", 0)) if DDP else 0
 RANKS = int(os.environ.get("OMPI_COMM_WORLD_SIZE", 1)) if DDP else 1
 
 
-class Convnet(nn.Module):
-    """Keras's "same" padding of 6x6 windows with stride 2 is 2 before and 2 after, for even sizes."""
-
-    def __init__(self):
-        super().__init__()
-        self.body = nn.Sequential(
-            nn.Conv2d(1, 12, 3, padding=1, bias=False), nn.BatchNorm2d(12), nn.ReLU(inplace=True),
-            nn.Conv2d(12, 24, 6, stride=2, padding=2, bias=False), nn.BatchNorm2d(24), nn.ReLU(inplace=True),
-            nn.Conv2d(24, 32, 6, stride=2, padding=2, bias=False), nn.BatchNorm2d(32), nn.ReLU(inplace=True))
-        self.head = nn.Sequential(nn.Linear(32, 256), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(256, 10))
-
-    def forward(self, x):
-        return self.head(self.body(x).mean((2, 3)))
-
-
-def network():
-    if NETWORK == "mlp":
-        return nn.Sequential(nn.Linear(784, 256), nn.ReLU(inplace=True), nn.Linear(256, 256),
-                             nn.ReLU(inplace=True), nn.Linear(256, 10))
-    if NETWORK == "dropout":
-        return nn.Sequential(nn.Linear(784, 200, bias=False), nn.ReLU(inplace=True), nn.Dropout(0.4),
-                             nn.Linear(200, 10), nn.Softmax(1))
-    if NETWORK == "convnet":
-        return Convnet()
-    return nn.Sequential(nn.Linear(1024, 4096), nn.ReLU(inplace=True), nn.Linear(4096, 4096),
-                         nn.ReLU(inplace=True), nn.Linear(4096, 10))
-
-
-def optimizer(model, foreach):
-    if NETWORK in ("mlp", "convnet"):
-        return torch.optim.Adam(model.parameters(), 1e-3, foreach=foreach)
-    if NETWORK == "dropout":
-        return torch.optim.RMSprop(model.parameters(), 1e-3, alpha=0.9, foreach=foreach)
-    return torch.optim.SGD(model.parameters(), 1e-3, foreach=foreach)
-
-
 def timed(steps, channels_last, foreach, scripted):
     rows = BATCH // RANKS
-    shape = {"convnet": (1, 28, 28), "wide": (1024,)}.get(NETWORK, (784,))
-    inputs = [torch.rand(rows, *shape) for _ in range(20)]
-    if NETWORK == "dropout":
-        targets = [torch.rand(rows, 10) for _ in range(20)]
-        loss_of = functional.mse_loss
-    else:
-        targets = [torch.randint(10, (rows,)) for _ in range(20)]
-        loss_of = functional.cross_entropy
-    model = network()
+    inputs = [torch.rand(rows, *networks.sample_shape(NETWORK)) for _ in range(20)]
+    targets = [networks.targets(NETWORK, rows) for _ in range(20)]
+    loss_of = networks.loss_of(NETWORK)
+    model = networks.network(NETWORK)
     if channels_last:
         model = model.to(memory_format=torch.channels_last)
         inputs = [x.to(memory_format=torch.channels_last) for x in inputs]
@@ -80,7 +40,7 @@ def timed(steps, channels_last, foreach, scripted):
         model = torch.jit.script(model)
     if DDP:
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)
-    update = optimizer(model, foreach)
+    update = networks.optimizer(NETWORK, model, foreach=foreach)
     times = []
     warm_up = min(10, steps)
     for step in range(steps + warm_up):

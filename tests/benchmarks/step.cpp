@@ -1,8 +1,8 @@
 // How long a training step takes, as `fit` takes it: reading ahead, the copy to the device,
 // forward, backward, reduction, update, logs.
 //
-//   mpirun -n 2 build/benchmarks/step NETWORK [BATCH [STEPS [SPREAD [COLLECTIVES [PRECISION
-//                                              [KERNELS]]]]]]
+//   mpirun -n 2 build/benchmarks/step NETWORK [BATCH [STEPS [SPREAD [COLLECTIVES [PRECISION [DEVICE
+//     [DATA [KERNELS]]]]]]]]
 //
 //   mlp      784-256-256-10, ReLU, Adam, cross-entropy        (configs/fashion_mnist_mlp.yaml)
 //   dropout  784-200-10, ReLU, dropout 0.4, RMSprop, squared error (configs/keras_guide_mlp.yaml)
@@ -12,10 +12,15 @@
 //
 // SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
 // rows of the next) or `sharded` (batches, and each kernel over the same ranks). PRECISION is
-// `float32` or `bfloat16`, KERNELS `fixed`, `timed` or a file. Numbers are synthetic: the
-// arithmetic is the same. The step loop is profiled (--profile of `meshwork train`); printed is one
-// line of JSON: milliseconds, with quartiles of the step, and the seconds of the first pass, which
-// makes the program.
+// `float32`, `tf32` or `bfloat16`, DEVICE what `device:` can be, DATA `auto` or `never`: whether
+// samples may stay on a device with memory of its own, KERNELS `fixed`, `timed` or a file. Numbers
+// are synthetic: the arithmetic is the same. Printed is one line of JSON: milliseconds a step, with
+// quartiles, and the seconds of the first pass, which makes the program.
+//
+// On a processor the step loop is profiled (--profile of `meshwork train`), each step is timed by
+// itself, and the parts of a step are printed too. A device that works beside the processor is not
+// disturbed: an epoch of 100 steps, at whose end all is waited for, is timed as a whole, and the
+// quartiles are those of epochs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,11 +60,15 @@ class StepTimes final : public Callback {
  public:
   std::string class_name() const override { return "StepTimes"; }
   bool decides_alike() const override { return true; }
+  explicit StepTimes(bool by_epoch) : by_epoch_(by_epoch) {}
   void on_epoch_begin(Training&) override { last_ = Clock::now(); }
   void on_train_batch_end(Training&) override {
-    const Clock::time_point now = Clock::now();
-    milliseconds_.push_back(std::chrono::duration<double, std::milli>(now - last_).count());
-    last_ = now;
+    if (!by_epoch_) note(1);
+  }
+  void on_epoch_end(Training& training) override {
+    if (!by_epoch_) return;
+    (void)training.logs();  // waits for the device
+    note(training.position().batches);
   }
   /// The quarter of the steps that `part` quarters of them undercut.
   [[nodiscard]] double quartile(std::size_t part) {
@@ -69,6 +78,14 @@ class StepTimes final : public Callback {
   void clear() { milliseconds_.clear(); }
 
  private:
+  void note(std::int64_t steps) {
+    const Clock::time_point now = Clock::now();
+    milliseconds_.push_back(std::chrono::duration<double, std::milli>(now - last_).count() /
+                            static_cast<double>(steps));
+    last_ = now;
+  }
+
+  bool by_epoch_;
   Clock::time_point last_;
   std::vector<double> milliseconds_;
 };
@@ -202,15 +219,22 @@ void run(int argc, char** argv) {
   const auto precision = std::find_if(all_precisions.begin(), all_precisions.end(),
                                       [&](Precision one) { return name_of(one) == of_products; });
   if (precision == all_precisions.end()) {
-    fail("PRECISION is float32 or bfloat16, not \"{}\"", of_products);
+    fail("PRECISION is float32, tf32 or bfloat16, not \"{}\"", of_products);
+  }
+  const std::string kind = argument(7, "auto");
+  const bool beside = !make_device({.kind = kind})->computes_in_host_memory();
+  const std::string resident = argument(8, "auto");
+  if (resident != "auto" && resident != "never") {
+    fail("DATA is auto or never, not \"{}\"", resident);
   }
 
   DeviceMesh mesh({{"ranks", -1}});
   const auto input = Input(network.shape);
   Model model(input, network.layers(input), spread(mesh, how),
-              {.collectives = argument(5, "auto"),
+              {.device = kind,
+               .collectives = argument(5, "auto"),
                .precision = *precision,
-               .kernels = argument(7, "fixed")});
+               .kernels = argument(9, "fixed")});
   CompileOptions options{.loss = network.classes
                                      ? SparseCategoricalCrossentropy({.from_logits = true})
                                      : MeanSquaredError(),
@@ -219,21 +243,33 @@ void run(int argc, char** argv) {
     options.metrics = {SparseCategoricalAccuracy()};
   }
   model.compile(std::move(options));
-  const auto times = std::make_shared<StepTimes>();
-  FitOptions fit{.epochs = 1,
-                 .batch_size = batch,
-                 .shuffle = false,
-                 .callbacks = {times},
-                 .verbose = Verbosity::silent,
-                 .profile = true};
-  // The first passes fill the cache and warm everything up.
-  const auto data = samples(network, batch * std::min<std::int64_t>(steps, 50));
+  const auto times = std::make_shared<StepTimes>(beside);
+  FitOptions fit{
+      .epochs = 1,
+      .batch_size = batch,
+      .shuffle = false,
+      .callbacks = {times},
+      .verbose = Verbosity::silent,
+      .data_on_device = resident == "auto" ? DataOnDevice::automatic : DataOnDevice::never,
+      .profile = !beside};
+  // The first passes fill the cache and warm everything up: the same steps as below, which for
+  // samples that stay on a device are those of several epochs.
+  const std::int64_t of_epoch = std::min<std::int64_t>(steps, beside ? 100 : 50);
+  const auto data = samples(network, batch * of_epoch);
+  fit.epochs = beside ? 2 : 1;
   const Clock::time_point begin = Clock::now();
   (void)model.fit(data, fit);
   const double first_pass = std::chrono::duration<double>(Clock::now() - begin).count();
   times->clear();
-  fit.epochs = 1 + (StepProfile::warm_up + steps) / (data->rows() / batch);
+  fit.epochs = 1 + (StepProfile::warm_up + steps) / of_epoch;
   const History history = model.fit(data, fit);
+  if (mesh.rank() == 0 && beside) {
+    fmt::print(R"({{"network": "{}", "batch": {}, "ranks": {}, "spread": "{}", "precision": "{}", )"
+               R"("device": "{}", "data": "{}", "ms": {:.4f}, "lower": {:.4f}, "upper": {:.4f}}})"
+               "\n",
+               name, batch, mesh.shape().rank_count(), how, of_products, kind, resident,
+               times->quartile(2), times->quartile(1), times->quartile(3));
+  }
   if (mesh.rank() == 0 && history.step_parts) {
     const StepParts& parts = *history.step_parts;
     fmt::print(R"({{"network": "{}", "batch": {}, "ranks": {}, "spread": "{}", "precision": "{}", )"
@@ -242,7 +278,7 @@ void run(int argc, char** argv) {
                R"("waiting": {:.4f}, "reading": {:.4f}, "feeding": {:.4f}, "between": {:.4f}, )"
                R"("first_pass_s": {:.2f}}})"
                "\n",
-               name, batch, mesh.shape().rank_count(), how, of_products, argument(7, "fixed"),
+               name, batch, mesh.shape().rank_count(), how, of_products, argument(9, "fixed"),
                times->quartile(2), times->quartile(1), times->quartile(3), parts.kernels * 1e3,
                parts.collectives * 1e3, parts.waiting * 1e3, parts.reading * 1e3,
                parts.feeding * 1e3, parts.between * 1e3, first_pass);

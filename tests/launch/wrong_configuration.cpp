@@ -165,7 +165,7 @@ TEST_CASE("a value of a wrong type is shown with what was expected") {
   require_problem(with(right, "batch_size: 8", "batch_size: 8.5"), {"run.yaml:7:15", "8.5"});
   require_problem(with(right, "batch_size: 8", "batch_size: 0"), {"run.yaml:7:15", "positive"});
   require_problem(right + "precision: bfloat32\n",
-                  {"run.yaml:18:12", "\"bfloat32\"", "float32, bfloat16"});
+                  {"run.yaml:18:12", "\"bfloat32\"", "float32, tf32, bfloat16"});
   require_problem(right + "precision: bloat16\n",
                   {"run.yaml:18:12", "\"bloat16\"", "did you mean \"bfloat16\"?"});
   require_problem(with(right, "seed: 1", "seed: 1\nprecison: bfloat16"),
@@ -313,6 +313,11 @@ TEST_CASE("validation data are checked as well") {
 
 TEST_CASE("a device that is not in this build is an error at its place") {
   require_problem(right + "device: gpu\n", {"run.yaml:18:9", "\"gpu\""});
+}
+
+TEST_CASE("a precision that processors lack is an error at its place, with what they have") {
+  require_problem(right + "device: cpu\nprecision: tf32\n",
+                  {"run.yaml:19:12", "tf32", "float32 and bfloat16"});
 }
 
 TEST_CASE("overrides are named as the place of what they set") {

@@ -13,6 +13,8 @@ namespace {
 /// Work that is recorded instead of started, while a device captures.
 using Recording = std::vector<std::function<void()>>;
 
+std::int64_t free_bytes_said = std::int64_t{1} << 30;
+
 class ApartKernel final : public Kernel {
  public:
   ApartKernel(std::unique_ptr<Kernel> kernel, ApartQueues& queues, Recording*& recording)
@@ -66,6 +68,13 @@ class ApartDevice final : public Device {
     return cpu_->description() + ", kept apart";
   }
 
+  // As the CUDA device does, so that what is booked for it is tested.
+  [[nodiscard]] bool reads_narrow_operands() const override { return true; }
+  [[nodiscard]] std::int64_t free_bytes() override { return free_bytes_said; }
+  [[nodiscard]] bool is_faster_in(Precision precision) const override {
+    return cpu_->is_faster_in(precision);
+  }
+
   [[nodiscard]] Memory allocate(std::int64_t bytes) override { return queues_.allocate(bytes); }
   void copy_in(void* device_destination, const void* host_source, std::int64_t bytes) override {
     copy(device_destination, host_source, bytes);
@@ -101,6 +110,10 @@ class ApartDevice final : public Device {
 };
 
 }  // namespace
+
+void set_apart_free_bytes(std::int64_t bytes) {
+  free_bytes_said = bytes;
+}
 
 std::unique_ptr<Device> make_apart_device(const DeviceOptions& options) {
   return std::make_unique<ApartDevice>(options);

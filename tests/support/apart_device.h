@@ -6,11 +6,15 @@
 // stay until then, as those of a program do.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "runtime/device/device.h"
 
 namespace meshwork::test {
+
+/// What `free_bytes` of all such devices says from now on; 1 GiB before.
+void set_apart_free_bytes(std::int64_t bytes);
 
 /// Its kind is "apart".
 [[nodiscard]] std::unique_ptr<Device> make_apart_device(const DeviceOptions& options);

@@ -2,27 +2,28 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstddef>
 #include <utility>
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/narrowing.h"
 
 namespace meshwork::cpu {
 
 namespace {
 
-class WithRoundedInputs final : public Kernel {
+/// `From` is float, or bfloat16's bits.
+template <class From>
+class InFloats final : public Kernel {
  public:
-  WithRoundedInputs(KernelPointer kernel, int operand_count, std::array<std::int64_t, 2> counts,
-                    int threads)
+  InFloats(KernelPointer kernel, int operand_count, std::array<std::int64_t, 2> counts, int threads)
       : kernel_(std::move(kernel)),
         operand_count_(operand_count),
         counts_(counts),
         threads_(threads) {
     if (operand_count_ + 1 > most_operands) {
-      internal_error("a kernel with too many operands to round two of them");
+      internal_error("a kernel with too many operands to convert two of them");
     }
   }
 
@@ -31,10 +32,10 @@ class WithRoundedInputs final : public Kernel {
     std::copy_n(operands, operand_count_, list.begin());
     auto* free = static_cast<std::byte*>(operands[operand_count_]);
     for (int i = 0; i < 2; ++i) {
-      const float* from = at(operands, i);
+      const From* from = at<const From>(operands, i);
       auto* to = reinterpret_cast<float*>(free);
       for_ranges(threads_, counts_[i], 8, [=](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t e = begin; e < end; ++e) to[e] = rounded_to_bfloat16(from[e]);
+        for (std::int64_t e = begin; e < end; ++e) to[e] = as_float(from[e]);
       });
       list[i] = to;
       free += bytes_of(counts_[i]);
@@ -49,6 +50,8 @@ class WithRoundedInputs final : public Kernel {
 
  private:
   static constexpr int most_operands = 5;
+  static float as_float(float x) { return rounded_to_bfloat16(x); }
+  static float as_float(std::uint16_t x) { return widened(x); }
   static std::int64_t bytes_of(std::int64_t count) { return (count * 4 + 63) / 64 * 64; }
 
   KernelPointer kernel_;
@@ -59,17 +62,15 @@ class WithRoundedInputs final : public Kernel {
 
 }  // namespace
 
-float rounded_to_bfloat16(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  const std::uint32_t to_even = bits + 0x7fffU + ((bits >> 16) & 1U);
-  const std::uint32_t quiet = bits | 0x400000U;  // a NaN whose upper half is not that of infinity
-  const bool nan = (bits & 0x7fffffffU) > 0x7f800000U;
-  return std::bit_cast<float>((nan ? quiet : to_even) & 0xffff0000U);
-}
-
 KernelPointer with_rounded_inputs(KernelPointer kernel, int operand_count, std::int64_t first_count,
                                   std::int64_t second_count, const Context& context) {
-  return std::make_unique<WithRoundedInputs>(
+  return std::make_unique<InFloats<float>>(std::move(kernel), operand_count,
+                                           std::array{first_count, second_count}, context.threads);
+}
+
+KernelPointer with_widened_inputs(KernelPointer kernel, int operand_count, std::int64_t first_count,
+                                  std::int64_t second_count, const Context& context) {
+  return std::make_unique<InFloats<std::uint16_t>>(
       std::move(kernel), operand_count, std::array{first_count, second_count}, context.threads);
 }
 

@@ -37,6 +37,7 @@ KernelPointer compile(const RectifySpec& spec, const Context& context);
 KernelPointer compile(const RectifyGradientSpec& spec, const Context& context);
 KernelPointer compile(const AffineSpec& spec, const Context& context);
 KernelPointer compile(const ConvertSpec& spec, const Context& context);
+KernelPointer compile(const NarrowSpec& spec, const Context& context);
 KernelPointer compile(const SumSpec& spec, const Context& context);
 KernelPointer compile(const ScaleBySpec& spec, const Context& context);
 KernelPointer compile(const ClampSpec& spec, const Context& context);
@@ -48,6 +49,7 @@ KernelPointer compile(const DropoutSpec& spec, const Context& context);
 // copy.cpp
 KernelPointer compile(const ZeroSpec& spec, const Context& context);
 KernelPointer compile(const CopySpec& spec, const Context& context);
+KernelPointer compile(const GatherSpec& spec, const Context& context);
 
 // rows.cpp
 KernelPointer compile(const ColumnSumSpec& spec, const Context& context);

@@ -8,6 +8,7 @@
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/bfloat16_product.h"
+#include "runtime/device/cpu/bfloat16_rounding.h"
 #include "runtime/device/cpu/compile.h"
 #include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/memory.h"
@@ -28,6 +29,18 @@ std::string processor_name() {
     if (colon != std::string::npos) return line.substr(colon + 2);
   }
   return "processor";
+}
+
+/// Throws `Error` for a precision in which no processor multiplies.
+void check_precision(const auto& one, const KernelSpec& spec) {
+  if constexpr (requires { one.precision; }) {
+    if (one.precision == Precision::tf32) {
+      fail(
+          "{}: no processor multiplies in tf32, which is of NVIDIA's GPUs; bfloat16 is what "
+          "processors have beside float32",
+          describe(spec));
+    }
+  }
 }
 
 class CpuDevice final : public Device {
@@ -69,7 +82,13 @@ class CpuDevice final : public Device {
   [[nodiscard]] DeviceQueues& queues() override { return queues_; }
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
-    return std::visit([this](const auto& one) { return cpu::compile(one, context_); }, spec);
+    check(spec);
+    return std::visit(
+        [&](const auto& one) {
+          check_precision(one, spec);
+          return make(one);
+        },
+        spec);
   }
   [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
     check(spec);
@@ -77,6 +96,15 @@ class CpuDevice final : public Device {
   }
 
  private:
+  [[nodiscard]] KernelPointer make(const auto& spec) const { return cpu::compile(spec, context_); }
+  [[nodiscard]] KernelPointer make(const MatmulSpec& spec) const {
+    if (!spec.narrow) return cpu::compile(spec, context_);
+    MatmulSpec wide = spec;
+    wide.narrow = false;
+    return with_widened_inputs(cpu::compile(wide, context_), spec.bias ? 4 : 3, spec.m * spec.k,
+                               spec.k * spec.n, context_);
+  }
+
   Context context_;
   CpuQueues queues_;
 };

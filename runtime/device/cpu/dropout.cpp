@@ -10,7 +10,6 @@
 #include <cstring>
 #include <vector>
 
-#include "collectives/error.h"
 #include "runtime/device/block_runs.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/philox.h"
@@ -46,13 +45,6 @@ void philox_group(std::uint64_t key, std::uint64_t first, std::uint64_t step,
 }  // namespace
 
 KernelPointer compile(const DropoutSpec& spec, const Context& context) {
-  if (spec.block.size() != spec.global.size()) {
-    internal_error(fmt::format("dropout of a block of {} dimensions in a tensor of {}",
-                               spec.block.size(), spec.global.size()));
-  }
-  if (!(spec.rate >= 0.0f && spec.rate <= 1.0f)) {
-    fail("dropout: the rate is {}; it lies between 0 and 1", spec.rate);
-  }
   const BlockRuns runs = runs_of(spec.global, spec.block);
   // An element is kept if its word, an integer, is not below this.
   const auto threshold =

@@ -6,6 +6,8 @@
 #include "collectives/error.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/vector_math.h"
+#include "runtime/device/narrowing.h"
+#include "runtime/device/with_type.h"
 
 namespace meshwork::cpu {
 
@@ -107,6 +109,21 @@ KernelPointer convert(const Context& context, std::int64_t count) {
   });
 }
 
+template <class From>
+KernelPointer gather(const Context& context, const GatherSpec& spec) {
+  return make_kernel([=, threads = context.threads](void* const* operands) {
+    const From* table = *at<const From* const>(operands, 0);
+    const std::int64_t* rows = at<const std::int64_t>(operands, 1);
+    float* y = at(operands, 2);
+    for_rows(threads, spec.rows, spec.columns * (sizeof(From) + 4), [=](std::int64_t row) {
+      const From* from = table + rows[row] * spec.columns;
+      float* to = y + row * spec.columns;
+#pragma omp simd
+      for (std::int64_t j = 0; j < spec.columns; ++j) to[j] = static_cast<float>(from[j]);
+    });
+  });
+}
+
 }  // namespace
 
 KernelPointer compile(const BiasAddSpec& spec, const Context& context) {
@@ -161,23 +178,24 @@ KernelPointer compile(const AffineSpec& spec, const Context& context) {
 }
 
 KernelPointer compile(const ConvertSpec& spec, const Context& context) {
-  switch (spec.from) {
-    case ElementType::uint8:
-      return convert<std::uint8_t>(context, spec.count);
-    case ElementType::int32:
-      return convert<std::int32_t>(context, spec.count);
-    case ElementType::int64:
-      return convert<std::int64_t>(context, spec.count);
-    case ElementType::float32:
-      return convert<float>(context, spec.count);
-    case ElementType::float64:
-      return convert<double>(context, spec.count);
-  }
-  internal_error("conversion from an element type that there is not");
+  return with_type(spec.from, [&](auto of) { return convert<decltype(of)>(context, spec.count); });
+}
+
+KernelPointer compile(const NarrowSpec& spec, const Context& context) {
+  return make_kernel([=, threads = context.threads](void* const* operands) {
+    const float* x = at(operands, 0);
+    std::uint16_t* y = at<std::uint16_t>(operands, 1);
+    for_ranges(threads, spec.count, 6, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) y[i] = narrowed(x[i]);
+    });
+  });
+}
+
+KernelPointer compile(const GatherSpec& spec, const Context& context) {
+  return with_type(spec.from, [&](auto of) { return gather<decltype(of)>(context, spec); });
 }
 
 KernelPointer compile(const SumSpec& spec, const Context& context) {
-  if (spec.inputs < 1) internal_error(fmt::format("a sum of {} tensors", spec.inputs));
   const int inputs = spec.inputs;
   if (inputs == 1) {
     return map(context, spec.count, [](float x) { return x; });

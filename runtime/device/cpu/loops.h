@@ -8,9 +8,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <memory>
-#include <utility>
 
+#include "runtime/device/body_kernel.h"
 #include "runtime/device/cpu/compile.h"
 #include "runtime/mesh/partition.h"
 
@@ -18,30 +17,6 @@ namespace meshwork::cpu {
 
 /// Below this many bytes of traffic a thread costs more than it saves.
 constexpr std::int64_t bytes_worth_a_thread = 128 * 1024;
-
-template <class Body>
-class LoopKernel final : public Kernel {
- public:
-  LoopKernel(Body body, std::int64_t workspace) : body_(std::move(body)), workspace_(workspace) {}
-  void run(void* const* operands) override { body_(operands); }
-  [[nodiscard]] std::int64_t workspace_bytes() const override { return workspace_; }
-
- private:
-  Body body_;
-  std::int64_t workspace_;
-};
-
-/// A kernel that calls `body(operands)`.
-template <class Body>
-[[nodiscard]] KernelPointer make_kernel(Body body, std::int64_t workspace_bytes = 0) {
-  return std::make_unique<LoopKernel<Body>>(std::move(body), workspace_bytes);
-}
-
-/// Operand `index` as floats (inputs and outputs), or as another type.
-template <class T = float>
-[[nodiscard]] T* at(void* const* operands, int index) {
-  return static_cast<T*>(operands[index]);
-}
 
 /// How many of `threads` are worth their start for `count` items of `bytes` each.
 [[nodiscard]] inline int threads_worth(int threads, std::int64_t count, std::int64_t bytes) {

@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "collectives/error.h"
 #include "runtime/device/cpu/channel_sums.h"
 #include "runtime/device/cpu/loops.h"
 
@@ -62,10 +61,11 @@ struct Parameters {
 
   /// Of the operands from `first` on; `next` becomes the operand behind them.
   static Parameters of(const NormalizationShape& at, void* const* operands, int first, int& next) {
-    Parameters p{cpu::at(operands, first), cpu::at(operands, first + 1), nullptr, nullptr};
+    Parameters p{meshwork::at(operands, first), meshwork::at(operands, first + 1), nullptr,
+                 nullptr};
     next = first + 2;
-    if (at.scale) p.gamma = cpu::at(operands, next++);
-    if (at.center) p.beta = cpu::at(operands, next++);
+    if (at.scale) p.gamma = meshwork::at(operands, next++);
+    if (at.center) p.beta = meshwork::at(operands, next++);
     return p;
   }
   [[nodiscard]] Channel channel(std::int64_t c) const {
@@ -175,10 +175,10 @@ KernelPointer normalize(const NormalizationShape& at, const Context& context) {
   return make_kernel(
       [=, threads = context.threads](void* const* operands) {
         int next = 0;
-        const float* x = cpu::at(operands, 0);
+        const float* x = meshwork::at(operands, 0);
         const Parameters parameters = Parameters::of(at, operands, 1, next);
-        float* y = cpu::at(operands, next);
-        float* means = cpu::at(operands, next + 1);
+        float* y = meshwork::at(operands, next);
+        float* means = meshwork::at(operands, next + 1);
         float* factors = means + plan.lanes;
         float* betas = factors + plan.lanes;
         plan.repeat(means, [&](std::int64_t c) { return parameters.channel(c).mean; });
@@ -204,10 +204,10 @@ KernelPointer gradient_sums(const NormalizationShape& at, const Context& context
       [=, threads = context.threads](void* const* operands) {
         int next = 0;
         const Parameters parameters = Parameters::of(at, operands, 2, next);
-        const GradientTerms<relu> terms{cpu::at(operands, 0), cpu::at(operands, 1), parameters,
-                                        at.channels};
-        sum_channels(threads, plan, terms, cpu::at<double>(operands, next + 1),
-                     cpu::at<double>(operands, next));
+        const GradientTerms<relu> terms{meshwork::at(operands, 0), meshwork::at(operands, 1),
+                                        parameters, at.channels};
+        sum_channels(threads, plan, terms, meshwork::at<double>(operands, next + 1),
+                     meshwork::at<double>(operands, next));
       },
       plan.bytes());
 }
@@ -219,12 +219,12 @@ KernelPointer normalize_gradient(const NormalizeGradientSpec& spec, const Contex
   return make_kernel(
       [=, threads = context.threads](void* const* operands) {
         int next = 0;
-        const float* x = cpu::at(operands, 0);
-        const float* dy = cpu::at(operands, 1);
+        const float* x = meshwork::at(operands, 0);
+        const float* dy = meshwork::at(operands, 1);
         const Parameters parameters = Parameters::of(at, operands, 2, next);
-        const double* z = spec.frozen ? nullptr : cpu::at<double>(operands, next++);
-        float* dx = cpu::at(operands, next);
-        float* means = cpu::at(operands, next + 1);
+        const double* z = spec.frozen ? nullptr : meshwork::at<double>(operands, next++);
+        float* dx = meshwork::at(operands, next);
+        float* means = meshwork::at(operands, next + 1);
         float* factors = means + plan.lanes;
         float* betas = factors + plan.lanes;
         float* shifts = betas + plan.lanes;   // z0 / count
@@ -255,12 +255,6 @@ KernelPointer normalize_gradient(const NormalizeGradientSpec& spec, const Contex
         });
       },
       plan.bytes(5));
-}
-
-void check_activation(Activation activation, const std::string& name) {
-  if (activation != Activation::linear && activation != Activation::relu) {
-    internal_error(fmt::format("{} fuses an activation that is neither linear nor relu", name));
-  }
 }
 
 }  // namespace
@@ -314,19 +308,16 @@ KernelPointer compile(const InverseDeviationSpec& spec, const Context&) {
 }
 
 KernelPointer compile(const NormalizeSpec& spec, const Context& context) {
-  check_activation(spec.at.activation, describe(spec));
   return spec.at.activation == Activation::relu ? normalize<true>(spec.at, context)
                                                 : normalize<false>(spec.at, context);
 }
 
 KernelPointer compile(const NormalizeGradientSumsSpec& spec, const Context& context) {
-  check_activation(spec.at.activation, describe(spec));
   return spec.at.activation == Activation::relu ? gradient_sums<true>(spec.at, context)
                                                 : gradient_sums<false>(spec.at, context);
 }
 
 KernelPointer compile(const NormalizeGradientSpec& spec, const Context& context) {
-  check_activation(spec.at.activation, describe(spec));
   return spec.at.activation == Activation::relu ? normalize_gradient<true>(spec, context)
                                                 : normalize_gradient<false>(spec, context);
 }

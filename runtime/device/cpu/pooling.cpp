@@ -11,7 +11,6 @@
 #include <limits>
 #include <string>
 
-#include "collectives/error.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/window_places.h"
 
@@ -102,9 +101,9 @@ template <class Winner, bool winners, int width>
 template <class Winner, bool winners>
 KernelPointer maximum(const PoolingShape& at, const Context& context) {
   return make_kernel([=, threads = context.threads](void* const* operands) {
-    const float* x = cpu::at(operands, 0);
-    float* y = cpu::at(operands, 1);
-    Winner* w = winners ? cpu::at<Winner>(operands, 2) : nullptr;
+    const float* x = meshwork::at(operands, 0);
+    float* y = meshwork::at(operands, 1);
+    Winner* w = winners ? meshwork::at<Winner>(operands, 2) : nullptr;
     for_positions(
         threads, at, 4 * at.rows.window * at.columns.window,
         [=](std::int64_t image, std::int64_t position, const Places& rows, const Places& columns) {
@@ -127,10 +126,10 @@ KernelPointer maximum(const PoolingShape& at, const Context& context) {
 template <class Winner>
 KernelPointer maximum_gradient(const PoolingShape& at, const Context& context) {
   return make_kernel([=, threads = context.threads](void* const* operands) {
-    const Winner* w = cpu::at<const Winner>(operands, 0);
-    const float* dy = cpu::at(operands, 1);
+    const Winner* w = meshwork::at<const Winner>(operands, 0);
+    const float* dy = meshwork::at(operands, 1);
     for_gradients(
-        threads, at, cpu::at(operands, 2),
+        threads, at, meshwork::at(operands, 2),
         [=](float* image, std::int64_t position, const Places& rows, const Places& columns) {
           const Winner* winner = w + position;
           const float* gradient = dy + position;
@@ -157,29 +156,15 @@ KernelPointer maximum_gradient(const PoolingShape& at, const Context& context) {
   });
 }
 
-void check_shape(const PoolingShape& at, const std::string& name) {
-  for (const WindowDimension& d : {at.rows, at.columns}) {
-    if (d.input < 0 || d.output < 0 || d.window < 1 || d.stride < 1 || d.dilation < 1) {
-      internal_error(
-          fmt::format("{} has a window, stride or dilation below 1, or a negative length", name));
-    }
-  }
-  if (at.rows.window > std::numeric_limits<std::int32_t>::max() / at.columns.window) {
-    fail("{}: a window has more places than 32 bits count", name);
-  }
-}
-
 }  // namespace
 
 KernelPointer compile(const MaximumPoolingSpec& spec, const Context& context) {
-  check_shape(spec.at, describe(spec));
   if (!spec.winners) return maximum<std::int32_t, false>(spec.at, context);
   return winner_type(spec.at) == ElementType::uint8 ? maximum<std::uint8_t, true>(spec.at, context)
                                                     : maximum<std::int32_t, true>(spec.at, context);
 }
 
 KernelPointer compile(const MaximumPoolingGradientSpec& spec, const Context& context) {
-  check_shape(spec.at, describe(spec));
   return winner_type(spec.at) == ElementType::uint8
              ? maximum_gradient<std::uint8_t>(spec.at, context)
              : maximum_gradient<std::int32_t>(spec.at, context);
@@ -187,10 +172,9 @@ KernelPointer compile(const MaximumPoolingGradientSpec& spec, const Context& con
 
 KernelPointer compile(const AveragePoolingSpec& spec, const Context& context) {
   const PoolingShape at = spec.at;
-  check_shape(at, describe(spec));
   return make_kernel([=, threads = context.threads](void* const* operands) {
-    const float* x = cpu::at(operands, 0);
-    float* y = cpu::at(operands, 1);
+    const float* x = meshwork::at(operands, 0);
+    float* y = meshwork::at(operands, 1);
     for_positions(
         threads, at, 4 * at.rows.window * at.columns.window,
         [=](std::int64_t image, std::int64_t position, const Places& rows, const Places& columns) {
@@ -214,11 +198,10 @@ KernelPointer compile(const AveragePoolingSpec& spec, const Context& context) {
 
 KernelPointer compile(const AveragePoolingGradientSpec& spec, const Context& context) {
   const PoolingShape at = spec.at;
-  check_shape(at, describe(spec));
   return make_kernel([=, threads = context.threads](void* const* operands) {
-    const float* dy = cpu::at(operands, 0);
+    const float* dy = meshwork::at(operands, 0);
     for_gradients(
-        threads, at, cpu::at(operands, 1),
+        threads, at, meshwork::at(operands, 1),
         [=](float* image, std::int64_t position, const Places& rows, const Places& columns) {
           const float* gradient = dy + position;
           const float share = 1.0f / static_cast<float>(rows.count() * columns.count());

@@ -67,8 +67,8 @@ KernelPointer compile(const UpsamplingSpec& spec, const Context& context) {
   const auto body = [of = Upsampling(spec.at, describe(spec)),
                      threads = context.threads](void* const* operands) {
     const UpsamplingShape& at = of.at;
-    const float* x = cpu::at(operands, 0);
-    float* y = cpu::at(operands, 1);
+    const float* x = meshwork::at(operands, 0);
+    float* y = meshwork::at(operands, 1);
     const auto outputs = static_cast<std::int64_t>(of.rows.size());
     const std::int64_t row_count = at.columns.output * at.channels;
     for_rows(threads, at.batch * outputs, row_count * 8, [&](std::int64_t row) {
@@ -88,8 +88,8 @@ KernelPointer compile(const UpsamplingGradientSpec& spec, const Context& context
   const auto body = [of = Upsampling(spec.at, describe(spec)),
                      threads = context.threads](void* const* operands) {
     const UpsamplingShape& at = of.at;
-    const float* dy = cpu::at(operands, 0);
-    float* dx = cpu::at(operands, 1);
+    const float* dy = meshwork::at(operands, 0);
+    float* dx = meshwork::at(operands, 1);
     const std::int64_t channels = at.channels;
     for_rows(threads, at.batch, of.image_count() * 8, [&](std::int64_t n) {
       float* image = dx + n * of.image_count();

@@ -9,8 +9,9 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
-#include "runtime/device/cuda/kernel.h"
 #include "runtime/device/cuda/sums.h"
 
 namespace meshwork::cuda {

@@ -5,8 +5,10 @@
 // how they are spread over the GPU, and what bounds them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/device/cuda/launcher.h"
 #include "runtime/device/device.h"
@@ -32,21 +34,22 @@ struct Context {
 
 using KernelPointer = std::unique_ptr<Kernel>;
 
+/// One of several kernels for the same specification.
+struct Candidate {
+  std::string name;
+  std::function<KernelPointer()> compile;
+};
+
 /// Throws `Error`: "`kernel`: `reason`". For files that the compiler of CUDA reads, which has
 /// trouble with the formats of collectives/error.h.
 [[noreturn]] void refuse(const std::string& kernel, const std::string& reason);
 
-/// Throws `Error` for a precision that none of these kernels has.
-void check_precision(const auto& spec, const std::string& kernel) {
-  if constexpr (requires { spec.precision; }) {
-    if (spec.precision != Precision::float32) {
-      refuse(kernel, "the CUDA device multiplies in float32 only");
-    }
-  }
-}
-
 // matmul.cpp
 KernelPointer compile(const MatmulSpec& spec, const Context& context);
+/// The ways to compute a product that adds up something, the one that `compile` takes first; none
+/// for others. All are right, and repeat themselves bit for bit. Names stay for one version of
+/// cuBLASLt and one GPU.
+std::vector<Candidate> candidates(const MatmulSpec& spec, const Context& context);
 
 // convolution.cpp
 KernelPointer compile(const ConvolutionSpec& spec, const Context& context);
@@ -61,6 +64,7 @@ KernelPointer compile(const RectifySpec& spec, const Context& context);
 KernelPointer compile(const RectifyGradientSpec& spec, const Context& context);
 KernelPointer compile(const AffineSpec& spec, const Context& context);
 KernelPointer compile(const ConvertSpec& spec, const Context& context);
+KernelPointer compile(const NarrowSpec& spec, const Context& context);
 KernelPointer compile(const SumSpec& spec, const Context& context);
 KernelPointer compile(const ScaleBySpec& spec, const Context& context);
 KernelPointer compile(const ClampSpec& spec, const Context& context);
@@ -72,6 +76,7 @@ KernelPointer compile(const DropoutSpec& spec, const Context& context);
 // copy.cu
 KernelPointer compile(const ZeroSpec& spec, const Context& context);
 KernelPointer compile(const CopySpec& spec, const Context& context);
+KernelPointer compile(const GatherSpec& spec, const Context& context);
 
 // rows.cu
 KernelPointer compile(const RowMaximumSpec& spec, const Context& context);

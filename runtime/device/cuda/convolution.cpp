@@ -5,12 +5,18 @@
 // differs between the two sides, is negative, or exceeds the window, it gets a copy of the images
 // that holds exactly what the windows span, so that every shape is an unpadded one.
 //
-// Plain float32 (CUDNN_FMA_MATH: no TF32), and of the algorithms that cuDNN's heuristic names the
-// first that is deterministic and multiplies and adds as the definition says: no Winograd, whose
-// rounding is worse, no Fourier transforms. Where there is none, a convolution without groups
-// becomes matrix products (convolution_unfolded.cpp), and one with groups is computed from the
-// definition (convolution_direct.cu). Bound by FLOP. Bias and relu are kernels behind it: whether
-// cuDNN's fused relu lets a NaN through is not documented.
+// float32 is CUDNN_FMA_MATH: no TF32. tf32 is CUDNN_DEFAULT_MATH, which allows it, and never
+// converts to half. bfloat16 is tf32 on operands that are rounded to bfloat16 on their way, the
+// kernel where it is transposed and images where they are copied for it: numbers of 8 significant
+// bits are numbers of tf32 too, so that the products are those of bfloat16 and the result is
+// float32, where cuDNN's own convolution of bfloat16 images would round it. It is as fast as tf32.
+//
+// Of the algorithms that cuDNN's heuristic names, the first is taken that is deterministic and
+// multiplies and adds as the definition says: no Winograd, whose rounding is worse, no Fourier
+// transforms. Where there is none, a convolution without groups becomes matrix products
+// (convolution_unfolded.cpp), and one with groups is computed from the definition
+// (convolution_direct.cu). Bound by FLOP. Bias and relu are kernels behind it: whether cuDNN's fused
+// relu lets a NaN through is not documented.
 #include <array>
 #include <cstdint>
 #include <limits>
@@ -19,10 +25,11 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/check.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/epilogue.h"
-#include "runtime/device/cuda/kernel.h"
 #include "runtime/device/cuda/libraries.h"
 #include "runtime/device/cuda/workspace.h"
 
@@ -39,8 +46,12 @@ bool has_terms(const ConvolutionShape& at) {
 
 /// cuDNN's description of one convolution, with the operands as it wants them.
 struct Description {
-  Description(const ConvolutionShape& shape, const Context& context)
-      : at(shape), rows(padded(shape.rows)), columns(padded(shape.columns)) {
+  Description(const ConvolutionShape& shape, Precision precision, const Context& context)
+      : at(shape),
+        rows(padded(shape.rows)),
+        columns(padded(shape.columns)),
+        math(precision == Precision::float32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH),
+        rounds(precision == Precision::bfloat16) {
     const std::string& name = *context.launcher.name;
     const auto number = [](std::int64_t value) { return static_cast<int>(value); };
     check_cudnn(cudnnCreateTensorDescriptor(x.out()), "cudnnCreateTensorDescriptor", name);
@@ -67,7 +78,7 @@ struct Description {
                 "cudnnSetConvolution2dDescriptor", name);
     check_cudnn(cudnnSetConvolutionGroupCount(convolution.native(), number(at.groups)),
                 "cudnnSetConvolutionGroupCount", name);
-    check_cudnn(cudnnSetConvolutionMathType(convolution.native(), CUDNN_FMA_MATH),
+    check_cudnn(cudnnSetConvolutionMathType(convolution.native(), math),
                 "cudnnSetConvolutionMathType", name);
     std::array<int, 4> output{};
     check_cudnn(
@@ -81,7 +92,8 @@ struct Description {
     }
   }
 
-  [[nodiscard]] bool copies() const { return rows.copied || columns.copied; }
+  /// Whether cuDNN's x is not that of the program because of what the windows span.
+  [[nodiscard]] bool cuts() const { return rows.copied || columns.copied; }
   /// From the images to their copy.
   [[nodiscard]] ImageShift shift() const {
     return {at.batch,
@@ -93,8 +105,13 @@ struct Description {
             rows.copied ? at.rows.padding : 0,
             columns.copied ? at.columns.padding : 0};
   }
-  [[nodiscard]] std::int64_t copy_bytes() const {
-    return copies() ? rounded_up(shift().to_count() * 4) : 0;
+  // The workspace: the kernel as cuDNN wants it, a copy of x if it is one, of dy if it is one, and
+  // cuDNN's own.
+  [[nodiscard]] std::int64_t x_bytes() const {
+    return cuts() || rounds ? rounded_up(shift().to_count() * 4) : 0;
+  }
+  [[nodiscard]] std::int64_t dy_bytes() const {
+    return rounds ? rounded_up(output_count(at) * 4) : 0;
   }
   [[nodiscard]] std::int64_t kernel_bytes() const { return rounded_up(kernel_count(at) * 4); }
   /// Of one filter.
@@ -102,6 +119,8 @@ struct Description {
 
   ConvolutionShape at;
   PaddedDimension rows, columns;
+  cudnnMathType_t math;
+  bool rounds;  // operands, to bfloat16
   DnnTensor x, y;
   DnnFilter kernel;
   DnnConvolution convolution;
@@ -151,7 +170,7 @@ struct Chosen {
 /// The first algorithm of the heuristic's list that may be taken. `list(count, &found, results)`
 /// asks the heuristic, `size(algorithm, &bytes)` for the workspace.
 template <class Result, class List, class Size>
-auto choose(const std::string& name, const List& list, const Size& size)
+auto choose(const std::string& name, cudnnMathType_t math, const List& list, const Size& size)
     -> std::optional<Chosen<decltype(Result::algo)>> {
   constexpr int most_results = 16;
   std::array<Result, most_results> results{};
@@ -161,8 +180,9 @@ auto choose(const std::string& name, const List& list, const Size& size)
   check_cudnn(status, "cuDNN's heuristic for algorithms", name);
   for (int i = 0; i < found; ++i) {
     const Result& result = results[static_cast<std::size_t>(i)];
-    const bool plain_math =
-        result.mathType == CUDNN_FMA_MATH || result.mathType == CUDNN_DEFAULT_MATH;
+    const bool plain_math = result.mathType == CUDNN_FMA_MATH ||
+                            result.mathType == CUDNN_DEFAULT_MATH ||
+                            (math == CUDNN_DEFAULT_MATH && result.mathType == CUDNN_TENSOR_OP_MATH);
     std::size_t bytes = 0;
     if (result.status == CUDNN_STATUS_SUCCESS && result.determinism == CUDNN_DETERMINISTIC &&
         plain_math && is_plain(result.algo) && size(result.algo, &bytes) == CUDNN_STATUS_SUCCESS &&
@@ -175,20 +195,68 @@ auto choose(const std::string& name, const List& list, const Size& size)
 
 constexpr float one = 1, zero = 0;
 
-// The workspace of each: the kernel as cuDNN wants it, the copy of the images, cuDNN's own.
+/// What the three have in common: their workspace, and operands as cuDNN wants them.
+template <class PerfOfAlgorithm>
+class CudnnKernel : public Kernel {
+ public:
+  using Result = PerfOfAlgorithm;
+  using Choice = Chosen<decltype(Result::algo)>;
 
-class Forward final : public Kernel {
+  CudnnKernel(Description of, const Choice& choice, const Context& context)
+      : of_(std::move(of)), choice_(choice), context_(context) {}
+
+  [[nodiscard]] std::int64_t workspace_bytes() const override {
+    return with_alignment(of_.kernel_bytes() + of_.x_bytes() + of_.dy_bytes() +
+                          static_cast<std::int64_t>(choice_.workspace));
+  }
+
+ protected:
+  /// The parts of the workspace.
+  struct Places {
+    float *kernel, *x, *dy;
+    void* own;
+  };
+  [[nodiscard]] Places places(void* workspace) const {
+    std::byte* const kernel = aligned_workspace(workspace);
+    std::byte* const x = kernel + of_.kernel_bytes();
+    std::byte* const dy = x + of_.x_bytes();
+    return {reinterpret_cast<float*>(kernel), reinterpret_cast<float*>(x),
+            reinterpret_cast<float*>(dy), dy + of_.dy_bytes()};
+  }
+  // From the operands; what they give lies there or in the workspace.
+  void take_kernel(const float* kernel, const Places& to) const {
+    transpose(launcher(), of_.weights(), of_.at.filters, kernel, to.kernel, of_.rounds);
+  }
+  [[nodiscard]] const float* take_x(const float* x, const Places& to) const {
+    if (of_.x_bytes() == 0) return x;
+    shift_images(launcher(), of_.shift(), x, to.x, of_.rounds);
+    return to.x;
+  }
+  [[nodiscard]] const float* take_dy(const float* dy, const Places& to) const {
+    if (of_.dy_bytes() == 0) return dy;
+    round_numbers(launcher(), output_count(of_.at), dy, to.dy);
+    return to.dy;
+  }
+  void check(cudnnStatus_t status, std::string_view call) const {
+    check_cudnn(status, call, *launcher().name);
+    check_launch(launcher());
+  }
+  [[nodiscard]] const Launcher& launcher() const { return context_.launcher; }
+  [[nodiscard]] cudnnHandle_t dnn() const { return context_.libraries->dnn(); }
+
+  Description of_;
+  Choice choice_;
+  Context context_;
+};
+
+class Forward final : public CudnnKernel<cudnnConvolutionFwdAlgoPerf_t> {
  public:
   static constexpr std::array<std::size_t, 2> images{0, 2};  // x, y
-  using Result = cudnnConvolutionFwdAlgoPerf_t;
-  using Choice = Chosen<cudnnConvolutionFwdAlgo_t>;
-
-  Forward(Description of, const Choice& choice, const Context& context)
-      : of_(std::move(of)), choice_(choice), context_(context) {}
+  using CudnnKernel::CudnnKernel;
 
   static auto choose_for(const Description& of, cudnnHandle_t dnn, const std::string& name) {
     return choose<Result>(
-        name,
+        name, of.math,
         [&](int count, int* found, Result* results) {
           return cudnnGetConvolutionForwardAlgorithm_v7(dnn, of.x.native(), of.kernel.native(),
                                                         of.convolution.native(), of.y.native(),
@@ -202,47 +270,24 @@ class Forward final : public Kernel {
   }
 
   void run(void* const* operands) override {
-    const Launcher& launcher = context_.launcher;
-    const float* x = at(operands, 0);
-    std::byte* const kernel = aligned_workspace(operands[3]);
-    std::byte* const copy = kernel + of_.kernel_bytes();
-    transpose(launcher, of_.weights(), of_.at.filters, at(operands, 1),
-              reinterpret_cast<float*>(kernel));
-    if (of_.copies()) {
-      shift_images(launcher, of_.shift(), x, reinterpret_cast<float*>(copy));
-      x = reinterpret_cast<const float*>(copy);
-    }
-    check_cudnn(cudnnConvolutionForward(context_.libraries->dnn(), &one, of_.x.native(), x,
-                                        of_.kernel.native(), kernel, of_.convolution.native(),
-                                        choice_.algorithm, copy + of_.copy_bytes(),
-                                        choice_.workspace, &zero, of_.y.native(), operands[2]),
-                "cudnnConvolutionForward", *launcher.name);
-    check_launch(launcher);
+    const Places place = places(operands[3]);
+    take_kernel(meshwork::at(operands, 1), place);
+    const float* const x = take_x(meshwork::at(operands, 0), place);
+    check(cudnnConvolutionForward(dnn(), &one, of_.x.native(), x, of_.kernel.native(), place.kernel,
+                                  of_.convolution.native(), choice_.algorithm, place.own,
+                                  choice_.workspace, &zero, of_.y.native(), operands[2]),
+          "cudnnConvolutionForward");
   }
-
-  [[nodiscard]] std::int64_t workspace_bytes() const override {
-    return with_alignment(of_.kernel_bytes() + of_.copy_bytes() +
-                          static_cast<std::int64_t>(choice_.workspace));
-  }
-
- private:
-  Description of_;
-  Choice choice_;
-  Context context_;
 };
 
-class InputGradient final : public Kernel {
+class InputGradient final : public CudnnKernel<cudnnConvolutionBwdDataAlgoPerf_t> {
  public:
   static constexpr std::array<std::size_t, 2> images{0, 2};  // dy, dx
-  using Result = cudnnConvolutionBwdDataAlgoPerf_t;
-  using Choice = Chosen<cudnnConvolutionBwdDataAlgo_t>;
-
-  InputGradient(Description of, const Choice& choice, const Context& context)
-      : of_(std::move(of)), choice_(choice), context_(context) {}
+  using CudnnKernel::CudnnKernel;
 
   static auto choose_for(const Description& of, cudnnHandle_t dnn, const std::string& name) {
     return choose<Result>(
-        name,
+        name, of.math,
         [&](int count, int* found, Result* results) {
           return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, of.kernel.native(), of.y.native(),
                                                              of.convolution.native(), of.x.native(),
@@ -256,46 +301,29 @@ class InputGradient final : public Kernel {
   }
 
   void run(void* const* operands) override {
-    const Launcher& launcher = context_.launcher;
-    std::byte* const kernel = aligned_workspace(operands[3]);
-    std::byte* const copy = kernel + of_.kernel_bytes();
-    transpose(launcher, of_.weights(), of_.at.filters, at(operands, 1),
-              reinterpret_cast<float*>(kernel));
-    void* const dx = of_.copies() ? copy : operands[2];
-    check_cudnn(cudnnConvolutionBackwardData(
-                    context_.libraries->dnn(), &one, of_.kernel.native(), kernel, of_.y.native(),
-                    operands[0], of_.convolution.native(), choice_.algorithm,
-                    copy + of_.copy_bytes(), choice_.workspace, &zero, of_.x.native(), dx),
-                "cudnnConvolutionBackwardData", *launcher.name);
-    check_launch(launcher);
-    if (of_.copies()) {
-      shift_images(launcher, of_.shift().back(), static_cast<const float*>(dx), at(operands, 2));
+    const Places place = places(operands[3]);
+    take_kernel(meshwork::at(operands, 1), place);
+    const float* const dy = take_dy(meshwork::at(operands, 0), place);
+    float* const dx = of_.cuts() ? place.x : meshwork::at(operands, 2);
+    check(
+        cudnnConvolutionBackwardData(dnn(), &one, of_.kernel.native(), place.kernel, of_.y.native(),
+                                     dy, of_.convolution.native(), choice_.algorithm, place.own,
+                                     choice_.workspace, &zero, of_.x.native(), dx),
+        "cudnnConvolutionBackwardData");
+    if (of_.cuts()) {
+      shift_images(launcher(), of_.shift().back(), dx, meshwork::at(operands, 2), false);
     }
   }
-
-  [[nodiscard]] std::int64_t workspace_bytes() const override {
-    return with_alignment(of_.kernel_bytes() + of_.copy_bytes() +
-                          static_cast<std::int64_t>(choice_.workspace));
-  }
-
- private:
-  Description of_;
-  Choice choice_;
-  Context context_;
 };
 
-class KernelGradient final : public Kernel {
+class KernelGradient final : public CudnnKernel<cudnnConvolutionBwdFilterAlgoPerf_t> {
  public:
   static constexpr std::array<std::size_t, 2> images{0, 1};  // x, dy
-  using Result = cudnnConvolutionBwdFilterAlgoPerf_t;
-  using Choice = Chosen<cudnnConvolutionBwdFilterAlgo_t>;
-
-  KernelGradient(Description of, const Choice& choice, const Context& context)
-      : of_(std::move(of)), choice_(choice), context_(context) {}
+  using CudnnKernel::CudnnKernel;
 
   static auto choose_for(const Description& of, cudnnHandle_t dnn, const std::string& name) {
     return choose<Result>(
-        name,
+        name, of.math,
         [&](int count, int* found, Result* results) {
           return cudnnGetConvolutionBackwardFilterAlgorithm_v7(
               dnn, of.x.native(), of.y.native(), of.convolution.native(), of.kernel.native(), count,
@@ -309,40 +337,25 @@ class KernelGradient final : public Kernel {
   }
 
   void run(void* const* operands) override {
-    const Launcher& launcher = context_.launcher;
-    const float* x = at(operands, 0);
-    std::byte* const kernel = aligned_workspace(operands[3]);
-    std::byte* const copy = kernel + of_.kernel_bytes();
-    if (of_.copies()) {
-      shift_images(launcher, of_.shift(), x, reinterpret_cast<float*>(copy));
-      x = reinterpret_cast<const float*>(copy);
-    }
-    check_cudnn(cudnnConvolutionBackwardFilter(
-                    context_.libraries->dnn(), &one, of_.x.native(), x, of_.y.native(), operands[1],
-                    of_.convolution.native(), choice_.algorithm, copy + of_.copy_bytes(),
-                    choice_.workspace, &zero, of_.kernel.native(), kernel),
-                "cudnnConvolutionBackwardFilter", *launcher.name);
-    check_launch(launcher);
-    transpose(launcher, of_.at.filters, of_.weights(), reinterpret_cast<const float*>(kernel),
-              at(operands, 2));
+    const Places place = places(operands[3]);
+    const float* const x = take_x(meshwork::at(operands, 0), place);
+    const float* const dy = take_dy(meshwork::at(operands, 1), place);
+    check(
+        cudnnConvolutionBackwardFilter(dnn(), &one, of_.x.native(), x, of_.y.native(), dy,
+                                       of_.convolution.native(), choice_.algorithm, place.own,
+                                       choice_.workspace, &zero, of_.kernel.native(), place.kernel),
+        "cudnnConvolutionBackwardFilter");
+    transpose(launcher(), of_.at.filters, of_.weights(), place.kernel, meshwork::at(operands, 2),
+              false);
   }
-
-  [[nodiscard]] std::int64_t workspace_bytes() const override {
-    return with_alignment(of_.kernel_bytes() + of_.copy_bytes() +
-                          static_cast<std::int64_t>(choice_.workspace));
-  }
-
- private:
-  Description of_;
-  Choice choice_;
-  Context context_;
 };
 
 /// cuDNN's form; null where it has none.
 template <class Form>
-KernelPointer compile_cudnn(const ConvolutionShape& at, const Context& context) {
+KernelPointer compile_cudnn(const ConvolutionShape& at, Precision precision,
+                            const Context& context) {
   if (!fits(at)) return nullptr;
-  Description description(at, context);
+  Description description(at, precision, context);
   const auto choice =
       Form::choose_for(description, context.libraries->dnn(), *context.launcher.name);
   if (!choice) return nullptr;
@@ -378,7 +391,7 @@ class IfAligned final : public Kernel {
 
 template <class Form, class Spec>
 KernelPointer compile_either(const Spec& spec, const Context& context) {
-  if (KernelPointer kernel = compile_cudnn<Form>(spec.at, context)) {
+  if (KernelPointer kernel = compile_cudnn<Form>(spec.at, spec.precision, context)) {
     return std::make_unique<IfAligned>(std::move(kernel), compile_direct(spec, context),
                                        Form::images);
   }
@@ -390,7 +403,8 @@ KernelPointer compile_either(const Spec& spec, const Context& context) {
 KernelPointer compile(const ConvolutionSpec& spec, const Context& context) {
   const ConvolutionShape& at = spec.at;
   if (output_count(at) == 0) return make_kernel([](void* const*) {});
-  KernelPointer alone = has_terms(at) ? compile_either<Forward>(ConvolutionSpec{.at = at}, context)
+  const ConvolutionSpec without_epilogue{.at = at, .precision = spec.precision};
+  KernelPointer alone = has_terms(at) ? compile_either<Forward>(without_epilogue, context)
                                       : zeros(output_count(at), context);
   return with_epilogue(std::move(alone),
                        {.rows = output_count(at) / at.filters,

@@ -1,5 +1,5 @@
 // Convolutions straight from their definition, for every shape: what is left, where cuDNN has no
-// deterministic algorithm in plain float32, of those with groups.
+// deterministic algorithm, of those with groups. In tf32 as in float32, which is more exact.
 //
 // Results gather, in double: an element of y its window, one of dx the windows that hold it, one of
 // the kernel's gradient all positions of the batch, a block an element. Neighbouring threads are
@@ -11,19 +11,33 @@
 // transposition of the kernel, forth and back, for cuDNN, which wants what pads on both sides alike
 // and kernels as (filters, rows, columns, channels); windows as rows of a matrix and back, for
 // products. All are a thread an element and bound by memory traffic.
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/image_index.h"
-#include "runtime/device/cuda/kernel.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/narrowing.h"
 #include "runtime/device/window_places.h"
 
 namespace meshwork::cuda {
 
 namespace {
 
+/// An operand of a convolution: its numbers as they enter the product.
+struct Factors {
+  const float* numbers;
+  bool rounds;  // to bfloat16
+  [[nodiscard]] MESHWORK_HOST_DEVICE double operator[](std::int64_t i) const {
+    return static_cast<double>(rounds ? rounded_to_bfloat16(numbers[i]) : numbers[i]);
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE Factors operator+(std::int64_t distance) const {
+    return {numbers + distance, rounds};
+  }
+};
+
 struct Convolution {
   ConvolutionShape at;
-  const float *x, *kernel;
+  Factors x, kernel;
   float* y;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
     const ImageIndex of = image_index(i, at.rows.output, at.columns.output, at.filters);
@@ -35,12 +49,12 @@ struct Convolution {
       const std::int64_t line =
           (of.image * at.rows.input + rows.start + r * at.rows.dilation) * at.columns.input;
       for (std::int64_t s = columns.first; s < columns.last; ++s) {
-        const float* pixel =
+        const Factors pixel =
             x + (line + columns.start + s * at.columns.dilation) * at.channels + first_channel;
-        const float* weights =
+        const Factors weights =
             kernel + (r * at.columns.window + s) * channels * at.filters + of.channel;
         for (std::int64_t c = 0; c < channels; ++c) {
-          sum += static_cast<double>(pixel[c]) * static_cast<double>(weights[c * at.filters]);
+          sum += pixel[c] * weights[c * at.filters];
         }
       }
     }
@@ -50,7 +64,7 @@ struct Convolution {
 
 struct InputGradient {
   ConvolutionShape at;
-  const float *dy, *kernel;
+  Factors dy, kernel;
   float* dx;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
     const ImageIndex of = image_index(i, at.rows.input, at.columns.input, at.channels);
@@ -63,14 +77,14 @@ struct InputGradient {
       for (std::int64_t s = 0; s < at.columns.window; ++s) {
         const std::int64_t column = output_at(at.columns, of.column, s);
         if (column < 0) continue;
-        const float* gradient =
+        const Factors gradient =
             dy + ((of.image * at.rows.output + row) * at.columns.output + column) * at.filters +
             group * filters;
-        const float* weights = kernel +
-                               ((r * at.columns.window + s) * channels + channel) * at.filters +
-                               group * filters;
+        const Factors weights = kernel +
+                                ((r * at.columns.window + s) * channels + channel) * at.filters +
+                                group * filters;
         for (std::int64_t f = 0; f < filters; ++f) {
-          sum += static_cast<double>(gradient[f]) * static_cast<double>(weights[f]);
+          sum += gradient[f] * weights[f];
         }
       }
     }
@@ -82,7 +96,7 @@ struct InputGradient {
 struct KernelGradient {
   using Value = double;
   ConvolutionShape at;
-  const float *x, *dy;
+  Factors x, dy;
   float* dkernel;
   [[nodiscard]] MESHWORK_HOST_DEVICE double identity() const { return 0; }
   [[nodiscard]] MESHWORK_HOST_DEVICE double combine(double a, double b) const { return a + b; }
@@ -101,8 +115,8 @@ struct KernelGradient {
                                 place % at.columns.window * at.columns.dilation;
     if (row < 0 || row >= at.rows.input || column < 0 || column >= at.columns.input) return 0;
     const std::int64_t pixel = (of.image * at.rows.input + row) * at.columns.input + column;
-    return static_cast<double>(x[pixel * at.channels + filter / filters * channels + channel]) *
-           static_cast<double>(dy[position * at.filters + filter]);
+    return x[pixel * at.channels + filter / filters * channels + channel] *
+           dy[position * at.filters + filter];
   }
   MESHWORK_HOST_DEVICE void finish(std::int64_t element, double sum) const {
     dkernel[element] = static_cast<float>(sum);
@@ -115,15 +129,18 @@ struct Shift {
   const float* from;
   float* to;
   ImageShift shift;
+  bool rounds;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
     const ImageIndex of = image_index(i, shift.to_rows, shift.to_columns, shift.channels);
     const std::int64_t row = of.row - shift.row, column = of.column - shift.column;
     const bool inside =
         row >= 0 && row < shift.from_rows && column >= 0 && column < shift.from_columns;
-    to[i] = inside ? from[((of.image * shift.from_rows + row) * shift.from_columns + column) *
-                              shift.channels +
-                          of.channel]
-                   : 0.0f;
+    const float pixel =
+        inside ? from[((of.image * shift.from_rows + row) * shift.from_columns + column) *
+                          shift.channels +
+                      of.channel]
+               : 0.0f;
+    to[i] = rounds ? rounded_to_bfloat16(pixel) : pixel;
   }
 };
 
@@ -175,24 +192,41 @@ struct Transpose {
   const float* from;
   float* to;
   std::int64_t rows, columns;
+  bool rounds;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
-    to[i] = from[i % rows * columns + i / rows];
+    const float number = from[i % rows * columns + i / rows];
+    to[i] = rounds ? rounded_to_bfloat16(number) : number;
   }
 };
+
+struct Round {
+  const float* from;
+  float* to;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
+    to[i] = rounded_to_bfloat16(from[i]);
+  }
+};
+
+/// Operand `index`, which is multiplied as `spec` says.
+Factors factors(void* const* operands, int index, const auto& spec) {
+  return {at(operands, index), spec.precision == Precision::bfloat16};
+}
 
 }  // namespace
 
 KernelPointer compile_direct(const ConvolutionSpec& spec, const Context& context) {
   return make_kernel([=, launcher = context.launcher](void* const* operands) {
     for_elements(launcher, output_count(spec.at),
-                 Convolution{spec.at, at(operands, 0), at(operands, 1), at(operands, 2)});
+                 Convolution{spec.at, factors(operands, 0, spec), factors(operands, 1, spec),
+                             at(operands, 2)});
   });
 }
 
 KernelPointer compile_direct(const ConvolutionInputGradientSpec& spec, const Context& context) {
   return make_kernel([=, launcher = context.launcher](void* const* operands) {
     for_elements(launcher, input_count(spec.at),
-                 InputGradient{spec.at, at(operands, 0), at(operands, 1), at(operands, 2)});
+                 InputGradient{spec.at, factors(operands, 0, spec), factors(operands, 1, spec),
+                               at(operands, 2)});
   });
 }
 
@@ -200,7 +234,8 @@ KernelPointer compile_direct(const ConvolutionKernelGradientSpec& spec, const Co
   return make_kernel([=, launcher = context.launcher](void* const* operands) {
     reduce_rows(launcher, kernel_count(spec.at),
                 spec.at.batch * spec.at.rows.output * spec.at.columns.output,
-                KernelGradient{spec.at, at(operands, 0), at(operands, 1), at(operands, 2)});
+                KernelGradient{spec.at, factors(operands, 0, spec), factors(operands, 1, spec),
+                               at(operands, 2)});
   });
 }
 
@@ -213,14 +248,18 @@ void fold(const Launcher& launcher, const ConvolutionShape& at, const float* mat
   for_elements(launcher, input_count(at), Fold{at, matrix, x});
 }
 
-void shift_images(const Launcher& launcher, const ImageShift& shift, const float* from, float* to) {
-  for_elements(launcher, shift.batch * shift.to_rows * shift.to_columns * shift.channels,
-               Shift{from, to, shift});
+void shift_images(const Launcher& launcher, const ImageShift& shift, const float* from, float* to,
+                  bool rounds) {
+  for_elements(launcher, shift.to_count(), Shift{from, to, shift, rounds});
 }
 
 void transpose(const Launcher& launcher, std::int64_t rows, std::int64_t columns, const float* from,
-               float* to) {
-  for_elements(launcher, rows * columns, Transpose{from, to, rows, columns});
+               float* to, bool rounds) {
+  for_elements(launcher, rows * columns, Transpose{from, to, rows, columns, rounds});
+}
+
+void round_numbers(const Launcher& launcher, std::int64_t count, const float* from, float* to) {
+  for_elements(launcher, count, Round{from, to});
 }
 
 }  // namespace meshwork::cuda

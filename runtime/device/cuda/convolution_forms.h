@@ -69,10 +69,15 @@ KernelPointer compile_direct(const ConvolutionKernelGradientSpec& spec, const Co
 void unfold(const Launcher& launcher, const ConvolutionShape& at, const float* x, float* matrix);
 /// x = the sums of the matrix's elements over the windows that hold a pixel. Without groups.
 void fold(const Launcher& launcher, const ConvolutionShape& at, const float* matrix, float* x);
+// With `rounds`, what is written is rounded to bfloat16.
+
 /// to = from, shifted; zeros where `from` has no pixel.
-void shift_images(const Launcher& launcher, const ImageShift& shift, const float* from, float* to);
+void shift_images(const Launcher& launcher, const ImageShift& shift, const float* from, float* to,
+                  bool rounds);
 /// to (columns, rows) = transpose(from (rows, columns)).
 void transpose(const Launcher& launcher, std::int64_t rows, std::int64_t columns, const float* from,
-               float* to);
+               float* to, bool rounds);
+/// to = from, rounded to bfloat16.
+void round_numbers(const Launcher& launcher, std::int64_t count, const float* from, float* to);
 
 }  // namespace meshwork::cuda

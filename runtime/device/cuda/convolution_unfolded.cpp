@@ -12,8 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/convolution_forms.h"
-#include "runtime/device/cuda/kernel.h"
 #include "runtime/device/cuda/workspace.h"
 
 namespace meshwork::cuda {
@@ -78,8 +79,9 @@ class Pieces {
 
 KernelPointer compile_unfolded(const ConvolutionSpec& spec, const Context& context) {
   const std::int64_t filters = spec.at.filters;
+  const Precision precision = spec.precision;
   Pieces pieces(spec.at, context, [=](std::int64_t positions, std::int64_t width, bool) {
-    return MatmulSpec{.m = positions, .n = filters, .k = width};
+    return MatmulSpec{.m = positions, .n = filters, .k = width, .precision = precision};
   });
   const std::int64_t bytes = pieces.bytes();
   return make_kernel(
@@ -98,8 +100,10 @@ KernelPointer compile_unfolded(const ConvolutionSpec& spec, const Context& conte
 
 KernelPointer compile_unfolded(const ConvolutionInputGradientSpec& spec, const Context& context) {
   const std::int64_t filters = spec.at.filters;
+  const Precision precision = spec.precision;
   Pieces pieces(spec.at, context, [=](std::int64_t positions, std::int64_t width, bool) {
-    return MatmulSpec{.m = positions, .n = width, .k = filters, .transpose_b = true};
+    return MatmulSpec{
+        .m = positions, .n = width, .k = filters, .transpose_b = true, .precision = precision};
   });
   const std::int64_t bytes = pieces.bytes();
   return make_kernel(
@@ -118,9 +122,14 @@ KernelPointer compile_unfolded(const ConvolutionInputGradientSpec& spec, const C
 
 KernelPointer compile_unfolded(const ConvolutionKernelGradientSpec& spec, const Context& context) {
   const std::int64_t filters = spec.at.filters;
+  const Precision precision = spec.precision;
   Pieces pieces(spec.at, context, [=](std::int64_t positions, std::int64_t width, bool first) {
-    return MatmulSpec{
-        .m = width, .n = filters, .k = positions, .transpose_a = true, .accumulate = !first};
+    return MatmulSpec{.m = width,
+                      .n = filters,
+                      .k = positions,
+                      .transpose_a = true,
+                      .accumulate = !first,
+                      .precision = precision};
   });
   const std::int64_t bytes = pieces.bytes();
   return make_kernel(

@@ -8,8 +8,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/copy_table.h"
-#include "runtime/device/cuda/kernel.h"
 #include "runtime/device/cuda/launch.h"
 
 namespace meshwork::cuda {

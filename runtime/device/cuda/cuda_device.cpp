@@ -77,6 +77,17 @@ class CudaDevice final : public Device {
                        cublasLtGetVersion(), cudnnGetVersion());
   }
 
+  [[nodiscard]] bool is_faster_in(Precision precision) const override {
+    constexpr int ampere = 8;
+    return precision != Precision::float32 && properties_.major >= ampere;
+  }
+  [[nodiscard]] bool reads_narrow_operands() const override { return true; }
+  [[nodiscard]] std::int64_t free_bytes() override {
+    std::size_t available = 0, total = 0;
+    check_cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
+    return static_cast<std::int64_t>(available) / choice_.ranks;
+  }
+
   [[nodiscard]] Memory allocate(std::int64_t bytes) override {
     if (bytes <= 0) return {};
     void* data = nullptr;
@@ -144,6 +155,17 @@ class CudaDevice final : public Device {
     context.launcher.name = std::make_shared<const std::string>(describe(spec));
     check_precision(one, *context.launcher.name);
     return context;
+  }
+  /// Throws `Error` for a precision that this GPU has no instructions for.
+  void check_precision(const auto& spec, const std::string& name) const {
+    if constexpr (requires { spec.precision; }) {
+      if (spec.precision != Precision::float32 && !is_faster_in(spec.precision)) {
+        fail(
+            "{}: {} has no instructions for it, which GPUs have from compute capability 8.0 on; "
+            "this one has {}.{}",
+            name, properties_.name, properties_.major, properties_.minor);
+      }
+    }
   }
 
   void copy(void* to, const void* from, std::int64_t bytes) {

@@ -16,13 +16,15 @@
 // references in double that the CPU's kernels are tested against; what is left to a GPU is the four
 // launches.
 //
-// Every result is the same bits for the same inputs, on the same model of GPU: reductions run in an
+// Every result is the same bits for the same inputs, on the same model of GPU and, of products, at
+// addresses that are multiples of 16 or are not as before: reductions run in an
 // order that follows from the shape alone, sums for the batch are formed in double in two passes,
 // gradients gather where others scatter, and nothing is added atomically. Of the libraries'
 // algorithms only deterministic ones are taken, the first that their heuristics name: ranks with
 // the same GPU and the same libraries take the same, without asking each other.
 //
-// Numbers are float32 throughout, TF32 off. Memory is plain `cudaMalloc`, aligned to 256 bytes.
+// Numbers are float32, TF32 off unless a product is asked for in it; products in bfloat16 add up in
+// float32 (matmul.cpp, convolution.cpp). Memory is plain `cudaMalloc`, aligned to 256 bytes.
 #pragma once
 
 #include <memory>

@@ -8,7 +8,8 @@
 #include <cmath>
 
 #include "runtime/device/block_runs.h"
-#include "runtime/device/cuda/kernel.h"
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/launch.h"
 #include "runtime/device/philox.h"
 

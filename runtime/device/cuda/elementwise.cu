@@ -1,10 +1,10 @@
 // Kernels that compute each element by itself: a thread an element, blocks of 256 over the whole
 // GPU. Bound by memory traffic, 8 to 12 bytes an element; the activations that need an exponential
 // are too.
-#include <stdexcept>
-
 #include "runtime/device/cuda/functions.h"
 #include "runtime/device/cuda/maps.h"
+#include "runtime/device/narrowing.h"
+#include "runtime/device/with_type.h"
 
 namespace meshwork::cuda {
 
@@ -62,6 +62,23 @@ struct Convert {
   const From* x;
   float* y;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<float>(x[i]); }
+};
+
+struct Narrow {
+  const float* x;
+  std::uint16_t* y;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = narrowed(x[i]); }
+};
+
+template <class From>
+struct Gather {
+  const From* const* table;
+  const std::int64_t* rows;
+  float* y;
+  std::int64_t columns;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
+    y[i] = static_cast<float>((*table)[rows[i / columns] * columns + i % columns]);
+  }
 };
 
 template <class From>
@@ -154,19 +171,25 @@ KernelPointer compile(const AffineSpec& spec, const Context& context) {
 }
 
 KernelPointer compile(const ConvertSpec& spec, const Context& context) {
-  switch (spec.from) {
-    case ElementType::uint8:
-      return convert<std::uint8_t>(context, spec.count);
-    case ElementType::int32:
-      return convert<std::int32_t>(context, spec.count);
-    case ElementType::int64:
-      return convert<std::int64_t>(context, spec.count);
-    case ElementType::float32:
-      return convert<float>(context, spec.count);
-    case ElementType::float64:
-      return convert<double>(context, spec.count);
-  }
-  throw std::logic_error("conversion from an element type that there is not");
+  return with_type(spec.from, [&](auto of) { return convert<decltype(of)>(context, spec.count); });
+}
+
+KernelPointer compile(const NarrowSpec& spec, const Context& context) {
+  return make_kernel([=, launcher = context.launcher](void* const* operands) {
+    for_elements(launcher, spec.count, Narrow{at(operands, 0), at<std::uint16_t>(operands, 1)});
+  });
+}
+
+KernelPointer compile(const GatherSpec& spec, const Context& context) {
+  return with_type(spec.from, [&](auto of) {
+    using From = decltype(of);
+    return make_kernel([=, launcher = context.launcher](void* const* operands) {
+      for_elements(
+          launcher, spec.rows * spec.columns,
+          Gather<From>{at<const From* const>(operands, 0), at<const std::int64_t>(operands, 1),
+                       at(operands, 2), spec.columns});
+    });
+  });
 }
 
 KernelPointer compile(const SumSpec& spec, const Context& context) {

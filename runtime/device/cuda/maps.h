@@ -3,7 +3,8 @@
 
 #include <cstdint>
 
-#include "runtime/device/cuda/kernel.h"
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/launch.h"
 #include "runtime/device/host_device.h"
 

@@ -1,33 +1,49 @@
 // Matrix products, by cuBLASLt.
 //
 // Descriptors, algorithm and workspace are settled when the kernel is made; a run hands over
-// addresses. Of the algorithms that the heuristic names, the first is taken: the heuristic is a
-// function of shape, GPU and library, so ranks with the same GPU agree without talking, and a
-// resumed run takes the same. `choose` is the one place where another rule, a timing that one rank
-// shares out, would go. Only reductions over split sums whose order is fixed are admitted: none, or
-// those of a step of their own in float32; and only algorithms that need no more than 4 bytes of
-// alignment, since parameters are packed.
+// addresses. `candidates` lists the ways to compute a product: the algorithms that the library's
+// heuristic ranks, each with bias and relu in its epilogue or, in kernels of our own, behind it. The
+// first is taken where nobody chooses: the heuristic is a function of shape, GPU and library, so
+// ranks with the same GPU agree without talking, and a resumed run takes the same. Only reductions
+// over split sums whose order is fixed are admitted: none, or those of a step of their own in
+// float32.
 //
-// Plain float32 (CUBLAS_COMPUTE_32F without TF32), alpha = 1, beta = 0 or 1. Bias and relu ride in
-// the epilogue. Relu has to let a NaN through, and the library does not say whether its own does:
-// so a fused one is tried once, on operands of NaN, when the kernel is made; where the NaN is lost,
-// our own relu runs behind the product. Bound by FLOP from some hundred rows on; below by the
-// launch.
+// Parameters are packed, so that a small operand begins at any multiple of 4; large ones, and all in
+// a program's arena, begin at multiples of 16, for which there are faster algorithms. A product whose
+// matrices are large has one for each, and takes it by the addresses: these are alike on all ranks.
+// Where a small weight lies depends on what the rank holds before it, so that ranks with copies of
+// it would part; for those there is only the one for any address.
+//
+// float32 is CUBLAS_COMPUTE_32F without TF32, tf32 is CUBLAS_COMPUTE_32F_FAST_TF32, and bfloat16
+// takes operands that are stored in it; if they are not, they are narrowed into the workspace first.
+// Sums and results are float32, alpha = 1, beta = 0 or 1.
+//
+// Of the epilogues, relu has to let a NaN through, and the library does not say whether its own
+// does: so a fused one is tried, on operands of NaN, when the kernel is made; where the NaN is lost,
+// our own relu runs behind the product. Gelu is not among them: cuBLASLt has the approximation by
+// tanh, and ours is the exact one. Nor is the gradient of the bias, which is summed in double and,
+// in bfloat16, from numbers that are not rounded.
+//
+// Bound by FLOP from some hundred rows on; below by the launch.
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "collectives/error.h"
+#include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/check.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/epilogue.h"
-#include "runtime/device/cuda/kernel.h"
 #include "runtime/device/cuda/libraries.h"
+#include "runtime/device/cuda/narrow_inputs.h"
 #include "runtime/device/cuda/product_layout.h"
 #include "runtime/device/cuda/workspace.h"
 
@@ -36,38 +52,23 @@ namespace meshwork::cuda {
 namespace {
 
 constexpr std::int64_t most_workspace = std::int64_t{32} << 20;
-constexpr std::uint32_t least_alignment = sizeof(float);
+constexpr int most_algorithms = 16;
+constexpr std::uint32_t least_alignment = sizeof(float), good_alignment = 16;
+constexpr std::int64_t large = 4096;  // elements: variables of as many are aligned (parameters.cpp)
 
+struct Algorithm {
+  cublasLtMatmulAlgo_t algorithm{};
+  std::int64_t workspace = 0;
+};
+
+/// The product with what `spec` has of bias and relu in its epilogue.
 class Product final : public Kernel {
  public:
-  /// Of `spec`, whose sums have terms. Null if cuBLASLt has no algorithm with this epilogue.
-  static std::unique_ptr<Product> make(const MatmulSpec& spec, const Context& context) {
-    std::unique_ptr<Product> product(new Product(spec, context));
-    return product->choose() ? std::move(product) : nullptr;
-  }
-
-  void run(void* const* operands) override {
-    const float alpha = 1, beta = spec_.accumulate ? 1.0f : 0.0f;
-    if (spec_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands[2]);
-    void* const c = operands[spec_.bias ? 3 : 2];
-    void* const workspace =
-        workspace_ > 0 ? aligned_workspace(operands[spec_.bias ? 4 : 3]) : nullptr;
-    check_cublas(cublasLtMatmul(libraries_->lt.native(), operation_.native(), &alpha, operands[1],
-                                first_.native(), operands[0], second_.native(), &beta, c,
-                                result_.native(), c, result_.native(), &algorithm_, workspace,
-                                static_cast<std::size_t>(workspace_), libraries_->stream),
-                 "cublasLtMatmul", name());
-    check_launch(launcher_);
-  }
-
-  [[nodiscard]] std::int64_t workspace_bytes() const override {
-    return workspace_ > 0 ? with_alignment(workspace_) : 0;
-  }
-
- private:
   Product(const MatmulSpec& spec, const Context& context)
       : spec_(spec), libraries_(context.libraries), launcher_(context.launcher) {
-    check_cublas(cublasLtMatmulDescCreate(operation_.out(), CUBLAS_COMPUTE_32F, CUDA_R_32F),
+    const cublasComputeType_t compute =
+        spec.precision == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+    check_cublas(cublasLtMatmulDescCreate(operation_.out(), compute, CUDA_R_32F),
                  "cublasLtMatmulDescCreate", name());
     const ProductLayout layout = product_layout(spec);
     set(CUBLASLT_MATMUL_DESC_TRANSA, layout.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
@@ -78,12 +79,86 @@ class Product final : public Kernel {
       set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
           reinterpret_cast<void*>(static_cast<std::uintptr_t>(least_alignment)));
     }
-    first_ = matrix(layout.first);
-    second_ = matrix(layout.second);
-    result_ = matrix(layout.result);
+    const cudaDataType_t stored = spec.narrow ? CUDA_R_16BF : CUDA_R_32F;
+    first_ = matrix(layout.first, stored);
+    second_ = matrix(layout.second, stored);
+    result_ = matrix(layout.result, CUDA_R_32F);
   }
 
+  /// The algorithms for operands at multiples of `alignment`, the best first, as far as is known.
+  [[nodiscard]] std::vector<Algorithm> algorithms(std::uint32_t alignment) const {
+    LtPreference preference;
+    check_cublas(cublasLtMatmulPreferenceCreate(preference.out()), "cublasLtMatmulPreferenceCreate",
+                 name());
+    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+      check_cublas(cublasLtMatmulPreferenceSetAttribute(preference.native(), attribute, &value,
+                                                        sizeof(value)),
+                   "cublasLtMatmulPreferenceSetAttribute", name());
+    };
+    const std::uint32_t of_factors = spec_.narrow ? good_alignment : alignment;
+    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(most_workspace));
+    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE |
+                                      CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, of_factors);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, of_factors);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment);
+    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment);
+    std::array<cublasLtMatmulHeuristicResult_t, most_algorithms> results{};
+    int count = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        libraries_->lt.native(), operation_.native(), first_.native(), second_.native(),
+        result_.native(), result_.native(), preference.native(), most_algorithms, results.data(),
+        &count);
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+    check_cublas(status, "cublasLtMatmulAlgoGetHeuristic", name());
+    std::vector<Algorithm> found;
+    for (int i = 0; i < count; ++i) {
+      const cublasLtMatmulHeuristicResult_t& result = results[static_cast<std::size_t>(i)];
+      if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+      found.push_back({result.algo, static_cast<std::int64_t>(result.workspaceSize)});
+    }
+    return found;
+  }
+
+  /// To be called before it is run: what it takes for operands at multiples of 16, and for others.
+  void take(const Algorithm& aligned, const Algorithm& packed) {
+    aligned_ = aligned;
+    packed_ = packed;
+  }
+
+  void run(void* const* operands) override {
+    const float alpha = 1, beta = spec_.accumulate ? 1.0f : 0.0f;
+    if (spec_.bias) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands[2]);
+    void* const c = operands[spec_.bias ? 3 : 2];
+    const bool aligned =
+        is_large() && is_aligned(operands[0]) && is_aligned(operands[1]) && is_aligned(c);
+    const Algorithm& use = aligned ? aligned_ : packed_;
+    void* const workspace =
+        use.workspace > 0 ? aligned_workspace(operands[spec_.bias ? 4 : 3]) : nullptr;
+    check_cublas(cublasLtMatmul(libraries_->lt.native(), operation_.native(), &alpha, operands[1],
+                                first_.native(), operands[0], second_.native(), &beta, c,
+                                result_.native(), c, result_.native(), &use.algorithm, workspace,
+                                static_cast<std::size_t>(use.workspace), libraries_->stream),
+                 "cublasLtMatmul", name());
+    check_launch(launcher_);
+  }
+
+  [[nodiscard]] std::int64_t workspace_bytes() const override {
+    const std::int64_t bytes = std::max(aligned_.workspace, packed_.workspace);
+    return bytes > 0 ? with_alignment(bytes) : 0;
+  }
+
+ private:
   [[nodiscard]] const std::string& name() const { return *launcher_.name; }
+
+  /// Whether weights, and gradients of weights, that are its operands are aligned on every rank.
+  [[nodiscard]] bool is_large() const {
+    return spec_.m * spec_.n >= large && (spec_.narrow || spec_.k * spec_.n >= large);
+  }
+  [[nodiscard]] static bool is_aligned(const void* address) {
+    return reinterpret_cast<std::uintptr_t>(address) % good_alignment == 0;
+  }
 
   [[nodiscard]] cublasLtEpilogue_t epilogue() const {
     if (spec_.activation == Activation::relu) {
@@ -99,44 +174,12 @@ class Product final : public Kernel {
         "cublasLtMatmulDescSetAttribute", name());
   }
 
-  [[nodiscard]] LtLayout matrix(const StoredMatrix& of) const {
+  [[nodiscard]] LtLayout matrix(const StoredMatrix& of, cudaDataType_t type) const {
     LtLayout layout;
-    check_cublas(
-        cublasLtMatrixLayoutCreate(layout.out(), CUDA_R_32F, static_cast<std::uint64_t>(of.rows),
-                                   static_cast<std::uint64_t>(of.columns), of.leading),
-        "cublasLtMatrixLayoutCreate", name());
+    check_cublas(cublasLtMatrixLayoutCreate(layout.out(), type, static_cast<std::uint64_t>(of.rows),
+                                            static_cast<std::uint64_t>(of.columns), of.leading),
+                 "cublasLtMatrixLayoutCreate", name());
     return layout;
-  }
-
-  /// Whether there is an algorithm; the first one is taken.
-  bool choose() {
-    LtPreference preference;
-    check_cublas(cublasLtMatmulPreferenceCreate(preference.out()), "cublasLtMatmulPreferenceCreate",
-                 name());
-    const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
-      check_cublas(cublasLtMatmulPreferenceSetAttribute(preference.native(), attribute, &value,
-                                                        sizeof(value)),
-                   "cublasLtMatmulPreferenceSetAttribute", name());
-    };
-    prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(most_workspace));
-    prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
-           static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE |
-                                      CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, least_alignment);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, least_alignment);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, least_alignment);
-    prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, least_alignment);
-    cublasLtMatmulHeuristicResult_t found{};
-    int count = 0;
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-        libraries_->lt.native(), operation_.native(), first_.native(), second_.native(),
-        result_.native(), result_.native(), preference.native(), 1, &found, &count);
-    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
-    check_cublas(status, "cublasLtMatmulAlgoGetHeuristic", name());
-    if (count == 0 || found.state != CUBLAS_STATUS_SUCCESS) return false;
-    algorithm_ = found.algo;
-    workspace_ = static_cast<std::int64_t>(found.workspaceSize);
-    return true;
   }
 
   MatmulSpec spec_;
@@ -144,8 +187,7 @@ class Product final : public Kernel {
   Launcher launcher_;
   LtOperation operation_;
   LtLayout first_, second_, result_;
-  cublasLtMatmulAlgo_t algorithm_{};
-  std::int64_t workspace_ = 0;
+  Algorithm aligned_, packed_;
 };
 
 /// Whether `product`, which ends in relu, makes NaN of NaN. Runs it once on memory of its own.
@@ -157,8 +199,9 @@ bool keeps_nan(Kernel& product, const MatmulSpec& spec, const Context& context) 
     operands.push_back(memories.back().data());
   };
   constexpr auto element = static_cast<std::int64_t>(sizeof(float));
-  add(spec.m * spec.k * element);
-  add(spec.k * spec.n * element);
+  const std::int64_t factor = spec.narrow ? 2 : element;
+  add(spec.m * spec.k * factor);
+  add(spec.k * spec.n * factor);
   if (spec.bias) add(spec.n * element);
   add(spec.m * spec.n * element);
   void* const result = operands.back();
@@ -186,31 +229,101 @@ KernelPointer empty_sum(const MatmulSpec& spec, const Context& context) {
       context);
 }
 
+/// What of bias and relu rides in cuBLASLt's epilogue.
+struct Fused {
+  std::string_view name;
+  bool bias, relu;
+};
+
+KernelPointer compile_fused(const MatmulSpec& spec, const Context& context, const Fused& fused,
+                            const Algorithm& aligned, const Algorithm& packed) {
+  MatmulSpec inner = spec;
+  inner.bias = fused.bias;
+  inner.activation = fused.relu ? Activation::relu : Activation::linear;
+  auto product = std::make_unique<Product>(inner, context);
+  product->take(aligned, packed);
+  if (fused.relu && !keeps_nan(*product, inner, context)) {
+    inner.activation = Activation::linear;
+    product = std::make_unique<Product>(inner, context);
+    const auto without_relu = [&](std::uint32_t alignment) {
+      const std::vector<Algorithm> found = product->algorithms(alignment);
+      if (found.empty()) {
+        fail("{}: cuBLASLt {} loses a NaN in its relu, and has no algorithm without it",
+             *context.launcher.name, cublasLtGetVersion());
+      }
+      return found.front();
+    };
+    product->take(without_relu(good_alignment), without_relu(least_alignment));
+  }
+  return with_epilogue(
+      std::move(product),
+      {.rows = spec.m,
+       .columns = spec.n,
+       .bias = spec.bias,
+       .fused_bias = inner.bias,
+       .activation = inner.activation == Activation::relu ? Activation::linear : spec.activation},
+      context);
+}
+
+bool has_terms(const MatmulSpec& spec) {
+  return spec.m > 0 && spec.n > 0 && spec.k > 0;
+}
+
+/// The product of operands that are narrowed before.
+KernelPointer narrowed_first(const MatmulSpec& spec, const Context& context,
+                             KernelPointer of_narrow_operands) {
+  return with_narrow_inputs(std::move(of_narrow_operands), spec.bias ? 4 : 3, spec.m * spec.k,
+                            spec.k * spec.n, context);
+}
+
 }  // namespace
 
+std::vector<Candidate> candidates(const MatmulSpec& spec, const Context& context) {
+  if (!has_terms(spec)) return {};
+  if (spec.precision == Precision::bfloat16 && !spec.narrow) {
+    MatmulSpec stored = spec;
+    stored.narrow = true;
+    std::vector<Candidate> found = candidates(stored, context);
+    for (Candidate& candidate : found) {
+      candidate.compile = [=, inner = std::move(candidate.compile)] {
+        return narrowed_first(spec, context, inner());
+      };
+    }
+    return found;
+  }
+  const bool relu = spec.activation == Activation::relu;
+  std::vector<Fused> ways;
+  if (relu) ways.push_back({"all fused", spec.bias, true});
+  if (spec.bias || !relu) ways.push_back({relu ? "bias fused" : "all fused", spec.bias, false});
+  if (spec.bias || relu) ways.push_back({"none fused", false, false});
+  std::vector<Candidate> found;
+  for (const Fused& fused : ways) {
+    MatmulSpec inner = spec;
+    inner.bias = fused.bias;
+    inner.activation = fused.relu ? Activation::relu : Activation::linear;
+    const Product product(inner, context);
+    const std::vector<Algorithm> packed = product.algorithms(least_alignment);
+    if (packed.empty()) continue;
+    std::vector<Algorithm> aligned = product.algorithms(good_alignment);
+    if (aligned.empty()) aligned = packed;
+    for (std::size_t i = 0; i < aligned.size(); ++i) {
+      found.push_back({fmt::format("{}, {}", fused.name, i),
+                       [=, of_aligned = aligned[i], of_packed = packed.front()] {
+                         return compile_fused(spec, context, fused, of_aligned, of_packed);
+                       }});
+    }
+  }
+  return found;
+}
+
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {
-  if (spec.m == 0 || spec.n == 0 || spec.k == 0) return empty_sum(spec, context);
-  if (spec.activation == Activation::relu) {
-    std::unique_ptr<Product> fused = Product::make(spec, context);
-    if (fused && keeps_nan(*fused, spec, context)) return fused;
-  }
-  Epilogue epilogue{.rows = spec.m,
-                    .columns = spec.n,
-                    .bias = spec.bias,
-                    .fused_bias = spec.bias,
-                    .activation = spec.activation};
-  MatmulSpec alone = spec;
-  alone.activation = Activation::linear;
-  std::unique_ptr<Product> product = Product::make(alone, context);
-  if (!product && spec.bias) {
-    alone.bias = epilogue.fused_bias = false;
-    product = Product::make(alone, context);
-  }
-  if (!product) {
+  if (!has_terms(spec)) return empty_sum(spec, context);
+  const std::vector<Candidate> all = candidates(spec, context);
+  if (all.empty()) {
     fail("{}: cuBLASLt {} has no deterministic algorithm for it on this GPU",
          *context.launcher.name, cublasLtGetVersion());
   }
-  return with_epilogue(std::move(product), epilogue, context);
+  return all.front().compile();
 }
 
 }  // namespace meshwork::cuda

@@ -5,8 +5,9 @@
 // traffic.
 #include <limits>
 
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
-#include "runtime/device/cuda/kernel.h"
 #include "runtime/device/cuda/launch.h"
 
 namespace meshwork::cuda {

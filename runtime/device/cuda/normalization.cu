@@ -5,8 +5,9 @@
 // the constants of its channel from cache. All are bound by memory traffic.
 #include <cmath>
 
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
-#include "runtime/device/cuda/kernel.h"
 #include "runtime/device/cuda/sums.h"
 
 namespace meshwork::cuda {
@@ -75,10 +76,11 @@ struct Parameters {
 
   /// Of the operands from `first` on; `next` becomes the operand behind them.
   static Parameters of(const NormalizationShape& at, void* const* operands, int first, int& next) {
-    Parameters p{cuda::at(operands, first), cuda::at(operands, first + 1), nullptr, nullptr};
+    Parameters p{meshwork::at(operands, first), meshwork::at(operands, first + 1), nullptr,
+                 nullptr};
     next = first + 2;
-    if (at.scale) p.gamma = cuda::at(operands, next++);
-    if (at.center) p.beta = cuda::at(operands, next++);
+    if (at.scale) p.gamma = meshwork::at(operands, next++);
+    if (at.center) p.beta = meshwork::at(operands, next++);
     return p;
   }
   [[nodiscard]] MESHWORK_HOST_DEVICE float factor(std::int64_t c) const {
@@ -148,9 +150,9 @@ KernelPointer normalize(const NormalizationShape& at, const Context& context) {
   return make_kernel([=, launcher = context.launcher](void* const* operands) {
     int next = 0;
     const Parameters parameters = Parameters::of(at, operands, 1, next);
-    for_elements(
-        launcher, at.rows * at.channels,
-        Normalize<relu>{cuda::at(operands, 0), cuda::at(operands, next), at.channels, parameters});
+    for_elements(launcher, at.rows * at.channels,
+                 Normalize<relu>{meshwork::at(operands, 0), meshwork::at(operands, next),
+                                 at.channels, parameters});
   });
 }
 
@@ -164,8 +166,8 @@ KernelPointer gradient_sums(const NormalizationShape& at, const Context& context
         const Parameters parameters = Parameters::of(at, operands, 2, next);
         reduce_columns(
             launcher, parts,
-            GradientSums<relu>{cuda::at(operands, 0), cuda::at(operands, 1),
-                               cuda::at<double>(operands, next), at.channels, parameters},
+            GradientSums<relu>{meshwork::at(operands, 0), meshwork::at(operands, 1),
+                               meshwork::at<double>(operands, next), at.channels, parameters},
             bytes > 0 ? operands[next + 1] : nullptr);
       },
       bytes);

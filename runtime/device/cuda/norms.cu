@@ -3,7 +3,8 @@
 // launch.
 #include <cmath>
 
-#include "runtime/device/cuda/kernel.h"
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/sums.h"
 
 namespace meshwork::cuda {

@@ -6,9 +6,10 @@
 // read from cache.
 #include <limits>
 
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
 #include "runtime/device/cuda/image_index.h"
-#include "runtime/device/cuda/kernel.h"
 #include "runtime/device/cuda/launch.h"
 #include "runtime/device/window_places.h"
 

@@ -4,8 +4,9 @@
 // an element. Bound by memory traffic; a softmax over ten classes by the launch.
 #include <limits>
 
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
-#include "runtime/device/cuda/kernel.h"
 #include "runtime/device/cuda/launch.h"
 
 namespace meshwork::cuda {

@@ -5,7 +5,8 @@
 // 20 with momentum, 28 for Adam.
 #include <cmath>
 
-#include "runtime/device/cuda/kernel.h"
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/launch.h"
 #include "runtime/device/host_device.h"
 

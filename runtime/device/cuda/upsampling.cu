@@ -6,8 +6,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/image_index.h"
-#include "runtime/device/cuda/kernel.h"
 #include "runtime/device/cuda/launch.h"
 #include "runtime/device/upsampling_looks.h"
 
@@ -117,8 +118,8 @@ KernelPointer compile(const UpsamplingSpec& spec, const Context& context) {
                       columns = upload(context, tables.columns),
                       launcher = context.launcher](void* const* operands) {
     for_elements(launcher, at.batch * at.rows.output * at.columns.output * at.channels,
-                 Enlarge{at, table_in<Look>(rows), table_in<Look>(columns), cuda::at(operands, 0),
-                         cuda::at(operands, 1)});
+                 Enlarge{at, table_in<Look>(rows), table_in<Look>(columns),
+                         meshwork::at(operands, 0), meshwork::at(operands, 1)});
   });
 }
 
@@ -133,7 +134,7 @@ KernelPointer compile(const UpsamplingGradientSpec& spec, const Context& context
             launcher, at.batch * at.rows.input * at.columns.input * at.channels,
             EnlargeGradient{at, table_in<Look>(rows), table_in<Look>(columns),
                             table_in<Lookers>(row_lookers), table_in<Lookers>(column_lookers),
-                            cuda::at(operands, 0), cuda::at(operands, 1)});
+                            meshwork::at(operands, 0), meshwork::at(operands, 1)});
       });
 }
 

@@ -53,6 +53,12 @@ struct ConvertSpec {
   ElementType from = ElementType::uint8;
 };
 
+/// y (bfloat16, two bytes an element) = x rounded to nearest, ties to even; NaN stays NaN. Operands:
+/// x, y.
+struct NarrowSpec {
+  std::int64_t count = 0;
+};
+
 /// y = sum of `inputs` tensors; the first may be y itself. Operands: x_0 ... x_{inputs-1}, y.
 struct SumSpec {
   std::int64_t count = 0;

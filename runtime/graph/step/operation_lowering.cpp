@@ -141,7 +141,11 @@ class OperationLowering final : public Lowering {
   Operand step_scalars() override { return step_.scalars; }
 
   void emit(const KernelSpec& spec, std::vector<Operand> operands) override {
-    step_.builder.emit(in_precision(spec, step_.request.precision), std::move(operands), path());
+    KernelSpec kernel = in_precision(spec, step_.request.precision);
+    if (auto* product = std::get_if<MatmulSpec>(&kernel)) {
+      narrow_factors(*product, operands);
+    }
+    step_.builder.emit(kernel, std::move(operands), path());
   }
 
   void all_reduce(std::string_view letters, ElementType type, Reduction reduction, Operand buffer,
@@ -210,6 +214,31 @@ class OperationLowering final : public Lowering {
       return std::nullopt;
     }
     return windows;
+  }
+
+  // Where the device takes them so, the factors of a product in bfloat16 are narrowed beforehand,
+  // each once for all products of the operation: a kernel for forward and the input's gradient, the
+  // input for forward and the kernel's gradient, the output's gradient for both gradients. What a
+  // product reads is not written again while the operation has products that read it.
+  void narrow_factors(MatmulSpec& product, std::vector<Operand>& operands) {
+    const bool has_terms = product.m > 0 && product.n > 0 && product.k > 0;
+    if (!step_.request.narrows || product.precision != Precision::bfloat16 || !has_terms) {
+      return;
+    }
+    product.narrow = true;
+    operands[0] = narrow(operands[0], product.m * product.k);
+    operands[1] = narrow(operands[1], product.k * product.n);
+  }
+
+  Operand narrow(const Operand& wide, std::int64_t count) {
+    auto [at, added] =
+        remains_.narrow.try_emplace(std::array{std::int64_t{wide.buffer.id}, wide.offset, count});
+    if (added) {
+      constexpr std::int64_t bytes = 2;  // of an element
+      at->second = step_.builder.scratch(count * bytes, path() + " narrow");
+      step_.builder.emit(NarrowSpec{count}, {wide, at->second}, path());
+    }
+    return at->second;
   }
 
   // For outputs and gradients, which can be looked at after a step that went wrong.

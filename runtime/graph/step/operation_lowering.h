@@ -5,6 +5,8 @@
 // from forward to backward is the operation's `Remains`.
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -22,6 +24,8 @@ struct Remains {
   Operand output;                          // where it left it; no buffer before forward
   std::map<std::string, Operand> scratch;  // by name
   std::map<int, Operand> boxes;            // by input with windows: where its box stands
+  // Operands of products, narrowed, by where they stand: buffer, offset, elements.
+  std::map<std::array<std::int64_t, 3>, Operand> narrow;
 };
 
 /// The parts of a step that forward of an operation touches.

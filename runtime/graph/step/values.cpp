@@ -6,6 +6,11 @@
 #include "runtime/mesh/lower_windows.h"
 
 namespace meshwork {
+namespace {
+
+constexpr std::int64_t word = 8;  // bytes of an address and of a row's number
+
+}  // namespace
 
 StepValues::StepValues(StepContext& step)
     : step_(step), available_(step.graph.tensors.size()), boxes_(step.graph.tensors.size()) {
@@ -17,32 +22,55 @@ StepValues::StepValues(StepContext& step)
 
 std::map<TensorId, Block> StepValues::feed() {
   const LoweringRequest& request = step_.request;
+  const std::vector<TensorId> tensors = fed_tensors(step_.graph, request.mode);
+  // Where the tables begin, then the rows of the global batch.
+  const auto tables = static_cast<std::int64_t>(tensors.size());
+  Buffer gathered;
+  if (request.gathers) {
+    gathered = step_.builder.external(request.gathered_rows, (tables + request.rows) * word,
+                                      "rows of the batch");
+  }
   std::map<TensorId, Block> blocks;
-  for (TensorId id = 0; id < static_cast<TensorId>(step_.graph.tensors.size()); ++id) {
-    const TensorRole role = step_.graph.tensors[id].role;
-    if (role != TensorRole::input &&
-        !(role == TensorRole::target && request.mode != Mode::predict)) {
-      continue;
-    }
+  for (std::int64_t i = 0; i < tables; ++i) {
+    const TensorId id = tensors[static_cast<std::size_t>(i)];
     const Layout& layout = step_.plan.tensors[id].layout;
-    const std::int64_t count = step_.count(id, layout);
-    const auto type = request.fed.find(id);
-    const ElementType fed = type == request.fed.end() ? ElementType::float32 : type->second;
-    const auto memory = request.feeds.find(id);
-    const std::string name = step_.name_of(id);
-    const Buffer at = step_.builder.external(
-        memory == request.feeds.end() ? nullptr : memory->second, count * element_bytes(fed), name);
-    blocks[id] = step_.block(id, layout);
-    if (fed == ElementType::float32) {
-      available_[id].emplace_back(layout, at);
-    } else {
-      const Buffer converted =
+    const auto found = request.fed.find(id);
+    const ElementType type = found == request.fed.end() ? ElementType::float32 : found->second;
+    const Block block = step_.block(id, layout);
+    Operand at;
+    if (request.gathers) {
+      const std::string name = step_.name_of(id);
+      const std::int64_t count = element_count(shape_of(block)), rows = block.front().length();
+      const Buffer values =
           step_.builder.scratch(count * element_bytes(ElementType::float32), name);
-      step_.builder.emit(ConvertSpec{count, fed}, {at, converted}, name);
-      available_[id].emplace_back(layout, converted);
+      step_.builder.emit(GatherSpec{rows, rows == 0 ? 0 : count / rows, type},
+                         {Operand(gathered, i * word),
+                          Operand(gathered, (tables + block.front().begin) * word), values},
+                         name);
+      at = values;
+    } else {
+      at = fed(id, type);
     }
+    available_[id].emplace_back(layout, at);
+    blocks[id] = block;
   }
   return blocks;
+}
+
+// Where the host writes a batch, or what it is converted to.
+Operand StepValues::fed(TensorId id, ElementType type) {
+  const LoweringRequest& request = step_.request;
+  const std::int64_t count = step_.count(id, step_.plan.tensors[id].layout);
+  const auto memory = request.feeds.find(id);
+  const std::string name = step_.name_of(id);
+  const Buffer at = step_.builder.external(memory == request.feeds.end() ? nullptr : memory->second,
+                                           count * element_bytes(type), name);
+  if (type == ElementType::float32) {
+    return at;
+  }
+  const Buffer converted = step_.builder.scratch(count * element_bytes(ElementType::float32), name);
+  step_.builder.emit(ConvertSpec{count, type}, {at, converted}, name);
+  return converted;
 }
 
 Operand StepValues::in(TensorId id, const Layout& layout) {

@@ -30,7 +30,7 @@ class StepValues {
   explicit StepValues(StepContext& step);
 
   /// Books the inputs (and but for prediction the targets) where they are fed, converted to
-  /// float32. Gives this rank's part of each.
+  /// float32, or gathers them. Gives this rank's part of each.
   std::map<TensorId, Block> feed();
 
   /// Tensor `id` in `layout`, brought there if need be.
@@ -46,6 +46,7 @@ class StepValues {
   void forget_gathered_variables();
 
  private:
+  Operand fed(TensorId id, ElementType type);
   Operand cut_box(TensorId id, const Windows& windows);
 
   StepContext& step_;

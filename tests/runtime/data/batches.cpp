@@ -101,6 +101,34 @@ class FailingSource final : public Source {
 
 }  // namespace
 
+TEST_CASE("a feeder lists the samples of the global batch, those that it would have read") {
+  for (const bool prefetch : {false, true}) {
+    FeederOptions options = options_for(samples(23), 5);
+    options.shuffle = true;
+    options.seed = 9;
+    options.epochs = 3;
+    options.prefetch = prefetch;
+    Feeder reading(options);
+    options.fields.clear();
+    options.lists_samples = true;
+    Feeder listing(options);
+    std::int64_t batches = 0;
+    while (const HostBatch* read = reading.next()) {
+      const HostBatch* listed = listing.next();
+      REQUIRE(listed != nullptr);
+      CHECK(listed->position == read->position);
+      CHECK(read->samples.empty());
+      CHECK(listed->fields.empty());
+      // Label r of `samples` is r.
+      const std::vector<std::int32_t> labels = elements<std::int32_t>(*read, 1);
+      CHECK(std::vector<std::int32_t>(listed->samples.begin(), listed->samples.end()) == labels);
+      ++batches;
+    }
+    CHECK(listing.next() == nullptr);
+    CHECK(batches == 15);
+  }
+}
+
 TEST_CASE("batches cover every position once, the last is short") {
   for (std::int64_t rows = 0; rows < 40; ++rows) {
     for (std::int64_t batch_size = 1; batch_size < 45; ++batch_size) {

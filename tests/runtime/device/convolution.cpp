@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <array>
 
-#include "runtime/device/cpu/bfloat16_rounding.h"
+#include "runtime/device/narrowing.h"
 #include "tests/runtime/device/support.h"
 
 namespace meshwork::test {
@@ -71,13 +71,15 @@ void check_as_placed(const ConvolutionShape& at, Precision precision) {
   const std::array before{x.values(), kernel.values(), dy.values()};
   if (precision == Precision::bfloat16) {
     for (std::vector<float>* factor : {&x_values, &kernel_values, &dy_values}) {
-      for (float& value : *factor) value = cpu::rounded_to_bfloat16(value);
+      for (float& value : *factor) value = rounded_to_bfloat16(value);
     }
   }
   // Terms of up to 1, each addition rounded to 2^-24 of a sum that random signs keep near the root
   // of their number.
-  const auto tolerance = [](std::int64_t terms) {
-    return 1e-6 * std::sqrt(static_cast<double>(terms) + 1);
+  // In tf32 each factor is rounded to 2^-10 of itself.
+  const double error = precision == Precision::tf32 ? 4e-3 : 1e-6;
+  const auto tolerance = [error](std::int64_t terms) {
+    return error * std::sqrt(static_cast<double>(terms) + 1);
   };
   const std::int64_t places = at.rows.window * at.columns.window;
 
@@ -89,7 +91,7 @@ void check_as_placed(const ConvolutionShape& at, Precision precision) {
   {
     Array<> y(outputs);
     run(ConvolutionSpec{.at = at, .precision = precision}, x, kernel, y);
-    check_close(y, expected, 1e-6, forward);
+    check_close(y, expected, error, forward);
     Array<> again(outputs);
     run(ConvolutionSpec{.at = at, .precision = precision}, x, kernel, again);
     CHECK(y.values() == again.values());
@@ -100,7 +102,7 @@ void check_as_placed(const ConvolutionShape& at, Precision precision) {
   {
     Array<> y(outputs);
     run(ConvolutionSpec{.at = at, .bias = true, .precision = precision}, x, kernel, bias, y);
-    check_close(y, expected, 1e-6, forward);
+    check_close(y, expected, error, forward);
   }
   for (double& value : expected) value = std::max(value, 0.0);
   {
@@ -109,7 +111,7 @@ void check_as_placed(const ConvolutionShape& at, Precision precision) {
         ConvolutionSpec{
             .at = at, .bias = true, .activation = Activation::relu, .precision = precision},
         x, kernel, bias, y);
-    check_close(y, expected, 1e-6, forward);
+    check_close(y, expected, error, forward);
   }
   {
     Array<> dx(inputs);
@@ -119,7 +121,7 @@ void check_as_placed(const ConvolutionShape& at, Precision precision) {
                        [](auto input, auto weight, auto output) {
                          return std::array{output, weight, input};
                        }),
-                1e-6, tolerance(places * at.filters / at.groups));
+                error, tolerance(places * at.filters / at.groups));
   }
   {
     Array<> dkernel(kernels);
@@ -129,7 +131,7 @@ void check_as_placed(const ConvolutionShape& at, Precision precision) {
                        [](auto input, auto weight, auto output) {
                          return std::array{input, output, weight};
                        }),
-                1e-6, tolerance(at.batch * at.rows.output * at.columns.output));
+                error, tolerance(at.batch * at.rows.output * at.columns.output));
     Array<> again(kernels);
     run(ConvolutionKernelGradientSpec{at, precision}, x, dy, again);
     CHECK(dkernel.values() == again.values());

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 
+#include "runtime/device/narrowing.h"
 #include "tests/runtime/device/support.h"
 
 namespace meshwork::test {
@@ -155,6 +158,73 @@ TEST_CASE("conversion to float32 rounds to the nearest") {
   Array<std::uint8_t> none(0);
   Array<> nothing(0);
   run(ConvertSpec{0, ElementType::uint8}, none, nothing);
+}
+
+TEST_CASE("narrowing rounds to the nearest bfloat16, ties to even, and keeps what is no number") {
+  constexpr float ulp = 0x1p-7f;  // of numbers from 1 to 2
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  Array<> x{1,
+            1 + ulp / 2,
+            1 + ulp * 3 / 2,
+            1 + ulp * 0.501f,
+            -1 - ulp * 0.499f,
+            0,
+            std::numeric_limits<float>::max(),
+            -infinity,
+            std::numeric_limits<float>::quiet_NaN(),
+            std::bit_cast<float>(0x7f800001U),
+            std::bit_cast<float>(0xffffffffU)};
+  const auto count = static_cast<std::int64_t>(x.size());
+  Array<std::uint16_t> y(count);
+  run(NarrowSpec{count}, x, y);
+  std::vector<float> found;
+  for (const std::uint16_t bits : y.values()) found.push_back(widened(bits));
+  CHECK(std::vector<float>(found.begin(), found.begin() + 8) ==
+        std::vector<float>{1, 1, 1 + 2 * ulp, 1 + ulp, -1, 0, infinity, -infinity});
+  for (std::size_t i = 8; i < found.size(); ++i) CHECK(std::isnan(found[i]));
+
+  const std::vector<float> values = random_values(5003, 3, -1e3, 1e3);
+  Array<> many(values);
+  Array<std::uint16_t> narrow(5003);
+  run(NarrowSpec{5003}, many, narrow);
+  std::int64_t wrong = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) wrong += narrow[i] != narrowed(values[i]) ? 1 : 0;
+  CHECK(wrong == 0);
+  run(NarrowSpec{0}, many, narrow);
+}
+
+template <class T>
+void check_gathered(ElementType type) {
+  constexpr std::int64_t table_rows = 9, columns = 37;
+  std::vector<T> table;
+  for (std::int64_t i = 0; i < table_rows * columns; ++i) table.push_back(static_cast<T>(i % 251));
+  Device& device = kernel_device();
+  const auto bytes = static_cast<std::int64_t>(table.size() * sizeof(T));
+  const Memory on_device = device.allocate(bytes);
+  device.copy_in(on_device.data(), table.data(), bytes);
+  Array<std::int64_t> address{
+      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(on_device.data()))};
+  Array<std::int64_t> rows{8, 0, 3, 3, 7};
+  Array<> y(5 * columns);
+  run(GatherSpec{5, columns, type}, address, rows, y);
+  std::vector<float> expected;
+  for (const std::int64_t row : rows.values()) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      expected.push_back(static_cast<float>(table[static_cast<std::size_t>(row * columns + j)]));
+    }
+  }
+  CHECK(y.values() == expected);
+  Array<> none(0);
+  run(GatherSpec{0, columns, type}, address, rows, none);
+  run(GatherSpec{5, 0, type}, address, rows, none);
+}
+
+TEST_CASE("gathering takes rows of a table wherever it lies, in any order, and converts them") {
+  check_gathered<std::uint8_t>(ElementType::uint8);
+  check_gathered<std::int32_t>(ElementType::int32);
+  check_gathered<std::int64_t>(ElementType::int64);
+  check_gathered<float>(ElementType::float32);
+  check_gathered<double>(ElementType::float64);
 }
 
 TEST_CASE("a sum adds its tensors in order, also onto the first") {

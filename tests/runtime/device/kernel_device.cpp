@@ -72,13 +72,17 @@ Device& kernel_device() {
 }
 
 std::vector<Precision> precisions() {
-  if (kernel_device().kind() == "cpu") return {all_precisions.begin(), all_precisions.end()};
-  return {Precision::float32};
+  std::vector<Precision> found{Precision::float32, Precision::bfloat16};
+  if (kernel_device().is_faster_in(Precision::tf32)) found.push_back(Precision::tf32);
+  return found;
 }
 
 std::unique_ptr<Kernel> compile_for_test(const KernelSpec& spec, int threads) {
   if (std::unique_ptr<Kernel> forced = forced_candidate(spec, threads)) return forced;
-  if (kernel_device().kind() != "cpu") return kernel_device().compile(spec);
+  const auto* product = std::get_if<MatmulSpec>(&spec);
+  if (kernel_device().kind() != "cpu" || (product != nullptr && product->narrow)) {
+    return kernel_device().compile(spec);
+  }
   return std::visit(
       [&](const auto& one) { return cpu::compile(one, cpu::Context{.threads = threads}); }, spec);
 }

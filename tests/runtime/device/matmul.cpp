@@ -1,11 +1,13 @@
 #include "tests/runtime/device/support.h"
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
 
 #include "runtime/device/cpu/bfloat16_product.h"
 #include "runtime/device/cpu/bfloat16_rounding.h"
+#include "runtime/device/narrowing.h"
 
 namespace meshwork::test {
 
@@ -20,11 +22,14 @@ Product random_product(const MatmulSpec& s) {
           random_values(s.m * s.n, 4)};
 }
 
+/// Of each rounding of a factor by tf32, which may cut off.
+constexpr double tf32_rounding = 0x1p-10;
+
 /// The specification in three loops.
 std::vector<double> reference(const MatmulSpec& s, Product of) {
   if (s.precision == Precision::bfloat16) {
-    for (float& x : of.a) x = cpu::rounded_to_bfloat16(x);
-    for (float& x : of.b) x = cpu::rounded_to_bfloat16(x);
+    for (float& x : of.a) x = rounded_to_bfloat16(x);
+    for (float& x : of.b) x = rounded_to_bfloat16(x);
   }
   std::vector<double> c;
   for (std::int64_t i = 0; i < s.m; ++i) {
@@ -57,7 +62,8 @@ void check_product(const MatmulSpec& spec) {
   }
   INFO(describe(spec));
   // Terms of up to 1, each addition rounded to 2^-24 of a sum that random signs keep near sqrt(k).
-  check_close(c, reference(spec, of), 1e-6, 1e-6 * std::sqrt(static_cast<double>(spec.k) + 1));
+  const double error = spec.precision == Precision::tf32 ? 4 * tf32_rounding : 1e-6;
+  check_close(c, reference(spec, of), error, error * std::sqrt(static_cast<double>(spec.k) + 1));
   CHECK(a.values() == of.a);
   CHECK(b.values() == of.b);
 }
@@ -131,6 +137,38 @@ TEST_CASE("a product in bfloat16 is right over several blocks of every dimension
   }
 }
 
+TEST_CASE("a product of operands that are stored in bfloat16 is the product in bfloat16") {
+  operands_are_aligned = true;
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      for (const auto& [m, n, k] : {std::array{1, 1, 1}, {5, 18, 65}, {64, 256, 100}, {70, 3, 9}}) {
+        MatmulSpec spec{.m = m, .n = n, .k = k, .precision = Precision::bfloat16, .narrow = true};
+        spec.transpose_a = transpose_a;
+        spec.transpose_b = transpose_b;
+        const Product of = random_product(spec);
+        const auto stored = [](const std::vector<float>& values) {
+          std::vector<std::uint16_t> narrow;
+          for (const float value : values) narrow.push_back(narrowed(value));
+          return Array<std::uint16_t>(narrow);
+        };
+        Array<std::uint16_t> a = stored(of.a), b = stored(of.b);
+        Array<> bias(of.bias), c(spec.m * spec.n);
+        run(spec, a, b, c);
+        const double allowed = 1e-6 * std::sqrt(static_cast<double>(k) + 1);
+        check_close(c, reference(spec, of), 1e-6, allowed);
+        spec.bias = true, spec.activation = Activation::relu;
+        run(spec, a, b, bias, c);
+        check_close(c, reference(spec, of), 1e-6, allowed);
+        spec.bias = false, spec.activation = Activation::linear, spec.accumulate = true;
+        std::copy(of.before.begin(), of.before.end(), c.data());
+        run(spec, a, b, c);
+        check_close(c, reference(spec, of), 1e-6, allowed);
+      }
+    }
+  }
+  operands_are_aligned = false;
+}
+
 TEST_CASE("a product in bfloat16 that is written past the caches is right, and so are its edges") {
   if (precisions().size() == 1) return;
   // Above 8 MiB, at an address that cache lines begin at.
@@ -162,7 +200,7 @@ TEST_CASE("a product in bfloat16 gives the same bits on any number of threads") 
 }
 
 TEST_CASE("rounding to bfloat16 is to the nearest, ties to even, and keeps what is no number") {
-  const auto rounded = [](float x) { return cpu::rounded_to_bfloat16(x); };
+  const auto rounded = [](float x) { return rounded_to_bfloat16(x); };
   const float ulp = 0x1p-7f;  // of numbers from 1 to 2
   CHECK(rounded(1) == 1);
   CHECK(rounded(1 + ulp / 2) == 1);
@@ -236,6 +274,12 @@ TEST_CASE("a product that cannot be is refused with its description") {
   CHECK_THROWS_WITH(
       run_kernel(MatmulSpec{.m = 2, .n = 3, .k = 4, .accumulate = true, .bias = true}, {}),
       Catch::Contains("accumulates and has a bias"));
+  CHECK_THROWS_WITH(run_kernel(MatmulSpec{.m = 2, .n = 3, .k = 4, .narrow = true}, {}),
+                    Catch::Contains("is not in bfloat16"));
+  if (kernel_device().kind() != "cpu") return;
+  CHECK_THROWS_WITH(
+      kernel_device().compile(MatmulSpec{.m = 2, .n = 3, .k = 4, .precision = Precision::tf32}),
+      Catch::Contains("no processor multiplies in tf32") && Catch::Contains("bfloat16"));
 }
 
 }  // namespace meshwork::test

@@ -5,6 +5,7 @@
 // plan.
 #include "runtime/graph/lower.h"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -19,6 +20,7 @@
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"
+#include "tests/support/apart_device.h"
 #include "tests/support/plans.h"
 
 using namespace meshwork;
@@ -365,4 +367,32 @@ TEST_CASE("what a step sends, and the memory that it takes, are what was planned
       }
     }
   }
+}
+
+TEST_CASE("factors of products in bfloat16 are narrowed once for all products of an operation") {
+  const auto narrowed_in = [](const LayoutEntries& entries, const std::vector<MeshAxis>& axes,
+                              Mode mode, Precision precision) {
+    const auto device = make_apart_device({});
+    const Trained training = two_layers();
+    DeviceMesh mesh(axes);
+    const auto transport = make_transport("auto", mesh.all(), &device->queues());
+    Engine engine(mesh, *device, *transport, plan_of(training, mesh.shape(), entries, "data", 8), 1,
+                  training.optimizer.update_rule(), training.optimizer.slot_names(), nullptr,
+                  nullptr, precision);
+    const std::vector<std::string>& labels = engine.step(mode, 8, {}).program().labels();
+    return std::count_if(labels.begin(), labels.end(), [](const std::string& label) {
+      return label.find(": narrow ") != label.npos;
+    });
+  };
+  const std::vector<MeshAxis> over_ranks{{"data", -1}};
+  // Forward takes an input and a kernel in each layer. Backward takes these again, and the gradient
+  // of each layer's output, that of the second for both of its gradients.
+  CHECK(narrowed_in({}, over_ranks, Mode::evaluate, Precision::bfloat16) == 4);
+  CHECK(narrowed_in({}, over_ranks, Mode::train, Precision::bfloat16) == 6);
+  CHECK(narrowed_in({}, over_ranks, Mode::train, Precision::float32) == 0);
+  // A kernel that is gathered again for backward is another one.
+  DeviceMesh mesh(over_ranks);
+  if (mesh.shape().rank_count() == 1) return;
+  CHECK(narrowed_in({{".*/kernel", {"data", unsharded}}}, over_ranks, Mode::train,
+                    Precision::bfloat16) == 7);
 }

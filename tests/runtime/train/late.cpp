@@ -77,7 +77,8 @@ struct Run {
   std::vector<std::vector<float>> variables;
 };
 
-Run trained(const std::string& device, std::int64_t every) {
+Run trained(const std::string& device, std::int64_t every,
+            DataOnDevice on_device = DataOnDevice::never) {
   add_watched_kind();
   DeviceMesh mesh = alone();
   const auto x = Input({200});
@@ -93,7 +94,8 @@ Run trained(const std::string& device, std::int64_t every) {
                      .batch_size = 8,
                      .validation = data,
                      .validation_batch_size = 24,
-                     .verbose = Verbosity::silent};
+                     .verbose = Verbosity::silent,
+                     .data_on_device = on_device};
   if (device == "watched") {
     run.looks = std::make_shared<Looks>(every);
     options.callbacks = {run.looks};
@@ -108,14 +110,16 @@ Run trained(const std::string& device, std::int64_t every) {
 }  // namespace
 
 TEST_CASE("the device is behind the host at every step, and the numbers are those of the CPU") {
-  const Run found = trained("watched", 0);
-  // The first step of an epoch has none before it: between epochs all is waited for.
-  CHECK(found.looks->behind == 2 * (batches - 1));
   const Run expected = trained("cpu", 0);
-  CHECK(found.history.history == expected.history.history);
-  CHECK(found.evaluated == expected.evaluated);
-  CHECK(found.predicted == expected.predicted);
-  CHECK(found.variables == expected.variables);
+  for (const DataOnDevice on_device : {DataOnDevice::never, DataOnDevice::automatic}) {
+    const Run found = trained("watched", 0, on_device);
+    // The first step of an epoch has none before it: between epochs all is waited for.
+    CHECK(found.looks->behind == 2 * (batches - 1));
+    CHECK(found.history.history == expected.history.history);
+    CHECK(found.evaluated == expected.evaluated);
+    CHECK(found.predicted == expected.predicted);
+    CHECK(found.variables == expected.variables);
+  }
 }
 
 TEST_CASE("who asks for the loss gets that of all steps so far, and waits for them") {

@@ -80,10 +80,11 @@ TEST_CASE("a profile changes no number, and nothing is said without it") {
 
 TEST_CASE("the bound of a kernel is its arithmetic or its bytes, at the rate of their size") {
   DeviceRates rates;
-  rates.flops_per_second = {100, 200};
+  rates.flops_per_second = {100, 400, 200};
   rates.bandwidths = {{{10, 50}, {100, 20}, {1000, 5}}};
   CHECK(rates.bound({.flops = 200, .bytes = 10}) == 2);
   CHECK(rates.bound({.flops = 200, .bytes = 10, .precision = Precision::bfloat16}) == 1);
+  CHECK(rates.bound({.flops = 200, .bytes = 10, .precision = Precision::tf32}) == 0.5);
   CHECK(rates.bound({.flops = 0, .bytes = 10}) == 0.2);
   CHECK(rates.bound({.flops = 10, .bytes = 100}) == 5);
   CHECK(rates.bound({.flops = 0, .bytes = 5000}) == 1000);

@@ -140,3 +140,15 @@ TEST_CASE("a plan for a mesh that is not there is the plan of its ranks") {
     }
   }
 }
+
+TEST_CASE("a kind of device that was added can be named, and is among those that are listed") {
+  add_device_kind("abacus", [](const DeviceOptions& options) {
+    return make_device({"cpu", options.ranks_on_node, options.rank_on_node});
+  });
+  const RunConfig config = run(branches + "device: abacus\n");
+  CHECK(config.options().device == "abacus");
+  DeviceMesh mesh = config.mesh();
+  CHECK_NOTHROW(trained(config, mesh));
+  CHECK_THROWS_WITH(run(branches + "device: abakus\n"),
+                    Catch::Contains("abacus") && Catch::Contains("cuda"));
+}

@@ -7,12 +7,14 @@
 #include <variant>
 
 #include "collectives/error.h"
+#include "runtime/device/body_kernel.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/epilogue.h"
-#include "runtime/device/cuda/kernel.h"
+#include "runtime/device/cuda/narrow_inputs.h"
 #include "runtime/device/kernel_checks.h"
+#include "runtime/device/narrowing.h"
 
 namespace meshwork::cuda {
 
@@ -20,18 +22,28 @@ void refuse(const std::string& kernel, const std::string& reason) {
   fail("{}: {}", kernel, reason);
 }
 
-/// A product by its definition, in place of cuBLASLt's.
-KernelPointer compile(const MatmulSpec& spec, const Context&) {
+/// A product by its definition, in place of cuBLASLt's, which reads operands in float32 or, if they
+/// are narrow, in bfloat16.
+KernelPointer compile(const MatmulSpec& spec, const Context& context) {
+  if (spec.precision == Precision::bfloat16 && !spec.narrow) {
+    MatmulSpec stored = spec;
+    stored.narrow = true;
+    return with_narrow_inputs(compile(stored, context), spec.bias ? 4 : 3, spec.m * spec.k,
+                              spec.k * spec.n, context);
+  }
   return make_kernel([=](void* const* operands) {
-    const float *a = at(operands, 0), *b = at(operands, 1);
+    const auto factor = [&](int operand, std::int64_t i) {
+      return static_cast<double>(spec.narrow ? widened(at<std::uint16_t>(operands, operand)[i])
+                                             : at(operands, operand)[i]);
+    };
     const float* bias = spec.bias ? at(operands, 2) : nullptr;
     float* c = at(operands, spec.bias ? 3 : 2);
     for (std::int64_t i = 0; i < spec.m; ++i) {
       for (std::int64_t j = 0; j < spec.n; ++j) {
         double sum = spec.accumulate ? static_cast<double>(c[i * spec.n + j]) : 0.0;
         for (std::int64_t l = 0; l < spec.k; ++l) {
-          sum += static_cast<double>(a[spec.transpose_a ? l * spec.m + i : i * spec.k + l]) *
-                 static_cast<double>(b[spec.transpose_b ? j * spec.k + l : l * spec.n + j]);
+          sum += factor(0, spec.transpose_a ? l * spec.m + i : i * spec.k + l) *
+                 factor(1, spec.transpose_b ? j * spec.k + l : l * spec.n + j);
         }
         if (bias != nullptr) sum += static_cast<double>(bias[j]);
         const bool cut = spec.activation == Activation::relu && sum < 0;

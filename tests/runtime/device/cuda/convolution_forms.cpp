@@ -54,7 +54,7 @@ TEST_CASE("images are shifted into larger and smaller ones and back") {
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i + 1);
   const ImageShift shift{2, 2, 2, 3, 4, 4, 1, 2};
   CHECK(shift.to_count() == 64);
-  shift_images(Launcher{}, shift, from.data(), to.data());
+  shift_images(Launcher{}, shift, from.data(), to.data(), false);
   const auto pixel = [&](std::size_t image, std::size_t row, std::size_t column) {
     return to[((image * 4 + row) * 4 + column) * 2];
   };
@@ -63,7 +63,7 @@ TEST_CASE("images are shifted into larger and smaller ones and back") {
   CHECK(pixel(0, 2, 3) == 9);  // row 1, column 1
   CHECK(pixel(1, 1, 2) == 13);
   CHECK(pixel(1, 3, 3) == 0);
-  shift_images(Launcher{}, shift.back(), to.data(), back.data());
+  shift_images(Launcher{}, shift.back(), to.data(), back.data(), false);
   // The third column had fallen off.
   for (std::size_t i = 0; i < from.size(); ++i) {
     CHECK(back[i] == (i / 2 % 3 == 2 ? 0.0f : from[i]));
@@ -73,11 +73,11 @@ TEST_CASE("images are shifted into larger and smaller ones and back") {
 TEST_CASE("a kernel transposed twice is itself") {
   std::vector<float> kernel(3 * 5), transposed(15), again(15);
   for (std::size_t i = 0; i < kernel.size(); ++i) kernel[i] = static_cast<float>(i);
-  transpose(Launcher{}, 3, 5, kernel.data(), transposed.data());
+  transpose(Launcher{}, 3, 5, kernel.data(), transposed.data(), false);
   CHECK(transposed[0] == 0);
   CHECK(transposed[1] == 5);
   CHECK(transposed[3] == 1);
-  transpose(Launcher{}, 5, 3, transposed.data(), again.data());
+  transpose(Launcher{}, 5, 3, transposed.data(), again.data(), false);
   CHECK(again == kernel);
 }
 

@@ -5,9 +5,9 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/device.h"
 
-namespace meshwork::cuda {
+namespace meshwork {
 
 template <class Body>
 class BodyKernel final : public Kernel {
@@ -21,9 +21,9 @@ class BodyKernel final : public Kernel {
   std::int64_t workspace_;
 };
 
-/// A kernel that calls `body(operands)` on the host, which starts work on the device.
+/// A kernel that calls `body(operands)` on the host: what computes, or starts work on a device.
 template <class Body>
-[[nodiscard]] KernelPointer make_kernel(Body body, std::int64_t workspace_bytes = 0) {
+[[nodiscard]] std::unique_ptr<Kernel> make_kernel(Body body, std::int64_t workspace_bytes = 0) {
   return std::make_unique<BodyKernel<Body>>(std::move(body), workspace_bytes);
 }
 
@@ -33,4 +33,4 @@ template <class T = float>
   return static_cast<T*>(operands[index]);
 }
 
-}  // namespace meshwork::cuda
+}  // namespace meshwork

@@ -1,0 +1,53 @@
+"""The networks of step.cpp in PyTorch, with their optimizers, for the peers beside us."""
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class Convnet(nn.Module):
+    """Keras's "same" padding of 6x6 windows with stride 2 is 2 before and 2 after, for even sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(
+            nn.Conv2d(1, 12, 3, padding=1, bias=False), nn.BatchNorm2d(12), nn.ReLU(inplace=True),
+            nn.Conv2d(12, 24, 6, stride=2, padding=2, bias=False), nn.BatchNorm2d(24), nn.ReLU(inplace=True),
+            nn.Conv2d(24, 32, 6, stride=2, padding=2, bias=False), nn.BatchNorm2d(32), nn.ReLU(inplace=True))
+        self.head = nn.Sequential(nn.Linear(32, 256), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(256, 10))
+
+    def forward(self, x):
+        return self.head(self.body(x).mean((2, 3)))
+
+
+def network(name):
+    if name == "mlp":
+        return nn.Sequential(nn.Linear(784, 256), nn.ReLU(inplace=True), nn.Linear(256, 256),
+                             nn.ReLU(inplace=True), nn.Linear(256, 10))
+    if name == "dropout":
+        return nn.Sequential(nn.Linear(784, 200, bias=False), nn.ReLU(inplace=True), nn.Dropout(0.4),
+                             nn.Linear(200, 10), nn.Softmax(1))
+    if name == "convnet":
+        return Convnet()
+    return nn.Sequential(nn.Linear(1024, 4096), nn.ReLU(inplace=True), nn.Linear(4096, 4096),
+                         nn.ReLU(inplace=True), nn.Linear(4096, 10))
+
+
+def optimizer(name, model, **how):
+    if name in ("mlp", "convnet"):
+        return torch.optim.Adam(model.parameters(), 1e-3, **how)
+    if name == "dropout":
+        return torch.optim.RMSprop(model.parameters(), 1e-3, alpha=0.9, **how)
+    return torch.optim.SGD(model.parameters(), 1e-3, **how)
+
+
+def sample_shape(name):
+    return {"convnet": (1, 28, 28), "wide": (1024,)}.get(name, (784,))
+
+
+def loss_of(name):
+    return functional.mse_loss if name == "dropout" else functional.cross_entropy
+
+
+def targets(name, rows, device="cpu"):
+    return torch.rand(rows, 10, device=device) if name == "dropout" else torch.randint(10, (rows,), device=device)
