@@ -64,8 +64,8 @@ class Device {
   /// Whether products in `precision` are faster here than in float32. Where they are not, kernels
   /// compute the same numbers in float32, and take the rounding of operands on top.
   [[nodiscard]] virtual bool is_faster_in(Precision precision) const;
-  /// Whether products in bfloat16 read operands that are stored in it (MatmulSpec::narrow). Else they
-  /// round while they read, and who narrows operands beforehand only loses time.
+  /// Whether products in bfloat16 read operands that are stored in it (MatmulSpec::narrow). Else
+  /// they round while they read, and who narrows operands beforehand only loses time.
   [[nodiscard]] virtual bool reads_narrow_operands() const { return false; }
   /// Bytes of its own memory that are free now, this rank's share where ranks share the device; 0
   /// where it computes in the host's memory.

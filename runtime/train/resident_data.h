@@ -29,9 +29,9 @@ enum class DataOnDevice : std::uint8_t { automatic, never };
 class ResidentData {
  public:
   ResidentData() = default;  // of nothing
-  /// Loads the blocks of `fields` of all samples, if they fit; is empty if they do not. Reads with a
-  /// thread ahead, in pieces. Throws `Error` for data that cannot be read, and for values that are
-  /// no class where the field has classes.
+  /// Loads the blocks of `fields` of all samples, if they fit; is empty if they do not. Reads with
+  /// a thread ahead, in pieces. Throws `Error` for data that cannot be read, and for values that
+  /// are no class where the field has classes.
   ResidentData(Device& device, const std::shared_ptr<const Source>& source,
                std::span<const FeedField> fields);
 

@@ -1,9 +1,9 @@
 // Products in bfloat16 by kernels that read float32: operands brought to float32's form, into the
 // workspace, and a kernel that runs on them.
 //
-// Rounded on the way, they serve processors without instructions for bfloat16: the numbers are those
-// of the instructions, to the order of the sums. Widened, they are operands that are stored in
-// bfloat16. It takes the kernel's time and two passes over its inputs.
+// Rounded on the way, they serve processors without instructions for bfloat16: the numbers are
+// those of the instructions, to the order of the sums. Widened, they are operands that are stored
+// in bfloat16. It takes the kernel's time and two passes over its inputs.
 #pragma once
 
 #include <cstdint>

@@ -15,8 +15,8 @@
 // multiplies and adds as the definition says: no Winograd, whose rounding is worse, no Fourier
 // transforms. Where there is none, a convolution without groups becomes matrix products
 // (convolution_unfolded.cpp), and one with groups is computed from the definition
-// (convolution_direct.cu). Bound by FLOP. Bias and relu are kernels behind it: whether cuDNN's fused
-// relu lets a NaN through is not documented.
+// (convolution_direct.cu). Bound by FLOP. Bias and relu are kernels behind it: whether cuDNN's
+// fused relu lets a NaN through is not documented.
 #include <array>
 #include <cstdint>
 #include <limits>

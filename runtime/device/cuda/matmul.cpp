@@ -2,27 +2,27 @@
 //
 // Descriptors, algorithm and workspace are settled when the kernel is made; a run hands over
 // addresses. `candidates` lists the ways to compute a product: the algorithms that the library's
-// heuristic ranks, each with bias and relu in its epilogue or, in kernels of our own, behind it. The
-// first is taken where nobody chooses: the heuristic is a function of shape, GPU and library, so
-// ranks with the same GPU agree without talking, and a resumed run takes the same. Only reductions
-// over split sums whose order is fixed are admitted: none, or those of a step of their own in
-// float32.
+// heuristic ranks, each with bias and relu in its epilogue or, in kernels of our own, behind it.
+// The first is taken where nobody chooses: the heuristic is a function of shape, GPU and library,
+// so ranks with the same GPU agree without talking, and a resumed run takes the same. Only
+// reductions over split sums whose order is fixed are admitted: none, or those of a step of their
+// own in float32.
 //
-// Parameters are packed, so that a small operand begins at any multiple of 4; large ones, and all in
-// a program's arena, begin at multiples of 16, for which there are faster algorithms. A product whose
-// matrices are large has one for each, and takes it by the addresses: these are alike on all ranks.
-// Where a small weight lies depends on what the rank holds before it, so that ranks with copies of
-// it would part; for those there is only the one for any address.
+// Parameters are packed, so that a small operand begins at any multiple of 4; large ones, and all
+// in a program's arena, begin at multiples of 16, for which there are faster algorithms. A product
+// whose matrices are large has one for each, and takes it by the addresses: these are alike on all
+// ranks. Where a small weight lies depends on what the rank holds before it, so that ranks with
+// copies of it would part; for those there is only the one for any address.
 //
 // float32 is CUBLAS_COMPUTE_32F without TF32, tf32 is CUBLAS_COMPUTE_32F_FAST_TF32, and bfloat16
-// takes operands that are stored in it; if they are not, they are narrowed into the workspace first.
-// Sums and results are float32, alpha = 1, beta = 0 or 1.
+// takes operands that are stored in it; if they are not, they are narrowed into the workspace
+// first. Sums and results are float32, alpha = 1, beta = 0 or 1.
 //
 // Of the epilogues, relu has to let a NaN through, and the library does not say whether its own
-// does: so a fused one is tried, on operands of NaN, when the kernel is made; where the NaN is lost,
-// our own relu runs behind the product. Gelu is not among them: cuBLASLt has the approximation by
-// tanh, and ours is the exact one. Nor is the gradient of the bias, which is summed in double and,
-// in bfloat16, from numbers that are not rounded.
+// does: so a fused one is tried, on operands of NaN, when the kernel is made; where the NaN is
+// lost, our own relu runs behind the product. Gelu is not among them: cuBLASLt has the
+// approximation by tanh, and ours is the exact one. Nor is the gradient of the bias, which is
+// summed in double and, in bfloat16, from numbers that are not rounded.
 //
 // Bound by FLOP from some hundred rows on; below by the launch.
 #include <cublasLt.h>

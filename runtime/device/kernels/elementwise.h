@@ -53,8 +53,8 @@ struct ConvertSpec {
   ElementType from = ElementType::uint8;
 };
 
-/// y (bfloat16, two bytes an element) = x rounded to nearest, ties to even; NaN stays NaN. Operands:
-/// x, y.
+/// y (bfloat16, two bytes an element) = x rounded to nearest, ties to even; NaN stays NaN.
+/// Operands: x, y.
 struct NarrowSpec {
   std::int64_t count = 0;
 };

@@ -5,9 +5,9 @@
 // are variables, optimizer slots, gradients, activations, statistics, losses and what collectives
 // carry:
 //   float32   as they are.
-//   tf32      each operand is brought to 11 significant bits where it enters the product, rounded or
-//             cut off as NVIDIA's GPUs from Ampere on do it, and products are added up in float32.
-//             It is theirs alone: nobody else would be faster, nor get their numbers.
+//   tf32      each operand is brought to 11 significant bits where it enters the product, rounded
+//             or cut off as NVIDIA's GPUs from Ampere on do it, and products are added up in
+//             float32. It is theirs alone: nobody else would be faster, nor get their numbers.
 //   bfloat16  each operand is rounded to 8 significant bits (to nearest, ties to even) where it
 //             enters the product; the products of two such numbers are exact in float32, and are
 //             added up in float32. Bias, activation and `accumulate` follow in float32.

@@ -11,8 +11,8 @@ namespace meshwork {
 /// c (m, n) = activation(op(a) (m, k) * op(b) (k, n) + bias (n)); with `accumulate`, c += instead
 /// (then without bias and activation). op transposes: a is stored (k, m) if transpose_a, b (n, k)
 /// if transpose_b. Activation: linear, relu. Operands: a, b, [bias], c. k = 0 gives the bias alone.
-/// With `narrow`, in bfloat16 alone, a and b are stored as NarrowSpec leaves them, at addresses that
-/// are multiples of 16: what is multiplied several times is rounded once.
+/// With `narrow`, in bfloat16 alone, a and b are stored as NarrowSpec leaves them, at addresses
+/// that are multiples of 16: what is multiplied several times is rounded once.
 struct MatmulSpec {
   std::int64_t m = 0, n = 0, k = 0;
   bool transpose_a = false, transpose_b = false;

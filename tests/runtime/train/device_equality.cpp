@@ -1,10 +1,10 @@
 // Training on the device under test gives the numbers of training on one processor: the same within
 // rounding in float32, within a band where products are rounded on the device.
 //
-// In float32 devices add up in other orders, and their exponentials differ in the last places: about
-// 1e-7 of a value in each kernel. Adam divides by the root of squares, which lets small gradients
-// count as much as large ones: after some twenty updates weights differ by 1e-5 and less of the
-// largest.
+// In float32 devices add up in other orders, and their exponentials differ in the last places:
+// about 1e-7 of a value in each kernel. Adam divides by the root of squares, which lets small
+// gradients count as much as large ones: after some twenty updates weights differ by 1e-5 and less
+// of the largest.
 #include <cmath>
 #include <string>
 #include <vector>
