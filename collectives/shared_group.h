@@ -57,6 +57,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/element_type.h"
+#include "collectives/request_pool.h"
 #include "collectives/shared_bells.h"
 #include "collectives/shared_memory.h"
 #include "collectives/shared_waiting.h"
@@ -248,7 +249,7 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> buffers_;
 
-  std::vector<std::shared_ptr<Started>> made_;  // as many as were ever under way at once
+  RequestPool<Started> made_;
   std::vector<Started*> queue_;                 // in the order of their start
 
   int awaited_ = 0;  // a rank that has not come yet

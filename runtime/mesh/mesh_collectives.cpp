@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <exception>
 #include <initializer_list>
-#include <numeric>
 
+#include "collectives/blocks.h"
 #include "collectives/error.h"
 
 namespace meshwork {
@@ -112,7 +112,7 @@ class BoundCollectives final : public MeshCollectives {
     const Communicator& communicator = communicator_for(record);
     check_counts({&counts}, communicator);
     if (record.reduction != Reduction::sum) internal_error("a reduce_scatter that is not a sum");
-    reserve(record, sum(counts) + counts[static_cast<std::size_t>(communicator.rank())]);
+    reserve(record, total_of(counts) + counts[static_cast<std::size_t>(communicator.rank())]);
     return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
                                  counts = std::move(counts)](void* const* operands) {
       transport.reduce_scatter(communicator, type, operands[0], operands[1], counts);
@@ -124,11 +124,8 @@ class BoundCollectives final : public MeshCollectives {
                                      std::vector<std::int64_t> offsets) override {
     const Communicator& communicator = communicator_for(record);
     check_counts({&counts, &offsets}, communicator);
-    std::int64_t extent = 0;
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      extent = std::max(extent, offsets[i] + counts[i]);
-    }
-    reserve(record, extent + counts[static_cast<std::size_t>(communicator.rank())]);
+    reserve(record,
+            extent_of(counts, offsets) + counts[static_cast<std::size_t>(communicator.rank())]);
     return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
                                  counts = std::move(counts),
                                  offsets = std::move(offsets)](void* const* operands) {
@@ -143,7 +140,7 @@ class BoundCollectives final : public MeshCollectives {
                                      std::vector<std::int64_t> receive_offsets) override {
     const Communicator& communicator = communicator_for(record);
     check_counts({&send_counts, &send_offsets, &receive_counts, &receive_offsets}, communicator);
-    reserve(record, sum(send_counts) + sum(receive_counts));
+    reserve(record, total_of(send_counts) + total_of(receive_counts));
     return bound(entry(record),
                  [&transport = transport_, &communicator, type = record.type,
                   send_counts = std::move(send_counts), send_offsets = std::move(send_offsets),
@@ -212,9 +209,6 @@ class BoundCollectives final : public MeshCollectives {
     return communicator_over(record.axes);
   }
 
-  static std::int64_t sum(const std::vector<std::int64_t>& counts) {
-    return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-  }
   /// For a collective of `elements`, sent and received together.
   void reserve(const CollectiveRecord& record, std::int64_t elements) {
     transport_.reserve(elements * element_bytes(record.type));
