@@ -250,7 +250,7 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   std::vector<std::byte*> buffers_;
 
   RequestPool<Started> made_;
-  std::vector<Started*> queue_;                 // in the order of their start
+  std::vector<Started*> queue_;  // in the order of their start
 
   int awaited_ = 0;  // a rank that has not come yet
   Ways ways_ = Ways::one;

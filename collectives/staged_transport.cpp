@@ -25,7 +25,10 @@ class StagedTransport final : public Transport {
         staging_(device, options.piece_bytes),
         started_(*inner_, device, options.piece_bytes, !options.inner_reaches_device) {}
 
-  [[nodiscard]] std::string_view name() const override { return inner_->name(); }
+  [[nodiscard]] std::string_view name() const override {
+    return options_.name.empty() ? inner_->name() : options_.name;
+  }
+  [[nodiscard]] std::string remark() const override { return options_.remark; }
 
   void prepare(const Communicator& communicator) override { inner_->prepare(communicator); }
 

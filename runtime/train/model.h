@@ -43,7 +43,7 @@ namespace meshwork {
 struct ModelOptions {
   std::uint64_t seed = 0;            // of initial weights, dropout and the order of samples
   std::string device = "auto";       // auto, cpu, cuda, or one that was added (device.h)
-  std::string collectives = "auto";  // auto, hierarchical, mpi, shared
+  std::string collectives = "auto";  // collectives/transport.h has the names
   /// Of products and convolutions; everything else is float32 (kernels/precision.h).
   Precision precision = Precision::float32;
   /// How long a rank may wait for another inside one collective; then the job ends and says for

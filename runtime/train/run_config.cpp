@@ -111,8 +111,10 @@ RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
   reader.choice("device", options_.device, {{"auto", "auto"}, {"cpu", "cpu"}, {"cuda", "cuda"}});
   reader.choice("collectives", options_.collectives,
                 {{"auto", "auto"},
+                 {"cuda_aware_mpi", "cuda_aware_mpi"},
                  {"hierarchical", "hierarchical"},
                  {"mpi", "mpi"},
+                 {"nccl", "nccl"},
                  {"shared", "shared"}});
   reader.choice("precision", options_.precision,
                 {{"float32", Precision::float32}, {"bfloat16", Precision::bfloat16}});
