@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <initializer_list>
+#include <span>
 
 #include "collectives/blocks.h"
 #include "collectives/error.h"
@@ -90,13 +91,13 @@ class BoundCollectives final : public MeshCollectives {
   }
 
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_all_reduce(
-      const CollectiveRecord& record, std::int64_t count) override {
-    return started(record, count, &Transport::start_all_reduce);
+      const CollectiveRecord& record, std::int64_t count, UnderWay under_way) override {
+    return started(record, count, under_way, &Transport::start_all_reduce);
   }
 
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_reduce_in_parts(
       const CollectiveRecord& record, std::int64_t count) override {
-    return started(record, count, &Transport::start_reduce_in_parts);
+    return started(record, count, UnderWay::beside_others, &Transport::start_reduce_in_parts);
   }
 
   std::unique_ptr<Kernel> barrier_of_sharers(const std::vector<Axis>& axes,
@@ -171,9 +172,14 @@ class BoundCollectives final : public MeshCollectives {
   using Start = Pending (Transport::*)(const Communicator&, ElementType, Reduction, void*,
                                        std::int64_t);
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started(
-      const CollectiveRecord& record, std::int64_t count, Start start_it) {
-    started_bytes_.push_back(count * element_bytes(record.type));
-    transport_.reserve(0, started_bytes_);
+      const CollectiveRecord& record, std::int64_t count, UnderWay under_way, Start start_it) {
+    const std::int64_t bytes = count * element_bytes(record.type);
+    if (under_way == UnderWay::briefly) {
+      started_bytes_.front() = std::max(started_bytes_.front(), bytes);
+    } else {
+      started_bytes_.push_back(bytes);
+    }
+    transport_.reserve(0, std::span(started_bytes_).subspan(started_bytes_.front() > 0 ? 0 : 1));
     const auto pending = std::make_shared<Pending>();
     auto start = bound(
         entry(record, "start "),
@@ -227,7 +233,8 @@ class BoundCollectives final : public MeshCollectives {
   DeviceMesh& mesh_;
   Transport& transport_;
   CollectiveTrace* trace_;
-  std::vector<std::int64_t> started_bytes_;  // of what may be under way at once
+  // Of what may be under way at once: the largest of those that are so briefly, then the others.
+  std::vector<std::int64_t> started_bytes_{0};
 };
 
 class PlannedCollectives final : public MeshCollectives {
@@ -241,13 +248,13 @@ class PlannedCollectives final : public MeshCollectives {
     return planned(record);
   }
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_all_reduce(
-      const CollectiveRecord& record, std::int64_t) override {
+      const CollectiveRecord& record, std::int64_t, UnderWay) override {
     auto start = planned(record);
     return {std::move(start), kernel(describe(record, mesh_))};
   }
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_reduce_in_parts(
       const CollectiveRecord& record, std::int64_t count) override {
-    return started_all_reduce(record, count);
+    return started_all_reduce(record, count, UnderWay::beside_others);
   }
   std::unique_ptr<Kernel> barrier_of_sharers(const std::vector<Axis>&,
                                              const CollectivePurpose& purpose) override {
