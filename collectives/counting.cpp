@@ -1,25 +1,12 @@
 #include "collectives/counting.h"
 
 #include <algorithm>
-#include <numeric>
 #include <tuple>
 
+#include "collectives/blocks.h"
 #include "collectives/error.h"
 
 namespace meshwork {
-
-namespace {
-
-std::int64_t sum(std::span<const std::int64_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-}
-
-/// times * (ranks - 1) / ranks of `elements`, rounded up.
-std::int64_t share(std::int64_t times, std::int64_t elements, int ranks) {
-  return (times * (ranks - 1) * elements + ranks - 1) / ranks;
-}
-
-}  // namespace
 
 std::string_view name_of(Collective collective) {
   switch (collective) {
@@ -67,7 +54,8 @@ std::int64_t CountingTransport::operations() const {
 
 void CountingTransport::count_all_reduce(const Communicator& communicator, std::int64_t elements,
                                          ElementType type) {
-  count(Collective::all_reduce, communicator, share(2, elements, communicator.size()), type);
+  count(Collective::all_reduce, communicator,
+        elements_sent_by_all_reduce(elements, communicator.size()), type);
 }
 
 void CountingTransport::all_reduce(const Communicator& communicator, ElementType type,
@@ -96,7 +84,8 @@ void CountingTransport::reduce_scatter(const Communicator& communicator, Element
                                        const void* send, void* receive,
                                        std::span<const std::int64_t> counts) {
   inner_.reduce_scatter(communicator, type, send, receive, counts);
-  count(Collective::reduce_scatter, communicator, share(1, sum(counts), communicator.size()), type);
+  count(Collective::reduce_scatter, communicator,
+        elements_sent_once(total_of(counts), communicator.size()), type);
 }
 
 void CountingTransport::all_gather(const Communicator& communicator, ElementType type,
@@ -104,7 +93,8 @@ void CountingTransport::all_gather(const Communicator& communicator, ElementType
                                    std::span<const std::int64_t> counts,
                                    std::span<const std::int64_t> offsets) {
   inner_.all_gather(communicator, type, send, receive, counts, offsets);
-  count(Collective::all_gather, communicator, share(1, sum(counts), communicator.size()), type);
+  count(Collective::all_gather, communicator,
+        elements_sent_once(total_of(counts), communicator.size()), type);
 }
 
 void CountingTransport::all_to_all(const Communicator& communicator, ElementType type,
@@ -115,7 +105,7 @@ void CountingTransport::all_to_all(const Communicator& communicator, ElementType
   inner_.all_to_all(communicator, type, send, send_counts, send_offsets, receive, receive_counts,
                     receive_offsets);
   const std::size_t own = static_cast<std::size_t>(communicator.rank());
-  count(Collective::all_to_all, communicator, sum(send_counts) - send_counts[own], type);
+  count(Collective::all_to_all, communicator, total_of(send_counts) - send_counts[own], type);
 }
 
 void CountingTransport::exchange(const Communicator& communicator, ElementType type,

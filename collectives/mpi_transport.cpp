@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <numeric>
 #include <span>
 #include <utility>
 #include <vector>
 
+#include "collectives/blocks.h"
 #include "collectives/error.h"
+#include "collectives/request_pool.h"
 
 namespace meshwork {
 
@@ -94,13 +95,6 @@ class Operations {
   OwnedOperation maximum_{extremes<true>}, minimum_{extremes<false>};
 };
 
-std::byte* at(void* memory, std::int64_t element, ElementType type) {
-  return static_cast<std::byte*>(memory) + element * element_bytes(type);
-}
-const std::byte* at(const void* memory, std::int64_t element, ElementType type) {
-  return static_cast<const std::byte*>(memory) + element * element_bytes(type);
-}
-
 /// Blocks may be empty and their memory null, which the C library does not allow.
 void copy(void* to, const void* from, std::int64_t count, ElementType type) {
   if (count > 0 && to != from) {
@@ -113,22 +107,6 @@ template <class Action>
 void in_pieces(std::int64_t count, std::int64_t largest, const Action& action) {
   for (std::int64_t begin = 0; begin < count; begin += largest) {
     action(begin, static_cast<int>(std::min(largest, count - begin)));
-  }
-}
-
-void check_blocks(const Communicator& communicator, std::span<const std::int64_t> values) {
-  if (static_cast<std::int64_t>(values.size()) != communicator.size()) {
-    internal_error(fmt::format("{} blocks were given to a collective of {} ranks", values.size(),
-                               communicator.size()));
-  }
-}
-
-void check_neighbours(const Communicator& communicator, std::span<const NeighbourBlock> blocks) {
-  for (const NeighbourBlock& block : blocks) {
-    if (block.rank < 0 || block.rank >= communicator.size() || block.rank == communicator.rank()) {
-      internal_error(fmt::format("rank {} of {} exchanges with rank {}", communicator.rank(),
-                                 communicator.size(), block.rank));
-    }
   }
 }
 
@@ -152,7 +130,6 @@ class MpiRequest final : public Pending::Request {
       return complete != 0;
     });
   }
-  [[nodiscard]] bool is_free() const { return requests.empty(); }
 
   std::vector<MPI_Request> requests;
 };
@@ -163,22 +140,12 @@ class BesideRequest final : public Pending::Request {
   explicit BesideRequest(MpiReductions& reductions) : reductions_(reductions) {}
   void wait() override { reductions_.wait(reduction); }
   [[nodiscard]] bool is_complete() const override { return reduction.is_over(); }
-  [[nodiscard]] bool is_free() const { return reduction.is_over(); }
 
   MpiReduction reduction;
 
  private:
   MpiReductions& reductions_;
 };
-
-/// Of the requests that are kept, one that nobody waits for; `make` makes one if there is none.
-template <class Request, class Make>
-std::shared_ptr<Request> free_one(std::vector<std::shared_ptr<Request>>& kept, const Make& make) {
-  for (const std::shared_ptr<Request>& request : kept) {
-    if (request.use_count() == 1 && request->is_free()) return request;
-  }
-  return kept.emplace_back(make());
-}
 
 class MpiTransport final : public Transport {
  public:
@@ -213,9 +180,10 @@ class MpiTransport final : public Transport {
                   void* buffer, std::int64_t count) override {
     if (communicator.size() == 1) return;
     in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
-      check_mpi(MPI_Allreduce(MPI_IN_PLACE, at(buffer, begin, type), elements, native_type(type),
-                              operations_.of(reduction, type), communicator.native()),
-                "MPI_Allreduce");
+      check_mpi(
+          MPI_Allreduce(MPI_IN_PLACE, element_at(buffer, begin, type), elements, native_type(type),
+                        operations_.of(reduction, type), communicator.native()),
+          "MPI_Allreduce");
     });
   }
 
@@ -224,7 +192,8 @@ class MpiTransport final : public Transport {
                                          std::int64_t count) override {
     if (const void* const duplicate = communicator.attachment(key_.get())) {
       const std::shared_ptr<BesideRequest> request =
-          free_one(beside_, [this] { return make_beside(); });
+          beside_.take([](const BesideRequest& known) { return known.reduction.is_over(); },
+                       [this] { return std::make_shared<BesideRequest>(reductions_); });
       MpiReduction& started = request->reduction;
       started.communicator = static_cast<const Communicator*>(duplicate)->native();
       started.type = native_type(type);
@@ -237,12 +206,14 @@ class MpiTransport final : public Transport {
       return Pending(request);
     }
     const std::shared_ptr<MpiRequest> request =
-        free_one(started_, [] { return std::make_shared<MpiRequest>(); });
+        started_.take([](const MpiRequest& known) { return known.requests.empty(); },
+                      [] { return std::make_shared<MpiRequest>(); });
     if (communicator.size() > 1) {
       in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
         MPI_Request started = MPI_REQUEST_NULL;
-        check_mpi(MPI_Iallreduce(MPI_IN_PLACE, at(buffer, begin, type), elements, native_type(type),
-                                 operations_.of(reduction, type), communicator.native(), &started),
+        check_mpi(MPI_Iallreduce(MPI_IN_PLACE, element_at(buffer, begin, type), elements,
+                                 native_type(type), operations_.of(reduction, type),
+                                 communicator.native(), &started),
                   "MPI_Iallreduce");
         request->requests.push_back(started);
       });
@@ -252,8 +223,8 @@ class MpiTransport final : public Transport {
 
   void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
                       void* receive, std::span<const std::int64_t> counts) override {
-    check_blocks(communicator, counts);
-    const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    check_blocks(communicator, {counts});
+    const std::int64_t total = total_of(counts);
     if (total == 0) return;
     if (communicator.size() == 1) {
       copy(receive, send, total, type);
@@ -270,9 +241,9 @@ class MpiTransport final : public Transport {
     for (int root = 0; root < communicator.size(); ++root) {
       const std::int64_t count = counts[static_cast<std::size_t>(root)];
       in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
-        void* result = root == communicator.rank() ? at(receive, begin, type) : nullptr;
-        check_mpi(MPI_Reduce(at(send, offset + begin, type), result, elements, native_type(type),
-                             MPI_SUM, root, communicator.native()),
+        void* result = root == communicator.rank() ? element_at(receive, begin, type) : nullptr;
+        check_mpi(MPI_Reduce(element_at(send, offset + begin, type), result, elements,
+                             native_type(type), MPI_SUM, root, communicator.native()),
                   "MPI_Reduce for a part of a reduce-scatter");
       });
       offset += count;
@@ -282,19 +253,12 @@ class MpiTransport final : public Transport {
   void all_gather(const Communicator& communicator, ElementType type, const void* send,
                   void* receive, std::span<const std::int64_t> counts,
                   std::span<const std::int64_t> offsets) override {
-    check_blocks(communicator, counts);
-    check_blocks(communicator, offsets);
+    check_blocks(communicator, {counts, offsets});
     const std::size_t own = static_cast<std::size_t>(communicator.rank());
-    if (counts[own] > 0) copy(at(receive, offsets[own], type), send, counts[own], type);
+    if (counts[own] > 0) copy(element_at(receive, offsets[own], type), send, counts[own], type);
     if (communicator.size() == 1) return;
-    std::int64_t total = 0;
-    std::int64_t extent = 0;
-    for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-      total += counts[rank];
-      if (counts[rank] > 0) extent = std::max(extent, offsets[rank] + counts[rank]);
-    }
-    if (total == 0) return;
-    if (extent <= largest_count(type)) {
+    if (total_of(counts) == 0) return;
+    if (extent_of(counts, offsets) <= largest_count(type)) {
       counts_.assign(counts.begin(), counts.end());
       offsets_.resize(offsets.size());
       for (std::size_t rank = 0; rank < offsets.size(); ++rank) {
@@ -308,7 +272,8 @@ class MpiTransport final : public Transport {
     for (int root = 0; root < communicator.size(); ++root) {
       const std::size_t block = static_cast<std::size_t>(root);
       if (counts[block] > 0) {
-        broadcast(communicator, type, at(receive, offsets[block], type), counts[block], root);
+        broadcast(communicator, type, element_at(receive, offsets[block], type), counts[block],
+                  root);
       }
     }
   }
@@ -318,10 +283,7 @@ class MpiTransport final : public Transport {
                   std::span<const std::int64_t> send_offsets, void* receive,
                   std::span<const std::int64_t> receive_counts,
                   std::span<const std::int64_t> receive_offsets) override {
-    check_blocks(communicator, send_counts);
-    check_blocks(communicator, send_offsets);
-    check_blocks(communicator, receive_counts);
-    check_blocks(communicator, receive_offsets);
+    check_blocks(communicator, {send_counts, send_offsets, receive_counts, receive_offsets});
     const int ranks = communicator.size();
     const std::size_t own = static_cast<std::size_t>(communicator.rank());
     if (send_counts[own] != receive_counts[own]) {
@@ -336,7 +298,7 @@ class MpiTransport final : public Transport {
       const int peer = (communicator.rank() + ranks - distance) % ranks;
       const std::size_t block = static_cast<std::size_t>(peer);
       in_pieces(receive_counts[block], largest_count(type), [&](std::int64_t begin, int elements) {
-        check_mpi(MPI_Irecv(at(receive, receive_offsets[block] + begin, type), elements,
+        check_mpi(MPI_Irecv(element_at(receive, receive_offsets[block] + begin, type), elements,
                             native_type(type), peer, exchange_tag, communicator.native(),
                             &requests_.emplace_back(MPI_REQUEST_NULL)),
                   "MPI_Irecv for an all-to-all");
@@ -346,15 +308,15 @@ class MpiTransport final : public Transport {
       const int peer = (communicator.rank() + distance) % ranks;
       const std::size_t block = static_cast<std::size_t>(peer);
       in_pieces(send_counts[block], largest_count(type), [&](std::int64_t begin, int elements) {
-        check_mpi(MPI_Isend(at(send, send_offsets[block] + begin, type), elements,
+        check_mpi(MPI_Isend(element_at(send, send_offsets[block] + begin, type), elements,
                             native_type(type), peer, exchange_tag, communicator.native(),
                             &requests_.emplace_back(MPI_REQUEST_NULL)),
                   "MPI_Isend for an all-to-all");
       });
     }
     if (send_counts[own] > 0) {
-      copy(at(receive, receive_offsets[own], type), at(send, send_offsets[own], type),
-           send_counts[own], type);
+      copy(element_at(receive, receive_offsets[own], type),
+           element_at(send, send_offsets[own], type), send_counts[own], type);
     }
     wait_for_messages("MPI_Waitall for an all-to-all");
   }
@@ -367,16 +329,16 @@ class MpiTransport final : public Transport {
     requests_.clear();
     for (const NeighbourBlock& block : receives) {
       in_pieces(block.count, largest_count(type), [&](std::int64_t begin, int elements) {
-        check_mpi(MPI_Irecv(at(receive, block.offset + begin, type), elements, native_type(type),
-                            block.rank, exchange_tag, communicator.native(),
+        check_mpi(MPI_Irecv(element_at(receive, block.offset + begin, type), elements,
+                            native_type(type), block.rank, exchange_tag, communicator.native(),
                             &requests_.emplace_back(MPI_REQUEST_NULL)),
                   "MPI_Irecv for an exchange");
       });
     }
     for (const NeighbourBlock& block : sends) {
       in_pieces(block.count, largest_count(type), [&](std::int64_t begin, int elements) {
-        check_mpi(MPI_Isend(at(send, block.offset + begin, type), elements, native_type(type),
-                            block.rank, exchange_tag, communicator.native(),
+        check_mpi(MPI_Isend(element_at(send, block.offset + begin, type), elements,
+                            native_type(type), block.rank, exchange_tag, communicator.native(),
                             &requests_.emplace_back(MPI_REQUEST_NULL)),
                   "MPI_Isend for an exchange");
       });
@@ -388,17 +350,13 @@ class MpiTransport final : public Transport {
                  std::int64_t count, int root) override {
     if (communicator.size() == 1) return;
     in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
-      check_mpi(MPI_Bcast(at(buffer, begin, type), elements, native_type(type), root,
+      check_mpi(MPI_Bcast(element_at(buffer, begin, type), elements, native_type(type), root,
                           communicator.native()),
                 "MPI_Bcast");
     });
   }
 
  private:
-  [[nodiscard]] std::shared_ptr<BesideRequest> make_beside() {
-    return std::make_shared<BesideRequest>(reductions_);
-  }
-
   void wait_for_messages(const char* what) {
     check_mpi(
         MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
@@ -424,9 +382,8 @@ class MpiTransport final : public Transport {
   std::vector<int> counts_;
   std::vector<int> offsets_;
   std::vector<MPI_Request> requests_;
-  // As many as were ever under way at once.
-  std::vector<std::shared_ptr<MpiRequest>> started_;
-  std::vector<std::shared_ptr<BesideRequest>> beside_;
+  RequestPool<MpiRequest> started_;
+  RequestPool<BesideRequest> beside_;
 };
 
 }  // namespace

@@ -57,11 +57,9 @@ Pending SharedGroup::start_reduce_in_parts(ElementType type, Reduction reduction
 Pending SharedGroup::start(Kind kind, ElementType type, Reduction reduction, void* buffer,
                            std::int64_t count) {
   wait_until_left(options_.calls - 2);
-  std::shared_ptr<Started> started;
-  for (const std::shared_ptr<Started>& made : made_) {
-    if (made.use_count() == 1 && made->call.done) started = made;
-  }
-  if (!started) started = made_.emplace_back(std::make_shared<Started>());
+  const std::shared_ptr<Started> started =
+      made_.take([](const Started& made) { return made.call.done; },
+                 [] { return std::make_shared<Started>(); });
   started->call = {};
   begin_reduce(started->call, kind, type, reduction, buffer, count);
   started->group = shared_from_this();

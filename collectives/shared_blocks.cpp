@@ -1,8 +1,7 @@
 // The collectives of a group (shared_group.h) that carry blocks: reduce-scatter, all-gather and
 // broadcast.
 #include <algorithm>
-#include <numeric>
-
+#include "collectives/blocks.h"
 #include "collectives/copy.h"
 #include "collectives/error.h"
 #include "collectives/shared_counters.h"
@@ -20,9 +19,8 @@ void SharedGroup::reduce_scatter(ElementType type, const void* send, void* recei
                                  std::span<const std::int64_t> counts) {
   finish_started();
   const std::int64_t width = element_bytes(type);
-  const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-  const std::int64_t own_begin =
-      std::accumulate(counts.begin(), counts.begin() + rank_, std::int64_t{0});
+  const std::int64_t total = total_of(counts);
+  const std::int64_t own_begin = begin_of(counts, rank_);
   const std::int64_t own_count = counts[static_cast<std::size_t>(rank_)];
   const auto* from = static_cast<const std::byte*>(send);
   auto* to = static_cast<std::byte*>(receive);
@@ -115,7 +113,7 @@ void SharedGroup::all_gather(ElementType type, const void* send, void* receive,
     return static_cast<std::byte*>(receive) + offsets[static_cast<std::size_t>(rank)] * width;
   };
   const auto* from = static_cast<const std::byte*>(send);
-  const std::int64_t total = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+  const std::int64_t total = total_of(counts);
   const std::int64_t largest = *std::ranges::max_element(counts) * width;
   const What what{.kind = Kind::all_gather, .type = type, .count = total};
   const Copy copy_direct = copy_of(total * width);

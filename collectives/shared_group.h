@@ -63,6 +63,7 @@
 #include "collectives/communicator.h"
 #include "collectives/copy.h"
 #include "collectives/element_type.h"
+#include "collectives/request_pool.h"
 #include "collectives/shared_bells.h"
 #include "collectives/shared_memory.h"
 #include "collectives/shared_waiting.h"
@@ -280,8 +281,8 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> buffers_;
 
-  std::vector<std::shared_ptr<Started>> made_;  // as many as were ever under way at once
-  std::vector<Started*> queue_;                 // in the order of their start
+  RequestPool<Started> made_;
+  std::vector<Started*> queue_;  // in the order of their start
 
   int awaited_ = 0;  // a rank that has not come yet
   Ways ways_ = Ways::one;

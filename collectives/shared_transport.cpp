@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
 #include <string>
 #include <utility>
 
+#include "collectives/blocks.h"
 #include "collectives/error.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/nodes.h"
@@ -97,7 +97,7 @@ class Implementation final : public SharedTransport {
   void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
                       void* receive, std::span<const std::int64_t> counts) override {
     check_blocks(communicator, {counts});
-    if (communicator.size() > 1 && sum(counts) > 0) {
+    if (communicator.size() > 1 && total_of(counts) > 0) {
       attached(communicator).reduce_scatter(type, send, receive, counts);
     } else {
       mpi_->reduce_scatter(communicator, type, send, receive, counts);
@@ -108,7 +108,7 @@ class Implementation final : public SharedTransport {
                   void* receive, std::span<const std::int64_t> counts,
                   std::span<const std::int64_t> offsets) override {
     check_blocks(communicator, {counts, offsets});
-    if (communicator.size() > 1 && sum(counts) > 0) {
+    if (communicator.size() > 1 && total_of(counts) > 0) {
       attached(communicator).all_gather(type, send, receive, counts, offsets);
     } else {
       mpi_->all_gather(communicator, type, send, receive, counts, offsets);
@@ -167,31 +167,6 @@ class Implementation final : public SharedTransport {
    private:
     TransportMemory memory_;
   };
-
-  static std::int64_t sum(std::span<const std::int64_t> counts) {
-    return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-  }
-
-  static void check_blocks(const Communicator& communicator,
-                           std::initializer_list<std::span<const std::int64_t>> lists) {
-    for (const std::span<const std::int64_t> values : lists) {
-      if (std::ssize(values) != communicator.size()) {
-        internal_error(fmt::format("{} blocks were given to a collective of {} ranks",
-                                   values.size(), communicator.size()));
-      }
-    }
-  }
-
-  static void check_neighbours(const Communicator& communicator,
-                               std::span<const NeighbourBlock> blocks) {
-    for (const NeighbourBlock& block : blocks) {
-      if (block.rank < 0 || block.rank >= communicator.size() ||
-          block.rank == communicator.rank()) {
-        internal_error(fmt::format("rank {} of {} exchanges with rank {}", communicator.rank(),
-                                   communicator.size(), block.rank));
-      }
-    }
-  }
 
   /// The group of a communicator of at least two ranks. The first time, every rank calls it.
   [[nodiscard]] SharedGroup& attached(const Communicator& communicator) {

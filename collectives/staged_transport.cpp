@@ -1,53 +1,17 @@
 #include "collectives/staged_transport.h"
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
-#include "collectives/error.h"
+#include "collectives/blocks.h"
+#include "collectives/staging.h"
+#include "collectives/started_reductions.h"
 
 namespace meshwork {
 
 namespace {
-
-std::int64_t sum(std::span<const std::int64_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-}
-
-std::byte* at(void* memory, std::int64_t bytes) {
-  return static_cast<std::byte*>(memory) + bytes;
-}
-const std::byte* at(const void* memory, std::int64_t bytes) {
-  return static_cast<const std::byte*>(memory) + bytes;
-}
-
-/// Piece `piece` of `pieces` of a block. All blocks of an operation are cut into as many.
-struct Piece {
-  std::int64_t begin = 0, count = 0;
-  Piece(std::int64_t block, std::int64_t piece, std::int64_t pieces)
-      : begin(block / pieces * piece + block % pieces * piece / pieces),
-        count(block / pieces * (piece + 1) + block % pieces * (piece + 1) / pieces - begin) {}
-};
-
-/// A started reduction, from its start until it was waited for, and what is kept for the next.
-struct Started {
-  struct Part {
-    std::int64_t begin = 0, count = 0;  // elements
-    std::unique_ptr<Mark> arrived;      // where the inner transport finds it
-    Pending pending;                    // of the inner transport
-  };
-  Memory staging;  // none where the inner transport reaches the device
-  std::vector<Part> parts;
-  std::size_t used = 0;  // of the parts
-  const Communicator* communicator = nullptr;
-  ElementType type = ElementType::float32;
-  Reduction reduction = Reduction::sum;
-  void* buffer = nullptr;      // of the device
-  std::unique_ptr<Mark> back;  // when it was copied back
-  bool under_way = false;
-};
 
 class StagedTransport final : public Transport {
  public:
@@ -57,27 +21,21 @@ class StagedTransport final : public Transport {
         device_(device),
         options_(options),
         behind_kernels_(device.make_mark()),
-        back_(device.make_mark()) {}
+        back_(device.make_mark()),
+        staging_(device, options.piece_bytes),
+        started_(*inner_, device, options.piece_bytes, !options.inner_reaches_device) {}
 
-  [[nodiscard]] std::string_view name() const override { return inner_->name(); }
+  [[nodiscard]] std::string_view name() const override {
+    return options_.name.empty() ? inner_->name() : options_.name;
+  }
+  [[nodiscard]] std::string remark() const override { return options_.remark; }
 
   void prepare(const Communicator& communicator) override { inner_->prepare(communicator); }
 
   void reserve(std::int64_t bytes, std::span<const std::int64_t> started) override {
     inner_->reserve(bytes, started);
-    if (options_.inner_reaches_device) bytes = 0;
-    stage(bytes);
-    reserve_marks(pieces_of(bytes));
-    // The largest of those under way takes the smallest that is large enough, and so on.
-    std::vector<std::int64_t> wanted(started.begin(), started.end());
-    std::sort(wanted.begin(), wanted.end(), std::greater<>());
-    std::vector<const Started*> taken;
-    for (const std::int64_t most : wanted) {
-      const auto is_free = [&](const StartedRequest& request) {
-        return std::find(taken.begin(), taken.end(), &request.state) == taken.end();
-      };
-      taken.push_back(&room_for(most, is_free)->state);
-    }
+    if (!options_.inner_reaches_device) staging_.reserve(bytes);
+    started_.reserve(started);
   }
 
   [[nodiscard]] TransportMemory allocate(const Communicator& communicator,
@@ -92,7 +50,7 @@ class StagedTransport final : public Transport {
   }
 
   void barrier_of_sharers(const Communicator& communicator) override {
-    hand_on_started();
+    started_.hand_on();
     inner_->barrier_of_sharers(communicator);
   }
 
@@ -103,18 +61,20 @@ class StagedTransport final : public Transport {
       return;
     }
     const std::int64_t width = element_bytes(type);
-    std::byte* const host = stage(count * width);
-    const std::int64_t pieces = pieces_of(count * width);
+    std::byte* const host = staging_.take(count * width);
+    const std::int64_t pieces = staging_.pieces_of(count * width);
     for (std::int64_t i = 0; i < pieces; ++i) {
       const Piece piece(count, i, pieces);
-      fetch(i, at(host, piece.begin * width), at(buffer, piece.begin * width), piece.count * width);
+      staging_.copy(element_at(host, piece.begin, type), element_at(buffer, piece.begin, type),
+                    piece.count * width);
+      staging_.end_piece(i);
     }
     for (std::int64_t i = 0; i < pieces; ++i) {
       const Piece piece(count, i, pieces);
-      std::byte* const here = at(host, piece.begin * width);
-      marks_[static_cast<std::size_t>(i)]->wait();
+      std::byte* const here = element_at(host, piece.begin, type);
+      staging_.wait_for_piece(i);
       inner_->all_reduce(communicator, type, reduction, here, piece.count);
-      device_.transfers().start_copy(at(buffer, piece.begin * width), here, piece.count * width);
+      staging_.copy(element_at(buffer, piece.begin, type), here, piece.count * width);
     }
     lead_kernels({buffer});
   }
@@ -122,47 +82,48 @@ class StagedTransport final : public Transport {
   [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
                                          Reduction reduction, void* buffer,
                                          std::int64_t count) override {
-    hand_on_started();
+    started_.hand_on();
     if (communicator.size() == 1 || count == 0 || !device_.owns(buffer)) {
       return inner_->start_all_reduce(communicator, type, reduction, buffer, count);
     }
-    return start(communicator, type, reduction, buffer, count);
+    return started_.start(communicator, type, reduction, buffer, count);
   }
 
   /// A reduction whose other parts are not to be had is the same on a device: they come anyway.
   [[nodiscard]] Pending start_reduce_in_parts(const Communicator& communicator, ElementType type,
                                               Reduction reduction, void* buffer,
                                               std::int64_t count) override {
-    hand_on_started();
+    started_.hand_on();
     if (communicator.size() == 1 || count == 0 || !device_.owns(buffer)) {
       return inner_->start_reduce_in_parts(communicator, type, reduction, buffer, count);
     }
-    return start(communicator, type, reduction, buffer, count);
+    return started_.start(communicator, type, reduction, buffer, count);
   }
 
   void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
                       void* receive, std::span<const std::int64_t> counts) override {
-    if (std::ssize(counts) != communicator.size() || sum(counts) == 0 || !staged({send, receive})) {
+    if (std::ssize(counts) != communicator.size() || total_of(counts) == 0 ||
+        !staged({send, receive})) {
       inner_->reduce_scatter(communicator, type, send, receive, counts);
       return;
     }
     const std::int64_t width = element_bytes(type);
     const std::int64_t own = counts[static_cast<std::size_t>(communicator.rank())];
-    const std::int64_t pieces = pieces_of(sum(counts) * width);
-    std::byte* const sent = stage((sum(counts) + own) * width);
-    std::byte* const received = at(sent, sum(counts) * width);
+    const std::int64_t pieces = staging_.pieces_of(total_of(counts) * width);
+    std::byte* const sent = staging_.take((total_of(counts) + own) * width);
+    std::byte* const received = element_at(sent, total_of(counts), type);
     // A piece holds a part of every block, one block after the other.
     std::int64_t to = 0;
     for (std::int64_t i = 0; i < pieces; ++i) {
       std::int64_t block = 0;
       for (const std::int64_t count : counts) {
         const Piece piece(count, i, pieces);
-        device_.transfers().start_copy(
-            at(sent, to * width), at(send, (block + piece.begin) * width), piece.count * width);
+        staging_.copy(element_at(sent, to, type), element_at(send, block + piece.begin, type),
+                      piece.count * width);
         to += piece.count;
         block += count;
       }
-      device_.transfers().record(mark(i));
+      staging_.end_piece(i);
     }
     std::int64_t from = 0;
     counts_.resize(counts.size());
@@ -171,11 +132,11 @@ class StagedTransport final : public Transport {
         counts_[rank] = Piece(counts[rank], i, pieces).count;
       }
       const Piece mine(own, i, pieces);
-      std::byte* const here = at(received, mine.begin * width);
-      mark(i).wait();
-      inner_->reduce_scatter(communicator, type, at(sent, from * width), here, counts_);
-      device_.transfers().start_copy(at(receive, mine.begin * width), here, mine.count * width);
-      from += sum(counts_);
+      std::byte* const here = element_at(received, mine.begin, type);
+      staging_.wait_for_piece(i);
+      inner_->reduce_scatter(communicator, type, element_at(sent, from, type), here, counts_);
+      staging_.copy(element_at(receive, mine.begin, type), here, mine.count * width);
+      from += total_of(counts_);
     }
     lead_kernels({send, receive});
   }
@@ -184,25 +145,21 @@ class StagedTransport final : public Transport {
                   void* receive, std::span<const std::int64_t> counts,
                   std::span<const std::int64_t> offsets) override {
     if (std::ssize(counts) != communicator.size() || std::ssize(offsets) != communicator.size() ||
-        sum(counts) == 0 || !staged({send, receive})) {
+        total_of(counts) == 0 || !staged({send, receive})) {
       inner_->all_gather(communicator, type, send, receive, counts, offsets);
       return;
     }
     const std::int64_t width = element_bytes(type);
     const auto rank = static_cast<std::size_t>(communicator.rank());
-    std::int64_t extent = 0;
-    for (std::size_t block = 0; block < counts.size(); ++block) {
-      if (counts[block] > 0) extent = std::max(extent, offsets[block] + counts[block]);
-    }
-    std::byte* const host = stage(extent * width);  // as `receive`
-    const std::int64_t pieces = pieces_of(sum(counts) * width);
-    const auto place = [&](std::size_t block, const Piece& piece) {
-      return (offsets[block] + piece.begin) * width;
-    };
+    std::byte* const host = staging_.take(extent_of(counts, offsets) * width);  // as `receive`
+    const std::int64_t pieces = staging_.pieces_of(total_of(counts) * width);
     for (std::int64_t i = 0; i < pieces; ++i) {
       const Piece piece(counts[rank], i, pieces);
-      fetch(i, counts[rank] > 0 ? at(host, place(rank, piece)) : nullptr,
-            at(send, piece.begin * width), piece.count * width);
+      if (piece.count > 0) {
+        staging_.copy(element_at(host, offsets[rank] + piece.begin, type),
+                      element_at(send, piece.begin, type), piece.count * width);
+      }
+      staging_.end_piece(i);
     }
     counts_.resize(counts.size());
     offsets_.resize(counts.size());
@@ -212,14 +169,14 @@ class StagedTransport final : public Transport {
         counts_[block] = piece.count;
         offsets_[block] = offsets[block] + piece.begin;
       }
-      mark(i).wait();
-      inner_->all_gather(communicator, type, at(host, offsets_[rank] * width), host, counts_,
+      staging_.wait_for_piece(i);
+      inner_->all_gather(communicator, type, element_at(host, offsets_[rank], type), host, counts_,
                          offsets_);
       for (std::size_t block = 0; block < counts.size(); ++block) {
-        const std::int64_t begin = offsets_[block] * width;
-        const bool there = block == rank && at(receive, offsets[block] * width) == send;
-        if (there || counts_[block] == 0) continue;
-        device_.transfers().start_copy(at(receive, begin), at(host, begin), counts_[block] * width);
+        const bool there = block == rank && element_at(receive, offsets[block], type) == send;
+        if (there) continue;
+        staging_.copy(element_at(receive, offsets_[block], type),
+                      element_at(host, offsets_[block], type), counts_[block] * width);
       }
     }
     lead_kernels({send, receive});
@@ -239,14 +196,17 @@ class StagedTransport final : public Transport {
       return;
     }
     const std::int64_t width = element_bytes(type);
-    std::byte* const sent = stage((sum(send_counts) + sum(receive_counts)) * width);
-    std::byte* const received = at(sent, sum(send_counts) * width);
+    std::byte* const sent =
+        staging_.take((total_of(send_counts) + total_of(receive_counts)) * width);
+    std::byte* const received = element_at(sent, total_of(send_counts), type);
     offsets_.resize(ranks);
     receive_offsets_.resize(ranks);
     std::int64_t end = 0;
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       offsets_[rank] = end;
-      bring(at(sent, end * width), send, send_offsets[rank] * width, send_counts[rank] * width);
+      if (send_counts[rank] == 0) continue;
+      staging_.copy(element_at(sent, end, type), element_at(send, send_offsets[rank], type),
+                    send_counts[rank] * width);
       end += send_counts[rank];
     }
     end = 0;
@@ -254,15 +214,15 @@ class StagedTransport final : public Transport {
       receive_offsets_[rank] = end;
       end += receive_counts[rank];
     }
-    device_.transfers().record(mark(0));
-    mark(0).wait();
+    staging_.end_piece(0);
+    staging_.wait_for_piece(0);
     inner_->all_to_all(communicator, type, sent, send_counts, offsets_, received, receive_counts,
                        receive_offsets_);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       if (receive_counts[rank] == 0) continue;
-      device_.transfers().start_copy(at(receive, receive_offsets[rank] * width),
-                                     at(received, receive_offsets_[rank] * width),
-                                     receive_counts[rank] * width);
+      staging_.copy(element_at(receive, receive_offsets[rank], type),
+                    element_at(received, receive_offsets_[rank], type),
+                    receive_counts[rank] * width);
     }
     lead_kernels({send, receive});
   }
@@ -277,19 +237,18 @@ class StagedTransport final : public Transport {
     const std::int64_t width = element_bytes(type);
     const std::int64_t sent_count = compact(sends, sends_);
     const std::int64_t received_count = compact(receives, receives_);
-    std::byte* const sent = stage((sent_count + received_count) * width);
-    std::byte* const received = at(sent, sent_count * width);
+    std::byte* const sent = staging_.take((sent_count + received_count) * width);
+    std::byte* const received = element_at(sent, sent_count, type);
     for (std::size_t i = 0; i < sends.size(); ++i) {
-      bring(at(sent, sends_[i].offset * width), send, sends[i].offset * width,
-            sends[i].count * width);
+      staging_.copy(element_at(sent, sends_[i].offset, type),
+                    element_at(send, sends[i].offset, type), sends[i].count * width);
     }
-    device_.transfers().record(mark(0));
-    mark(0).wait();
+    staging_.end_piece(0);
+    staging_.wait_for_piece(0);
     inner_->exchange(communicator, type, sent, sends_, received, receives_);
     for (std::size_t i = 0; i < receives.size(); ++i) {
-      device_.transfers().start_copy(at(receive, receives[i].offset * width),
-                                     at(received, receives_[i].offset * width),
-                                     receives[i].count * width);
+      staging_.copy(element_at(receive, receives[i].offset, type),
+                    element_at(received, receives_[i].offset, type), receives[i].count * width);
     }
     lead_kernels({send, receive});
   }
@@ -302,44 +261,33 @@ class StagedTransport final : public Transport {
     }
     const std::int64_t width = element_bytes(type);
     const bool sends = communicator.rank() == root;
-    std::byte* const host = stage(count * width);
-    const std::int64_t pieces = pieces_of(count * width);
+    std::byte* const host = staging_.take(count * width);
+    const std::int64_t pieces = staging_.pieces_of(count * width);
     for (std::int64_t i = 0; i < pieces; ++i) {
       const Piece piece(count, i, pieces);
-      fetch(i, at(host, piece.begin * width), at(buffer, piece.begin * width),
-            sends ? piece.count * width : 0);
+      if (sends) {
+        staging_.copy(element_at(host, piece.begin, type), element_at(buffer, piece.begin, type),
+                      piece.count * width);
+      }
+      staging_.end_piece(i);
     }
     for (std::int64_t i = 0; i < pieces; ++i) {
       const Piece piece(count, i, pieces);
-      std::byte* const here = at(host, piece.begin * width);
-      mark(i).wait();
+      std::byte* const here = element_at(host, piece.begin, type);
+      staging_.wait_for_piece(i);
       inner_->broadcast(communicator, type, here, piece.count, root);
       if (sends) continue;
-      device_.transfers().start_copy(at(buffer, piece.begin * width), here, piece.count * width);
+      staging_.copy(element_at(buffer, piece.begin, type), here, piece.count * width);
     }
     lead_kernels({buffer});
   }
 
  private:
-  /// What a `Pending` holds: the wait is the transport's.
-  class StartedRequest final : public Pending::Request {
-   public:
-    explicit StartedRequest(StagedTransport& transport) : transport_(transport) {}
-    void wait() override { transport_.finish(state); }
-
-    Started state;
-
-   private:
-    StagedTransport& transport_;
-  };
-
-  // ---- order ------------------------------------------------------------------------------------
-
   /// Puts an operation on these buffers in its place: behind the reductions that were started and,
   /// where one of them is the device's, behind its kernels. Whether it is to be staged; if not, the
   /// inner transport takes it as it is.
   bool staged(std::initializer_list<const void*> buffers) {
-    hand_on_started();
+    started_.hand_on();
     if (std::none_of(buffers.begin(), buffers.end(),
                      [&](const void* buffer) { return device_.owns(buffer); })) {
       return false;
@@ -364,36 +312,6 @@ class StagedTransport final : public Transport {
     }
   }
 
-  // ---- staging ----------------------------------------------------------------------------------
-
-  [[nodiscard]] std::int64_t pieces_of(std::int64_t bytes) const {
-    return std::max<std::int64_t>(1, (bytes + options_.piece_bytes - 1) / options_.piece_bytes);
-  }
-
-  /// Pinned memory for an operation. Copies from it may be under way: it is written to by copies
-  /// behind them, or when such a copy was waited for.
-  std::byte* stage(std::int64_t bytes) {
-    if (bytes > staging_.bytes()) staging_ = device_.allocate_pinned(bytes);
-    return staging_.bytes_at(0);
-  }
-
-  void reserve_marks(std::int64_t count) {
-    while (std::ssize(marks_) < count) marks_.push_back(device_.make_mark());
-  }
-  Mark& mark(std::int64_t piece) {
-    reserve_marks(piece + 1);
-    return *marks_[static_cast<std::size_t>(piece)];
-  }
-
-  void bring(void* destination, const void* source, std::int64_t offset, std::int64_t bytes) {
-    if (bytes > 0) device_.transfers().start_copy(destination, at(source, offset), bytes);
-  }
-  /// Piece `piece` on its way to the host; its mark tells when it has arrived.
-  void fetch(std::int64_t piece, void* destination, const void* source, std::int64_t bytes) {
-    bring(destination, source, 0, bytes);
-    device_.transfers().record(mark(piece));
-  }
-
   /// The blocks one after the other; returns their count.
   static std::int64_t compact(std::span<const NeighbourBlock> blocks,
                               std::vector<NeighbourBlock>& compacted) {
@@ -406,115 +324,13 @@ class StagedTransport final : public Transport {
     return end;
   }
 
-  // ---- started reductions -----------------------------------------------------------------------
-
-  Pending start(const Communicator& communicator, ElementType type, Reduction reduction,
-                void* buffer, std::int64_t count) {
-    const std::int64_t width = element_bytes(type);
-    const std::shared_ptr<StartedRequest> request = room_for(
-        count * width, [this](const StartedRequest& known) { return !known.state.under_way; });
-    Started& started = request->state;
-    started.communicator = &communicator;
-    started.type = type;
-    started.reduction = reduction;
-    started.buffer = buffer;
-    started.under_way = true;
-    device_.kernels().record(*behind_kernels_);
-    const bool copies = !options_.inner_reaches_device;
-    if (copies) device_.transfers().wait_for(*behind_kernels_);
-    const std::int64_t pieces = copies ? pieces_of(count * width) : 1;
-    prepare_parts(started, pieces);
-    started.used = static_cast<std::size_t>(pieces);
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      const Piece piece(count, i, pieces);
-      Started::Part& part = started.parts[static_cast<std::size_t>(i)];
-      part.begin = piece.begin;
-      part.count = piece.count;
-      if (copies) {
-        const std::int64_t begin = piece.begin * width;
-        device_.transfers().start_copy(started.staging.bytes_at(begin), at(buffer, begin),
-                                       piece.count * width);
-      }
-      (copies ? device_.transfers() : device_.kernels()).record(*part.arrived);
-    }
-    not_handed_on_.push_back(&started);
-    return Pending(request);
-  }
-
-  /// Where the inner transport finds a part.
-  static std::byte* place_of(const Started& started, const Started::Part& part) {
-    const std::int64_t begin = part.begin * element_bytes(started.type);
-    return started.staging.data() != nullptr ? started.staging.bytes_at(begin)
-                                             : at(started.buffer, begin);
-  }
-
-  /// Tells the inner transport of every reduction that was started, in order, when it has arrived.
-  void hand_on_started() {
-    for (Started* const started : not_handed_on_) {
-      for (std::size_t i = 0; i < started->used; ++i) {
-        Started::Part& part = started->parts[i];
-        part.arrived->wait();
-        part.pending =
-            inner_->start_all_reduce(*started->communicator, started->type, started->reduction,
-                                     place_of(*started, part), part.count);
-      }
-    }
-    not_handed_on_.clear();
-  }
-
-  void finish(Started& started) {
-    hand_on_started();
-    const std::int64_t width = element_bytes(started.type);
-    for (std::size_t i = 0; i < started.used; ++i) {
-      Started::Part& part = started.parts[i];
-      part.pending.wait();
-      if (options_.inner_reaches_device) continue;
-      device_.transfers().start_copy(at(started.buffer, part.begin * width),
-                                     place_of(started, part), part.count * width);
-    }
-    if (!options_.inner_reaches_device) {
-      device_.transfers().record(*started.back);
-      device_.kernels().wait_for(*started.back);
-    }
-    started.under_way = false;
-  }
-
-  void prepare_parts(Started& started, std::int64_t pieces) {
-    while (std::ssize(started.parts) < pieces) {
-      started.parts.emplace_back().arrived = device_.make_mark();
-    }
-  }
-
-  /// The smallest room for a reduction of `bytes` that `is_free`; a new one if there is none.
-  template <class IsFree>
-  std::shared_ptr<StartedRequest> room_for(std::int64_t bytes, const IsFree& is_free) {
-    if (options_.inner_reaches_device) bytes = 0;
-    const std::shared_ptr<StartedRequest>* smallest = nullptr;
-    for (const std::shared_ptr<StartedRequest>& request : started_) {
-      if (!is_free(*request) || request->state.staging.bytes() < bytes) continue;
-      if (smallest == nullptr ||
-          request->state.staging.bytes() < (*smallest)->state.staging.bytes()) {
-        smallest = &request;
-      }
-    }
-    if (smallest != nullptr) return *smallest;
-    const auto made = std::make_shared<StartedRequest>(*this);
-    if (bytes > 0) made->state.staging = device_.allocate_pinned(bytes);
-    made->state.back = device_.make_mark();
-    prepare_parts(made->state, pieces_of(bytes));
-    not_handed_on_.reserve(started_.size() + 1);
-    return started_.emplace_back(made);
-  }
-
   std::unique_ptr<Transport> inner_;
   DeviceQueues& device_;
   StagedTransportOptions options_;
   std::unique_ptr<Mark> behind_kernels_;
-  std::unique_ptr<Mark> back_;                // behind the last copy from the staging memory
-  Memory staging_;                            // of operations that are not started
-  std::vector<std::unique_ptr<Mark>> marks_;  // by piece: when it has arrived
-  std::vector<std::shared_ptr<StartedRequest>> started_;
-  std::vector<Started*> not_handed_on_;
+  std::unique_ptr<Mark> back_;  // behind the last copy from the staging memory
+  Staging staging_;             // of operations that are not started
+  StartedReductions started_;
   // Arguments of the call in progress, kept so that a call allocates only the first time.
   std::vector<std::int64_t> counts_, offsets_, receive_offsets_;
   std::vector<NeighbourBlock> sends_, receives_;

@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "collectives/device_queues.h"
 #include "collectives/transport.h"
@@ -32,6 +33,7 @@ namespace meshwork {
 struct StagedTransportOptions {
   std::int64_t piece_bytes = std::int64_t{1} << 20;  // the same on all ranks
   bool inner_reaches_device = false;
+  std::string name, remark;  // Transport has these; without a name it is the inner transport's
 };
 
 /// `device` outlives the transport.

@@ -1,20 +1,14 @@
 #include "collectives/transport.h"
 
-#include <mpi.h>
-
 #include <cstring>
 #include <exception>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include "collectives/device_transports.h"
 #include "collectives/error.h"
-#include "collectives/exchange.h"
-#include "collectives/hierarchical_transport.h"
-#include "collectives/mpi_transport.h"
-#include "collectives/nodes.h"
-#include "collectives/shared_transport.h"
-#include "collectives/staged_transport.h"
+#include "collectives/host_transports.h"
 
 namespace meshwork {
 
@@ -38,25 +32,6 @@ class PrivateMemory final : public TransportMemory::Owner {
   std::size_t bytes_;
   std::byte* memory_;
 };
-
-/// What `make_transport` says of "auto".
-std::unique_ptr<Transport> best_transport(const Communicator& ranks) {
-  const auto nodes = std::make_shared<const Nodes>(ranks);
-  const int here = nodes->split(ranks).size();
-  int most = 0;
-  check_mpi(MPI_Allreduce(&here, &most, 1, MPI_INT, MPI_MAX, ranks.native()), "MPI_Allreduce");
-  if (most == 1) return make_mpi_transport({.nodes = nodes});
-  std::unique_ptr<Transport> made;
-  try {
-    together(ranks, [&] {
-      made =
-          most == ranks.size() ? make_shared_transport(ranks) : make_hierarchical_transport(ranks);
-    });
-  } catch (const Error&) {
-    return make_mpi_transport({.nodes = nodes});  // somewhere memory cannot be shared
-  }
-  return made;
-}
 
 }  // namespace
 
@@ -109,26 +84,18 @@ std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType typ
   return count / parts * part / line * line;
 }
 
-namespace {
-
-std::unique_ptr<Transport> make_host_transport(std::string_view name, const Communicator& ranks) {
-  if (name == "auto") return best_transport(ranks);
-  if (name == "hierarchical") return make_hierarchical_transport(ranks);
-  if (name == "mpi") return make_mpi_transport({.nodes = std::make_shared<const Nodes>(ranks)});
-  if (name == "shared") return make_shared_transport(ranks);
-  fail(
-      "there is no transport \"{}\"; there are \"auto\", \"hierarchical\", \"mpi\" and "
-      "\"shared\"",
-      name);
-}
-
-}  // namespace
-
 std::unique_ptr<Transport> make_transport(std::string_view name, const Communicator& ranks,
-                                          DeviceQueues* device) {
-  std::unique_ptr<Transport> transport = make_host_transport(name, ranks);
-  if (device == nullptr) return transport;
-  return make_staged_transport(std::move(transport), *device);
+                                          DeviceQueues* device, const DeviceMemory& device_memory) {
+  if (device != nullptr) {
+    return make_device_transport(name, ranks, *device, device_memory, device_backends(*device));
+  }
+  if (name == "nccl" || name == "cuda_aware_mpi") {
+    fail(
+        "the transport \"{}\" is for the memory of GPUs, and this run computes on the CPU; "
+        "\"auto\" takes the best for that",
+        name);
+  }
+  return make_host_transport(name, ranks);
 }
 
 }  // namespace meshwork

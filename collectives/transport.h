@@ -12,17 +12,20 @@
 // Backends are files of this folder: `mpi_transport`, with MPI's own collectives, is there always;
 // `shared_transport` is for ranks of one node; `hierarchical_transport` puts the two together for
 // ranks of several; `staged_transport` goes before any of them where buffers lie in memory of a
-// device's own. All of them pass the same tests. `make_transport` is the one place that knows which
-// there are. A transport is used by one thread at a time. Between the start of an operation and its
-// wait, ranks enter the same collectives in the same order, whether of a transport or of MPI.
+// device's own, and `nccl/nccl_transport` before that where every rank has a GPU. All of them pass
+// the same tests. `make_transport` is the one place that knows which there are. A transport is used
+// by one thread at a time. Between the start of an operation and its wait, ranks enter the same
+// collectives in the same order, whether of a transport or of MPI.
 //
 // Buffers may lie in any memory of the host, and in that of the device that the transport was made
-// for. In memory that the transport itself has given (`allocate`), ranks that share a node can work
-// on each other's buffers where they are, with no copies between.
+// for: those of an operation in the same on all ranks, but for all-to-alls and exchanges, whose
+// buffers lie where each rank likes. In memory that the transport itself has given (`allocate`),
+// ranks that share a node can work on each other's buffers where they are, with no copies between.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -33,6 +36,7 @@
 #include "collectives/communicator.h"
 #include "collectives/device_queues.h"
 #include "collectives/element_type.h"
+#include "collectives/memory.h"
 
 namespace meshwork {
 
@@ -119,8 +123,12 @@ class Transport {
  public:
   virtual ~Transport() = default;
 
-  /// "mpi", "shared" or "hierarchical", whichever serves.
+  /// As `make_transport` names them, whichever serves: never "auto".
   [[nodiscard]] virtual std::string_view name() const = 0;
+
+  /// What people should know of how it was chosen: what a faster one lacks here. The same on all
+  /// ranks; empty if there is nothing to say.
+  [[nodiscard]] virtual std::string remark() const { return {}; }
 
   /// Makes what operations over `communicator` need. Every rank that the transport serves calls it
   /// at the same time, each with the communicator that it is part of: such siblings are treated
@@ -201,17 +209,26 @@ class Transport {
                          std::int64_t count, int root) = 0;
 };
 
+/// Gives `bytes` of a device's memory.
+using DeviceMemory = std::function<Memory(std::int64_t bytes)>;
+
 /// The backend called `name`, for communicators of `ranks` or of part of them. "mpi" is MPI's own
 /// collectives, for any ranks; "shared" is memory shared by the ranks of one node, and refuses
 /// communicators that span several; "hierarchical" is shared memory inside nodes and MPI between
 /// them. "auto" is MPI if memory cannot be shared on some node or no node has two ranks; else
-/// shared memory on one node, hierarchical on several. Buffers may lie in memory of `device`, which
-/// outlives the transport, and operations on them come behind the kernels that it was given before,
-/// and before those that it is given after; null if all memory is the host's. Every rank of `ranks`
-/// calls it. Throws,
-/// naming those there are, for any other name.
+/// shared memory on one node, hierarchical on several.
+///
+/// Buffers may lie in memory of `device`, which outlives the transport, and operations on them come
+/// behind the kernels that it was given before, and before those that it is given after; null if
+/// all memory is the host's. Those above stage them. "nccl" and "cuda_aware_mpi" are for memory of
+/// GPUs alone, which they reach (device_transports.h); with a device "auto" is the first of these
+/// that there is on all ranks, else staged. The choice of "cuda_aware_mpi" is by timing, on
+/// `device_memory`; without that it is not considered.
+///
+/// Every rank of `ranks` calls it. Throws, on all ranks alike, for any other name and for one that
+/// is not to be had, saying what there is.
 [[nodiscard]] std::unique_ptr<Transport> make_transport(
     std::string_view name, const Communicator& ranks = Communicator::world(),
-    DeviceQueues* device = nullptr);
+    DeviceQueues* device = nullptr, const DeviceMemory& device_memory = {});
 
 }  // namespace meshwork

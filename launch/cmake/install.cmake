@@ -9,12 +9,15 @@ install(TARGETS meshwork EXPORT meshwork-targets
 if(MESHWORK_HAS_CUDA)
   install(TARGETS meshwork_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
+if(MESHWORK_HAS_NCCL)
+  install(TARGETS meshwork_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 install(TARGETS meshwork-program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(PROGRAMS launch/meshwork-mpirun launch/meshwork.sbatch
   DESTINATION ${CMAKE_INSTALL_BINDIR})
 
 install(DIRECTORY collectives runtime layers DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshwork
-  FILES_MATCHING PATTERN "*.h" PATTERN "runtime/device/cuda" EXCLUDE)
+  FILES_MATCHING PATTERN "*.h" PATTERN "runtime/device/cuda" EXCLUDE PATTERN "collectives/nccl" EXCLUDE)
 install(FILES launch/meshwork.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshwork)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/meshwork)

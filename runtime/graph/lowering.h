@@ -54,6 +54,10 @@ class Lowering {
   /// In backward: where the raw gradient of an input goes, over all of `block`. Written, not added
   /// to; what it says outside this rank's own block is added to the owner's afterwards.
   [[nodiscard]] virtual Operand input_gradient(int input) = 0;
+  /// In backward: what follows no longer writes the gradient of this input, which is in its place.
+  /// Where it has to be reduced, that goes on beside what follows: the gradients of weights. Not
+  /// said, it is so when backward is over.
+  virtual void input_gradient_is_complete(int input) { (void)input; }
   /// Instead of writing the output: it is the input, seen with another shape.
   virtual void output_is_input(int input) = 0;
   /// Instead of writing an input's gradient: it is the output's gradient.

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <exception>
 #include <initializer_list>
-#include <numeric>
+#include <span>
 
+#include "collectives/blocks.h"
 #include "collectives/error.h"
 
 namespace meshwork {
@@ -100,13 +101,13 @@ class BoundCollectives final : public MeshCollectives {
   }
 
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_all_reduce(
-      const CollectiveRecord& record, std::int64_t count) override {
-    return started(record, count, &Transport::start_all_reduce);
+      const CollectiveRecord& record, std::int64_t count, UnderWay under_way) override {
+    return started(record, count, under_way, &Transport::start_all_reduce);
   }
 
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_reduce_in_parts(
       const CollectiveRecord& record, std::int64_t count) override {
-    return started(record, count, &Transport::start_reduce_in_parts);
+    return started(record, count, UnderWay::beside_others, &Transport::start_reduce_in_parts);
   }
 
   std::unique_ptr<Kernel> barrier_of_sharers(const std::vector<Axis>& axes,
@@ -127,7 +128,7 @@ class BoundCollectives final : public MeshCollectives {
     const Communicator& communicator = communicator_for(record);
     check_counts({&counts}, communicator);
     if (record.reduction != Reduction::sum) internal_error("a reduce_scatter that is not a sum");
-    reserve(record, sum(counts) + counts[static_cast<std::size_t>(communicator.rank())]);
+    reserve(record, total_of(counts) + counts[static_cast<std::size_t>(communicator.rank())]);
     return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
                                  counts = std::move(counts)](void* const* operands) {
       transport.reduce_scatter(communicator, type, operands[0], operands[1], counts);
@@ -139,11 +140,8 @@ class BoundCollectives final : public MeshCollectives {
                                      std::vector<std::int64_t> offsets) override {
     const Communicator& communicator = communicator_for(record);
     check_counts({&counts, &offsets}, communicator);
-    std::int64_t extent = 0;
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      extent = std::max(extent, offsets[i] + counts[i]);
-    }
-    reserve(record, extent + counts[static_cast<std::size_t>(communicator.rank())]);
+    reserve(record,
+            extent_of(counts, offsets) + counts[static_cast<std::size_t>(communicator.rank())]);
     return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
                                  counts = std::move(counts),
                                  offsets = std::move(offsets)](void* const* operands) {
@@ -158,7 +156,7 @@ class BoundCollectives final : public MeshCollectives {
                                      std::vector<std::int64_t> receive_offsets) override {
     const Communicator& communicator = communicator_for(record);
     check_counts({&send_counts, &send_offsets, &receive_counts, &receive_offsets}, communicator);
-    reserve(record, sum(send_counts) + sum(receive_counts));
+    reserve(record, total_of(send_counts) + total_of(receive_counts));
     return bound(entry(record),
                  [&transport = transport_, &communicator, type = record.type,
                   send_counts = std::move(send_counts), send_offsets = std::move(send_offsets),
@@ -189,9 +187,14 @@ class BoundCollectives final : public MeshCollectives {
   using Start = Pending (Transport::*)(const Communicator&, ElementType, Reduction, void*,
                                        std::int64_t);
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started(
-      const CollectiveRecord& record, std::int64_t count, Start start_it) {
-    started_bytes_.push_back(count * element_bytes(record.type));
-    transport_.reserve(0, started_bytes_);
+      const CollectiveRecord& record, std::int64_t count, UnderWay under_way, Start start_it) {
+    const std::int64_t bytes = count * element_bytes(record.type);
+    if (under_way == UnderWay::briefly) {
+      started_bytes_.front() = std::max(started_bytes_.front(), bytes);
+    } else {
+      started_bytes_.push_back(bytes);
+    }
+    transport_.reserve(0, std::span(started_bytes_).subspan(started_bytes_.front() > 0 ? 0 : 1));
     const auto pending = std::make_shared<Pending>();
     auto start = bound(
         entry(record, "start "),
@@ -227,9 +230,6 @@ class BoundCollectives final : public MeshCollectives {
     return communicator_over(record.axes);
   }
 
-  static std::int64_t sum(const std::vector<std::int64_t>& counts) {
-    return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-  }
   /// For a collective of `elements`, sent and received together.
   void reserve(const CollectiveRecord& record, std::int64_t elements) {
     transport_.reserve(elements * element_bytes(record.type));
@@ -248,7 +248,8 @@ class BoundCollectives final : public MeshCollectives {
   DeviceMesh& mesh_;
   Transport& transport_;
   CollectiveTrace* trace_;
-  std::vector<std::int64_t> started_bytes_;  // of what may be under way at once
+  // Of what may be under way at once: the largest of those that are so briefly, then the others.
+  std::vector<std::int64_t> started_bytes_{0};
 };
 
 class PlannedCollectives final : public MeshCollectives {
@@ -262,13 +263,13 @@ class PlannedCollectives final : public MeshCollectives {
     return planned(record);
   }
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_all_reduce(
-      const CollectiveRecord& record, std::int64_t) override {
+      const CollectiveRecord& record, std::int64_t, UnderWay) override {
     auto start = planned(record);
     return {std::move(start), kernel(describe(record, mesh_))};
   }
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_reduce_in_parts(
       const CollectiveRecord& record, std::int64_t count) override {
-    return started_all_reduce(record, count);
+    return started_all_reduce(record, count, UnderWay::beside_others);
   }
   std::unique_ptr<Kernel> barrier_of_sharers(const std::vector<Axis>&,
                                              const CollectivePurpose& purpose) override {

@@ -64,9 +64,13 @@ class MeshCollectives {
   /// Operands: buffer.
   [[nodiscard]] virtual std::unique_ptr<Kernel> all_reduce(const CollectiveRecord& record,
                                                            std::int64_t count) = 0;
+  /// How long a started collective is under way: beside any other, or waited for before the next
+  /// that is brief is started, so that all these take memory of the transport for one.
+  enum class UnderWay : std::uint8_t { beside_others, briefly };
   /// The same, started by the first kernel and waited for by the second, each with operand: buffer.
   [[nodiscard]] virtual std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>>
-  started_all_reduce(const CollectiveRecord& record, std::int64_t count) = 0;
+  started_all_reduce(const CollectiveRecord& record, std::int64_t count,
+                     UnderWay under_way = UnderWay::beside_others) = 0;
   /// The same, but a rank gets its part of the result alone (as start_reduce_in_parts in
   /// transport.h has it), and others may read the buffer until the next barrier of sharers.
   [[nodiscard]] virtual std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/blocks.h"
 #include "collectives/error.h"
 
 namespace meshwork {
@@ -116,11 +117,6 @@ void check_partial(const Layout& from, const Layout& to, const MeshShape& mesh) 
       }
     }
   }
-}
-
-/// ceil(count * (n - 1) / n) without the product.
-std::int64_t without_own(std::int64_t count, std::int64_t n) {
-  return count - count / n;
 }
 
 std::int64_t ceiling(std::int64_t length, std::int64_t parts) {
@@ -351,9 +347,9 @@ std::int64_t elements_sent(const RedistributionStep& step, const Shape& shape,
     case StepKind::all_reduce:
       return 2 * elements(step.from) - 2 * elements(step.from) / n;
     case StepKind::reduce_scatter:
-      return without_own(kept_by_group(step, shape, mesh, rank), n);
+      return elements_sent_once(kept_by_group(step, shape, mesh, rank), n);
     case StepKind::all_gather:
-      return without_own(elements(step.to), n);
+      return elements_sent_once(elements(step.to), n);
     case StepKind::permute:
     case StepKind::all_to_all: {
       // Every element that a rank holds goes to exactly one rank, which may be the rank itself.

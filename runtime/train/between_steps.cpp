@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "collectives/blocks.h"
 #include "runtime/train/step_agreement.h"
 
 namespace meshwork {
@@ -27,7 +28,7 @@ std::vector<CollectiveBetweenSteps> collectives_between_steps(
     return {};
   }
   constexpr auto agreed = static_cast<std::int64_t>(StepAgreement::values);
-  const std::int64_t sent = (2 * (ranks - 1) * agreed + ranks - 1) / ranks;
+  const std::int64_t sent = elements_sent_by_all_reduce(agreed, ranks);
   std::vector<CollectiveBetweenSteps> found;
   found.push_back({.when = fmt::format("about every {:g} s", StepAgreement::interval_seconds),
                    .collective = "all_reduce",

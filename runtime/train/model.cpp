@@ -127,6 +127,13 @@ void Model::State::say(const std::string& line) const {
   }
 }
 
+void Model::State::say_remark() {
+  if (std::string now = transport->remark(); now != remark) {
+    say(now);
+    remark = std::move(now);
+  }
+}
+
 Plan Model::State::make_plan(const Objective& target, std::int64_t rows) const {
   std::vector<std::string> warnings;
   PlanRequest request{
@@ -177,6 +184,7 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
     kept->restore(*engine);
   }
   has_slots = compiled.has_value();
+  say_remark();
 }
 
 void Model::State::take_up_kernels(const KernelRecord& earlier) {
@@ -212,7 +220,9 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
                     device.description(), name_of(precision)));
   }
   state_->transport = make_transport(state_->options.collectives, state_->mesh().all(),
-                                     device.computes_in_host_memory() ? nullptr : &device.queues());
+                                     device.computes_in_host_memory() ? nullptr : &device.queues(),
+                                     [&](std::int64_t bytes) { return device.allocate(bytes); });
+  state_->say_remark();
   if (state_->options.check_plan) {
     state_->counting = std::make_unique<CountingTransport>(*state_->transport);
   }

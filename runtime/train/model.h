@@ -44,7 +44,7 @@ namespace meshwork {
 struct ModelOptions {
   std::uint64_t seed = 0;            // of initial weights, dropout and the order of samples
   std::string device = "auto";       // auto, cpu, cuda, or one that was added (device.h)
-  std::string collectives = "auto";  // auto, hierarchical, mpi, shared
+  std::string collectives = "auto";  // collectives/transport.h has the names
   /// Of products and convolutions; everything else is float32 (kernels/precision.h).
   Precision precision = Precision::float32;
   /// Which of several kernels computes a product or a convolution (kernel_choice.h): "fixed", by

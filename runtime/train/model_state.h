@@ -35,6 +35,7 @@ struct Model::State {
   KerasModel keras_model = KerasModel::functional;
   std::unique_ptr<Device> device;
   std::unique_ptr<Transport> transport;
+  std::string remark;                           // of the transport, that was said
   std::unique_ptr<CountingTransport> counting;  // null: sends are not counted
   std::unique_ptr<Watchdog> watchdog;           // whose trace the engine writes
   std::unique_ptr<KernelChooser> chooser;       // null: kernels are fixed
@@ -52,6 +53,8 @@ struct Model::State {
   [[nodiscard]] bool is_root() const { return mesh().rank() == 0; }
   /// Prints a line, from rank 0.
   void say(const std::string& line) const;
+  /// Prints what the transport remarks, unless it was said.
+  void say_remark();
 
   /// Makes objective, plan and parameters for data whose targets have the shape `target`, if that
   /// was not done; `rows` is the batch length that the plan is made for. Parameters and slots that

@@ -116,9 +116,13 @@ RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
   ConfigReader reader(document);
   reader.optional("seed", options_.seed);
   reader.choice("device", options_.device, device_names());
-  reader.choice(
-      "collectives", options_.collectives,
-      {{"auto", "auto"}, {"hierarchical", "hierarchical"}, {"mpi", "mpi"}, {"shared", "shared"}});
+  reader.choice("collectives", options_.collectives,
+                {{"auto", "auto"},
+                 {"cuda_aware_mpi", "cuda_aware_mpi"},
+                 {"hierarchical", "hierarchical"},
+                 {"mpi", "mpi"},
+                 {"nccl", "nccl"},
+                 {"shared", "shared"}});
   reader.choice("precision", options_.precision,
                 {{"float32", Precision::float32},
                  {"tf32", Precision::tf32},

@@ -2,7 +2,7 @@
 //
 //     seed: 7                          # of initial weights, dropout, order and synthetic data
 //     device: auto                     # cpu, cuda
-//     collectives: auto                # hierarchical, mpi, shared
+//     collectives: auto                # hierarchical, mpi, shared; of GPUs cuda_aware_mpi, nccl
 //     precision: float32               # bfloat16, tf32: of products and convolutions
 //     kernels: fixed                   # timed, or a file that keeps what was timed
 //     watchdog_seconds: 1800           # that a rank may wait for another; 0: for ever

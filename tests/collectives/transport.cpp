@@ -17,6 +17,7 @@
 #include "collectives/error.h"
 #include "collectives/hierarchical_transport.h"
 #include "collectives/mpi_transport.h"
+#include "collectives/nccl/nccl_transport.h"
 #include "collectives/shared_transport.h"
 #include "collectives/staged_transport.h"
 #include "tests/support/apart_queues.h"
@@ -32,6 +33,14 @@ struct Subject {
   std::unique_ptr<Transport> transport;
 };
 
+/// Buffers in the memory of a device that the NCCL transport serves, through an NCCL that is none.
+Subject by_nccl() {
+  auto device = std::make_unique<test::ApartQueues>(true, true);
+  std::unique_ptr<Transport> made = nccl::make_nccl_transport(
+      Communicator::world(), make_staged_transport(make_transport("mpi"), *device), *device);
+  return {"nccl", std::make_unique<test::ThroughDevice>(std::move(device), std::move(made))};
+}
+
 /// Every buffer that a test hands to it lies in the memory of a device.
 Subject on_device(const std::string& name, std::unique_ptr<Transport> inner,
                   const StagedTransportOptions& options) {
@@ -43,10 +52,10 @@ Subject on_device(const std::string& name, std::unique_ptr<Transport> inner,
 /// The transports under test. The second cannot hand more than 40 bytes to one MPI call, so that
 /// all but the smallest blocks take the way of those beyond 2^31 bytes; the fourth has so little
 /// room that all but the smallest go in many rounds, and so does the fifth, on several nodes, where
-/// a thread brings on what goes between them. The buffers of the next three are a device's: staged
-/// through one piece, through many small ones over shared memory, and reached by MPI itself. To the
-/// ninth each rank is a node, to the last, two are; of what they start, a thread brings on that of
-/// the one, polls that of the other.
+/// a thread brings on what goes between them. The buffers of the next four are a device's: staged
+/// through one piece, through many small ones over shared memory, reached by MPI itself, and by
+/// NCCL. To the one behind them each rank is a node, to the last, two are; of what they start, a
+/// thread brings on that of the one, polls that of the other.
 Subject made_subject() {
   const SharedGroupOptions little_room{.small_bytes = 64,
                                        .slot_bytes = 1024,
@@ -55,7 +64,7 @@ Subject made_subject() {
                                        .chunk_bytes = 64,
                                        .chunks = 2};
   const Communicator world = Communicator::world();
-  switch (GENERATE(0, 1, 2, 3, 4, 5, 6, 7, 8, 9)) {
+  switch (GENERATE(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10)) {
     case 0:
       return {"mpi", make_transport("mpi")};
     case 1:
@@ -76,6 +85,8 @@ Subject made_subject() {
     case 7:
       return on_device("ordered", make_transport("mpi"), {.inner_reaches_device = true});
     case 8:
+      return by_nccl();
+    case 9:
       return {"mpi by a thread",
               make_mpi_transport({.largest_bytes = 4096,
                                   .nodes = std::make_shared<const Nodes>(world, 1),
@@ -673,8 +684,9 @@ TEST_CASE("a transport that does not exist is an error that names those that do"
   CHECK(make_transport("mpi")->name() == "mpi");
   CHECK(make_transport("shared")->name() == "shared");
   CHECK_THROWS_WITH(make_transport("mpj"),
-                    Catch::Equals("there is no transport \"mpj\"; there are "
-                                  "\"auto\", \"hierarchical\", \"mpi\" and \"shared\""));
+                    Catch::Equals("there is no transport \"mpj\"; there are \"auto\", "
+                                  "\"cuda_aware_mpi\", \"hierarchical\", \"mpi\", \"nccl\" and "
+                                  "\"shared\""));
 }
 
 TEST_CASE("blocks that do not fit the communicator are an error") {

@@ -38,8 +38,12 @@ class ApartMark final : public Mark {
   ApartQueues& owner_;
 };
 
-class ApartQueue final : public Queue {
+class ApartQueue final : public Queue, public ApartStream {
  public:
+  explicit ApartQueue(bool has_streams) : has_streams_(has_streams) {}
+  [[nodiscard]] void* native() override {
+    return has_streams_ ? static_cast<ApartStream*>(this) : nullptr;
+  }
   void start_copy(void* destination, const void* source, std::int64_t bytes) override {
     if (bytes == 0) return;
     start([=] { std::memcpy(destination, source, static_cast<std::size_t>(bytes)); });
@@ -58,7 +62,7 @@ class ApartQueue final : public Queue {
     start([queue = other.queue, position = other.position] { queue->advance(position); });
   }
 
-  void start(std::function<void()> work) {
+  void start(std::function<void()> work) override {
     work_.push_back(std::move(work));
     ++started_;
   }
@@ -75,6 +79,7 @@ class ApartQueue final : public Queue {
   [[nodiscard]] std::uint64_t done() const { return done_; }
 
  private:
+  bool has_streams_;
   std::deque<std::function<void()>> work_;
   std::uint64_t started_ = 0, done_ = 0;
 };
@@ -83,11 +88,11 @@ bool ApartMark::reached() {
   return queue == nullptr || queue->done() >= position;
 }
 
-ApartQueues::ApartQueues(bool untouchable)
+ApartQueues::ApartQueues(bool untouchable, bool has_streams)
     : untouchable_(untouchable),
-      kernels_(std::make_unique<ApartQueue>()),
-      transfers_(std::make_unique<ApartQueue>()),
-      feeds_(std::make_unique<ApartQueue>()) {
+      kernels_(std::make_unique<ApartQueue>(has_streams)),
+      transfers_(std::make_unique<ApartQueue>(has_streams)),
+      feeds_(std::make_unique<ApartQueue>(has_streams)) {
   void* region = ::mmap(nullptr, region_bytes, untouchable ? PROT_NONE : PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (region == MAP_FAILED) fail("no addresses for the memory of a device that is apart");

@@ -21,11 +21,19 @@ namespace meshwork::test {
 
 class ApartQueue;
 
+/// What `Queue::native` of a device that is apart gives, if it is to give something: for who puts
+/// work of its own into a queue.
+class ApartStream {
+ public:
+  virtual ~ApartStream() = default;
+  virtual void start(std::function<void()> work) = 0;
+};
+
 class ApartQueues final : public DeviceQueues {
  public:
   /// With `untouchable` false, everybody can read and write the memory, as a transport of a
-  /// device's vendor can.
-  explicit ApartQueues(bool untouchable = true);
+  /// device's vendor can. With `has_streams` its queues have native ones.
+  explicit ApartQueues(bool untouchable = true, bool has_streams = false);
   ~ApartQueues() override;
   ApartQueues(const ApartQueues&) = delete;
   ApartQueues& operator=(const ApartQueues&) = delete;

@@ -1,10 +1,7 @@
 #include "runtime/device/cuda/library.h"
 
-#include <dlfcn.h>
-
-#include <filesystem>
-
 #include "collectives/error.h"
+#include "collectives/opened_library.h"
 #include "runtime/device/cuda/cuda_device.h"
 
 namespace meshwork::cuda {
@@ -17,29 +14,12 @@ struct Library {
   std::string problem;
 };
 
-/// Where this code lies: the library is beside it, or beside the libraries of an installed program.
-std::filesystem::path folder_of_this() {
-  Dl_info found{};
-  if (::dladdr(reinterpret_cast<const void*>(&folder_of_this), &found) == 0) return {};
-  return std::filesystem::path(found.dli_fname).parent_path();
-}
-
-Library open_library() {
-  // The driver alone is small, and tells whether it is worth going on.
-  if (::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL) == nullptr) {
-    return {nullptr, "no NVIDIA driver is installed (libcuda.so.1 cannot be loaded)"};
-  }
-  const std::filesystem::path file = folder_of_this() / "libmeshwork_cuda.so";
-  void* const library = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return {nullptr, ::dlerror()};
-  const void* const exported = ::dlsym(library, "meshwork_cuda_device");
-  if (exported == nullptr) return {nullptr, ::dlerror()};
-  return {static_cast<const CudaDeviceLibrary*>(exported), ""};
-}
-
-/// Opened once, and never closed: kernels of it may outlive every device.
+/// Opened once: kernels of it may outlive every device.
 const Library& library() {
-  static const Library opened = open_library();
+  static const Library opened = [] {
+    const OpenedLibrary found = open_gpu_library("libmeshwork_cuda.so", "meshwork_cuda_device");
+    return Library{static_cast<const CudaDeviceLibrary*>(found.exported), found.problem};
+  }();
   return opened;
 }
 

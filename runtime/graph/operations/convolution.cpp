@@ -213,6 +213,7 @@ void ConvolutionOperation::backward(Lowering& lowering) const {
     lowering.emit(ConvolutionInputGradientSpec{part.at},
                   {wide, part.whole_groups ? weights : wide_kernel(lowering, part),
                    lowering.input_gradient(0)});
+    lowering.input_gradient_is_complete(0);
   }
   if (lowering.needs_gradient(kernel)) {
     if (part.whole_groups) {

@@ -211,6 +211,7 @@ void ProductOperation::backward(Lowering& lowering) const {
       lowering.emit(ZeroSpec{rows * factors.columns * 4}, {dx});
       lowering.emit(reversed(factors.columns_packed), {packed, dx});
     }
+    lowering.input_gradient_is_complete(0);
   }
   if (lowering.needs_gradient(kernel)) {
     // dkernel (features, outputs) = transpose(x (rows, features)) * dz (rows, outputs)

@@ -92,6 +92,7 @@ void TransposedConvolutionOperation::backward(Lowering& lowering) const {
   if (lowering.needs_gradient(0)) {
     lowering.emit(ConvolutionSpec{.at = at},
                   {dy, lowering.input(kernel), lowering.input_gradient(0)});
+    lowering.input_gradient_is_complete(0);
   }
   if (lowering.needs_gradient(kernel)) {
     lowering.emit(ConvolutionKernelGradientSpec{at},

@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "collectives/blocks.h"
 #include "runtime/mesh/lower_redistribution.h"
 
 namespace meshwork {
@@ -79,8 +80,7 @@ Operand StepContext::move(TensorId id, Operand source, const Layout& from, const
 CollectiveRecord StepContext::all_reduce_record(std::vector<Axis> axes, ElementType type,
                                                 Reduction reduction, std::int64_t global,
                                                 std::int64_t local, std::string what) const {
-  const std::int64_t ranks = plan.mesh.size_over(axes);
-  const std::int64_t sent = (2 * (ranks - 1) * local + ranks - 1) / ranks;
+  const std::int64_t sent = elements_sent_by_all_reduce(local, plan.mesh.size_over(axes));
   return {CollectiveKind::all_reduce,
           {phase, std::move(what)},
           std::move(axes),

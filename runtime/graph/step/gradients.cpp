@@ -6,6 +6,7 @@
 #include "collectives/error.h"
 #include "runtime/mesh/block_copy.h"
 #include "runtime/mesh/lower_windows.h"
+#include "runtime/mesh/redistribution.h"
 
 namespace meshwork {
 
@@ -16,7 +17,8 @@ StepGradients::StepGradients(StepContext& step)
       completed_(step.graph.tensors.size()),
       uses_left_(step.graph.tensors.size(), 0),
       bucket_of_(step.graph.variables.size(), -1),
-      waiting_(step.form.buckets.size()) {
+      waiting_(step.form.buckets.size()),
+      reducing_(step.graph.tensors.size()) {
   for (const PlannedOperation& operation : step.plan.operations) {
     for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
       if (operation.gradient[i]) {
@@ -100,7 +102,33 @@ void StepGradients::use_ended(TensorId id) {
   }
 }
 
+void StepGradients::start_reduction(TensorId id, const Layout& raw, Operand gradient) {
+  const bool alone = uses_left_[id] == 1 && contributions_[id].empty() && boxes_[id].empty();
+  if (!alone || step_.variable_of(id) >= 0) {
+    return;
+  }
+  const Shape& shape = step_.shapes[id];
+  const std::vector<RedistributionStep> steps =
+      plan_redistribution(raw, step_.plan.tensors[id].layout, shape, step_.plan.mesh);
+  if (steps.size() != 1 || steps.front().kind != StepKind::all_reduce) {
+    return;
+  }
+  const std::string what = step_.name_of(id) + " gradient";
+  const std::int64_t count = step_.count(id, raw);
+  const CollectiveRecord record = step_.all_reduce_record(
+      steps.front().axes, ElementType::float32, Reduction::sum, element_count(shape), count, what);
+  auto [start, wait] =
+      step_.collectives.started_all_reduce(record, count, MeshCollectives::UnderWay::briefly);
+  step_.builder.emit(std::move(start), {gradient}, "start " + what);
+  go_on(reducing_[id], {std::move(wait), gradient, "wait for " + what});
+}
+
 void StepGradients::complete(TensorId id) {
+  if (reducing_[id]) {
+    completed_[id] = reducing_[id]->at;
+    wait_for(reducing_[id]);
+    return;
+  }
   if (contributions_[id].empty()) {
     internal_error("nothing gave a gradient to " + step_.name_of(id));
   }
@@ -159,7 +187,18 @@ void StepGradients::start(int index) {
                            : step_.collectives.started_all_reduce(record, bucket.count);
   const Operand at{step_.gradients, bucket.offset * element_bytes(ElementType::float32)};
   step_.builder.emit(std::move(start), {at}, "start " + what);
-  waiting_[index] = Waiting{std::move(wait), at, "wait for " + what};
+  go_on(waiting_[index], {std::move(wait), at, "wait for " + what});
+}
+
+void StepGradients::wait_for(int bucket) {
+  if (!waiting_[bucket]) {
+    internal_error("a bucket of gradients is waited for that is not under way");
+  }
+  wait_for(waiting_[bucket]);
+}
+
+void StepGradients::go_on(std::optional<Waiting>& place, Waiting waiting) {
+  place = std::move(waiting);
   if (under_way_++ == 0) {
     step_.builder.follow_kernels(
         [&collectives = step_.collectives] { return collectives.advance(); },
@@ -167,13 +206,9 @@ void StepGradients::start(int index) {
   }
 }
 
-void StepGradients::wait_for(int bucket) {
-  if (!waiting_[bucket]) {
-    internal_error("a bucket of gradients is waited for that is not under way");
-  }
-  Waiting waiting = std::move(*waiting_[bucket]);
-  waiting_[bucket].reset();
-  step_.builder.emit(std::move(waiting.wait), {waiting.at}, waiting.label);
+void StepGradients::wait_for(std::optional<Waiting>& place) {
+  step_.builder.emit(std::move(place->wait), {place->at}, place->label);
+  place.reset();
   if (--under_way_ == 0) {
     step_.builder.follow_kernels();
   }

@@ -10,6 +10,10 @@
 // any more: each has contributed its last gradient, and an operation contributes when all of its
 // backward is booked. While buckets are under way, what can be done for them without waiting is
 // done between kernels, where the transport has a use for that.
+//
+// The gradient of an operation's input comes before those of its weights, and the rest of backward
+// waits for it. So where it has to be reduced that is started before the gradients of the weights,
+// and waited for behind them.
 #pragma once
 
 #include <memory>
@@ -36,6 +40,10 @@ class StepGradients {
   void contribute(TensorId id, const Layout& raw, Operand gradient);
   /// The same of a use that took boxes: the gradient over this rank's box.
   void contribute_box(TensorId id, const Layout& raw, const Windows& windows, Operand gradient);
+
+  /// Starts the reduction of the raw gradient that a use of a value is about to contribute, if it
+  /// is the only contribution and has to be reduced as it stands, no more. `complete` waits for it.
+  void start_reduction(TensorId id, const Layout& raw, Operand gradient);
 
   /// Completes the gradient of a value, whose uses have all contributed.
   void complete(TensorId id);
@@ -71,8 +79,12 @@ class StepGradients {
     Operand at;
     std::string label;
   };
-  std::vector<std::optional<Waiting>> waiting_;  // by bucket
-  int under_way_ = 0;                            // buckets
+  /// A reduction was started, and is waited for.
+  void go_on(std::optional<Waiting>& place, Waiting waiting);
+  void wait_for(std::optional<Waiting>& place);
+  std::vector<std::optional<Waiting>> waiting_;   // by bucket
+  int under_way_ = 0;                             // of both
+  std::vector<std::optional<Waiting>> reducing_;  // by tensor
 };
 
 }  // namespace meshwork

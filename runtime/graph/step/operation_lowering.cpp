@@ -108,6 +108,12 @@ class OperationLowering final : public Lowering {
     return *gradient;
   }
 
+  void input_gradient_is_complete(int input) override {
+    if (raw_[input] && !windows_[input]) {
+      gradients_->start_reduction(planned_.inputs[input], planned_.raw[input], *raw_[input]);
+    }
+  }
+
   void input_gradient_is_output_gradient(int input) override {
     if (!windows_[input] && gradients_->place_of(planned_.inputs[input])) {
       step_.builder.emit(SumSpec{element_count(local_shape(input)), 1},

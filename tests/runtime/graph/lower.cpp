@@ -396,3 +396,37 @@ TEST_CASE("factors of products in bfloat16 are narrowed once for all products of
   CHECK(narrowed_in({{".*/kernel", {"data", unsharded}}}, over_ranks, Mode::train,
                     Precision::bfloat16) == 7);
 }
+
+TEST_CASE("a value's gradient is reduced beside the gradients of weights, which come behind it") {
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) return;
+  Trained training{.build = [](const SymbolicTensor& x) {
+    auto y = Dense({.name = "d1", .units = 6})(x);
+    y = Dense({.name = "d2", .units = 8, .activation = Activation::gelu})(y);
+    return Dense({.name = "d3", .units = 4})(y);
+  }};
+  const LayoutEntries layouts{{"d2/kernel", {unsharded, "model"}},
+                              {"d2/bias", {"model"}},
+                              {"d3/kernel", {"model", unsharded}}};
+  const std::unique_ptr<Device> device = make_device({});
+  const std::unique_ptr<Transport> transport = make_transport("auto", world, &device->queues());
+  DeviceMesh mesh({{"model", world.size()}});
+  Engine engine(mesh, *device, *transport, plan_of(training, mesh.shape(), layouts, "", 10), 1,
+                training.optimizer.update_rule(), training.optimizer.slot_names());
+  const std::vector<std::string>& labels = engine.step(Mode::train, 10, {}).program().labels();
+  const auto index_of = [&](const std::string& begin, const std::string& contained) {
+    const auto found = std::find_if(labels.begin(), labels.end(), [&](const std::string& label) {
+      return label.starts_with(begin) && label.find(contained) != std::string::npos;
+    });
+    return found - labels.begin();
+  };
+  const auto start = index_of("start d1", "gradient");
+  const auto wait = index_of("wait for d1", "gradient");
+  INFO(Catch::StringMaker<std::vector<std::string>>::convert(labels));
+  REQUIRE(wait < std::ssize(labels));
+  // In front the product that gives it, between them that of d2's kernel, behind d1's.
+  CHECK(start == index_of("d2", "matmul nt") + 1);
+  CHECK(index_of("d2", "matmul tn") == start + 1);
+  CHECK(wait > start + 1);
+  CHECK(index_of("d1", "matmul tn") > wait);
+}

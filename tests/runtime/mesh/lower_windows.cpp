@@ -37,7 +37,7 @@ class MailedCollectives final : public MeshCollectives {
   }
   std::unique_ptr<Kernel> all_reduce(const CollectiveRecord&, std::int64_t) override { return {}; }
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_all_reduce(
-      const CollectiveRecord&, std::int64_t) override {
+      const CollectiveRecord&, std::int64_t, UnderWay) override {
     return {};
   }
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_reduce_in_parts(

@@ -38,7 +38,7 @@ def main():
     library, wanted = pathlib.Path(sys.argv[1]), sys.argv[2:]
     data = library.read_bytes()
     if not wanted:
-        traces = [word for word in (b"libcuda", b"libcublas", b"libcudnn", b"cudaMalloc", b".nv_fatbin", MAGIC)
+        traces = [word for word in (b"libcuda", b"libcublas", b"libcudnn", b"libnccl", b"cudaMalloc", b".nv_fatbin", MAGIC)
                   if word in data]
         sys.exit(f"{library} was built without CUDA and holds {traces}" if traces else 0)
     expected = set()

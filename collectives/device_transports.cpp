@@ -1,0 +1,205 @@
+#include "collectives/device_transports.h"
+
+#include <mpi.h>
+#ifdef MESHWORK_MPI_TELLS_OF_CUDA
+#include <mpi-ext.h>
+#endif
+
+#include <algorithm>
+#include <chrono>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "collectives/host_transports.h"
+#include "collectives/mpi_transport.h"
+#include "collectives/staged_transport.h"
+#ifdef MESHWORK_HAS_NCCL
+#include "collectives/nccl/library.h"
+#endif
+
+namespace meshwork {
+
+namespace {
+
+bool on_all(const Communicator& ranks, bool here) {
+  const int own = here ? 1 : 0;
+  int all = 0;
+  check_mpi(MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_MIN, ranks.native()), "MPI_Allreduce");
+  return all != 0;
+}
+
+constexpr char line_end = '\n';
+
+/// What rank 0 has of all ranks.
+struct RankNccl {
+  std::string problem, version, gpu;
+  explicit RankNccl(const std::string& text) {
+    const std::size_t first = text.find(line_end);
+    const std::size_t second = text.find(line_end, first + 1);
+    problem = text.substr(0, first);
+    version = text.substr(first + 1, second - first - 1);
+    gpu = text.substr(second + 1);
+  }
+};
+
+std::string judged(const std::vector<RankNccl>& ranks) {
+  const auto lacks = [](const RankNccl& rank) { return !rank.problem.empty(); };
+  if (const auto found = std::find_if(ranks.begin(), ranks.end(), lacks); found != ranks.end()) {
+    const bool all = std::all_of(ranks.begin(), ranks.end(), [&](const RankNccl& rank) {
+      return rank.problem == found->problem;
+    });
+    return all ? found->problem : fmt::format("rank {}: {}", found - ranks.begin(), found->problem);
+  }
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    if (ranks[rank].version != ranks[0].version) {
+      return fmt::format("rank 0 has NCCL {} and rank {} NCCL {}; all ranks need the same",
+                         ranks[0].version, rank, ranks[rank].version);
+    }
+    for (std::size_t other = 0; other < rank; ++other) {
+      if (ranks[other].gpu == ranks[rank].gpu) {
+        return fmt::format("ranks {} and {} share a GPU ({}), and NCCL wants one for each rank",
+                           other, rank, ranks[rank].gpu);
+      }
+    }
+  }
+  return {};
+}
+
+/// Why NCCL cannot serve these ranks; empty if it can. The same on all of them.
+std::string why_not_nccl(const Communicator& ranks, const DeviceBackends& backends) {
+  std::string problem = backends.nccl_problem;
+  std::replace(problem.begin(), problem.end(), line_end, ' ');
+  const std::vector<std::string> texts = gather_texts(
+      ranks,
+      fmt::format("{}{}{}{}{}", problem, line_end, backends.nccl_version, line_end, backends.gpu));
+  const std::vector<RankNccl> all(texts.begin(), texts.end());
+  return broadcast_text(ranks, judged(all));
+}
+
+std::unique_ptr<Transport> make_cuda_aware_mpi(DeviceQueues& device, std::string remark = {}) {
+  return make_staged_transport(
+      make_mpi_transport(), device,
+      {.inner_reaches_device = true, .name = "cuda_aware_mpi", .remark = std::move(remark)});
+}
+
+/// Of an all-reduce of `bytes` of a device's memory, on the slowest rank; the best of some.
+double seconds_of_all_reduce(Transport& transport, const Communicator& ranks, DeviceQueues& device,
+                             void* buffer, std::int64_t bytes) {
+  using Clock = std::chrono::steady_clock;
+  constexpr int times = 6;  // in the first of which much is made
+  const std::unique_ptr<Mark> done = device.make_mark();
+  double best = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < times; ++i) {
+    const Clock::time_point begin = Clock::now();
+    transport.all_reduce(ranks, ElementType::float32, Reduction::sum, buffer, bytes / 4);
+    device.kernels().record(*done);
+    done->wait();
+    best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
+  }
+  double slowest = 0;
+  check_mpi(MPI_Allreduce(&best, &slowest, 1, MPI_DOUBLE, MPI_MAX, ranks.native()),
+            "MPI_Allreduce");
+  return slowest;
+}
+
+std::unique_ptr<Transport> make_staged(std::string_view name, const Communicator& ranks,
+                                       DeviceQueues& device, std::string remark = {}) {
+  return make_staged_transport(make_host_transport(name, ranks), device,
+                               {.remark = std::move(remark)});
+}
+
+/// Of staging and MPI that takes the device's addresses the faster one.
+std::unique_ptr<Transport> make_faster(const Communicator& ranks, DeviceQueues& device,
+                                       const DeviceMemory& device_memory) {
+  constexpr std::int64_t bytes = std::int64_t{4} << 20;
+  // What transports keep for a communicator goes with this one.
+  const Communicator tried = ranks.duplicate();
+  double staged = 0, direct = 0;
+  {
+    const Memory memory = device_memory(bytes);
+    for (const bool stages : {true, false}) {
+      const std::unique_ptr<Transport> transport =
+          stages ? make_staged("auto", tried, device) : make_cuda_aware_mpi(device);
+      transport->prepare(tried);
+      (stages ? staged : direct) =
+          seconds_of_all_reduce(*transport, tried, device, memory.data(), bytes);
+    }
+  }
+  const bool stages = staged <= direct;
+  std::string remark = fmt::format(
+      "collectives: an all-reduce of {} MiB takes {:.2f} ms by CUDA-aware MPI and {:.2f} ms staged "
+      "through the host's memory, so it is {}",
+      bytes >> 20, 1e3 * direct, 1e3 * staged,
+      stages ? "staged" : "MPI (\"cuda_aware_mpi\" always is)");
+  if (stages) return make_staged("auto", ranks, device, std::move(remark));
+  return make_cuda_aware_mpi(device, std::move(remark));
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> make_device_transport(std::string_view name, const Communicator& ranks,
+                                                 DeviceQueues& device,
+                                                 const DeviceMemory& device_memory,
+                                                 const DeviceBackends& backends) {
+  const bool automatic = name == "auto";
+  if (automatic && ranks.size() == 1) return make_staged(name, ranks, device);
+  std::string problem;
+  if (automatic || name == "nccl") {
+    problem = why_not_nccl(ranks, backends);
+    if (problem.empty()) {
+      return backends.make_nccl(ranks, make_staged("auto", ranks, device), device);
+    }
+    if (!automatic) {
+      fail(
+          "the transport \"nccl\" is not to be had: {}; \"auto\" takes the best that is, "
+          "\"shared\" "
+          "and \"mpi\" bring what is sent to the host's memory",
+          problem);
+    }
+  }
+  if (automatic || name == "cuda_aware_mpi") {
+    const bool reaches = on_all(ranks, backends.mpi_reaches_memory);
+    if (!automatic && !reaches) {
+      fail(
+          "the transport \"cuda_aware_mpi\" is not to be had: this MPI does not say "
+          "(MPIX_Query_cuda_support) that it takes addresses of {}; \"mpi\" brings what is sent to "
+          "the host's memory first",
+          backends.is_gpu ? "a GPU's memory" : "this device's memory");
+    }
+    if (!automatic) return make_cuda_aware_mpi(device);
+    if (reaches && device_memory) return make_faster(ranks, device, device_memory);
+  }
+  return make_staged(name, ranks, device,
+                     automatic && backends.is_gpu
+                         ? fmt::format("collectives are staged through the host's memory, since "
+                                       "NCCL is not to be had: {}",
+                                       problem)
+                         : "");
+}
+
+DeviceBackends device_backends(DeviceQueues& device) {
+  DeviceBackends backends;
+  backends.is_gpu = device.transfers().native() != nullptr;
+  if (!backends.is_gpu) {
+    backends.nccl_problem = "it is for GPUs of NVIDIA, and this device is none";
+    return backends;
+  }
+#ifdef MESHWORK_MPI_TELLS_OF_CUDA
+  backends.mpi_reaches_memory = MPIX_Query_cuda_support() == 1;
+#endif
+#ifdef MESHWORK_HAS_NCCL
+  const nccl::Found found = nccl::find();
+  backends.nccl_problem = found.problem;
+  backends.nccl_version = found.version;
+  backends.gpu = found.gpu;
+  backends.make_nccl = found.make;
+#else
+  backends.nccl_problem = "this build is without it (nccl.h was not found when it was configured)";
+#endif
+  return backends;
+}
+
+}  // namespace meshwork

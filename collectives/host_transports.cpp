@@ -1,0 +1,48 @@
+#include "collectives/host_transports.h"
+
+#include <mpi.h>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "collectives/hierarchical_transport.h"
+#include "collectives/mpi_transport.h"
+#include "collectives/nodes.h"
+#include "collectives/shared_transport.h"
+
+namespace meshwork {
+
+namespace {
+
+/// What `make_transport` says of "auto".
+std::unique_ptr<Transport> best_transport(const Communicator& ranks) {
+  const auto nodes = std::make_shared<const Nodes>(ranks);
+  const int here = nodes->split(ranks).size();
+  int most = 0;
+  check_mpi(MPI_Allreduce(&here, &most, 1, MPI_INT, MPI_MAX, ranks.native()), "MPI_Allreduce");
+  if (most == 1) return make_mpi_transport({.nodes = nodes});
+  std::unique_ptr<Transport> made;
+  try {
+    together(ranks, [&] {
+      made =
+          most == ranks.size() ? make_shared_transport(ranks) : make_hierarchical_transport(ranks);
+    });
+  } catch (const Error&) {
+    return make_mpi_transport({.nodes = nodes});  // somewhere memory cannot be shared
+  }
+  return made;
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> make_host_transport(std::string_view name, const Communicator& ranks) {
+  if (name == "auto") return best_transport(ranks);
+  if (name == "hierarchical") return make_hierarchical_transport(ranks);
+  if (name == "mpi") return make_mpi_transport({.nodes = std::make_shared<const Nodes>(ranks)});
+  if (name == "shared") return make_shared_transport(ranks);
+  fail(
+      "there is no transport \"{}\"; there are \"auto\", \"cuda_aware_mpi\", \"hierarchical\", "
+      "\"mpi\", \"nccl\" and \"shared\"",
+      name);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,106 @@
+#include "collectives/nccl/clique.h"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <csignal>
+#include <exception>
+
+#include "collectives/error.h"
+
+namespace meshwork::nccl {
+
+namespace {
+
+constexpr std::chrono::milliseconds between_looks{250};
+
+/// NCCL's name for the failure, and the line that it left of it.
+std::string words_of(ncclResult_t code) {
+  const char* const more = ncclGetLastError(nullptr);
+  const std::string text = ncclGetErrorString(code);
+  return more == nullptr || *more == '\0' ? text : text + ", " + more;
+}
+
+}  // namespace
+
+void check_nccl(ncclResult_t code, std::string_view call, std::source_location where) {
+  if (code == ncclSuccess) return;
+  std::string_view file = where.file_name();
+  file.remove_prefix(file.find_last_of('/') + 1);  // npos + 1 is 0
+  fail("{} failed: {} ({}:{}); NCCL_DEBUG=WARN in the environment makes NCCL say more", call,
+       words_of(code), file, where.line());
+}
+
+ncclDataType_t native_type(ElementType type) {
+  switch (type) {
+    case ElementType::uint8:
+      return ncclUint8;
+    case ElementType::int32:
+      return ncclInt32;
+    case ElementType::int64:
+      return ncclInt64;
+    case ElementType::float32:
+      return ncclFloat32;
+    case ElementType::float64:
+      return ncclFloat64;
+  }
+  internal_error("an element type that NCCL was not told of");
+}
+
+Clique::Clique(const Communicator& ranks, const ncclUniqueId& identifier) : size_(ranks.size()) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  check_nccl(ncclCommInitRankConfig(&native_, size_, identifier, ranks.rank(), &config),
+             fmt::format("ncclCommInitRankConfig for {} ranks", size_));
+}
+
+Clique::~Clique() {
+  // What goes wrong here was wrong before, and has been said.
+  static_cast<void>(std::uncaught_exceptions() > 0 ? ncclCommAbort(native_)
+                                                   : ncclCommDestroy(native_));
+}
+
+std::string Clique::failure() const {
+  ncclResult_t state = ncclSuccess;
+  if (const ncclResult_t code = ncclCommGetAsyncError(native_, &state); code != ncclSuccess) {
+    state = code;
+  }
+  if (state == ncclSuccess || state == ncclInProgress) return {};
+  return fmt::format("NCCL failed over {} ranks, the last operation of which is {}: {}", size_,
+                     last_.load(std::memory_order_relaxed), words_of(state));
+}
+
+Watch::Watch() {
+  // Signals are for the thread that works.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) fail("pthread_sigmask failed");
+  thread_ = std::thread([this] { look(); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Watch::~Watch() {
+  {
+    const std::scoped_lock lock(mutex_);
+    over_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+void Watch::add(const Clique& clique) {
+  const std::scoped_lock lock(mutex_);
+  cliques_.push_back(&clique);
+}
+
+void Watch::look() {
+  std::unique_lock lock(mutex_);
+  while (!wake_.wait_for(lock, between_looks, [this] { return over_; })) {
+    for (const Clique* const clique : cliques_) {
+      if (const std::string failure = clique->failure(); !failure.empty()) abort_job(1, failure);
+    }
+  }
+}
+
+}  // namespace meshwork::nccl

@@ -1,0 +1,91 @@
+// Owners of what NCCL hands out, the check of its return codes, and the watch over what fails later.
+//
+// A *clique* is NCCL's communicator.
+#pragma once
+
+#include <nccl.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "collectives/communicator.h"
+#include "collectives/element_type.h"
+
+namespace meshwork::nccl {
+
+/// Throws `Error` naming `call`, NCCL's own words and the caller, unless `code` is ncclSuccess.
+void check_nccl(ncclResult_t code, std::string_view call,
+                std::source_location where = std::source_location::current());
+
+[[nodiscard]] ncclDataType_t native_type(ElementType type);
+
+/// Calls between the making of a group and its end are one operation.
+class Group {
+ public:
+  Group() { check_nccl(ncclGroupStart(), "ncclGroupStart"); }
+  ~Group() {
+    // Left by an error, which says what was wrong.
+    if (!ended_) static_cast<void>(ncclGroupEnd());
+  }
+  Group(const Group&) = delete;
+  Group& operator=(const Group&) = delete;
+  void end(std::source_location where = std::source_location::current()) {
+    ended_ = true;
+    check_nccl(ncclGroupEnd(), "ncclGroupEnd", where);
+  }
+
+ private:
+  bool ended_ = false;
+};
+
+class Clique {
+ public:
+  /// Every rank of the communicator makes it at the same time, with the identifier that
+  /// ncclGetUniqueId gave to one of them.
+  Clique(const Communicator& ranks, const ncclUniqueId& identifier);
+  /// Waits for all ranks' last operations; where an error unwinds it, for nothing.
+  ~Clique();
+  Clique(const Clique&) = delete;
+  Clique& operator=(const Clique&) = delete;
+
+  [[nodiscard]] ncclComm_t native() const { return native_; }
+  /// Notes what is started, for messages. `operation` is a literal.
+  void note(const char* operation) { last_.store(operation, std::memory_order_relaxed); }
+  /// What went wrong after it was started; empty if nothing did. From any thread.
+  [[nodiscard]] std::string failure() const;
+
+ private:
+  ncclComm_t native_ = nullptr;
+  int size_;
+  std::atomic<const char*> last_{"nothing"};
+};
+
+/// A thread that ends the job when an operation of a clique fails after it was started.
+class Watch {
+ public:
+  Watch();
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+  /// The clique outlives this.
+  void add(const Clique& clique);
+
+ private:
+  void look();
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool over_ = false;
+  std::vector<const Clique*> cliques_;
+  std::thread thread_;
+};
+
+}  // namespace meshwork::nccl

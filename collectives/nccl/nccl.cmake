@@ -1,0 +1,61 @@
+# NCCL: whether it is built, and the library `meshwork_nccl` that it is, which is opened when a transport for
+# GPUs is made (library.h).
+#
+#   MESHWORK_NCCL=AUTO   (the default) with the CUDA device, if nccl.h and the library, 2.14 or later, are found
+#                 ON     missing parts are an error
+#                 OFF    a build without it: what ranks with GPUs send is staged, or MPI's
+#   NCCL_ROOT            where it is, if not in the usual places
+#
+# Sets MESHWORK_HAS_NCCL.
+set(MESHWORK_NCCL AUTO CACHE STRING "Build the NCCL transport: AUTO, ON or OFF")
+set_property(CACHE MESHWORK_NCCL PROPERTY STRINGS AUTO ON OFF)
+set(MESHWORK_HAS_NCCL FALSE)
+if(NOT MESHWORK_NCCL MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "MESHWORK_NCCL is \"${MESHWORK_NCCL}\"; it can be AUTO, ON or OFF")
+endif()
+if(MESHWORK_NCCL STREQUAL "OFF")
+  return()
+endif()
+
+set(missing_nccl "")
+if(MESHWORK_HAS_CUDA)
+  find_path(MESHWORK_NCCL_HEADERS nccl.h HINTS ${NCCL_ROOT} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+  find_library(MESHWORK_NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${NCCL_ROOT} ${CUDAToolkit_LIBRARY_DIR}
+    PATH_SUFFIXES lib lib64)
+  mark_as_advanced(MESHWORK_NCCL_HEADERS MESHWORK_NCCL_LIBRARY)
+  if(NOT MESHWORK_NCCL_HEADERS OR NOT MESHWORK_NCCL_LIBRARY)
+    set(missing_nccl "nccl.h and libnccl.so were not found")
+  else()
+    file(STRINGS ${MESHWORK_NCCL_HEADERS}/nccl.h nccl_version REGEX "define NCCL_(MAJOR|MINOR) ")
+    string(REGEX REPLACE "[^0-9]+" "." nccl_version "${nccl_version}")
+    string(REGEX REPLACE "^\\.|\\.$" "" nccl_version "${nccl_version}")
+    if(nccl_version VERSION_LESS 2.14)
+      set(missing_nccl "${MESHWORK_NCCL_HEADERS}/nccl.h is of NCCL ${nccl_version}, and 2.14 is needed")
+    endif()
+  endif()
+else()
+  set(missing_nccl "the CUDA device is not built")
+endif()
+if(missing_nccl)
+  if(MESHWORK_NCCL STREQUAL "ON")
+    message(FATAL_ERROR "MESHWORK_NCCL is ON, but ${missing_nccl}")
+  endif()
+  if(MESHWORK_HAS_CUDA)
+    message(STATUS "The NCCL transport is not built: ${missing_nccl}")
+  endif()
+  return()
+endif()
+set(MESHWORK_HAS_NCCL TRUE)
+message(STATUS "The NCCL transport is built with NCCL ${nccl_version}")
+
+add_library(meshwork_nccl MODULE
+  ${PROJECT_SOURCE_DIR}/collectives/nccl/clique.cpp
+  ${PROJECT_SOURCE_DIR}/collectives/nccl/exported.cpp
+  ${PROJECT_SOURCE_DIR}/collectives/nccl/messages.cpp
+  ${PROJECT_SOURCE_DIR}/collectives/nccl/nccl_transport.cpp
+  ${PROJECT_SOURCE_DIR}/collectives/nccl/sibling_sums.cpp)
+set_target_properties(meshwork_nccl PROPERTIES POSITION_INDEPENDENT_CODE ON
+  DISABLE_PRECOMPILE_HEADERS ON INSTALL_RPATH "$ORIGIN")
+target_include_directories(meshwork_nccl PUBLIC ${PROJECT_SOURCE_DIR})
+target_include_directories(meshwork_nccl SYSTEM PRIVATE ${MESHWORK_NCCL_HEADERS} ${CUDAToolkit_INCLUDE_DIRS})
+target_link_libraries(meshwork_nccl PRIVATE meshwork fmt::fmt CUDA::cudart_static ${MESHWORK_NCCL_LIBRARY})

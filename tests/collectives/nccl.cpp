@@ -1,0 +1,344 @@
+// The NCCL transport on an NCCL that is made of MPI: what is NCCL's and what is not, what comes
+// behind which kernels, who waits for what, and what is said when NCCL fails. That it is a
+// transport, transport.cpp tests.
+#include "collectives/nccl/nccl_transport.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "collectives/mpi_transport.h"
+#include "collectives/staged_transport.h"
+#include "tests/support/apart_queues.h"
+#include "tests/support/catch.h"
+#include "tests/support/nccl_on_host/control.h"
+
+using namespace meshwork;
+using meshwork::test::ApartQueues;
+using meshwork::test::nccl_on_host;
+
+namespace {
+
+constexpr std::int64_t count = 1000;
+
+struct Subject {
+  Subject() { transport->prepare(world); }
+
+  [[nodiscard]] Memory floats() { return device.allocate(count * 4); }
+  /// Starts a kernel that sets every element.
+  void fill(const Memory& memory, float value) {
+    auto* at = static_cast<float*>(memory.data());
+    device.start([=] { std::fill_n(at, count, value); });
+  }
+  /// Starts a kernel that adds to every element.
+  void add(const Memory& memory, float value) {
+    auto* at = static_cast<float*>(memory.data());
+    device.start([=] {
+      for (std::int64_t i = 0; i < count; ++i) at[i] += value;
+    });
+  }
+  /// How many elements are not `value`, once the kernels that were started are done.
+  [[nodiscard]] std::int64_t others_than(float value, const Memory& memory) {
+    std::vector<float> values(count);
+    device.kernels().start_copy(values.data(), memory.data(), count * 4);
+    const std::unique_ptr<Mark> read = device.make_mark();
+    device.kernels().record(*read);
+    read->wait();
+    return count - std::count(values.begin(), values.end(), value);
+  }
+  void sum(const Memory& memory) {
+    transport->all_reduce(world, ElementType::float32, Reduction::sum, memory.data(), count);
+  }
+  Pending start(const Memory& memory) {
+    return transport->start_all_reduce(world, ElementType::float32, Reduction::sum, memory.data(),
+                                       count);
+  }
+
+  Communicator world = Communicator::world();
+  ApartQueues device{true, true};
+  std::unique_ptr<Transport> transport =
+      nccl::make_nccl_transport(world, make_staged_transport(make_mpi_transport(), device), device);
+};
+
+bool alone() {
+  return Communicator::world().size() == 1;
+}
+float ranks() {
+  return static_cast<float>(Communicator::world().size());
+}
+
+/// Operations that NCCL was given by `work`.
+template <class Work>
+std::int64_t operations_of(const Work& work) {
+  const std::int64_t before = nccl_on_host().operations;
+  work();
+  return nccl_on_host().operations - before;
+}
+
+}  // namespace
+
+TEST_CASE("operations come between the kernels, and the processor waits for nothing") {
+  Subject subject;
+  const Memory memory = subject.floats();
+  subject.fill(memory, 1);
+  float expected = 1;
+  const std::int64_t operations = operations_of([&] {
+    for (int call = 0; call < 3; ++call) {
+      subject.add(memory, 1);
+      subject.sum(memory);
+      subject.add(memory, 3);
+      expected = (expected + 1) * ranks() + 3;
+    }
+  });
+  CHECK(operations == (alone() ? 0 : 3));
+  CHECK(subject.device.waits() == 0);
+  CHECK(subject.others_than(expected, memory) == 0);
+}
+
+TEST_CASE("kernels behind a started reduction go on, until it is waited for") {
+  Subject subject;
+  const Memory first = subject.floats();
+  const Memory second = subject.floats();
+  subject.fill(first, 2);
+  Pending of_first = subject.start(first);
+  subject.fill(second, 5);
+  Pending of_second = subject.start(second);
+  // A kernel that is started now reads what was there before.
+  const Memory copy = subject.floats();
+  subject.fill(copy, 7);
+  if (!alone()) {
+    CHECK(subject.others_than(7, copy) == 0);
+    CHECK(subject.others_than(2, first) == 0);
+  }
+  const std::int64_t before = subject.device.waits();
+  of_second.wait();
+  of_first.wait();
+  subject.add(first, 1);
+  subject.add(second, 1);
+  CHECK(subject.device.waits() == before);
+  CHECK(subject.others_than(2 * ranks() + 1, first) == 0);
+  CHECK(subject.others_than(5 * ranks() + 1, second) == 0);
+}
+
+TEST_CASE("the processor is so many operations ahead of the device and no more") {
+  Subject subject;
+  if (alone()) return;
+  const Memory memory = subject.floats();
+  subject.fill(memory, 1);
+  float expected = 1;
+  for (std::size_t i = 0; i <= nccl::operations_ahead; ++i) {
+    CHECK(subject.device.waits() == 0);
+    subject.sum(memory);
+    expected *= ranks();
+  }
+  // It has waited for the first, which takes what the kernel in front of it wrote.
+  CHECK(subject.device.waits() == 1);
+  CHECK(subject.others_than(expected, memory) == 0);
+}
+
+TEST_CASE("nothing is allocated for what was reserved") {
+  Subject subject;
+  const std::vector<std::int64_t> started{count * 4, 40};
+  subject.transport->reserve(count * 4, started);
+  const Memory first = subject.floats();
+  const Memory second = subject.floats();
+  for (int step = 0; step < 3; ++step) {
+    for (const Memory* memory : {&first, &second}) subject.fill(*memory, 1);
+    Pending of_first = subject.start(first);
+    Pending of_second = subject.start(second);
+    of_first.wait();
+    of_second.wait();
+    CHECK(subject.others_than(ranks(), second) == 0);
+  }
+  CHECK(subject.device.pinned_allocations() == 0);
+}
+
+TEST_CASE("what NCCL does not do as we want it is staged") {
+  Subject subject;
+  if (alone()) return;
+  const Memory memory = subject.floats();
+  subject.fill(memory, 1);
+  const auto operations = [&](auto reduce) { return operations_of(reduce); };
+  for (const Reduction reduction : {Reduction::maximum, Reduction::minimum}) {
+    CHECK(operations([&] {
+            subject.transport->all_reduce(subject.world, ElementType::float32, reduction,
+                                          memory.data(), count);
+          }) == 0);
+    CHECK(operations([&] {
+            subject.transport->all_reduce(subject.world, ElementType::int32, reduction,
+                                          memory.data(), count);
+          }) == 1);
+  }
+  // The host's memory, and a communicator that was not prepared.
+  std::vector<double> on_host(3, 1.0);
+  CHECK(operations([&] {
+          subject.transport->all_reduce(subject.world, ElementType::float64, Reduction::sum,
+                                        on_host.data(), 3);
+          subject.transport->broadcast(subject.world, ElementType::float64, on_host.data(), 3, 0);
+        }) == 0);
+  CHECK(on_host == std::vector<double>(3, ranks()));
+  const Communicator other = subject.world.duplicate();
+  CHECK(operations([&] {
+          subject.transport->all_reduce(other, ElementType::float32, Reduction::sum, memory.data(),
+                                        count);
+        }) == 0);
+  CHECK(subject.others_than(ranks(), memory) == 0);
+}
+
+TEST_CASE("blocks of one size are one call, others a group, and a group is one operation") {
+  Subject subject;
+  if (alone()) return;
+  const auto size = static_cast<std::size_t>(subject.world.size());
+  const Memory all = subject.device.allocate(64 * std::ssize(std::vector<int>(size)) * 4);
+  const Memory own = subject.device.allocate(64 * 4);
+  std::vector<std::int64_t> even(size, 8), uneven(size, 8), offsets(size);
+  uneven[0] = 11;
+  for (std::size_t rank = 0; rank < size; ++rank)
+    offsets[rank] = static_cast<std::int64_t>(rank) * 16;
+  const auto mine = static_cast<std::size_t>(subject.world.rank());
+  for (const auto& counts : {even, uneven}) {
+    CHECK(operations_of([&] {
+            subject.transport->reduce_scatter(subject.world, ElementType::float32, all.data(),
+                                              own.data(), counts);
+            subject.transport->all_gather(subject.world, ElementType::float32, own.data(),
+                                          all.data(), counts, offsets);
+            subject.transport->all_to_all(subject.world, ElementType::float32, all.data(),
+                                          std::vector<std::int64_t>(size, counts[mine]), offsets,
+                                          all.data(), counts, offsets);
+          }) == 3);
+  }
+  subject.device.finish();
+}
+
+TEST_CASE("communicators of the mesh's axes are NCCL's too, and both may be under way") {
+  Subject subject;
+  const int size = subject.world.size();
+  const Communicator rows = subject.world.split(subject.world.rank() / 2, subject.world.rank());
+  const Communicator columns = subject.world.split(subject.world.rank() % 2, subject.world.rank());
+  for (const Communicator* each : {&rows, &columns}) subject.transport->prepare(*each);
+  const Memory first = subject.floats();
+  const Memory second = subject.floats();
+  subject.fill(first, 1);
+  subject.fill(second, 1);
+  const std::int64_t operations = operations_of([&] {
+    Pending of_rows = subject.transport->start_all_reduce(rows, ElementType::float32,
+                                                          Reduction::sum, first.data(), count);
+    Pending of_columns = subject.transport->start_all_reduce(columns, ElementType::float32,
+                                                             Reduction::sum, second.data(), count);
+    of_columns.wait();
+    of_rows.wait();
+  });
+  CHECK(operations == (rows.size() > 1 ? 1 : 0) + (columns.size() > 1 ? 1 : 0));
+  CHECK(subject.others_than(static_cast<float>(rows.size()), first) == 0);
+  CHECK(subject.others_than(static_cast<float>(columns.size()), second) == 0);
+  CHECK(subject.transport->remark().empty());
+  CHECK(size >= rows.size());
+}
+
+TEST_CASE("what the device sends may arrive in the host's memory, and the reverse") {
+  Subject subject;
+  const Communicator& world = subject.world;
+  const auto size = static_cast<std::size_t>(world.size());
+  const std::vector<std::int64_t> all(size, count), none(size, 0);
+  std::vector<std::int64_t> to_root(size, 0), from_all(size, 0), offsets(size, 0);
+  to_root[0] = count;
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    if (world.rank() == 0) from_all[rank] = count;
+    offsets[rank] = static_cast<std::int64_t>(rank) * count;
+  }
+  const Memory memory = subject.floats();
+  subject.fill(memory, static_cast<float>(world.rank() + 1));
+  std::vector<float> host(world.rank() == 0 ? size * count : 0, -1.0f);
+  const std::int64_t operations = operations_of([&] {
+    for (int call = 0; call < 2; ++call) {
+      subject.transport->all_to_all(world, ElementType::float32, memory.data(), to_root, none,
+                                    host.data(), from_all, offsets);
+    }
+  });
+  CHECK(operations == (alone() ? 0 : 2));
+  for (std::size_t i = 0; i < host.size(); ++i) {
+    if (host[i] != static_cast<float>(i / count + 1)) FAIL("element " << i << " is " << host[i]);
+  }
+  // What the second sends comes to where the first has it from, but not before that is gone.
+  const Memory other = subject.floats();
+  for (const Memory* to : {&memory, &other}) {
+    for (float& value : host) value += 1;
+    subject.transport->all_to_all(world, ElementType::float32, host.data(), from_all, offsets,
+                                  to->data(), to_root, none);
+  }
+  CHECK(subject.others_than(static_cast<float>(world.rank() + 2), memory) == 0);
+  CHECK(subject.others_than(static_cast<float>(world.rank() + 3), other) == 0);
+}
+
+TEST_CASE("communicators that add in another order than their siblings are staged") {
+  const Communicator world = Communicator::world();
+  if (world.size() < 8) return;
+  const Communicator half = world.split(world.rank() / 4, world.rank());
+  nccl_on_host().adds_backwards = world.rank() < 4;
+  Subject subject;  // the ranks of all the world add alike, for want of siblings
+  CHECK(subject.transport->remark().empty());
+  subject.transport->prepare(half);
+  nccl_on_host().adds_backwards = false;
+  CHECK_THAT(subject.transport->remark(),
+             Catch::Contains("groups of 4 ranks are staged") && Catch::Contains("another order"));
+  const Memory memory = subject.floats();
+  subject.fill(memory, 1);
+  CHECK(operations_of([&] {
+          subject.transport->all_reduce(half, ElementType::float32, Reduction::sum, memory.data(),
+                                        count);
+        }) == 0);
+  CHECK(subject.others_than(4, memory) == 0);
+}
+
+TEST_CASE("an error of NCCL says the call, NCCL's words and where to learn more") {
+  Subject subject;
+  if (alone()) return;
+  const Memory memory = subject.floats();
+  nccl_on_host().failing = "ncclAllReduce";
+  CHECK_THROWS_WITH(subject.sum(memory),
+                    Catch::Contains("ncclAllReduce failed: invalid argument, of a library that is "
+                                    "none (nccl_transport.cpp:") &&
+                        Catch::Contains("NCCL_DEBUG=WARN"));
+  const std::vector<std::int64_t> counts(static_cast<std::size_t>(subject.world.size()), 1);
+  const std::vector<std::int64_t> offsets(counts.size(), 0);
+  // Inside a group, which is left.
+  nccl_on_host().failing = "ncclSend";
+  CHECK_THROWS_WITH(
+      subject.transport->all_to_all(subject.world, ElementType::float32, memory.data(), counts,
+                                    offsets, memory.data(), counts, offsets),
+      Catch::Contains("ncclSend failed"));
+  subject.fill(memory, 1);
+  subject.sum(memory);
+  CHECK(subject.others_than(ranks(), memory) == 0);
+}
+
+TEST_CASE("a communicator that cannot be made is an error on all ranks") {
+  if (alone()) return;
+  const Communicator world = Communicator::world();
+  if (world.rank() == 0) nccl_on_host().failing = "ncclGetUniqueId";
+  CHECK_THROWS_WITH(Subject(), Catch::Contains("rank 0: ncclGetUniqueId failed"));
+  nccl_on_host().failing = "ncclCommInitRankConfig";
+  CHECK_THROWS_WITH(Subject(), Catch::Contains("ncclCommInitRankConfig for ") &&
+                                   Catch::Contains(" ranks failed: unhandled system error"));
+}
+
+TEST_CASE("communicators are destroyed in the end, and aborted where an error ends the work") {
+  if (alone()) return;
+  const auto before = nccl_on_host();
+  { const Subject subject; }
+  CHECK(nccl_on_host().communicators == before.communicators + 1);
+  CHECK(nccl_on_host().destroyed == before.destroyed + 1);
+  CHECK(nccl_on_host().aborted == before.aborted);
+  try {
+    const Subject subject;
+    throw std::runtime_error("enough");
+  } catch (const std::runtime_error&) {
+  }
+  CHECK(nccl_on_host().destroyed == before.destroyed + 1);
+  CHECK(nccl_on_host().aborted == before.aborted + 1);
+}
+
+TEST_CASE("the version of NCCL is as people write it") {
+  CHECK(nccl::loaded_version() == "2.28.9");
+}

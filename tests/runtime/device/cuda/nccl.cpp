@@ -1,0 +1,142 @@
+// The NCCL transport on GPUs: sums, blocks, messages and order, each rank with a GPU of its own. On
+// a machine with fewer GPUs than ranks it is refused, saying why. Without a GPU, or in a build
+// without NCCL, skipped.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <vector>
+
+#include "collectives/device_transports.h"
+#include "collectives/error.h"
+#include "runtime/device/device.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+constexpr std::int64_t count = 100'000;
+
+struct Gpu {
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Transport> transport;
+  Memory memory;
+
+  void put(const std::vector<float>& values) const {
+    device->copy_in(memory.data(), values.data(), std::ssize(values) * 4);
+  }
+  [[nodiscard]] std::vector<float> get(std::int64_t values = count) const {
+    std::vector<float> got(static_cast<std::size_t>(values));
+    device->copy_out(got.data(), memory.data(), values * 4);
+    return got;
+  }
+};
+
+[[noreturn]] void skip(const std::string& why) {
+  std::fprintf(stderr, "skipped: %s\n", why.c_str());
+  std::fflush(stderr);
+  std::_Exit(77);
+}
+
+/// This rank's GPU and NCCL over all ranks; null where they share GPUs.
+const Gpu* gpu() {
+  static const std::unique_ptr<Gpu> made = []() -> std::unique_ptr<Gpu> {
+    const Communicator world = Communicator::world();
+    const Communicator node = world.split_by_node();
+    auto one = std::make_unique<Gpu>();
+    try {
+      one->device =
+          make_device({.kind = "cuda", .ranks_on_node = node.size(), .rank_on_node = node.rank()});
+    } catch (const Error& error) {
+      skip(error.what());
+    }
+    if (const auto there = device_backends(one->device->queues()); !there.nccl_problem.empty()) {
+      skip(there.nccl_problem);
+    }
+    try {
+      one->transport = make_transport("nccl", world, &one->device->queues());
+    } catch (const Error& error) {
+      CHECK_THAT(error.what(), Catch::Contains("share a GPU"));
+      return nullptr;
+    }
+    one->transport->prepare(world);
+    one->memory = one->device->allocate(count * 4 * world.size());
+    return one;
+  }();
+  return made.get();
+}
+
+}  // namespace
+
+TEST_CASE("NCCL sums, alike on all ranks and in every call") {
+  if (gpu() == nullptr) return;
+  const Communicator world = Communicator::world();
+  for (const std::int64_t elements : {std::int64_t{1}, std::int64_t{1000}, count}) {
+    std::vector<float> terms(static_cast<std::size_t>(elements));
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      terms[i] = 1.0f / static_cast<float>(i + 1 + 3 * static_cast<std::size_t>(world.rank()));
+    }
+    std::vector<float> first;
+    for (int call = 0; call < 3; ++call) {
+      gpu()->put(terms);
+      gpu()
+          ->transport
+          ->start_all_reduce(world, ElementType::float32, Reduction::sum, gpu()->memory.data(),
+                             elements)
+          .wait();
+      const std::vector<float> sums = gpu()->get(elements);
+      if (call == 0) first = sums;
+      CHECK(sums == first);
+    }
+    std::vector<float> of_rank_0 = first;
+    gpu()->transport->broadcast(world, ElementType::float32, of_rank_0.data(), elements, 0);
+    CHECK(first == of_rank_0);
+    double exact = 0;
+    for (int rank = 0; rank < world.size(); ++rank) exact += 1.0 / (1.0 + 3.0 * rank);
+    CHECK(first[0] == Approx(exact).epsilon(1e-6));
+  }
+}
+
+TEST_CASE("NCCL gathers and scatters blocks of one size and of several") {
+  if (gpu() == nullptr) return;
+  const Communicator world = Communicator::world();
+  const auto size = static_cast<std::size_t>(world.size());
+  for (const std::int64_t more : {0, 7}) {
+    std::vector<std::int64_t> counts(size), offsets(size);
+    std::int64_t end = 0;
+    for (std::size_t rank = 0; rank < size; ++rank) {
+      counts[rank] = 100 + more * static_cast<std::int64_t>(rank);
+      offsets[rank] = end;
+      end += counts[rank];
+    }
+    const auto own = static_cast<std::size_t>(world.rank());
+    std::vector<float> all(static_cast<std::size_t>(end), static_cast<float>(world.rank() + 1));
+    gpu()->put(all);
+    const Memory block = gpu()->device->allocate(counts[own] * 4);
+    gpu()->transport->reduce_scatter(world, ElementType::float32, gpu()->memory.data(),
+                                     block.data(), counts);
+    gpu()->transport->all_gather(world, ElementType::float32, block.data(), gpu()->memory.data(),
+                                 counts, offsets);
+    const auto sum = static_cast<float>(world.size() * (world.size() + 1) / 2);
+    CHECK(gpu()->get(end) == std::vector<float>(static_cast<std::size_t>(end), sum));
+  }
+}
+
+TEST_CASE("NCCL brings messages from the GPU's memory to the host's and back") {
+  if (gpu() == nullptr) return;
+  const Communicator world = Communicator::world();
+  const auto size = static_cast<std::size_t>(world.size());
+  std::vector<std::int64_t> counts(size, 50), offsets(size);
+  for (std::size_t rank = 0; rank < size; ++rank)
+    offsets[rank] = static_cast<std::int64_t>(rank) * 50;
+  std::vector<float> sent(size * 50, static_cast<float>(world.rank())), received(sent.size(), -1);
+  gpu()->put(sent);
+  gpu()->transport->all_to_all(world, ElementType::float32, gpu()->memory.data(), counts, offsets,
+                               received.data(), counts, offsets);
+  for (std::size_t i = 0; i < received.size(); ++i) {
+    if (received[i] != static_cast<float>(i / 50)) FAIL("element " << i << ": " << received[i]);
+  }
+  gpu()->transport->all_to_all(world, ElementType::float32, received.data(), counts, offsets,
+                               gpu()->memory.data(), counts, offsets);
+  CHECK(gpu()->get(std::ssize(sent)) == sent);
+}

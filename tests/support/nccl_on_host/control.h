@@ -1,0 +1,27 @@
+// What tests can ask of the NCCL that is none (nccl.h), and have it do.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace meshwork::test {
+
+struct NcclOnHost {
+  /// Operations and groups that were put into a stream so far.
+  std::int64_t operations = 0;
+  std::int64_t communicators = 0;  // that were made
+  std::int64_t destroyed = 0, aborted = 0;
+  /// The next call of this function fails; "" for none.
+  std::string failing;
+  /// A sum of float32 over a communicator of which this is true is rounded in another order.
+  bool adds_backwards = false;
+};
+
+/// That of this process.
+[[nodiscard]] NcclOnHost& nccl_on_host();
+
+/// From now on every communicator of this process has failed.
+void fail_nccl_later();
+
+}  // namespace meshwork::test
