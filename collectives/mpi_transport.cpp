@@ -167,7 +167,7 @@ class MpiTransport final : public Transport {
   }
 
   void reserve(std::int64_t /*bytes*/, std::span<const std::int64_t> started) override {
-    while (beside_.size() < started.size()) beside_.push_back(make_beside());
+    beside_.reserve(started.size(), [this] { return make_beside(); });
     reductions_.reserve(started.size());
   }
 
@@ -193,7 +193,7 @@ class MpiTransport final : public Transport {
     if (const void* const duplicate = communicator.attachment(key_.get())) {
       const std::shared_ptr<BesideRequest> request =
           beside_.take([](const BesideRequest& known) { return known.reduction.is_over(); },
-                       [this] { return std::make_shared<BesideRequest>(reductions_); });
+                       [this] { return make_beside(); });
       MpiReduction& started = request->reduction;
       started.communicator = static_cast<const Communicator*>(duplicate)->native();
       started.type = native_type(type);
@@ -357,6 +357,10 @@ class MpiTransport final : public Transport {
   }
 
  private:
+  [[nodiscard]] std::shared_ptr<BesideRequest> make_beside() {
+    return std::make_shared<BesideRequest>(reductions_);
+  }
+
   void wait_for_messages(const char* what) {
     check_mpi(
         MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),

@@ -35,6 +35,12 @@ class RequestPool {
     return made;
   }
 
+  /// Has `count` of them at least, so that no more is made while so many are under way.
+  template <class Make>
+  void reserve(std::size_t count, const Make& make) {
+    while (made_.size() < count) made_.push_back(make());
+  }
+
   [[nodiscard]] std::size_t size() const { return made_.size(); }
 
  private:

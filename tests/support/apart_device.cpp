@@ -88,6 +88,15 @@ class ApartDevice final : public Device {
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
     return std::make_unique<ApartKernel>(cpu_->compile(spec), queues_, recording_);
   }
+  [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
+    std::vector<KernelCandidate> all = cpu_->candidates(spec);
+    for (KernelCandidate& one : all) {
+      one.compile = [this, compile = std::move(one.compile)] {
+        return std::make_unique<ApartKernel>(compile(), queues_, recording_);
+      };
+    }
+    return all;
+  }
   [[nodiscard]] std::unique_ptr<Kernel> capture(const std::function<void()>& start) override {
     Recording work;
     recording_ = &work;

@@ -206,7 +206,8 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
 
 std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context) {
   std::vector<KernelCandidate> found;
-  if (!has_terms(spec)) return found;
+  // Of operands that are widened first there is one way.
+  if (!has_terms(spec) || spec.narrow) return found;
   for (const Form& form : forms_of(spec)) {
     found.push_back({form.name, [=] { return compile_form(spec, context, form); }});
   }

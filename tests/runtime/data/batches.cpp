@@ -102,7 +102,7 @@ class FailingSource final : public Source {
 }  // namespace
 
 TEST_CASE("a feeder lists the samples of the global batch, those that it would have read") {
-  for (const bool prefetch : {false, true}) {
+  for (const Prefetch prefetch : {Prefetch::never, Prefetch::always}) {
     FeederOptions options = options_for(samples(23), 5);
     options.shuffle = true;
     options.seed = 9;
