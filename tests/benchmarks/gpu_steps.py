@@ -94,7 +94,7 @@ def main():
     arguments = parser.parse_args()
     end = time.monotonic() + arguments.seconds
     peers = [(name, script) for name, module, script in (("PyTorch", "torch", "gpu_peer_torch.py"),
-                                                         ("JAX", "jax", "gpu_peer_jax.py")) if has(module)]
+                                                         ("JAX", "jax", "peer_jax.py")) if has(module)]
     for name, module in (("PyTorch", "torch"), ("JAX", "jax")):
         if name not in dict(peers):
             print(f"{name} is not there: {sys.executable} has no {module}")

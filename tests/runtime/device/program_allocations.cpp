@@ -32,6 +32,14 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(RectifyGradientSpec{Rectifier{}, count}, {x, y, y}, "t");
   builder.emit(AffineSpec{count, 2, 1}, {x, y}, "t");
   builder.emit(ConvertSpec{count, ElementType::uint8}, {x, y}, "t");
+  builder.emit(NarrowSpec{count}, {x, e}, "t");
+  std::array<std::uint8_t, columns> pixels{};
+  std::array<std::int64_t, rows> samples{};  // all of them the first
+  const void* table = pixels.data();
+  builder.emit(GatherSpec{rows, columns, ElementType::uint8},
+               {builder.external(&table, sizeof table, "table"),
+                builder.external(samples.data(), sizeof samples, "samples"), y},
+               "t");
   builder.emit(SumSpec{count, 3}, {x, y, x, y}, "t");
   builder.emit(DropoutSpec{0.5f, 3, {rows, columns}, {{0, rows}, {0, columns}}}, {x, scalars, y},
                "t");

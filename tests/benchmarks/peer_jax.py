@@ -1,11 +1,11 @@
 """How long a training step of one of the networks of step.cpp takes in JAX, at the better of two settings.
 
-    gpu_peer_jax.py NETWORK BATCH STEPS PRECISION [cuda|cpu]
+    peer_jax.py NETWORK BATCH STEPS PRECISION [cuda|cpu]
 
 The whole step is one jitted function that takes its buffers over (donated); tried are a call a step, and 20 steps a
 call (lax.scan). PRECISION is float32, tf32, or bfloat16: the operands of products and convolutions are bfloat16, sums
 and everything else float32. The data lie on the device. Prints one line of JSON: the median of the milliseconds a
-step, over runs of about 50 steps, with quartiles. `cpu` is for seeing that it works.
+step, over runs of about 50 steps, with quartiles. On `cpu` JAX takes all cores.
 """
 
 import json
