@@ -119,7 +119,8 @@ std::unique_ptr<Transport> make_faster(const Communicator& ranks, DeviceQueues& 
   const Communicator tried = ranks.duplicate();
   double staged = 0, direct = 0;
   {
-    const Memory memory = device_memory(bytes);
+    Memory memory;
+    together(tried, [&] { memory = device_memory(bytes); });
     for (const bool stages : {true, false}) {
       const std::unique_ptr<Transport> transport =
           stages ? make_staged("auto", tried, device) : make_cuda_aware_mpi(device);

@@ -25,7 +25,7 @@ OpenedLibrary open_gpu_library(const std::string& name, const std::string& symbo
   void* const library = ::dlopen((folder_of_this() / name).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return {nullptr, ::dlerror()};
   const void* const exported = ::dlsym(library, symbol.c_str());
-  if (exported == nullptr) return {nullptr, ::dlerror()};
+  if (exported == nullptr) return {nullptr, name + " has no " + symbol};
   return {exported, ""};
 }
 

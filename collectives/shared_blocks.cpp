@@ -1,6 +1,7 @@
 // The collectives of a group (shared_group.h) that carry blocks: reduce-scatter, all-gather and
 // broadcast.
 #include <algorithm>
+
 #include "collectives/blocks.h"
 #include "collectives/copy.h"
 #include "collectives/error.h"

@@ -113,6 +113,12 @@ void StartedReductions::hand_on() {
     for (std::size_t i = 0; i < started->used; ++i) {
       Request::Part& part = started->parts[i];
       part.arrived->wait();
+      // MPI takes addresses of a device in blocking operations alone.
+      if (!copies_) {
+        inner_.all_reduce(*started->communicator, started->type, started->reduction,
+                          started->place_of(part), part.count);
+        continue;
+      }
       part.pending =
           inner_.start_all_reduce(*started->communicator, started->type, started->reduction,
                                   started->place_of(part), part.count);

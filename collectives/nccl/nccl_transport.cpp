@@ -80,6 +80,7 @@ class NcclTransport final : public Transport {
         })) {
       attached->clique = made;
     } else {
+      stages_sums_ = true;
       remark_ = fmt::format(
           "collectives over groups of {} ranks are staged through the host's memory, since NCCL "
           "adds in another order in each: copies of a value would part",
@@ -88,10 +89,9 @@ class NcclTransport final : public Transport {
     communicator.attach(key_, attached);
   }
 
-  void reserve(std::int64_t /*bytes*/, std::span<const std::int64_t> started) override {
-    // Those held meanwhile are not found free, so that there are as many in the end.
-    std::vector<std::shared_ptr<Started>> held;
-    for (std::size_t i = 0; i < started.size(); ++i) held.push_back(free_request());
+  void reserve(std::int64_t bytes, std::span<const std::int64_t> started) override {
+    started_.reserve(started.size(), [this] { return make_request(); });
+    if (stages_sums_) staged_->reserve(bytes, started);
   }
 
   [[nodiscard]] TransportMemory allocate(const Communicator& communicator,
@@ -298,9 +298,12 @@ class NcclTransport final : public Transport {
     check_mpi(MPI_Bcast(&identifier, sizeof identifier, MPI_BYTE, 0, communicator.native()),
               "MPI_Bcast of NCCL's identifier");
     std::unique_ptr<Clique> made;
-    together(ranks_, [&] {
+    try {
       if (several) made = std::make_unique<Clique>(communicator, identifier);
-    });
+    } catch (const std::exception& error) {
+      // The others wait for this rank inside NCCL, where nothing reaches them.
+      abort_job(1, error.what());
+    }
     if (!several) return nullptr;
     watch_->add(*made);
     return cliques_.emplace_back(std::move(made)).get();
@@ -367,7 +370,10 @@ class NcclTransport final : public Transport {
 
   [[nodiscard]] std::shared_ptr<Started> free_request() {
     return started_.take([](const Started& known) { return !known.under_way; },
-                         [this] { return std::make_shared<Started>(device_); });
+                         [this] { return make_request(); });
+  }
+  [[nodiscard]] std::shared_ptr<Started> make_request() {
+    return std::make_shared<Started>(device_);
   }
 
   /// What `messages_` lists, as one operation.
@@ -392,6 +398,7 @@ class NcclTransport final : public Transport {
   std::vector<std::unique_ptr<Clique>> cliques_;  // in one order on all ranks, as they go
   std::unique_ptr<Watch> watch_ = std::make_unique<Watch>();
   std::string remark_;
+  bool stages_sums_ = false;  // of some groups
   std::unique_ptr<Mark> behind_kernels_;
   std::array<std::unique_ptr<Mark>, operations_ahead> turns_;
   std::size_t operations_ = 0;  // that were enqueued

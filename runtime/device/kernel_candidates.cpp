@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "collectives/error.h"
 #include "runtime/device/kernel_record.h"
+#include "runtime/device/narrowing.h"
 
 namespace meshwork {
 
@@ -58,13 +60,16 @@ std::vector<std::int64_t> operand_counts(const auto& spec) {
                              describe(KernelSpec(spec))));
 }
 
-/// Numbers between -1 and 1 that repeat late and look like none in particular.
+/// Numbers between -1 and 1 that repeat late and look like none in particular: read as float32 and,
+/// twice as many, as bfloat16.
 std::vector<float> sample_numbers(std::int64_t count) {
   std::vector<float> numbers(static_cast<std::size_t>(count));
   std::uint32_t state = 1;
   for (float& number : numbers) {
     state = state * 1664525U + 1013904223U;
-    number = static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f;
+    const std::uint32_t half =
+        narrowed(static_cast<float>(static_cast<std::int32_t>(state)) * 0x1p-31f);
+    number = std::bit_cast<float>(half << 16 | half);
   }
   return numbers;
 }

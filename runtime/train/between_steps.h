@@ -3,8 +3,8 @@
 // They are few and small: the agreement on stopping and saving (step_agreement.h), rank 0's word at
 // the end of an epoch, and what callbacks hand out. Writing and reading checkpoints is not among
 // them: it moves the state itself, through MPI-IO or by rank 0. Nor is what ranks tell each other
-// while a step is made, before it is first run: that they are about to send the same, and which
-// kernels they choose (kernel_choice.h).
+// while a step is made, before it is first run: that they are about to send the same, which kernels
+// they choose (kernel_choice.h), and whether all have room for the samples (resident_data.h).
 #pragma once
 
 #include <cstdint>

@@ -127,8 +127,7 @@ class Engine {
   /// The step for `rows` rows of a global batch, of inputs and targets that arrive in the types
   /// `fed` (float32 where absent); made if it is asked for for the first time, by all ranks
   /// together. Throws `Error` if the ranks disagree about its collectives.
-  /// With `gathers` the step takes its rows from tables on the device. That is each rank's own
-  /// affair.
+  /// With `gathers` the step takes its rows from tables on the device, on all ranks.
   [[nodiscard]] Step& step(Mode mode, std::int64_t rows, const std::map<TensorId, ElementType>& fed,
                            bool gathers = false);
 

@@ -1,3 +1,5 @@
+#include <mpi.h>
+
 #include <algorithm>
 
 #include "collectives/error.h"
@@ -66,8 +68,14 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
     }
   }
   if (on_device == DataOnDevice::automatic) {
-    together(model.mesh().all(),
-             [&] { resident_ = ResidentData(*model.device, source_, fields_); });
+    const Communicator& ranks = model.mesh().all();
+    int fits = 0;
+    together(ranks, [&] { fits = ResidentData::fits(*model.device, *source_, fields_) ? 1 : 0; });
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &fits, 1, MPI_INT, MPI_MIN, ranks.native()),
+              "MPI_Allreduce");
+    if (fits != 0) {
+      together(ranks, [&] { resident_ = ResidentData(*model.device, source_, fields_); });
+    }
   }
   std::map<TensorId, const void*> tables;
   for (std::size_t i = 0; i < resident_.tables().size(); ++i) {

@@ -203,6 +203,13 @@ void KernelChooser::choose(const std::vector<KernelSpec>& specs) {
     const TracedCollective inside(TracePoint(trace_, "agreement on which kernels are timed"));
     open = wanted(own);
   }
+  // What no candidate is common for is compiled by the rule, whatever a record says.
+  for (const KernelSpec& spec : specs) {
+    const std::string key = key_of(spec);
+    const bool is_chosen =
+        std::any_of(open.begin(), open.end(), [&](const Wanted& one) { return one.key == key; });
+    if (!is_chosen) record_.chosen.erase(key);
+  }
   std::erase_if(open, [&](const Wanted& one) {
     const auto known = record_.chosen.find(one.key);
     return known != record_.chosen.end() &&

@@ -1,6 +1,7 @@
 #include "runtime/train/resident_data.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "runtime/data/sample_copy.h"
 
@@ -24,6 +25,10 @@ std::vector<std::int64_t> row_bytes(const Source& source, std::span<const FeedFi
   return bytes;
 }
 
+std::int64_t sum_of(const std::vector<std::int64_t>& bytes) {
+  return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
+}
+
 // Whole rows of one piece after the other.
 FeederOptions in_pieces(const std::shared_ptr<const Source>& source,
                         std::span<const FeedField> fields, std::int64_t rows_a_piece) {
@@ -42,15 +47,18 @@ FeederOptions in_pieces(const std::shared_ptr<const Source>& source,
 
 }  // namespace
 
+bool ResidentData::fits(Device& device, const Source& source, std::span<const FeedField> fields) {
+  if (device.computes_in_host_memory()) return false;
+  const double room = share_of_free_memory * static_cast<double>(device.free_bytes());
+  return static_cast<double>(sum_of(row_bytes(source, fields))) *
+             static_cast<double>(source.rows()) <=
+         room;
+}
+
 ResidentData::ResidentData(Device& device, const std::shared_ptr<const Source>& source,
                            std::span<const FeedField> fields) {
-  if (device.computes_in_host_memory()) return;
   const std::vector<std::int64_t> bytes = row_bytes(*source, fields);
-  std::int64_t of_sample = 0;
-  for (const std::int64_t row : bytes) of_sample += row;
-  const double room = share_of_free_memory * static_cast<double>(device.free_bytes());
-  if (static_cast<double>(of_sample) * static_cast<double>(source->rows()) > room) return;
-
+  const std::int64_t of_sample = sum_of(bytes);
   for (const std::int64_t row : bytes) {
     tables_.push_back(device.allocate(source->rows() * row));
     addresses_.push_back(tables_.back().data());

@@ -7,9 +7,10 @@
 // (GatherSpec); what travels to the device are the numbers of the samples. The numbers that a step
 // computes with are those that it would have been fed.
 //
-// Whether a set is kept so is decided by its size, by each rank for itself: it takes no more than
-// `share_of_free_memory` of what is free of the device's own memory when it is loaded, so that most
-// is left for what comes later. A device that computes in the host's memory has none of its own.
+// Whether a set is kept so is decided by its size: it takes no more than `share_of_free_memory` of
+// what is free of the device's own memory when it is loaded, so that most is left for what comes
+// later. Where a rank has no room, none keeps it: steps that gather are other steps, and all ranks
+// make them together. A device that computes in the host's memory has none of its own.
 #pragma once
 
 #include <cstdint>
@@ -29,11 +30,14 @@ enum class DataOnDevice : std::uint8_t { automatic, never };
 class ResidentData {
  public:
   ResidentData() = default;  // of nothing
-  /// Loads the blocks of `fields` of all samples, if they fit; is empty if they do not. Reads with
-  /// a thread ahead, in pieces. Throws `Error` for data that cannot be read, and for values that
-  /// are no class where the field has classes.
+  /// Loads the blocks of `fields` of all samples, in pieces. Throws `Error` for data that cannot be
+  /// read, and for values that are no class where the field has classes.
   ResidentData(Device& device, const std::shared_ptr<const Source>& source,
                std::span<const FeedField> fields);
+
+  /// Whether they may be kept there, as far as this rank can see.
+  [[nodiscard]] static bool fits(Device& device, const Source& source,
+                                 std::span<const FeedField> fields);
 
   [[nodiscard]] bool is_there() const { return !addresses_.empty(); }
   /// Where the rows of each field begin on the device.

@@ -24,6 +24,8 @@ import jax.numpy as jnp
 
 jax.config.update("jax_default_matmul_precision", {"float32": "float32", "tf32": "tensorfloat32"}.get(PRECISION))
 TOGETHER, RUN = 20, 50  # steps a call; that are timed together
+if DEVICE == "cpu":
+    RUN = min(RUN, max(10, STEPS))
 
 
 def factor(x):

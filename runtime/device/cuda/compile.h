@@ -34,12 +34,6 @@ struct Context {
 
 using KernelPointer = std::unique_ptr<Kernel>;
 
-/// One of several kernels for the same specification.
-struct Candidate {
-  std::string name;
-  std::function<KernelPointer()> compile;
-};
-
 /// Throws `Error`: "`kernel`: `reason`". For files that the compiler of CUDA reads, which has
 /// trouble with the formats of collectives/error.h.
 [[noreturn]] void refuse(const std::string& kernel, const std::string& reason);
@@ -49,7 +43,7 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context);
 /// The ways to compute a product that adds up something, the one that `compile` takes first; none
 /// for others. All are right, and repeat themselves bit for bit. Names stay for one version of
 /// cuBLASLt and one GPU.
-std::vector<Candidate> candidates(const MatmulSpec& spec, const Context& context);
+std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context);
 
 // convolution.cpp
 KernelPointer compile(const ConvolutionSpec& spec, const Context& context);

@@ -17,8 +17,7 @@
 
 namespace meshwork::cuda {
 
-/// The kernels for a specification, the first of them what `compile` gives, where its file lists
-/// several.
+/// For a specification that has one kernel: no list.
 std::vector<KernelCandidate> candidates(const auto& /*spec*/, const Context& /*context*/) {
   return {};
 }
@@ -131,16 +130,8 @@ class CudaDevice final : public Device {
         spec);
   }
   [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
-    std::vector<KernelCandidate> found;
-    std::visit(
-        [&](const auto& one) {
-          const Context context = checked_context(one, spec);
-          for (auto& candidate : cuda::candidates(one, context)) {
-            found.push_back({std::move(candidate.name), std::move(candidate.compile)});
-          }
-        },
-        spec);
-    return found;
+    return std::visit(
+        [&](const auto& one) { return cuda::candidates(one, checked_context(one, spec)); }, spec);
   }
 
   [[nodiscard]] std::unique_ptr<Kernel> capture(const std::function<void()>& start) override {

@@ -29,7 +29,8 @@ std::string why_none(const Visibility& visibility, const char* shown) {
       return "no NVIDIA driver is installed on this machine";
     case Visibility::State::old_driver:
       return fmt::format(
-          "the NVIDIA driver supports CUDA {} at most and this build needs {}; a newer driver, or a "
+          "the NVIDIA driver supports CUDA {} at most and this build needs {}; a newer driver, or "
+          "a "
           "build with an older toolkit, is needed",
           version_text(visibility.driver), version_text(visibility.runtime));
     case Visibility::State::none:

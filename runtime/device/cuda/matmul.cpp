@@ -278,13 +278,13 @@ KernelPointer narrowed_first(const MatmulSpec& spec, const Context& context,
 
 }  // namespace
 
-std::vector<Candidate> candidates(const MatmulSpec& spec, const Context& context) {
+std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context) {
   if (!has_terms(spec)) return {};
   if (spec.precision == Precision::bfloat16 && !spec.narrow) {
     MatmulSpec stored = spec;
     stored.narrow = true;
-    std::vector<Candidate> found = candidates(stored, context);
-    for (Candidate& candidate : found) {
+    std::vector<KernelCandidate> found = candidates(stored, context);
+    for (KernelCandidate& candidate : found) {
       candidate.compile = [=, inner = std::move(candidate.compile)] {
         return narrowed_first(spec, context, inner());
       };
@@ -296,7 +296,7 @@ std::vector<Candidate> candidates(const MatmulSpec& spec, const Context& context
   if (relu) ways.push_back({"all fused", spec.bias, true});
   if (spec.bias || !relu) ways.push_back({relu ? "bias fused" : "all fused", spec.bias, false});
   if (spec.bias || relu) ways.push_back({"none fused", false, false});
-  std::vector<Candidate> found;
+  std::vector<KernelCandidate> found;
   for (const Fused& fused : ways) {
     MatmulSpec inner = spec;
     inner.bias = fused.bias;
@@ -318,7 +318,7 @@ std::vector<Candidate> candidates(const MatmulSpec& spec, const Context& context
 
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   if (!has_terms(spec)) return empty_sum(spec, context);
-  const std::vector<Candidate> all = candidates(spec, context);
+  const std::vector<KernelCandidate> all = candidates(spec, context);
   if (all.empty()) {
     fail("{}: cuBLASLt {} has no deterministic algorithm for it on this GPU",
          *context.launcher.name, cublasLtGetVersion());

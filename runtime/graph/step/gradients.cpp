@@ -117,8 +117,12 @@ void StepGradients::start_reduction(TensorId id, const Layout& raw, Operand grad
   const std::int64_t count = step_.count(id, raw);
   const CollectiveRecord record = step_.all_reduce_record(
       steps.front().axes, ElementType::float32, Reduction::sum, element_count(shape), count, what);
-  auto [start, wait] =
-      step_.collectives.started_all_reduce(record, count, MeshCollectives::UnderWay::briefly);
+  // Branches may come in turns, so that one begins before another is over.
+  const bool others = std::any_of(reducing_.begin(), reducing_.end(),
+                                  [](const auto& reduced) { return reduced.has_value(); });
+  auto [start, wait] = step_.collectives.started_all_reduce(
+      record, count,
+      others ? MeshCollectives::UnderWay::beside_others : MeshCollectives::UnderWay::briefly);
   step_.builder.emit(std::move(start), {gradient}, "start " + what);
   go_on(reducing_[id], {std::move(wait), gradient, "wait for " + what});
 }

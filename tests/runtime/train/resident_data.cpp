@@ -138,6 +138,18 @@ TEST_CASE("samples that do not fit into the share of free memory are fed") {
   CHECK(fits.variables == fed.variables);
 }
 
+TEST_CASE("where one rank has no room for the samples, all are fed") {
+  if (device_apart() == "auto" && make_device({})->kind() != "apart") return;
+  const Communicator world = Communicator::world();
+  DeviceMesh mesh({{"data", world.size()}});
+  const auto threshold = static_cast<std::int64_t>(bytes_of_all / share_of_free_memory);
+  set_apart_free_bytes(world.rank() == world.size() - 1 ? threshold - 1 : threshold);
+  const Run run = trained(mesh, {}, DataOnDevice::automatic);
+  set_apart_free_bytes(std::int64_t{1} << 30);
+  CHECK(run.read != rows);
+  CHECK(run.variables == trained(mesh, {}, DataOnDevice::never).variables);
+}
+
 TEST_CASE("samples that are gone over once are fed") {
   DeviceMesh mesh({{"data", 1}}, Communicator::self());
   const Run once = trained(mesh, {}, DataOnDevice::automatic, 1);
@@ -156,5 +168,5 @@ TEST_CASE("a label that is no class is found when samples are loaded, and named"
 TEST_CASE("a device that computes in the host's memory keeps no samples") {
   const auto device = make_device({.kind = "cpu"});
   const FeedField labels{1, {{{0, 8}}, {{0, 5}}}, 0};
-  CHECK_FALSE(ResidentData(*device, samples(1), std::array{labels}).is_there());
+  CHECK_FALSE(ResidentData::fits(*device, *samples(1), std::array{labels}));
 }
