@@ -1,4 +1,5 @@
-// How a job ends whose NCCL fails after an operation was started: with a message, and soon.
+// How a job ends whose NCCL fails after an operation was started, or, with an argument, on one rank
+// that makes a communicator while the others wait for it inside NCCL: with a message, and soon.
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -17,6 +18,7 @@ int main(int argc, char** argv) {
   test::ApartQueues device(true, true);
   const auto transport =
       nccl::make_nccl_transport(world, make_staged_transport(make_mpi_transport(), device), device);
+  if (argc > 1 && world.rank() == 0) test::nccl_on_host().failing = "ncclCommInitRankConfig";
   transport->prepare(world);
   const Memory memory = device.allocate(400);
   transport->all_reduce(world, ElementType::float32, Reduction::sum, memory.data(), 100);
