@@ -3,24 +3,18 @@
 #include <mpi.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "collectives/blocks.h"
 #include "collectives/error.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/nodes.h"
+#include "collectives/request_pool.h"
 
 namespace meshwork {
 
 namespace {
-
-using Counts = std::span<const std::int64_t>;
-
-/// Where what belongs to rank `rank` begins, if it stands behind that of the ranks before.
-std::int64_t begin_of(Counts counts, int rank) {
-  return std::accumulate(counts.begin(), counts.begin() + rank, std::int64_t{0});
-}
 
 class HierarchicalTransport final : public Transport {
  public:
@@ -68,7 +62,7 @@ class HierarchicalTransport final : public Transport {
     mpi_->reserve(bytes, started);
     shared_->reserve(bytes, started);
     reserve_sums(bytes);
-    while (made_.size() < started.size()) made_.push_back(std::make_shared<Started>(*this));
+    started_.reserve(started.size(), [this] { return std::make_shared<Started>(*this); });
     queue_.reserve(started.size());
   }
 
@@ -299,11 +293,9 @@ class HierarchicalTransport final : public Transport {
 
   [[nodiscard]] Pending start(Levels& levels, ElementType type, Reduction reduction, void* buffer,
                               std::int64_t count, bool whole) {
-    std::shared_ptr<Started> started;
-    for (const std::shared_ptr<Started>& made : made_) {
-      if (made.use_count() == 1 && !made->under_way) started = made;
-    }
-    if (!started) started = made_.emplace_back(std::make_shared<Started>(*this));
+    const std::shared_ptr<Started> started =
+        started_.take([](const Started& known) { return !known.under_way; },
+                      [this] { return std::make_shared<Started>(*this); });
     started->under_way = true;
     started->whole = whole;
     started->handed_over = false;
@@ -372,9 +364,9 @@ class HierarchicalTransport final : public Transport {
   std::unique_ptr<Transport> mpi_;
   std::unique_ptr<SharedTransport> shared_;
   std::shared_ptr<const int> key_ = std::make_shared<const int>(0);  // whose attachments are ours
-  std::vector<std::shared_ptr<Started>> made_;  // as many as were ever under way at once
-  std::vector<Started*> queue_;                 // in the order of their start
-  std::unique_ptr<std::byte[]> sums_;           // of nodes, in a reduce-scatter
+  RequestPool<Started> started_;
+  std::vector<Started*> queue_;        // in the order of their start
+  std::unique_ptr<std::byte[]> sums_;  // of nodes, in a reduce-scatter
   std::int64_t sums_bytes_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
+#include "tests/support/cpu_behind.h"
 #include "tests/support/instructions.h"
 #include "tests/support/one_rank.h"
 
@@ -25,43 +26,13 @@ InstructionCounter& counter() {
 }
 
 /// A CPU whose kernels are not counted.
-class UncountedDevice final : public Device {
+class UncountedDevice final : public CpuBehind {
  public:
-  explicit UncountedDevice(const DeviceOptions& options)
-      : cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})) {}
-
+  using CpuBehind::CpuBehind;
   [[nodiscard]] std::string_view kind() const override { return "uncounted"; }
-  [[nodiscard]] bool computes_in_host_memory() const override { return true; }
-  [[nodiscard]] std::string description() const override { return "a CPU"; }
-  [[nodiscard]] Memory allocate(std::int64_t bytes) override { return cpu_->allocate(bytes); }
-  void copy_in(void* to, const void* from, std::int64_t bytes) override {
-    cpu_->copy_in(to, from, bytes);
-  }
-  void copy_out(void* to, const void* from, std::int64_t bytes) override {
-    cpu_->copy_out(to, from, bytes);
-  }
-  void synchronize() override { cpu_->synchronize(); }
-  [[nodiscard]] DeviceQueues& queues() override { return cpu_->queues(); }
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
-    return std::make_unique<UncountedKernel>(cpu_->compile(spec));
+    return within(CpuBehind::compile(spec), [](const auto& run) { counter().pass_over(run); });
   }
-
- private:
-  class UncountedKernel final : public Kernel {
-   public:
-    explicit UncountedKernel(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
-    void run(void* const* operands) override {
-      counter().pass_over([&] { kernel_->run(operands); });
-    }
-    [[nodiscard]] std::int64_t workspace_bytes() const override {
-      return kernel_->workspace_bytes();
-    }
-
-   private:
-    std::unique_ptr<Kernel> kernel_;
-  };
-
-  std::unique_ptr<Device> cpu_;
 };
 
 /// Counts from the end of one step to that of a later one.

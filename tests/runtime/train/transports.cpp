@@ -13,6 +13,7 @@
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"
+#include "tests/support/cpu_behind.h"
 #include "tests/support/one_rank.h"
 
 using namespace meshwork;
@@ -20,47 +21,22 @@ using namespace meshwork;
 namespace {
 
 /// A CPU on which odd ranks take their time for every update.
-class LateDevice final : public Device {
+class LateDevice final : public test::CpuBehind {
  public:
   explicit LateDevice(const DeviceOptions& options)
-      : cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})),
-        late_(options.rank_on_node % 2 == 1) {}
+      : CpuBehind(options), late_(options.rank_on_node % 2 == 1) {}
 
   [[nodiscard]] std::string_view kind() const override { return "late"; }
-  [[nodiscard]] bool computes_in_host_memory() const override { return true; }
-  [[nodiscard]] std::string description() const override { return "a CPU that is late"; }
-  [[nodiscard]] Memory allocate(std::int64_t bytes) override { return cpu_->allocate(bytes); }
-  void copy_in(void* to, const void* from, std::int64_t bytes) override {
-    cpu_->copy_in(to, from, bytes);
-  }
-  void copy_out(void* to, const void* from, std::int64_t bytes) override {
-    cpu_->copy_out(to, from, bytes);
-  }
-  void synchronize() override { cpu_->synchronize(); }
-  [[nodiscard]] DeviceQueues& queues() override { return cpu_->queues(); }
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
-    std::unique_ptr<Kernel> kernel = cpu_->compile(spec);
+    std::unique_ptr<Kernel> kernel = CpuBehind::compile(spec);
     if (!late_ || !std::holds_alternative<AdamSpec>(spec)) return kernel;
-    return std::make_unique<LateKernel>(std::move(kernel));
+    return test::within(std::move(kernel), [](const auto& run) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+      run();
+    });
   }
 
  private:
-  class LateKernel final : public Kernel {
-   public:
-    explicit LateKernel(std::unique_ptr<Kernel> kernel) : kernel_(std::move(kernel)) {}
-    void run(void* const* operands) override {
-      std::this_thread::sleep_for(std::chrono::milliseconds(3));
-      kernel_->run(operands);
-    }
-    [[nodiscard]] std::int64_t workspace_bytes() const override {
-      return kernel_->workspace_bytes();
-    }
-
-   private:
-    std::unique_ptr<Kernel> kernel_;
-  };
-
-  std::unique_ptr<Device> cpu_;
   bool late_;
 };
 
