@@ -24,13 +24,6 @@ namespace meshwork {
 
 namespace {
 
-bool on_all(const Communicator& ranks, bool here) {
-  const int own = here ? 1 : 0;
-  int all = 0;
-  check_mpi(MPI_Allreduce(&own, &all, 1, MPI_INT, MPI_MIN, ranks.native()), "MPI_Allreduce");
-  return all != 0;
-}
-
 constexpr char line_end = '\n';
 
 /// What rank 0 has of all ranks.

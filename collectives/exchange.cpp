@@ -170,6 +170,10 @@ std::vector<DistinctText> distinct_texts(const Communicator& communicator,
   return texts;
 }
 
+bool on_all(const Communicator& communicator, bool here) {
+  return reduce(communicator, here ? 1 : 0, MPI_INT, MPI_MIN) != 0;
+}
+
 void together(const Communicator& communicator, const std::function<void()>& action,
               const TracePoint& at) {
   std::optional<std::string> failure;

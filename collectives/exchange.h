@@ -30,6 +30,9 @@ struct DistinctText {
 [[nodiscard]] std::vector<DistinctText> distinct_texts(const Communicator& communicator,
                                                        const std::string& text);
 
+/// Whether it is so on all ranks.
+[[nodiscard]] bool on_all(const Communicator& communicator, bool here);
+
 /// Runs `action` on every rank. If it threw on any of them, throws on all of them the `Error` of
 /// the lowest such rank, its text prefixed by "rank R: " (its number in the job) unless all ranks
 /// failed with one and the same text. Nobody waits for a rank that has given up: where the others

@@ -298,12 +298,9 @@ class NcclTransport final : public Transport {
     check_mpi(MPI_Bcast(&identifier, sizeof identifier, MPI_BYTE, 0, communicator.native()),
               "MPI_Bcast of NCCL's identifier");
     std::unique_ptr<Clique> made;
-    try {
+    together(ranks_, [&] {
       if (several) made = std::make_unique<Clique>(communicator, identifier);
-    } catch (const std::exception& error) {
-      // The others wait for this rank inside NCCL, where nothing reaches them.
-      abort_job(1, error.what());
-    }
+    });
     if (!several) return nullptr;
     watch_->add(*made);
     return cliques_.emplace_back(std::move(made)).get();

@@ -1,5 +1,3 @@
-#include <mpi.h>
-
 #include <algorithm>
 
 #include "collectives/error.h"
@@ -69,11 +67,9 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
   }
   if (on_device == DataOnDevice::automatic) {
     const Communicator& ranks = model.mesh().all();
-    int fits = 0;
-    together(ranks, [&] { fits = ResidentData::fits(*model.device, *source_, fields_) ? 1 : 0; });
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &fits, 1, MPI_INT, MPI_MIN, ranks.native()),
-              "MPI_Allreduce");
-    if (fits != 0) {
+    bool fits = false;
+    together(ranks, [&] { fits = ResidentData::fits(*model.device, *source_, fields_); });
+    if (on_all(ranks, fits)) {
       together(ranks, [&] { resident_ = ResidentData(*model.device, source_, fields_); });
     }
   }

@@ -71,6 +71,15 @@ TEST_CASE("every rank gets each text that there is once, with the lowest rank th
   CHECK(all.back().text == std::to_string(world.size() - 1));
 }
 
+TEST_CASE("what is so on all ranks is so only if no rank lacks it") {
+  const Communicator world = Communicator::world();
+  CHECK(on_all(world, true));
+  CHECK_FALSE(on_all(world, false));
+  for (int lacking = 0; lacking < world.size(); ++lacking) {
+    CHECK_FALSE(on_all(world, world.rank() != lacking));
+  }
+}
+
 TEST_CASE("an action that succeeds everywhere is done once on each rank") {
   int done = 0;
   together(Communicator::world(), [&] { ++done; });

@@ -313,11 +313,14 @@ TEST_CASE("an error of NCCL says the call, NCCL's words and where to learn more"
   CHECK(subject.others_than(ranks(), memory) == 0);
 }
 
-TEST_CASE("a communicator that cannot be begun is an error on all ranks") {
+TEST_CASE("a communicator that cannot be made is an error on all ranks") {
   if (alone()) return;
   const Communicator world = Communicator::world();
   if (world.rank() == 0) nccl_on_host().failing = "ncclGetUniqueId";
   CHECK_THROWS_WITH(Subject(), Catch::Contains("rank 0: ncclGetUniqueId failed"));
+  nccl_on_host().failing = "ncclCommInitRankConfig";
+  CHECK_THROWS_WITH(Subject(), Catch::Contains("ncclCommInitRankConfig for ") &&
+                                   Catch::Contains(" ranks failed: unhandled system error"));
 }
 
 TEST_CASE("communicators are destroyed in the end, and aborted where an error ends the work") {
