@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/cpu/primitive.h"
 #include "runtime/device/narrowing.h"
 
 namespace meshwork::cpu {
@@ -60,7 +62,41 @@ class InFloats final : public Kernel {
   int threads_;
 };
 
+/// oneDNN's reordering, which takes the processor's instructions.
+Primitive narrowing(const NarrowSpec& spec) {
+  using dnnl::memory;
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const memory::desc wide({spec.count}, memory::data_type::f32, memory::dims{1});
+  const memory::desc narrow({spec.count}, memory::data_type::bf16, memory::dims{1});
+  const dnnl::reorder::primitive_desc description(engine, wide, engine, narrow);
+  Primitive primitive(describe(spec), engine, dnnl::reorder(description));
+  primitive.add(DNNL_ARG_FROM, wide);
+  primitive.add(DNNL_ARG_TO, narrow);
+  return primitive;
+}
+
 }  // namespace
+
+KernelPointer compile(const NarrowSpec& spec, const Context& context) {
+  if (spec.count > 0 && has_bfloat16_instructions()) {
+    return make_kernel([primitive = narrowing(spec)](void* const* operands) mutable {
+      primitive.run({operands[0], operands[1]});
+    });
+  }
+  return make_kernel([=, threads = context.threads](void* const* operands) {
+    const float* x = at(operands, 0);
+    std::uint16_t* y = at<std::uint16_t>(operands, 1);
+    for_ranges(threads, spec.count, 6, [=](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) y[i] = narrowed(x[i]);
+    });
+  });
+}
+
+bool has_bfloat16_instructions() {
+  // A set of instructions has the bits of all that are part of it.
+  constexpr auto bfloat16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
+  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bfloat16) == bfloat16;
+}
 
 KernelPointer with_rounded_inputs(KernelPointer kernel, int operand_count, std::int64_t first_count,
                                   std::int64_t second_count, const Context& context) {

@@ -34,7 +34,6 @@
 #include <vector>
 
 #include "collectives/error.h"
-#include "runtime/device/cpu/bfloat16_product.h"
 #include "runtime/device/cpu/bfloat16_rounding.h"
 #include "runtime/device/cpu/convolution_forms.h"
 #include "runtime/device/cpu/dnnl_version.h"

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "collectives/error.h"
-#include "runtime/device/cpu/bfloat16_product.h"
 #include "runtime/device/cpu/bfloat16_rounding.h"
 #include "runtime/device/cpu/compile.h"
 #include "runtime/device/cpu/dnnl_version.h"
@@ -68,6 +67,8 @@ class CpuDevice final : public Device {
     return precision == Precision::bfloat16 && has_bfloat16_instructions();
   }
 
+  [[nodiscard]] bool reads_narrow_operands() const override { return has_bfloat16_instructions(); }
+
   [[nodiscard]] Memory allocate(std::int64_t bytes) override { return cpu::allocate(bytes); }
 
   void copy_in(void* device_destination, const void* host_source, std::int64_t bytes) override {
@@ -86,7 +87,7 @@ class CpuDevice final : public Device {
     return std::visit(
         [&](const auto& one) {
           check_precision(one, spec);
-          return make(one);
+          return cpu::compile(one, context_);
         },
         spec);
   }
@@ -96,15 +97,6 @@ class CpuDevice final : public Device {
   }
 
  private:
-  [[nodiscard]] KernelPointer make(const auto& spec) const { return cpu::compile(spec, context_); }
-  [[nodiscard]] KernelPointer make(const MatmulSpec& spec) const {
-    if (!spec.narrow) return cpu::compile(spec, context_);
-    MatmulSpec wide = spec;
-    wide.narrow = false;
-    return with_widened_inputs(cpu::compile(wide, context_), spec.bias ? 4 : 3, spec.m * spec.k,
-                               spec.k * spec.n, context_);
-  }
-
   Context context_;
   CpuQueues queues_;
 };

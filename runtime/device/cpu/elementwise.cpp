@@ -6,7 +6,6 @@
 #include "collectives/error.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/vector_math.h"
-#include "runtime/device/narrowing.h"
 #include "runtime/device/with_type.h"
 
 namespace meshwork::cpu {
@@ -179,16 +178,6 @@ KernelPointer compile(const AffineSpec& spec, const Context& context) {
 
 KernelPointer compile(const ConvertSpec& spec, const Context& context) {
   return with_type(spec.from, [&](auto of) { return convert<decltype(of)>(context, spec.count); });
-}
-
-KernelPointer compile(const NarrowSpec& spec, const Context& context) {
-  return make_kernel([=, threads = context.threads](void* const* operands) {
-    const float* x = at(operands, 0);
-    std::uint16_t* y = at<std::uint16_t>(operands, 1);
-    for_ranges(threads, spec.count, 6, [=](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) y[i] = narrowed(x[i]);
-    });
-  });
 }
 
 KernelPointer compile(const GatherSpec& spec, const Context& context) {

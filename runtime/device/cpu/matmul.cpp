@@ -8,8 +8,9 @@
 // transposed second operand, and a bias without relu is part of it. In each run it allocates a few
 // records of its own inside the library.
 //
-// In bfloat16, where the processor has instructions for it, the candidates are "own", our kernel
-// (bfloat16_product.h), and "primitive", the library's on operands that are rounded in every run.
+// In bfloat16, where the processor has instructions for it, there is the primitive alone: on operands
+// as they are stored in bfloat16, or rounded in every run. The weights of a dense layer take longer to
+// be rounded than is saved at a hundred rows, so that programs have them rounded once a step.
 //
 // Bound by FLOP from about 64 rows on; reference/speed.md has the shares of peak.
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -23,7 +24,6 @@
 #include <vector>
 
 #include "collectives/error.h"
-#include "runtime/device/cpu/bfloat16_product.h"
 #include "runtime/device/cpu/bfloat16_rounding.h"
 #include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/epilogue.h"
@@ -60,7 +60,7 @@ class Gemm final : public Kernel {
 };
 
 /// The product as a primitive, which knows bias and accumulation. In bfloat16 it gets what is
-/// multiplied rounded.
+/// multiplied rounded, unless it is already.
 KernelPointer compile_primitive(const MatmulSpec& spec) {
   using dnnl::memory;
   constexpr auto f32 = memory::data_type::f32;
@@ -72,6 +72,7 @@ KernelPointer compile_primitive(const MatmulSpec& spec) {
       spec.transpose_a ? memory::dims{1, spec.m} : memory::dims{spec.k, 1};
   const memory::dims b_strides =
       spec.transpose_b ? memory::dims{1, spec.k} : memory::dims{spec.n, 1};
+  const auto stored = spec.narrow ? factor : f32;
   const memory::desc a(a_lengths, factor, a_strides), b(b_lengths, factor, b_strides);
   const memory::desc c({spec.m, spec.n}, f32, memory::dims{spec.n, 1});
   const memory::desc bias =
@@ -85,8 +86,8 @@ KernelPointer compile_primitive(const MatmulSpec& spec) {
   const auto description = describe_matmul(engine, a, b, bias, c, attributes);
 
   std::vector<ReorderedPrimitive::Argument> arguments{
-      {DNNL_ARG_SRC, memory::desc(a_lengths, f32, a_strides), a},
-      {DNNL_ARG_WEIGHTS, memory::desc(b_lengths, f32, b_strides), b}};
+      {DNNL_ARG_SRC, memory::desc(a_lengths, stored, a_strides), a},
+      {DNNL_ARG_WEIGHTS, memory::desc(b_lengths, stored, b_strides), b}};
   if (spec.bias) arguments.push_back({DNNL_ARG_BIAS, bias, bias});
   arguments.push_back({DNNL_ARG_DST, c, c, true});
   return std::make_unique<ReorderedPrimitive>(describe(spec), engine, dnnl::matmul(description),
@@ -106,25 +107,6 @@ KernelPointer empty_sum(const MatmulSpec& spec, const Context& context) {
   });
 }
 
-/// The product with operands rounded to bfloat16 by our own kernel.
-KernelPointer compile_own_bfloat16(const MatmulSpec& spec, const Context& context) {
-  const Bfloat16Product product{.m = spec.m,
-                                .n = spec.n,
-                                .k = spec.k,
-                                .transpose_a = spec.transpose_a,
-                                .transpose_b = spec.transpose_b,
-                                .a_stride = spec.transpose_a ? spec.m : spec.k,
-                                .b_stride = spec.transpose_b ? spec.k : spec.n,
-                                .c_stride = spec.n,
-                                .accumulate = spec.accumulate,
-                                .relu = spec.activation == Activation::relu};
-  auto body = [product, bias = spec.bias, threads = context.threads](void* const* operands) {
-    multiply(product, at(operands, 0), at(operands, 1), bias ? at(operands, 2) : nullptr,
-             at(operands, bias ? 3 : 2), operands[bias ? 4 : 3], threads);
-  };
-  return make_kernel(body, workspace_bytes(product, context.threads));
-}
-
 /// A way to compute products.
 struct Form {
   std::string name;
@@ -142,13 +124,15 @@ Form with_separate_epilogue(const Form& form) {
           }};
 }
 
-/// The product in float32 of operands that are rounded before.
-Form with_rounding(const Form& form) {
+/// The product in float32 of operands that are brought to bfloat16's values, or are there, before.
+Form of_rounded(const Form& form) {
   return {form.name, [form](const MatmulSpec& spec, const Context& context) {
-            MatmulSpec rounded = spec;
-            rounded.precision = Precision::float32;
-            return with_rounded_inputs(form.compile(rounded, context), spec.bias ? 4 : 3,
-                                       spec.m * spec.k, spec.k * spec.n, context);
+            MatmulSpec wide = spec;
+            wide.precision = Precision::float32;
+            wide.narrow = false;
+            const auto convert = spec.narrow ? with_widened_inputs : with_rounded_inputs;
+            return convert(form.compile(wide, context), spec.bias ? 4 : 3, spec.m * spec.k,
+                           spec.k * spec.n, context);
           }};
 }
 
@@ -164,12 +148,10 @@ std::vector<Form> forms_of(const MatmulSpec& spec) {
   if (spec.bias || relu) gemm = with_separate_epilogue(gemm);
   if (relu) primitive = with_separate_epilogue(primitive);
   const bool bfloat16 = spec.precision == Precision::bfloat16;
-  if (bfloat16 && has_bfloat16_instructions()) {
-    return {{"own", compile_own_bfloat16}, primitive};
-  }
+  if (bfloat16 && has_bfloat16_instructions()) return {primitive};
   std::vector<Form> forms{primitive, gemm};
   if (spec.transpose_a && (relu || !spec.bias)) std::swap(forms[0], forms[1]);
-  if (bfloat16) std::transform(forms.begin(), forms.end(), forms.begin(), with_rounding);
+  if (bfloat16) std::transform(forms.begin(), forms.end(), forms.begin(), of_rounded);
   return forms;
 }
 
@@ -206,8 +188,7 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
 
 std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context) {
   std::vector<KernelCandidate> found;
-  // Of operands that are widened first there is one way.
-  if (!has_terms(spec) || spec.narrow) return found;
+  if (!has_terms(spec)) return found;
   for (const Form& form : forms_of(spec)) {
     found.push_back({form.name, [=] { return compile_form(spec, context, form); }});
   }

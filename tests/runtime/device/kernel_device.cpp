@@ -79,10 +79,7 @@ std::vector<Precision> precisions() {
 
 std::unique_ptr<Kernel> compile_for_test(const KernelSpec& spec, int threads) {
   if (std::unique_ptr<Kernel> forced = forced_candidate(spec, threads)) return forced;
-  const auto* product = std::get_if<MatmulSpec>(&spec);
-  if (kernel_device().kind() != "cpu" || (product != nullptr && product->narrow)) {
-    return kernel_device().compile(spec);
-  }
+  if (kernel_device().kind() != "cpu") return kernel_device().compile(spec);
   return std::visit(
       [&](const auto& one) { return cpu::compile(one, cpu::Context{.threads = threads}); }, spec);
 }

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/device/cpu/bfloat16_product.h"
 #include "runtime/device/cpu/bfloat16_rounding.h"
 #include "runtime/device/narrowing.h"
 
