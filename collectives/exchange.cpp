@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "collectives/error.h"
+#include "collectives/fnv1a.h"
 
 namespace meshwork {
 
@@ -52,15 +53,6 @@ std::vector<std::string> entries_of(const std::string& text) {
     at = colon + 1 + length;
   }
   return entries;
-}
-
-/// FNV-1a, 64 bits.
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  }
-  return hash;
 }
 
 /// What this list has at `index`, in words.
@@ -155,7 +147,7 @@ std::vector<std::string> gather_texts(const Communicator& communicator, const st
 
 std::vector<DistinctText> distinct_texts(const Communicator& communicator,
                                          const std::string& text) {
-  const std::uint64_t own = hash_of(text);
+  const std::uint64_t own = fnv1a(text);
   std::vector<std::uint64_t> hashes(static_cast<std::size_t>(communicator.size()));
   check_mpi(
       MPI_Allgather(&own, 1, MPI_UINT64_T, hashes.data(), 1, MPI_UINT64_T, communicator.native()),
@@ -202,7 +194,7 @@ void require_agreement(const Communicator& communicator, const std::vector<std::
                        const std::string& what) {
   std::string list;
   for (const std::string& entry : entries) append_entry(list, entry);
-  const std::uint64_t hash = hash_of(list);
+  const std::uint64_t hash = fnv1a(list);
   const std::uint64_t lowest = reduce(communicator, hash, MPI_UINT64_T, MPI_MIN);
   const std::uint64_t highest = reduce(communicator, hash, MPI_UINT64_T, MPI_MAX);
   if (lowest == highest) return;

@@ -3,8 +3,10 @@
 #include <mpi.h>
 
 #include <cmath>
+#include <span>
 
 #include "collectives/error.h"
+#include "collectives/fnv1a.h"
 
 namespace meshwork::nccl {
 
@@ -15,13 +17,6 @@ constexpr std::int64_t counts[] = {256, 65'536, 2'097'152};
 float term(int rank, std::int64_t i) {
   const auto seed = static_cast<std::uint32_t>(i * 2'654'435'761 + rank * 40'503 + 1);
   return std::ldexp(static_cast<float>(seed >> 8), static_cast<int>(seed % 16) - 24);
-}
-
-/// FNV-1a, 64 bits, continued.
-std::uint64_t hashed(std::uint64_t hash, const void* data, std::int64_t bytes) {
-  const auto* at = static_cast<const unsigned char*>(data);
-  for (std::int64_t i = 0; i < bytes; ++i) hash = (hash ^ at[i]) * 0x100000001b3U;
-  return hash;
 }
 
 /// Whether all ranks have the same.
@@ -41,14 +36,14 @@ bool siblings_add_alike(const Communicator& ranks, const Communicator& communica
   const int size = communicator.size();
   const bool of_one_size = agree(ranks, static_cast<std::uint64_t>(size));
   if (!of_one_size || size <= 2 || size == ranks.size()) return true;
-  std::uint64_t hash = 0xcbf29ce484222325U;
+  std::uint64_t hash = fnv1a_of_nothing;
   for (const std::int64_t count : counts) {
     const std::int64_t bytes = count * static_cast<std::int64_t>(sizeof(float));
     const Memory memory = device.allocate_pinned(bytes);
     auto* const values = static_cast<float*>(memory.data());
     for (std::int64_t i = 0; i < count; ++i) values[i] = term(communicator.rank(), i);
     sum(values, count);
-    hash = hashed(hash, values, bytes);
+    hash = fnv1a(std::as_bytes(std::span(values, static_cast<std::size_t>(count))), hash);
   }
   return agree(ranks, hash);
 }

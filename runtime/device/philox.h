@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "collectives/fnv1a.h"
 #include "runtime/device/host_device.h"
 
 namespace meshwork {
@@ -48,10 +49,7 @@ MESHWORK_HOST_DEVICE inline std::uint32_t philox_word(std::uint64_t key, std::ui
 /// The key of what draws: `seed` and a path, mixed (FNV-1a over the path, then the finaliser of
 /// MurmurHash3). Different paths and seeds give unrelated streams.
 [[nodiscard]] constexpr std::uint64_t random_key(std::uint64_t seed, std::string_view path) {
-  std::uint64_t hash = 14695981039346656037u;
-  for (const char c : path) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
-  }
+  std::uint64_t hash = fnv1a(path);
   hash ^= seed * 0x9E3779B97F4A7C15u;
   hash = (hash ^ (hash >> 33)) * 0xFF51AFD7ED558CCDu;
   hash = (hash ^ (hash >> 33)) * 0xC4CEB9FE1A85EC53u;

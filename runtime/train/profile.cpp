@@ -233,12 +233,12 @@ std::string StepProfile::report() const {
                           name_of(precision));
     }
   }
+  std::vector<std::string> bandwidths;
   for (const DeviceRates::Bandwidth& bandwidth : rates_.bandwidths) {
-    text += fmt::format("{} {:.0f} GB/s in {}", &bandwidth == rates_.bandwidths.data() ? "" : ",",
-                        bandwidth.bytes_per_second * 1e-9,
-                        readable_bytes(static_cast<std::int64_t>(bandwidth.bytes)));
+    bandwidths.push_back(fmt::format("{:.0f} GB/s in {}", bandwidth.bytes_per_second * 1e-9,
+                                     readable_bytes(static_cast<std::int64_t>(bandwidth.bytes))));
   }
-  text += ", would take\n";
+  text += fmt::format(" {}, would take\n", fmt::join(bandwidths, ", "));
   text += table_of_instructions(step_->program(), rates_, ranks_.front().step);
   return text;
 }
