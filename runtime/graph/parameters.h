@@ -115,11 +115,16 @@ struct ParameterForm {
   std::int64_t fixed_count = 0;
 };
 
+/// When a bucket of a group of so many bytes, global, is closed. The last one is complete when
+/// backward ends, and what it takes then nothing hides: so there are a few, but none so small that
+/// it is latency that it takes.
+[[nodiscard]] std::int64_t bucket_bytes_for(std::int64_t bytes);
+
 struct ParameterFormOptions {
   /// Those of the ranks over the axes that share memory. Without it, nobody does.
   std::function<Sharers(const std::vector<Axis>&)> sharers;
   bool one_copy = true;           // for sharers; else blocks are joined at most
-  std::int64_t bucket_bytes = std::int64_t{4} << 20;  // a bucket this large is closed
+  std::int64_t bucket_bytes = 0;  // a bucket this large is closed; 0: bucket_bytes_for its group
 };
 [[nodiscard]] ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
                                            const ParameterFormOptions& options = {});

@@ -169,6 +169,14 @@ TEST_CASE("a bucket is closed when it has the bytes that were asked for") {
   CHECK(parameter_form(plan, 0, {.bucket_bytes = 73}).buckets.size() == 3);
 }
 
+TEST_CASE("buckets are a quarter of what is reduced, but neither tiny nor huge") {
+  constexpr std::int64_t kibibyte = 1024;
+  CHECK(bucket_bytes_for(0) == 512 * kibibyte);
+  CHECK(bucket_bytes_for(2048 * kibibyte) == 512 * kibibyte);
+  CHECK(bucket_bytes_for(4000 * kibibyte) == 1000 * kibibyte);
+  CHECK(bucket_bytes_for(1'000'000 * kibibyte) == 4096 * kibibyte);
+}
+
 TEST_CASE("one rank, and gradients that are whole, need no bucket") {
   CHECK(parameter_form(plan_of(stack, {{"data", 1}}, {}), 0).buckets.empty());
   const Plan plan = plan_of(stack, {{"model", 2}},
