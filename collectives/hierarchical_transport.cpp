@@ -231,7 +231,7 @@ class HierarchicalTransport final : public Transport {
    public:
     explicit Started(HierarchicalTransport& of) : transport(of) {}
     void wait() override {
-      while (under_way) transport.finish_first();
+      while (under_way) transport.finish(transport.first_to_finish_before(*this));
     }
     [[nodiscard]] bool is_complete() const override {
       return !under_way || (handed_over && !whole && between_nodes.is_complete());
@@ -325,16 +325,25 @@ class HierarchicalTransport final : public Transport {
         *parts.levels->peers, parts.type, started.reduction, parts.own(), parts.own_count());
   }
 
-  /// Brings the started operation that comes first to its end.
-  void finish_first() {
+  /// Brings a started operation to its end, and no other.
+  void finish(Started& started) {
     shared_->finish_started();
     hand_over_reduced();
-    Started& first = *queue_.front();
-    if (!first.handed_over) hand_over(first);
-    first.between_nodes.wait();
-    queue_.erase(queue_.begin());
-    if (first.whole) gather(first.parts);
-    first.under_way = false;
+    // To MPI they all go, in the order of their start: peers may wait for another one first.
+    for (Started* const other : queue_) {
+      if (!other->handed_over) hand_over(*other);
+    }
+    started.between_nodes.wait();
+    std::erase(queue_, &started);
+    if (started.whole) gather(started.parts);
+    started.under_way = false;
+  }
+
+  /// What comes first of a started operation and the whole ones before it: all ranks of a node
+  /// gather these in one order, whatever they wait for.
+  [[nodiscard]] Started& first_to_finish_before(Started& last) {
+    return **std::ranges::find_if(
+        queue_, [&](const Started* started) { return started->whole || started == &last; });
   }
 
   /// Who gathers has its part, so it has read what it needs of the buffers of others: what is
@@ -353,9 +362,10 @@ class HierarchicalTransport final : public Transport {
 
   /// Before another operation over two levels: on a node, all ranks gather before they come to it.
   void finish_whole() {
-    while (std::any_of(queue_.begin(), queue_.end(), [](const Started* s) { return s->whole; })) {
-      finish_first();
-    }
+    const auto first = [this] {
+      return std::ranges::find_if(queue_, [](const Started* started) { return started->whole; });
+    };
+    for (auto at = first(); at != queue_.end(); at = first()) finish(**at);
   }
 
   Communicator ranks_;

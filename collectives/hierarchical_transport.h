@@ -23,10 +23,12 @@
 // node, which it does itself, at the next start, wait or `advance`, it hands the part over to MPI,
 // which brings it on (mpi_reductions.h). Parts are handed over in the order of their start, so that
 // all peers do it in the same order, whatever they wait for first. What ends a whole all-reduce,
-// the gathering on the node, is done when the first of them is waited for, or when another
-// operation over two levels comes, likewise in the order of their start. And a rank waits in MPI
-// only when what it has started on its node is done, since others there, who may wait for that, get
-// nothing more from it meanwhile.
+// the gathering on the node, is done when it or a later one is waited for, or when another
+// operation over two levels comes, likewise in the order of their start. A reduction in parts ends
+// without it, so nobody but who waits for it waits for it: a whole one that backward needs is not
+// held up by the gradients that were started before. And a rank waits in MPI only when what it has
+// started on its node is done, since others there, who may wait for that, get nothing more from it
+// meanwhile.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,5 @@
 #include "collectives/mpi_reductions.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -9,12 +8,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <string_view>
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/thread_without_signals.h"
 
 namespace meshwork {
 
@@ -92,13 +91,7 @@ void MpiReductions::reserve(std::size_t count) {
 
 void MpiReductions::make_courier() {
   if (progress_ != Progress::thread || courier_.joinable()) return;
-  // Signals are for the thread that works.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) fail("pthread_sigmask failed");
-  courier_ = std::thread([this] { be_courier(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  courier_ = thread_without_signals([this] { be_courier(); });
 }
 
 void MpiReductions::hand_over(MpiReduction& reduction) {

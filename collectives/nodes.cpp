@@ -47,31 +47,32 @@ int computing_threads() {
   return text == nullptr ? 0 : std::max(0, std::atoi(text));
 }
 
-/// Whether the ranks of a node, of which `own` is one, leave cores. Those that may run on the same
-/// cores share them.
-bool leave_cores(const std::vector<cpu_set_t>& bound, std::size_t own, int threads) {
-  cpu_set_t cores = bound[own];
-  int sharing = 0;
-  for (const cpu_set_t& other : bound) {
-    cpu_set_t both;
-    CPU_AND(&both, &other, &bound[own]);
-    if (CPU_COUNT(&both) == 0) continue;
-    ++sharing;
-    CPU_OR(&cores, &cores, &other);
-  }
-  return threads > 0 && sharing > 0 && CPU_COUNT(&cores) >= sharing * (threads + 1);
-}
+/// The cores that a rank may run on, with all others that may run on one of them.
+struct Cores {
+  int count = 0;
+  int ranks = 0;
+};
 
-bool have_spare_core(const Communicator& node) {
+/// Every rank of `node` calls it.
+Cores cores_of(const Communicator& node) {
   cpu_set_t own;
   CPU_ZERO(&own);
-  // It fails on a node of more than 1024 cores: none is spare then, as far as is known.
+  // It fails on a node of more than 1024 cores: nothing is known of them then.
   if (::sched_getaffinity(0, sizeof own, &own) != 0) CPU_ZERO(&own);
   std::vector<cpu_set_t> bound(static_cast<std::size_t>(node.size()));
   check_mpi(
       MPI_Allgather(&own, sizeof own, MPI_BYTE, bound.data(), sizeof own, MPI_BYTE, node.native()),
       "MPI_Allgather");
-  return leave_cores(bound, static_cast<std::size_t>(node.rank()), computing_threads());
+  cpu_set_t all = own;
+  int ranks = 0;
+  for (const cpu_set_t& other : bound) {
+    cpu_set_t both;
+    CPU_AND(&both, &other, &own);
+    if (CPU_COUNT(&both) == 0) continue;
+    ++ranks;
+    CPU_OR(&all, &all, &other);
+  }
+  return {CPU_COUNT(&all), ranks};
 }
 
 }  // namespace
@@ -94,7 +95,10 @@ Nodes::Nodes(const Communicator& ranks, int ranks_a_node) {
   if (ranks_a_node == 0) ranks_a_node = imitated_ranks_a_node();
   // A node is called by the first of its ranks.
   const Communicator physical = ranks.split_by_node();
-  has_spare_core_ = have_spare_core(physical);
+  const Cores cores = cores_of(physical);
+  const int threads = computing_threads();
+  has_spare_core_ = threads > 0 && cores.ranks > 0 && cores.count >= cores.ranks * (threads + 1);
+  is_crowded_ = cores.count < cores.ranks;
   const int node = ranks_a_node > 0 ? own / ranks_a_node : job_ranks_of(physical).front();
   std::vector<int> nodes(job_ranks.size());
   check_mpi(MPI_Allgather(&node, 1, MPI_INT, nodes.data(), 1, MPI_INT, ranks.native()),

@@ -31,11 +31,14 @@ class Nodes {
   /// Whether each rank of the calling rank's node has a core left beside those that it computes
   /// with. That is known only where OMP_NUM_THREADS says how many these are.
   [[nodiscard]] bool has_spare_core() const { return has_spare_core_; }
+  /// Whether the calling rank takes turns with others of its node on its cores: they are fewer.
+  [[nodiscard]] bool is_crowded() const { return is_crowded_; }
 
  private:
   [[nodiscard]] std::vector<int> nodes_of(const Communicator& communicator) const;
   std::vector<int> by_job_rank_;  // the node's number; -1 for ranks that were not asked
   bool has_spare_core_ = false;
+  bool is_crowded_ = false;
 };
 
 }  // namespace meshwork

@@ -86,10 +86,9 @@ void SharedGroup::begin_reduce(Call& call, Kind kind, ElementType type, Reductio
   const std::int64_t bytes = count * element_bytes(type);
   call.buffer = static_cast<std::byte*>(buffer);
   call.what = {.kind = kind, .type = type, .reduction = reduction, .count = count};
-  SharedPlace place;
-  if (bytes > options_.direct_bytes) place = windows_->place_of(buffer, bytes, job_ranks_);
-  call.number = begin_call(call.what, place);
-  if (bytes <= options_.small_bytes && place.window == 0) {
+  call.number = begin_call(call.what, place_to_read(buffer, bytes, options_.small_bytes));
+  const bool in_window = note(rank_, call.number).place.window != 0;
+  if (bytes <= options_.small_bytes && !in_window) {
     std::memcpy(small(rank_, call.number), buffer, static_cast<std::size_t>(bytes));
   }
   post(call.number);

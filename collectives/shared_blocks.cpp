@@ -1,5 +1,8 @@
 // The collectives of a group (shared_group.h) that carry blocks: reduce-scatter, all-gather and
 // broadcast.
+//
+// Where the ranks gather into one and the same memory, each with its block in its place already,
+// all blocks are where they belong: an all-gather then moves nothing, and says that they are there.
 #include <algorithm>
 
 #include "collectives/blocks.h"
@@ -29,7 +32,8 @@ void SharedGroup::reduce_scatter(ElementType type, const void* send, void* recei
   int seen = 0;
 
   if (total * width <= options_.small_bytes) {
-    const std::uint64_t number = begin_call(what, place_to_read(send, total * width));
+    const std::uint64_t number =
+        begin_call(what, place_to_read(send, total * width, options_.small_bytes));
     post_small(number, from, total * width);
     wait_until([&] { return all_posted(number, what, seen); });
     for (int rank = 0; rank < size_; ++rank) {
@@ -119,18 +123,22 @@ void SharedGroup::all_gather(ElementType type, const void* send, void* receive,
   const What what{.kind = Kind::all_gather, .type = type, .count = total};
   const Copy copy_direct = copy_of(total * width);
   const Copy copy_staged = copy_of(total * width / 2);
-  const auto copy_own = [&] {
-    if (from != place_for(rank_)) copy_staged(place_for(rank_), from, bytes_of(rank_));
+  const auto take = [&](Copy copy, int rank, const std::byte* block) {
+    if (block != place_for(rank)) copy(place_for(rank), block, bytes_of(rank));
   };
+  const bool in_place = from == place_for(rank_);
   int seen = 0;
 
   if (largest <= options_.small_bytes) {
-    const std::uint64_t number = begin_call(what, place_to_read(send, bytes_of(rank_)));
+    // A block in its place may be in that of everybody.
+    const std::uint64_t number =
+        begin_call(what, in_place ? windows_->place_of(send, bytes_of(rank_), job_ranks_)
+                                  : place_to_read(send, bytes_of(rank_), options_.small_bytes));
     post_small(number, from, bytes_of(rank_));
-    copy_own();
+    take(copy_bytes, rank_, from);
     wait_until([&] { return all_posted(number, what, seen); });
     for (int rank = 0; rank < size_; ++rank) {
-      if (rank != rank_) copy_bytes(place_for(rank), posted(rank, number), bytes_of(rank));
+      if (rank != rank_) take(copy_bytes, rank, posted(rank, number));
     }
     finish_small(number);
     return;
@@ -139,7 +147,18 @@ void SharedGroup::all_gather(ElementType type, const void* send, void* receive,
   const std::uint64_t number =
       begin_call(what, windows_->place_of(send, bytes_of(rank_), job_ranks_));
   post(number);
-  copy_own();
+  take(copy_staged, rank_, from);
+  if (note(rank_, number).place.window != 0) {
+    wait_until([&] { return all_posted(number, what, seen); });
+    if (count_in_windows(number) == size_) {
+      for (int rank = 0; rank < size_; ++rank) {
+        if (rank != rank_) take(copy_direct, rank, address(note(rank, number).place, rank));
+      }
+      finish(number);
+      wait_until_all_finished(number);
+      return;
+    }
+  }
   const auto is_direct = [&](int rank) { return note(rank, number).place.window != 0; };
   const std::int64_t most = options_.slot_bytes;
   const std::int64_t rounds = (largest + most - 1) / most;
@@ -206,8 +225,8 @@ void SharedGroup::broadcast(ElementType type, void* buffer, std::int64_t count, 
   const Copy copy_staged = copy_of(bytes / 2);
 
   if (bytes <= options_.small_bytes) {
-    const std::uint64_t number =
-        begin_call(what, gives ? place_to_read(buffer, bytes) : SharedPlace());
+    const std::uint64_t number = begin_call(
+        what, gives ? place_to_read(buffer, bytes, options_.small_bytes) : SharedPlace());
     if (gives) {
       post_small(number, memory, bytes);
     } else {

@@ -51,7 +51,8 @@ SharedGroup::SharedGroup(const Communicator& node, const SharedGroupOptions& opt
       bells_(std::move(bells)),
       agenda_(std::move(agenda)),
       bells_of_others_(bells_->of(job_ranks_)),
-      call_bytes_(64 + rounded_up(std::max(options.small_bytes, list_bytes()), 64)),
+      call_bytes_(
+          64 + rounded_up(std::max(options.small_bytes, list_bytes() + options.blocks_bytes), 64)),
       rank_bytes_(rounded_up(counters_bytes + options.calls * call_bytes_, page) +
                   rounded_up(options.slots * options.slot_bytes, page)),
       channel_bytes_(
@@ -122,9 +123,11 @@ std::byte* SharedGroup::address(const SharedPlace& place, int rank) const {
   return windows_->address(place, job_ranks_[static_cast<std::size_t>(rank)]);
 }
 
-SharedPlace SharedGroup::place_to_read(const void* data, std::int64_t bytes) const {
-  return bytes > options_.direct_bytes ? windows_->place_of(data, bytes, job_ranks_)
-                                       : SharedPlace();
+SharedPlace SharedGroup::place_to_read(const void* data, std::int64_t bytes,
+                                       std::int64_t room) const {
+  return bytes > (options_.crowded ? room : options_.direct_bytes)
+             ? windows_->place_of(data, bytes, job_ranks_)
+             : SharedPlace();
 }
 
 std::byte* SharedGroup::channel(int from, int to) const {

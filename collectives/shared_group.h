@@ -18,7 +18,8 @@
 // A reduction in parts is an all-reduce whose direct way leaves out writing the result to others: a
 // barrier, which is a note without data, says when all have read what they needed.
 // Small and direct meet where nothing is written to others: data in a window is read there and not
-// posted with the note.
+// posted with the note. That saves a copy and costs a trip, to say that all have read it: a bargain
+// on cores that the ranks have to themselves, and not where they take turns.
 // Messages between two ranks (exchange between few) have *channels*, a ring of chunks for each
 // ordered pair, in which a chunk may also point to a place in a window. An all-to-all posts where
 // its blocks are, with the note, in a window, or in channels.
@@ -75,8 +76,12 @@ namespace meshwork {
 /// All sizes are multiples of 64 bytes. All ranks give the same.
 struct SharedGroupOptions {
   std::int64_t small_bytes = 8192;
-  /// Data in a window of more bytes than this, though small, is worked on there.
+  /// The blocks of an all-to-all that go with its note, together: each is for one rank.
+  std::int64_t blocks_bytes = 64 << 10;
+  /// Data in a window of more bytes than this, though small, is worked on there,
   std::int64_t direct_bytes = 1024;
+  /// unless ranks take turns on the cores.
+  bool crowded = false;
   std::int64_t slot_bytes = 256 << 10;
   std::int64_t slots = 4;  // at least 2
   std::int64_t calls = 8;  // at least 2
@@ -210,8 +215,9 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   [[nodiscard]] std::byte* channel(int from, int to) const;
   [[nodiscard]] ChunkNote& chunk(int from, int to, std::uint64_t number) const;
   [[nodiscard]] std::byte* address(const SharedPlace& place, int rank) const;
-  /// Where others may read `bytes` of `data`, if that pays.
-  [[nodiscard]] SharedPlace place_to_read(const void* data, std::int64_t bytes) const;
+  /// Where others may read `bytes` of `data`, if that pays: up to `room` could be posted instead.
+  [[nodiscard]] SharedPlace place_to_read(const void* data, std::int64_t bytes,
+                                          std::int64_t room) const;
 
   // Calls.
   std::uint64_t begin_call(const What& what, const SharedPlace& place);

@@ -86,7 +86,7 @@ void SharedGroup::exchange(ElementType type, const void* send,
     // What goes out is only read.
     auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(send)) + block.offset * width;
     Message message{.peer = block.rank, .data = data, .bytes = block.count * width};
-    message.place = place_to_read(data, message.bytes);
+    message.place = place_to_read(data, message.bytes, options_.chunk_bytes);
     outgoing_.push_back(message);
   }
   for (const NeighbourBlock& block : receives) {
@@ -130,10 +130,11 @@ void SharedGroup::all_to_all(ElementType type, const void* send,
   copy_direct_ = copy_of(received);
 
   const What what{.kind = Kind::all_to_all, .type = type};
-  const std::uint64_t number = begin_call(what, place_to_read(send, send_bytes));
+  const std::uint64_t number =
+      begin_call(what, place_to_read(send, send_bytes, options_.blocks_bytes));
   const bool in_window = note(rank_, number).place.window != 0;
   const auto list = [&](int rank) { return reinterpret_cast<BlockNote*>(small(rank, number)); };
-  const bool is_small = !in_window && list_bytes() + sent <= options_.small_bytes;
+  const bool is_small = !in_window && sent <= options_.blocks_bytes;
   std::int64_t at = list_bytes();
   outgoing_.clear();
   incoming_.clear();

@@ -32,6 +32,7 @@ class Implementation final : public SharedTransport {
         several_ranks_(ranks.size() > 1),
         nodes_(ranks, options.ranks_a_node),
         mpi_(make_mpi_transport()) {
+    options_.group.crowded = options.crowded.value_or(nodes_.is_crowded());
     const Communicator node = nodes_.split(ranks);
     if (node.size() > 1) bells_ = std::make_shared<SharedBells>(node);
   }

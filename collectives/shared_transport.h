@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "collectives/shared_group.h"
 #include "collectives/transport.h"
@@ -23,7 +24,8 @@ namespace meshwork {
 
 struct SharedTransportOptions {
   SharedGroupOptions group;
-  int ranks_a_node = 0;  // for tests, as for Nodes
+  int ranks_a_node = 0;         // for tests, as for Nodes
+  std::optional<bool> crowded;  // for tests, in place of what Nodes finds
 };
 
 class SharedTransport : public Transport {

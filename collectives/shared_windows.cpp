@@ -49,6 +49,7 @@ class SharedWindows::Window final : public TransportMemory::Owner {
   std::vector<std::span<std::byte>> parts;  // by rank of the communicator
   std::vector<std::byte*> by_job_rank;      // null for ranks that are not part of it
   std::span<std::byte> own;
+  [[nodiscard]] std::span<const std::byte> all() const { return memory_.all(); }
 
  private:
   /// The sum of sizes that are each rounded up to multiples of `alignment`.
@@ -75,13 +76,13 @@ TransportMemory SharedWindows::allocate(const std::shared_ptr<SharedWindows>& wi
 SharedPlace SharedWindows::place_of(const void* data, std::int64_t bytes, JobRanks ranks) const {
   const auto* begin = static_cast<const std::byte*>(data);
   for (const Window* window : windows_) {
-    const std::byte* own = window->own.data();
-    if (begin < own || begin + bytes > own + window->own.size()) continue;
+    const std::span<const std::byte> all = window->all();
+    if (begin < all.data() || begin + bytes > all.data() + all.size()) continue;
     for (const int rank : ranks) {
       const auto at = static_cast<std::size_t>(rank);
       if (at >= window->by_job_rank.size() || window->by_job_rank[at] == nullptr) return {};
     }
-    return {window->number, begin - own};
+    return {window->number, begin - window->own.data()};
   }
   return {};
 }

@@ -1,9 +1,10 @@
 // Which memory is shared, and where the same memory of another rank is.
 //
 // A *window* is what one call of `Transport::allocate` gave to the ranks of a communicator: a part
-// for each of them, all mapped by every one. A *place* names an address in a way that other ranks
-// understand: the window's number, which is the same on all of its ranks, and the offset in the
-// part of the rank that owns it.
+// for each of them, all mapped by every one, side by side. A *place* names an address of a rank in
+// a way that others understand: the window's number, which is the same on all of its ranks, and the
+// offset from where that rank's part begins. A rank's buffer may lie in the part of another (memory
+// that several use as one); its offset is then outside its own.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,7 @@ class SharedWindows {
   [[nodiscard]] static TransportMemory allocate(const std::shared_ptr<SharedWindows>& windows,
                                                 const Communicator& node, std::int64_t bytes);
 
-  /// The place of `bytes` bytes of this rank that all of `ranks` can reach, or none.
+  /// The place of `bytes` bytes that all of `ranks` can reach, this one's among them, or none.
   [[nodiscard]] SharedPlace place_of(const void* data, std::int64_t bytes, JobRanks ranks) const;
 
   /// Where this process sees a place of rank `job_rank`.

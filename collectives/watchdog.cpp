@@ -2,14 +2,12 @@
 
 #include <fmt/ranges.h>
 #include <mpi.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <condition_variable>
-#include <csignal>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -22,6 +20,7 @@
 #include "collectives/exchange.h"
 #include "collectives/side_channel.h"
 #include "collectives/stop_signals.h"
+#include "collectives/thread_without_signals.h"
 
 namespace meshwork {
 
@@ -125,13 +124,7 @@ class Watchdog::Watcher {
         hosts_(gather_texts(ranks, host_)),
         channel_(ranks) {
     for (CollectiveTrace* trace : traces) threads_.push_back({.trace = trace});
-    // Signals are for the thread that works.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) fail("pthread_sigmask failed");
-    thread_ = std::thread([this] { watch(); });
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    thread_ = thread_without_signals([this] { watch(); });
   }
 
   ~Watcher() {

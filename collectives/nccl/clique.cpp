@@ -1,12 +1,10 @@
 #include "collectives/nccl/clique.h"
 
-#include <pthread.h>
-
 #include <chrono>
-#include <csignal>
 #include <exception>
 
 #include "collectives/error.h"
+#include "collectives/thread_without_signals.h"
 
 namespace meshwork::nccl {
 
@@ -70,15 +68,7 @@ std::string Clique::failure() const {
                      last_.load(std::memory_order_relaxed), words_of(state));
 }
 
-Watch::Watch() {
-  // Signals are for the thread that works.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) fail("pthread_sigmask failed");
-  thread_ = std::thread([this] { look(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
+Watch::Watch() : thread_(thread_without_signals([this] { look(); })) {}
 
 Watch::~Watch() {
   {

@@ -17,16 +17,26 @@
 // buckets, and updates all. What is there between two steps is the same either way; whoever writes
 // values or slots there lets the sharers meet first, since others may still be reading.
 //
+// A variable that is split, and gathered for use by ranks that all share memory, need not be copied
+// for that: the blocks of these ranks are *joined*, side by side in one memory and in their order
+// in the gathered block, so that the gathered block is there. Each rank owns, reduces and updates
+// its own block as ever; to gather is to meet. A variable with joined blocks is a group of its own.
+// What backward gives as its gradient is as large as the gathered block, and stands *whole* in room
+// behind the gradients, which all such variables use in turn: there the owners of the blocks can
+// sum it where it is.
+//
 // What is large begins where a cache line does. The gap before it is zero, belongs to the group and
 // to the bucket, and stays zero.
 //
 // The form follows from the plan and from who shares with whom, so that programs for any batch
-// length share it.
+// length share it. What is shared changes neither what a step does nor the collectives that it
+// counts, only how little they move; `meshwork plan`, which knows of no nodes, counts copies.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,13 +74,25 @@ struct GradientBucket {
   std::vector<int> variables;
 };
 
+/// How the blocks of a variable are joined.
+struct JoinedBlocks {
+  std::vector<Axis> axes;      // over which it is gathered: their ranks share memory
+  Layout layout;               // of the gathered block
+  std::int64_t count = 0;      // elements of that
+  std::int64_t own_begin = 0;  // where this rank's block begins in it
+  // Where backward writes the whole gradient, in elements behind the gradients; none if it comes in
+  // several parts, or in another layout.
+  std::optional<std::int64_t> whole_gradient;
+};
+
 /// Variables whose gradients are reduced over the same axes, side by side.
 struct ParameterGroup {
   std::int64_t offset = 0;  // elements
   std::int64_t count = 0;
   std::vector<Axis> axes;  // none: complete as they are, or on their way
   bool updated = true;
-  Sharers sharers;  // of the ranks over the axes, those that have one copy
+  Sharers sharers;                     // of the ranks over the axes, those that have one copy
+  std::optional<JoinedBlocks> joined;  // of its only variable
   [[nodiscard]] bool one_copy() const { return sharers.count > 1; }
 };
 
@@ -89,26 +111,36 @@ struct ParameterForm {
   std::vector<GradientBucket> buckets;  // in the order in which backward completes them
   std::vector<UpdatedStretch> updates;  // those of one copy in the order of the buckets
   std::int64_t trainable_count = 0;
+  std::int64_t whole_count = 0;  // of room for whole gradients, behind the trainable_count others
   std::int64_t fixed_count = 0;
 };
 
+/// When a bucket of a group of so many bytes, global, is closed. The last one is complete when
+/// backward ends, and what it takes then nothing hides: so there are a few, but none so small that
+/// it is latency that it takes.
+[[nodiscard]] std::int64_t bucket_bytes_for(std::int64_t bytes);
+
 struct ParameterFormOptions {
-  /// Those of the ranks over the axes that have one copy. Without it, nobody has.
+  /// Those of the ranks over the axes that share memory. Without it, nobody does.
   std::function<Sharers(const std::vector<Axis>&)> sharers;
-  std::int64_t bucket_bytes = std::int64_t{4} << 20;  // a bucket this large is closed
+  bool one_copy = true;           // for sharers; else blocks are joined at most
+  std::int64_t bucket_bytes = 0;  // a bucket this large is closed; 0: bucket_bytes_for its group
 };
 [[nodiscard]] ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
                                            const ParameterFormOptions& options = {});
 
 /// Where the memory comes from that is not to be the device's: zeros that the device reads and
-/// writes. Without `gradients` theirs is the device's too; `one_copy` is needed where a group is
-/// one.
+/// writes. Without `gradients` theirs is the device's too; `shared` is needed where a group is one
+/// copy or joined.
 struct ParameterMemory {
   std::function<Memory(std::int64_t bytes)> gradients;
-  /// Of a group that is one copy, the same on all sharers. Every rank of the mesh calls it, for the
-  /// same groups in their order.
-  std::function<Memory(const ParameterGroup& group, std::int64_t bytes)> one_copy;
+  /// The same memory for all sharers over `axes`. Every rank of the mesh calls it, for the same
+  /// axes in their order.
+  std::function<Memory(const std::vector<Axis>& axes, std::int64_t bytes)> shared;
 };
+
+/// The axes over which ranks share values: those of groups that are one copy, or joined.
+[[nodiscard]] std::vector<std::vector<Axis>> axes_of_shared_values(const ParameterForm& form);
 
 /// The memory itself.
 class Parameters {
@@ -124,6 +156,8 @@ class Parameters {
   /// Where the blocks of a group begin, float32 on the device, and its blocks of a slot.
   [[nodiscard]] float* group_values(int group) const;
   [[nodiscard]] float* group_slot(int index, int group) const;
+  /// The gathered block of a group whose blocks are joined, of which its values are a part.
+  [[nodiscard]] float* joined_values(int group) const;
   [[nodiscard]] float* fixed() const { return static_cast<float*>(fixed_.data()); }
   [[nodiscard]] float* gradients() const { return static_cast<float*>(gradients_.data()); }
 
@@ -137,10 +171,13 @@ class Parameters {
   void write_values(std::span<const float> trainable, std::span<const float> rest);
 
  private:
+  void allocate_joined(const ParameterMemory& memory);
+
   Device* device_;
   ParameterForm form_;
   std::vector<std::string> slot_names_;
   Memory fixed_, gradients_;
+  std::vector<Memory> joined_;              // by group, of those whose blocks are
   std::vector<Memory> values_;              // by group
   std::vector<std::vector<Memory>> slots_;  // by group, then by slot
 };

@@ -55,18 +55,18 @@ Memory gradient_memory(const DeviceMesh& mesh, Transport& transport, Device& dev
   return {memory->data(), bytes, [memory](void*) {}};
 }
 
-// One copy of `bytes` for the sharers of a group, in the memory of the first of them.
-Memory memory_of_one_copy(const DeviceMesh& mesh, Transport& transport, const ParameterGroup& group,
-                          std::int64_t bytes) {
-  const Communicator& ranks = mesh.communicator(group.axes);
+// `bytes` for all sharers over `axes`, in the memory of the first of them.
+Memory memory_of_sharers(const DeviceMesh& mesh, Transport& transport,
+                         const std::vector<Axis>& axes, std::int64_t bytes) {
+  const Communicator& ranks = mesh.communicator(axes);
   auto memory = std::make_shared<TransportMemory>(
-      transport.allocate(ranks, group.sharers.index == 0 ? bytes : 0));
+      transport.allocate(ranks, transport.sharers(ranks).index == 0 ? bytes : 0));
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    if (const std::span<std::byte> copy = memory->of(rank); std::ssize(copy) == bytes) {
-      return {copy.data(), bytes, [memory](void*) {}};
+    if (const std::span<std::byte> part = memory->of(rank); std::ssize(part) == bytes) {
+      return {part.data(), bytes, [memory](void*) {}};
     }
   }
-  internal_error(fmt::format("one copy of {} bytes, which this rank does not see", bytes));
+  internal_error(fmt::format("{} bytes for several ranks, which this one does not see", bytes));
 }
 
 // The form of the parameters, which decides what memory the ranks make together: they agree about
@@ -86,15 +86,18 @@ ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& 
   entries.push_back(may_be_one_copy ? "one copy for ranks that share memory"
                                     : "a copy for every rank");
   require_agreement(mesh.all(), entries, "how variables are kept");
-  if (!may_be_one_copy) {
+  if (!may_share(transport, device)) {
     return parameter_form(plan, mesh.rank());
   }
-  return parameter_form(plan, mesh.rank(), {.sharers = [&](const std::vector<Axis>& axes) {
-                          mesh.prepare(axes);
-                          const Communicator& ranks = mesh.communicator(axes);
-                          transport.prepare(ranks);
-                          return transport.sharers(ranks);
-                        }});
+  return parameter_form(plan, mesh.rank(),
+                        {.sharers =
+                             [&](const std::vector<Axis>& axes) {
+                               mesh.prepare(axes);
+                               const Communicator& ranks = mesh.communicator(axes);
+                               transport.prepare(ranks);
+                               return transport.sharers(ranks);
+                             },
+                         .one_copy = may_be_one_copy});
 }
 
 }  // namespace
@@ -306,9 +309,9 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
           seed, slot_names,
           {.gradients =
                [&](std::int64_t bytes) { return gradient_memory(mesh, transport, device, bytes); },
-           .one_copy =
-               [&](const ParameterGroup& group, std::int64_t bytes) {
-                 return memory_of_one_copy(mesh, transport, group, bytes);
+           .shared =
+               [&](const std::vector<Axis>& axes, std::int64_t bytes) {
+                 return memory_of_sharers(mesh, transport, axes, bytes);
                }}),
       pool_(device),
       scalars_(device.allocate(sizeof(StepScalars))) {
@@ -340,12 +343,9 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
 }
 
 void Engine::meet() {
-  for (const ParameterGroup& group : parameters_.form().groups) {
-    if (group.one_copy()) {
-      const TracedCollective inside(
-          TracePoint(trace_, "barrier about variables that are one copy"));
-      transport_->barrier_of_sharers(mesh_->communicator(group.axes));
-    }
+  for (const std::vector<Axis>& axes : axes_of_shared_values(parameters_.form())) {
+    const TracedCollective inside(TracePoint(trace_, "barrier about variables that are shared"));
+    transport_->barrier_of_sharers(mesh_->communicator(axes));
   }
 }
 

@@ -2,6 +2,9 @@
 // right over them is in transport.cpp.
 #include "collectives/hierarchical_transport.h"
 
+#include <mpi.h>
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -40,6 +43,53 @@ TEST_CASE("nodes hold equally many consecutive ranks, or they do not") {
     CHECK(Nodes(world, 2).ranks_each(apart) == 0);
     CHECK(Nodes(world, 4).ranks_each(world.split(world.rank() % 2, world.rank())) == 2);
   }
+}
+
+TEST_CASE("who waits for a whole reduction does not wait for one in parts before it") {
+  const Communicator world = Communicator::world();
+  if (world.size() != 8) return;
+  const Progress progress = GENERATE(Progress::none, Progress::polls);
+  const auto transport = make_hierarchical_transport(world, {.ranks_a_node = 2}, progress);
+  const int half = world.rank() / 4;
+  const Communicator ranks = world.split(half, world.rank());
+  transport->prepare(world);
+  transport->prepare(ranks);
+  std::vector<float> parts(5003, 1.0f), whole(100, 1.0f);
+  const auto start_parts = [&] {
+    return transport->start_reduce_in_parts(world, ElementType::float32, Reduction::sum,
+                                            parts.data(), std::ssize(parts));
+  };
+  if (half == 0) {
+    Pending older = start_parts();
+    transport
+        ->start_all_reduce(ranks, ElementType::float32, Reduction::sum, whole.data(),
+                           std::ssize(whole))
+        .wait();
+    CHECK(whole == std::vector<float>(100, 4.0f));
+    // Only now the others start the older one.
+    check_mpi(MPI_Send(nullptr, 0, MPI_BYTE, world.rank() + 4, 0, world.native()), "MPI_Send");
+    older.wait();
+  } else {
+    check_mpi(
+        MPI_Recv(nullptr, 0, MPI_BYTE, world.rank() - 4, 0, world.native(), MPI_STATUS_IGNORE),
+        "MPI_Recv");
+    start_parts().wait();
+  }
+  const auto [part, of] = transport->sharers(world);
+  CHECK(parts[static_cast<std::size_t>(part_begin(5003, part, of, ElementType::float32))] == 8.0f);
+}
+
+TEST_CASE("ranks that are more than the cores that they may run on are crowded") {
+  const Communicator world = Communicator::world();
+  cpu_set_t usual, one;
+  REQUIRE(::sched_getaffinity(0, sizeof usual, &usual) == 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &usual)) ++first;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
+  CHECK(Nodes(world).is_crowded() == (world.size() > 1));
+  REQUIRE(::sched_setaffinity(0, sizeof usual, &usual) == 0);
 }
 
 TEST_CASE("how many ranks count as a node is asked of the environment, and checked") {

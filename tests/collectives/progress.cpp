@@ -260,6 +260,7 @@ TEST_CASE("operations go on whatever others are under way") {
   const bool little_room = GENERATE(false, true);
   const auto transport =
       little_room ? make_shared_transport(Communicator::world(), {.group = {.small_bytes = 64,
+                                                                            .blocks_bytes = 128,
                                                                             .slot_bytes = 4096,
                                                                             .slots = 2,
                                                                             .calls = 3,

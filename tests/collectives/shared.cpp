@@ -4,6 +4,7 @@
 #include "collectives/shared_transport.h"
 
 #include <mpi.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <cmath>
@@ -22,16 +23,24 @@ using namespace meshwork;
 
 namespace {
 
-const SharedGroupOptions little_room{
-    .small_bytes = 64, .slot_bytes = 1024, .slots = 2, .calls = 3, .chunk_bytes = 64, .chunks = 2};
+const SharedGroupOptions little_room{.small_bytes = 64,
+                                     .blocks_bytes = 128,
+                                     .slot_bytes = 1024,
+                                     .slots = 2,
+                                     .calls = 3,
+                                     .chunk_bytes = 64,
+                                     .chunks = 2};
 
-/// The usual sizes, or sizes so small that everything goes in many rounds.
-std::unique_ptr<Transport> shared_transport(bool in_little_room) {
+/// The usual sizes, for ranks with cores of their own or without; or sizes so small that everything
+/// goes in many rounds.
+enum class Room { usual, crowded, little };
+std::unique_ptr<Transport> shared_transport(Room room) {
   return make_shared_transport(Communicator::world(),
-                               {.group = in_little_room ? little_room : SharedGroupOptions()});
+                               {.group = room == Room::little ? little_room : SharedGroupOptions(),
+                                .crowded = room == Room::crowded});
 }
 std::unique_ptr<Transport> shared_transport() {
-  return shared_transport(GENERATE(false, true));
+  return shared_transport(GENERATE(Room::usual, Room::crowded, Room::little));
 }
 
 void wait_for_all(const Communicator& world) {
@@ -86,14 +95,14 @@ TEST_CASE("memory that a transport gives is zero, and seen by all ranks of the n
 
 TEST_CASE("a sum takes the ranks in their order, wherever the buffers are") {
   const Communicator world = Communicator::world();
-  const bool in_little_room = GENERATE(false, true);
-  const auto transport = shared_transport(in_little_room);
+  const Room room = GENERATE(Room::usual, Room::crowded, Room::little);
+  const auto transport = shared_transport(room);
   const bool started = GENERATE(false, true);
   // Nobody's, everybody's, or only some ranks' buffers are in shared memory.
   const int first_in_memory = GENERATE(0, 1, 99);
   for (const std::int64_t count : {1, 15, 16, 17, 500, 1003, 5003, 70001}) {
     // Each round costs a turn of the scheduler where others want the cores.
-    if (count > 5003 && (in_little_room || world.size() > 4)) continue;
+    if (count > 5003 && (room == Room::little || world.size() > 4)) continue;
     INFO(count << " elements, in shared memory from rank " << first_in_memory);
     // At another place on each rank.
     const std::int64_t offset = 8 + 4 * world.rank();
@@ -178,6 +187,39 @@ TEST_CASE("the other collectives read shared memory in place, and private memory
     wrong = 0;
     for (std::int64_t i = 0; i < total; ++i) wrong += send[i] == value(root, i) ? 0 : 1;
     CHECK(wrong == 0);
+  }
+}
+
+TEST_CASE("to gather into one memory of all ranks says when it is whole, and writes nothing") {
+  const Communicator world = Communicator::world();
+  const auto transport = shared_transport();
+  // Small, and more than small.
+  const std::int64_t length = GENERATE(2, 200, 9001);
+  std::vector<std::int64_t> counts, offsets;
+  std::int64_t total = 0;
+  for (int rank = 0; rank < world.size(); ++rank) {
+    counts.push_back(rank == 2 ? 0 : length + rank);
+    offsets.push_back(total);
+    total += counts.back();
+  }
+  const TransportMemory memory = transport->allocate(world, world.rank() == 0 ? total * 8 : 0);
+  auto* const gathered = reinterpret_cast<std::int64_t*>(memory.of(0).data());
+  const auto here = static_cast<std::size_t>(world.rank());
+  const auto pages = static_cast<std::size_t>((total * 8 + 4095) / 4096 * 4096);
+  for (int call = 0; call < 5; ++call) {
+    for (std::int64_t i = 0; i < counts[here]; ++i) gathered[offsets[here] + i] = call + i;
+    REQUIRE(::mprotect(gathered, pages, PROT_READ) == 0);
+    transport->all_gather(world, ElementType::int64, gathered + offsets[here], gathered, counts,
+                          offsets);
+    REQUIRE(::mprotect(gathered, pages, PROT_READ | PROT_WRITE) == 0);
+    std::int64_t wrong = 0;
+    for (std::size_t rank = 0; rank < counts.size(); ++rank) {
+      for (std::int64_t i = 0; i < counts[rank]; ++i) {
+        wrong += gathered[offsets[rank] + i] == call + i ? 0 : 1;
+      }
+    }
+    CHECK(wrong == 0);
+    transport->barrier_of_sharers(world);
   }
 }
 

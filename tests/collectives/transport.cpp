@@ -58,6 +58,7 @@ Subject on_device(const std::string& name, std::unique_ptr<Transport> inner,
 /// thread brings on that of the one, polls that of the other.
 Subject made_subject() {
   const SharedGroupOptions little_room{.small_bytes = 64,
+                                       .blocks_bytes = 128,
                                        .slot_bytes = 1024,
                                        .slots = 2,
                                        .calls = 2,

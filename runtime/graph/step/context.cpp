@@ -21,12 +21,18 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
     shapes.push_back(graph.shape_of(id, request.rows));
   }
   const Parameters* parameters = request.parameters;
-  const std::int64_t trainable = form.trainable_count * element_bytes(ElementType::float32);
+  const std::int64_t of_gradients =
+      (form.trainable_count + form.whole_count) * element_bytes(ElementType::float32);
   const std::int64_t rest = form.fixed_count * element_bytes(ElementType::float32);
   for (int g = 0; g < static_cast<int>(form.groups.size()); ++g) {
     const std::int64_t bytes = form.groups[g].count * element_bytes(ElementType::float32);
     values.push_back(
         builder.external(parameters ? parameters->group_values(g) : nullptr, bytes, "parameters"));
+    const std::optional<JoinedBlocks>& blocks = form.groups[g].joined;
+    joined.push_back(blocks ? builder.external(parameters ? parameters->joined_values(g) : nullptr,
+                                               blocks->count * element_bytes(ElementType::float32),
+                                               "joined parameters")
+                            : Buffer());
     std::vector<Buffer>& slots_of_group = slots.emplace_back();
     for (int slot = 0; training() && slot < request.update->slots; ++slot) {
       slots_of_group.push_back(
@@ -36,7 +42,7 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
   }
   fixed = builder.external(parameters ? parameters->fixed() : nullptr, rest, "fixed variables");
   gradients =
-      builder.external(parameters ? parameters->gradients() : nullptr, trainable, "gradients");
+      builder.external(parameters ? parameters->gradients() : nullptr, of_gradients, "gradients");
   scalars = builder.external(request.step_scalars, sizeof(StepScalars), "step scalars");
 }
 
@@ -67,6 +73,29 @@ Operand StepContext::value_of(int variable) const {
 
 Operand StepContext::gradient_of(int variable) const {
   return {gradients, form.spans[variable].offset * element_bytes(ElementType::float32)};
+}
+
+const JoinedBlocks* StepContext::joined_blocks(TensorId id) const {
+  const int variable = variable_of(id);
+  const int group = variable < 0 ? -1 : form.spans[variable].group;
+  return group >= 0 && form.groups[group].joined ? &*form.groups[group].joined : nullptr;
+}
+
+std::optional<Operand> StepContext::joined_in(TensorId id, const Layout& layout) const {
+  const JoinedBlocks* const blocks = joined_blocks(id);
+  if (blocks == nullptr || blocks->layout != layout) {
+    return std::nullopt;
+  }
+  return Operand(joined[form.spans[variable_of(id)].group]);
+}
+
+std::optional<Operand> StepContext::whole_gradient_of(TensorId id) const {
+  const JoinedBlocks* const blocks = joined_blocks(id);
+  if (blocks == nullptr || !blocks->whole_gradient) {
+    return std::nullopt;
+  }
+  const std::int64_t at = form.trainable_count + *blocks->whole_gradient;
+  return Operand(gradients, at * element_bytes(ElementType::float32));
 }
 
 Operand StepContext::move(TensorId id, Operand source, const Layout& from, const Layout& to,

@@ -32,6 +32,7 @@ class StepContext {
 
   // The flat memory of the parameters.
   std::vector<Buffer> values;              // by group
+  std::vector<Buffer> joined;              // by group, of those whose blocks are
   std::vector<std::vector<Buffer>> slots;  // by group, then by slot; of training
   Buffer fixed, gradients, scalars;
 
@@ -50,6 +51,11 @@ class StepContext {
   /// Where this rank's block of a variable, or of its gradient, stands.
   [[nodiscard]] Operand value_of(int variable) const;
   [[nodiscard]] Operand gradient_of(int variable) const;
+  /// Where tensor `id`, gathered to `layout`, stands before it is gathered: of a variable whose
+  /// blocks are joined for that.
+  [[nodiscard]] std::optional<Operand> joined_in(TensorId id, const Layout& layout) const;
+  /// Where backward writes the gradient of such a variable, if that is all of it: for a moment.
+  [[nodiscard]] std::optional<Operand> whole_gradient_of(TensorId id) const;
 
   /// Books the redistribution of tensor `id` (or its gradient: `what` says), as
   /// lower_redistribution does; without steps the result is the source.
@@ -67,6 +73,9 @@ class StepContext {
   [[nodiscard]] bool counts(const std::vector<Axis>& axes, const std::vector<Axis>& own) const;
   /// The axes that split some trainable variable, ascending.
   [[nodiscard]] std::vector<Axis> axes_of_trainable_variables() const;
+
+ private:
+  [[nodiscard]] const JoinedBlocks* joined_blocks(TensorId id) const;
 };
 
 }  // namespace meshwork

@@ -100,7 +100,9 @@ class OperationLowering final : public Lowering {
   Operand input_gradient(int input) override {
     std::optional<Operand>& gradient = raw_[input];
     if (!gradient && !windows_[input]) {
-      gradient = gradients_->place_of(planned_.inputs[input]);
+      const TensorId tensor = planned_.inputs[input];
+      gradient = gradients_->place_of(tensor);
+      gradient = gradient ? gradient : step_.whole_gradient_of(tensor);
     }
     if (!gradient) {
       gradient = scratch_floats(element_count(local_shape(input)), path() + " gradient");

@@ -14,6 +14,7 @@ class Update {
   Update(StepContext& step, StepGradients& gradients) : step_(step), gradients_(gradients) {}
 
   void book() {
+    wait_for_readers();
     if (needs_norms(step_.request.update->clipping)) {
       for (const UpdatedStretch& stretch : step_.form.updates) {
         complete_gradients(stretch);
@@ -92,6 +93,20 @@ class Update {
     }
     step_.builder.emit(step_.request.update->kernel(stretch.count, factor.has_value()), operands,
                        "update");
+  }
+
+  // Joined blocks are not written before all ranks have made use of them. That they are written the
+  // next gathering says.
+  void wait_for_readers() {
+    const std::string what = "variables are not read any more";
+    std::vector<std::vector<Axis>> over;
+    for (const ParameterGroup& group : step_.form.groups) {
+      if (group.joined && std::find(over.begin(), over.end(), group.joined->axes) == over.end()) {
+        over.push_back(group.joined->axes);
+        step_.builder.emit(step_.collectives.barrier_of_sharers(over.back(), {step_.phase, what}),
+                           {}, what);
+      }
+    }
   }
 
   // Ranks that have one copy see what each has updated.

@@ -81,7 +81,8 @@ Operand StepValues::in(TensorId id, const Layout& layout) {
     return found->second;
   }
   const auto& [settled, source] = known.front();
-  const Operand moved = step_.move(id, source, settled, layout, std::nullopt, step_.name_of(id));
+  const Operand moved =
+      step_.move(id, source, settled, layout, step_.joined_in(id, layout), step_.name_of(id));
   known.emplace_back(layout, moved);
   return moved;
 }

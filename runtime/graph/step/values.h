@@ -3,7 +3,7 @@
 // A tensor first stands in the layout that the plan gave it. Where a use wants another, it is
 // brought there once for all uses that want the same. Variables that were gathered for forward are
 // forgotten before backward and gathered again, so that no rank holds more of them than a layer
-// needs.
+// needs. Where their blocks are joined (parameters.h) they are gathered to where they stand.
 //
 // An operation with windows takes a box of its input, which is brought from the ranks that own it,
 // once for all uses that want the same box on every rank. It is kept for backward instead of being

@@ -169,6 +169,14 @@ TEST_CASE("a bucket is closed when it has the bytes that were asked for") {
   CHECK(parameter_form(plan, 0, {.bucket_bytes = 73}).buckets.size() == 3);
 }
 
+TEST_CASE("buckets are a quarter of what is reduced, but neither tiny nor huge") {
+  constexpr std::int64_t kibibyte = 1024;
+  CHECK(bucket_bytes_for(0) == 512 * kibibyte);
+  CHECK(bucket_bytes_for(2048 * kibibyte) == 512 * kibibyte);
+  CHECK(bucket_bytes_for(4000 * kibibyte) == 1000 * kibibyte);
+  CHECK(bucket_bytes_for(1'000'000 * kibibyte) == 4096 * kibibyte);
+}
+
 TEST_CASE("one rank, and gradients that are whole, need no bucket") {
   CHECK(parameter_form(plan_of(stack, {{"data", 1}}, {}), 0).buckets.empty());
   const Plan plan = plan_of(stack, {{"model", 2}},
@@ -305,6 +313,113 @@ TEST_CASE("where ranks have one copy, each element of it is updated by one of th
       CHECK(std::count(counts.begin(), counts.end(), 1) == std::ssize(counts));
     }
   }
+}
+
+// All ranks over any axes share memory.
+ParameterForm form_of_sharers(const Plan& plan, std::int64_t rank) {
+  return parameter_form(plan, rank, {.sharers = [&](const std::vector<Axis>& axes) -> Sharers {
+                          return {static_cast<int>(plan.mesh.index_over(rank, axes)),
+                                  static_cast<int>(plan.mesh.size_over(axes))};
+                        }});
+}
+
+const ParameterGroup& group_of(const Plan& plan, const ParameterForm& form,
+                               const std::string& variable) {
+  const auto found = std::ranges::find_if(
+      form.spans, [&](const ParameterSpan& span) { return path(plan, span.variable) == variable; });
+  return form.groups[static_cast<std::size_t>(found->group)];
+}
+
+TEST_CASE("blocks that ranks with shared memory gather are joined, each in its place") {
+  // Columns of d2/kernel, which do not stand side by side, are not.
+  const Plan plan = plan_of(stack, {{"data", 3}, {"model", 2}},
+                            {{"d1/kernel", {"data", unsharded}},
+                             {"d2/kernel", {unsharded, "data"}},
+                             {"d3/kernel", {{"model", "data"}, unsharded}}});
+  for (std::int64_t rank = 0; rank < 6; ++rank) {
+    const ParameterForm form = form_of_sharers(plan, rank);
+    CHECK(!group_of(plan, form, "d2/kernel").joined);
+    CHECK(!group_of(plan, form, "d1/bias").joined);
+    const ParameterGroup& even = group_of(plan, form, "d1/kernel");
+    REQUIRE(even.joined);
+    CHECK(even.joined->axes == std::vector<Axis>{0});
+    CHECK(even.joined->count == 6 * 7);
+    CHECK(even.joined->own_begin == rank / 2 * 14);
+    CHECK(even.count == 14);
+    // Five rows of three columns in six blocks, which are not in the order of the ranks.
+    const ParameterGroup& uneven = group_of(plan, form, "d3/kernel");
+    REQUIRE(uneven.joined);
+    CHECK(uneven.joined->axes == std::vector<Axis>{0, 1});
+    CHECK(uneven.joined->count == 5 * 3);
+    const std::int64_t block = rank % 2 * 3 + rank / 2;
+    CHECK(uneven.joined->own_begin == block * 5 / 6 * 3);
+    CHECK(uneven.count == ((block + 1) * 5 / 6 - block * 5 / 6) * 3);
+  }
+}
+
+TEST_CASE("blocks are not joined where the ranks that gather them are on several nodes") {
+  const Plan plan = plan_of(stack, {{"data", 4}}, {{".*/kernel", {"data", unsharded}}});
+  const ParameterForm form =
+      parameter_form(plan, 3, {.sharers = [](const std::vector<Axis>&) -> Sharers {
+                       return {1, 2};
+                     }});
+  CHECK(std::none_of(form.groups.begin(), form.groups.end(),
+                     [](const ParameterGroup& group) { return group.joined.has_value(); }));
+  CHECK(form.whole_count == 0);
+}
+
+TEST_CASE("whole gradients of one operation stand side by side, those of the next over them") {
+  const Plan plan =
+      plan_of(stack, {{"data", 2}},
+              {{".*/kernel", {"data", unsharded}}, {"d1/bias", {"data"}}, {"d3/bias", {"data"}}});
+  const ParameterForm form = form_of_sharers(plan, 1);
+  // Of 16 floats each, cache lines, the first after the gradients: kernels of 42, 35 and 15
+  // elements, biases of 7 and 3.
+  const std::int64_t begin = (16 - form.trainable_count % 16) % 16;
+  CHECK(group_of(plan, form, "d3/kernel").joined->whole_gradient == begin);
+  CHECK(group_of(plan, form, "d3/bias").joined->whole_gradient == begin + 16);
+  CHECK(group_of(plan, form, "d2/kernel").joined->whole_gradient == begin);
+  CHECK(group_of(plan, form, "d1/kernel").joined->whole_gradient == begin);
+  CHECK(group_of(plan, form, "d1/bias").joined->whole_gradient == begin + 48);
+  CHECK(form.whole_count == begin + 48 + 16);
+}
+
+TEST_CASE("a gradient that comes in several parts is not whole anywhere") {
+  const Plan plan = plan_of(twice, {{"data", 2}}, {{"shared/kernel", {"data", unsharded}}});
+  const ParameterForm form = form_of_sharers(plan, 0);
+  REQUIRE(group_of(plan, form, "shared/kernel").joined);
+  CHECK(!group_of(plan, form, "shared/kernel").joined->whole_gradient);
+}
+
+TEST_CASE("the values of joined blocks are a part of the gathered block") {
+  const Plan plan = plan_of(stack, {{"data", 2}}, {{"d2/kernel", {"data", unsharded}}});
+  const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
+  // Two ranks of this process.
+  std::vector<std::unique_ptr<Parameters>> ranks;
+  std::vector<float> memory(1000);
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    ParameterForm form = parameter_form(plan, rank,
+                                        {.sharers =
+                                             [&](const std::vector<Axis>&) {
+                                               return Sharers{static_cast<int>(rank), 2};
+                                             },
+                                         .one_copy = false});
+    ranks.push_back(std::make_unique<Parameters>(
+        *device, plan, std::move(form), 3, std::vector<std::string>{"m"},
+        ParameterMemory{.shared = [&](const std::vector<Axis>&, std::int64_t bytes) {
+          return Memory(memory.data(), bytes, [](void*) {});
+        }}));
+  }
+  const Plan whole = plan_of(stack, {{"data", 1}}, {});
+  const Parameters reference(*device, whole, parameter_form(whole, 0), 3, {});
+  int v = 0;
+  while (path(plan, v) != "d2/kernel") ++v;
+  const int group = ranks[0]->form().spans[static_cast<std::size_t>(v)].group;
+  CHECK(ranks[0]->joined_values(group) == ranks[1]->joined_values(group));
+  CHECK(std::equal(reference.value(v), reference.value(v) + 7 * 5, ranks[0]->joined_values(group)));
+  CHECK(ranks[1]->value(v) == ranks[0]->joined_values(group) + 3 * 5);
+  // Slots are each rank's own.
+  CHECK(ranks[0]->slot(0, v) != ranks[1]->slot(0, v));
 }
 
 TEST_CASE("values are read to two stretches and written back") {

@@ -87,10 +87,16 @@ std::vector<std::vector<float>> trained_in_buckets(DeviceMesh& mesh, const std::
   return test::variables_of(model);
 }
 
-/// The weights after ten steps of a network that is split by places in its middle and whole at its
-/// end: gradients are reduced over the ranks, and no collective behind the update makes them meet.
-std::vector<std::vector<float>> trained_by_places(const std::string& device) {
-  DeviceMesh mesh({{"places", -1}});
+/// A network that is split by places in its middle and whole at its end: gradients are reduced over
+/// the ranks, and no collective behind the update makes them meet.
+const test::LayoutEntries by_places{{"d1/output", {unsharded, "ranks", unsharded}}};
+/// Weights that are read where all ranks have them, and written there by one.
+const test::LayoutEntries by_rows{{".*/kernel", {"ranks", unsharded}}};
+
+/// The weights after ten steps.
+std::vector<std::vector<float>> trained_spread(const std::string& device,
+                                               const test::LayoutEntries& layouts) {
+  DeviceMesh mesh({{"ranks", -1}});
   const auto data = std::make_shared<SyntheticSource>(
       200,
       std::vector<SyntheticField>{
@@ -100,8 +106,7 @@ std::vector<std::vector<float>> trained_by_places(const std::string& device) {
   const auto input = Input({8, 30});
   const auto x = Dense({.name = "d1", .units = 40, .activation = Activation::tanh})(input);
   const auto y = Dense({.name = "d2", .units = 5})(Flatten()(x));
-  Model model(input, y,
-              test::spread_over(mesh, {{"d1/output", {unsharded, "places", unsharded}}}, ""),
+  Model model(input, y, test::spread_over(mesh, layouts, layouts == by_rows ? "ranks" : ""),
               {.seed = 3, .device = device, .collectives = "shared"});
   model.compile({.loss = MeanSquaredError(), .optimizer = Adam({.learning_rate = 0.1})});
   (void)model.fit(data, {.epochs = 5, .batch_size = 100, .verbose = Verbosity::silent});
@@ -158,7 +163,9 @@ TEST_CASE("a run ends bit for bit alike whoever brings its gradients on between 
 TEST_CASE("nobody goes on with variables of which another rank has not updated its part") {
   add_device_kind(
       "late", [](const DeviceOptions& options) { return std::make_unique<LateDevice>(options); });
-  CHECK(trained_by_places("late") == trained_by_places("cpu"));
+  for (const test::LayoutEntries& layouts : {by_places, by_rows}) {
+    CHECK(trained_spread("late", layouts) == trained_spread("cpu", layouts));
+  }
 }
 
 TEST_CASE("ranks that keep variables differently are told so before they make memory together") {
