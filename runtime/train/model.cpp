@@ -228,6 +228,7 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   }
   state_->watchdog = std::make_unique<Watchdog>(
       state_->mesh().all(), WatchdogOptions{.seconds = state_->options.watchdog_seconds});
+  state_->watchdog->trace().follow(state_->transport->enqueued());
   if (kernels.timed) {
     state_->chooser = std::make_unique<KernelChooser>(
         state_->mesh().all(), device, &state_->watchdog->trace(), kernels.file,
