@@ -7,6 +7,7 @@
 #include <iostream>
 #include <utility>
 
+#include "collectives/device_transports.h"
 #include "collectives/error.h"
 
 namespace meshwork {
@@ -37,6 +38,7 @@ void prefer_settings() {
   // The default for collective writes to files, vulcan, has corrupted files of parallel HDF5
   // (open-mpi/ompi #12718).
   ::setenv("OMPI_MCA_fcoll", "dynamic_gen2,individual", 0);
+  prefer_settings_of_devices();
 }
 
 }  // namespace

@@ -71,6 +71,12 @@ class CountingTransport final : public Transport {
   }
   void advance() override { inner_.advance(); }
   [[nodiscard]] bool wants_advancing() const override { return inner_.wants_advancing(); }
+  /// What is to be counted is not captured, so that every operation comes by here.
+  [[nodiscard]] bool enqueues(const Communicator& /*communicator*/, ElementType /*type*/,
+                              Reduction /*reduction*/) const override {
+    return false;
+  }
+  [[nodiscard]] Enqueued* enqueued() override { return inner_.enqueued(); }
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override;
   [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,

@@ -14,11 +14,20 @@
 //     communicates;
 //   - enqueues (NCCL) gives its operations to `native()` of a queue, and marks order the queues.
 //
+// A device may be able to *capture*: what is started in its queues is then kept instead of done, as
+// one piece of work, which costs as much to start as one kernel does. It begins in the queue of
+// kernels. Another queue is captured too from where it waits for a mark of a captured one, and the
+// queue of kernels waits for it in the end. Marks that were recorded in it are for queues that are
+// captured, and for nobody afterwards, until they are recorded anew; no other mark is waited for
+// meanwhile. So operations that are enqueued can be captured with the kernels around them, and
+// those that the host has a part in cannot.
+//
 // A device that works on the host's memory and is done when a call returns has queues too: copies
 // are made at once, and every mark is reached.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "collectives/memory.h"
@@ -53,8 +62,19 @@ class Queue {
   /// What is started here from now on begins when what is in front of `mark`, as it was last
   /// recorded, is done. The processor goes on.
   virtual void wait_for(Mark& mark) = 0;
+  /// Adds one to `count`, in pinned memory, when what was started here so far is done; also each time
+  /// that it is done again, captured. Counted in one queue alone. The host may read it meanwhile.
+  virtual void start_count(std::uint64_t& count) = 0;
   /// The device's own handle, a `cudaStream_t`; null where there is none.
   [[nodiscard]] virtual void* native() { return nullptr; }
+};
+
+/// What was captured, on the addresses that it was captured on.
+class CapturedWork {
+ public:
+  virtual ~CapturedWork() = default;
+  /// Starts it in the queue of kernels. It may be started again before it is done.
+  virtual void start() = 0;
 };
 
 class DeviceQueues {
@@ -74,6 +94,15 @@ class DeviceQueues {
   [[nodiscard]] virtual Queue& transfers() = 0;
   /// For batches on their way to the device, beside both.
   [[nodiscard]] virtual Queue& feeds() = 0;
+
+  /// What `start` starts, captured. Nothing is done by the call itself, and what is started has been
+  /// started before. Null, without calling `start`, on a device that gains nothing by it.
+  [[nodiscard]] virtual std::unique_ptr<CapturedWork> capture(const std::function<void()>& start) {
+    (void)start;
+    return nullptr;
+  }
+  /// Whether that is under way.
+  [[nodiscard]] virtual bool is_capturing() const { return false; }
 };
 
 }  // namespace meshwork

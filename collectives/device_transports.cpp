@@ -174,6 +174,16 @@ std::unique_ptr<Transport> make_device_transport(std::string_view name, const Co
                          : "");
 }
 
+void prefer_settings_of_devices() {
+#ifdef MESHWORK_HAS_NCCL
+  // Sums in the network's switches differ from call to call (NVIDIA/nccl #1497).
+  ::setenv("NCCL_NVLS_ENABLE", "0", 0);
+  // Buffers of captured operations are not registered: with other ranks' registrations, a step's
+  // memory could not be given back when a larger step takes its place.
+  ::setenv("NCCL_GRAPH_REGISTER", "0", 0);
+#endif
+}
+
 DeviceBackends device_backends(DeviceQueues& device) {
   DeviceBackends backends;
   backends.is_gpu = device.transfers().native() != nullptr;

@@ -11,12 +11,30 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace meshwork {
 
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
+};
+
+/// What is wrong is the option `option` of a configuration.
+class OptionError : public Error {
+ public:
+  OptionError(std::string option, const std::string& what)
+      : Error(what), option_(std::move(option)) {}
+  [[nodiscard]] const std::string& option() const { return option_; }
+
+ private:
+  std::string option_;
+};
+
+/// What is wrong is a variable of the environment, which the text names.
+class EnvironmentError : public Error {
+ public:
+  using Error::Error;
 };
 
 /// A rank that others wait for is gone, or is in another collective: the job is over, and it is no

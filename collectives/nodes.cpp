@@ -35,8 +35,10 @@ int imitated_ranks_a_node() {
   char* end = nullptr;
   const long ranks = std::strtol(text, &end, 10);
   if (*end != '\0' || ranks < 1 || ranks > std::numeric_limits<int>::max()) {
-    fail("MESHWORK_RANKS_A_NODE is \"{}\"; it says how many ranks count as one node, at least 1",
-         text);
+    throw EnvironmentError(fmt::format(
+        "MESHWORK_RANKS_A_NODE is \"{}\" in the environment; it says how many ranks count as one "
+        "node, at least 1",
+        text));
   }
   return static_cast<int>(ranks);
 }

@@ -6,6 +6,11 @@
 // can be compared between ranks: the others wait for the rank whose position is the lowest. A
 // position is even outside of collectives, twice the number of the last one, and odd inside.
 //
+// Of a collective that is *enqueued* (enqueued.h) the thread knows only that it was started: it goes
+// on while the device waits for other ranks, many collectives ahead, and what it waits for in the end
+// may be no collective at all. The device itself counts what it has done. As long as it has not done
+// all that it was given, the rank's position is inside the first collective that it has not done.
+//
 // Labels are made when programs are made and live as long as the trace; a step only stores their
 // addresses. Besides collectives a trace holds the rank's *activity*: the instruction or the part
 // of a run that it is in, which says where a rank is that does not come to a collective.
@@ -19,12 +24,15 @@
 #include <string>
 #include <vector>
 
+#include "collectives/enqueued.h"
+
 namespace meshwork {
 
 class CollectiveTrace {
  public:
-  /// The last so many collectives are remembered.
-  static constexpr std::size_t kept = 16;
+  /// The last so many collectives are remembered: more than those of the few steps that a device is
+  /// behind. Of more it is not known how far the device is with the earlier ones.
+  static constexpr std::size_t kept = 4096;
 
   CollectiveTrace() = default;
   CollectiveTrace(const CollectiveTrace&) = delete;
@@ -36,9 +44,20 @@ class CollectiveTrace {
   /// Enters the next collective.
   void enter(const std::string* label) noexcept {
     const std::uint64_t next = position_.load(std::memory_order_relaxed) / 2 + 1;
-    entered_[next % kept].store(label, std::memory_order_release);
+    Entry& entry = entered_[next % kept];
+    entry.operations.store(0, std::memory_order_relaxed);
+    entry.label.store(label, std::memory_order_release);
     position_.store(2 * next + 1, std::memory_order_release);
   }
+  /// The collective that was entered last has enqueued operations, up to the one with this number
+  /// (Enqueued::started).
+  void note_enqueued(std::uint64_t operations) noexcept {
+    entered_[position_.load(std::memory_order_relaxed) / 2 % kept].operations.store(
+        operations, std::memory_order_release);
+  }
+  /// The operations that are meant: they outlive the trace. Null: there are none.
+  void follow(const Enqueued* enqueued) { enqueued_.store(enqueued, std::memory_order_release); }
+
   void leave() noexcept {
     position_.store(position_.load(std::memory_order_relaxed) & ~std::uint64_t{1},
                     std::memory_order_relaxed);
@@ -56,7 +75,7 @@ class CollectiveTrace {
 
   // ---- for readers, on any thread ---------------------------------------------------------------
 
-  [[nodiscard]] std::uint64_t position() const { return position_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::uint64_t position() const;
   /// The labels of the last collectives up to that of `position`, the latest first, at most
   /// `count`. Labels of a trace that goes on meanwhile may be newer.
   [[nodiscard]] std::vector<std::string> last(std::uint64_t position, std::size_t count) const;
@@ -64,8 +83,13 @@ class CollectiveTrace {
   [[nodiscard]] std::string doing() const;
 
  private:
-  std::array<std::atomic<const std::string*>, kept> entered_{};
-  std::atomic<std::uint64_t> position_{0};
+  struct Entry {
+    std::atomic<const std::string*> label{nullptr};
+    std::atomic<std::uint64_t> operations{0};  // that are done when it is; 0: it enqueues none
+  };
+  std::array<Entry, kept> entered_{};
+  std::atomic<std::uint64_t> position_{0};  // of the thread
+  std::atomic<const Enqueued*> enqueued_{nullptr};
   std::atomic<const std::string*> activity_{nullptr};
   std::mutex labels_mutex_;
   std::set<std::string> labels_;  // whose elements do not move

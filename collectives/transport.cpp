@@ -56,6 +56,11 @@ void Pending::wait() {
   if (const std::shared_ptr<Request> request = std::move(request_)) request->wait();
 }
 
+bool Transport::enqueues(const Communicator& /*communicator*/, ElementType /*type*/,
+                         Reduction /*reduction*/) const {
+  return false;
+}
+
 void Transport::prepare(const Communicator& /*communicator*/) {}
 
 Sharers Transport::sharers(const Communicator& /*communicator*/) const {

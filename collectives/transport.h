@@ -36,6 +36,7 @@
 #include "collectives/communicator.h"
 #include "collectives/device_queues.h"
 #include "collectives/element_type.h"
+#include "collectives/enqueued.h"
 #include "collectives/memory.h"
 
 namespace meshwork {
@@ -207,6 +208,15 @@ class Transport {
   /// `buffer` of rank `root` to everybody's.
   virtual void broadcast(const Communicator& communicator, ElementType type, void* buffer,
                          std::int64_t count, int root) = 0;
+
+  /// Whether operations over a prepared communicator on memory of the device, reductions of `type`
+  /// and those that only move, are enqueued: the processor does nothing but start them. Then they
+  /// can be captured (device_queues.h), by all ranks of the communicator or by none, as they can be
+  /// started again by all or by none. The same on all ranks.
+  [[nodiscard]] virtual bool enqueues(const Communicator& communicator, ElementType type,
+                                      Reduction reduction = Reduction::sum) const;
+  /// Those that were enqueued, as long as the transport lives; null if it enqueues none.
+  [[nodiscard]] virtual Enqueued* enqueued() { return nullptr; }
 };
 
 /// Gives `bytes` of a device's memory.

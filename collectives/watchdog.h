@@ -5,8 +5,10 @@
 // whatever that thread hangs in. There are two traces on a rank, each of a thread that
 // communicates: the one that trains, and the one beside it that writes checkpoints. Each is
 // compared with its like on the other ranks. A rank whose position has not changed for `seconds` is
-// *stuck*: inside a collective it waits for others, outside it may be computing. A stuck rank that
-// is inside prints the last collectives that it entered. Every stuck rank reports its position to
+// *stuck*: inside a collective it waits for others, outside it may be computing. Collectives that a
+// device works off (enqueued.h) count as what the rank is inside of until they are done, wherever
+// its thread is: it waits for the device in the end, for a loss, say. A stuck rank that is inside
+// prints the last collectives that it entered. Every stuck rank reports its position to
 // rank 0 through the side channel, again and again while it is stuck. Two seconds after the first
 // report of a rank inside a collective, rank 0 compares: the ranks with the lowest position are
 // those that the others wait for. It ends the job with a message that names them, what they are

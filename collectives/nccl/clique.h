@@ -57,6 +57,7 @@ class Clique {
   Clique& operator=(const Clique&) = delete;
 
   [[nodiscard]] ncclComm_t native() const { return native_; }
+  [[nodiscard]] int size() const { return size_; }
   /// Notes what is started, for messages. `operation` is a literal.
   void note(const char* operation) { last_.store(operation, std::memory_order_relaxed); }
   /// What went wrong after it was started; empty if nothing did. From any thread.

@@ -34,10 +34,15 @@ std::string gpu() {
 
 std::unique_ptr<Transport> make(const Communicator& ranks, std::unique_ptr<Transport> staged,
                                 DeviceQueues& device) {
-  // Sums in the network's switches differ from call to call (NVIDIA/nccl #1497). What the user has
-  // set wins.
-  ::setenv("NCCL_NVLS_ENABLE", "0", 0);
-  return make_nccl_transport(ranks, std::move(staged), device);
+  // Set before MPI starts (device_transports.h), unless MPI was running before us.
+  std::string remark;
+  if (std::getenv("NCCL_NVLS_ENABLE") == nullptr) {
+    remark =
+        "NCCL may add in the network's switches, in another order each time: MPI was started "
+        "before "
+        "Meshwork, which leaves the environment alone then; NCCL_NVLS_ENABLE=0 there forbids it";
+  }
+  return make_nccl_transport(ranks, std::move(staged), device, std::move(remark));
 }
 
 }  // namespace

@@ -45,11 +45,15 @@ std::size_t unsigned_of(std::int64_t count) {
 
 class NcclTransport final : public Transport {
  public:
-  NcclTransport(const Communicator& ranks, std::unique_ptr<Transport> staged, DeviceQueues& device)
+  NcclTransport(const Communicator& ranks, std::unique_ptr<Transport> staged, DeviceQueues& device,
+                std::string remark)
       : ranks_(ranks.duplicate()),
         staged_(std::move(staged)),
         device_(device),
-        behind_kernels_(device.make_mark()) {
+        remark_(std::move(remark)),
+        enqueued_(device),
+        behind_kernels_(device.make_mark()),
+        captured_turn_(device.make_mark()) {
     for (std::unique_ptr<Mark>& turn : turns_) turn = device.make_mark();
   }
   ~NcclTransport() override {
@@ -78,13 +82,14 @@ class NcclTransport final : public Transport {
     if (siblings_add_alike(ranks_, communicator, device_, [&](float* values, std::int64_t count) {
           sum_now(*made, values, count);
         })) {
+      if (!tried_capturing_) try_capturing(made);
       attached->clique = made;
     } else {
       stages_sums_ = true;
-      remark_ = fmt::format(
+      add_remark(fmt::format(
           "collectives over groups of {} ranks are staged through the host's memory, since NCCL "
           "adds in another order in each: copies of a value would part",
-          communicator.size());
+          communicator.size()));
     }
     communicator.attach(key_, attached);
   }
@@ -105,6 +110,11 @@ class NcclTransport final : public Transport {
   void barrier_of_sharers(const Communicator& communicator) override {
     staged_->barrier_of_sharers(communicator);
   }
+  [[nodiscard]] bool enqueues(const Communicator& communicator, ElementType type,
+                              Reduction reduction) const override {
+    return captures_ && has(reduction, type) && clique_of(communicator) != nullptr;
+  }
+  [[nodiscard]] Enqueued* enqueued() override { return &enqueued_; }
 
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override {
@@ -312,6 +322,46 @@ class NcclTransport final : public Transport {
     turn().wait();
   }
 
+  /// Finds out whether an operation that was captured does what it should, on all ranks.
+  void try_capturing(Clique* clique) {
+    tried_capturing_ = true;
+    constexpr std::int64_t count = 256;
+    const Memory memory = device_.allocate_pinned(count * element_bytes(ElementType::float32));
+    auto* const values = static_cast<float*>(memory.data());
+    std::unique_ptr<CapturedWork> work;
+    std::uint64_t not_started = 0;
+    try {
+      together(ranks_, [&] {
+        // What NCCL does for its first operation, it does not do while that is captured.
+        if (clique != nullptr) sum_now(*clique, values, count);
+        const std::uint64_t before = enqueued_.started();
+        work = device_.capture([&] {
+          if (clique == nullptr) return;
+          enqueue_all_reduce(*clique, ElementType::float32, Reduction::sum, values, count);
+          not_started = enqueued_.started() - before;
+          lead_kernels();
+        });
+      });
+      if (work == nullptr) return;
+      together(ranks_, [&] {
+        std::fill_n(values, count, 1.0F);
+        work->start();
+        not_started = 0;
+        device_.kernels().record(*behind_kernels_);
+        behind_kernels_->wait();
+        const auto sum = static_cast<float>(clique != nullptr ? clique->size() : 1);
+        if (std::count(values, values + count, sum) != count) fail("its sum is wrong");
+      });
+      captures_ = true;
+    } catch (const std::exception& error) {
+      enqueued_.take_back(not_started);
+      add_remark(fmt::format(
+          "collectives are started one by one, since NCCL's cannot be captured: {}", error.what()));
+    }
+  }
+
+  void add_remark(const std::string& text) { remark_ += (remark_.empty() ? "" : "; ") + text; }
+
   /// Null where the transport that stages serves an operation, on all its ranks alike.
   [[nodiscard]] Clique* clique_of(const Communicator& communicator) const {
     const auto* const attached = static_cast<Attached*>(communicator.attachment(key_.get()));
@@ -333,34 +383,42 @@ class NcclTransport final : public Transport {
     return static_cast<cudaStream_t>(device_.transfers().native());
   }
   /// Behind the operation that is, or was last, put between `begin` and `end`.
-  [[nodiscard]] Mark& turn() { return *turns_[operations_ % operations_ahead]; }
+  [[nodiscard]] Mark& turn() {
+    return device_.is_capturing() ? *captured_turn_ : *turns_[operations_ % operations_ahead];
+  }
 
   void begin(Clique& clique, const char* operation) {
     clique.note(operation);
-    ++operations_;
-    turn().wait();  // of the operation that had it before
+    if (!device_.is_capturing()) {
+      ++operations_;
+      turn().wait();  // of the operation that had it before
+    }
     device_.kernels().record(*behind_kernels_);
     device_.transfers().wait_for(*behind_kernels_);
   }
-  void end() { device_.transfers().record(turn()); }
+  /// Nobody waits for the count but the operations that come later.
+  void end(Mark* done = nullptr) {
+    device_.transfers().record(turn());
+    if (done != nullptr) device_.transfers().record(*done);
+    enqueued_.add(device_.transfers());
+  }
   void lead_kernels() { device_.kernels().wait_for(turn()); }
 
   // ---- operations -------------------------------------------------------------------------------
 
   void enqueue_all_reduce(Clique& clique, ElementType type, Reduction reduction, void* buffer,
-                          std::int64_t count) {
+                          std::int64_t count, Mark* done = nullptr) {
     begin(clique, "an all-reduce");
     check_nccl(ncclAllReduce(buffer, buffer, unsigned_of(count), native_type(type),
                              native_operation(reduction), clique.native(), stream()),
                "ncclAllReduce");
-    end();
+    end(done);
   }
 
   Pending start(Clique& clique, ElementType type, Reduction reduction, void* buffer,
                 std::int64_t count) {
     const std::shared_ptr<Started> started = free_request();
-    enqueue_all_reduce(clique, type, reduction, buffer, count);
-    device_.transfers().record(*started->done);
+    enqueue_all_reduce(clique, type, reduction, buffer, count, started->done.get());
     started->under_way = true;
     return Pending(started);
   }
@@ -376,7 +434,10 @@ class NcclTransport final : public Transport {
   /// What `messages_` lists, as one operation.
   void send_messages(Clique& clique, const char* operation, int rank, ElementType type,
                      const void* send, void* receive) {
-    if (messages_.go_through_host(device_, send, receive)) turn().wait();
+    if (messages_.go_through_host(device_, send, receive)) {
+      if (device_.is_capturing()) internal_error("what lies in the host's memory is captured");
+      turn().wait();
+    }
     messages_.bring_to_device(device_, type, send, receive);
     begin(clique, operation);
     messages_.enqueue(device_, clique, rank, type);
@@ -396,7 +457,9 @@ class NcclTransport final : public Transport {
   std::unique_ptr<Watch> watch_ = std::make_unique<Watch>();
   std::string remark_;
   bool stages_sums_ = false;  // of some groups
-  std::unique_ptr<Mark> behind_kernels_;
+  bool tried_capturing_ = false, captures_ = false;
+  Enqueued enqueued_;
+  std::unique_ptr<Mark> behind_kernels_, captured_turn_;
   std::array<std::unique_ptr<Mark>, operations_ahead> turns_;
   std::size_t operations_ = 0;  // that were enqueued
   RequestPool<Started> started_;
@@ -407,8 +470,8 @@ class NcclTransport final : public Transport {
 
 std::unique_ptr<Transport> make_nccl_transport(const Communicator& ranks,
                                                std::unique_ptr<Transport> staged,
-                                               DeviceQueues& device) {
-  return std::make_unique<NcclTransport>(ranks, std::move(staged), device);
+                                               DeviceQueues& device, std::string remark) {
+  return std::make_unique<NcclTransport>(ranks, std::move(staged), device, std::move(remark));
 }
 
 std::string loaded_version() {

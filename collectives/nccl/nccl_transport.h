@@ -3,9 +3,12 @@
 // NCCL's operations are work of the GPU. They are enqueued in the device's queue of transfers, all
 // of them in that one, in the order of the program: behind a mark behind the kernels that were
 // started before, and in front of a mark that kernels started later wait for. The processor only
-// starts them. A started operation is the same without the last, which its wait makes up for. The
-// captured kernels of a program (runtime/device/program.h) lie between collectives, so these marks
-// stand at the borders of what is captured; operations are not captured themselves.
+// starts them. A started operation is the same without the last, which its wait makes up for.
+//
+// So they can be captured with the kernels around them (device_queues.h), by all ranks of a
+// communicator alike: in a captured step the processor starts no operation at all. Whether it works
+// here is tried when the first communicator is prepared, on a small sum; where it does not, on any
+// rank, `remark` says why, and operations are started one by one.
 //
 // What goes where. A communicator of more than one rank that was prepared has one of NCCL's, made
 // of the same ranks in the same order. Over such:
@@ -26,9 +29,9 @@
 //
 // Failures. Every return code is checked, and a thread asks NCCL a few times a second for errors
 // that came later, a peer that is gone, say: they end the job, with the operation that was started
-// last. A peer that does not come blocks the GPU without an error. So that the watchdog sees it,
-// the processor starts an operation only when the one `operations_ahead` before it is done: a rank
-// that waits then waits inside a collective.
+// last. A peer that does not come blocks the GPU without an error. So that the watchdog sees it, the
+// GPU counts the operations that are done (enqueued.h), behind what waits for them; besides, the
+// processor starts one by itself only when the one `operations_ahead` before it is done.
 #pragma once
 
 #include <cstddef>
@@ -44,10 +47,11 @@ inline constexpr std::size_t operations_ahead = 8;
 
 /// For communicators of `ranks` and of part of them. `staged` is a transport for the same device,
 /// which outlives both and whose queues are streams of CUDA; the calling thread has made its GPU
-/// the current one. Every rank of `ranks` calls it.
+/// the current one. Every rank of `ranks` calls it. `remark` is the first of Transport::remark.
 [[nodiscard]] std::unique_ptr<Transport> make_nccl_transport(const Communicator& ranks,
                                                              std::unique_ptr<Transport> staged,
-                                                             DeviceQueues& device);
+                                                             DeviceQueues& device,
+                                                             std::string remark = {});
 
 /// Of the NCCL that is loaded: "2.28.9".
 [[nodiscard]] std::string loaded_version();

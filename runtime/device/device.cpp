@@ -25,6 +25,7 @@ namespace {
 
 struct DeviceKind {
   std::string_view name;
+  bool computes_in_host_memory, reads_narrow_operands;
   std::unique_ptr<Device> (*make)(const DeviceOptions&);  // null if it is not in this build
   std::string (*why_unavailable)();  // on this machine, or empty; null if it is everywhere
 };
@@ -32,11 +33,11 @@ struct DeviceKind {
 /// Every kind that is built in, the one that `auto` prefers first.
 constexpr std::array<DeviceKind, 2> built_in_kinds{{
 #ifdef MESHWORK_HAS_CUDA
-    {"cuda", cuda::make_cuda_device, cuda::why_unavailable},
+    {"cuda", false, true, cuda::make_cuda_device, cuda::why_unavailable},
 #else
-    {"cuda", nullptr, nullptr},
+    {"cuda", false, true, nullptr, nullptr},
 #endif
-    {"cpu", cpu::make_cpu_device, nullptr},
+    {"cpu", true, false, cpu::make_cpu_device, nullptr},
 }};
 
 struct AddedKind {
@@ -73,6 +74,23 @@ std::vector<std::string> device_kinds() {
   for (const AddedKind& kind : added_kinds()) names.push_back(kind.name);
   for (const DeviceKind& kind : built_in_kinds) names.emplace_back(kind.name);
   return names;
+}
+
+DeviceTraits traits_of_device(const std::string& kind) {
+  for (const AddedKind& added : added_kinds()) {
+    if (kind == "auto" || kind == added.name) return traits_of(*added.make({.kind = kind}));
+  }
+  for (const DeviceKind& one : built_in_kinds) {
+    if (kind == one.name || (kind == "auto" && one.make != nullptr && is_available(one))) {
+      return {std::string(one.name), one.computes_in_host_memory, one.reads_narrow_operands};
+    }
+  }
+  fail("there is no device \"{}\"", kind);
+}
+
+DeviceTraits traits_of(const Device& device) {
+  return {std::string(device.kind()), device.computes_in_host_memory(),
+          device.reads_narrow_operands()};
 }
 
 std::unique_ptr<Device> make_device(const DeviceOptions& options) {

@@ -39,6 +39,17 @@ class Kernel {
   virtual void run(void* const* operands) = 0;
   /// Bytes of scratch memory that `run` needs as an additional last operand; 0 for none.
   [[nodiscard]] virtual std::int64_t workspace_bytes() const { return 0; }
+
+  // Of a kernel that no device has compiled, such as a collective.
+
+  /// Whether all that `run` does is to start work in the device's queues, on the same operands the
+  /// same: then it can be captured (DeviceQueues::capture). What a device has compiled always can.
+  [[nodiscard]] virtual bool is_enqueued() const { return false; }
+  /// The kernel that starts what this one ends; null for one that starts nothing, or ends it itself.
+  [[nodiscard]] virtual const Kernel* begun_by() const { return nullptr; }
+  /// Called instead of `run` when what it started is started again, captured: for what the host has
+  /// to know of it.
+  virtual void note_repeated() {}
 };
 
 /// One of several kernels for one specification.
@@ -90,15 +101,13 @@ class Device {
   /// The kernels for `spec`, where there are several of which now one and now another is the
   /// fastest (kernel_candidates.h); the first is what `compile` gives. Else none.
   [[nodiscard]] virtual std::vector<KernelCandidate> candidates(const KernelSpec& spec);
+};
 
-  /// What `start` starts in the queue of kernels, as one kernel that starts all of it again, on the
-  /// same addresses, at the cost of one; it takes no operands. Nothing is done by the call itself.
-  /// `start` runs kernels of this device alone, each of which has run before. Null, without calling
-  /// `start`, on a device that gains nothing by it.
-  [[nodiscard]] virtual std::unique_ptr<Kernel> capture(const std::function<void()>& start) {
-    (void)start;
-    return nullptr;
-  }
+/// What a plan has to know of a kind of device, of which none need be here.
+struct DeviceTraits {
+  std::string kind = "cpu";
+  bool computes_in_host_memory = true;  // as Device has them
+  bool reads_narrow_operands = false;
 };
 
 struct DeviceOptions {
@@ -109,6 +118,11 @@ struct DeviceOptions {
 
 /// The device of this rank. Throws `Error` naming those there are if `kind` is not among them.
 [[nodiscard]] std::unique_ptr<Device> make_device(const DeviceOptions& options);
+
+/// Of what `make_device` would make; "auto" is looked up on this machine, and a kind that was added
+/// is made, to be asked. Throws `Error` for a name that is none.
+[[nodiscard]] DeviceTraits traits_of_device(const std::string& kind);
+[[nodiscard]] DeviceTraits traits_of(const Device& device);
 
 /// Every kind of device that can be asked for, those of other builds too; without "auto".
 [[nodiscard]] std::vector<std::string> device_kinds();

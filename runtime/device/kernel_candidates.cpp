@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "collectives/error.h"
+#include "runtime/device/convolution_counts.h"
 #include "runtime/device/kernel_record.h"
 #include "runtime/device/narrowing.h"
 
@@ -31,16 +32,6 @@ std::vector<std::int64_t> operand_counts(const MatmulSpec& s) {
   if (s.bias) counts.push_back(s.n);
   counts.push_back(s.m * s.n);
   return counts;
-}
-
-std::int64_t input_count(const ConvolutionShape& at) {
-  return at.batch * at.rows.input * at.columns.input * at.channels;
-}
-std::int64_t output_count(const ConvolutionShape& at) {
-  return at.batch * at.rows.output * at.columns.output * at.filters;
-}
-std::int64_t kernel_count(const ConvolutionShape& at) {
-  return at.rows.window * at.columns.window * at.channels / at.groups * at.filters;
 }
 
 std::vector<std::int64_t> operand_counts(const ConvolutionSpec& s) {

@@ -71,43 +71,32 @@ const std::vector<Program::Instruction>& Program::prepared() {
   if (captured_bound_ != binding_->bound) {
     // The first run on new addresses is as it was written: what a library does once, it does there.
     captured_.clear();
+    pieces_.clear();
     captured_bound_ = binding_->bound;
     return instructions_;
   }
-  if (captured_.empty()) capture();
-  return captures_ ? captured_ : instructions_;
+  if (captured_.empty()) make_pieces();
+  return captured_;
 }
 
-void Program::capture() {
-  std::vector<std::unique_ptr<Kernel>> kernels;
-  std::vector<Instruction> captured;
-  const std::size_t count = instructions_.size();
-  for (std::size_t begin = 0, end = 0; begin < count; begin = end) {
-    end = begin + 1;
-    while (works_[begin] && end < count && works_[end]) ++end;
-    if (end - begin == 1) {
-      captured.push_back(instructions_[begin]);
+void Program::make_pieces() {
+  std::vector<PieceInstruction> all;
+  for (std::size_t i = 0; i < instructions_.size(); ++i) {
+    const Instruction& one = instructions_[i];
+    all.push_back({one.kernel, one.operands, one.label, works_[i].has_value()});
+  }
+  for (const PieceRange& piece : pieces_of(all)) {
+    if (!piece.captured) {
+      captured_.push_back(instructions_[piece.begin]);
       continue;
     }
-    std::size_t at = begin;
-    try {
-      kernels.push_back(device_->capture([&] {
-        for (at = begin; at < end; ++at) {
-          instructions_[at].kernel->run(instructions_[at].operands);
-        }
-      }));
-    } catch (const std::exception& error) {
-      throw Error(fmt::format("{}: {}", *instructions_[std::min(at, end - 1)].label, error.what()));
-    }
-    if (kernels.back() == nullptr) {
-      captures_ = false;
-      return;
-    }
-    captured.push_back(
-        {kernels.back().get(), instructions_[begin].operands, instructions_[begin].label});
+    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(piece.begin);
+    const auto end = all.begin() + static_cast<std::ptrdiff_t>(piece.end);
+    pieces_.push_back(std::make_unique<CapturedPiece>(*device_, std::vector(begin, end)));
+    const std::string& label = pieces_.back()->label();
+    captured_.push_back(
+        {pieces_.back().get(), nullptr, trace_ != nullptr ? trace_->label(label) : &label});
   }
-  captured_kernels_ = std::move(kernels);
-  captured_ = std::move(captured);
 }
 
 template <class AfterEach>
@@ -134,6 +123,8 @@ void Program::record_in(CollectiveTrace& trace) {
     instruction.label = trace.label(*instruction.label);
   }
   captured_.clear();
+  pieces_.clear();
+  trace_ = &trace;
   activity_ = &trace.activity();
 }
 
@@ -172,11 +163,9 @@ void ArenaPool::add(Program& program) {
   std::erase_if(bindings_, [](const auto& binding) { return binding.expired(); });
   bindings_.push_back(program.binding_);
   program.arena_ = memory_;
-  if (program.summary_.bytes <= memory_->bytes()) {
-    program.binding_->bind(memory_->bytes_at(0));
-    return;
+  if (program.summary_.bytes > memory_->bytes()) {
+    *memory_ = device_->allocate(program.summary_.bytes);
   }
-  *memory_ = device_->allocate(program.summary_.bytes);
   for (const auto& binding : bindings_) binding.lock()->bind(memory_->bytes_at(0));
 }
 

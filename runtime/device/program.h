@@ -16,9 +16,11 @@
 // can be *measured*: then it reads the clock between instructions, the device's where kernels run
 // on after they were started.
 //
-// On a device that can *capture* (device.h), consecutive kernels of the device become one after the
-// first run: what is left of a run are collectives, and one launch for all kernels between two. An
-// address that changes has them captured anew.
+// On a device that can *capture* (collectives/device_queues.h), consecutive instructions that are
+// enqueued become one after the first run (captured_piece.h): what is left of a run is one launch,
+// or, where the host has a part in some collectives, these, and a launch for all between two. An
+// address that changes has them captured anew; so has, since it changes on one rank and not on
+// another, every program that is finished in the pool.
 #pragma once
 
 #include <atomic>
@@ -31,6 +33,7 @@
 #include <vector>
 
 #include "collectives/trace.h"
+#include "runtime/device/captured_piece.h"
 #include "runtime/device/device.h"
 #include "runtime/device/kernel_record.h"
 #include "runtime/device/kernel_work.h"
@@ -95,6 +98,10 @@ class Program {
   /// From now on `trace`, which must outlive the program, says which instruction is running.
   void record_in(CollectiveTrace& trace);
   [[nodiscard]] std::size_t instruction_count() const { return instructions_.size(); }
+  /// What the last run started, one after the other: instructions, and captured pieces of them.
+  [[nodiscard]] std::size_t start_count() const {
+    return captured_.empty() ? instructions_.size() : captured_.size();
+  }
   /// The address of a buffer that is kept, preset or external. In a pool it may change when another
   /// program is finished, so ask when it is needed.
   [[nodiscard]] void* address(Buffer buffer) const;
@@ -138,7 +145,7 @@ class Program {
   void run_measured();
   /// What a run walks: the instructions, or what was made of them.
   [[nodiscard]] const std::vector<Instruction>& prepared();
-  void capture();
+  void make_pieces();
 
   std::vector<Instruction> instructions_;
   std::shared_ptr<Binding> binding_;  // goes after the kernels, which may still read it
@@ -150,8 +157,9 @@ class Program {
   Device* device_ = nullptr;
   bool captures_ = false;              // the device's kernels are captured, or will be
   std::vector<Instruction> captured_;  // as bound `captured_bound_` times; empty: not yet
-  std::vector<std::unique_ptr<Kernel>> captured_kernels_;
+  std::vector<std::unique_ptr<CapturedPiece>> pieces_;
   std::int64_t captured_bound_ = -1;
+  CollectiveTrace* trace_ = nullptr;
   std::unique_ptr<std::atomic<const std::string*>>
       unread_;  // the activity while nobody asks for it
   std::atomic<const std::string*>* activity_ = nullptr;

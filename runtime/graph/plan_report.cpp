@@ -120,13 +120,14 @@ std::string readable_bytes(std::int64_t bytes) {
 
 PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int64_t rank,
                        const UpdateRule& update, const std::map<TensorId, ElementType>& fed,
-                       Precision precision) {
+                       Precision precision, const DeviceTraits& device) {
   const ParameterForm form = parameter_form(plan, rank);
   LoweringRequest request;
   request.plan = &plan;
   request.mode = mode;
   request.rows = rows;
   request.precision = precision;
+  request.narrows = device.reads_narrow_operands;
   request.fed = fed;
   request.update = &update;
   request.form = &form;
@@ -149,6 +150,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   report.arithmetic_seconds = plan.arithmetic_seconds;
   report.cut = plan.cut;
   report.precision = precision;
+  report.device = device;
   report.parameter_bytes = (form.trainable_count + form.fixed_count) * 4;
   if (mode == Mode::train) {
     report.gradient_bytes = form.trainable_count * 4;
@@ -220,13 +222,21 @@ std::string to_text(const PlanReport& report) {
     text += "\nbetween steps\n" + between.text();
   }
   text += fmt::format(
-      "\nmemory of this rank: {} at the peak\n"
-      "  parameters {}, gradients {}, optimizer slots {}, batch {}, activations and scratch {} "
-      "({} without sharing)\n{}",
-      readable_bytes(report.peak_bytes()), readable_bytes(report.parameter_bytes),
-      readable_bytes(report.gradient_bytes), readable_bytes(report.slot_bytes),
-      readable_bytes(report.batch_bytes), readable_bytes(report.arena_bytes),
-      readable_bytes(report.arena_bytes_if_unshared),
+      "\nmemory of this rank: {} at the peak{}\n"
+      "  parameters {}, gradients {}, optimizer slots {}, batch {}{}, activations and scratch {} "
+      "({} without sharing)\n  on top of it: {}\n{}",
+      readable_bytes(report.peak_bytes()),
+      report.device.computes_in_host_memory ? "" : fmt::format(", on {}", report.device.kind),
+      readable_bytes(report.parameter_bytes), readable_bytes(report.gradient_bytes),
+      readable_bytes(report.slot_bytes), readable_bytes(report.batch_bytes),
+      report.ahead_bytes == 0
+          ? ""
+          : fmt::format(", batches on their way {}", readable_bytes(report.ahead_bytes)),
+      readable_bytes(report.arena_bytes), readable_bytes(report.arena_bytes_if_unshared),
+      report.device.computes_in_host_memory
+          ? "workspaces of kernels, which only compiling these tells"
+          : "workspaces and tables of kernels, which only compiling these tells, what the device's "
+            "libraries take, and samples that stay on the device",
       report.mesh.rank_count() == 1
           ? ""
           : "  parameters and slots as on a node of its own: ranks of one node keep one copy of "
@@ -268,7 +278,8 @@ std::string to_json(const PlanReport& report) {
   }
   return fmt::format(
       "{{\n  \"mesh\": {{{}}},\n  \"ranks\": {},\n  \"rank\": {},\n  \"rows\": {},\n"
-      "  \"mode\": {},\n  \"precision\": {},\n  \"variables\": [{}\n  ],\n  \"outputs\": [{}\n  "
+      "  \"mode\": {},\n  \"precision\": {},\n  \"device\": {},\n  \"variables\": [{}\n  ],\n  "
+      "\"outputs\": [{}\n  "
       "],\n"
       "  \"fed\": [{}\n  ],\n"
       "  \"collectives\": [{}\n  ],\n  \"cut_choices\": [{}\n  ],\n"
@@ -277,14 +288,14 @@ std::string to_json(const PlanReport& report) {
       "\"latency_seconds\": {}, "
       "\"bytes_per_second\": {}}},\n"
       "  \"memory\": {{\"parameters\": {}, \"gradients\": {}, \"slots\": {}, \"batch\": {}, "
-      "\"arena\": {}, \"arena_unshared\": {}, \"peak\": {}}}\n}}\n",
+      "\"batches_ahead\": {}, \"arena\": {}, \"arena_unshared\": {}, \"peak\": {}}}\n}}\n",
       axes, report.mesh.rank_count(), report.rank, report.rows, json_text(name_of(report.mode)),
-      json_text(name_of(report.precision)), json_tensors(report.variables, report.mesh),
-      json_tensors(report.outputs, report.mesh), json_tensors(report.fed, report.mesh), collectives,
-      cut, between, report.predicted_seconds, report.arithmetic_seconds,
-      report.costs.latency_seconds, report.costs.bytes_per_second, report.parameter_bytes,
-      report.gradient_bytes, report.slot_bytes, report.batch_bytes, report.arena_bytes,
-      report.arena_bytes_if_unshared, report.peak_bytes());
+      json_text(name_of(report.precision)), json_text(report.device.kind),
+      json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
+      json_tensors(report.fed, report.mesh), collectives, cut, between, report.predicted_seconds,
+      report.arithmetic_seconds, report.costs.latency_seconds, report.costs.bytes_per_second,
+      report.parameter_bytes, report.gradient_bytes, report.slot_bytes, report.batch_bytes,
+      report.ahead_bytes, report.arena_bytes, report.arena_bytes_if_unshared, report.peak_bytes());
 }
 
 }  // namespace meshwork

@@ -56,16 +56,19 @@ struct PlanReport {
   double arithmetic_seconds = 0;
   std::vector<CutChoice> cut;  // where the planner did not weigh everything
   Precision precision = Precision::float32;
+  DeviceTraits device;
+  std::int64_t ahead_bytes = 0;  // of batches on their way; left to whoever makes runs of steps
   [[nodiscard]] std::int64_t peak_bytes() const {
-    return parameter_bytes + gradient_bytes + slot_bytes + batch_bytes + arena_bytes;
+    return parameter_bytes + gradient_bytes + slot_bytes + batch_bytes + ahead_bytes + arena_bytes;
   }
 };
 
-/// The report for rank `rank` of the plan's mesh and batches of `rows`.
+/// The report for rank `rank` of the plan's mesh and batches of `rows`, on a device of these traits.
 [[nodiscard]] PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows,
                                      std::int64_t rank, const UpdateRule& update,
                                      const std::map<TensorId, ElementType>& fed,
-                                     Precision precision = Precision::float32);
+                                     Precision precision = Precision::float32,
+                                     const DeviceTraits& device = {});
 
 /// Tables for a terminal.
 [[nodiscard]] std::string to_text(const PlanReport& report);

@@ -30,6 +30,9 @@ struct Entry {
   std::string description;
   CollectiveTrace* trace = nullptr;
   const std::string* label = nullptr;  // of the trace
+  Enqueued* enqueued = nullptr;        // the transport's
+  bool is_enqueued = false;            // and nothing else
+  const Kernel* begun_by = nullptr;
 };
 
 /// What all kernels here have in common: they are entered in the trace, and their errors begin with
@@ -40,18 +43,36 @@ class CollectiveKernel : public Kernel {
 
   void run(void* const* operands) final {
     const TracedCollective inside(entry_.trace, entry_.label);
+    const std::uint64_t before = started();
     try {
       communicate(operands);
     } catch (const std::exception& error) {
       fail("{}: {}", entry_.description, error.what());
     }
+    operations_ = started() - before;
+    note_enqueued();
+  }
+  [[nodiscard]] bool is_enqueued() const final { return entry_.is_enqueued; }
+  [[nodiscard]] const Kernel* begun_by() const final { return entry_.begun_by; }
+  void note_repeated() final {
+    const TracedCollective inside(entry_.trace, entry_.label);
+    if (operations_ > 0) entry_.enqueued->add_again(operations_);
+    note_enqueued();
   }
 
  protected:
   virtual void communicate(void* const* operands) = 0;
 
  private:
+  [[nodiscard]] std::uint64_t started() const {
+    return entry_.enqueued != nullptr ? entry_.enqueued->started() : 0;
+  }
+  void note_enqueued() {
+    if (entry_.trace != nullptr && operations_ > 0) entry_.trace->note_enqueued(started());
+  }
+
   Entry entry_;
+  std::uint64_t operations_ = 0;  // that the last run has enqueued
 };
 
 /// A collective as a function of the operands.
@@ -93,11 +114,11 @@ class BoundCollectives final : public MeshCollectives {
 
   std::unique_ptr<Kernel> all_reduce(const CollectiveRecord& record, std::int64_t count) override {
     reserve(record, count);
-    return bound(entry(record),
-                 [&transport = transport_, &communicator = communicator_for(record),
-                  type = record.type, reduction = record.reduction, count](void* const* operands) {
-                   transport.all_reduce(communicator, type, reduction, operands[0], count);
-                 });
+    const Communicator& communicator = communicator_for(record);
+    return bound(entry_of(record), [&transport = transport_, &communicator, type = record.type,
+                                    reduction = record.reduction, count](void* const* operands) {
+      transport.all_reduce(communicator, type, reduction, operands[0], count);
+    });
   }
 
   std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_all_reduce(
@@ -129,8 +150,8 @@ class BoundCollectives final : public MeshCollectives {
     check_counts({&counts}, communicator);
     if (record.reduction != Reduction::sum) internal_error("a reduce_scatter that is not a sum");
     reserve(record, total_of(counts) + counts[static_cast<std::size_t>(communicator.rank())]);
-    return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
-                                 counts = std::move(counts)](void* const* operands) {
+    return bound(entry_of(record), [&transport = transport_, &communicator, type = record.type,
+                                    counts = std::move(counts)](void* const* operands) {
       transport.reduce_scatter(communicator, type, operands[0], operands[1], counts);
     });
   }
@@ -142,9 +163,9 @@ class BoundCollectives final : public MeshCollectives {
     check_counts({&counts, &offsets}, communicator);
     reserve(record,
             extent_of(counts, offsets) + counts[static_cast<std::size_t>(communicator.rank())]);
-    return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
-                                 counts = std::move(counts),
-                                 offsets = std::move(offsets)](void* const* operands) {
+    return bound(entry_of(record), [&transport = transport_, &communicator, type = record.type,
+                                    counts = std::move(counts),
+                                    offsets = std::move(offsets)](void* const* operands) {
       transport.all_gather(communicator, type, operands[0], operands[1], counts, offsets);
     });
   }
@@ -157,7 +178,7 @@ class BoundCollectives final : public MeshCollectives {
     const Communicator& communicator = communicator_for(record);
     check_counts({&send_counts, &send_offsets, &receive_counts, &receive_offsets}, communicator);
     reserve(record, total_of(send_counts) + total_of(receive_counts));
-    return bound(entry(record),
+    return bound(entry_of(record),
                  [&transport = transport_, &communicator, type = record.type,
                   send_counts = std::move(send_counts), send_offsets = std::move(send_offsets),
                   receive_counts = std::move(receive_counts),
@@ -175,9 +196,9 @@ class BoundCollectives final : public MeshCollectives {
     for (const NeighbourBlock& block : sends) count += block.count;
     for (const NeighbourBlock& block : receives) count += block.count;
     reserve(record, count);
-    return bound(entry(record), [&transport = transport_, &communicator, type = record.type,
-                                 sends = std::move(sends),
-                                 receives = std::move(receives)](void* const* operands) {
+    return bound(entry_of(record), [&transport = transport_, &communicator, type = record.type,
+                                    sends = std::move(sends),
+                                    receives = std::move(receives)](void* const* operands) {
       transport.exchange(communicator, type, operands[0], sends, operands[1], receives);
     });
   }
@@ -195,20 +216,29 @@ class BoundCollectives final : public MeshCollectives {
       started_bytes_.push_back(bytes);
     }
     transport_.reserve(0, std::span(started_bytes_).subspan(started_bytes_.front() > 0 ? 0 : 1));
+    const Communicator& communicator = communicator_for(record);
     const auto pending = std::make_shared<Pending>();
-    auto start = bound(
-        entry(record, "start "),
-        [&transport = transport_, &communicator = communicator_for(record), type = record.type,
-         reduction = record.reduction, count, pending, start_it](void* const* operands) {
-          if (pending->active()) internal_error("a collective that is under way is started again");
-          *pending = (transport.*start_it)(communicator, type, reduction, operands[0], count);
-        });
-    auto wait = bound(entry(record, "wait for "), [pending](void* const*) { pending->wait(); });
+    auto start =
+        bound(entry_of(record, "start "),
+              [&transport = transport_, &communicator, type = record.type,
+               reduction = record.reduction, count, pending, start_it](void* const* operands) {
+                if (pending->active())
+                  internal_error("a collective that is under way is started again");
+                *pending = (transport.*start_it)(communicator, type, reduction, operands[0], count);
+              });
+    Entry of_wait = entry_of(record, "wait for ");
+    of_wait.begun_by = start.get();
+    auto wait = bound(std::move(of_wait), [pending](void* const*) { pending->wait(); });
     return {std::move(start), std::move(wait)};
   }
 
-  [[nodiscard]] Entry entry(const CollectiveRecord& record, const char* prefix = "") const {
-    return entry(describe(record, mesh()), record.purpose.phase, prefix);
+  /// Of a collective whose communicator is prepared.
+  [[nodiscard]] Entry entry_of(const CollectiveRecord& record, const char* prefix = "") const {
+    Entry made = entry(describe(record, mesh()), record.purpose.phase, prefix);
+    made.enqueued = transport_.enqueued();
+    made.is_enqueued =
+        transport_.enqueues(mesh_.communicator(record.axes), record.type, record.reduction);
+    return made;
   }
   [[nodiscard]] Entry entry(std::string description, const std::string& phase,
                             const char* prefix = "") const {

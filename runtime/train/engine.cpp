@@ -288,6 +288,13 @@ std::vector<float> Step::prediction() {
   return host;
 }
 
+void add_batches_ahead(PlanReport& report) {
+  if (report.device.computes_in_host_memory) return;
+  for (const ReportedTensor& tensor : report.fed) {
+    report.ahead_bytes += FeedRing::bytes_ahead(tensor.bytes);
+  }
+}
+
 Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,
                std::uint64_t seed, UpdateRule update, const std::vector<std::string>& slot_names,
                CollectiveTrace* trace, CountingTransport* counting, Precision precision,

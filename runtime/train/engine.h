@@ -22,6 +22,7 @@
 #include "runtime/graph/lower.h"
 #include "runtime/graph/parameters.h"
 #include "runtime/graph/plan.h"
+#include "runtime/graph/plan_report.h"
 #include "runtime/mesh/mesh_collectives.h"
 #include "runtime/train/feed_ring.h"
 #include "runtime/train/kernel_choice.h"
@@ -111,6 +112,10 @@ class Step {
   std::string name_;             // for messages
   std::vector<Traffic> planned_;
 };
+
+/// Adds to the report of a device that is apart from the host what steps keep there of batches on
+/// their way (feed_ring.h).
+void add_batches_ahead(PlanReport& report);
 
 class Engine {
  public:

@@ -24,6 +24,9 @@ class FeedRing {
   /// For `bytes` at `destination`, in memory of `device`, which outlives the ring.
   FeedRing(Device& device, void* destination, std::int64_t bytes);
 
+  /// What that takes of the memory of a device that is apart from the host's, beside `destination`.
+  [[nodiscard]] static std::int64_t bytes_ahead(std::int64_t bytes);
+
   /// Kernels that are started from now on find what is at `host` now; those before find what was
   /// there before. `host` is free again.
   void feed(const void* host);
@@ -37,7 +40,8 @@ class FeedRing {
   Device* device_ = nullptr;
   void* destination_ = nullptr;
   std::int64_t bytes_ = 0;
-  std::array<Turn, 3> turns_;
+  static constexpr std::size_t turn_count = 3;
+  std::array<Turn, turn_count> turns_;
   std::size_t next_ = 0;
 };
 

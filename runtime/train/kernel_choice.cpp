@@ -141,13 +141,15 @@ void KernelChooser::read_file() {
   }
 }
 
-void KernelChooser::write_file() {
+void KernelChooser::write_file(const std::vector<std::string>& timed) {
   if (ranks_->rank() != 0) return;
-  // What another run has added meanwhile stays, and so does what is of other platforms.
+  // What another run has added meanwhile stays, and so does what is of other platforms. What this
+  // one has timed takes the place of names that are none.
   in_file_ = read_records(file_);
   KernelRecord& mine = in_file_[record_.platform];
   mine.platform = record_.platform;
   mine.chosen.insert(record_.chosen.begin(), record_.chosen.end());
+  for (const std::string& key : timed) mine.chosen[key] = record_.chosen.at(key);
   write_records(file_, in_file_);
 }
 
@@ -236,12 +238,14 @@ void KernelChooser::choose(const std::vector<KernelSpec>& specs) {
                             MPI_INT64_T, MPI_MAX, ranks_->native()),
               "MPI_Allreduce");
   }
+  std::vector<std::string> timed;
   for (std::size_t i = 0; i < open.size(); ++i) {
     record_.chosen[open[i].key] = open[i].names[static_cast<std::size_t>(answers[i])];
+    timed.push_back(open[i].key);
   }
   if (!file_.empty())
     together(
-        *ranks_, [&] { write_file(); }, waiting);
+        *ranks_, [&] { write_file(timed); }, waiting);
 }
 
 bool KernelChooser::take_up(const KernelRecord& earlier) {

@@ -72,7 +72,7 @@ class KernelChooser {
     std::vector<KernelCandidate> candidates;
   };
   void read_file();
-  void write_file();
+  void write_file(const std::vector<std::string>& timed);  // keys of what was timed just now
   [[nodiscard]] std::vector<Wanted> wanted(const std::map<std::string, Own>& own) const;
   [[nodiscard]] std::size_t fastest(const Own& own, const std::vector<std::string>& names) const;
 

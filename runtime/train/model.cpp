@@ -18,6 +18,22 @@ std::vector<SymbolicTensor> block_call(const Shape& shape, const std::shared_ptr
   return {block->call(inputs)};
 }
 
+/// Throws `OptionError` for a name that is none, or of a transport that is not to be had here.
+std::unique_ptr<Transport> transport_for(const std::string& name, const Communicator& ranks,
+                                         Device& device) {
+  try {
+    return make_transport(name, ranks,
+                          device.computes_in_host_memory() ? nullptr : &device.queues(),
+                          [&](std::int64_t bytes) { return device.allocate(bytes); });
+  } catch (const EnvironmentError&) {
+    throw;
+  } catch (const RanksParted&) {
+    throw;
+  } catch (const Error& error) {
+    throw OptionError("collectives", error.what());
+  }
+}
+
 int variable_index(const Graph& graph, const std::string& path) {
   std::vector<std::string> paths;
   for (std::size_t v = 0; v < graph.variables.size(); ++v) {
@@ -219,15 +235,14 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
                     "asked for, and a step takes no less time than in float32",
                     device.description(), name_of(precision)));
   }
-  state_->transport = make_transport(state_->options.collectives, state_->mesh().all(),
-                                     device.computes_in_host_memory() ? nullptr : &device.queues(),
-                                     [&](std::int64_t bytes) { return device.allocate(bytes); });
+  state_->transport = transport_for(state_->options.collectives, state_->mesh().all(), device);
   state_->say_remark();
   if (state_->options.check_plan) {
     state_->counting = std::make_unique<CountingTransport>(*state_->transport);
   }
   state_->watchdog = std::make_unique<Watchdog>(
       state_->mesh().all(), WatchdogOptions{.seconds = state_->options.watchdog_seconds});
+  state_->watchdog->trace().follow(state_->transport->enqueued());
   if (kernels.timed) {
     state_->chooser = std::make_unique<KernelChooser>(
         state_->mesh().all(), device, &state_->watchdog->trace(), kernels.file,
@@ -425,8 +440,10 @@ PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t r
   if (state_->compiled) {
     update = state_->compiled->optimizer.update_rule();
   }
-  return report_plan(state_->engine->plan(), mode, rows, state_->mesh().rank(), update, fed,
-                     state_->options.precision);
+  PlanReport report = report_plan(state_->engine->plan(), mode, rows, state_->mesh().rank(), update,
+                                  fed, state_->options.precision, traits_of(*state_->device));
+  add_batches_ahead(report);
+  return report;
 }
 
 std::vector<float> Model::variable(const std::string& path) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "runtime/config/load.h"
 #include "runtime/config/reader.h"
@@ -11,6 +12,7 @@
 #include "runtime/data/views.h"
 #include "runtime/train/between_steps.h"
 #include "runtime/train/callbacks/monitor.h"
+#include "runtime/train/engine.h"
 #include "runtime/train/from_config.h"
 
 namespace meshwork {
@@ -432,7 +434,8 @@ PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_
     }
   }
   PlanReport report = report_plan(plan, mode, rows, rank, compile_.optimizer.update_rule(), fed,
-                                  options_.precision);
+                                  options_.precision, traits_of_device(options_.device));
+  add_batches_ahead(report);
   report.between_steps = collectives_between_steps(
       mode, plan.mesh.rank_count(), rank,
       mode == Mode::train ? fit_.callbacks : std::vector<SharedCallback>{});
@@ -442,8 +445,20 @@ PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_
 Model RunConfig::make_model(DeviceMesh& mesh) const {
   DistributionOptions options = distribution_;
   Distribution distribution = ModelParallel(mesh, layouts(mesh.shape()), options);
-  Model model = ConfigReader(document_).section("device").located(
-      [&] { return Model(model_->inputs, {model_->output}, std::move(distribution), options_); });
+  ConfigReader reader(document_);
+  Model model = [&] {
+    try {
+      return Model(model_->inputs, {model_->output}, std::move(distribution), options_);
+    } catch (const ConfigError&) {
+      throw;
+    } catch (const EnvironmentError&) {
+      throw;
+    } catch (const OptionError& error) {
+      throw reader.section(error.option()).error(error.what());
+    } catch (const Error& error) {
+      throw reader.section("device").error(error.what());
+    }
+  }();
   if (has_loss()) {
     model.compile(compile_);
   }

@@ -3,6 +3,8 @@
 // transport, transport.cpp tests.
 #include "collectives/nccl/nccl_transport.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -10,55 +12,24 @@
 
 #include "collectives/mpi_transport.h"
 #include "collectives/staged_transport.h"
-#include "tests/support/apart_queues.h"
+#include "tests/collectives/apart_subject.h"
 #include "tests/support/catch.h"
 #include "tests/support/nccl_on_host/control.h"
 
 using namespace meshwork;
-using meshwork::test::ApartQueues;
+using meshwork::test::ApartSubject;
 using meshwork::test::nccl_on_host;
 
 namespace {
 
-constexpr std::int64_t count = 1000;
+constexpr std::int64_t count = ApartSubject::count;
 
-struct Subject {
-  Subject() { transport->prepare(world); }
-
-  [[nodiscard]] Memory floats() { return device.allocate(count * 4); }
-  /// Starts a kernel that sets every element.
-  void fill(const Memory& memory, float value) {
-    auto* at = static_cast<float*>(memory.data());
-    device.start([=] { std::fill_n(at, count, value); });
+struct Subject : ApartSubject {
+  Subject() : ApartSubject(true, true) {
+    transport = nccl::make_nccl_transport(
+        world, make_staged_transport(make_mpi_transport(), device), device);
+    transport->prepare(world);
   }
-  /// Starts a kernel that adds to every element.
-  void add(const Memory& memory, float value) {
-    auto* at = static_cast<float*>(memory.data());
-    device.start([=] {
-      for (std::int64_t i = 0; i < count; ++i) at[i] += value;
-    });
-  }
-  /// How many elements are not `value`, once the kernels that were started are done.
-  [[nodiscard]] std::int64_t others_than(float value, const Memory& memory) {
-    std::vector<float> values(count);
-    device.kernels().start_copy(values.data(), memory.data(), count * 4);
-    const std::unique_ptr<Mark> read = device.make_mark();
-    device.kernels().record(*read);
-    read->wait();
-    return count - std::count(values.begin(), values.end(), value);
-  }
-  void sum(const Memory& memory) {
-    transport->all_reduce(world, ElementType::float32, Reduction::sum, memory.data(), count);
-  }
-  Pending start(const Memory& memory) {
-    return transport->start_all_reduce(world, ElementType::float32, Reduction::sum, memory.data(),
-                                       count);
-  }
-
-  Communicator world = Communicator::world();
-  ApartQueues device{true, true};
-  std::unique_ptr<Transport> transport =
-      nccl::make_nccl_transport(world, make_staged_transport(make_mpi_transport(), device), device);
 };
 
 bool alone() {
@@ -80,6 +51,7 @@ std::int64_t operations_of(const Work& work) {
 
 TEST_CASE("operations come between the kernels, and the processor waits for nothing") {
   Subject subject;
+  const std::int64_t before = subject.device.waits();
   const Memory memory = subject.floats();
   subject.fill(memory, 1);
   float expected = 1;
@@ -92,7 +64,7 @@ TEST_CASE("operations come between the kernels, and the processor waits for noth
     }
   });
   CHECK(operations == (alone() ? 0 : 3));
-  CHECK(subject.device.waits() == 0);
+  CHECK(subject.device.waits() == before);
   CHECK(subject.others_than(expected, memory) == 0);
 }
 
@@ -127,14 +99,88 @@ TEST_CASE("the processor is so many operations ahead of the device and no more")
   const Memory memory = subject.floats();
   subject.fill(memory, 1);
   float expected = 1;
+  const std::int64_t before = subject.device.waits();
   for (std::size_t i = 0; i <= nccl::operations_ahead; ++i) {
-    CHECK(subject.device.waits() == 0);
+    CHECK(subject.device.waits() == before);
     subject.sum(memory);
     expected *= ranks();
   }
   // It has waited for the first, which takes what the kernel in front of it wrote.
-  CHECK(subject.device.waits() == 1);
+  CHECK(subject.device.waits() == before + 1);
   CHECK(subject.others_than(expected, memory) == 0);
+}
+
+TEST_CASE("what is captured is started again without NCCL, and keeps its order with the kernels") {
+  Subject subject;
+  if (alone()) return;
+  CHECK(subject.transport->remark().empty());
+  CHECK(subject.transport->enqueues(subject.world, ElementType::float32));
+  const Memory first = subject.floats();
+  const Memory second = subject.floats();
+  subject.fill(first, 1);
+  subject.fill(second, 2);
+  Enqueued& enqueued = *subject.transport->enqueued();
+  const std::uint64_t before = enqueued.started();
+  const auto step = [&] {
+    Pending of_second = subject.start(second);
+    subject.add(first, 1);
+    subject.sum(first);
+    of_second.wait();
+    subject.add(second, 1);
+  };
+  std::unique_ptr<CapturedWork> captured;
+  CHECK(operations_of([&] { captured = subject.device.capture(step); }) == 2);
+  CHECK(enqueued.started() == before + 2);
+  const std::int64_t waits = subject.device.waits();
+  float of_first = 1, of_second = 2;
+  const std::int64_t again = operations_of([&] {
+    for (int run = 0; run < 3; ++run) {
+      captured->start();
+      of_first = (of_first + 1) * ranks();
+      of_second = of_second * ranks() + 1;
+    }
+  });
+  CHECK(again == 0);
+  CHECK(subject.device.waits() == waits);
+  CHECK(subject.others_than(of_first, first) == 0);
+  CHECK(subject.others_than(of_second, second) == 0);
+  // The first start is the one that was noted while it was captured.
+  enqueued.add_again(4);
+  subject.device.finish();
+  CHECK(enqueued.done() == enqueued.started());
+  // What is not captured comes behind it.
+  step();
+  CHECK(subject.others_than((of_first + 1) * ranks(), first) == 0);
+}
+
+TEST_CASE("what cannot be captured on one rank is captured on none, and a remark says why") {
+  const Communicator world = Communicator::world();
+  if (alone()) return;
+  if (world.rank() == world.size() - 1) {
+    nccl_on_host().failing = "ncclAllReduce";
+    nccl_on_host().before_failing = 1;  // the first is not captured
+  }
+  Subject subject;
+  CHECK_THAT(subject.transport->remark(),
+             Catch::Contains("collectives are started one by one") &&
+                 Catch::Contains(fmt::format("rank {}: ncclAllReduce failed", world.size() - 1)));
+  CHECK_FALSE(subject.transport->enqueues(world, ElementType::float32));
+  const Memory memory = subject.floats();
+  subject.fill(memory, 1);
+  subject.sum(memory);
+  CHECK(subject.others_than(ranks(), memory) == 0);
+  subject.device.finish();
+  CHECK(subject.transport->enqueued()->done() == subject.transport->enqueued()->started());
+}
+
+TEST_CASE("operations that the host has a part in are not enqueued") {
+  Subject subject;
+  const Transport& transport = *subject.transport;
+  const bool several = !alone();
+  CHECK(transport.enqueues(subject.world, ElementType::float64) == several);
+  CHECK_FALSE(transport.enqueues(subject.world, ElementType::float32, Reduction::maximum));
+  CHECK(transport.enqueues(subject.world, ElementType::int32, Reduction::maximum) == several);
+  CHECK_FALSE(transport.enqueues(subject.world.duplicate(), ElementType::float32));
 }
 
 TEST_CASE("nothing is allocated for what was reserved") {
@@ -143,6 +189,7 @@ TEST_CASE("nothing is allocated for what was reserved") {
   subject.transport->reserve(count * 4, started);
   const Memory first = subject.floats();
   const Memory second = subject.floats();
+  const std::int64_t before = subject.device.pinned_allocations();
   for (int step = 0; step < 3; ++step) {
     for (const Memory* memory : {&first, &second}) subject.fill(*memory, 1);
     Pending of_first = subject.start(first);
@@ -151,7 +198,7 @@ TEST_CASE("nothing is allocated for what was reserved") {
     of_second.wait();
     CHECK(subject.others_than(ranks(), second) == 0);
   }
-  CHECK(subject.device.pinned_allocations() == 0);
+  CHECK(subject.device.pinned_allocations() == before);
 }
 
 TEST_CASE("what NCCL does not do as we want it is staged") {
@@ -275,9 +322,9 @@ TEST_CASE("communicators that add in another order than their siblings are stage
   const Communicator world = Communicator::world();
   if (world.size() < 8) return;
   const Communicator half = world.split(world.rank() / 4, world.rank());
-  nccl_on_host().adds_backwards = world.rank() < 4;
-  Subject subject;  // the ranks of all the world add alike, for want of siblings
+  Subject subject;
   CHECK(subject.transport->remark().empty());
+  nccl_on_host().adds_backwards = world.rank() < 4;
   subject.transport->prepare(half);
   nccl_on_host().adds_backwards = false;
   CHECK_THAT(subject.transport->remark(),

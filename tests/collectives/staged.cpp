@@ -7,53 +7,22 @@
 #include <vector>
 
 #include "collectives/mpi_transport.h"
-#include "tests/support/apart_queues.h"
+#include "tests/collectives/apart_subject.h"
 #include "tests/support/catch.h"
 
 using namespace meshwork;
-using meshwork::test::ApartQueues;
+using meshwork::test::ApartSubject;
 
 namespace {
 
-constexpr std::int64_t count = 1000;
+constexpr std::int64_t count = ApartSubject::count;
 
-/// A device and a transport for its memory: staged in pieces, or not staged at all.
-struct Subject {
-  explicit Subject(bool reached)
-      : device(!reached),
-        transport(make_staged_transport(make_mpi_transport(), device,
-                                        {.piece_bytes = 1024, .inner_reaches_device = reached})) {}
-
-  [[nodiscard]] Memory floats() { return device.allocate(count * 4); }
-  /// Starts a kernel that sets every element.
-  void fill(const Memory& memory, float value) {
-    auto* at = static_cast<float*>(memory.data());
-    device.start([=] { std::fill_n(at, count, value); });
+/// Staged in pieces, or not staged at all.
+struct Subject : ApartSubject {
+  explicit Subject(bool reached) : ApartSubject(!reached, false) {
+    transport = make_staged_transport(make_mpi_transport(), device,
+                                      {.piece_bytes = 1024, .inner_reaches_device = reached});
   }
-  /// Starts a kernel that adds to every element.
-  void add(const Memory& memory, float value) {
-    auto* at = static_cast<float*>(memory.data());
-    device.start([=] {
-      for (std::int64_t i = 0; i < count; ++i) at[i] += value;
-    });
-  }
-  /// How many elements are not `value`, once the kernels that were started are done.
-  [[nodiscard]] std::int64_t others_than(float value, const Memory& memory) {
-    std::vector<float> values(count);
-    device.kernels().start_copy(values.data(), memory.data(), count * 4);
-    const std::unique_ptr<Mark> read = device.make_mark();
-    device.kernels().record(*read);
-    read->wait();
-    return count - std::count(values.begin(), values.end(), value);
-  }
-  Pending start(const Memory& memory) {
-    return transport->start_all_reduce(world, ElementType::float32, Reduction::sum, memory.data(),
-                                       count);
-  }
-
-  Communicator world = Communicator::world();
-  ApartQueues device;
-  std::unique_ptr<Transport> transport;
 };
 
 float ranks() {

@@ -1,7 +1,6 @@
 #include "tests/support/apart_device.h"
 
 #include <cstring>
-#include <functional>
 #include <utility>
 #include <vector>
 
@@ -10,57 +9,31 @@
 namespace meshwork::test {
 namespace {
 
-/// Work that is recorded instead of started, while a device captures.
-using Recording = std::vector<std::function<void()>>;
-
 std::int64_t free_bytes_said = std::int64_t{1} << 30;
 
 class ApartKernel final : public Kernel {
  public:
-  ApartKernel(std::unique_ptr<Kernel> kernel, ApartQueues& queues, Recording*& recording)
-      : kernel_(std::move(kernel)), queues_(queues), recording_(recording) {}
+  ApartKernel(std::unique_ptr<Kernel> kernel, ApartQueues& queues)
+      : kernel_(std::move(kernel)), queues_(queues) {}
   ~ApartKernel() override { queues_.finish_quietly(); }
   ApartKernel(const ApartKernel&) = delete;
   ApartKernel& operator=(const ApartKernel&) = delete;
 
   void run(void* const* operands) override {
-    auto work = [this, operands] { kernel_->run(operands); };
-    if (recording_ != nullptr) {
-      recording_->push_back(std::move(work));
-    } else {
-      queues_.start(std::move(work));
-    }
+    queues_.start([this, operands] { kernel_->run(operands); });
   }
   [[nodiscard]] std::int64_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
 
  private:
   std::unique_ptr<Kernel> kernel_;
   ApartQueues& queues_;
-  Recording*& recording_;
-};
-
-class CapturedKernel final : public Kernel {
- public:
-  CapturedKernel(Recording work, ApartQueues& queues) : work_(std::move(work)), queues_(queues) {}
-  ~CapturedKernel() override { queues_.finish_quietly(); }
-  CapturedKernel(const CapturedKernel&) = delete;
-  CapturedKernel& operator=(const CapturedKernel&) = delete;
-
-  void run(void* const* /*operands*/) override {
-    queues_.start([this] {
-      for (const std::function<void()>& work : work_) work();
-    });
-  }
-
- private:
-  Recording work_;
-  ApartQueues& queues_;
 };
 
 class ApartDevice final : public Device {
  public:
-  explicit ApartDevice(const DeviceOptions& options)
-      : cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})) {}
+  ApartDevice(const DeviceOptions& options, bool has_streams)
+      : cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})),
+        queues_(true, has_streams) {}
 
   [[nodiscard]] std::string_view kind() const override { return "apart"; }
   [[nodiscard]] bool computes_in_host_memory() const override { return false; }
@@ -86,23 +59,16 @@ class ApartDevice final : public Device {
   [[nodiscard]] DeviceQueues& queues() override { return queues_; }
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
-    return std::make_unique<ApartKernel>(cpu_->compile(spec), queues_, recording_);
+    return std::make_unique<ApartKernel>(cpu_->compile(spec), queues_);
   }
   [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
     std::vector<KernelCandidate> all = cpu_->candidates(spec);
     for (KernelCandidate& one : all) {
       one.compile = [this, compile = std::move(one.compile)] {
-        return std::make_unique<ApartKernel>(compile(), queues_, recording_);
+        return std::make_unique<ApartKernel>(compile(), queues_);
       };
     }
     return all;
-  }
-  [[nodiscard]] std::unique_ptr<Kernel> capture(const std::function<void()>& start) override {
-    Recording work;
-    recording_ = &work;
-    start();
-    recording_ = nullptr;
-    return std::make_unique<CapturedKernel>(std::move(work), queues_);
   }
 
  private:
@@ -115,7 +81,6 @@ class ApartDevice final : public Device {
 
   std::unique_ptr<Device> cpu_;
   ApartQueues queues_;
-  Recording* recording_ = nullptr;
 };
 
 }  // namespace
@@ -125,7 +90,11 @@ void set_apart_free_bytes(std::int64_t bytes) {
 }
 
 std::unique_ptr<Device> make_apart_device(const DeviceOptions& options) {
-  return std::make_unique<ApartDevice>(options);
+  return std::make_unique<ApartDevice>(options, false);
+}
+
+std::unique_ptr<Device> make_apart_device_with_streams(const DeviceOptions& options) {
+  return std::make_unique<ApartDevice>(options, true);
 }
 
 }  // namespace meshwork::test

@@ -18,5 +18,7 @@ void set_apart_free_bytes(std::int64_t bytes);
 
 /// Its kind is "apart".
 [[nodiscard]] std::unique_ptr<Device> make_apart_device(const DeviceOptions& options);
+/// The same, whose queues have native streams (apart_queues.h).
+[[nodiscard]] std::unique_ptr<Device> make_apart_device_with_streams(const DeviceOptions& options);
 
 }  // namespace meshwork::test

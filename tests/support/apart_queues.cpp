@@ -5,8 +5,11 @@
 #include <chrono>
 #include <cstring>
 #include <exception>
+#include <map>
+#include <memory>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "collectives/error.h"
 
@@ -18,10 +21,26 @@ constexpr std::size_t page = 4096;
 
 }  // namespace
 
+/// What is captured, in the order in which each queue was given it. It can be done again and again:
+/// `Round` is how far a time has come.
+struct ApartCapture {
+  struct Round {
+    std::map<const ApartQueue*, std::size_t> done;
+  };
+  using Work = std::function<void(Round&)>;
+  std::map<const ApartQueue*, std::vector<Work>> queues;  // those that are in it
+
+  [[nodiscard]] bool has(const ApartQueue& queue) const { return queues.count(&queue) != 0; }
+  void advance(const ApartQueue& queue, std::size_t position, Round& round) const {
+    while (round.done[&queue] < position) queues.at(&queue)[round.done[&queue]++](round);
+  }
+};
+
 class ApartMark final : public Mark {
  public:
   explicit ApartMark(ApartQueues& owner) : owner_(owner) {}
   void wait() override {
+    check_uncaptured();
     if (queue != nullptr) owner_.wait_for(*queue, position);
   }
   [[nodiscard]] bool reached() override;
@@ -31,16 +50,25 @@ class ApartMark final : public Mark {
   }
 
   ApartQueue* queue = nullptr;
-  std::uint64_t position = 0;  // of the last entry in front of it, from 1
+  std::uint64_t position = 0;             // of the last entry in front of it, from 1
+  std::weak_ptr<ApartCapture> capture{};  // in which it was recorded
+  bool captured = false;
   std::shared_ptr<std::chrono::steady_clock::time_point> time;
 
  private:
+  void check_uncaptured() const {
+    if (captured || owner_.is_capturing()) {
+      fail("the processor waits for a mark of a capture, or while it captures");
+    }
+  }
+
   ApartQueues& owner_;
 };
 
 class ApartQueue final : public Queue, public ApartStream {
  public:
-  explicit ApartQueue(bool has_streams) : has_streams_(has_streams) {}
+  ApartQueue(bool has_streams, const std::shared_ptr<ApartCapture>& capture)
+      : has_streams_(has_streams), capture_(capture) {}
   [[nodiscard]] void* native() override {
     return has_streams_ ? static_cast<ApartStream*>(this) : nullptr;
   }
@@ -54,18 +82,39 @@ class ApartQueue final : public Queue, public ApartStream {
     here.time = time;
     start([time] { *time = std::chrono::steady_clock::now(); });
     here.queue = this;
-    here.position = started_;
+    here.captured = is_captured();
+    here.capture = here.captured ? capture_ : nullptr;
+    here.position = here.captured ? capture_->queues.at(this).size() : started_;
   }
   void wait_for(Mark& mark) override {
     const auto& other = static_cast<const ApartMark&>(mark);
+    if (other.captured) {
+      const std::shared_ptr<ApartCapture> of = other.capture.lock();
+      if (of == nullptr || of != capture_) fail("a queue waits for a mark of another capture");
+      if (other.queue == this) return;
+      capture_->queues[this].push_back(
+          [queue = other.queue, position = other.position, of = of.get()](auto& round) {
+            of->advance(*queue, position, round);
+          });
+      return;
+    }
     if (other.queue == nullptr || other.queue == this) return;
+    if (is_captured()) fail("a queue that is captured waits for a mark that is not");
     start([queue = other.queue, position = other.position] { queue->advance(position); });
+  }
+  void start_count(std::uint64_t& count) override {
+    start([&count] { ++count; });
   }
 
   void start(std::function<void()> work) override {
+    if (is_captured()) {
+      capture_->queues.at(this).push_back([work = std::move(work)](auto&) { work(); });
+      return;
+    }
     work_.push_back(std::move(work));
     ++started_;
   }
+  [[nodiscard]] bool is_captured() const { return capture_ != nullptr && capture_->has(*this); }
   /// Does what is in front of `position`, and it.
   void advance(std::uint64_t position) {
     while (done_ < position) {
@@ -80,19 +129,59 @@ class ApartQueue final : public Queue, public ApartStream {
 
  private:
   bool has_streams_;
+  const std::shared_ptr<ApartCapture>& capture_;  // of all queues
   std::deque<std::function<void()>> work_;
   std::uint64_t started_ = 0, done_ = 0;
 };
 
+namespace {
+
+class ApartCapturedWork final : public CapturedWork {
+ public:
+  ApartCapturedWork(std::shared_ptr<const ApartCapture> work, ApartQueues& queues)
+      : work_(std::move(work)), queues_(queues) {}
+  ~ApartCapturedWork() override { queues_.finish_quietly(); }
+  ApartCapturedWork(const ApartCapturedWork&) = delete;
+  ApartCapturedWork& operator=(const ApartCapturedWork&) = delete;
+  void start() override {
+    queues_.start([this] {
+      ApartCapture::Round round;
+      const auto& kernels = static_cast<const ApartQueue&>(queues_.kernels());
+      work_->advance(kernels, work_->queues.at(&kernels).size(), round);
+      for (const auto& [queue, work] : work_->queues) work_->advance(*queue, work.size(), round);
+    });
+  }
+
+ private:
+  std::shared_ptr<const ApartCapture> work_;
+  ApartQueues& queues_;
+};
+
+}  // namespace
+
+std::unique_ptr<CapturedWork> ApartQueues::capture(const std::function<void()>& start) {
+  capture_ = std::make_shared<ApartCapture>();
+  capture_->queues[kernels_.get()];
+  try {
+    start();
+  } catch (...) {
+    capture_.reset();
+    throw;
+  }
+  ++captures_;
+  return std::make_unique<ApartCapturedWork>(std::exchange(capture_, nullptr), *this);
+}
+
 bool ApartMark::reached() {
+  check_uncaptured();
   return queue == nullptr || queue->done() >= position;
 }
 
 ApartQueues::ApartQueues(bool untouchable, bool has_streams)
     : untouchable_(untouchable),
-      kernels_(std::make_unique<ApartQueue>(has_streams)),
-      transfers_(std::make_unique<ApartQueue>(has_streams)),
-      feeds_(std::make_unique<ApartQueue>(has_streams)) {
+      kernels_(std::make_unique<ApartQueue>(has_streams, capture_)),
+      transfers_(std::make_unique<ApartQueue>(has_streams, capture_)),
+      feeds_(std::make_unique<ApartQueue>(has_streams, capture_)) {
   void* region = ::mmap(nullptr, region_bytes, untouchable ? PROT_NONE : PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (region == MAP_FAILED) fail("no addresses for the memory of a device that is apart");

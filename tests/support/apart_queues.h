@@ -5,7 +5,9 @@
 // is done as late as the rules allow: not when it is started, but when the processor waits for
 // something that stands behind it, and then no more than that. So what forgets to wait, on either
 // side, finds the bytes that were there before; what reuses a buffer that is still to be read
-// spoils it; both every time, not now and then.
+// spoils it; both every time, not now and then. What is captured is done as late: of queues beside
+// the kernels only what these wait for, the rest in the end. Marks and waits that CUDA refuses while
+// it captures are errors here too.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +22,7 @@
 namespace meshwork::test {
 
 class ApartQueue;
+struct ApartCapture;
 
 /// What `Queue::native` of a device that is apart gives, if it is to give something: for who puts
 /// work of its own into a queue.
@@ -44,6 +47,8 @@ class ApartQueues final : public DeviceQueues {
   [[nodiscard]] Queue& kernels() override;
   [[nodiscard]] Queue& transfers() override;
   [[nodiscard]] Queue& feeds() override;
+  [[nodiscard]] std::unique_ptr<CapturedWork> capture(const std::function<void()>& start) override;
+  [[nodiscard]] bool is_capturing() const override { return capture_ != nullptr; }
 
   /// Memory of the device, zeroed. Releasing it does all work first.
   [[nodiscard]] Memory allocate(std::int64_t bytes);
@@ -58,6 +63,8 @@ class ApartQueues final : public DeviceQueues {
   [[nodiscard]] std::int64_t waits() const { return waits_; }
   /// Pinned stretches that were made so far.
   [[nodiscard]] std::int64_t pinned_allocations() const { return pinned_; }
+  /// Pieces of work that were captured so far.
+  [[nodiscard]] std::int64_t captures() const { return captures_; }
 
  private:
   friend class ApartQueue;
@@ -74,7 +81,8 @@ class ApartQueues final : public DeviceQueues {
   std::map<std::byte*, std::size_t> taken_;  // by address
   std::multimap<std::size_t, std::byte*> free_;
   int opened_ = 0;
-  std::int64_t waits_ = 0, pinned_ = 0;
+  std::int64_t waits_ = 0, pinned_ = 0, captures_ = 0;
+  std::shared_ptr<ApartCapture> capture_;  // the one that is under way
   std::unique_ptr<ApartQueue> kernels_, transfers_, feeds_;
 };
 

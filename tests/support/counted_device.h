@@ -155,6 +155,7 @@ class CountedDevice final : public Device {
     }
     void record(Mark& mark) override { static_cast<CountedMark&>(mark).at = prices_->clock; }
     void wait_for(Mark& /*mark*/) override {}
+    void start_count(std::uint64_t& count) override { ++count; }
 
     const Prices* prices_;
   };

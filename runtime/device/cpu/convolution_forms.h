@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "runtime/device/convolution_counts.h"
 #include "runtime/device/cpu/compile.h"
 
 namespace meshwork::cpu {
@@ -23,16 +24,5 @@ KernelPointer compile_native(const ConvolutionKernelGradientSpec& spec, ImageFor
 KernelPointer compile_unfolded(const ConvolutionSpec& spec, const Context& context);
 KernelPointer compile_unfolded(const ConvolutionInputGradientSpec& spec, const Context& context);
 KernelPointer compile_unfolded(const ConvolutionKernelGradientSpec& spec, const Context& context);
-
-// Elements of the operands.
-[[nodiscard]] inline std::int64_t input_count(const ConvolutionShape& at) {
-  return at.batch * at.rows.input * at.columns.input * at.channels;
-}
-[[nodiscard]] inline std::int64_t output_count(const ConvolutionShape& at) {
-  return at.batch * at.rows.output * at.columns.output * at.filters;
-}
-[[nodiscard]] inline std::int64_t kernel_count(const ConvolutionShape& at) {
-  return at.rows.window * at.columns.window * at.channels / at.groups * at.filters;
-}
 
 }  // namespace meshwork::cpu

@@ -1,7 +1,9 @@
 // The queues of a device that is done when a call returns.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 
@@ -32,6 +34,9 @@ class CpuQueue final : public Queue {
   }
   void record(Mark& mark) override { static_cast<CpuMark&>(mark).record(); }
   void wait_for(Mark& /*mark*/) override {}
+  void start_count(std::uint64_t& count) override {
+    std::atomic_ref<std::uint64_t>(count).fetch_add(1, std::memory_order_release);
+  }
 };
 
 class CpuQueues final : public DeviceQueues {

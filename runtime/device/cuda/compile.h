@@ -49,6 +49,13 @@ std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& c
 KernelPointer compile(const ConvolutionSpec& spec, const Context& context);
 KernelPointer compile(const ConvolutionInputGradientSpec& spec, const Context& context);
 KernelPointer compile(const ConvolutionKernelGradientSpec& spec, const Context& context);
+/// Of one that has terms, the one that `compile` takes first; none for others. All are right, and
+/// repeat themselves bit for bit. Names stay; which of them there are is cuDNN's affair.
+std::vector<KernelCandidate> candidates(const ConvolutionSpec& spec, const Context& context);
+std::vector<KernelCandidate> candidates(const ConvolutionInputGradientSpec& spec,
+                                        const Context& context);
+std::vector<KernelCandidate> candidates(const ConvolutionKernelGradientSpec& spec,
+                                        const Context& context);
 
 // elementwise.cu
 KernelPointer compile(const BiasAddSpec& spec, const Context& context);

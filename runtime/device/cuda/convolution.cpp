@@ -11,23 +11,24 @@
 // bits are numbers of tf32 too, so that the products are those of bfloat16 and the result is
 // float32, where cuDNN's own convolution of bfloat16 images would round it. It is as fast as tf32.
 //
-// Of the algorithms that cuDNN's heuristic names, the first is taken that is deterministic and
-// multiplies and adds as the definition says: no Winograd, whose rounding is worse, no Fourier
-// transforms. Where there is none, a convolution without groups becomes matrix products
-// (convolution_unfolded.cpp), and one with groups is computed from the definition
-// (convolution_direct.cu). Bound by FLOP. Bias and relu are kernels behind it: whether cuDNN's
-// fused relu lets a NaN through is not documented.
+// Of the algorithms that cuDNN's heuristic names, those may be taken that are deterministic and
+// multiply and add as the definition says: no Winograd, whose rounding is worse, no Fourier
+// transforms. The first of them is, unless timing has chosen: `candidates` lists them all in the
+// heuristic's order, then our own forms, matrix products for a convolution without groups
+// (convolution_unfolded.cpp) and the definition itself (convolution_direct.cu), of which the first
+// is taken where cuDNN has nothing. Bound by FLOP. Bias and relu are kernels behind it: whether
+// cuDNN's fused relu lets a NaN through is not documented.
+#include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "collectives/error.h"
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/check.h"
 #include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/convolution_description.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/epilogue.h"
 #include "runtime/device/cuda/libraries.h"
@@ -44,153 +45,78 @@ bool has_terms(const ConvolutionShape& at) {
   return input_count(at) > 0 && output_count(at) > 0;
 }
 
-/// cuDNN's description of one convolution, with the operands as it wants them.
-struct Description {
-  Description(const ConvolutionShape& shape, Precision precision, const Context& context)
-      : at(shape),
-        rows(padded(shape.rows)),
-        columns(padded(shape.columns)),
-        math(precision == Precision::float32 ? CUDNN_FMA_MATH : CUDNN_DEFAULT_MATH),
-        rounds(precision == Precision::bfloat16) {
-    const std::string& name = *context.launcher.name;
-    const auto number = [](std::int64_t value) { return static_cast<int>(value); };
-    check_cudnn(cudnnCreateTensorDescriptor(x.out()), "cudnnCreateTensorDescriptor", name);
-    check_cudnn(cudnnCreateTensorDescriptor(y.out()), "cudnnCreateTensorDescriptor", name);
-    check_cudnn(cudnnCreateFilterDescriptor(kernel.out()), "cudnnCreateFilterDescriptor", name);
-    check_cudnn(cudnnCreateConvolutionDescriptor(convolution.out()),
-                "cudnnCreateConvolutionDescriptor", name);
-    check_cudnn(cudnnSetTensor4dDescriptor(x.native(), CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT,
-                                           number(at.batch), number(at.channels),
-                                           number(rows.input), number(columns.input)),
-                "cudnnSetTensor4dDescriptor", name);
-    check_cudnn(cudnnSetTensor4dDescriptor(y.native(), CUDNN_TENSOR_NHWC, CUDNN_DATA_FLOAT,
-                                           number(at.batch), number(at.filters),
-                                           number(at.rows.output), number(at.columns.output)),
-                "cudnnSetTensor4dDescriptor", name);
-    check_cudnn(cudnnSetFilter4dDescriptor(kernel.native(), CUDNN_DATA_FLOAT, CUDNN_TENSOR_NHWC,
-                                           number(at.filters), number(at.channels / at.groups),
-                                           number(at.rows.window), number(at.columns.window)),
-                "cudnnSetFilter4dDescriptor", name);
-    check_cudnn(cudnnSetConvolution2dDescriptor(
-                    convolution.native(), number(rows.padding), number(columns.padding),
-                    number(at.rows.stride), number(at.columns.stride), number(at.rows.dilation),
-                    number(at.columns.dilation), CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
-                "cudnnSetConvolution2dDescriptor", name);
-    check_cudnn(cudnnSetConvolutionGroupCount(convolution.native(), number(at.groups)),
-                "cudnnSetConvolutionGroupCount", name);
-    check_cudnn(cudnnSetConvolutionMathType(convolution.native(), math),
-                "cudnnSetConvolutionMathType", name);
-    std::array<int, 4> output{};
-    check_cudnn(
-        cudnnGetConvolution2dForwardOutputDim(convolution.native(), x.native(), kernel.native(),
-                                              &output[0], &output[1], &output[2], &output[3]),
-        "cudnnGetConvolution2dForwardOutputDim", name);
-    if (output != std::array{number(at.batch), number(at.filters), number(at.rows.output),
-                             number(at.columns.output)}) {
-      internal_error(
-          fmt::format("{}: cuDNN makes {}x{} of the padded images", name, output[2], output[3]));
-    }
-  }
+// The names of candidates, as cuDNN has them; null for an algorithm that is not taken.
 
-  /// Whether cuDNN's x is not that of the program because of what the windows span.
-  [[nodiscard]] bool cuts() const { return rows.copied || columns.copied; }
-  /// From the images to their copy.
-  [[nodiscard]] ImageShift shift() const {
-    return {at.batch,
-            at.channels,
-            at.rows.input,
-            at.columns.input,
-            rows.input,
-            columns.input,
-            rows.copied ? at.rows.padding : 0,
-            columns.copied ? at.columns.padding : 0};
+const char* name_of(cudnnConvolutionFwdAlgo_t algorithm) {
+  switch (algorithm) {
+    case CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM:
+      return "implicit_gemm";
+    case CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM:
+      return "implicit_precomp_gemm";
+    case CUDNN_CONVOLUTION_FWD_ALGO_GEMM:
+      return "gemm";
+    case CUDNN_CONVOLUTION_FWD_ALGO_DIRECT:
+      return "cudnn_direct";
+    default:
+      return nullptr;
   }
-  // The workspace: the kernel as cuDNN wants it, a copy of x if it is one, of dy if it is one, and
-  // cuDNN's own.
-  [[nodiscard]] std::int64_t x_bytes() const {
-    return cuts() || rounds ? rounded_up(shift().to_count() * 4) : 0;
-  }
-  [[nodiscard]] std::int64_t dy_bytes() const {
-    return rounds ? rounded_up(output_count(at) * 4) : 0;
-  }
-  [[nodiscard]] std::int64_t kernel_bytes() const { return rounded_up(kernel_count(at) * 4); }
-  /// Of one filter.
-  [[nodiscard]] std::int64_t weights() const { return kernel_count(at) / at.filters; }
-
-  ConvolutionShape at;
-  PaddedDimension rows, columns;
-  cudnnMathType_t math;
-  bool rounds;  // operands, to bfloat16
-  DnnTensor x, y;
-  DnnFilter kernel;
-  DnnConvolution convolution;
-};
-
-/// Whether cuDNN's counts, which are ints, hold the numbers of `at`.
-bool fits(const ConvolutionShape& at) {
-  constexpr std::int64_t most = std::numeric_limits<int>::max();
-  const PaddedDimension rows = padded(at.rows), columns = padded(at.columns);
-  const auto within = [](std::initializer_list<std::int64_t> factors) {
-    std::int64_t product = 1;
-    for (const std::int64_t factor : factors) {
-      if (factor > most / product) return false;
-      product *= factor;
-    }
-    return true;
-  };
-  return within({at.batch, rows.input, columns.input, at.channels}) &&
-         within({at.batch, at.rows.output, at.columns.output, at.filters}) &&
-         within({at.rows.window, at.columns.window, at.channels, at.filters}) &&
-         at.rows.stride <= most && at.columns.stride <= most && at.rows.dilation <= most &&
-         at.columns.dilation <= most;
 }
-
-bool is_plain(cudnnConvolutionFwdAlgo_t algorithm) {
-  return algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_GEMM ||
-         algorithm == CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM ||
-         algorithm == CUDNN_CONVOLUTION_FWD_ALGO_GEMM ||
-         algorithm == CUDNN_CONVOLUTION_FWD_ALGO_DIRECT;
+const char* name_of(cudnnConvolutionBwdDataAlgo_t algorithm) {
+  switch (algorithm) {
+    case CUDNN_CONVOLUTION_BWD_DATA_ALGO_0:
+      return "algo_0";
+    case CUDNN_CONVOLUTION_BWD_DATA_ALGO_1:
+      return "algo_1";
+    default:
+      return nullptr;
+  }
 }
-bool is_plain(cudnnConvolutionBwdDataAlgo_t algorithm) {
-  return algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_0 ||
-         algorithm == CUDNN_CONVOLUTION_BWD_DATA_ALGO_1;
-}
-bool is_plain(cudnnConvolutionBwdFilterAlgo_t algorithm) {
-  return algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0 ||
-         algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1 ||
-         algorithm == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3;
+const char* name_of(cudnnConvolutionBwdFilterAlgo_t algorithm) {
+  switch (algorithm) {
+    case CUDNN_CONVOLUTION_BWD_FILTER_ALGO_0:
+      return "algo_0";
+    case CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1:
+      return "algo_1";
+    case CUDNN_CONVOLUTION_BWD_FILTER_ALGO_3:
+      return "algo_3";
+    default:
+      return nullptr;
+  }
 }
 
 template <class Algorithm>
-struct Chosen {
+struct Choice {
   Algorithm algorithm;
   std::size_t workspace;
 };
 
-/// The first algorithm of the heuristic's list that may be taken. `list(count, &found, results)`
-/// asks the heuristic, `size(algorithm, &bytes)` for the workspace.
+/// The algorithms that may be taken, each once, in the order of the heuristic's list.
+/// `list(count, &found, results)` asks the heuristic, `size(algorithm, &bytes)` for the workspace.
 template <class Result, class List, class Size>
-auto choose(const std::string& name, cudnnMathType_t math, const List& list, const Size& size)
-    -> std::optional<Chosen<decltype(Result::algo)>> {
+auto choices(const std::string& name, cudnnMathType_t math, const List& list, const Size& size) {
+  std::vector<Choice<decltype(Result::algo)>> taken;
   constexpr int most_results = 16;
   std::array<Result, most_results> results{};
   int found = 0;
   const cudnnStatus_t status = list(most_results, &found, results.data());
-  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return std::nullopt;
+  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return taken;
   check_cudnn(status, "cuDNN's heuristic for algorithms", name);
   for (int i = 0; i < found; ++i) {
     const Result& result = results[static_cast<std::size_t>(i)];
     const bool plain_math = result.mathType == CUDNN_FMA_MATH ||
                             result.mathType == CUDNN_DEFAULT_MATH ||
                             (math == CUDNN_DEFAULT_MATH && result.mathType == CUDNN_TENSOR_OP_MATH);
+    const bool known = std::any_of(taken.begin(), taken.end(), [&](const auto& other) {
+      return other.algorithm == result.algo;
+    });
     std::size_t bytes = 0;
     if (result.status == CUDNN_STATUS_SUCCESS && result.determinism == CUDNN_DETERMINISTIC &&
-        plain_math && is_plain(result.algo) && size(result.algo, &bytes) == CUDNN_STATUS_SUCCESS &&
-        bytes <= most_workspace) {
-      return Chosen<decltype(Result::algo)>{result.algo, bytes};
+        plain_math && !known && name_of(result.algo) != nullptr &&
+        size(result.algo, &bytes) == CUDNN_STATUS_SUCCESS && bytes <= most_workspace) {
+      taken.push_back({result.algo, bytes});
     }
   }
-  return std::nullopt;
+  return taken;
 }
 
 constexpr float one = 1, zero = 0;
@@ -200,9 +126,9 @@ template <class PerfOfAlgorithm>
 class CudnnKernel : public Kernel {
  public:
   using Result = PerfOfAlgorithm;
-  using Choice = Chosen<decltype(Result::algo)>;
+  using Taken = Choice<decltype(Result::algo)>;
 
-  CudnnKernel(Description of, const Choice& choice, const Context& context)
+  CudnnKernel(Description of, const Taken& choice, const Context& context)
       : of_(std::move(of)), choice_(choice), context_(context) {}
 
   [[nodiscard]] std::int64_t workspace_bytes() const override {
@@ -245,7 +171,7 @@ class CudnnKernel : public Kernel {
   [[nodiscard]] cudnnHandle_t dnn() const { return context_.libraries->dnn(); }
 
   Description of_;
-  Choice choice_;
+  Taken choice_;
   Context context_;
 };
 
@@ -254,8 +180,8 @@ class Forward final : public CudnnKernel<cudnnConvolutionFwdAlgoPerf_t> {
   static constexpr std::array<std::size_t, 2> images{0, 2};  // x, y
   using CudnnKernel::CudnnKernel;
 
-  static auto choose_for(const Description& of, cudnnHandle_t dnn, const std::string& name) {
-    return choose<Result>(
+  static auto choices_for(const Description& of, cudnnHandle_t dnn, const std::string& name) {
+    return choices<Result>(
         name, of.math,
         [&](int count, int* found, Result* results) {
           return cudnnGetConvolutionForwardAlgorithm_v7(dnn, of.x.native(), of.kernel.native(),
@@ -285,8 +211,8 @@ class InputGradient final : public CudnnKernel<cudnnConvolutionBwdDataAlgoPerf_t
   static constexpr std::array<std::size_t, 2> images{0, 2};  // dy, dx
   using CudnnKernel::CudnnKernel;
 
-  static auto choose_for(const Description& of, cudnnHandle_t dnn, const std::string& name) {
-    return choose<Result>(
+  static auto choices_for(const Description& of, cudnnHandle_t dnn, const std::string& name) {
+    return choices<Result>(
         name, of.math,
         [&](int count, int* found, Result* results) {
           return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, of.kernel.native(), of.y.native(),
@@ -321,8 +247,8 @@ class KernelGradient final : public CudnnKernel<cudnnConvolutionBwdFilterAlgoPer
   static constexpr std::array<std::size_t, 2> images{0, 1};  // x, dy
   using CudnnKernel::CudnnKernel;
 
-  static auto choose_for(const Description& of, cudnnHandle_t dnn, const std::string& name) {
-    return choose<Result>(
+  static auto choices_for(const Description& of, cudnnHandle_t dnn, const std::string& name) {
+    return choices<Result>(
         name, of.math,
         [&](int count, int* found, Result* results) {
           return cudnnGetConvolutionBackwardFilterAlgorithm_v7(
@@ -349,18 +275,6 @@ class KernelGradient final : public CudnnKernel<cudnnConvolutionBwdFilterAlgoPer
               false);
   }
 };
-
-/// cuDNN's form; null where it has none.
-template <class Form>
-KernelPointer compile_cudnn(const ConvolutionShape& at, Precision precision,
-                            const Context& context) {
-  if (!fits(at)) return nullptr;
-  Description description(at, precision, context);
-  const auto choice =
-      Form::choose_for(description, context.libraries->dnn(), *context.launcher.name);
-  if (!choice) return nullptr;
-  return std::make_unique<Form>(std::move(description), *choice, context);
-}
 
 /// Writes zeros to operand 2, of `count` elements.
 KernelPointer zeros(std::int64_t count, const Context& context) {
@@ -389,24 +303,62 @@ class IfAligned final : public Kernel {
   std::array<std::size_t, 2> images_;
 };
 
+/// For shapes that have terms, without bias and activation.
 template <class Form, class Spec>
-KernelPointer compile_either(const Spec& spec, const Context& context) {
-  if (KernelPointer kernel = compile_cudnn<Form>(spec.at, spec.precision, context)) {
-    return std::make_unique<IfAligned>(std::move(kernel), compile_direct(spec, context),
-                                       Form::images);
+std::vector<KernelCandidate> forms(const Spec& spec, const Context& context) {
+  std::vector<KernelCandidate> found;
+  if (fits(spec.at)) {
+    const Description of(spec.at, spec.precision, context);
+    for (const auto& choice :
+         Form::choices_for(of, context.libraries->dnn(), *context.launcher.name)) {
+      found.push_back({name_of(choice.algorithm), [spec, choice, context]() -> KernelPointer {
+                         Description description(spec.at, spec.precision, context);
+                         return std::make_unique<IfAligned>(
+                             std::make_unique<Form>(std::move(description), choice, context),
+                             compile_direct(spec, context), Form::images);
+                       }});
+    }
   }
-  return spec.at.groups == 1 ? compile_unfolded(spec, context) : compile_direct(spec, context);
+  if (spec.at.groups == 1) {
+    found.push_back({"unfolded", [spec, context] { return compile_unfolded(spec, context); }});
+  }
+  found.push_back({"direct", [spec, context] { return compile_direct(spec, context); }});
+  return found;
 }
 
 }  // namespace
 
+std::vector<KernelCandidate> candidates(const ConvolutionSpec& spec, const Context& context) {
+  if (!has_terms(spec.at)) return {};
+  std::vector<KernelCandidate> found =
+      forms<Forward>(ConvolutionSpec{.at = spec.at, .precision = spec.precision}, context);
+  const Epilogue epilogue{.rows = output_count(spec.at) / spec.at.filters,
+                          .columns = spec.at.filters,
+                          .bias = spec.bias,
+                          .activation = spec.activation};
+  for (KernelCandidate& one : found) {
+    one.compile = [alone = std::move(one.compile), epilogue, context] {
+      return with_epilogue(alone(), epilogue, context);
+    };
+  }
+  return found;
+}
+
+std::vector<KernelCandidate> candidates(const ConvolutionInputGradientSpec& spec,
+                                        const Context& context) {
+  return has_terms(spec.at) ? forms<InputGradient>(spec, context) : std::vector<KernelCandidate>();
+}
+
+std::vector<KernelCandidate> candidates(const ConvolutionKernelGradientSpec& spec,
+                                        const Context& context) {
+  return has_terms(spec.at) ? forms<KernelGradient>(spec, context) : std::vector<KernelCandidate>();
+}
+
 KernelPointer compile(const ConvolutionSpec& spec, const Context& context) {
   const ConvolutionShape& at = spec.at;
   if (output_count(at) == 0) return make_kernel([](void* const*) {});
-  const ConvolutionSpec without_epilogue{.at = at, .precision = spec.precision};
-  KernelPointer alone = has_terms(at) ? compile_either<Forward>(without_epilogue, context)
-                                      : zeros(output_count(at), context);
-  return with_epilogue(std::move(alone),
+  if (has_terms(at)) return candidates(spec, context).front().compile();
+  return with_epilogue(zeros(output_count(at), context),
                        {.rows = output_count(at) / at.filters,
                         .columns = at.filters,
                         .bias = spec.bias,
@@ -415,12 +367,12 @@ KernelPointer compile(const ConvolutionSpec& spec, const Context& context) {
 }
 
 KernelPointer compile(const ConvolutionInputGradientSpec& spec, const Context& context) {
-  return has_terms(spec.at) ? compile_either<InputGradient>(spec, context)
+  return has_terms(spec.at) ? candidates(spec, context).front().compile()
                             : zeros(input_count(spec.at), context);
 }
 
 KernelPointer compile(const ConvolutionKernelGradientSpec& spec, const Context& context) {
-  return has_terms(spec.at) ? compile_either<KernelGradient>(spec, context)
+  return has_terms(spec.at) ? candidates(spec, context).front().compile()
                             : zeros(kernel_count(spec.at), context);
 }
 

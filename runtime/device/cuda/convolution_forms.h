@@ -1,22 +1,12 @@
-// What cuDNN's form of a convolution needs of others: sizes, and operands brought into its shape.
+// What cuDNN's form of a convolution needs of others: operands brought into its shape.
 #pragma once
 
 #include <cstdint>
 
+#include "runtime/device/convolution_counts.h"
 #include "runtime/device/cuda/compile.h"
 
 namespace meshwork::cuda {
-
-// Elements of the operands.
-[[nodiscard]] inline std::int64_t input_count(const ConvolutionShape& at) {
-  return at.batch * at.rows.input * at.columns.input * at.channels;
-}
-[[nodiscard]] inline std::int64_t output_count(const ConvolutionShape& at) {
-  return at.batch * at.rows.output * at.columns.output * at.filters;
-}
-[[nodiscard]] inline std::int64_t kernel_count(const ConvolutionShape& at) {
-  return at.rows.window * at.columns.window * at.channels / at.groups * at.filters;
-}
 
 /// Images of one size as part of, or with zeros around, images of another: pixel (row, column) of
 /// `from` is pixel (row + `row`, column + `column`) of `to`.

@@ -134,10 +134,6 @@ class CudaDevice final : public Device {
         [&](const auto& one) { return cuda::candidates(one, checked_context(one, spec)); }, spec);
   }
 
-  [[nodiscard]] std::unique_ptr<Kernel> capture(const std::function<void()>& start) override {
-    return capture_graph(queues_->kernels(), activity_, start);
-  }
-
  private:
   /// For a kernel of `spec`, which is `one`, if it can be.
   [[nodiscard]] Context checked_context(const auto& one, const KernelSpec& spec) const {

@@ -5,6 +5,7 @@
 
 #include "collectives/error.h"
 #include "runtime/device/cuda/check.h"
+#include "runtime/device/cuda/count.h"
 
 namespace meshwork::cuda {
 
@@ -50,14 +51,14 @@ class CudaMark final : public Mark {
   std::shared_ptr<const Activity> activity_;
 };
 
-class GraphKernel final : public Kernel {
+class GraphWork final : public CapturedWork {
  public:
-  GraphKernel(GraphExecution graph, cudaStream_t stream, std::shared_ptr<Activity> activity)
+  GraphWork(GraphExecution graph, cudaStream_t stream, std::shared_ptr<Activity> activity)
       : graph_(std::move(graph)),
         stream_(stream),
         activity_(std::move(activity)),
         last_(activity_->last) {}
-  void run(void* const* /*operands*/) override {
+  void start() override {
     check_cuda(cudaGraphLaunch(graph_.native(), stream_), "cudaGraphLaunch",
                started_last(*activity_));
     activity_->last = last_;
@@ -83,6 +84,10 @@ bool Allocations::hold(const void* address) const {
 CudaQueue::CudaQueue(std::shared_ptr<const Activity> activity) : activity_(std::move(activity)) {
   check_cuda(cudaStreamCreateWithFlags(stream_.out(), cudaStreamNonBlocking),
              "cudaStreamCreateWithFlags");
+  counting_ = {.stream = stream_.native(),
+               .processors = 1,
+               .name = std::make_shared<const std::string>("a count"),
+               .activity = std::make_shared<Activity>()};
 }
 
 void CudaQueue::start_copy(void* destination, const void* source, std::int64_t bytes) {
@@ -102,18 +107,23 @@ void CudaQueue::wait_for(Mark& mark) {
              "cudaStreamWaitEvent", started_last(*activity_));
 }
 
+void CudaQueue::start_count(std::uint64_t& count) {
+  cuda::start_count(counting_, &count);
+}
+
 void CudaQueue::synchronize() {
   check_cuda(cudaStreamSynchronize(stream_.native()), "cudaStreamSynchronize",
              started_last(*activity_));
 }
 
 CudaQueues::CudaQueues(std::shared_ptr<const Allocations> allocations,
-                       std::shared_ptr<const Activity> activity)
+                       std::shared_ptr<Activity> activity)
     : allocations_(std::move(allocations)),
       activity_(std::move(activity)),
       kernels_(activity_),
       transfers_(activity_),
-      feeds_(activity_) {}
+      feeds_(activity_),
+      joined_(std::make_unique<CudaMark>(false, activity_)) {}
 
 Memory CudaQueues::allocate_pinned(std::int64_t bytes) {
   if (bytes <= 0) return {};
@@ -138,23 +148,35 @@ void CudaQueues::synchronize() {
   for (CudaQueue* queue : {&kernels_, &transfers_, &feeds_}) queue->synchronize();
 }
 
-std::unique_ptr<Kernel> capture_graph(CudaQueue& kernels, std::shared_ptr<Activity> activity,
-                                      const std::function<void()>& start) {
-  check_cuda(cudaStreamBeginCapture(kernels.stream(), cudaStreamCaptureModeThreadLocal),
+void CudaQueues::join(CudaQueue& queue) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check_cuda(cudaStreamIsCapturing(queue.stream(), &status), "cudaStreamIsCapturing");
+  if (status == cudaStreamCaptureStatusNone) return;
+  queue.record(*joined_);
+  kernels_.wait_for(*joined_);
+}
+
+std::unique_ptr<CapturedWork> CudaQueues::capture(const std::function<void()>& start) {
+  check_cuda(cudaStreamBeginCapture(kernels_.stream(), cudaStreamCaptureModeThreadLocal),
              "cudaStreamBeginCapture");
   Graph graph;
+  capturing_ = true;
   try {
     start();
+    join(transfers_);
+    join(feeds_);
+    capturing_ = false;
   } catch (...) {
-    // The stream has to leave the capture; the error that is on its way says what was wrong.
-    static_cast<void>(cudaStreamEndCapture(kernels.stream(), graph.out()));
+    // The streams have to leave the capture; the error that is on its way says what was wrong.
+    capturing_ = false;
+    static_cast<void>(cudaStreamEndCapture(kernels_.stream(), graph.out()));
     static_cast<void>(cudaGetLastError());
     throw;
   }
-  check_cuda(cudaStreamEndCapture(kernels.stream(), graph.out()), "cudaStreamEndCapture");
+  check_cuda(cudaStreamEndCapture(kernels_.stream(), graph.out()), "cudaStreamEndCapture");
   GraphExecution execution;
   check_cuda(cudaGraphInstantiate(execution.out(), graph.native(), 0), "cudaGraphInstantiate");
-  return std::make_unique<GraphKernel>(std::move(execution), kernels.stream(), std::move(activity));
+  return std::make_unique<GraphWork>(std::move(execution), kernels_.stream(), activity_);
 }
 
 }  // namespace meshwork::cuda

@@ -2,7 +2,8 @@
 //
 // Three streams: kernels, and beside them what travels between ranks, and batches on their way.
 // None is the default stream, so nothing waits that was not told to. A mark is an event; whether a
-// buffer is the device's own is known from what it has allocated, without asking the driver.
+// buffer is the device's own is known from what it has allocated, without asking the driver. What
+// was captured is a graph of CUDA, in which each stream is a branch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +17,6 @@
 #include "collectives/device_queues.h"
 #include "runtime/device/cuda/launcher.h"
 #include "runtime/device/cuda/owned.h"
-#include "runtime/device/device.h"
 
 namespace meshwork::cuda {
 
@@ -37,6 +37,7 @@ class CudaQueue final : public Queue {
   void start_copy(void* destination, const void* source, std::int64_t bytes) override;
   void record(Mark& mark) override;
   void wait_for(Mark& mark) override;
+  void start_count(std::uint64_t& count) override;
   [[nodiscard]] void* native() override { return stream_.native(); }
 
   [[nodiscard]] cudaStream_t stream() const { return stream_.native(); }
@@ -45,12 +46,13 @@ class CudaQueue final : public Queue {
  private:
   Stream stream_;
   std::shared_ptr<const Activity> activity_;
+  Launcher counting_;  // which tells nobody what was started last
 };
 
 class CudaQueues final : public DeviceQueues {
  public:
-  CudaQueues(std::shared_ptr<const Allocations> allocations,
-             std::shared_ptr<const Activity> activity);
+  /// `activity` is where kernels note their starts.
+  CudaQueues(std::shared_ptr<const Allocations> allocations, std::shared_ptr<Activity> activity);
 
   [[nodiscard]] bool owns(const void* address) const override {
     return allocations_->hold(address);
@@ -60,20 +62,21 @@ class CudaQueues final : public DeviceQueues {
   [[nodiscard]] CudaQueue& kernels() override { return kernels_; }
   [[nodiscard]] CudaQueue& transfers() override { return transfers_; }
   [[nodiscard]] CudaQueue& feeds() override { return feeds_; }
+  [[nodiscard]] std::unique_ptr<CapturedWork> capture(const std::function<void()>& start) override;
+  [[nodiscard]] bool is_capturing() const override { return capturing_; }
 
   /// Returns when all of them are empty.
   void synchronize();
 
  private:
-  std::shared_ptr<const Allocations> allocations_;
-  std::shared_ptr<const Activity> activity_;
-  CudaQueue kernels_, transfers_, feeds_;
-};
+  /// Lets the kernels wait for the queue, if it was captured with them.
+  void join(CudaQueue& queue);
 
-/// What `start` starts in the queue of kernels as one kernel, a graph (Device::capture). `activity`
-/// is where its kernels note their starts.
-[[nodiscard]] std::unique_ptr<Kernel> capture_graph(CudaQueue& kernels,
-                                                    std::shared_ptr<Activity> activity,
-                                                    const std::function<void()>& start);
+  std::shared_ptr<const Allocations> allocations_;
+  std::shared_ptr<Activity> activity_;
+  CudaQueue kernels_, transfers_, feeds_;
+  std::unique_ptr<Mark> joined_;
+  bool capturing_ = false;
+};
 
 }  // namespace meshwork::cuda

@@ -11,36 +11,19 @@
 
 #include "runtime/device/program.h"
 #include "tests/support/apart_device.h"
+#include "tests/support/apart_queues.h"
 #include "tests/support/catch.h"
 
 namespace meshwork {
 namespace {
 
-/// An apart device that counts what is captured.
-class Watched final : public Device {
- public:
-  int captures = 0;
+/// An apart device, of which can be asked how much was captured.
+struct Watched {
+  std::unique_ptr<Device> device = test::make_apart_device({});
 
-  std::string_view kind() const override { return inner_->kind(); }
-  bool computes_in_host_memory() const override { return inner_->computes_in_host_memory(); }
-  std::string description() const override { return inner_->description(); }
-  Memory allocate(std::int64_t bytes) override { return inner_->allocate(bytes); }
-  void copy_in(void* to, const void* from, std::int64_t bytes) override {
-    inner_->copy_in(to, from, bytes);
+  [[nodiscard]] std::int64_t captures() const {
+    return dynamic_cast<test::ApartQueues&>(device->queues()).captures();
   }
-  void copy_out(void* to, const void* from, std::int64_t bytes) override {
-    inner_->copy_out(to, from, bytes);
-  }
-  void synchronize() override { inner_->synchronize(); }
-  DeviceQueues& queues() override { return inner_->queues(); }
-  std::unique_ptr<Kernel> compile(const KernelSpec& spec) override { return inner_->compile(spec); }
-  std::unique_ptr<Kernel> capture(const std::function<void()>& start) override {
-    ++captures;
-    return inner_->capture(start);
-  }
-
- private:
-  std::unique_ptr<Device> inner_ = test::make_apart_device({});
 };
 
 /// Something that the processor does between kernels, as a collective.
@@ -55,7 +38,7 @@ class OnHost final : public Kernel {
 
 /// x + 1 + 2 + 3, then something on the host, then + 4 + 5.
 struct Sum {
-  explicit Sum(Watched& device) : pool(device), input(device.allocate(12)) {
+  explicit Sum(Device& device) : pool(device), input(device.allocate(12)) {
     ProgramBuilder builder(device);
     const Buffer x = builder.external(input.data(), 12, "x");
     const Buffer y = builder.scratch(12, "y");
@@ -69,7 +52,7 @@ struct Sum {
     builder.emit(AffineSpec{3, 1, 5}, {result, result}, "five");
     program = builder.finish(pool);
   }
-  [[nodiscard]] std::vector<float> of(Watched& device, std::vector<float> values) {
+  [[nodiscard]] std::vector<float> of(Device& device, std::vector<float> values) {
     device.copy_in(input.data(), values.data(), 12);
     program.run();
     device.copy_out(values.data(), program.address(result), 12);
@@ -126,13 +109,15 @@ TEST_CASE("work that nobody waits for is not done, and marks say so") {
 }
 
 TEST_CASE("consecutive kernels are captured after the first run, and again on new addresses") {
-  Watched device;
+  Watched watched;
+  Device& device = *watched.device;
   Sum sum(device);
   CHECK(sum.of(device, {1, 2, 3}) == std::vector<float>{16, 17, 18});
-  CHECK(device.captures == 0);
+  CHECK(watched.captures() == 0);
   for (int run = 0; run < 3; ++run) {
     CHECK(sum.of(device, {0, 5, -1}) == std::vector<float>{15, 20, 14});
-    CHECK(device.captures == 2);
+    CHECK(sum.program.start_count() == 3);
+    CHECK(watched.captures() == 2);
   }
   CHECK(sum.on_host == 4);
   // A larger program of the pool moves its arena.
@@ -144,12 +129,13 @@ TEST_CASE("consecutive kernels are captured after the first run, and again on ne
   for (int run = 0; run < 3; ++run) {
     other.run();
     CHECK(sum.of(device, {1, 2, 3}) == std::vector<float>{16, 17, 18});
-    CHECK(device.captures == (run == 0 ? 2 : 4));
+    CHECK(watched.captures() == (run == 0 ? 2 : 4));
   }
 }
 
 TEST_CASE("what is measured are the kernels, not their start") {
-  Watched device;
+  const auto made = test::make_apart_device({});
+  Device& device = *made;
   ProgramBuilder builder(device);
   constexpr std::int64_t count = 1 << 22;
   const Buffer x = builder.scratch(count * 4, "x");

@@ -305,6 +305,7 @@ class WatchedDevice final : public Device {
   }
   void synchronize() override { inner_.synchronize(); }
   DeviceQueues& queues() override { return inner_.queues(); }
+  bool reads_narrow_operands() const override { return inner_.reads_narrow_operands(); }
   std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
     std::unique_ptr<Kernel> kernel = inner_.compile(spec);
     workspaces += (kernel->workspace_bytes() + 63) / 64 * 64;
@@ -377,6 +378,29 @@ TEST_CASE("what a step sends, and the memory that it takes, are what was planned
       }
     }
   }
+}
+
+TEST_CASE("narrow copies of operands are in the memory that was planned") {
+  const auto inner = make_apart_device({});
+  WatchedDevice device(*inner);
+  const Trained training = two_layers();
+  DeviceMesh mesh({{"data", -1}});
+  const auto transport = make_transport("auto", mesh.all(), &device.queues());
+  const Plan plan = plan_of(training, mesh.shape(), {}, "data", 8);
+  const auto planned = [&](const DeviceTraits& traits) {
+    return report_plan(plan, Mode::train, 8, mesh.rank(), training.optimizer.update_rule(), {},
+                       Precision::bfloat16, traits)
+        .arena_bytes_if_unshared;
+  };
+  Engine engine(mesh, device, *transport, plan, 1, training.optimizer.update_rule(),
+                training.optimizer.slot_names(), nullptr, nullptr, Precision::bfloat16);
+  const Step& step = engine.step(Mode::train, 8, {});
+  const std::int64_t unshared = step.program().arena().bytes_if_unshared - device.workspaces;
+  CHECK(planned(traits_of(device)) == unshared);
+  // Two bytes each: forward and backward, the input and both kernels, the hidden layer's output, and
+  // the gradients of both outputs; places are multiples of 64 bytes. Others narrow nothing.
+  CHECK(planned({}) < unshared);
+  CHECK(planned(traits_of_device("cuda")) == unshared);
 }
 
 TEST_CASE("factors of products in bfloat16 are narrowed once for all products of an operation") {

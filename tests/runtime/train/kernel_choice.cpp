@@ -343,6 +343,9 @@ TEST_CASE("a file that names a kernel which is none has it timed anew") {
   CHECK(chooser.record().chosen.at("matmul 1x3x4") == "three");
   chooser.choose({product_of(1)});
   CHECK(chooser.record().chosen.at("matmul 1x3x4") == "two");
+  // Whose place what was timed takes in the file, too.
+  CHECK(content(file).find("\"matmul 1x3x4\": \"two\"") != std::string::npos);
+  CHECK(content(file).find("three") == std::string::npos);
 }
 
 TEST_CASE("a file of other platforms alone is said to be of them") {

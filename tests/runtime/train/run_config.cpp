@@ -1,11 +1,14 @@
 // Runs read from configurations: what they are made of, and that it trains as on one rank.
 #include "runtime/train/run_config.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "collectives/error.h"
 #include "layers/registry.h"
 #include "runtime/config/load.h"
+#include "runtime/train/engine.h"
 #include "tests/support/catch.h"
 
 using namespace meshwork;
@@ -151,4 +154,40 @@ TEST_CASE("a kind of device that was added can be named, and is among those that
   CHECK_NOTHROW(trained(config, mesh));
   CHECK_THROWS_WITH(run(branches + "device: abakus\n"),
                     Catch::Contains("abacus") && Catch::Contains("cuda"));
+}
+
+TEST_CASE("an option that a model cannot be made with is said where it stands") {
+  const RunConfig transport = run(branches + "device: cpu\ncollectives: nccl\n");
+  DeviceMesh mesh = transport.mesh();
+  const auto lines = std::count(branches.begin(), branches.end(), '\n');
+  CHECK_THROWS_WITH(transport.make_model(mesh),
+                    Catch::StartsWith(fmt::format("run.yaml:{}:14: collectives: ", lines + 2)) &&
+                        Catch::Contains("\"nccl\" is for the memory of GPUs"));
+  // What stands in no configuration is said to be elsewhere.
+  const RunConfig usual = run(branches + "collectives: hierarchical\n");
+  CHECK(::setenv("MESHWORK_RANKS_A_NODE", "none", 1) == 0);
+  CHECK_THROWS_WITH(usual.make_model(mesh),
+                    Catch::StartsWith("MESHWORK_RANKS_A_NODE is \"none\" in the environment"));
+  CHECK(::unsetenv("MESHWORK_RANKS_A_NODE") == 0);
+}
+
+TEST_CASE("the plan for a device that is apart counts what waits for it there") {
+  const auto planned = [](const std::string& device) {
+    const RunConfig config = run(branches + "device: " + device + "\n");
+    const TrainingData data = config.open_training();
+    std::vector<std::string> warnings;
+    const MeshShape mesh = config.mesh().shape();
+    return config.report(config.plan(*data.training, mesh, 1600, Mode::train, warnings),
+                         *data.training, 1600, Mode::train, 0);
+  };
+  const PlanReport on_cpu = planned("cpu");
+  const PlanReport on_gpu = planned("cuda");  // of which none need be here
+  CHECK(on_cpu.ahead_bytes == 0);
+  std::int64_t ahead = 0;
+  for (const ReportedTensor& tensor : on_gpu.fed) ahead += FeedRing::bytes_ahead(tensor.bytes);
+  CHECK(ahead > 0);
+  CHECK(on_gpu.ahead_bytes == ahead);
+  CHECK(on_gpu.peak_bytes() == on_cpu.peak_bytes() + ahead);
+  CHECK_THAT(to_text(on_gpu), Catch::Contains("at the peak, on cuda") &&
+                                  Catch::Contains("on top of it: workspaces and tables"));
 }

@@ -12,8 +12,9 @@ struct NcclOnHost {
   std::int64_t operations = 0;
   std::int64_t communicators = 0;  // that were made
   std::int64_t destroyed = 0, aborted = 0;
-  /// The next call of this function fails; "" for none.
+  /// The next call of this function fails, after so many that do not; "" for none.
   std::string failing;
+  int before_failing = 0;
   /// A sum of float32 over a communicator of which this is true is rounded in another order.
   bool adds_backwards = false;
 };

@@ -38,6 +38,8 @@ void check(int code) {
 
 bool fails(const char* function) {
   if (nccl_on_host().failing != function) return false;
+  if (nccl_on_host().before_failing-- > 0) return false;
+  nccl_on_host().before_failing = 0;
   nccl_on_host().failing.clear();
   return true;
 }

@@ -97,6 +97,41 @@ TEST_CASE("NCCL sums, alike on all ranks and in every call") {
   }
 }
 
+TEST_CASE("NCCL's operations that were captured give the sums of those that were not") {
+  const Communicator world = Communicator::world();
+  if (gpu() == nullptr || world.size() == 1) return;
+  INFO(gpu()->transport->remark());
+  REQUIRE(gpu()->transport->enqueues(world, ElementType::float32));
+  std::vector<float> terms(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    terms[i] = 1.0f / static_cast<float>(i + 1 + 3 * static_cast<std::size_t>(world.rank()));
+  }
+  const auto reduce = [&] {
+    gpu()
+        ->transport
+        ->start_all_reduce(world, ElementType::float32, Reduction::sum, gpu()->memory.data(), count)
+        .wait();
+  };
+  gpu()->put(terms);
+  reduce();
+  const std::vector<float> once = gpu()->get();
+  reduce();
+  const std::vector<float> twice = gpu()->get();
+  const std::unique_ptr<CapturedWork> captured = gpu()->device->queues().capture(reduce);
+  REQUIRE(captured != nullptr);
+  Enqueued& enqueued = *gpu()->transport->enqueued();
+  for (int again = 0; again < 3; ++again) {
+    gpu()->put(terms);
+    captured->start();
+    CHECK(gpu()->get() == once);
+    captured->start();
+    CHECK(gpu()->get() == twice);
+  }
+  enqueued.add_again(5);  // the first start was noted while it was captured
+  gpu()->device->synchronize();
+  CHECK(enqueued.done() == enqueued.started());
+}
+
 TEST_CASE("NCCL gathers and scatters blocks of one size and of several") {
   if (gpu() == nullptr) return;
   const Communicator world = Communicator::world();

@@ -1,0 +1,88 @@
+// Where a rank is, as others read it: also while a device works off collectives behind its thread.
+#include "collectives/trace.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/support/apart_queues.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+using meshwork::test::ApartQueues;
+
+namespace {
+
+struct Subject {
+  ApartQueues device;
+  Enqueued enqueued{device};
+  CollectiveTrace trace;
+  std::vector<std::unique_ptr<Mark>> marks;
+
+  Subject() { trace.follow(&enqueued); }
+  /// A collective of some operations, of which the device has done none.
+  void enqueue(const std::string& label, int operations = 1) {
+    const TracedCollective inside(&trace, trace.label(label));
+    for (int i = 0; i < operations; ++i) {
+      enqueued.add(device.transfers());
+      marks.push_back(device.make_mark());
+      device.transfers().record(*marks.back());
+    }
+    trace.note_enqueued(enqueued.started());
+  }
+  void on_host(const std::string& label) {
+    const TracedCollective inside(&trace, trace.label(label));
+  }
+  /// The device does so many operations.
+  void done(std::size_t operations) { marks[operations - 1]->wait(); }
+  /// "inside 2: the second", "behind 3".
+  [[nodiscard]] std::string where() const {
+    const std::uint64_t position = trace.position();
+    const std::string number = std::to_string(sequence_of(position));
+    return is_inside(position) ? "inside " + number + ": " + trace.last(position, 1).front()
+                               : "behind " + number;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a rank is inside the first collective that its device has not done") {
+  Subject subject;
+  CHECK(subject.where() == "behind 0");
+  subject.on_host("agreement");
+  CHECK(subject.where() == "behind 1");
+  subject.enqueue("gradients", 2);
+  subject.on_host("wait for gradients");
+  subject.enqueue("sums");
+  CHECK(subject.where() == "inside 2: gradients");
+  subject.done(1);
+  CHECK(subject.where() == "inside 2: gradients");
+  subject.done(2);
+  CHECK(subject.where() == "inside 4: sums");
+  subject.on_host("agreement");
+  CHECK(subject.where() == "inside 4: sums");
+  subject.done(3);
+  CHECK(subject.where() == "behind 5");
+  {
+    const TracedCollective inside(&subject.trace, subject.trace.label("agreement"));
+    CHECK(subject.where() == "inside 6: agreement");
+  }
+  subject.enqueue("gradients");
+  CHECK(subject.where() == "inside 7: gradients");
+}
+
+TEST_CASE("a trace that follows no device knows its thread alone") {
+  Subject subject;
+  subject.trace.follow(nullptr);
+  subject.enqueue("gradients");
+  CHECK(subject.where() == "behind 1");
+  subject.device.finish();
+}
+
+TEST_CASE("more collectives than are kept leave the earliest that is known") {
+  Subject subject;
+  for (std::size_t i = 0; i < CollectiveTrace::kept + 2; ++i) subject.enqueue(std::to_string(i));
+  CHECK(subject.where() == "inside 3: 2");
+  subject.device.finish();
+  CHECK(subject.where() == "behind " + std::to_string(CollectiveTrace::kept + 2));
+}
