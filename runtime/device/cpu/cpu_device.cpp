@@ -101,7 +101,7 @@ class CpuDevice final : public Device {
     if (!spec.narrow) return cpu::compile(spec, context_);
     MatmulSpec wide = spec;
     wide.narrow = false;
-    return with_widened_inputs(cpu::compile(wide, context_), spec.bias ? 4 : 3, spec.m * spec.k,
+    return with_widened_inputs(cpu::compile(wide, context_), operand_count(spec), spec.m * spec.k,
                                spec.k * spec.n, context_);
   }
 
