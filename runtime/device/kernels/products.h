@@ -24,10 +24,10 @@ namespace meshwork {
 /// transpose_b. Activation: linear, relu; with relu and `mask` the mask of c is written too. k = 0
 /// gives the bias alone.
 /// Or, without bias and activation, one of
-///   `derivative`    c = (op(a) * op(b)) * derivative'(at), element by element, where `value` (m, n)
-///                   is what ActivationGradientSpec says or, of relu with `mask`, a relu mask;
-///   `column_sums`   beside c, s (n) = the sum over k of op(b), as it is stored or as it is rounded
-///                   for the product. b is not transposed.
+///   `derivative`    c = (op(a) * op(b)) * derivative'(value), element by element; value (m, n) is
+///                   what ActivationGradientSpec says or, of relu with `mask`, a relu mask;
+///   `column_sums`   beside c, s (n) = the sum over k of op(b), of its numbers as they are stored
+///                   or as they are rounded for the product. b is not transposed.
 /// With `narrow`, in bfloat16 alone, a and b are stored as NarrowSpec leaves them, at addresses
 /// that are multiples of 16: what is multiplied several times is rounded once.
 /// Operands: a, b, [bias or value], c, [mask or s].
