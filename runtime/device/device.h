@@ -78,6 +78,9 @@ class Device {
   /// Whether products in bfloat16 read operands that are stored in it (MatmulSpec::narrow). Else
   /// they round while they read, and who narrows operands beforehand only loses time.
   [[nodiscard]] virtual bool reads_narrow_operands() const { return false; }
+  /// Whether products take the derivative of relu from a mask (MatmulSpec::mask) at less cost than
+  /// from its value, so that it pays to write one forward.
+  [[nodiscard]] virtual bool reads_relu_masks() const { return false; }
   /// Bytes of its own memory that are free now, this rank's share where ranks share the device; 0
   /// where it computes in the host's memory.
   [[nodiscard]] virtual std::int64_t free_bytes() { return 0; }

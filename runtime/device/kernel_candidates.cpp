@@ -29,8 +29,12 @@ constexpr double hopeless = 2;          // times the fastest
 
 std::vector<std::int64_t> operand_counts(const MatmulSpec& s) {
   std::vector<std::int64_t> counts{s.m * s.k, s.k * s.n};
+  const std::int64_t mask = s.m * relu_mask_row_bytes(s.n) / 4;
   if (s.bias) counts.push_back(s.n);
+  if (s.derivative != Activation::linear) counts.push_back(s.mask ? mask : s.m * s.n);
   counts.push_back(s.m * s.n);
+  if (s.column_sums) counts.push_back(s.n);
+  if (writes_mask(s)) counts.push_back(mask);
   return counts;
 }
 

@@ -64,8 +64,25 @@ void check_one(const MatmulSpec& spec) {
   if (spec.narrow && spec.precision != Precision::bfloat16) {
     internal_error(fmt::format("{} has narrow operands and is not in bfloat16", describe(spec)));
   }
-  if (spec.accumulate && (spec.bias || spec.activation != Activation::linear)) {
+  if (spec.derivative == Activation::softmax) {
+    fail("{}: softmax is not elementwise", describe(spec));
+  }
+  const bool forward = spec.bias || spec.activation != Activation::linear;
+  const bool derives = spec.derivative != Activation::linear;
+  if (spec.accumulate && forward) {
     internal_error(fmt::format("{} accumulates and has a bias or an activation", describe(spec)));
+  }
+  if (int{spec.accumulate} + int{forward} + int{derives} + int{spec.column_sums} > 1) {
+    internal_error(fmt::format(
+        "{} takes along what goes together with nothing else: a gradient, column sums, or what it "
+        "adds to",
+        describe(spec)));
+  }
+  if (spec.column_sums && spec.transpose_b) {
+    internal_error(fmt::format("{} sums the columns of a transposed factor", describe(spec)));
+  }
+  if (spec.mask && spec.activation != Activation::relu && spec.derivative != Activation::relu) {
+    internal_error(fmt::format("{} has a mask without relu", describe(spec)));
   }
 }
 void check_one(const BiasAddSpec& spec) {

@@ -65,9 +65,12 @@ KernelWork middle(const auto& s, int whole, int ends) {
 KernelWork work(const MatmulSpec& s) {
   const double result = product({s.m, s.n});
   const double factors = product({s.m, s.k}) + product({s.k, s.n});
+  const bool derives = s.derivative != Activation::linear;
+  const double results = result * (s.accumulate || (derives && !s.mask) ? 2 : 1) +
+                         (s.bias || s.column_sums ? static_cast<double>(s.n) : 0);
   return {2 * product({s.m, s.n, s.k}),
-          (s.narrow ? bf16 : f32) * factors +
-              f32 * (result * (s.accumulate ? 2 : 1) + (s.bias ? static_cast<double>(s.n) : 0)),
+          (s.narrow ? bf16 : f32) * factors + f32 * results +
+              (s.mask ? product({s.m, relu_mask_row_bytes(s.n)}) : 0),
           s.precision};
 }
 KernelWork work(const BiasAddSpec& s) {

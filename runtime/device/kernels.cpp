@@ -92,13 +92,17 @@ std::string flags(std::initializer_list<std::pair<bool, std::string_view>> words
 // What each kernel is called; one function a specification, in the order of the header.
 
 std::string text(const MatmulSpec& s) {
+  std::string along = with_activation(s.activation);
+  if (s.derivative != Activation::linear) along += with_activation(s.derivative) + " gradient";
+  along += flags({{s.column_sums, "with column sums"},
+                  {writes_mask(s), "to a mask"},
+                  {s.mask && !writes_mask(s), "from a mask"}});
   return fmt::format(
       "matmul{}{} {}x{}x{}{}{}{}",
       s.transpose_a || s.transpose_b
           ? fmt::format(" {}{}", s.transpose_a ? 't' : 'n', s.transpose_b ? 't' : 'n')
           : "",
-      flags({{s.accumulate, "add"}}), s.m, s.n, s.k, flags({{s.bias, "bias"}}),
-      with_activation(s.activation),
+      flags({{s.accumulate, "add"}}), s.m, s.n, s.k, flags({{s.bias, "bias"}}), along,
       with_precision(s.precision) + flags({{s.narrow, "as stored"}}));
 }
 std::string text(const BiasAddSpec& s) {

@@ -47,7 +47,7 @@ void Epilogue::check(std::string_view what) const {
 }
 
 Operand Epilogue::gradient_before(Lowering& lowering, std::int64_t count) const {
-  if (activation == Activation::linear) {
+  if (activation == Activation::linear || lowering.output_gradient_is_before_activation()) {
     return lowering.output_gradient();
   }
   const Operand dz = lowering.scratch("gradient before the activation", count * 4);

@@ -6,7 +6,9 @@
 // two. So neither has to know the class of the other, and operations of users take part.
 //
 // The gradient of what stands before the activation is taken from the output, so only activations
-// that can be differentiated from their value belong here.
+// that can be differentiated from their value belong here. Backward has its own part of the idea:
+// who makes the gradient of a value can take the derivative of the activation in front of it
+// (fusion.h), and then it comes here already multiplied.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +42,7 @@ struct Epilogue {
   void check(std::string_view what) const;
 
   /// In backward: the gradient of what stands before the activation, of `count` elements on this
-  /// rank. Emits what it takes.
+  /// rank. Emits what it takes, if it is not there.
   [[nodiscard]] Operand gradient_before(Lowering& lowering, std::int64_t count) const;
 
   bool operator==(const Epilogue&) const = default;

@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/graph/operation_windows.h"
+#include "runtime/graph/operations/activation.h"
+
 namespace meshwork {
 namespace {
 
@@ -36,6 +39,11 @@ class Fusion {
       }
     }
     plan_.operations = std::move(fused_);
+    for (const PlannedOperation& user : plan_.operations) {
+      for (std::size_t position = 0; position < user.inputs.size(); ++position) {
+        hand_over_derivative(user, position);
+      }
+    }
   }
 
  private:
@@ -84,6 +92,25 @@ class Fusion {
         first.raw.push_back(next.raw[i]);
         first.gradient.push_back(next.gradient[i]);
       }
+    }
+  }
+
+  // If it can be so, `user` takes the derivative of the activation that made its input `position`.
+  void hand_over_derivative(const PlannedOperation& user, std::size_t position) {
+    const TensorId between = user.inputs[position];
+    if (maker_[between] < 0 || !user.gradient[position] ||
+        graph_.tensors[between].consumers.size() != 1) {
+      return;
+    }
+    const PlannedOperation& maker = plan_.operations[maker_[between]];
+    const Activation activation = maker.operation->ends_in();
+    const auto input = static_cast<int>(position);
+    if (activation != Activation::linear && user.needed[position] == maker.natural &&
+        !has_windows(user.rule, input) && user.operation->takes_derivative(input, activation)) {
+      PlannedTensor& tensor = plan_.tensors[between];
+      tensor.gradient_before = activation;
+      tensor.derivative_at =
+          differentiable_from_output(activation) ? between : maker.inputs.front();
     }
   }
 

@@ -52,6 +52,7 @@ struct LoweringRequest {
   Precision precision = Precision::float32;  // of all products, whichever operation books them
   std::map<TensorId, ElementType> fed;       // types of inputs and targets; float32 where absent
   bool narrows = false;                      // operands of products: Device::reads_narrow_operands
+  bool masks = false;                        // of relu: Device::reads_relu_masks
   const UpdateRule* update = nullptr;        // for Mode::train
   const ParameterForm* form = nullptr;
   const Parameters* parameters = nullptr;  // null only without a device

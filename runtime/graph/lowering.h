@@ -7,15 +7,25 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "collectives/transport.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/device/program.h"
 #include "runtime/mesh/layout.h"
 
 namespace meshwork {
+
+/// What the gradient of an input is multiplied by, element by element: the derivative of the
+/// activation that made the input.
+struct Derivative {
+  Activation activation = Activation::linear;
+  Operand value;                // at which it is taken: ActivationGradientSpec says which
+  std::optional<Operand> mask;  // of relu: what MatmulSpec can take instead
+};
 
 class Lowering {
  public:
@@ -51,6 +61,16 @@ class Lowering {
   [[nodiscard]] virtual Operand output() = 0;
   /// In backward: the gradient of the output, complete, lying as the output does by the rule.
   [[nodiscard]] virtual Operand output_gradient() = 0;
+  /// In backward: whether that is already the gradient of what stands before the activation in
+  /// which the operation ends (Operation::ends_in).
+  [[nodiscard]] virtual bool output_gradient_is_before_activation() const { return false; }
+  /// In backward: what the raw gradient of an input has to be multiplied by before it is given;
+  /// nothing, unless the operation said that it does so (Operation::takes_derivative). The value
+  /// lies as the input does, and so does the mask, whose rows are those of the last dimension.
+  [[nodiscard]] virtual std::optional<Derivative> derivative(int input) {
+    (void)input;
+    return std::nullopt;
+  }
   /// In backward: where the raw gradient of an input goes, over all of `block`. Written, not added
   /// to; what it says outside this rank's own block is added to the owner's afterwards.
   [[nodiscard]] virtual Operand input_gradient(int input) = 0;
@@ -58,6 +78,9 @@ class Lowering {
   /// Where it has to be reduced, that goes on beside what follows: the gradients of weights. Not
   /// said, it is so when backward is over.
   virtual void input_gradient_is_complete(int input) { (void)input; }
+  /// In forward, of an operation that ends in relu: where the relu mask of the output goes, whose
+  /// rows are those of its last dimension, if somebody will read one. Who asks writes it.
+  [[nodiscard]] virtual std::optional<Operand> relu_mask() { return std::nullopt; }
   /// Instead of writing the output: it is the input, seen with another shape.
   virtual void output_is_input(int input) = 0;
   /// Instead of writing an input's gradient: it is the output's gradient.

@@ -23,6 +23,14 @@ std::unique_ptr<Operation> Operation::fused_with(const Operation&, int) const {
   return nullptr;
 }
 
+Activation Operation::ends_in() const {
+  return Activation::linear;
+}
+
+bool Operation::takes_derivative(int, Activation) const {
+  return false;
+}
+
 std::optional<Epilogue> Operation::as_epilogue() const {
   return std::nullopt;
 }

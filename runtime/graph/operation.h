@@ -106,6 +106,17 @@ class Operation {
   /// the other inputs of `next` in order.
   [[nodiscard]] virtual std::unique_ptr<Operation> fused_with(const Operation& next,
                                                               int position) const;
+  /// The activation that makes the output, if its gradient can be somebody else's affair: backward
+  /// then takes the output's gradient for that of what stands before the activation, where
+  /// `Lowering::output_gradient_is_before_activation` says so. Linear if there is none. The
+  /// derivative is told from the output or, of activations where that does not tell it, from input
+  /// 0, which then is what the activation is applied to (operations/activation.h).
+  [[nodiscard]] virtual Activation ends_in() const;
+  /// Whether backward multiplies the gradient of input `input`, where it makes it, by the
+  /// derivative of `activation`, which made that input (`Lowering::derivative`), at less cost than
+  /// a kernel of its own.
+  [[nodiscard]] virtual bool takes_derivative(int input, Activation activation) const;
+
   /// What this operation does to its input 0, if a bias, an activation, both or nothing is all that
   /// it does; so that others can do it (epilogue.h).
   [[nodiscard]] virtual std::optional<Epilogue> as_epilogue() const;

@@ -100,6 +100,10 @@ struct PlannedTensor {
   Layout layout;
   std::string reason;     // who decided: "key d1/kernel", "batch axis", "by rule"
   bool gradient = false;  // whether it has one
+  // If not linear: the gradient is that of what stands before this activation, which made the
+  // tensor. Its only use multiplies by the derivative, taken at the value of `derivative_at`.
+  Activation gradient_before = Activation::linear;
+  TensorId derivative_at = -1;
 };
 
 /// What making a plan took, in counts that depend on graph, axes and layouts but not on how many

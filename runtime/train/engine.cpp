@@ -337,6 +337,7 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
     request.seed = seed_;
     request.precision = precision_;
     request.narrows = device_->reads_narrow_operands();
+    request.masks = device_->reads_relu_masks();
     request.fed = fed;
     request.gathers = gathers;
     request.update = &update_;

@@ -43,6 +43,7 @@ class ApartDevice final : public Device {
 
   // As the CUDA device does, so that what is booked for it is tested.
   [[nodiscard]] bool reads_narrow_operands() const override { return true; }
+  [[nodiscard]] bool reads_relu_masks() const override { return true; }
   [[nodiscard]] std::int64_t free_bytes() override { return free_bytes_said; }
   [[nodiscard]] bool is_faster_in(Precision precision) const override {
     return cpu_->is_faster_in(precision);

@@ -101,7 +101,7 @@ class CountedDevice final : public Device {
           key_(key_of(spec) + " by " + candidate_.name) {}
     void run(void* const* operands) override {
       kernel_->run(operands);
-      auto* const result = static_cast<float*>(operands[spec_.bias ? 3 : 2]);
+      auto* const result = static_cast<float*>(operands[result_operand(spec_)]);
       for (std::int64_t i = 0; i < spec_.m * spec_.n; ++i) {
         for (int times = 0; times < index_; ++times) {
           result[i] = std::nextafter(result[i], std::numeric_limits<float>::infinity());

@@ -52,6 +52,8 @@ struct OperationCase {
   /// to be there for backward to run.
   std::optional<Tensor> output_gradient = {};
   std::vector<bool> wanted = {};  // by input: whether its gradient is; all if empty
+  /// Of input 0: its gradient is multiplied by the derivative of this, taken at input 0.
+  Activation derivative = Activation::linear;
   bool training = true;
   std::uint64_t key = 42;
   std::int64_t step = 3;
@@ -295,6 +297,12 @@ class ReferenceLowering final : public Lowering {
   Operand output_gradient() override {
     require(backward_, "the output's gradient was asked for in forward");
     return output_gradient_.buffer;
+  }
+  std::optional<Derivative> derivative(int input) override {
+    if (input != 0 || what_.derivative == Activation::linear) {
+      return std::nullopt;
+    }
+    return Derivative{what_.derivative, inputs_[0].buffer, std::nullopt};
   }
   Operand input_gradient(int input) override {
     give_gradient(input);

@@ -51,7 +51,7 @@ class InFloats final : public Kernel {
   }
 
  private:
-  static constexpr int most_operands = 5;
+  static constexpr int most_operands = 6;
   static float as_float(float x) { return rounded_to_bfloat16(x); }
   static float as_float(std::uint16_t x) { return widened(x); }
   static std::int64_t bytes_of(std::int64_t count) { return (count * 4 + 63) / 64 * 64; }

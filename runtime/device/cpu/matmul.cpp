@@ -27,6 +27,7 @@
 #include "runtime/device/cpu/bfloat16_rounding.h"
 #include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/epilogue.h"
+#include "runtime/device/cpu/gradient_epilogue.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/reordered_primitive.h"
 
@@ -171,6 +172,9 @@ bool has_terms(const MatmulSpec& spec) {
 }  // namespace
 
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {
+  if (const MatmulSpec inner = without_gradients(spec); inner != spec) {
+    return with_gradients(compile(inner, context), spec, context);
+  }
   if (spec.m < 0 || spec.n < 0 || spec.k < 0) {
     internal_error(fmt::format("{} has a negative length", describe(spec)));
   }
@@ -189,8 +193,11 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
 std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context) {
   std::vector<KernelCandidate> found;
   if (!has_terms(spec)) return found;
-  for (const Form& form : forms_of(spec)) {
-    found.push_back({form.name, [=] { return compile_form(spec, context, form); }});
+  const MatmulSpec inner = without_gradients(spec);
+  for (const Form& form : forms_of(inner)) {
+    found.push_back({form.name, [=] {
+                       return with_gradients(compile_form(inner, context, form), spec, context);
+                     }});
   }
   return found;
 }

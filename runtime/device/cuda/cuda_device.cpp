@@ -81,6 +81,7 @@ class CudaDevice final : public Device {
     return precision != Precision::float32 && properties_.major >= ampere;
   }
   [[nodiscard]] bool reads_narrow_operands() const override { return true; }
+  [[nodiscard]] bool reads_relu_masks() const override { return true; }
   [[nodiscard]] std::int64_t free_bytes() override {
     std::size_t available = 0, total = 0;
     check_cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");

@@ -42,7 +42,7 @@ class WithNarrowInputs final : public Kernel {
   }
 
  private:
-  static constexpr std::size_t most_operands = 5;
+  static constexpr std::size_t most_operands = 6;
   KernelPointer kernel_;
   int operand_count_;
   std::array<KernelPointer, 2> narrow_;

@@ -71,6 +71,10 @@ void ActivationOperation::backward(Lowering& lowering) const {
   if (!lowering.needs_gradient(0)) {
     return;
   }
+  if (lowering.output_gradient_is_before_activation()) {
+    lowering.input_gradient_is_output_gradient(0);
+    return;
+  }
   const std::int64_t count = element_count(lowering.local_output_shape());
   const Operand value =
       differentiable_from_output(activation_) ? lowering.output() : lowering.input(0);
@@ -80,6 +84,10 @@ void ActivationOperation::backward(Lowering& lowering) const {
 
 bool ActivationOperation::backward_reads(int) const {
   return !differentiable_from_output(activation_);
+}
+
+Activation ActivationOperation::ends_in() const {
+  return activation_;
 }
 
 std::optional<Epilogue> ActivationOperation::as_epilogue() const {

@@ -30,6 +30,7 @@ class ActivationOperation final : public Operation {
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
   bool backward_reads(int input) const override;
+  Activation ends_in() const override;
   std::optional<Epilogue> as_epilogue() const override;
 
  private:

@@ -46,10 +46,12 @@ void BiasOperation::backward(Lowering& lowering) const {
   if (!input_wanted && !bias_wanted) {
     return;
   }
+  const bool given =
+      epilogue_.activation == Activation::linear || lowering.output_gradient_is_before_activation();
   Operand dz;  // the gradient before the activation, which is dx
   if (!input_wanted) {
     dz = epilogue_.gradient_before(lowering, element_count(y));
-  } else if (epilogue_.activation == Activation::linear) {
+  } else if (given) {
     dz = lowering.output_gradient();
     lowering.input_gradient_is_output_gradient(0);
   } else {
@@ -64,6 +66,10 @@ void BiasOperation::backward(Lowering& lowering) const {
 
 bool BiasOperation::backward_reads(int) const {
   return false;
+}
+
+Activation BiasOperation::ends_in() const {
+  return epilogue_.activation;
 }
 
 std::unique_ptr<Operation> BiasOperation::fused_with(const Operation& next, int position) const {

@@ -19,6 +19,7 @@ class BiasOperation final : public Operation {
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
   bool backward_reads(int input) const override;
+  Activation ends_in() const override;
   std::unique_ptr<Operation> fused_with(const Operation& next, int position) const override;
   std::optional<Epilogue> as_epilogue() const override { return epilogue_; }
 

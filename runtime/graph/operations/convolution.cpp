@@ -238,6 +238,10 @@ bool ConvolutionOperation::backward_reads(int input) const {
   return input != bias;
 }
 
+Activation ConvolutionOperation::ends_in() const {
+  return epilogue_.activation;
+}
+
 std::unique_ptr<Operation> ConvolutionOperation::fused_with(const Operation& next,
                                                             int position) const {
   const std::optional<Epilogue> joined = epilogue_.then(next, position);

@@ -172,14 +172,18 @@ void ProductOperation::forward(Lowering& lowering) const {
   }
   MatmulSpec product{
       .m = factors.rows, .n = factors.outputs, .k = factors.features, .bias = epilogue_.bias};
-  if (epilogue_.activation == Activation::relu) {
-    product.activation = Activation::relu;
-  }
   std::vector<Operand> operands{x, weights};
   if (epilogue_.bias) {
     operands.push_back(lowering.input(bias));
   }
   operands.push_back(lowering.output());
+  if (epilogue_.activation == Activation::relu) {
+    product.activation = Activation::relu;
+    if (const std::optional<Operand> mask = lowering.relu_mask()) {
+      product.mask = true;
+      operands.push_back(*mask);
+    }
+  }
   lowering.emit(product, operands);
   if (epilogue_.activation != product.activation) {
     lowering.emit(ActivationSpec{epilogue_.activation, factors.rows * factors.outputs},
@@ -201,20 +205,13 @@ void ProductOperation::backward(Lowering& lowering) const {
   // dz (rows, outputs): the gradient before the activation.
   const Operand dz = epilogue_.gradient_before(lowering, rows * outputs);
   if (lowering.needs_gradient(0)) {
-    // dx (rows, features) = dz (rows, outputs) * transpose(kernel (features, outputs))
-    const Operand dx = lowering.input_gradient(0);
-    const Operand packed =
-        factors.all_columns ? dx : lowering.scratch("packed input gradient", rows * features * 4);
-    lowering.emit(MatmulSpec{.m = rows, .n = features, .k = outputs, .transpose_b = true},
-                  {dz, packed_kernel(lowering, factors), packed});
-    if (!factors.all_columns) {
-      lowering.emit(ZeroSpec{rows * factors.columns * 4}, {dx});
-      lowering.emit(reversed(factors.columns_packed), {packed, dx});
-    }
+    emit_input_gradient(lowering, factors, dz);
     lowering.input_gradient_is_complete(0);
   }
+  const bool bias_wanted = epilogue_.bias && lowering.needs_gradient(bias);
   if (lowering.needs_gradient(kernel)) {
-    // dkernel (features, outputs) = transpose(x (rows, features)) * dz (rows, outputs)
+    // dkernel (features, outputs) = transpose(x (rows, features)) * dz (rows, outputs), and the
+    // bias's gradient along with it.
     const Operand whole = lowering.input_gradient(kernel);
     Operand packed = whole;
     if (factors.side_by_side) {
@@ -225,15 +222,62 @@ void ProductOperation::backward(Lowering& lowering) const {
     if (features < factors.kernel_rows) {
       lowering.emit(ZeroSpec{factors.kernel_rows * outputs * 4}, {whole});
     }
-    lowering.emit(MatmulSpec{.m = features, .n = outputs, .k = rows, .transpose_a = true},
-                  {packed_input(lowering, factors), dz, packed});
+    std::vector<Operand> operands{packed_input(lowering, factors), dz, packed};
+    if (bias_wanted) {
+      operands.push_back(lowering.input_gradient(bias));
+    }
+    lowering.emit(MatmulSpec{.m = features,
+                             .n = outputs,
+                             .k = rows,
+                             .transpose_a = true,
+                             .column_sums = bias_wanted},
+                  operands);
     if (!factors.side_by_side) {
       lowering.emit(reversed(factors.rows_packed), {packed, whole});
     }
-  }
-  if (epilogue_.bias && lowering.needs_gradient(bias)) {
+  } else if (bias_wanted) {
     lowering.emit(ColumnSumSpec{rows, outputs}, {dz, lowering.input_gradient(bias)});
   }
+}
+
+// dx (rows, features) = dz (rows, outputs) * transpose(kernel (features, outputs)), times the
+// derivative of the activation that made x, if that is wanted.
+void ProductOperation::emit_input_gradient(Lowering& lowering, const Factors& factors,
+                                           const Operand& dz) const {
+  const Operand dx = lowering.input_gradient(0);
+  const std::optional<Derivative> derivative = lowering.derivative(0);
+  MatmulSpec product{
+      .m = factors.rows, .n = factors.features, .k = factors.outputs, .transpose_b = true};
+  std::vector<Operand> operands{dz, packed_kernel(lowering, factors)};
+  if (factors.all_columns) {
+    if (derivative) {
+      // The rows of a mask are those of x's last dimension.
+      product.mask = derivative->mask.has_value() && contracted_ == 1;
+      product.derivative = derivative->activation;
+      operands.push_back(product.mask ? *derivative->mask : derivative->value);
+    }
+    operands.push_back(dx);
+    lowering.emit(product, operands);
+    return;
+  }
+  const Operand packed =
+      lowering.scratch("packed input gradient", factors.rows * factors.features * 4);
+  operands.push_back(packed);
+  lowering.emit(product, operands);
+  lowering.emit(ZeroSpec{factors.rows * factors.columns * 4}, {dx});
+  lowering.emit(reversed(factors.columns_packed), {packed, dx});
+  if (derivative) {
+    lowering.emit(ActivationGradientSpec{derivative->activation, factors.rows * factors.columns},
+                  {derivative->value, dx, dx});
+  }
+}
+
+Activation ProductOperation::ends_in() const {
+  return epilogue_.activation;
+}
+
+bool ProductOperation::takes_derivative(int input, Activation activation) const {
+  return input == 0 && activation != Activation::softmax;
 }
 
 bool ProductOperation::backward_reads(int input) const {

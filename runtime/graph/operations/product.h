@@ -12,7 +12,9 @@
 // gradients what is not among them is zero.
 //
 // A bias and an activation that follow can be joined to it (epilogue.h): y = activation(x * kernel
-// + bias). relu runs with the matrix product, the others in place behind it.
+// + bias). relu runs with the matrix product, the others in place behind it. Backward, the gradient
+// of the bias comes along with the kernel's, and dx is multiplied by the derivative of the
+// activation that made x where that is left to it (fusion.h).
 #pragma once
 
 #include <cstddef>
@@ -37,6 +39,8 @@ class ProductOperation final : public Operation {
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
   bool backward_reads(int input) const override;
+  Activation ends_in() const override;
+  bool takes_derivative(int input, Activation activation) const override;
   std::unique_ptr<Operation> fused_with(const Operation& next, int position) const override;
   std::unique_ptr<Operation> before_merging(std::size_t dimensions) const override;
 
@@ -55,6 +59,7 @@ class ProductOperation final : public Operation {
   Factors factors(const Lowering& lowering) const;
   static Operand packed_input(Lowering& lowering, const Factors& factors);
   static Operand packed_kernel(Lowering& lowering, const Factors& factors);
+  void emit_input_gradient(Lowering& lowering, const Factors& factors, const Operand& dz) const;
 
   Epilogue epilogue_;
   std::size_t contracted_;

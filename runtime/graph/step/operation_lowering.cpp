@@ -4,8 +4,10 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/products.h"
 #include "runtime/device/philox.h"
 #include "runtime/graph/operation_windows.h"
+#include "runtime/graph/operations/dimensions.h"
 
 namespace meshwork {
 namespace {
@@ -85,6 +87,18 @@ class OperationLowering final : public Lowering {
     return output;
   }
 
+  std::optional<Operand> relu_mask() override {
+    const PlannedTensor& tensor = step_.plan.tensors[planned_.output];
+    if (!step_.request.masks || !training() || tensor.gradient_before != Activation::relu) {
+      return std::nullopt;
+    }
+    const Shape shape = shape_of(output_block_);
+    const Operand mask =
+        scratch("relu mask", rows_of(shape) * relu_mask_row_bytes(columns_of(shape)));
+    values_.add_mask(planned_.output, mask);
+    return mask;
+  }
+
   void output_is_input(int input) override { remains_.output = this->input(input); }
 
   Operand output_gradient() override {
@@ -95,6 +109,21 @@ class OperationLowering final : public Lowering {
           planned_.natural.without_partial(), std::nullopt, step_.name_of(output) + " gradient");
     }
     return *output_gradient_;
+  }
+
+  bool output_gradient_is_before_activation() const override {
+    return step_.plan.tensors[planned_.output].gradient_before != Activation::linear;
+  }
+
+  std::optional<Derivative> derivative(int input) override {
+    const TensorId id = planned_.inputs[input];
+    const PlannedTensor& tensor = step_.plan.tensors[id];
+    if (tensor.gradient_before == Activation::linear) {
+      return std::nullopt;
+    }
+    return Derivative{tensor.gradient_before,
+                      values_.in(tensor.derivative_at, planned_.needed[input]),
+                      values_.mask_of(id)};
   }
 
   Operand input_gradient(int input) override {

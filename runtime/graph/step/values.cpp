@@ -132,6 +132,11 @@ void StepValues::add(TensorId id, const Layout& natural, Operand value) {
   }
 }
 
+std::optional<Operand> StepValues::mask_of(TensorId id) const {
+  const auto found = masks_.find(id);
+  return found == masks_.end() ? std::nullopt : std::optional(found->second);
+}
+
 void StepValues::forget_gathered_variables() {
   for (const Variable& variable : step_.graph.variables) {
     available_[variable.tensor].resize(1);

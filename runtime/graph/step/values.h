@@ -14,6 +14,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,10 @@ class StepValues {
   /// Takes what an operation left in `natural`, and brings it to the layout of the plan.
   void add(TensorId id, const Layout& natural, Operand value);
 
+  /// The relu mask of tensor `id`, if its operation wrote one.
+  void add_mask(TensorId id, Operand mask) { masks_.emplace(id, mask); }
+  [[nodiscard]] std::optional<Operand> mask_of(TensorId id) const;
+
   void forget_gathered_variables();
 
  private:
@@ -52,6 +57,7 @@ class StepValues {
   StepContext& step_;
   std::vector<ByLayout> available_;  // by tensor; the first is in the tensor's layout
   std::vector<std::vector<std::pair<Windows, Operand>>> boxes_;  // by tensor
+  std::map<TensorId, Operand> masks_;
 };
 
 }  // namespace meshwork

@@ -147,6 +147,13 @@ TEST_CASE("kernels are described by name and sizes") {
         "matmul 64x256x784 bias relu");
   CHECK(describe(MatmulSpec{.m = 2, .n = 3, .k = 4, .transpose_a = true, .accumulate = true}) ==
         "matmul tn add 2x3x4");
+  MatmulSpec gradient{.m = 2, .n = 3, .k = 4, .transpose_b = true};
+  gradient.derivative = Activation::relu;
+  CHECK(describe(gradient) == "matmul nt 2x3x4 relu gradient");
+  gradient.mask = true;
+  CHECK(describe(gradient) == "matmul nt 2x3x4 relu gradient from a mask");
+  CHECK(describe(MatmulSpec{.m = 2, .n = 3, .k = 4, .transpose_a = true, .column_sums = true}) ==
+        "matmul tn 2x3x4 with column sums");
   CHECK(describe(AdamSpec{.count = 10, .scaled = true}) == "adam 10 scaled");
   CHECK(describe(LogitLossSpec{8}) == "logit loss 8");
   CHECK(describe(TargetValueSpec{{.rows = 4, .columns = 5, .first_class = 5, .classes = 10}}) ==

@@ -3,6 +3,7 @@
 #include <array>
 #include <set>
 
+#include "runtime/device/kernel_record.h"
 #include "runtime/device/program.h"
 #include "tests/support/catch.h"
 #include "tests/support/counted_device.h"
@@ -98,6 +99,28 @@ TEST_CASE("the CPU's first candidate is what it compiles without a name") {
       CHECK(one == other);
     }
   }
+}
+
+TEST_CASE("products are timed with what they take along") {
+  const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
+  MatmulSpec forward{.m = 5, .n = 7, .k = 3, .bias = true, .activation = Activation::relu};
+  forward.mask = true;
+  MatmulSpec backward{.m = 5, .n = 7, .k = 3, .derivative = Activation::relu};
+  backward.transpose_b = true;
+  const MatmulSpec sums{.m = 5, .n = 7, .k = 3, .transpose_a = true, .column_sums = true};
+  MatmulSpec from_mask = backward;
+  from_mask.mask = true;
+  std::set<std::string> keys;
+  for (const MatmulSpec& spec : {forward, backward, from_mask, sums}) {
+    keys.insert(key_of(spec));
+    std::vector<std::unique_ptr<Kernel>> kernels;
+    for (const KernelCandidate& candidate : device->candidates(spec)) {
+      kernels.push_back(candidate.compile());
+    }
+    REQUIRE(kernels.size() == 2);
+    for (const double seconds : time_kernels(*device, spec, kernels)) CHECK(seconds > 0);
+  }
+  CHECK(keys.size() == 4);
 }
 
 TEST_CASE("the CPU has candidates for products and convolutions alone, under names of their own") {

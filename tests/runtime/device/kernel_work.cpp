@@ -12,6 +12,16 @@ TEST_CASE("a product does two operations a pair, and reads and writes each matri
         4 * (3 * 7 + 7 * 5 + 2 * 3 * 5));
 }
 
+TEST_CASE("what a product takes along of gradients counts by the bytes that it adds") {
+  const double alone = work_of(MatmulSpec{.m = 3, .n = 5, .k = 7}).bytes;
+  CHECK(work_of(MatmulSpec{.m = 3, .n = 5, .k = 7, .column_sums = true}).bytes == alone + 4 * 5);
+  MatmulSpec gradient{.m = 3, .n = 5, .k = 7, .derivative = Activation::relu};
+  CHECK(work_of(gradient).bytes == alone + 4 * 3 * 5);
+  gradient.mask = true;
+  CHECK(work_of(gradient).bytes == alone + 3 * 16);
+  CHECK(work_of(gradient).flops == 2 * 3 * 5 * 7);
+}
+
 TEST_CASE("the three kernels of a convolution do the same") {
   ConvolutionShape at;
   at.batch = 2;

@@ -12,6 +12,7 @@
 #include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/epilogue.h"
+#include "runtime/device/cuda/gradient_epilogue.h"
 #include "runtime/device/cuda/narrow_inputs.h"
 #include "runtime/device/kernel_checks.h"
 #include "runtime/device/narrowing.h"
@@ -28,16 +29,22 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   if (spec.precision == Precision::bfloat16 && !spec.narrow) {
     MatmulSpec stored = spec;
     stored.narrow = true;
-    return with_narrow_inputs(compile(stored, context), spec.bias ? 4 : 3, spec.m * spec.k,
+    return with_narrow_inputs(compile(stored, context), operand_count(spec), spec.m * spec.k,
                               spec.k * spec.n, context);
   }
+  // What gradients take along, and masks, are kernels of our own where the library has none.
+  MatmulSpec alone = spec;
+  alone.derivative = Activation::linear;
+  alone.column_sums = alone.mask = false;
+  if (writes_mask(spec)) alone.activation = Activation::linear;
+  if (alone != spec) return finished(compile(alone, context), spec, alone, context);
   return make_kernel([=](void* const* operands) {
     const auto factor = [&](int operand, std::int64_t i) {
       return static_cast<double>(spec.narrow ? widened(at<std::uint16_t>(operands, operand)[i])
                                              : at(operands, operand)[i]);
     };
     const float* bias = spec.bias ? at(operands, 2) : nullptr;
-    float* c = at(operands, spec.bias ? 3 : 2);
+    float* c = at(operands, result_operand(spec));
     for (std::int64_t i = 0; i < spec.m; ++i) {
       for (std::int64_t j = 0; j < spec.n; ++j) {
         double sum = spec.accumulate ? static_cast<double>(c[i * spec.n + j]) : 0.0;

@@ -65,4 +65,31 @@ TEST_CASE("a column-major product with operands swapped is the row-major one") {
   }
 }
 
+// What BGRADA adds up (product.h): over the inner dimension of the library's first matrix, as many
+// sums as the result has rows.
+TEST_CASE("the sums over the library's first matrix are those over the columns of the second") {
+  const MatmulSpec spec{.m = 5, .n = 4, .k = 7, .transpose_a = true, .column_sums = true};
+  const std::vector<double> b = numbers(spec.k * spec.n);
+  const ProductLayout layout = product_layout(spec);
+  REQUIRE(layout.result.rows == spec.n);
+  for (std::int64_t j = 0; j < spec.n; ++j) {
+    double of_first = 0, of_columns = 0;
+    for (std::int64_t l = 0; l < spec.k; ++l) {
+      of_first += element(layout.first, b, j, l);
+      of_columns += b[static_cast<std::size_t>(l * spec.n + j)];
+    }
+    CHECK(of_first == of_columns);
+  }
+}
+
+// A relu mask has a leading dimension in bits (product.h).
+TEST_CASE("a row of a relu mask holds a row of the result and is a multiple of 128 bits") {
+  for (const std::int64_t columns : {1, 10, 127, 128, 129, 256, 4097}) {
+    const std::int64_t bits = relu_mask_row_bytes(columns) * 8;
+    CHECK(bits % 128 == 0);
+    CHECK(bits >= columns);
+    CHECK(bits - columns < 128);
+  }
+}
+
 }  // namespace meshwork::cuda

@@ -103,6 +103,31 @@ TEST_CASE("a product with a bias and an activation in it is their sequence") {
   }
 }
 
+TEST_CASE("a product multiplies its input's gradient by the derivative at it, however spread") {
+  // The last one packs what it multiplies where blocks of x are no blocks of the kernel.
+  const std::vector<std::pair<Shape, std::size_t>> cases{
+      {{5, 7}, 1}, {{5, 3, 4}, 1}, {{5, 3, 4}, 2}};
+  for (const auto& [shape, contracted] : cases) {
+    const ProductOperation operation({}, contracted);
+    REQUIRE(operation.takes_derivative(0, Activation::tanh));
+    OperationCase what;
+    const std::int64_t features = contracted == 1 ? shape.back() : element_count(shape) / shape[0];
+    what.inputs = {random_tensor(shape, 1), random_tensor({features, 3}, 2)};
+    what.output_gradient =
+        random_tensor(operation.output_shape(std::vector<Shape>{shape, {features, 3}}), 4);
+    const Tensor plain = *run_whole(operation, what).gradients[0];
+    what.derivative = Activation::tanh;
+    Tensor expected = plain;
+    for (std::size_t i = 0; i < expected.values.size(); ++i) {
+      expected.values[i] *= 1 - what.inputs[0].values[i] * what.inputs[0].values[i];
+    }
+    CHECK(difference(*run_whole(operation, what).gradients[0], expected, 1e-6) == "");
+    check_strategies(operation, what);
+  }
+  CHECK_FALSE(ProductOperation().takes_derivative(1, Activation::relu));
+  CHECK_FALSE(ProductOperation().takes_derivative(0, Activation::softmax));
+}
+
 TEST_CASE("a product takes the bias and the activation that follow it, and no more") {
   const ProductOperation product;
   const auto with_bias = product.fused_with(BiasOperation(), 0);

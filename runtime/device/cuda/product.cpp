@@ -1,0 +1,147 @@
+#include "runtime/device/cuda/product.h"
+
+#include <algorithm>
+#include <array>
+
+#include "runtime/device/cuda/check.h"
+#include "runtime/device/cuda/libraries.h"
+#include "runtime/device/cuda/workspace.h"
+
+namespace meshwork::cuda {
+
+namespace {
+
+constexpr std::int64_t most_workspace = std::int64_t{32} << 20;
+constexpr int most_algorithms = 16;
+constexpr std::int64_t large = 4096;  // elements: variables of as many are aligned (parameters.cpp)
+
+cublasLtEpilogue_t epilogue_of(const MatmulSpec& spec) {
+  if (spec.column_sums) return CUBLASLT_EPILOGUE_BGRADA;
+  if (spec.derivative == Activation::relu) return CUBLASLT_EPILOGUE_DRELU;
+  if (spec.activation == Activation::relu) {
+    if (spec.mask) return spec.bias ? CUBLASLT_EPILOGUE_RELU_AUX_BIAS : CUBLASLT_EPILOGUE_RELU_AUX;
+    return spec.bias ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_RELU;
+  }
+  return spec.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+bool is_aligned(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % good_alignment == 0;
+}
+
+/// An address for the heuristic, which reads its alignment: there is no true one yet.
+void* address_at(std::uint32_t alignment) {
+  return reinterpret_cast<void*>(static_cast<std::uintptr_t>(alignment));
+}
+
+}  // namespace
+
+Product::Product(const MatmulSpec& spec, const Context& context)
+    : spec_(spec), libraries_(context.libraries), launcher_(context.launcher) {
+  const cublasComputeType_t compute =
+      spec.precision == Precision::tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  check_cublas(cublasLtMatmulDescCreate(operation_.out(), compute, CUDA_R_32F),
+               "cublasLtMatmulDescCreate", name());
+  const ProductLayout layout = product_layout(spec);
+  set(CUBLASLT_MATMUL_DESC_TRANSA, layout.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_TRANSB, layout.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(spec));
+  if (spec.bias || spec.column_sums) {
+    bias_at_ = spec.bias ? 2 : operand_count(spec) - 1;
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, address_at(least_alignment));
+  }
+  if (spec.mask) {
+    mask_at_ = writes_mask(spec) ? operand_count(spec) - 1 : 2;
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, address_at(good_alignment));
+    set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, relu_mask_row_bytes(spec.n) * 8);
+  }
+  const cudaDataType_t stored = spec.narrow ? CUDA_R_16BF : CUDA_R_32F;
+  first_ = matrix(layout.first, stored);
+  second_ = matrix(layout.second, stored);
+  result_ = matrix(layout.result, CUDA_R_32F);
+}
+
+std::vector<Algorithm> Product::algorithms(std::uint32_t alignment) const {
+  LtPreference preference;
+  check_cublas(cublasLtMatmulPreferenceCreate(preference.out()), "cublasLtMatmulPreferenceCreate",
+               name());
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, const auto& value) {
+    check_cublas(
+        cublasLtMatmulPreferenceSetAttribute(preference.native(), attribute, &value, sizeof(value)),
+        "cublasLtMatmulPreferenceSetAttribute", name());
+  };
+  const std::uint32_t of_factors = spec_.narrow ? good_alignment : alignment;
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(most_workspace));
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE |
+                                    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, of_factors);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, of_factors);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment);
+  std::array<cublasLtMatmulHeuristicResult_t, most_algorithms> results{};
+  int count = 0;
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(libraries_->lt.native(), operation_.native(), first_.native(),
+                                     second_.native(), result_.native(), result_.native(),
+                                     preference.native(), most_algorithms, results.data(), &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  check_cublas(status, "cublasLtMatmulAlgoGetHeuristic", name());
+  std::vector<Algorithm> found;
+  for (int i = 0; i < count; ++i) {
+    const cublasLtMatmulHeuristicResult_t& result = results[static_cast<std::size_t>(i)];
+    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+    found.push_back({result.algo, static_cast<std::int64_t>(result.workspaceSize)});
+  }
+  return found;
+}
+
+void Product::take(const Algorithm& aligned, const Algorithm& packed) {
+  aligned_ = aligned;
+  packed_ = packed;
+}
+
+void Product::run(void* const* operands) {
+  const float alpha = 1, beta = spec_.accumulate ? 1.0f : 0.0f;
+  if (bias_at_ >= 0) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands[bias_at_]);
+  if (mask_at_ >= 0) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands[mask_at_]);
+  void* const c = operands[result_operand(spec_)];
+  const bool aligned =
+      is_large() && is_aligned(operands[0]) && is_aligned(operands[1]) && is_aligned(c);
+  const Algorithm& use = aligned ? aligned_ : packed_;
+  void* const workspace =
+      use.workspace > 0 ? aligned_workspace(operands[operand_count(spec_)]) : nullptr;
+  check_cublas(cublasLtMatmul(libraries_->lt.native(), operation_.native(), &alpha, operands[1],
+                              first_.native(), operands[0], second_.native(), &beta, c,
+                              result_.native(), c, result_.native(), &use.algorithm, workspace,
+                              static_cast<std::size_t>(use.workspace), libraries_->stream),
+               "cublasLtMatmul", name());
+  check_launch(launcher_);
+}
+
+std::int64_t Product::workspace_bytes() const {
+  const std::int64_t bytes = std::max(aligned_.workspace, packed_.workspace);
+  return bytes > 0 ? with_alignment(bytes) : 0;
+}
+
+// Whether weights, and gradients of weights, that are its operands are aligned on every rank.
+bool Product::is_large() const {
+  return spec_.m * spec_.n >= large && (spec_.narrow || spec_.k * spec_.n >= large);
+}
+
+template <class T>
+void Product::set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  check_cublas(
+      cublasLtMatmulDescSetAttribute(operation_.native(), attribute, &value, sizeof(value)),
+      "cublasLtMatmulDescSetAttribute", name());
+}
+
+LtLayout Product::matrix(const StoredMatrix& of, cudaDataType_t type) const {
+  LtLayout layout;
+  check_cublas(cublasLtMatrixLayoutCreate(layout.out(), type, static_cast<std::uint64_t>(of.rows),
+                                          static_cast<std::uint64_t>(of.columns), of.leading),
+               "cublasLtMatrixLayoutCreate", name());
+  return layout;
+}
+
+}  // namespace meshwork::cuda
