@@ -1,4 +1,5 @@
-// Epilogue: the bias and the activation behind a sum, done by the operation that makes the sum.
+// Epilogue: the bias, the activation and the dropout behind a sum, done by the operation that makes
+// the sum.
 //
 // A layer is a product, a bias and an activation, each an operation with a simple rule; a device
 // does them best as one. An operation that can do more behind its own work keeps an epilogue, which
@@ -6,7 +7,9 @@
 // two. So neither has to know the class of the other, and operations of users take part.
 //
 // The gradient of what stands before the activation is taken from the output, so only activations
-// that can be differentiated from their value belong here.
+// that can be differentiated from their value belong here. Of dropout only that behind relu does:
+// what it gives is 0 wherever either gradient is, and backward needs neither random numbers nor
+// what relu gave, whose place is taken.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +18,7 @@
 #include <string_view>
 
 #include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/program.h"
 #include "runtime/mesh/shape.h"
 
@@ -26,6 +30,7 @@ class Operation;
 struct Epilogue {
   bool bias = false;  // added along the last dimension
   Activation activation = Activation::linear;
+  float dropout = 0;  // the rate
 
   [[nodiscard]] bool empty() const { return *this == Epilogue{}; }
   /// This one with `next` behind, which takes what this one gives as its input `position`; nothing
@@ -39,6 +44,11 @@ struct Epilogue {
   /// Throws an internal error, naming `what`, for an activation that does not belong here.
   void check(std::string_view what) const;
 
+  /// In forward, behind the activation: the dropout, in place on the output.
+  void drop(Lowering& lowering) const;
+  /// The kernel that takes the gradient of the output, of `count` elements, to that of what stands
+  /// before the activation; `value` is the output.
+  [[nodiscard]] ActivationGradientSpec gradient(std::int64_t count) const;
   /// In backward: the gradient of what stands before the activation, of `count` elements on this
   /// rank. Emits what it takes.
   [[nodiscard]] Operand gradient_before(Lowering& lowering, std::int64_t count) const;

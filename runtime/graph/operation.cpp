@@ -23,6 +23,10 @@ std::unique_ptr<Operation> Operation::fused_with(const Operation&, int) const {
   return nullptr;
 }
 
+bool Operation::draws() const {
+  return false;
+}
+
 std::optional<Epilogue> Operation::as_epilogue() const {
   return std::nullopt;
 }

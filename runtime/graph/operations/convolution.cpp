@@ -186,6 +186,7 @@ void ConvolutionOperation::forward(Lowering& lowering) const {
   if (done != epilogue_.activation) {
     lowering.emit(ActivationSpec{epilogue_.activation, part.places * part.filters}, {y, y});
   }
+  epilogue_.drop(lowering);
 }
 
 void ConvolutionOperation::backward(Lowering& lowering) const {

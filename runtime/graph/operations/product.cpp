@@ -185,6 +185,7 @@ void ProductOperation::forward(Lowering& lowering) const {
     lowering.emit(ActivationSpec{epilogue_.activation, factors.rows * factors.outputs},
                   {lowering.output(), lowering.output()});
   }
+  epilogue_.drop(lowering);
 }
 
 void ProductOperation::backward(Lowering& lowering) const {

@@ -37,6 +37,7 @@ class ProductOperation final : public Operation {
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
   bool backward_reads(int input) const override;
+  bool draws() const override { return epilogue_.dropout > 0; }
   std::unique_ptr<Operation> fused_with(const Operation& next, int position) const override;
   std::unique_ptr<Operation> before_merging(std::size_t dimensions) const override;
 
