@@ -93,6 +93,9 @@ void check_one(const ActivationSpec& spec) {
 }
 void check_one(const ActivationGradientSpec& spec) {
   check_elementwise(spec.activation, "activation gradient");
+  if (!(spec.divisor > 0.0f)) {
+    internal_error(fmt::format("{} is divided by {}", describe(spec), spec.divisor));
+  }
 }
 void check_one(const SumSpec& spec) {
   if (spec.inputs < 1) internal_error(fmt::format("a sum of {} tensors", spec.inputs));
@@ -122,6 +125,14 @@ void check_one(const TargetValueSpec& spec) {
 }
 void check_one(const CountAheadSpec& spec) {
   check_sparse(spec.at, "count ahead");
+}
+void check_one(const ClassComparisonSpec& spec) {
+  if (spec.at.first_class != 0 || spec.at.columns != spec.at.classes) {
+    internal_error(fmt::format("{} has not all classes", describe(spec)));
+  }
+  if (spec.gradient && spec.crossentropy == Crossentropy::none) {
+    internal_error(fmt::format("{} has a gradient of no loss", describe(spec)));
+  }
 }
 void check_one(const ConvolutionSpec& spec) {
   check_convolution(spec.at, spec);

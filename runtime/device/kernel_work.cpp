@@ -120,11 +120,14 @@ KernelWork work(const OneOf<RowMaximumSpec, RowSumSpec> auto& s) {
 KernelWork work(const RowExponentialSpec& s) {
   return rows(s.rows, 2 * s.columns + 2);
 }
+KernelWork work(const SoftmaxSpec& s) {
+  return rows(s.rows, 2 * s.columns);
+}
 KernelWork work(const OneOf<RowDivideSpec, RowDotSpec> auto& s) {
   return rows(s.rows, 2 * s.columns + 1);
 }
 KernelWork work(const SoftmaxGradientSpec& s) {
-  return rows(s.rows, 3 * s.columns + 1);
+  return rows(s.rows, 3 * s.columns + (s.whole ? 0 : 1));
 }
 KernelWork work(const LogitStatisticsSpec& s) {
   return passes(1, elements(s.at) + target_elements(s.at) + product({s.at.rows, 4}));
@@ -152,6 +155,9 @@ KernelWork work(const CountBelowSpec& s) {
 }
 KernelWork work(const FirstMaximumSpec& s) {
   return rows(s.at.rows, s.at.columns + 2);
+}
+KernelWork work(const ClassComparisonSpec& s) {
+  return passes(1, (s.gradient ? 2 : 1) * elements(s.at) + target_elements(s.at));
 }
 // All three multiply the same pairs.
 KernelWork work(const OneOf<ConvolutionSpec, ConvolutionInputGradientSpec,

@@ -89,6 +89,10 @@ std::string flags(std::initializer_list<std::pair<bool, std::string_view>> words
   return text;
 }
 
+bool scales(const auto& spec) {
+  return spec.scale != 1 || spec.offset != 0;
+}
+
 // What each kernel is called; one function a specification, in the order of the header.
 
 std::string text(const MatmulSpec& s) {
@@ -115,7 +119,8 @@ std::string text(const ActivationSpec& s) {
   return with_count(name_of(s.activation), s.count);
 }
 std::string text(const ActivationGradientSpec& s) {
-  return fmt::format("{} gradient {}", name_of(s.activation), s.count);
+  return fmt::format("{} gradient {}{}", name_of(s.activation), s.count,
+                     flags({{s.divisor != 1, "divided"}}));
 }
 std::string text(const RectifySpec& s) {
   return with_count("rectify", s.count);
@@ -127,7 +132,8 @@ std::string text(const AffineSpec& s) {
   return with_count("affine", s.count);
 }
 std::string text(const ConvertSpec& s) {
-  return fmt::format("convert {} from {}", s.count, name_of(s.from));
+  return fmt::format("convert {} from {}{}", s.count, name_of(s.from),
+                     flags({{scales(s), "scaled"}}));
 }
 std::string text(const NarrowSpec& s) {
   return with_count("narrow", s.count);
@@ -152,7 +158,8 @@ std::string text(const CopySpec& s) {
                      s.regions.size(), s.regions.size() == 1 ? "" : "s");
 }
 std::string text(const GatherSpec& s) {
-  return fmt::format("{} from {}", with_rows("gather", s.rows, s.columns), name_of(s.from));
+  return fmt::format("{} from {}{}", with_rows("gather", s.rows, s.columns), name_of(s.from),
+                     flags({{scales(s), "scaled"}}));
 }
 std::string text(const RowMaximumSpec& s) {
   return with_rows("row maximum", s.rows, s.columns);
@@ -170,7 +177,10 @@ std::string text(const RowDotSpec& s) {
   return with_rows("row dot", s.rows, s.columns);
 }
 std::string text(const SoftmaxGradientSpec& s) {
-  return with_rows("softmax gradient", s.rows, s.columns);
+  return with_rows("softmax gradient", s.rows, s.columns) + flags({{s.whole, "whole"}});
+}
+std::string text(const SoftmaxSpec& s) {
+  return with_rows("softmax", s.rows, s.columns);
 }
 std::string text(const LogitStatisticsSpec& s) {
   return with_classes("logit statistics", s.at);
@@ -198,6 +208,11 @@ std::string text(const CountBelowSpec& s) {
 }
 std::string text(const FirstMaximumSpec& s) {
   return with_classes("first maximum", s.at);
+}
+std::string text(const ClassComparisonSpec& s) {
+  const bool loss = s.crossentropy != Crossentropy::none;
+  return with_classes("class comparison", s.at) +
+         flags({{loss, "loss"}, {s.gradient, "gradient"}, {!s.within.empty(), "rank"}});
 }
 std::string text(const ConvolutionSpec& s) {
   return with_convolution("convolution", s.at) + flags({{s.bias, "bias"}}) +

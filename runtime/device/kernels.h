@@ -35,17 +35,17 @@ using KernelSpec = std::variant<
     MatmulSpec, BiasAddSpec, ColumnSumSpec, ActivationSpec, ActivationGradientSpec, RectifySpec,
     RectifyGradientSpec, AffineSpec, ConvertSpec, NarrowSpec, SumSpec, DropoutSpec, ZeroSpec,
     CopySpec, GatherSpec, RowMaximumSpec, RowExponentialSpec, RowDivideSpec, RowSumSpec, RowDotSpec,
-    SoftmaxGradientSpec, LogitStatisticsSpec, LogitLossSpec, LogitGradientSpec, ProbabilityLossSpec,
-    ProbabilityGradientSpec, TargetValueSpec, CountAheadSpec, CountBelowSpec, FirstMaximumSpec,
-    ConvolutionSpec, ConvolutionInputGradientSpec, ConvolutionKernelGradientSpec,
-    MaximumPoolingSpec, MaximumPoolingGradientSpec, AveragePoolingSpec, AveragePoolingGradientSpec,
-    MiddleSumSpec, MiddleBroadcastSpec, MiddleMaximumSpec, MiddleTiesSpec,
-    MiddleMaximumGradientSpec, ChannelMomentsSpec, ChannelStatisticsSpec, InverseDeviationSpec,
-    NormalizeSpec, NormalizeGradientSumsSpec, NormalizeGradientSpec, UpsamplingSpec,
-    UpsamplingGradientSpec, SquaredErrorSpec, SquaredErrorGradientSpec, AbsoluteErrorSpec,
-    BinaryCrossentropySpec, BinaryCrossentropyGradientSpec, BinaryMatchSpec, PowerSumSpec,
-    WeightedSumSpec, PenaltyGradientSpec, ClipFactorSpec, ScaleBySpec, ClampSpec, SgdSpec, AdamSpec,
-    RmspropSpec>;
+    SoftmaxGradientSpec, SoftmaxSpec, LogitStatisticsSpec, LogitLossSpec, LogitGradientSpec,
+    ProbabilityLossSpec, ProbabilityGradientSpec, TargetValueSpec, CountAheadSpec, CountBelowSpec,
+    FirstMaximumSpec, ClassComparisonSpec, ConvolutionSpec, ConvolutionInputGradientSpec,
+    ConvolutionKernelGradientSpec, MaximumPoolingSpec, MaximumPoolingGradientSpec,
+    AveragePoolingSpec, AveragePoolingGradientSpec, MiddleSumSpec, MiddleBroadcastSpec,
+    MiddleMaximumSpec, MiddleTiesSpec, MiddleMaximumGradientSpec, ChannelMomentsSpec,
+    ChannelStatisticsSpec, InverseDeviationSpec, NormalizeSpec, NormalizeGradientSumsSpec,
+    NormalizeGradientSpec, UpsamplingSpec, UpsamplingGradientSpec, SquaredErrorSpec,
+    SquaredErrorGradientSpec, AbsoluteErrorSpec, BinaryCrossentropySpec,
+    BinaryCrossentropyGradientSpec, BinaryMatchSpec, PowerSumSpec, WeightedSumSpec,
+    PenaltyGradientSpec, ClipFactorSpec, ScaleBySpec, ClampSpec, SgdSpec, AdamSpec, RmspropSpec>;
 
 /// "matmul 64x256x784" and so on, for tables and messages.
 [[nodiscard]] std::string describe(const KernelSpec& spec);

@@ -8,6 +8,7 @@
 
 #include "collectives/error.h"
 #include "runtime/device/kernel_candidates.h"
+#include "runtime/device/kernel_joins.h"
 
 namespace meshwork {
 
@@ -220,10 +221,22 @@ void ProgramBuilder::emit(std::unique_ptr<Kernel> kernel, std::vector<Operand> o
     operands.emplace_back(scratch(bytes, label + " workspace"));
   }
   entries_.push_back({std::move(kernel), std::move(operands), std::move(label), work});
+  last_.reset();
 }
 
 void ProgramBuilder::emit(const KernelSpec& spec, std::vector<Operand> operands,
                           const std::string& label) {
+  if (last_) {
+    std::optional<BookedKernel> both = joined({last_->spec, last_->operands}, {spec, operands});
+    if (both) {
+      const std::string labels = fmt::format("{}+{}", last_->label, label);
+      entries_.pop_back();
+      if (specs_ != nullptr) specs_->pop_back();
+      last_.reset();
+      emit(both->spec, std::move(both->operands), labels);
+      return;
+    }
+  }
   std::string full_label = fmt::format("{}: {}", label, describe(spec));
   std::unique_ptr<Kernel> kernel;
   if (specs_ != nullptr) specs_->push_back(spec);
@@ -237,7 +250,8 @@ void ProgramBuilder::emit(const KernelSpec& spec, std::vector<Operand> operands,
   } catch (const std::exception& error) {
     throw Error(fmt::format("{}: {}", full_label, error.what()));
   }
-  emit(std::move(kernel), std::move(operands), full_label, work_of(spec));
+  emit(std::move(kernel), operands, full_label, work_of(spec));
+  last_ = Emitted{spec, std::move(operands), label};
   if (!make_follower_) return;
   if (std::unique_ptr<Kernel> follower = make_follower_()) {
     emit(std::move(follower), {}, follower_label_);

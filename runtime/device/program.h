@@ -54,6 +54,7 @@ struct Operand {
   Operand() = default;
   Operand(Buffer b) : buffer(b) {}
   Operand(Buffer b, std::int64_t bytes) : buffer(b), offset(bytes) {}
+  bool operator==(const Operand&) const = default;
 };
 
 /// A scratch buffer that was to be observed: float32 values that are looked at after a run, to find
@@ -215,7 +216,8 @@ class ProgramBuilder {
   void emit(std::unique_ptr<Kernel> kernel, std::vector<Operand> operands, std::string label,
             std::optional<KernelWork> work = {});
   /// Compiles `spec` on the device and books it, labelled "label: description of the kernel", and
-  /// " by candidate" where one was chosen.
+  /// " by candidate" where one was chosen. Where the kernel booked just before and this one can be
+  /// one (kernel_joins.h), they are, labelled with both labels.
   void emit(const KernelSpec& spec, std::vector<Operand> operands, const std::string& label);
 
   /// From now on every kernel of the device is followed by one that `make` makes, if that is not
@@ -247,6 +249,12 @@ class ProgramBuilder {
     std::string label;
     std::optional<KernelWork> work;
   };
+  /// The last entry, if it is a specification's: what may be joined.
+  struct Emitted {
+    KernelSpec spec;
+    std::vector<Operand> operands;
+    std::string label;
+  };
   Booking& booking_of(Buffer buffer, std::string_view what);
   void find_lifetimes();
   ArenaSummary place();
@@ -259,6 +267,7 @@ class ProgramBuilder {
   std::vector<KernelSpec>* specs_ = nullptr;
   std::vector<Booking> buffers_;
   std::vector<Entry> entries_;
+  std::optional<Emitted> last_;
   std::function<std::unique_ptr<Kernel>()> make_follower_;
   std::string follower_label_;
 };

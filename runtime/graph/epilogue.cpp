@@ -15,11 +15,14 @@ std::optional<Epilogue> Epilogue::then(const Operation& next, int position) cons
   if (!more || more->empty()) {
     return more ? std::optional(*this) : std::nullopt;
   }
-  // The activation comes last, and there is one bias.
-  if (activation != Activation::linear || (bias && more->bias)) {
+  // First the one bias, then the one activation, then, behind relu, the dropout.
+  const bool activated = activation != Activation::linear;
+  const bool activates = more->activation != Activation::linear;
+  if (dropout > 0 || (more->bias && (bias || activated)) || (activated && activates)) {
     return std::nullopt;
   }
-  return Epilogue{bias || more->bias, more->activation};
+  const Epilogue all{bias || more->bias, activated ? activation : more->activation, more->dropout};
+  return all.dropout > 0 && all.activation != Activation::relu ? std::nullopt : std::optional(all);
 }
 
 std::string Epilogue::behind(std::string_view kind) const {
@@ -29,6 +32,9 @@ std::string Epilogue::behind(std::string_view kind) const {
   }
   if (activation != Activation::linear) {
     text += fmt::format("+{}", name_of(activation));
+  }
+  if (dropout > 0) {
+    text += "+dropout";
   }
   return text;
 }
@@ -46,13 +52,25 @@ void Epilogue::check(std::string_view what) const {
   }
 }
 
+void Epilogue::drop(Lowering& lowering) const {
+  if (dropout > 0 && lowering.training()) {
+    const Operand y = lowering.output();
+    lowering.emit(DropoutSpec{dropout, lowering.random_key(), lowering.global_output_shape(),
+                              lowering.output_block()},
+                  {y, lowering.step_scalars(), y});
+  }
+}
+
+ActivationGradientSpec Epilogue::gradient(std::int64_t count) const {
+  return {.activation = activation, .count = count, .divisor = 1 - dropout};
+}
+
 Operand Epilogue::gradient_before(Lowering& lowering, std::int64_t count) const {
   if (activation == Activation::linear || lowering.output_gradient_is_before_activation()) {
     return lowering.output_gradient();
   }
   const Operand dz = lowering.scratch("gradient before the activation", count * 4);
-  lowering.emit(ActivationGradientSpec{activation, count},
-                {lowering.output(), lowering.output_gradient(), dz});
+  lowering.emit(gradient(count), {lowering.output(), lowering.output_gradient(), dz});
   return dz;
 }
 

@@ -1,4 +1,5 @@
-// Epilogue: the bias and the activation behind a sum, done by the operation that makes the sum.
+// Epilogue: the bias, the activation and the dropout behind a sum, done by the operation that makes
+// the sum.
 //
 // A layer is a product, a bias and an activation, each an operation with a simple rule; a device
 // does them best as one. An operation that can do more behind its own work keeps an epilogue, which
@@ -8,7 +9,9 @@
 // The gradient of what stands before the activation is taken from the output, so only activations
 // that can be differentiated from their value belong here. Backward has its own part of the idea:
 // who makes the gradient of a value can take the derivative of the activation in front of it
-// (fusion.h), and then it comes here already multiplied.
+// (fusion.h), and then it comes here already multiplied. Of dropout only that behind relu belongs
+// here: what it gives is 0 wherever either gradient is, and backward needs neither random numbers
+// nor what relu gave, whose place is taken.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +20,7 @@
 #include <string_view>
 
 #include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/program.h"
 #include "runtime/mesh/shape.h"
 
@@ -28,12 +32,15 @@ class Operation;
 struct Epilogue {
   bool bias = false;  // added along the last dimension
   Activation activation = Activation::linear;
+  float dropout = 0;  // the rate
 
   [[nodiscard]] bool empty() const { return *this == Epilogue{}; }
   /// This one with `next` behind, which takes what this one gives as its input `position`; nothing
   /// if the two are none.
   [[nodiscard]] std::optional<Epilogue> then(const Operation& next, int position) const;
 
+  /// The activation, if it ends with that (Operation::ends_in).
+  [[nodiscard]] Activation ends_in() const { return dropout > 0 ? Activation::linear : activation; }
   /// "product+bias+relu", behind "product".
   [[nodiscard]] std::string behind(std::string_view kind) const;
   /// Throws `Error` unless `found`, the bias, fits an output of shape `output`.
@@ -41,6 +48,11 @@ struct Epilogue {
   /// Throws an internal error, naming `what`, for an activation that does not belong here.
   void check(std::string_view what) const;
 
+  /// In forward, behind the activation: the dropout, in place on the output.
+  void drop(Lowering& lowering) const;
+  /// The kernel that takes the gradient of the output, of `count` elements, to that of what stands
+  /// before the activation; `value` is the output.
+  [[nodiscard]] ActivationGradientSpec gradient(std::int64_t count) const;
   /// In backward: the gradient of what stands before the activation, of `count` elements on this
   /// rank. Emits what it takes, if it is not there.
   [[nodiscard]] Operand gradient_before(Lowering& lowering, std::int64_t count) const;

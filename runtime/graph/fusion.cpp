@@ -71,7 +71,8 @@ class Fusion {
       return false;
     }
     const PlannedOperation& first = fused_[maker_[between]];
-    return next.rule.windows.empty() && first.natural == plan_.tensors[between].layout &&
+    return next.rule.windows.empty() && !(first.operation->draws() && next.operation->draws()) &&
+           first.natural == plan_.tensors[between].layout &&
            next.needed[position] == first.natural && next.raw[position] == first.natural &&
            std::all_of(next.inputs.begin(), next.inputs.end(), [&](TensorId other) {
              return other == between || maker_[other] < maker_[between];
@@ -81,6 +82,9 @@ class Fusion {
   void join(PlannedOperation& first, const PlannedOperation& next, std::size_t position,
             std::unique_ptr<Operation> both) {
     maker_[next.output] = maker_[first.output];
+    if (next.operation->draws()) {
+      first.draws_as = next.draws_as;
+    }
     first.operation = std::move(both);
     first.output = next.output;
     first.natural = next.natural;

@@ -50,7 +50,7 @@ void book_backward(StepContext& step, StepValues& values, StepGradients& gradien
 }
 
 // The first output, whole, where the caller reads it.
-Buffer book_prediction(StepContext& step, const StepValues& values) {
+Buffer book_prediction(StepContext& step, StepValues& values) {
   const TensorId id = step.graph.outputs.front();
   const std::int64_t count = element_count(step.shapes[id]);
   const Layout whole = Layout::replicated(step.shapes[id].size());

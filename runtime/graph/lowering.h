@@ -38,6 +38,8 @@ class Lowering {
   [[nodiscard]] virtual bool training() const = 0;
   /// Whether backward has to give the raw gradient of input `input`.
   [[nodiscard]] virtual bool needs_gradient(int input) const = 0;
+  /// Whether an axis splits one of `letters`: then this rank lacks some of what they stand for.
+  [[nodiscard]] virtual bool splits(std::string_view letters) const = 0;
   /// Key for the random numbers of this use of the layer, from the model's seed and the path.
   [[nodiscard]] virtual std::uint64_t random_key() const = 0;
 
@@ -72,7 +74,8 @@ class Lowering {
     return std::nullopt;
   }
   /// In backward: where the raw gradient of an input goes, over all of `block`. Written, not added
-  /// to; what it says outside this rank's own block is added to the owner's afterwards.
+  /// to; what it says outside this rank's own block is added to the owner's afterwards. A sum, which
+  /// waits for no gradient of its own, can ask in forward, write it there, and not ask again.
   [[nodiscard]] virtual Operand input_gradient(int input) = 0;
   /// In backward: what follows no longer writes the gradient of this input, which is in its place.
   /// Where it has to be reduced, that goes on beside what follows: the gradients of weights. Not
@@ -83,6 +86,13 @@ class Lowering {
   [[nodiscard]] virtual std::optional<Operand> relu_mask() { return std::nullopt; }
   /// Instead of writing the output: it is the input, seen with another shape.
   virtual void output_is_input(int input) = 0;
+  /// In forward, before the input is asked for: from now on the input is `input * scale + offset`,
+  /// which is found where what was fed is converted, in the same pass. False, and nothing done, if
+  /// it is not fed, needs no conversion, or is read by others too.
+  [[nodiscard]] virtual bool scale_input(int input, float scale, float offset) {
+    (void)input, (void)scale, (void)offset;
+    return false;
+  }
   /// Instead of writing an input's gradient: it is the output's gradient.
   virtual void input_gradient_is_output_gradient(int input) = 0;
   /// Scratch memory of this operation. Booked in forward and asked for again by the same name in

@@ -31,6 +31,10 @@ bool Operation::takes_derivative(int, Activation) const {
   return false;
 }
 
+bool Operation::draws() const {
+  return false;
+}
+
 std::optional<Epilogue> Operation::as_epilogue() const {
   return std::nullopt;
 }

@@ -117,9 +117,13 @@ class Operation {
   /// a kernel of its own.
   [[nodiscard]] virtual bool takes_derivative(int input, Activation activation) const;
 
-  /// What this operation does to its input 0, if a bias, an activation, both or nothing is all that
-  /// it does; so that others can do it (epilogue.h).
+  /// What this operation does to its input 0, if that is all an epilogue's; so that others can do
+  /// it (epilogue.h).
   [[nodiscard]] virtual std::optional<Epilogue> as_epilogue() const;
+
+  /// Whether it draws random numbers, for which it has a key of its own. Two that draw are never
+  /// fused.
+  [[nodiscard]] virtual bool draws() const;
 
   /// Whether the output is input 0 with other dimensions: the same elements in the same order.
   [[nodiscard]] virtual bool only_reshapes() const;

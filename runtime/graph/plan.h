@@ -88,7 +88,8 @@ struct PlannedOperation {
   std::vector<TensorId> inputs;
   TensorId output = -1;
   std::string path;
-  Rule rule;  // of the operation as the graph has it, before any fusion
+  std::string draws_as;  // the path that its random numbers go by: of the part that draws
+  Rule rule;             // of the operation as the graph has it, before any fusion
   Split split;
   std::vector<Layout> needed;  // by input
   Layout natural;

@@ -131,6 +131,7 @@ class Planner {
       planned.inputs = operation.inputs;
       planned.output = operation.output;
       planned.path = operation.path;
+      planned.draws_as = operation.path;
       planned.rule = problem_.rules[index];
       planned.split = candidate.split;
       planned.natural = problem_.layouts[candidate.natural];

@@ -176,8 +176,11 @@ std::vector<Case> cases(Device& device) {
     all.push_back(pass(ActivationSpec{activation, count}, {bytes, bytes}, 2 * bytes));
   }
   all.push_back(pass(ActivationGradientSpec{relu, count}, {bytes, bytes, bytes}, 3 * bytes));
+  all.push_back(pass(ActivationGradientSpec{relu, count, 0.6f}, {bytes, bytes, bytes}, 3 * bytes));
   all.push_back(pass(ConvertSpec{batch * in, ElementType::uint8}, {batch * in, batch * in * 4},
                      5 * batch * in));
+  all.push_back(pass(ConvertSpec{batch * in, ElementType::uint8, 1.0f / 255},
+                     {batch * in, batch * in * 4}, 5 * batch * in));
   all.push_back(pass(DropoutSpec{0.4f, 1, {batch, hidden}, {{0, batch}, {0, hidden}}},
                      {bytes, static_cast<std::int64_t>(sizeof(StepScalars)), bytes}, 2 * bytes));
   all.push_back(pass(ColumnSumSpec{batch, hidden}, {bytes, hidden * 4}, bytes));
@@ -192,6 +195,11 @@ std::vector<Case> cases(Device& device) {
   all.push_back(pass(LogitLossSpec{batch}, {3 * rows, 8}, 3 * rows));
   all.push_back(pass(LogitGradientSpec{at}, {logits, rows, rows, 3 * rows, logits}, 2 * logits));
   all.push_back(pass(ProbabilityLossSpec{at}, {logits, rows, rows, 8, rows}, logits));
+  all.push_back(pass(SoftmaxSpec{batch, out}, {logits, logits}, 2 * logits));
+  all.push_back(pass(
+      ClassComparisonSpec{
+          .at = at, .crossentropy = Crossentropy::of_logits, .gradient = true, .within = {1}},
+      {logits, rows, 8, logits, 8}, 2 * logits));
 
   for (const std::int64_t images : {std::int64_t{64}, std::int64_t{512}}) {
     add_convolutional_network(all, images);

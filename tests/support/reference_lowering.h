@@ -222,14 +222,14 @@ class ReferenceLowering final : public Lowering {
     device.copy_in(scalars_.data(), &scalars, sizeof scalars);
     step_scalars_ = builder_.external(scalars_.data(), sizeof scalars, "step scalars");
 
+    gradients_.resize(shapes_.size());
+    gradient_given_.resize(shapes_.size(), false);
+    gradient_alias_.resize(shapes_.size(), false);
     operation.forward(*this);
     if (what.output_gradient) {
       backward_ = true;
       output_gradient_ = place(output_block_, output_shape_.empty() ? 8 : 4, "output gradient");
       write(output_gradient_, *what.output_gradient, output_block_);
-      gradients_.resize(shapes_.size());
-      gradient_given_.resize(shapes_.size(), false);
-      gradient_alias_.resize(shapes_.size(), false);
       operation.backward(*this);
       for (std::size_t i = 0; i < shapes_.size(); ++i) {
         require(gradient_given_[i] == needs_gradient(static_cast<int>(i)),
@@ -282,6 +282,11 @@ class ReferenceLowering final : public Lowering {
   bool training() const override { return what_.training; }
   bool needs_gradient(int input) const override {
     return what_.output_gradient && (what_.wanted.empty() || what_.wanted[input]);
+  }
+  bool splits(std::string_view letters) const override {
+    return std::any_of(letters.begin(), letters.end(), [&](char letter) {
+      return split_.contains(letter) && mesh_.size_over(split_.at(letter)) > 1;
+    });
   }
   std::uint64_t random_key() const override { return random_key_; }
   const Shape& global_shape(int input) const override { return shapes_.at(input); }
@@ -472,7 +477,7 @@ class ReferenceLowering final : public Lowering {
   }
 
   void give_gradient(int input) {
-    require(backward_, "a gradient was asked for in forward");
+    require(backward_ || output_shape_.empty(), "a gradient was asked for in forward");
     require(needs_gradient(input), "a gradient was asked for that is not wanted");
     gradient_given_.at(input) = true;
   }

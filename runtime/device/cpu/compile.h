@@ -61,6 +61,7 @@ KernelPointer compile(const RowDivideSpec& spec, const Context& context);
 KernelPointer compile(const RowSumSpec& spec, const Context& context);
 KernelPointer compile(const RowDotSpec& spec, const Context& context);
 KernelPointer compile(const SoftmaxGradientSpec& spec, const Context& context);
+KernelPointer compile(const SoftmaxSpec& spec, const Context& context);
 
 // classes.cpp
 KernelPointer compile(const LogitStatisticsSpec& spec, const Context& context);
@@ -72,6 +73,9 @@ KernelPointer compile(const TargetValueSpec& spec, const Context& context);
 KernelPointer compile(const CountAheadSpec& spec, const Context& context);
 KernelPointer compile(const CountBelowSpec& spec, const Context& context);
 KernelPointer compile(const FirstMaximumSpec& spec, const Context& context);
+
+// class_comparison.cpp
+KernelPointer compile(const ClassComparisonSpec& spec, const Context& context);
 
 // convolution.cpp
 KernelPointer compile(const ConvolutionSpec& spec, const Context& context);

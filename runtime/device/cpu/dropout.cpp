@@ -2,8 +2,9 @@
 // the same elements.
 //
 // A block of a tensor is made of runs of consecutive global indices. Thirty-two Philox counters,
-// which cover 128 elements, are computed side by side, so that the rounds vectorise; they, not
-// memory, are what bounds the kernel: about 4 ns for four elements with AVX-512.
+// which cover 128 elements, are computed side by side, so that the rounds vectorise; their
+// multiplications, not memory, are what bounds the kernel. With AVX-512 on Zen 4 an element takes
+// 0.6 ns, 0.43 with rounds written in intrinsics, which know that a factor has 32 bits.
 #include <algorithm>
 #include <array>
 #include <cmath>

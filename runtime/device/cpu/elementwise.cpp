@@ -96,20 +96,27 @@ KernelPointer map_gradient(const Context& context, std::int64_t count, Function 
   });
 }
 
-template <class From>
-KernelPointer convert(const Context& context, std::int64_t count) {
+/// Calls make(f) with the function that scales and shifts what was converted, if `spec` does.
+template <class Make>
+KernelPointer with_scaling(const auto& spec, const Make& make) {
+  if (spec.scale == 1.0f && spec.offset == 0.0f) return make([](float x) { return linear(x); });
+  return make([scale = spec.scale, offset = spec.offset](float x) { return x * scale + offset; });
+}
+
+template <class From, class Function>
+KernelPointer convert(const Context& context, std::int64_t count, Function f) {
   return make_kernel([=, threads = context.threads](void* const* operands) {
     const From* x = at<const From>(operands, 0);
     float* y = at(operands, 1);
     for_ranges(threads, count, sizeof(From) + 4, [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) y[i] = static_cast<float>(x[i]);
+      for (std::int64_t i = begin; i < end; ++i) y[i] = f(static_cast<float>(x[i]));
     });
   });
 }
 
-template <class From>
-KernelPointer gather(const Context& context, const GatherSpec& spec) {
+template <class From, class Function>
+KernelPointer gather(const Context& context, const GatherSpec& spec, Function f) {
   return make_kernel([=, threads = context.threads](void* const* operands) {
     const From* table = *at<const From* const>(operands, 0);
     const std::int64_t* rows = at<const std::int64_t>(operands, 1);
@@ -118,7 +125,7 @@ KernelPointer gather(const Context& context, const GatherSpec& spec) {
       const From* from = table + rows[row] * spec.columns;
       float* to = y + row * spec.columns;
 #pragma omp simd
-      for (std::int64_t j = 0; j < spec.columns; ++j) to[j] = static_cast<float>(from[j]);
+      for (std::int64_t j = 0; j < spec.columns; ++j) to[j] = f(static_cast<float>(from[j]));
     });
   });
 }
@@ -148,8 +155,12 @@ KernelPointer compile(const ActivationSpec& spec, const Context& context) {
 }
 
 KernelPointer compile(const ActivationGradientSpec& spec, const Context& context) {
-  return with_activation_gradient(spec.activation,
-                                  [&](auto f) { return map_gradient(context, spec.count, f); });
+  return with_activation_gradient(spec.activation, [&](auto f) {
+    if (spec.divisor == 1.0f) return map_gradient(context, spec.count, f);
+    return map_gradient(context, spec.count, [f, divisor = spec.divisor](float value, float dy) {
+      return f(value, dy / divisor);
+    });
+  });
 }
 
 KernelPointer compile(const RectifySpec& spec, const Context& context) {
@@ -177,11 +188,16 @@ KernelPointer compile(const AffineSpec& spec, const Context& context) {
 }
 
 KernelPointer compile(const ConvertSpec& spec, const Context& context) {
-  return with_type(spec.from, [&](auto of) { return convert<decltype(of)>(context, spec.count); });
+  return with_type(spec.from, [&](auto of) {
+    return with_scaling(spec,
+                        [&](auto f) { return convert<decltype(of)>(context, spec.count, f); });
+  });
 }
 
 KernelPointer compile(const GatherSpec& spec, const Context& context) {
-  return with_type(spec.from, [&](auto of) { return gather<decltype(of)>(context, spec); });
+  return with_type(spec.from, [&](auto of) {
+    return with_scaling(spec, [&](auto f) { return gather<decltype(of)>(context, spec, f); });
+  });
 }
 
 KernelPointer compile(const SumSpec& spec, const Context& context) {

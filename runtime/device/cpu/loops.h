@@ -79,6 +79,7 @@ template <class Term>
   }
   double sum = 0;
   for (; i < end; ++i) sum += static_cast<double>(term(i));
+  if (end - begin < lanes) return sum;
   for (const double total : totals) sum += total;
   return sum;
 }

@@ -1,10 +1,9 @@
 // Kernels on rows and columns: sums, maxima, and the parts of softmax. Sums are formed in double.
 //
 // They are bound by memory traffic but for the exponential; a softmax over ten classes is so small
-// that calls and loop ends are what it costs.
-#include <limits>
-
+// that calls and loop ends are what it costs, and goes by tiles where the columns are whole.
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/cpu/row_tiles.h"
 #include "runtime/device/cpu/vector_math.h"
 #include "runtime/device/narrowing.h"
 
@@ -25,7 +24,8 @@ double wide(std::uint16_t x) {
 /// sums[0 .. columns) = the sums over rows [begin, end) of `columns` <= columns_a_tile columns.
 /// `Stored` is float, or bfloat16's bits.
 template <class Stored>
-void tile_sum(const Stored* x, std::int64_t stride, Range rows, std::int64_t columns, double* sums) {
+void tile_sum(const Stored* x, std::int64_t stride, Range rows, std::int64_t columns,
+              double* sums) {
   double totals[columns_a_tile] = {};
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
     const Stored* from = x + row * stride;
@@ -76,26 +76,8 @@ KernelPointer compile(const RowMaximumSpec& spec, const Context& context) {
   return make_kernel([=, columns = spec.columns, threads = context.threads](void* const* operands) {
     const float* x = at(operands, 0);
     float* m = at(operands, 1);
-    for_rows(threads, spec.rows, columns * 4, [=](std::int64_t row) {
-      // A NaN is taken when it comes, and then stays, as nothing is greater than it.
-      const auto greater = [](float value, float best) {
-        return value > best || value != value ? value : best;
-      };
-      constexpr int lanes = 16;
-      float best[lanes];
-      std::fill_n(best, lanes, -std::numeric_limits<float>::infinity());
-      const float* from = x + row * columns;
-      std::int64_t j = 0;
-      for (; j + lanes <= columns; j += lanes) {
-#pragma omp simd
-        for (int lane = 0; lane < lanes; ++lane) {
-          best[lane] = greater(from[j + lane], best[lane]);
-        }
-      }
-      for (; j < columns; ++j) best[0] = greater(from[j], best[0]);
-      for (int lane = 1; lane < lanes; ++lane) best[0] = greater(best[lane], best[0]);
-      m[row] = best[0];
-    });
+    for_rows(threads, spec.rows, columns * 4,
+             [=](std::int64_t row) { m[row] = row_maximum(x + row * columns, columns); });
   });
 }
 
@@ -142,17 +124,85 @@ KernelPointer compile(const RowSumSpec& spec, const Context& context) {
   });
 }
 
+namespace {
+
+// The sums of a row's columns, in double and in the order of `lane_sum`.
+template <class Term>
+TileRow<> tile_sums(std::int64_t columns, const Term& term) {
+  TileRow<double> sums{};
+  for (std::int64_t j = 0; j < columns; ++j) {
+#pragma omp simd
+    for (int row = 0; row < tile_rows; ++row) sums[row] += term(j, row);
+  }
+  TileRow<> narrow;
+#pragma omp simd
+  for (int row = 0; row < tile_rows; ++row) narrow[row] = static_cast<float>(sums[row]);
+  return narrow;
+}
+
+void softmax_tile(const float* x, float* y, const TileAt& at) {
+  Tile tile;
+  load(tile, x, at);
+  const TileRow<> m = maxima(tile, at.columns);
+  for (std::int64_t j = 0; j < at.columns; ++j) {
+#pragma omp simd
+    for (int row = 0; row < tile_rows; ++row) tile[j][row] = vector_exp(tile[j][row] - m[row]);
+  }
+  const TileRow<> sums = tile_sums(
+      at.columns, [&](std::int64_t j, int row) { return static_cast<double>(tile[j][row]); });
+  for (std::int64_t j = 0; j < at.columns; ++j) {
+#pragma omp simd
+    for (int row = 0; row < tile_rows; ++row) tile[j][row] /= sums[row];
+  }
+  store(tile, y, at);
+}
+
+void softmax_row(const float* x, float* y, std::int64_t columns) {
+  const float m = row_maximum(x, columns);
+#pragma omp simd
+  for (std::int64_t j = 0; j < columns; ++j) y[j] = vector_exp(x[j] - m);
+  const auto sum = static_cast<float>(lane_sum(0, columns, [=](std::int64_t j) { return y[j]; }));
+#pragma omp simd
+  for (std::int64_t j = 0; j < columns; ++j) y[j] /= sum;
+}
+
+void softmax_gradient_tile(const float* y, const float* dy, float* dx, const TileAt& at) {
+  Tile values, gradients;
+  load(values, y, at);
+  load(gradients, dy, at);
+  const TileRow<> dots = tile_sums(at.columns, [&](std::int64_t j, int row) {
+    return static_cast<double>(values[j][row]) * static_cast<double>(gradients[j][row]);
+  });
+  for (std::int64_t j = 0; j < at.columns; ++j) {
+#pragma omp simd
+    for (int row = 0; row < tile_rows; ++row) {
+      gradients[j][row] = values[j][row] * (gradients[j][row] - dots[row]);
+    }
+  }
+  store(gradients, dx, at);
+}
+
+float row_dot(const float* a, const float* b, std::int64_t columns) {
+  return static_cast<float>(lane_sum(0, columns, [=](std::int64_t j) {
+    return static_cast<double>(a[j]) * static_cast<double>(b[j]);
+  }));
+}
+
+void softmax_gradient_row(const float* y, const float* dy, float dot, float* dx,
+                          std::int64_t columns) {
+#pragma omp simd
+  for (std::int64_t j = 0; j < columns; ++j) dx[j] = y[j] * (dy[j] - dot);
+}
+
+}  // namespace
+
 KernelPointer compile(const RowDotSpec& spec, const Context& context) {
   return make_kernel([=, columns = spec.columns, threads = context.threads](void* const* operands) {
     const float* a = at(operands, 0);
     const float* b = at(operands, 1);
     float* r = at(operands, 2);
     for_rows(threads, spec.rows, columns * 8, [=](std::int64_t row) {
-      const float* left = a + row * columns;
-      const float* right = b + row * columns;
-      r[row] = static_cast<float>(lane_sum(0, columns, [=](std::int64_t j) {
-        return static_cast<double>(left[j]) * static_cast<double>(right[j]);
-      }));
+      r[row] = row_dot(a + row * columns, b + row * columns, columns);
     });
   });
 }
@@ -161,14 +211,32 @@ KernelPointer compile(const SoftmaxGradientSpec& spec, const Context& context) {
   return make_kernel([=, columns = spec.columns, threads = context.threads](void* const* operands) {
     const float* y = at(operands, 0);
     const float* dy = at(operands, 1);
-    const float* r = at(operands, 2);
-    float* dx = at(operands, 3);
+    const float* r = spec.whole ? nullptr : at(operands, 2);
+    float* dx = at(operands, spec.whole ? 2 : 3);
+    if (spec.whole && columns <= tile_columns) {
+      for_tiles(threads, spec.rows, columns, columns * 12,
+                [=](const TileAt& at) { softmax_gradient_tile(y, dy, dx, at); });
+      return;
+    }
     for_rows(threads, spec.rows, columns * 12, [=](std::int64_t row) {
       const std::int64_t first = row * columns;
-      const float dot = r[row];
-#pragma omp simd
-      for (std::int64_t i = first; i < first + columns; ++i) dx[i] = y[i] * (dy[i] - dot);
+      const float dot = spec.whole ? row_dot(y + first, dy + first, columns) : r[row];
+      softmax_gradient_row(y + first, dy + first, dot, dx + first, columns);
     });
+  });
+}
+
+KernelPointer compile(const SoftmaxSpec& spec, const Context& context) {
+  return make_kernel([=, columns = spec.columns, threads = context.threads](void* const* operands) {
+    const float* x = at(operands, 0);
+    float* y = at(operands, 1);
+    if (columns <= tile_columns) {
+      for_tiles(threads, spec.rows, columns, columns * 16,
+                [=](const TileAt& at) { softmax_tile(x, y, at); });
+      return;
+    }
+    for_rows(threads, spec.rows, columns * 16,
+             [=](std::int64_t row) { softmax_row(x + row * columns, y + row * columns, columns); });
   });
 }
 

@@ -3,13 +3,12 @@
 // A warp or a block a row where rows are reduced, a thread an element where not; losses over all
 // rows are summed in double, in two passes. Bound by memory traffic, for few classes by the
 // launches.
-//
-// Whether targets are class numbers or weights is decided when the kernel is made: each function is
-// written once, on `weight(row, j)`, the target weight of a column after smoothing.
+// Where a rank has all columns, class_comparison.cu does the same in one launch.
 #include <cmath>
 #include <limits>
 
 #include "runtime/device/body_kernel.h"
+#include "runtime/device/cuda/class_weights.h"
 #include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
 #include "runtime/device/cuda/sums.h"
@@ -18,78 +17,7 @@ namespace meshwork::cuda {
 
 namespace {
 
-constexpr float clip_low = 1e-7f;
-constexpr float clip_high = 1.0f - 1e-7f;
-
-/// The class that a sparse target names; -1 for what cannot be one.
-MESHWORK_HOST_DEVICE std::int64_t class_number(float target) {
-  constexpr float beyond = 1e15f;
-  return target >= 0.0f && target < beyond ? static_cast<std::int64_t>(target) : -1;
-}
-
-/// t (1 - s) + s / classes.
-struct Smoothing {
-  float keep, add;
-};
-Smoothing smoothing_of(const ClassColumns& at) {
-  return {1.0f - at.smoothing, at.smoothing == 0.0f
-                                   ? 0.0f
-                                   : static_cast<float>(static_cast<double>(at.smoothing) /
-                                                        static_cast<double>(at.classes))};
-}
-
-/// The weights when targets are class numbers.
-struct SparseWeights {
-  const float* targets;
-  std::int64_t first_class, columns;
-  Smoothing smoothing;
-  MESHWORK_HOST_DEVICE float operator()(std::int64_t row, std::int64_t j) const {
-    return (j == class_number(targets[row]) - first_class ? smoothing.keep : 0.0f) + smoothing.add;
-  }
-};
-/// The weights when they are given.
-struct DenseWeights {
-  const float* targets;
-  std::int64_t first_class, columns;
-  Smoothing smoothing;
-  MESHWORK_HOST_DEVICE float operator()(std::int64_t row, std::int64_t j) const {
-    return targets[row * columns + j] * smoothing.keep + smoothing.add;
-  }
-};
-
-/// A kernel that calls body(operands, weights). Targets: operand 1.
-template <class Body>
-KernelPointer with_weights(const ClassColumns& columns, Body body, std::int64_t workspace = 0) {
-  const Smoothing smoothing = smoothing_of(columns);
-  if (columns.target == TargetKind::sparse) {
-    return make_kernel(
-        [=](void* const* operands) {
-          body(operands,
-               SparseWeights{at(operands, 1), columns.first_class, columns.columns, smoothing});
-        },
-        workspace);
-  }
-  return make_kernel(
-      [=](void* const* operands) {
-        body(operands,
-             DenseWeights{at(operands, 1), columns.first_class, columns.columns, smoothing});
-      },
-      workspace);
-}
-
-// A NaN is not clipped, so that it shows.
-MESHWORK_HOST_DEVICE bool is_clipped(float q) {
-  return q < clip_low || q > clip_high;
-}
-MESHWORK_HOST_DEVICE float clip(float q) {
-  return q < clip_low ? clip_low : (q > clip_high ? clip_high : q);
-}
-
 // ---- from logits ------------------------------------------------------------------------------
-
-struct ThreeSums {
-  double exponentials, weighted, weights;
-};
 
 template <class Weights>
 struct LogitStatistics {
@@ -101,16 +29,11 @@ struct LogitStatistics {
   [[nodiscard]] MESHWORK_HOST_DEVICE ThreeSums identity() const { return {0, 0, 0}; }
   [[nodiscard]] MESHWORK_HOST_DEVICE ThreeSums combine(const ThreeSums& a,
                                                        const ThreeSums& b) const {
-    return {a.exponentials + b.exponentials, a.weighted + b.weighted, a.weights + b.weights};
+    return a + b;
   }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t columns(std::int64_t) const { return width; }
   [[nodiscard]] MESHWORK_HOST_DEVICE ThreeSums term(std::int64_t row, std::int64_t j) const {
-    const float below = x[row * width + j] - m[row];
-    const float t = weight(row, j);
-    // A class without weight does not count, also where its logit is -infinity.
-    return {static_cast<double>(expf(below)),
-            t == 0.0f ? 0.0 : static_cast<double>(t) * static_cast<double>(below),
-            static_cast<double>(t)};
+    return logit_terms(x[row * width + j] - m[row], weight(row, j));
   }
   MESHWORK_HOST_DEVICE void finish(std::int64_t row, const ThreeSums& sums) const {
     z[3 * row] = static_cast<float>(sums.exponentials);
@@ -122,9 +45,7 @@ struct LogitStatistics {
 struct LogitLoss {
   const float* z;
   MESHWORK_HOST_DEVICE double operator()(std::int64_t row) const {
-    const float* of_row = z + 3 * row;
-    return log(static_cast<double>(of_row[0])) * static_cast<double>(of_row[2]) -
-           static_cast<double>(of_row[1]);
+    return logit_loss(z[3 * row], z[3 * row + 1], z[3 * row + 2]);
   }
 };
 
@@ -144,10 +65,6 @@ struct LogitGradient {
 
 // ---- from probabilities -----------------------------------------------------------------------
 
-struct TwoSums {
-  double loss, open;
-};
-
 template <class Weights>
 struct ProbabilityLoss {
   using Value = TwoSums;
@@ -158,12 +75,11 @@ struct ProbabilityLoss {
   Weights weight;
   [[nodiscard]] MESHWORK_HOST_DEVICE TwoSums identity() const { return {0, 0}; }
   [[nodiscard]] MESHWORK_HOST_DEVICE TwoSums combine(const TwoSums& a, const TwoSums& b) const {
-    return {a.loss + b.loss, a.open + b.open};
+    return a + b;
   }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t columns(std::int64_t) const { return width; }
   [[nodiscard]] MESHWORK_HOST_DEVICE TwoSums term(std::int64_t row, std::int64_t j) const {
-    const float q = p[row * width + j] / s[row], t = weight(row, j);
-    return {static_cast<double>(-t * logf(clip(q))), is_clipped(q) ? 0.0 : static_cast<double>(t)};
+    return probability_terms(p[row * width + j] / s[row], weight(row, j));
   }
   MESHWORK_HOST_DEVICE void finish(std::int64_t row, const TwoSums& sums) const {
     losses[row] = sums.loss;
@@ -215,10 +131,7 @@ struct CountAhead {
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t columns(std::int64_t) const { return width; }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t term(std::int64_t row, std::int64_t j) const {
     const std::int64_t target = class_number(targets[row]) - first_class;
-    const float value = v[row], other = x[row * width + j];
-    const bool ahead =
-        is_nan(other) || is_nan(value) || other > value || (other == value && j < target);
-    return ahead && j != target ? 1 : 0;
+    return is_ahead(x[row * width + j], v[row], j, target) ? 1 : 0;
   }
   MESHWORK_HOST_DEVICE void finish(std::int64_t row, std::int64_t count) const {
     c[row] = static_cast<float>(count);

@@ -86,6 +86,7 @@ KernelPointer compile(const RowDivideSpec& spec, const Context& context);
 KernelPointer compile(const RowSumSpec& spec, const Context& context);
 KernelPointer compile(const RowDotSpec& spec, const Context& context);
 KernelPointer compile(const SoftmaxGradientSpec& spec, const Context& context);
+KernelPointer compile(const SoftmaxSpec& spec, const Context& context);
 
 // classes.cu
 KernelPointer compile(const LogitStatisticsSpec& spec, const Context& context);
@@ -97,6 +98,9 @@ KernelPointer compile(const TargetValueSpec& spec, const Context& context);
 KernelPointer compile(const CountAheadSpec& spec, const Context& context);
 KernelPointer compile(const CountBelowSpec& spec, const Context& context);
 KernelPointer compile(const FirstMaximumSpec& spec, const Context& context);
+
+// class_comparison.cu
+KernelPointer compile(const ClassComparisonSpec& spec, const Context& context);
 
 // pooling.cu
 KernelPointer compile(const MaximumPoolingSpec& spec, const Context& context);

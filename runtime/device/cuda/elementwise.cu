@@ -38,6 +38,16 @@ struct BiasAdd {
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = f(x[i] + bias[i % columns]); }
 };
 
+/// A gradient f(value, dy) of dy divided; by 1, that is dy itself.
+template <class Gradient>
+struct OfDivided {
+  Gradient f;
+  float divisor;
+  MESHWORK_HOST_DEVICE float operator()(float value, float dy) const {
+    return f(value, dy / divisor);
+  }
+};
+
 struct Rectified {
   Rectifier r;
   MESHWORK_HOST_DEVICE float operator()(float x) const {
@@ -57,11 +67,24 @@ struct ScaledAndShifted {
   MESHWORK_HOST_DEVICE float operator()(float x) const { return x * scale + offset; }
 };
 
+/// What is scaled and shifted where it is converted, if it is.
+struct Scaling {
+  bool scales;
+  ScaledAndShifted f;
+  MESHWORK_HOST_DEVICE float operator()(float x) const { return scales ? f(x) : x; }
+};
+Scaling scaling_of(const auto& spec) {
+  return {spec.scale != 1.0f || spec.offset != 0.0f, {spec.scale, spec.offset}};
+}
+
 template <class From>
 struct Convert {
   const From* x;
   float* y;
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = static_cast<float>(x[i]); }
+  Scaling scaled;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
+    y[i] = scaled(static_cast<float>(x[i]));
+  }
 };
 
 struct Narrow {
@@ -76,15 +99,17 @@ struct Gather {
   const std::int64_t* rows;
   float* y;
   std::int64_t columns;
+  Scaling scaled;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
-    y[i] = static_cast<float>((*table)[rows[i / columns] * columns + i % columns]);
+    y[i] = scaled(static_cast<float>((*table)[rows[i / columns] * columns + i % columns]));
   }
 };
 
 template <class From>
-KernelPointer convert(const Context& context, std::int64_t count) {
+KernelPointer convert(const Context& context, const ConvertSpec& spec) {
   return make_kernel([=, launcher = context.launcher](void* const* operands) {
-    for_elements(launcher, count, Convert<From>{at<const From>(operands, 0), at(operands, 1)});
+    for_elements(launcher, spec.count,
+                 Convert<From>{at<const From>(operands, 0), at(operands, 1), scaling_of(spec)});
   });
 }
 
@@ -142,20 +167,23 @@ KernelPointer compile(const ActivationSpec& spec, const Context& context) {
 }
 
 KernelPointer compile(const ActivationGradientSpec& spec, const Context& context) {
+  const auto make = [&](auto f) {
+    return map_two(context, spec.count, OfDivided<decltype(f)>{f, spec.divisor});
+  };
   switch (spec.activation) {
     case Activation::relu:
-      return map_two(context, spec.count, ReluGradient{});
+      return make(ReluGradient{});
     case Activation::gelu:
-      return map_two(context, spec.count, GeluGradient{});
+      return make(GeluGradient{});
     case Activation::sigmoid:
-      return map_two(context, spec.count, SigmoidGradient{});
+      return make(SigmoidGradient{});
     case Activation::tanh:
-      return map_two(context, spec.count, TanhGradient{});
+      return make(TanhGradient{});
     case Activation::linear:
     case Activation::softmax:  // refused before
       break;
   }
-  return map_two(context, spec.count, LinearGradient{});
+  return make(LinearGradient{});
 }
 
 KernelPointer compile(const RectifySpec& spec, const Context& context) {
@@ -171,7 +199,7 @@ KernelPointer compile(const AffineSpec& spec, const Context& context) {
 }
 
 KernelPointer compile(const ConvertSpec& spec, const Context& context) {
-  return with_type(spec.from, [&](auto of) { return convert<decltype(of)>(context, spec.count); });
+  return with_type(spec.from, [&](auto of) { return convert<decltype(of)>(context, spec); });
 }
 
 KernelPointer compile(const NarrowSpec& spec, const Context& context) {
@@ -187,7 +215,7 @@ KernelPointer compile(const GatherSpec& spec, const Context& context) {
       for_elements(
           launcher, spec.rows * spec.columns,
           Gather<From>{at<const From* const>(operands, 0), at<const std::int64_t>(operands, 1),
-                       at(operands, 2), spec.columns});
+                       at(operands, 2), spec.columns, scaling_of(spec)});
     });
   });
 }

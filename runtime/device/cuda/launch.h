@@ -4,11 +4,14 @@
 //   for_elements_prepared  body(i, prepare()), prepare called once a block: what every element
 //                          needs and only the device knows
 //   reduce_rows            for each row, terms of its columns combined to one value
+//   for_teams              body(row, team) for each row, by a team of threads that can combine
+//                          several values of its columns, one after the other
+//   for_teams_then         the same, then end(team) by one team, when all rows are done
 //   reduce_columns         for each column, the sums of two terms over its rows, in double
 //
 // No order of additions depends on the GPU, only on the shape. Functions handed over are objects
 // whose members are plain values and pointers into device memory; they are copied to the device
-// with the launch. tests/support/cuda_on_host holds the same four as loops, in the same order.
+// with the launch. tests/support/cuda_on_host holds the same as loops, in the same order.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -20,9 +23,66 @@
 #include "runtime/device/cuda/launcher.h"
 #include "runtime/device/cuda/parts.h"
 
+/// What only a thread on the GPU can call: who uses a team.
+#define MESHWORK_DEVICE __device__
+
 namespace meshwork::cuda {
 
 namespace launching {
+
+/// Where the threads of a block leave values for each other.
+struct alignas(16) TeamMemory {
+  static constexpr std::size_t value_bytes = 24;
+  unsigned char bytes[block_threads * value_bytes];
+};
+
+/// `group` threads of a block, side by side, that do the same thing at the same time: a warp, or
+/// all. All of them call each function.
+template <int group>
+class Team {
+ public:
+  __device__ explicit Team(TeamMemory& memory) : memory_(&memory) {}
+
+  /// term(j) over the columns combined: each thread combines every group-th, then halves combine.
+  /// Every thread gets it.
+  template <class Value, class Term, class Combine>
+  __device__ Value reduce(std::int64_t columns, const Value& identity, const Term& term,
+                          const Combine& combine) const {
+    static_assert(sizeof(Value) <= TeamMemory::value_bytes);
+    auto* values = reinterpret_cast<Value*>(memory_->bytes);
+    const int thread = static_cast<int>(threadIdx.x);
+    Value value = identity;
+    for (std::int64_t j = lane(); j < columns; j += group) value = combine(value, term(j));
+    synchronize();  // who still reads what stood there
+    values[thread] = value;
+    for (int half = group / 2; half > 0; half /= 2) {
+      synchronize();
+      if (lane() < half) values[thread] = combine(values[thread], values[thread + half]);
+    }
+    synchronize();
+    return values[thread - lane()];
+  }
+  /// body(j) for each column, a thread every group-th: those whose term it gave.
+  template <class Body>
+  __device__ void each(std::int64_t columns, const Body& body) const {
+    for (std::int64_t j = lane(); j < columns; j += group) body(j);
+  }
+  /// One of the threads.
+  [[nodiscard]] __device__ bool leads() const { return lane() == 0; }
+
+ private:
+  [[nodiscard]] __device__ static int lane() { return static_cast<int>(threadIdx.x) % group; }
+  __device__ static void synchronize() {
+    static_assert(group == 32 || group == block_threads, "a warp, or all threads of the block");
+    if constexpr (group == 32) {
+      __syncwarp();
+    } else {
+      __syncthreads();
+    }
+  }
+
+  TeamMemory* memory_;
+};
 
 [[nodiscard]] inline cudaStream_t stream_of(const Launcher& launcher) {
   return static_cast<cudaStream_t>(launcher.stream);
@@ -81,6 +141,48 @@ __global__ void __launch_bounds__(block_threads) rows(std::int64_t count, Reduct
     if (lane == 0 && row < count) reduction.finish(row, values[thread]);
     __syncthreads();  // before the values of the next rows
   }
+}
+
+template <int group, class Body>
+__device__ void team_rows(std::int64_t count, const Body& body, TeamMemory& memory) {
+  const Team<group> team(memory);
+  constexpr int rows_a_block = block_threads / group;
+  for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * rows_a_block +
+                          static_cast<int>(threadIdx.x) / group;
+       row < count; row += static_cast<std::int64_t>(gridDim.x) * rows_a_block) {
+    body(row, team);
+  }
+}
+
+template <int group, class Body>
+__global__ void __launch_bounds__(block_threads) teams(std::int64_t count, Body body) {
+  __shared__ TeamMemory memory;
+  team_rows<group>(count, body, memory);
+}
+
+/// `done` counts the blocks that are; the last one finds what all have written, ends, and leaves 0
+/// for the next launch.
+template <int group, class Body, class End>
+__global__ void __launch_bounds__(block_threads)
+    teams_then(std::int64_t count, Body body, End end, unsigned* done) {
+  __shared__ TeamMemory memory;
+  __shared__ bool last;
+  team_rows<group>(count, body, memory);
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(done, 1u) == gridDim.x - 1;
+  __syncthreads();
+  if (!last) return;
+  __threadfence();
+  if (threadIdx.x == 0) *done = 0;
+  end(Team<block_threads>(memory));
+}
+
+/// Blocks whose teams take a row each.
+template <int group>
+[[nodiscard]] inline unsigned team_blocks(const Launcher& launcher, std::int64_t rows) {
+  constexpr int rows_a_block = block_threads / group;
+  return block_count(launcher, (rows + rows_a_block - 1) / rows_a_block);
 }
 
 /// A tile of columns over a part of the rows. Thread (line, lane) adds up every deep-th row of one
@@ -162,6 +264,41 @@ void reduce_rows(const Launcher& launcher, std::int64_t rows, std::int64_t longe
   } else {
     const unsigned blocks = launching::block_count(launcher, rows);
     launching::rows<block_threads><<<blocks, block_threads, 0, stream>>>(rows, reduction);
+  }
+  check_launch(launcher);
+}
+
+/// body(row, team) for each row. `longest` is the largest number of columns, which says how many
+/// threads a team has, as in reduce_rows. A team reduces as reduce_rows does.
+template <class Body>
+void for_teams(const Launcher& launcher, std::int64_t rows, std::int64_t longest,
+               const Body& body) {
+  if (rows <= 0) return;
+  const cudaStream_t stream = launching::stream_of(launcher);
+  if (longest <= narrow_columns) {
+    const unsigned blocks = launching::team_blocks<narrow_group>(launcher, rows);
+    launching::teams<narrow_group><<<blocks, block_threads, 0, stream>>>(rows, body);
+  } else {
+    const unsigned blocks = launching::team_blocks<block_threads>(launcher, rows);
+    launching::teams<block_threads><<<blocks, block_threads, 0, stream>>>(rows, body);
+  }
+  check_launch(launcher);
+}
+
+/// The same, then end(team), once, with a team that sees all that the others wrote; in one launch.
+/// `done`, in the device's memory, is 0 and comes back as 0: no two launches at a time share one.
+template <class Body, class End>
+void for_teams_then(const Launcher& launcher, std::int64_t rows, std::int64_t longest,
+                    const Body& body, const End& end, unsigned* done) {
+  const cudaStream_t stream = launching::stream_of(launcher);
+  if (longest <= narrow_columns) {
+    const unsigned blocks = launching::team_blocks<narrow_group>(launcher, rows);
+    launching::teams_then<narrow_group>
+        <<<blocks, block_threads, 0, stream>>>(rows, body, end, done);
+  } else {
+    const unsigned blocks = launching::team_blocks<block_threads>(launcher, rows);
+    launching::teams_then<block_threads>
+        <<<blocks, block_threads, 0, stream>>>(rows, body, end, done);
   }
   check_launch(launcher);
 }

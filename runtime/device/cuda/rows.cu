@@ -87,6 +87,43 @@ struct SoftmaxGradient {
   }
 };
 
+/// Several values of a row, one after the other: softmax, and its gradient.
+struct Softmax {
+  const float* x;
+  float* y;
+  std::int64_t width;
+  template <class Team>
+  MESHWORK_DEVICE void operator()(std::int64_t row, const Team& team) const {
+    const float* from = x + row * width;
+    float* to = y + row * width;
+    const float m = team.reduce(
+        width, -std::numeric_limits<float>::infinity(), [&](std::int64_t j) { return from[j]; },
+        [](float a, float b) { return maximum_or_nan(a, b); });
+    const double sum = team.reduce(
+        width, 0.0,
+        [&](std::int64_t j) {
+          to[j] = expf(from[j] - m);
+          return static_cast<double>(to[j]);
+        },
+        [](double a, double b) { return a + b; });
+    team.each(width, [&](std::int64_t j) { to[j] /= static_cast<float>(sum); });
+  }
+};
+struct WholeSoftmaxGradient {
+  const float *y, *dy;
+  float* dx;
+  std::int64_t width;
+  template <class Team>
+  MESHWORK_DEVICE void operator()(std::int64_t row, const Team& team) const {
+    const std::int64_t first = row * width;
+    const Product product{y + first, dy + first};
+    const float r = static_cast<float>(team.reduce(
+        width, 0.0, [&](std::int64_t j) { return product(row, j); },
+        [](double a, double b) { return a + b; }));
+    team.each(width, [&](std::int64_t j) { dx[first + j] = y[first + j] * (dy[first + j] - r); });
+  }
+};
+
 template <class Term>
 void sum_rows(const Launcher& launcher, std::int64_t rows, std::int64_t columns, const Term& term,
               float* s) {
@@ -129,7 +166,21 @@ KernelPointer compile(const RowDotSpec& spec, const Context& context) {
   });
 }
 
+KernelPointer compile(const SoftmaxSpec& spec, const Context& context) {
+  return make_kernel([=, launcher = context.launcher](void* const* operands) {
+    for_teams(launcher, spec.rows, spec.columns,
+              Softmax{at(operands, 0), at(operands, 1), spec.columns});
+  });
+}
+
 KernelPointer compile(const SoftmaxGradientSpec& spec, const Context& context) {
+  if (spec.whole) {
+    return make_kernel([=, launcher = context.launcher](void* const* operands) {
+      for_teams(
+          launcher, spec.rows, spec.columns,
+          WholeSoftmaxGradient{at(operands, 0), at(operands, 1), at(operands, 2), spec.columns});
+    });
+  }
   return make_kernel([=, launcher = context.launcher](void* const* operands) {
     for_elements(launcher, spec.rows * spec.columns,
                  SoftmaxGradient{at(operands, 0), at(operands, 1), at(operands, 2), at(operands, 3),

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace meshwork {
 
@@ -17,6 +18,7 @@ struct ClassColumns {
   std::int64_t first_class = 0, classes = 0;
   TargetKind target = TargetKind::sparse;
   float smoothing = 0;
+  bool operator==(const ClassColumns&) const = default;
 };
 
 /// Of logits x with row maxima m (over all classes): z (rows, 3) = this rank's part of
@@ -69,6 +71,25 @@ struct CountBelowSpec {
 /// NaN equals NaN. Operands: x, m, i.
 struct FirstMaximumSpec {
   ClassColumns at;
+};
+
+/// Which cross-entropy, of what the columns hold.
+enum class Crossentropy : std::uint8_t { none, of_logits, of_probabilities };
+
+/// All of the above at once, of rows with all their classes here: what a loss and metrics ask of
+/// the same predictions. A row is read once; the numbers are those of the kernels above.
+///   loss (float64 scalar) = the sum over rows of `crossentropy`, if that is not none;
+///   dx = scale * its gradient, if `gradient`;
+///   n (float64 scalar), one for each k of `within` = how many rows have fewer than k classes
+///   before the target class. Of dense targets that is the lowest of the largest weight, and
+///   smoothing, which is that of the loss, does not matter to it.
+/// Operands: x, target, [loss], [dx], n...
+struct ClassComparisonSpec {
+  ClassColumns at;
+  Crossentropy crossentropy = Crossentropy::none;
+  bool gradient = false;
+  float scale = 1;
+  std::vector<std::int64_t> within;
 };
 
 }  // namespace meshwork

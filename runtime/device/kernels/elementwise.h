@@ -16,11 +16,12 @@ struct ActivationSpec {
   std::int64_t count = 0;
 };
 
-/// dx = dy * activation'(at), where `value` is y for relu, sigmoid and tanh, and x for gelu. May be
-/// in place on dy. Operands: value, dy, dx.
+/// dx = dy / divisor * activation'(at), where `value` is y for relu, sigmoid and tanh, and x for
+/// gelu. May be in place on dy. Operands: value, dy, dx.
 struct ActivationGradientSpec {
   Activation activation = Activation::linear;
   std::int64_t count = 0;
+  float divisor = 1;
 };
 
 /// relu in Keras's general form, with threshold, limit and slope not below 0; NaN stays NaN:
@@ -47,10 +48,11 @@ struct AffineSpec {
   float scale = 1, offset = 0;
 };
 
-/// y (float32) = x converted from `from`. Operands: x, y.
+/// y (float32) = x converted from `from`, then as AffineSpec. Operands: x, y.
 struct ConvertSpec {
   std::int64_t count = 0;
   ElementType from = ElementType::uint8;
+  float scale = 1, offset = 0;
 };
 
 /// y (bfloat16, two bytes an element) = x rounded to nearest, ties to even; NaN stays NaN.

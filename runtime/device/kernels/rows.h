@@ -1,7 +1,7 @@
 // Rows: what softmax is made of.
 //
-// Split columns are no special case: a kernel does its part of the columns and the operation
-// completes the row's value by a collective between two kernels.
+// Where columns are split, a kernel does its part of them and the operation completes the row's
+// value by a collective between two kernels. Where they are whole, one kernel does all of it.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +34,16 @@ struct RowDotSpec {
   std::int64_t rows = 0, columns = 0;
 };
 
-/// dx = y * (dy - r), the gradient of softmax with r = RowDot(y, dy). Operands: y, dy, r, dx.
+/// dx = y * (dy - r), the gradient of softmax with r = RowDot(y, dy). `whole`: r is found on the
+/// way, and is no operand. Operands: y, dy, [r], dx.
 struct SoftmaxGradientSpec {
+  std::int64_t rows = 0, columns = 0;
+  bool whole = false;
+};
+
+/// y = softmax(x): RowMaximumSpec, RowExponentialSpec and RowDivideSpec in one. May be in place.
+/// Operands: x, y.
+struct SoftmaxSpec {
   std::int64_t rows = 0, columns = 0;
 };
 

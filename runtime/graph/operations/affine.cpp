@@ -20,6 +20,10 @@ double AffineOperation::flops(std::span<const Shape>, const Shape& output) const
 }
 
 void AffineOperation::forward(Lowering& lowering) const {
+  if (lowering.scale_input(0, scale_, offset_)) {
+    lowering.output_is_input(0);
+    return;
+  }
   const std::int64_t count = element_count(lowering.local_output_shape());
   lowering.emit(AffineSpec{count, scale_, offset_}, {lowering.input(0), lowering.output()});
 }

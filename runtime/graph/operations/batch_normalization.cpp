@@ -173,7 +173,7 @@ bool BatchNormalizationOperation::backward_reads(int input) const {
 std::unique_ptr<Operation> BatchNormalizationOperation::fused_with(const Operation& next,
                                                                    int position) const {
   const std::optional<Epilogue> joined = Epilogue{false, activation_}.then(next, position);
-  if (!joined || joined->bias || !can_be_joined(joined->activation)) {
+  if (!joined || joined->bias || joined->dropout > 0 || !can_be_joined(joined->activation)) {
     return nullptr;
   }
   return std::make_unique<BatchNormalizationOperation>(options_, joined->activation);

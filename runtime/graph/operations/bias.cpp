@@ -11,12 +11,15 @@ constexpr int bias = 1;
 
 }  // namespace
 
-BiasOperation::BiasOperation(Activation activation) : epilogue_{true, activation} {
+BiasOperation::BiasOperation(Epilogue epilogue) : epilogue_(epilogue) {
+  epilogue_.bias = true;
   epilogue_.check("a bias");
 }
 
 std::string BiasOperation::kind() const {
-  return Epilogue{false, epilogue_.activation}.behind("bias");
+  Epilogue behind = epilogue_;
+  behind.bias = false;
+  return behind.behind("bias");
 }
 
 Shape BiasOperation::output_shape(std::span<const Shape> inputs) const {
@@ -37,6 +40,7 @@ void BiasOperation::forward(Lowering& lowering) const {
   const Shape y = lowering.local_output_shape();
   lowering.emit(BiasAddSpec{rows_of(y), columns_of(y), epilogue_.activation},
                 {lowering.input(0), lowering.input(bias), lowering.output()});
+  epilogue_.drop(lowering);
 }
 
 void BiasOperation::backward(Lowering& lowering) const {
@@ -56,7 +60,7 @@ void BiasOperation::backward(Lowering& lowering) const {
     lowering.input_gradient_is_output_gradient(0);
   } else {
     dz = lowering.input_gradient(0);
-    lowering.emit(ActivationGradientSpec{epilogue_.activation, element_count(y)},
+    lowering.emit(epilogue_.gradient(element_count(y)),
                   {lowering.output(), lowering.output_gradient(), dz});
   }
   if (bias_wanted) {
@@ -68,13 +72,9 @@ bool BiasOperation::backward_reads(int) const {
   return false;
 }
 
-Activation BiasOperation::ends_in() const {
-  return epilogue_.activation;
-}
-
 std::unique_ptr<Operation> BiasOperation::fused_with(const Operation& next, int position) const {
   const std::optional<Epilogue> joined = epilogue_.then(next, position);
-  return joined ? std::make_unique<BiasOperation>(joined->activation) : nullptr;
+  return joined ? std::make_unique<BiasOperation>(*joined) : nullptr;
 }
 
 }  // namespace meshwork

@@ -186,6 +186,7 @@ void ConvolutionOperation::forward(Lowering& lowering) const {
   if (done != epilogue_.activation) {
     lowering.emit(ActivationSpec{epilogue_.activation, part.places * part.filters}, {y, y});
   }
+  epilogue_.drop(lowering);
 }
 
 void ConvolutionOperation::backward(Lowering& lowering) const {
@@ -236,10 +237,6 @@ void ConvolutionOperation::backward(Lowering& lowering) const {
 
 bool ConvolutionOperation::backward_reads(int input) const {
   return input != bias;
-}
-
-Activation ConvolutionOperation::ends_in() const {
-  return epilogue_.activation;
 }
 
 std::unique_ptr<Operation> ConvolutionOperation::fused_with(const Operation& next,

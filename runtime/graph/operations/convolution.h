@@ -39,7 +39,8 @@ class ConvolutionOperation final : public Operation {
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
   bool backward_reads(int input) const override;
-  Activation ends_in() const override;
+  Activation ends_in() const override { return epilogue_.ends_in(); }
+  bool draws() const override { return epilogue_.dropout > 0; }
   std::unique_ptr<Operation> fused_with(const Operation& next, int position) const override;
 
  private:

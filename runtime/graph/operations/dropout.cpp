@@ -46,4 +46,9 @@ bool DropoutOperation::backward_reads(int) const {
   return false;
 }
 
+// Nothing is kept at rate 1, and 1 - rate divides nothing.
+std::optional<Epilogue> DropoutOperation::as_epilogue() const {
+  return rate_ < 1 ? std::optional(Epilogue{.dropout = rate_}) : std::nullopt;
+}
+
 }  // namespace meshwork

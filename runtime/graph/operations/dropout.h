@@ -2,6 +2,10 @@
 //
 // Rule "bt->bt": which elements are kept follows from their global indices, so that it is the same
 // on every mesh, and the same again in backward. Outside training and at rate 0 nothing moves.
+//
+// Behind a relu that is joined to a product, a convolution or a bias, it is joined too (epilogue.h):
+// it drops in place, and its gradient and that of relu are one pass over what it gave. Elsewhere
+// backward draws the numbers again, which takes less than to keep them.
 #pragma once
 
 #include "runtime/graph/operation.h"
@@ -18,6 +22,8 @@ class DropoutOperation final : public Operation {
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
   bool backward_reads(int input) const override;
+  bool draws() const override { return rate_ > 0; }
+  std::optional<Epilogue> as_epilogue() const override;
 
  private:
   bool drops(const Lowering& lowering) const;

@@ -189,6 +189,7 @@ void ProductOperation::forward(Lowering& lowering) const {
     lowering.emit(ActivationSpec{epilogue_.activation, factors.rows * factors.outputs},
                   {lowering.output(), lowering.output()});
   }
+  epilogue_.drop(lowering);
 }
 
 void ProductOperation::backward(Lowering& lowering) const {
@@ -270,10 +271,6 @@ void ProductOperation::emit_input_gradient(Lowering& lowering, const Factors& fa
     lowering.emit(ActivationGradientSpec{derivative->activation, factors.rows * factors.columns},
                   {derivative->value, dx, dx});
   }
-}
-
-Activation ProductOperation::ends_in() const {
-  return epilogue_.activation;
 }
 
 bool ProductOperation::takes_derivative(int input, Activation activation) const {

@@ -45,6 +45,10 @@ void SoftmaxOperation::forward(Lowering& lowering) const {
   const Shape shape = lowering.local_output_shape();
   const std::int64_t rows = rows_of(shape);
   const std::int64_t columns = columns_of(shape);
+  if (!lowering.splits(classes)) {
+    lowering.emit(SoftmaxSpec{rows, columns}, {lowering.input(0), lowering.output()});
+    return;
+  }
   const Operand maxima = lowering.scratch("row maxima", rows * 4);
   const Operand sums = lowering.scratch("row sums", rows * 4);
   const Operand x = lowering.input(0);
@@ -65,6 +69,11 @@ void SoftmaxOperation::backward(Lowering& lowering) const {
   const Shape shape = lowering.local_output_shape();
   const std::int64_t rows = rows_of(shape);
   const std::int64_t columns = columns_of(shape);
+  if (!lowering.splits(classes)) {
+    lowering.emit(SoftmaxGradientSpec{.rows = rows, .columns = columns, .whole = true},
+                  {lowering.output(), lowering.output_gradient(), lowering.input_gradient(0)});
+    return;
+  }
   const Operand dots = lowering.scratch("row products", rows * 4);
   const Operand y = lowering.output();
   const Operand dy = lowering.output_gradient();

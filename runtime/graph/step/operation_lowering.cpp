@@ -47,9 +47,12 @@ class OperationLowering final : public Lowering {
 
   const std::string& path() const override { return planned_.path; }
   bool training() const override { return step_.training(); }
-  bool needs_gradient(int input) const override { return planned_.gradient[input]; }
+  bool needs_gradient(int input) const override { return training() && planned_.gradient[input]; }
+  bool splits(std::string_view letters) const override {
+    return step_.plan.mesh.size_over(axes_of(letters)) > 1;
+  }
   std::uint64_t random_key() const override {
-    return meshwork::random_key(step_.request.seed, planned_.path);
+    return meshwork::random_key(step_.request.seed, planned_.draws_as);
   }
 
   const Shape& global_shape(int input) const override {
@@ -99,6 +102,10 @@ class OperationLowering final : public Lowering {
     return mask;
   }
 
+  bool scale_input(int input, float scale, float offset) override {
+    return values_.scale_fed(planned_.inputs[input], scale, offset);
+  }
+
   void output_is_input(int input) override { remains_.output = this->input(input); }
 
   Operand output_gradient() override {
@@ -127,6 +134,9 @@ class OperationLowering final : public Lowering {
   }
 
   Operand input_gradient(int input) override {
+    if (!gradients_) {
+      return early_gradient(input);
+    }
     std::optional<Operand>& gradient = raw_[input];
     if (!gradient && !windows_[input]) {
       const TensorId tensor = planned_.inputs[input];
@@ -187,16 +197,10 @@ class OperationLowering final : public Lowering {
 
   void all_reduce(std::string_view letters, ElementType type, Reduction reduction, Operand buffer,
                   std::int64_t count, std::int64_t global_count, const std::string& what) override {
-    std::vector<Axis> axes;
-    for (const char letter : letters) {
-      if (const auto found = planned_.split.find(letter); found != planned_.split.end()) {
-        axes.insert(axes.end(), found->second.begin(), found->second.end());
-      }
-    }
+    const std::vector<Axis> axes = axes_of(letters);
     if (axes.empty()) {
       return;
     }
-    std::sort(axes.begin(), axes.end());
     const CollectiveRecord record =
         step_.all_reduce_record(axes, type, reduction, global_count, count, path() + " " + what);
     step_.builder.emit(step_.collectives.all_reduce(record, count), {buffer}, path());
@@ -222,6 +226,9 @@ class OperationLowering final : public Lowering {
         continue;
       }
       if (!raw_[i]) {
+        take_early_gradient(static_cast<int>(i));
+      }
+      if (!raw_[i]) {
         internal_error("backward of " + path() + " did not give the gradient of input " +
                        std::to_string(i));
       }
@@ -235,6 +242,18 @@ class OperationLowering final : public Lowering {
   }
 
  private:
+  // The axes that split one of `letters`, ascending.
+  std::vector<Axis> axes_of(std::string_view letters) const {
+    std::vector<Axis> axes;
+    for (const char letter : letters) {
+      if (const auto found = planned_.split.find(letter); found != planned_.split.end()) {
+        axes.insert(axes.end(), found->second.begin(), found->second.end());
+      }
+    }
+    std::sort(axes.begin(), axes.end());
+    return axes;
+  }
+
   // What the ranks want of an input beyond their blocks, or nothing if every box is the block: the
   // same answer on all ranks, since what follows from it can be a collective.
   std::optional<Windows> find_windows(int input) const {
@@ -276,6 +295,32 @@ class OperationLowering final : public Lowering {
       step_.builder.emit(NarrowSpec{count}, {wide, at->second}, path());
     }
     return at->second;
+  }
+
+  // A gradient that is written in forward stands by itself until backward takes it.
+  Operand early_gradient(int input) {
+    if (!step_.is_sum(planned_.output)) {
+      internal_error("forward of " + path() + ", which is no sum, asks for a gradient");
+    }
+    auto [at, added] = remains_.gradients.try_emplace(input);
+    if (added) {
+      at->second = scratch_floats(element_count(local_shape(input)), path() + " gradient");
+    }
+    return at->second;
+  }
+
+  void take_early_gradient(int input) {
+    const auto early = remains_.gradients.find(input);
+    if (early == remains_.gradients.end()) {
+      return;
+    }
+    raw_[input] = early->second;
+    if (const auto place = gradients_->place_of(planned_.inputs[input]);
+        place && !windows_[input]) {
+      step_.builder.emit(SumSpec{element_count(local_shape(input)), 1}, {early->second, *place},
+                         path());
+      raw_[input] = place;
+    }
   }
 
   // For outputs and gradients, which can be looked at after a step that went wrong.

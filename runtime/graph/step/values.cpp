@@ -37,44 +37,65 @@ std::map<TensorId, Block> StepValues::feed() {
     const auto found = request.fed.find(id);
     const ElementType type = found == request.fed.end() ? ElementType::float32 : found->second;
     const Block block = step_.block(id, layout);
-    Operand at;
     if (request.gathers) {
-      const std::string name = step_.name_of(id);
-      const std::int64_t count = element_count(shape_of(block)), rows = block.front().length();
-      const Buffer values =
-          step_.builder.scratch(count * element_bytes(ElementType::float32), name);
-      step_.builder.emit(GatherSpec{rows, rows == 0 ? 0 : count / rows, type},
-                         {Operand(gathered, i * word),
-                          Operand(gathered, (tables + block.front().begin) * word), values},
-                         name);
-      at = values;
+      conversions_[id] = {.type = type,
+                          .from = Operand(gathered, i * word),
+                          .gathered = true,
+                          .rows = Operand(gathered, (tables + block.front().begin) * word)};
     } else {
-      at = fed(id, type);
+      const auto memory = request.feeds.find(id);
+      const Buffer at =
+          step_.builder.external(memory == request.feeds.end() ? nullptr : memory->second,
+                                 size_of(block) * element_bytes(type), step_.name_of(id));
+      if (type == ElementType::float32) {
+        available_[id].emplace_back(layout, at);
+      } else {
+        conversions_[id] = {.type = type, .from = at};
+      }
     }
-    available_[id].emplace_back(layout, at);
     blocks[id] = block;
   }
   return blocks;
 }
 
-// Where the host writes a batch, or what it is converted to.
-Operand StepValues::fed(TensorId id, ElementType type) {
-  const LoweringRequest& request = step_.request;
-  const std::int64_t count = step_.count(id, step_.plan.tensors[id].layout);
-  const auto memory = request.feeds.find(id);
-  const std::string name = step_.name_of(id);
-  const Buffer at = step_.builder.external(memory == request.feeds.end() ? nullptr : memory->second,
-                                           count * element_bytes(type), name);
-  if (type == ElementType::float32) {
-    return at;
+bool StepValues::scale_fed(TensorId id, float scale, float offset) {
+  const auto found = conversions_.find(id);
+  const std::vector<TensorId>& outputs = step_.graph.outputs;
+  if (found == conversions_.end() || step_.graph.tensors[id].consumers.size() != 1 ||
+      std::find(outputs.begin(), outputs.end(), id) != outputs.end()) {
+    return false;
   }
+  found->second.scale = scale;
+  found->second.offset = offset;
+  return true;
+}
+
+ByLayout& StepValues::known(TensorId id) {
+  ByLayout& known = available_[id];
+  if (const auto found = conversions_.find(id); found != conversions_.end()) {
+    known.emplace_back(step_.plan.tensors[id].layout, convert(id, found->second));
+    conversions_.erase(found);
+  }
+  return known;
+}
+
+Operand StepValues::convert(TensorId id, const Conversion& conversion) {
+  const std::string name = step_.name_of(id);
+  const auto& [type, from, gathered, rows_of_table, scale, offset] = conversion;
+  const Block block = step_.block(id, step_.plan.tensors[id].layout);
+  const std::int64_t count = size_of(block), rows = block.front().length();
   const Buffer converted = step_.builder.scratch(count * element_bytes(ElementType::float32), name);
-  step_.builder.emit(ConvertSpec{count, type}, {at, converted}, name);
+  if (gathered) {
+    step_.builder.emit(GatherSpec{rows, rows == 0 ? 0 : count / rows, type, scale, offset},
+                       {from, rows_of_table, converted}, name);
+  } else {
+    step_.builder.emit(ConvertSpec{count, type, scale, offset}, {from, converted}, name);
+  }
   return converted;
 }
 
 Operand StepValues::in(TensorId id, const Layout& layout) {
-  ByLayout& known = available_[id];
+  ByLayout& known = this->known(id);
   const auto found =
       std::find_if(known.begin(), known.end(), [&](const auto& at) { return at.first == layout; });
   if (found != known.end()) {

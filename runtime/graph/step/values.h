@@ -30,16 +30,20 @@ class StepValues {
  public:
   explicit StepValues(StepContext& step);
 
-  /// Books the inputs (and but for prediction the targets) where they are fed, converted to
-  /// float32, or gathers them. Gives this rank's part of each.
+  /// Notes where the inputs (and but for prediction the targets) are fed. They are converted to
+  /// float32, or gathered, when the first operation asks for them. Gives this rank's part of each.
   std::map<TensorId, Block> feed();
+  /// From now on tensor `id` is `id * scale + offset`, found where what was fed is converted. False,
+  /// and nothing done, if it is not fed, needs no conversion, is there already, or is read by more
+  /// than one operation.
+  [[nodiscard]] bool scale_fed(TensorId id, float scale, float offset);
 
   /// Tensor `id` in `layout`, brought there if need be.
   [[nodiscard]] Operand in(TensorId id, const Layout& layout);
   /// This rank's box of tensor `id`, which lies as `layout`, brought from its owners if need be.
   [[nodiscard]] Operand in_boxes(TensorId id, const Layout& layout, const Windows& windows);
   /// Tensor `id` in the layout of the plan.
-  [[nodiscard]] Operand settled(TensorId id) const { return available_[id].front().second; }
+  [[nodiscard]] Operand settled(TensorId id) { return known(id).front().second; }
 
   /// Takes what an operation left in `natural`, and brings it to the layout of the plan.
   void add(TensorId id, const Layout& natural, Operand value);
@@ -51,11 +55,22 @@ class StepValues {
   void forget_gathered_variables();
 
  private:
-  Operand fed(TensorId id, ElementType type);
+  /// Where the tensor stands, in the layout of the plan first.
+  ByLayout& known(TensorId id);
+  /// How a fed tensor comes to be float32, if it does not stand there as such.
+  struct Conversion {
+    ElementType type = ElementType::float32;
+    Operand from;           // what is fed, or
+    bool gathered = false;  // the table's address
+    Operand rows;           // and which rows of it are this rank's
+    float scale = 1, offset = 0;
+  };
+  Operand convert(TensorId id, const Conversion& conversion);
   Operand cut_box(TensorId id, const Windows& windows);
 
   StepContext& step_;
-  std::vector<ByLayout> available_;  // by tensor; the first is in the tensor's layout
+  std::vector<ByLayout> available_;             // by tensor; the first is in the tensor's layout
+  std::map<TensorId, Conversion> conversions_;  // of fed tensors that nobody has asked for
   std::vector<std::vector<std::pair<Windows, Operand>>> boxes_;  // by tensor
   std::map<TensorId, Operand> masks_;
 };

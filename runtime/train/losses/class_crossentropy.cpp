@@ -39,7 +39,9 @@ class ClassCrossentropyOperation final : public Operation {
   }
 
   void forward(Lowering& lowering) const override {
-    if (crossentropy_.from_logits) {
+    if (!lowering.splits(class_letter)) {
+      whole_rows_forward(lowering);
+    } else if (crossentropy_.from_logits) {
       logits_forward(lowering);
     } else {
       probabilities_forward(lowering);
@@ -47,7 +49,7 @@ class ClassCrossentropyOperation final : public Operation {
   }
 
   void backward(Lowering& lowering) const override {
-    if (!lowering.needs_gradient(0)) {
+    if (!lowering.needs_gradient(0) || !lowering.splits(class_letter)) {
       return;
     }
     if (crossentropy_.from_logits) {
@@ -75,6 +77,21 @@ class ClassCrossentropyOperation final : public Operation {
     return lowering.scratch("unclipped targets", at.rows * 4);
   }
 
+  // The gradient follows from prediction and target alone, so that it can come with the loss.
+  void whole_rows_forward(Lowering& lowering) const {
+    ClassComparisonSpec comparison{.at = columns(lowering),
+                                   .crossentropy = crossentropy_.from_logits
+                                                       ? Crossentropy::of_logits
+                                                       : Crossentropy::of_probabilities};
+    std::vector<Operand> operands{lowering.input(0), lowering.input(1), lowering.output()};
+    if (lowering.needs_gradient(0)) {
+      comparison.gradient = true;
+      comparison.scale = static_cast<float>(mean_factor(lowering));
+      operands.push_back(lowering.input_gradient(0));
+    }
+    lowering.emit(comparison, std::move(operands));
+  }
+
   void logits_forward(Lowering& lowering) const {
     const ClassColumns at = columns(lowering);
     const Operand m = maxima(lowering, at);
@@ -100,8 +117,8 @@ class ClassCrossentropyOperation final : public Operation {
     reduce_over_classes(lowering, Reduction::sum, s, 1, "row sums");
     lowering.emit(ProbabilityLossSpec{at}, {lowering.input(0), lowering.input(1), s,
                                             lowering.output(), unclipped(lowering, at)});
-    lowering.all_reduce(class_letter, ElementType::float64, Reduction::sum, lowering.output(), 1,
-                        1, "loss");
+    lowering.all_reduce(class_letter, ElementType::float64, Reduction::sum, lowering.output(), 1, 1,
+                        "loss");
   }
 
   void probabilities_backward(Lowering& lowering) const {

@@ -12,6 +12,9 @@
 //
 // with s, then the loss of the batch, and for the gradient sum t [p / s not clipped] of the rows
 // reduced. Either way the sum over the batch that comes out is complete over the axes of k.
+//
+// Where nothing splits classes, one kernel reads each row once and gives loss and gradient, and the
+// builder lets metrics ride with it (kernel_joins.h).
 #pragma once
 
 #include <memory>

@@ -35,6 +35,12 @@ class ClassRankOperation final : public Operation {
   }
 
   void forward(Lowering& lowering) const override {
+    if (!lowering.splits(class_letter)) {
+      lowering.emit(
+          ClassComparisonSpec{.at = class_columns(lowering, rank_.targets), .within = {rank_.k}},
+          {lowering.input(0), lowering.input(1), lowering.output()});
+      return;
+    }
     const Operand target = class_numbers(lowering);
     const ClassColumns at = class_columns(lowering, TargetForm::classes);
     const Operand prediction = lowering.input(0);

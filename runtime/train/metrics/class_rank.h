@@ -8,7 +8,8 @@
 // Classes may be split over axes: the prediction for the right class is summed over them (all but
 // one rank give 0), then the numbers of classes ahead. Where targets are weights, the right class
 // is the lowest of those with the largest weight, found by a maximum and a minimum over the same
-// axes.
+// axes. Where nothing splits classes, one kernel does all of it, and that of a loss too, if it
+// stands before it (kernel_joins.h).
 #pragma once
 
 #include <cstdint>

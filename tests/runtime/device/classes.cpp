@@ -99,6 +99,72 @@ Array<> zeros(std::int64_t count) {
   return Array<>(std::vector<float>(static_cast<std::size_t>(count)));
 }
 
+/// Of rows with all their classes here, what the kernels for split classes give, one by one.
+struct Separately {
+  Array<double> loss = std::vector<double>{-1};
+  Array<> dx;
+  std::vector<double> within;  // by k of 0, 1, 3
+
+  Separately(const Problem& problem, Crossentropy crossentropy, float scale)
+      : dx(problem.rows * problem.classes) {
+    Part part = part_of(problem, {0, problem.classes});
+    const std::int64_t rows = problem.rows, columns = problem.classes;
+    Array<> m(rows), z(3 * rows), u(rows), numbers(rows), v(rows), c(rows);
+    if (crossentropy == Crossentropy::of_logits) {
+      run(RowMaximumSpec{rows, columns}, part.scores, m);
+      run(LogitStatisticsSpec{part.at}, part.scores, part.targets, m, z);
+      run(LogitLossSpec{rows}, z, loss);
+      run(LogitGradientSpec{part.at, scale}, part.scores, part.targets, m, z, dx);
+    } else {
+      run(RowSumSpec{rows, columns}, part.scores, m);
+      run(ProbabilityLossSpec{part.at}, part.scores, part.targets, m, loss, u);
+      run(ProbabilityGradientSpec{part.at, scale}, part.scores, part.targets, m, u, dx);
+    }
+    ClassColumns sparse = part.at;
+    sparse.target = TargetKind::sparse;
+    Array<>* target = &part.targets;
+    if (problem.kind == TargetKind::dense) {
+      run(RowMaximumSpec{rows, columns}, part.targets, m);
+      run(FirstMaximumSpec{sparse}, part.targets, m, numbers);
+      target = &numbers;
+    }
+    run(TargetValueSpec{sparse}, part.scores, *target, v);
+    run(CountAheadSpec{sparse}, part.scores, *target, v, c);
+    for (const std::int64_t k : {0, 1, 3}) {
+      Array<double> n(1);
+      run(CountBelowSpec{rows, k}, c, n);
+      within.push_back(n[0]);
+    }
+  }
+};
+
+/// Scores and targets with everything that can go wrong, in many rows.
+Problem hard_problem(std::int64_t rows, std::int64_t classes, TargetKind kind, float smoothing) {
+  Problem problem{rows, classes, kind, smoothing, random_values(rows * classes, 8, 0, 4), {}};
+  for (std::size_t i = 0; i < problem.scores.size(); i += 3) {
+    problem.scores[i] = std::floor(problem.scores[i]);  // ties
+  }
+  problem.targets = random_values(rows * (kind == TargetKind::sparse ? 1 : classes), 9, -1,
+                                  static_cast<double>(classes + 1));
+  for (float& target : problem.targets) target = std::floor(target);  // some are no class
+  const auto spoil = [](std::vector<float>& values, std::size_t every, float with) {
+    for (std::size_t i = every; i < values.size(); i += 7 * every) values[i] = with;
+  };
+  spoil(problem.scores, 11, nan);
+  spoil(problem.scores, 5, -infinity);
+  spoil(problem.scores, 23, infinity);
+  spoil(problem.targets, 13, nan);
+  return problem;
+}
+
+/// The same numbers but for the last bit, which products contracted with sums can change; NaN for
+/// NaN.
+template <class T>
+void check_same(const Array<T>& found, const Array<T>& expected) {
+  check_close(found, std::vector<double>(expected.data(), expected.data() + expected.size()), 2e-7,
+              1e-8);
+}
+
 /// `derivative(row, class)` of all classes of `range`.
 std::vector<double> each(const Problem& problem, const Range& range,
                          const std::function<double(std::int64_t, std::int64_t)>& derivative) {
@@ -324,6 +390,73 @@ TEST_CASE("the first maximum is the lowest class that has it") {
   run(FirstMaximumSpec{{.rows = 4, .columns = 0, .first_class = 4, .classes = 10}}, none, m,
       nothing);
   CHECK(nothing.values() == std::vector<float>{10, 10, 10, 10});
+}
+
+TEST_CASE("rows with all their classes are compared at once, to the same numbers") {
+  constexpr float scale = 0.25f;
+  for (const std::int64_t rows : {0, 1, 15, 16, 17, 33}) {
+    for (const std::int64_t classes : {1, 2, 10, 16, 17, 35}) {
+      for (const TargetKind kind : {TargetKind::sparse, TargetKind::dense}) {
+        for (const Crossentropy crossentropy :
+             {Crossentropy::of_logits, Crossentropy::of_probabilities}) {
+          const float smoothing = classes == 10 ? 0.1f : 0.0f;
+          const Problem problem = hard_problem(rows, classes, kind, smoothing);
+          INFO(rows << " rows, " << classes << " classes");
+          const Separately expected(problem, crossentropy, scale);
+          Part part = part_of(problem, {0, classes});
+          Array<double> loss(1), none(1), one(1), three(1);
+          Array<> dx(rows * classes);
+          const ClassComparisonSpec all{.at = part.at,
+                                        .crossentropy = crossentropy,
+                                        .gradient = true,
+                                        .scale = scale,
+                                        .within = {0, 1, 3}};
+          run(all, part.scores, part.targets, loss, dx, none, one, three);
+          check_same(loss, expected.loss);
+          check_same(dx, expected.dx);
+          CHECK(std::vector<double>{none[0], one[0], three[0]} == expected.within);
+
+          // Less of it is the same.
+          Array<double> alone(1), rank(1);
+          run(ClassComparisonSpec{.at = part.at, .crossentropy = crossentropy}, part.scores,
+              part.targets, alone);
+          check_same(alone, loss);
+          run(ClassComparisonSpec{.at = part.at, .within = {1}}, part.scores, part.targets, rank);
+          CHECK(rank[0] == one[0]);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("many rows, on threads, are compared to the same numbers") {
+  const Problem problem = hard_problem(20000, 10, TargetKind::sparse, 0);
+  const Separately expected(problem, Crossentropy::of_logits, 1);
+  Part part = part_of(problem, {0, 10});
+  Array<double> loss(1), n(1);
+  Array<> dx(20000 * 10);
+  run_kernel(
+      ClassComparisonSpec{
+          .at = part.at, .crossentropy = Crossentropy::of_logits, .gradient = true, .within = {1}},
+      {part.scores.data(), part.targets.data(), loss.data(), dx.data(), n.data()}, 3);
+  check_same(loss, expected.loss);
+  check_same(dx, expected.dx);
+  CHECK(n[0] == expected.within[1]);
+  // Threads change no bit.
+  Array<double> by_one(1);
+  Array<> dx_by_one(20000 * 10);
+  run(
+      ClassComparisonSpec{
+          .at = part.at, .crossentropy = Crossentropy::of_logits, .gradient = true, .within = {1}},
+      part.scores, part.targets, by_one, dx_by_one, n);
+  check_close(loss, {by_one[0]}, 0);
+  CHECK(std::memcmp(dx.data(), dx_by_one.data(), dx.size() * sizeof(float)) == 0);
+}
+
+TEST_CASE("a comparison of some of the classes is refused") {
+  const ClassColumns at{.rows = 1, .columns = 3, .first_class = 0, .classes = 10};
+  CHECK_THROWS_WITH(run_kernel(ClassComparisonSpec{.at = at, .within = {1}}, {}),
+                    Catch::Contains("has not all classes"));
 }
 
 TEST_CASE("ranking by weights instead of class numbers is refused") {

@@ -95,6 +95,32 @@ TEST_CASE("gradients of activations are the slopes of their formulas") {
   }
 }
 
+TEST_CASE("a gradient that is divided first is that of the quotient") {
+  for (const Activation activation : elementwise) {
+    const std::vector<float> value = random_values(65, 2, -1, 1);
+    std::vector<float> dy = random_values(65, 3), quotient = dy;
+    for (float& each : quotient) each /= 0.6f;
+    Array<> values(value), dys(dy), quotients(quotient), dx(65), expected(65);
+    run(ActivationGradientSpec{activation, 65, 0.6f}, values, dys, dx);
+    run(ActivationGradientSpec{activation, 65}, values, quotients, expected);
+    check_close(dx, std::vector<double>(expected.data(), expected.data() + 65), 1e-6);
+  }
+  CHECK_THROWS_WITH(run_kernel(ActivationGradientSpec{Activation::relu, 3, 0}, {}),
+                    Catch::Contains("divided by 0"));
+}
+
+TEST_CASE("what is converted can be scaled and shifted on the way, to the same bits") {
+  Array<std::uint8_t> bytes{0, 1, 7, 128, 254, 255};
+  Array<> plain(6), expected(6), found(6);
+  for (const float offset : {0.0f, -0.37f}) {
+    constexpr float scale = 1.0f / 255;
+    run(ConvertSpec{6, ElementType::uint8}, bytes, plain);
+    run(AffineSpec{6, scale, offset}, plain, expected);
+    run(ConvertSpec{6, ElementType::uint8, scale, offset}, bytes, found);
+    CHECK(found.values() == expected.values());
+  }
+}
+
 TEST_CASE("softmax is refused where a function is elementwise") {
   CHECK_THROWS_WITH(run_kernel(ActivationSpec{Activation::softmax, 3}, {}),
                     Catch::Contains("softmax is not elementwise"));

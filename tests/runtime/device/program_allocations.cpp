@@ -15,7 +15,8 @@ TEST_CASE("running a program allocates nothing") {
   const Buffer bias = floats(columns), m = floats(rows), s = floats(rows), z = floats(3 * rows);
   const Buffer y = floats(count), e = floats(count), c = floats(rows),
                square = floats(columns * columns);
-  const Buffer scalar = builder.scratch(8, "scalar"), factor = floats(1);
+  const Buffer scalar = builder.scratch(8, "scalar"), rank = builder.scratch(8, "rank"),
+               factor = floats(1);
   const Buffer scalars = builder.scratch(sizeof(StepScalars), "step");
   const Buffer slot = floats(count), second = floats(count), third = floats(count);
   const ClassColumns at{.rows = rows, .columns = columns, .classes = columns};
@@ -52,6 +53,7 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(RowSumSpec{rows, columns}, {y, s}, "t");
   builder.emit(RowDotSpec{rows, columns}, {y, x, c}, "t");
   builder.emit(SoftmaxGradientSpec{rows, columns}, {y, x, c, e}, "t");
+  builder.emit(SoftmaxSpec{rows, columns}, {x, y}, "t");
   builder.emit(LogitStatisticsSpec{at}, {x, target, m, z}, "t");
   builder.emit(LogitLossSpec{rows}, {z, scalar}, "t");
   builder.emit(LogitGradientSpec{at, 1}, {x, target, m, z, e}, "t");
@@ -61,6 +63,10 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(CountAheadSpec{at}, {x, target, m, c}, "t");
   builder.emit(CountBelowSpec{rows, 1}, {c, scalar}, "t");
   builder.emit(FirstMaximumSpec{at}, {x, m, c}, "t");
+  builder.emit(
+      ClassComparisonSpec{
+          .at = at, .crossentropy = Crossentropy::of_logits, .gradient = true, .within = {1, 3}},
+      {x, target, scalar, e, rank, rank}, "t");
   builder.emit(SquaredErrorSpec{count, 1}, {x, target, scalar}, "t");
   builder.emit(SquaredErrorGradientSpec{count, 1}, {x, target, e}, "t");
   builder.emit(AbsoluteErrorSpec{count, 1}, {x, target, scalar}, "t");

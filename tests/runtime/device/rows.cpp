@@ -102,6 +102,34 @@ TEST_CASE("a NaN is the maximum of its row, wherever it stands") {
   }
 }
 
+TEST_CASE("softmax of whole rows, and its gradient, are what the parts give") {
+  for (const std::int64_t rows : {0, 1, 15, 16, 33}) {
+    for (const std::int64_t columns : {1, 2, 10, 16, 17, 37}) {
+      std::vector<float> values = random_values(rows * columns, 5, -20, 20);
+      if (rows == 33) values[40] = nan;
+      Array<> x(values), dy(random_values(rows * columns, 6)), m(rows), e(rows * columns), s(rows);
+      Array<> y(rows * columns), dx(rows * columns), whole(rows * columns),
+          gradient(rows * columns);
+      run(RowMaximumSpec{rows, columns}, x, m);
+      run(RowExponentialSpec{rows, columns}, x, m, e, s);
+      run(RowDivideSpec{rows, columns}, e, s, y);
+      run(SoftmaxSpec{rows, columns}, x, whole);
+      run(RowDotSpec{rows, columns}, y, dy, m);
+      run(SoftmaxGradientSpec{rows, columns}, y, dy, m, dx);
+      run(SoftmaxGradientSpec{.rows = rows, .columns = columns, .whole = true}, y, dy, gradient);
+      const auto as_doubles = [](const Array<>& array) {
+        return std::vector<double>(array.data(), array.data() + array.size());
+      };
+      // On a GPU, kernels may be contracted each in its way.
+      const double allowed = kernel_device().kind() == "cuda" ? 1e-6 : 0;
+      check_close(whole, as_doubles(y), allowed, allowed);
+      check_close(gradient, as_doubles(dx), allowed, allowed);
+      run_kernel(SoftmaxSpec{rows, columns}, {x.data(), x.data()}, 3);
+      check_close(x, as_doubles(whole), 0);
+    }
+  }
+}
+
 TEST_CASE("the three parts of softmax give softmax") {
   for (const std::int64_t rows : {0, 1, 4}) {
     for (const std::int64_t columns : {1, 2, 10, 16, 37}) {

@@ -14,10 +14,12 @@
 #include "layers/add.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
+#include "layers/rescaling.h"
 #include "layers/reshape.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
+#include "runtime/train/metrics/top_k_categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/apart_device.h"
@@ -287,7 +289,8 @@ std::string to_string(const Counts& counts) {
 
 namespace {
 
-// A device that adds up the workspaces of the kernels that it compiles, as arenas count them.
+// A device that adds up the workspaces of the kernels that it compiles, as arenas count them. One
+// that was joined with the next, and is gone, is not in the arena.
 class WatchedDevice final : public Device {
  public:
   explicit WatchedDevice(Device& inner) : inner_(inner) {}
@@ -307,12 +310,25 @@ class WatchedDevice final : public Device {
   DeviceQueues& queues() override { return inner_.queues(); }
   bool reads_narrow_operands() const override { return inner_.reads_narrow_operands(); }
   std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
-    std::unique_ptr<Kernel> kernel = inner_.compile(spec);
-    workspaces += (kernel->workspace_bytes() + 63) / 64 * 64;
-    return kernel;
+    return std::make_unique<Watched>(inner_.compile(spec), workspaces);
   }
 
  private:
+  class Watched final : public Kernel {
+   public:
+    Watched(std::unique_ptr<Kernel> kernel, std::int64_t& workspaces)
+        : kernel_(std::move(kernel)), workspaces_(workspaces) {
+      workspaces_ += bytes();
+    }
+    ~Watched() override { workspaces_ -= bytes(); }
+    void run(void* const* operands) override { kernel_->run(operands); }
+    std::int64_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
+
+   private:
+    std::int64_t bytes() const { return (workspace_bytes() + 63) / 64 * 64; }
+    std::unique_ptr<Kernel> kernel_;
+    std::int64_t& workspaces_;
+  };
   Device& inner_;
 };
 
@@ -341,7 +357,7 @@ TEST_CASE("what a step sends, and the memory that it takes, are what was planned
     for (const std::int64_t rows : {21, 8, 3}) {
       for (const Mode mode : {Mode::train, Mode::evaluate, Mode::predict}) {
         INFO(name_of(mode) << " with " << rows << " rows");
-        device.workspaces = 0;
+        const std::int64_t before = device.workspaces;
         Step& step = engine.step(mode, rows, {});
         for (TensorId id = 0; id < static_cast<TensorId>(plan.graph->tensors.size()); ++id) {
           const TensorRole role = plan.graph->tensors[id].role;
@@ -363,12 +379,13 @@ TEST_CASE("what a step sends, and the memory that it takes, are what was planned
               to_string(counts_of(report.collectives, mesh.shape())));
         // Workspaces, which only compiling tells, come on top.
         const ArenaSummary& arena = step.program().arena();
-        CHECK(arena.bytes <= report.arena_bytes + device.workspaces);
+        const std::int64_t workspaces = device.workspaces - before;
+        CHECK(arena.bytes <= report.arena_bytes + workspaces);
         if (joins_blocks(engine.parameters().form())) {
           // What is gathered, and its gradient, stand with the parameters.
-          CHECK(arena.bytes_if_unshared < report.arena_bytes_if_unshared + device.workspaces);
+          CHECK(arena.bytes_if_unshared < report.arena_bytes_if_unshared + workspaces);
         } else {
-          CHECK(arena.bytes_if_unshared == report.arena_bytes_if_unshared + device.workspaces);
+          CHECK(arena.bytes_if_unshared == report.arena_bytes_if_unshared + workspaces);
           CHECK(arena.bytes >= report.arena_bytes);
         }
         const std::int64_t trainable = engine.parameters().form().trainable_count * 4;
@@ -463,4 +480,77 @@ TEST_CASE("a value's gradient is reduced beside the gradients of weights, which 
   CHECK(index_of("d2", "matmul tn") == start + 1);
   CHECK(wait > start + 1);
   CHECK(index_of("d1", "matmul tn") > wait);
+}
+
+namespace {
+
+/// The labels of the kernels in a step on one rank.
+std::vector<std::string> labels_of(const Trained& training, Mode mode,
+                                   const std::map<TensorId, ElementType>& fed = {}) {
+  const std::unique_ptr<Device> device = make_device({});
+  DeviceMesh mesh = alone();
+  const std::unique_ptr<Transport> transport =
+      make_transport("auto", mesh.all(), &device->queues());
+  Engine engine(mesh, *device, *transport, plan_of(training, mesh.shape(), {}, "", 10), 1,
+                training.optimizer.update_rule(), training.optimizer.slot_names());
+  return engine.step(mode, 10, fed).program().labels();
+}
+
+std::int64_t count_of(const std::vector<std::string>& labels, const std::string& contained) {
+  return std::count_if(labels.begin(), labels.end(), [&](const std::string& label) {
+    return label.find(contained) != std::string::npos;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a loss over whole classes, its gradient and the metrics are one kernel") {
+  Trained training = two_layers();
+  training.metrics = {SparseCategoricalAccuracy(), SparseTopKCategoricalAccuracy({.k = 2})};
+  const auto all = labels_of(training, Mode::train);
+  CHECK(count_of(all, "loss/") == 1);
+  CHECK(count_of(all, "metrics/") == 1);
+  CHECK(count_of(all, "class comparison 10x4 loss gradient rank") == 1);
+  // Nobody asks for a gradient.
+  const auto evaluated = labels_of(training, Mode::evaluate);
+  CHECK(count_of(evaluated, "metrics/") == 1);
+  CHECK(count_of(evaluated, "class comparison 10x4 loss rank") == 1);
+}
+
+TEST_CASE("dropout behind a relu is part of it, and its gradient draws nothing") {
+  Trained training{.build = [](const SymbolicTensor& x) {
+    auto y = Dense({.name = "d1", .units = 8, .activation = Activation::relu})(x);
+    y = Dropout({.name = "drop", .rate = 0.4})(y);
+    y = Dense({.name = "d2", .units = 8, .activation = Activation::tanh})(y);
+    y = Dropout({.name = "again", .rate = 0.4})(y);
+    return Dense({.name = "d3", .units = 4})(y);
+  }};
+  const auto labels = labels_of(training, Mode::train);
+  INFO(Catch::StringMaker<std::vector<std::string>>::convert(labels));
+  CHECK(count_of(labels, "d1/product+bias+relu+drop/dropout: dropout") == 1);
+  CHECK(count_of(labels, "d1/product+bias+relu+drop/dropout: relu gradient 80 divided") == 1);
+  // The value of tanh can be 0 where its slope is not.
+  CHECK(count_of(labels, "again/dropout: dropout") == 2);
+  CHECK(count_of(labels_of(training, Mode::evaluate), ": dropout") == 0);
+}
+
+TEST_CASE("what is fed as bytes is scaled where it is converted, if nobody else reads it") {
+  Trained training{.build = [](const SymbolicTensor& x) {
+    return Dense({.name = "d1", .units = 4})(Rescaling({.scale = 0.5, .offset = 1})(x));
+  }};
+  const std::map<TensorId, ElementType> bytes{{0, ElementType::uint8}};
+  const auto labels = labels_of(training, Mode::train, bytes);
+  INFO(Catch::StringMaker<std::vector<std::string>>::convert(labels));
+  CHECK(count_of(labels, "convert 120 from uint8 scaled") == 1);
+  CHECK(count_of(labels, "affine") == 0);
+  CHECK(count_of(labels_of(training, Mode::predict, bytes), "affine") == 0);
+  CHECK(count_of(labels_of(training, Mode::train), "affine") == 1);
+
+  training.build = [](const SymbolicTensor& x) {
+    return Dense({.name = "d1", .units = 4})(
+        Add()({Rescaling({.name = "a", .scale = 0.5})(x), Rescaling({.name = "b"})(x)}));
+  };
+  const auto twice = labels_of(training, Mode::train, bytes);
+  CHECK(count_of(twice, "convert 120 from uint8 scaled") == 0);
+  CHECK(count_of(twice, "affine") == 2);
 }

@@ -169,7 +169,7 @@ TEST_CASE("a convolution takes the bias and the activation that follow it, and n
   CHECK(with_bias->kind() == "convolution+bias");
   CHECK(with_bias->fused_with(ActivationOperation(Activation::relu), 0)->kind() ==
         "convolution+bias+relu");
-  CHECK(convolution.fused_with(BiasOperation(Activation::tanh), 0)->kind() ==
+  CHECK(convolution.fused_with(BiasOperation({.activation = Activation::tanh}), 0)->kind() ==
         "convolution+bias+tanh");
   CHECK(convolution.fused_with(ActivationOperation(Activation::relu), 0)->kind() ==
         "convolution+relu");

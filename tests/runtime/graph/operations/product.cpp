@@ -136,7 +136,8 @@ TEST_CASE("a product takes the bias and the activation that follow it, and no mo
   const auto with_relu = with_bias->fused_with(ActivationOperation(Activation::relu), 0);
   REQUIRE(with_relu);
   CHECK(with_relu->kind() == "product+bias+relu");
-  CHECK(product.fused_with(BiasOperation(Activation::tanh), 0)->kind() == "product+bias+tanh");
+  CHECK(product.fused_with(BiasOperation({.activation = Activation::tanh}), 0)->kind() ==
+        "product+bias+tanh");
   CHECK(product.fused_with(ActivationOperation(Activation::sigmoid), 0)->kind() ==
         "product+sigmoid");
   CHECK(with_relu->fused_with(IdentityOperation(), 0)->kind() == "product+bias+relu");
@@ -162,7 +163,7 @@ TEST_CASE("a bias is added to every row, and its gradient is the sum over them")
 TEST_CASE("a bias agrees with differences and with the truth, whatever follows it") {
   for (const Activation activation :
        {Activation::linear, Activation::relu, Activation::sigmoid, Activation::tanh}) {
-    const BiasOperation operation(activation);
+    const BiasOperation operation({.activation = activation});
     const OperationCase what{.inputs = {random_tensor({5, 3, 7}, 1), random_tensor({7}, 2)},
                              .output_gradient = random_tensor({5, 3, 7}, 3)};
     check_gradients(operation, what);

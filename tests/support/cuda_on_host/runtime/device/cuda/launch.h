@@ -10,10 +10,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 #include "runtime/device/cuda/launcher.h"
 #include "runtime/device/cuda/parts.h"
+
+#define MESHWORK_DEVICE
 
 namespace meshwork::cuda {
 
@@ -55,6 +58,33 @@ void rows(std::int64_t count, const Reduction& reduction) {
   }
 }
 
+template <int group>
+class Team {
+ public:
+  template <class Value, class Term, class Combine>
+  Value reduce(std::int64_t columns, const Value& identity, const Term& term,
+               const Combine& combine) const {
+    std::array<Value, static_cast<std::size_t>(group)> values{};
+    for (int lane = group; lane-- > 0;) {
+      Value value = identity;
+      for (std::int64_t j = lane; j < columns; j += group) value = combine(value, term(j));
+      values[static_cast<std::size_t>(lane)] = value;
+    }
+    for (int half = group / 2; half > 0; half /= 2) {
+      for (int lane = 0; lane < half; ++lane) {
+        Value& value = values[static_cast<std::size_t>(lane)];
+        value = combine(value, values[static_cast<std::size_t>(lane + half)]);
+      }
+    }
+    return values[0];
+  }
+  template <class Body>
+  void each(std::int64_t columns, const Body& body) const {
+    for (std::int64_t j = columns; j-- > 0;) body(j);
+  }
+  [[nodiscard]] bool leads() const { return true; }
+};
+
 /// What thread (line, lane) of one block adds up.
 template <class Terms>
 ColumnSums line_sum(const ColumnParts& parts, const Terms& terms, std::int64_t part,
@@ -80,6 +110,25 @@ void reduce_rows(const Launcher&, std::int64_t rows, std::int64_t longest,
   } else {
     launching::rows<block_threads>(rows, reduction);
   }
+}
+
+template <class Body>
+void for_teams(const Launcher&, std::int64_t rows, std::int64_t longest, const Body& body) {
+  for (std::int64_t row = rows; row-- > 0;) {
+    if (longest <= narrow_columns) {
+      body(row, launching::Team<narrow_group>());
+    } else {
+      body(row, launching::Team<block_threads>());
+    }
+  }
+}
+
+template <class Body, class End>
+void for_teams_then(const Launcher& launcher, std::int64_t rows, std::int64_t longest,
+                    const Body& body, const End& end, unsigned* done) {
+  for_teams(launcher, rows, longest, body);
+  if (*done != 0) std::abort();  // it is not that of this kernel alone
+  end(launching::Team<block_threads>());
 }
 
 template <class Terms>

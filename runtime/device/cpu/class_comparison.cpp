@@ -1,0 +1,354 @@
+// Cross-entropy, its gradient and rankings of rows with all their classes here, in one pass.
+//
+// The numbers are those of classes.cpp and rows.cpp, term by term in the same order. Rows of up to 16 classes go by tiles (row_tiles.h): 64 rows of ten take 2 us,
+// most of it the logarithms in double, where the kernels one by one take 13.
+#include <cmath>
+#include <optional>
+
+#include "runtime/device/cpu/class_weights.h"
+#include "runtime/device/cpu/loops.h"
+#include "runtime/device/cpu/row_tiles.h"
+#include "runtime/device/cpu/vector_math.h"
+
+namespace meshwork::cpu {
+
+namespace {
+
+/// The operands of one run.
+struct Places {
+  Places(const ClassComparisonSpec& spec, void* const* operands)
+      : x(at(operands, 0)), target(at(operands, 1)) {
+    int next = 2;
+    if (spec.crossentropy != Crossentropy::none) loss = at<double>(operands, next++);
+    if (spec.gradient) dx = at(operands, next++);
+    numbers = operands + next;
+    next += static_cast<int>(spec.within.size());
+    if (spec.at.rows == 0) return;
+    losses = at<double>(operands, next);
+    ahead = reinterpret_cast<std::int32_t*>(losses + spec.at.rows);
+  }
+  [[nodiscard]] static std::int64_t workspace_bytes(std::int64_t rows) {
+    return rows * static_cast<std::int64_t>(sizeof(double) + sizeof(std::int32_t));
+  }
+
+  const float* x;
+  const float* target;
+  double* loss = nullptr;
+  float* dx = nullptr;
+  void* const* numbers;
+  // In the workspace, by row: its loss, and how many classes stand before the target's.
+  double* losses = nullptr;
+  std::int32_t* ahead = nullptr;
+};
+
+/// Whether column j stands before the one of the target, whose score is `value`.
+bool is_ahead(float score, float value, std::int32_t j, std::int32_t target) {
+  const bool before =
+      is_nan(score) | is_nan(value) | (score > value) | ((score == value) & (j < target));
+  return before & (j != target);
+}
+
+double logit_loss(float exponentials, float weighted, float weights) {
+  return std::log(static_cast<double>(exponentials)) * static_cast<double>(weights) -
+         static_cast<double>(weighted);
+}
+
+/// A class that is none of the columns is -1, which none of them is either.
+std::int32_t column_of(std::int64_t target, std::int64_t columns) {
+  return target < columns ? static_cast<std::int32_t>(target) : -1;
+}
+
+// ---- rows in tiles ----------------------------------------------------------------------------
+
+class TileComparison {
+ public:
+  TileComparison(const ClassComparisonSpec& spec, const Places& places, const TileAt& at)
+      : spec_(spec), places_(places), at_(at) {
+    load(x_, places.x, at);
+    if (spec.at.target == TargetKind::dense) {
+      load(targets_, places.target, at);
+    } else {
+      for (int row = 0; row < tile_rows; ++row) {
+        right_[row] =
+            row < at.rows ? column_of(class_number(places.target[at.first + row]), at.columns) : -1;
+      }
+    }
+  }
+
+  void run() {
+    if (spec_.crossentropy != Crossentropy::none) {
+      find_weights();
+      if (spec_.crossentropy == Crossentropy::of_logits) {
+        logits();
+      } else {
+        probabilities();
+      }
+    }
+    if (!spec_.within.empty()) rank();
+  }
+
+ private:
+  void find_weights() {
+    const Smoothing smoothing(spec_.at);
+    for (std::int32_t j = 0; j < at_.columns; ++j) {
+      if (spec_.at.target == TargetKind::dense) {
+#pragma omp simd
+        for (int row = 0; row < tile_rows; ++row) {
+          weights_[j][row] = targets_[j][row] * smoothing.keep + smoothing.add;
+        }
+      } else {
+#pragma omp simd
+        for (int row = 0; row < tile_rows; ++row) {
+          weights_[j][row] = (j == right_[row] ? smoothing.keep : 0.0f) + smoothing.add;
+        }
+      }
+    }
+  }
+
+  void logits() {
+    const TileRow<> m = maxima(x_, at_.columns);
+    Tile e;
+    TileRow<double> exponentials{}, weighted{}, weights{};
+    for (std::int64_t j = 0; j < at_.columns; ++j) {
+#pragma omp simd
+      for (int row = 0; row < tile_rows; ++row) e[j][row] = vector_exp(x_[j][row] - m[row]);
+#pragma omp simd
+      for (int row = 0; row < tile_rows; ++row) {
+        exponentials[row] += static_cast<double>(e[j][row]);
+        // A class without weight does not count, also where its logit is -infinity.
+        const float t = weights_[j][row];
+        const double term = static_cast<double>(t) * static_cast<double>(x_[j][row] - m[row]);
+        weighted[row] += t == 0.0f ? 0.0 : term;
+        weights[row] += static_cast<double>(t);
+      }
+    }
+    TileRow<> share;
+    for (int row = 0; row < at_.rows; ++row) {
+      const auto z0 = static_cast<float>(exponentials[row]), z2 = static_cast<float>(weights[row]);
+      places_.losses[at_.first + row] = logit_loss(z0, static_cast<float>(weighted[row]), z2);
+      share[row] = z2 / z0;
+    }
+    if (!spec_.gradient) return;
+    for (std::int64_t j = 0; j < at_.columns; ++j) {
+#pragma omp simd
+      for (int row = 0; row < tile_rows; ++row) {
+        e[j][row] = spec_.scale * (e[j][row] * share[row] - weights_[j][row]);
+      }
+    }
+    store(e, places_.dx, at_);
+  }
+
+  void probabilities() {
+    TileRow<double> sums{}, losses{}, open{};
+    for (std::int64_t j = 0; j < at_.columns; ++j) {
+#pragma omp simd
+      for (int row = 0; row < tile_rows; ++row) sums[row] += static_cast<double>(x_[j][row]);
+    }
+    TileRow<> total;
+#pragma omp simd
+    for (int row = 0; row < tile_rows; ++row) total[row] = static_cast<float>(sums[row]);
+    for (std::int64_t j = 0; j < at_.columns; ++j) {
+#pragma omp simd
+      for (int row = 0; row < tile_rows; ++row) {
+        const float q = x_[j][row] / total[row], t = weights_[j][row];
+        const float term = -t * vector_log(clip(q));
+        losses[row] += static_cast<double>(term);
+        open[row] += is_clipped(q) ? 0.0 : static_cast<double>(t);
+      }
+    }
+    std::copy_n(losses.begin(), at_.rows, places_.losses + at_.first);
+    if (!spec_.gradient) return;
+    Tile dx;
+    for (std::int64_t j = 0; j < at_.columns; ++j) {
+#pragma omp simd
+      for (int row = 0; row < tile_rows; ++row) {
+        const float share = static_cast<float>(open[row]) / total[row];
+        const float own = weights_[j][row] / x_[j][row];
+        const bool clipped = is_clipped(x_[j][row] / total[row]);
+        dx[j][row] = spec_.scale * (clipped ? share : share - own);
+      }
+    }
+    store(dx, places_.dx, at_);
+  }
+
+  void rank() {
+    if (spec_.at.target == TargetKind::dense) find_right_classes();
+    TileRow<> value{};
+    TileRow<std::int32_t> ahead{};
+    for (std::int32_t j = 0; j < at_.columns; ++j) {
+#pragma omp simd
+      for (int row = 0; row < tile_rows; ++row) {
+        value[row] = j == right_[row] ? x_[j][row] : value[row];
+      }
+    }
+    for (std::int32_t j = 0; j < at_.columns; ++j) {
+#pragma omp simd
+      for (int row = 0; row < tile_rows; ++row) {
+        ahead[row] += is_ahead(x_[j][row], value[row], j, right_[row]) ? 1 : 0;
+      }
+    }
+    std::copy_n(ahead.begin(), at_.rows, places_.ahead + at_.first);
+  }
+
+  /// The lowest of the largest weight; NaN equals NaN.
+  void find_right_classes() {
+    const TileRow<> m = maxima(targets_, at_.columns);
+    for (auto j = static_cast<std::int32_t>(at_.columns); j-- > 0;) {
+#pragma omp simd
+      for (int row = 0; row < tile_rows; ++row) {
+        const float t = targets_[j][row];
+        right_[row] = (t == m[row]) | (is_nan(t) & is_nan(m[row])) ? j : right_[row];
+      }
+    }
+  }
+
+  const ClassComparisonSpec& spec_;
+  const Places& places_;
+  const TileAt at_;
+  Tile x_, targets_, weights_;
+  TileRow<std::int32_t> right_;  // by row: the column of the target class, or none
+};
+
+// ---- rows by themselves -----------------------------------------------------------------------
+
+template <class Weights>
+class RowComparison {
+ public:
+  RowComparison(const ClassComparisonSpec& spec, const Places& places, std::int64_t row)
+      : spec_(spec),
+        columns_(spec.at.columns),
+        weight_(spec.at, places.target, row),
+        x_(places.x + row * columns_),
+        dx_(places.dx == nullptr ? nullptr : places.dx + row * columns_),
+        loss_(places.losses[row]),
+        ahead_(places.ahead[row]) {}
+
+  void run() {
+    if (spec_.crossentropy == Crossentropy::of_logits) logits();
+    if (spec_.crossentropy == Crossentropy::of_probabilities) probabilities();
+    if (!spec_.within.empty()) rank();
+  }
+
+ private:
+  void logits() {
+    const float* x = x_;
+    const float m = row_maximum(x, columns_);
+    const auto& weight = weight_;
+    const auto z0 = static_cast<float>(
+        lane_sum(0, columns_, [=](std::int64_t j) { return vector_exp(x[j] - m); }));
+    const auto z1 = static_cast<float>(lane_sum(0, columns_, [&](std::int64_t j) {
+      const float t = weight(j);
+      return t == 0.0f ? 0.0 : static_cast<double>(t) * static_cast<double>(x[j] - m);
+    }));
+    const auto z2 =
+        static_cast<float>(lane_sum(0, columns_, [&](std::int64_t j) { return weight(j); }));
+    loss_ = logit_loss(z0, z1, z2);
+    if (!spec_.gradient) return;
+    const float share = z2 / z0, scale = spec_.scale;
+    float* dx = dx_;
+#pragma omp simd
+    for (std::int64_t j = 0; j < columns_; ++j) {
+      dx[j] = scale * (vector_exp(x[j] - m) * share - weight(j));
+    }
+  }
+
+  void probabilities() {
+    const float* p = x_;
+    const auto& weight = weight_;
+    const auto total =
+        static_cast<float>(lane_sum(0, columns_, [=](std::int64_t j) { return p[j]; }));
+    loss_ = lane_sum(0, columns_,
+                     [&](std::int64_t j) { return -weight(j) * vector_log(clip(p[j] / total)); });
+    if (!spec_.gradient) return;
+    const auto open = static_cast<float>(lane_sum(
+        0, columns_, [&](std::int64_t j) { return is_clipped(p[j] / total) ? 0.0f : weight(j); }));
+    const float share = open / total, scale = spec_.scale;
+    float* dp = dx_;
+#pragma omp simd
+    for (std::int64_t j = 0; j < columns_; ++j) {
+      const float own = weight(j) / p[j];
+      dp[j] = scale * (is_clipped(p[j] / total) ? share : share - own);
+    }
+  }
+
+  void rank() {
+    const std::int32_t target = right_class();
+    const float* x = x_;
+    const float value = target < 0 ? 0.0f : x[target];
+    std::int32_t count = 0;
+#pragma omp simd reduction(+ : count)
+    for (std::int32_t j = 0; j < static_cast<std::int32_t>(columns_); ++j) {
+      count += is_ahead(x[j], value, j, target) ? 1 : 0;
+    }
+    ahead_ = count;
+  }
+
+  [[nodiscard]] std::int32_t right_class() const {
+    if constexpr (requires { weight_.weights; }) {
+      const float* weights = weight_.weights;
+      const float m = row_maximum(weights, columns_);
+      std::int32_t j = 0;
+      while (weights[j] != m && !(is_nan(weights[j]) && is_nan(m))) ++j;
+      return j;
+    } else {
+      return column_of(weight_.column, columns_);
+    }
+  }
+
+  const ClassComparisonSpec& spec_;
+  const std::int64_t columns_;
+  const Weights weight_;
+  const float* x_;
+  float* dx_;
+  double& loss_;
+  std::int32_t& ahead_;
+};
+
+template <class Weights>
+void compare_long_rows(const ClassComparisonSpec& spec, const Places& places, int threads) {
+  for_rows(threads, spec.at.rows, spec.at.columns * 16,
+           [&](std::int64_t row) { RowComparison<Weights>(spec, places, row).run(); });
+}
+
+// ---- all rows ---------------------------------------------------------------------------------
+
+/// The sums over rows, cut as those of the kernels one by one.
+void finish(const ClassComparisonSpec& spec, const Places& places) {
+  const std::int64_t rows = spec.at.rows;
+  if (places.loss != nullptr) {
+    const std::int64_t bytes =
+        spec.crossentropy == Crossentropy::of_logits ? 64 : spec.at.columns * 16;
+    *places.loss = fixed_sum(1, rows, bytes, [&](std::int64_t begin, std::int64_t end) {
+      double sum = 0;
+      for (std::int64_t row = begin; row < end; ++row) sum += places.losses[row];
+      return sum;
+    });
+  }
+  for (std::size_t i = 0; i < spec.within.size(); ++i) {
+    std::int64_t count = 0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      count += places.ahead[row] < spec.within[i] ? 1 : 0;
+    }
+    *at<double>(places.numbers, static_cast<int>(i)) = static_cast<double>(count);
+  }
+}
+
+}  // namespace
+
+KernelPointer compile(const ClassComparisonSpec& spec, const Context& context) {
+  const auto body = [=, threads = context.threads](void* const* operands) {
+    const Places places(spec, operands);
+    if (spec.at.columns <= tile_columns) {
+      for_tiles(threads, spec.at.rows, spec.at.columns, spec.at.columns * 16,
+                [&](const TileAt& at) { TileComparison(spec, places, at).run(); });
+    } else if (spec.at.target == TargetKind::sparse) {
+      compare_long_rows<SparseWeights>(spec, places, threads);
+    } else {
+      compare_long_rows<DenseWeights>(spec, places, threads);
+    }
+    finish(spec, places);
+  };
+  return make_kernel(body, Places::workspace_bytes(spec.at.rows));
+}
+
+}  // namespace meshwork::cpu

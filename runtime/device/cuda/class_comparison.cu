@@ -1,0 +1,191 @@
+// Cross-entropy, its gradient and rankings of rows with all their classes here.
+//
+// A warp or a block a row goes over it three times, which the first time brings it into the cache:
+// its maximum, the sums behind loss and rank, the gradient. Rows leave their loss and rank in the
+// workspace, and the last block to be done adds them up: one launch for what are seven as the
+// kernels of classes.cu and rows.cu. Many rows are added up by launches of their own, in parts.
+#include <limits>
+
+#include "runtime/device/cuda/class_weights.h"
+#include "runtime/device/cuda/functions.h"
+#include "runtime/device/cuda/sums.h"
+
+namespace meshwork::cuda {
+
+namespace {
+
+/// Up to this many rankings are added up in the launch that finds them.
+constexpr int most_rankings = 4;
+
+template <class Weights>
+struct CompareRow {
+  const float* x;
+  float* dx;
+  double* losses;        // by row
+  std::int32_t* before;  // by row: how many classes stand before the target class
+  std::int64_t width;
+  Crossentropy crossentropy;
+  float scale;
+  Weights weight;
+
+  template <class Team>
+  MESHWORK_DEVICE void operator()(std::int64_t row, const Team& team) const {
+    if (crossentropy == Crossentropy::of_logits) logits(row, team);
+    if (crossentropy == Crossentropy::of_probabilities) probabilities(row, team);
+    if (before != nullptr) rank(row, team);
+  }
+
+  template <class Team>
+  MESHWORK_DEVICE void logits(std::int64_t row, const Team& team) const {
+    const float* of_row = x + row * width;
+    const float m = maximum(of_row, team);
+    const ThreeSums z = team.reduce(
+        width, ThreeSums{0, 0, 0},
+        [&](std::int64_t j) { return logit_terms(of_row[j] - m, weight(row, j)); },
+        [](const ThreeSums& a, const ThreeSums& b) { return a + b; });
+    const float z0 = static_cast<float>(z.exponentials), z2 = static_cast<float>(z.weights);
+    if (team.leads()) losses[row] = logit_loss(z0, static_cast<float>(z.weighted), z2);
+    if (dx == nullptr) return;
+    const float share = z2 / z0;
+    team.each(width, [&](std::int64_t j) {
+      dx[row * width + j] = scale * (expf(of_row[j] - m) * share - weight(row, j));
+    });
+  }
+
+  template <class Team>
+  MESHWORK_DEVICE void probabilities(std::int64_t row, const Team& team) const {
+    const float* of_row = x + row * width;
+    const float total = static_cast<float>(team.reduce(
+        width, 0.0, [&](std::int64_t j) { return static_cast<double>(of_row[j]); },
+        [](double a, double b) { return a + b; }));
+    const TwoSums sums = team.reduce(
+        width, TwoSums{0, 0},
+        [&](std::int64_t j) { return probability_terms(of_row[j] / total, weight(row, j)); },
+        [](const TwoSums& a, const TwoSums& b) { return a + b; });
+    if (team.leads()) losses[row] = sums.loss;
+    if (dx == nullptr) return;
+    const float share = static_cast<float>(sums.open) / total;
+    team.each(width, [&](std::int64_t j) {
+      const float own = weight(row, j) / of_row[j];
+      dx[row * width + j] = scale * (is_clipped(of_row[j] / total) ? share : share - own);
+    });
+  }
+
+  template <class Team>
+  MESHWORK_DEVICE void rank(std::int64_t row, const Team& team) const {
+    const float* of_row = x + row * width;
+    const std::int64_t target = right_class(row, team);
+    const float value = target >= 0 && target < width ? of_row[target] : 0.0f;
+    const std::int32_t count = team.reduce(
+        width, std::int32_t{0},
+        [&](std::int64_t j) { return std::int32_t{is_ahead(of_row[j], value, j, target) ? 1 : 0}; },
+        [](std::int32_t a, std::int32_t b) { return a + b; });
+    if (team.leads()) before[row] = count;
+  }
+
+  /// Of weights: the lowest of the largest, NaN equal to NaN.
+  template <class Team>
+  MESHWORK_DEVICE std::int64_t right_class(std::int64_t row, const Team& team) const {
+    if constexpr (Weights::given) {
+      const float* weights = weight.targets + row * width;
+      const float m = maximum(weights, team);
+      return team.reduce(
+          width, width, [&](std::int64_t j) { return is_maximum(weights[j], m) ? j : width; },
+          [](std::int64_t a, std::int64_t b) { return a < b ? a : b; });
+    } else {
+      return class_number(weight.targets[row]);
+    }
+  }
+
+  template <class Team>
+  MESHWORK_DEVICE float maximum(const float* values, const Team& team) const {
+    return team.reduce(
+        width, -std::numeric_limits<float>::infinity(), [&](std::int64_t j) { return values[j]; },
+        [](float a, float b) { return maximum_or_nan(a, b); });
+  }
+};
+
+struct RowLosses {
+  const double* losses;
+  MESHWORK_HOST_DEVICE double operator()(std::int64_t row) const { return losses[row]; }
+};
+struct RowsWithin {
+  const std::int32_t* before;
+  std::int64_t k;
+  MESHWORK_HOST_DEVICE double operator()(std::int64_t row) const {
+    return before[row] < k ? 1.0 : 0.0;
+  }
+};
+
+/// Adds up what rows have left.
+struct AddUp {
+  std::int64_t rows;
+  const double* losses;
+  double* loss;  // null without a loss
+  const std::int32_t* before;
+  int rankings;
+  std::int64_t k[most_rankings];
+  double* numbers[most_rankings];
+
+  template <class Team>
+  MESHWORK_DEVICE void operator()(const Team& team) const {
+    const auto sum = [](double a, double b) { return a + b; };
+    if (loss != nullptr) {
+      const double total = team.reduce(rows, 0.0, RowLosses{losses}, sum);
+      if (team.leads()) *loss = total;
+    }
+    for (int i = 0; i < rankings; ++i) {
+      const double total = team.reduce(rows, 0.0, RowsWithin{before, k[i]}, sum);
+      if (team.leads()) *numbers[i] = total;
+    }
+  }
+};
+
+}  // namespace
+
+KernelPointer compile(const ClassComparisonSpec& spec, const Context& context) {
+  const std::int64_t rows = spec.at.rows;
+  const SumParts parts(rows);
+  const int rankings = static_cast<int>(spec.within.size());
+  const bool at_once = parts.parts == 1 && rankings <= most_rankings;
+  const unsigned none = 0;
+  const auto done = context.upload(&none, sizeof none);
+
+  const auto body = [=, launcher = context.launcher](void* const* operands, const auto& weights) {
+    int next = 2;
+    const bool has_loss = spec.crossentropy != Crossentropy::none;
+    double* loss = has_loss ? at<double>(operands, next++) : nullptr;
+    float* dx = spec.gradient ? at(operands, next++) : nullptr;
+    void* const* numbers = operands + next;
+    // The workspace holds losses and ranks by row, then partial sums.
+    double* losses = rows > 0 ? at<double>(operands, next + rankings) : nullptr;
+    double* partial = losses + rows;
+    auto* before =
+        rankings > 0 && rows > 0 ? reinterpret_cast<std::int32_t*>(partial + parts.parts) : nullptr;
+    using Weights = std::remove_cvref_t<decltype(weights)>;
+    const CompareRow<Weights> compare{
+        at(operands, 0),   dx,         losses, before, spec.at.columns,
+        spec.crossentropy, spec.scale, weights};
+    if (at_once) {
+      AddUp add{rows, losses, loss, before, rankings, {}, {}};
+      for (int i = 0; i < rankings; ++i) {
+        add.k[i] = spec.within[static_cast<std::size_t>(i)];
+        add.numbers[i] = at<double>(numbers, i);
+      }
+      for_teams_then(launcher, rows, spec.at.columns, compare, add,
+                     static_cast<unsigned*>(done->data()));
+      return;
+    }
+    for_teams(launcher, rows, spec.at.columns, compare);
+    if (loss != nullptr) sum_all(launcher, parts, RowLosses{losses}, ScaledTo{loss, 1.0}, partial);
+    for (int i = 0; i < rankings; ++i) {
+      sum_all(launcher, parts, RowsWithin{before, spec.within[static_cast<std::size_t>(i)]},
+              ScaledTo{at<double>(numbers, i), 1.0}, partial);
+    }
+  };
+  const auto doubles = static_cast<std::int64_t>(sizeof(double));
+  const auto ranks = static_cast<std::int64_t>(sizeof(std::int32_t));
+  return with_weights(spec.at, body, rows > 0 ? (rows + parts.parts) * doubles + rows * ranks : 0);
+}
+
+}  // namespace meshwork::cuda
