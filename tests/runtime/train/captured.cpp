@@ -34,8 +34,8 @@ struct Setting {
 
 /// Some steps of training.
 struct Run {
-  std::vector<std::vector<float>> variables;
-  std::size_t instructions = 0, starts = 0;  // of a step
+  std::vector<std::vector<float>> variables;  // this rank's blocks
+  std::size_t instructions = 0, starts = 0;   // of a step
   std::int64_t captures = 0;
   std::int64_t operations = 0;  // that NCCL was given in the last step
   std::uint64_t position = 0;   // of the trace
@@ -53,7 +53,7 @@ Trained network() {
 }
 
 /// By the transport itself, or counted, which nothing is captured of but kernels.
-Run trained(const Setting& setting, bool counted, Precision precision = Precision::float32) {
+Run trained(const Setting& setting, bool counted) {
   const Communicator world = Communicator::world();
   const std::unique_ptr<Device> device = make_apart_device_with_streams({});
   auto& queues = dynamic_cast<ApartQueues&>(device->queues());
@@ -70,7 +70,7 @@ Run trained(const Setting& setting, bool counted, Precision precision = Precisio
   {
     Engine engine(mesh, *device, counted ? static_cast<Transport&>(counting) : *transport, plan, 1,
                   training.optimizer.update_rule(), training.optimizer.slot_names(), &trace,
-                  counted ? &counting : nullptr, precision);
+                  counted ? &counting : nullptr);
     Step& step = engine.step(Mode::train, rows, {});
     for (int i = 0; i < steps; ++i) {
       const std::int64_t before = nccl_on_host().operations;
@@ -91,7 +91,10 @@ Run trained(const Setting& setting, bool counted, Precision precision = Precisio
     device->synchronize();
     run.position = trace.position();
     for (std::size_t v = 0; v < plan.graph->variables.size(); ++v) {
-      run.variables.push_back(engine.gather_variable(static_cast<int>(v)));
+      const int variable = static_cast<int>(v);
+      std::vector<float>& block = run.variables.emplace_back(
+          static_cast<std::size_t>(engine.parameters().form().spans[variable].count));
+      device->copy_out(block.data(), engine.parameters().value(variable), std::ssize(block) * 4);
     }
   }
   return run;
