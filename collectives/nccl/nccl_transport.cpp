@@ -57,7 +57,7 @@ class NcclTransport final : public Transport {
     for (std::unique_ptr<Mark>& turn : turns_) turn = device.make_mark();
   }
   ~NcclTransport() override {
-    watch_.reset();
+    // Watched to the last: a peer may fail at the end.
     if (std::uncaught_exceptions() == 0) {
       try {
         for (const std::unique_ptr<Mark>& turn : turns_) turn->wait();
@@ -65,6 +65,7 @@ class NcclTransport final : public Transport {
         abort_job(1, error.what());
       }
     }
+    watch_.reset();
     // First of all: where an error unwinds this, the rest could wait for operations that never end.
     cliques_.clear();
   }

@@ -1,5 +1,6 @@
 #include "runtime/device/captured_piece.h"
 
+#include <cstdio>
 #include <exception>
 #include <map>
 #include <utility>
@@ -76,7 +77,11 @@ void CapturedPiece::capture() {
       }
     });
   } catch (const std::exception& error) {
-    throw Error(fmt::format("{}: {}", *at->label, error.what()));
+    const std::string what = fmt::format("{}: {}", *at->label, error.what());
+    // Other ranks would be left alone with theirs.
+    if (!noting_.empty()) throw Error(what);
+    fmt::print(stderr, "{}; {} is not captured, its kernels are started one by one\n", what,
+               label_);
   }
   tried_ = true;
   if (work_ == nullptr) noting_.clear();

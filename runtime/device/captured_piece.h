@@ -40,7 +40,8 @@ struct PieceRange {
 [[nodiscard]] std::vector<PieceRange> pieces_of(std::span<const PieceInstruction> instructions);
 
 /// The instructions as one, which is captured when it runs for the first time. On a device that
-/// gains nothing by capturing, they run one after the other.
+/// gains nothing by capturing, they run one after the other; so they do where they are kernels alone
+/// and cannot be captured, which is said.
 class CapturedPiece final : public Kernel {
  public:
   CapturedPiece(Device& device, std::vector<PieceInstruction> instructions);

@@ -24,13 +24,13 @@ std::vector<KernelCandidate> candidates(const auto& /*spec*/, const Context& /*c
 
 namespace {
 
-/// What CUDA shows this process. A failure that is none of the usual ones is an error.
+/// What CUDA shows this process.
 Visibility look() {
   Visibility seen;
   check_cuda(cudaRuntimeGetVersion(&seen.runtime), "cudaRuntimeGetVersion");
   // 0 without a driver.
-  check_cuda(cudaDriverGetVersion(&seen.driver), "cudaDriverGetVersion");
-  const cudaError_t code = cudaGetDeviceCount(&seen.count);
+  const cudaError_t version = cudaDriverGetVersion(&seen.driver);
+  const cudaError_t code = version == cudaSuccess ? cudaGetDeviceCount(&seen.count) : version;
   if (code == cudaSuccess) {
     seen.state = seen.count > 0 ? Visibility::State::visible : Visibility::State::none;
     return seen;
@@ -39,7 +39,9 @@ Visibility look() {
   if (code == cudaErrorInsufficientDriver) {
     seen.state = seen.driver == 0 ? Visibility::State::no_driver : Visibility::State::old_driver;
   } else if (code != cudaErrorNoDevice) {
-    check_cuda(code, "cudaGetDeviceCount");
+    // A driver of another version than its library, a stub, a GPU that has to be reset.
+    seen.state = Visibility::State::broken;
+    seen.problem = fmt::format("{}, {}", cudaGetErrorName(code), cudaGetErrorString(code));
   }
   return seen;
 }

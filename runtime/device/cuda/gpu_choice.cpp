@@ -30,9 +30,10 @@ std::string why_none(const Visibility& visibility, const char* shown) {
     case Visibility::State::old_driver:
       return fmt::format(
           "the NVIDIA driver supports CUDA {} at most and this build needs {}; a newer driver, or "
-          "a "
-          "build with an older toolkit, is needed",
+          "a build with an older toolkit, is needed",
           version_text(visibility.driver), version_text(visibility.runtime));
+    case Visibility::State::broken:
+      return fmt::format("CUDA cannot use the GPUs of this machine: {}", visibility.problem);
     case Visibility::State::none:
     case Visibility::State::visible:
       break;

@@ -24,10 +24,11 @@ struct GpuChoice {
 
 /// What CUDA says about GPUs before any is used.
 struct Visibility {
-  enum class State { visible, no_driver, old_driver, none };
+  enum class State { visible, no_driver, old_driver, broken, none };
   State state = State::none;
   int count = 0;
   int driver = 0, runtime = 0;  // versions of CUDA: that the driver has, that this build needs
+  std::string problem;          // broken: CUDA's own words
 };
 
 /// Why there is no GPU, and what can be done about it. `shown` is the value of

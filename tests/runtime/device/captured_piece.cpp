@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "collectives/error.h"
+#include "runtime/device/body_kernel.h"
 #include "tests/support/apart_device.h"
 #include "tests/support/apart_queues.h"
 #include "tests/support/catch.h"
@@ -127,6 +129,26 @@ TEST_CASE("a piece is captured once, and what the host has to know of is told at
   }
   device->synchronize();
   CHECK(counted == 6);
+}
+
+TEST_CASE(
+    "kernels that cannot be captured are started one by one; with a collective that is an error") {
+  const auto device = test::make_apart_device_with_streams({});
+  auto& queues = dynamic_cast<test::ApartQueues&>(device->queues());
+  int runs = 0;
+  const auto stubborn = make_kernel([&](void* const*) {
+    if (queues.is_capturing()) fail("not while it is captured");
+    ++runs;
+  });
+  const std::string label = "it";
+  CapturedPiece kernels(
+      *device, {{stubborn.get(), nullptr, &label, true}, {stubborn.get(), nullptr, &label, true}});
+  for (int run = 1; run <= 2; ++run) {
+    kernels.run(nullptr);
+    CHECK(runs == 2 * run);
+  }
+  CapturedPiece collective(*device, {{stubborn.get(), nullptr, &label, false}});
+  CHECK_THROWS_WITH(collective.run(nullptr), "it: not while it is captured");
 }
 
 TEST_CASE("on a device that gains nothing by capturing a piece runs as it is written") {

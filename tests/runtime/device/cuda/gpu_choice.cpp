@@ -50,6 +50,9 @@ TEST_CASE("why there is no GPU is said with what can be done about it") {
       why_none({.state = State::old_driver, .driver = 12040, .runtime = 13000}, nullptr) ==
       "the NVIDIA driver supports CUDA 12.4 at most and this build needs 13.0; a newer driver, or "
       "a build with an older toolkit, is needed");
+  CHECK(
+      why_none({.state = State::broken, .problem = "cudaErrorSystemNotReady, not yet"}, nullptr) ==
+      "CUDA cannot use the GPUs of this machine: cudaErrorSystemNotReady, not yet");
   CHECK(why_none({.state = State::none}, nullptr) == "no GPU is visible");
   CHECK(why_none({.state = State::none}, "") == "no GPU is visible (CUDA_VISIBLE_DEVICES is \"\")");
 }
