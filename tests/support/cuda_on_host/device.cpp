@@ -99,7 +99,7 @@ class CudaOnHost final : public Device {
   std::unique_ptr<Kernel> make(const ConvolutionSpec& spec, const cuda::Context& context) const {
     return cuda::with_epilogue(
         convolution(spec, context),
-        {.rows = cuda::output_count(spec.at) / std::max<std::int64_t>(spec.at.filters, 1),
+        {.rows = output_count(spec.at) / std::max<std::int64_t>(spec.at.filters, 1),
          .columns = spec.at.filters,
          .bias = spec.bias,
          .activation = spec.activation},
@@ -116,7 +116,7 @@ class CudaOnHost final : public Device {
   [[nodiscard]] std::unique_ptr<Kernel> convolution(const auto& spec,
                                                     const cuda::Context& context) const {
     const ConvolutionShape& at = spec.at;
-    const bool has_terms = cuda::input_count(at) > 0 && cuda::output_count(at) > 0;
+    const bool has_terms = input_count(at) > 0 && output_count(at) > 0;
     return unfolds_ && at.groups == 1 && has_terms ? cuda::compile_unfolded(spec, context)
                                                    : cuda::compile_direct(spec, context);
   }
