@@ -125,18 +125,6 @@ Form with_separate_epilogue(const Form& form) {
           }};
 }
 
-/// The product in float32 of operands that are brought to bfloat16's values, or are there, before.
-Form of_rounded(const Form& form) {
-  return {form.name, [form](const MatmulSpec& spec, const Context& context) {
-            MatmulSpec wide = spec;
-            wide.precision = Precision::float32;
-            wide.narrow = false;
-            const auto convert = spec.narrow ? with_widened_inputs : with_rounded_inputs;
-            return convert(form.compile(wide, context), spec.bias ? 4 : 3, spec.m * spec.k,
-                           spec.k * spec.n, context);
-          }};
-}
-
 /// The forms of a product that adds up something, the one of the rule first.
 std::vector<Form> forms_of(const MatmulSpec& spec) {
   const bool relu = spec.activation != Activation::linear;
@@ -148,11 +136,9 @@ std::vector<Form> forms_of(const MatmulSpec& spec) {
                  }};
   if (spec.bias || relu) gemm = with_separate_epilogue(gemm);
   if (relu) primitive = with_separate_epilogue(primitive);
-  const bool bfloat16 = spec.precision == Precision::bfloat16;
-  if (bfloat16 && has_bfloat16_instructions()) return {primitive};
+  if (spec.precision == Precision::bfloat16) return {primitive};
   std::vector<Form> forms{primitive, gemm};
   if (spec.transpose_a && (relu || !spec.bias)) std::swap(forms[0], forms[1]);
-  if (bfloat16) std::transform(forms.begin(), forms.end(), forms.begin(), of_rounded);
   return forms;
 }
 
@@ -169,9 +155,27 @@ bool has_terms(const MatmulSpec& spec) {
   return spec.m > 0 && spec.n > 0 && spec.k > 0;
 }
 
+/// Whether the product is one in float32 of operands that are brought to bfloat16's values before.
+bool is_of_rounded(const MatmulSpec& spec) {
+  return spec.precision == Precision::bfloat16 && has_terms(spec) && !has_bfloat16_instructions();
+}
+
+MatmulSpec in_float32(MatmulSpec spec) {
+  spec.precision = Precision::float32;
+  spec.narrow = false;
+  return spec;
+}
+
+/// The kernel for `spec` from that for `in_float32(spec)`.
+KernelPointer of_rounded(KernelPointer wide, const MatmulSpec& spec, const Context& context) {
+  const auto convert = spec.narrow ? with_widened_inputs : with_rounded_inputs;
+  return convert(std::move(wide), operand_count(spec), spec.m * spec.k, spec.k * spec.n, context);
+}
+
 }  // namespace
 
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {
+  if (is_of_rounded(spec)) return of_rounded(compile(in_float32(spec), context), spec, context);
   if (const MatmulSpec inner = without_gradients(spec); inner != spec) {
     return with_gradients(compile(inner, context), spec, context);
   }
@@ -193,6 +197,15 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
 std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context) {
   std::vector<KernelCandidate> found;
   if (!has_terms(spec)) return found;
+  if (is_of_rounded(spec)) {
+    found = candidates(in_float32(spec), context);
+    for (KernelCandidate& candidate : found) {
+      candidate.compile = [=, wide = std::move(candidate.compile)] {
+        return of_rounded(wide(), spec, context);
+      };
+    }
+    return found;
+  }
   const MatmulSpec inner = without_gradients(spec);
   for (const Form& form : forms_of(inner)) {
     found.push_back({form.name, [=] {
