@@ -67,11 +67,13 @@ TEST_CASE("a NaN in the data is named with the batch, the rank that was fed it, 
                  Catch::Contains("is nan"));
 }
 
-// What the output has is overwritten by then, which is said; the gradient has it too.
+// What the outputs have is overwritten by then, which is said, the first one first; the gradient that
+// passes through it has it too.
 TEST_CASE("an overflow is named with the layer that has it") {
   DeviceMesh mesh({{"data", -1}});
   const std::string message = end_of(mesh, 0.5f, 11, 1e38f * 3);
   CHECK_THAT(message, Catch::Contains("after batch 1 of 4") &&
-                          Catch::Contains("first seen on rank 0, in d2/") &&
-                          Catch::Contains("(instruction ") && Catch::Contains("inf"));
+                          Catch::Contains("first seen on rank 0, in d3/product+bias gradient") &&
+                          Catch::Contains("(instruction ") && Catch::Contains("inf") &&
+                          Catch::Contains("no longer there: d2/product+bias+relu"));
 }
