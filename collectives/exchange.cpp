@@ -13,6 +13,7 @@
 
 #include "collectives/error.h"
 #include "collectives/fnv1a.h"
+#include "collectives/text_list.h"
 
 namespace meshwork {
 
@@ -37,22 +38,6 @@ Value reduce(const Communicator& communicator, Value value, MPI_Datatype type, M
   check_mpi(MPI_Allreduce(&value, &result, 1, type, operation, communicator.native()),
             "MPI_Allreduce");
   return result;
-}
-
-/// `value` as a list entry in text: its length, a colon, itself.
-void append_entry(std::string& text, const std::string& value) {
-  text += fmt::format("{}:{}", value.size(), value);
-}
-
-std::vector<std::string> entries_of(const std::string& text) {
-  std::vector<std::string> entries;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t colon = text.find(':', at);
-    const std::size_t length = std::stoull(text.substr(at, colon - at));
-    entries.push_back(text.substr(colon + 1, length));
-    at = colon + 1 + length;
-  }
-  return entries;
 }
 
 /// What this list has at `index`, in words.

@@ -61,6 +61,10 @@ std::string read_config_file(const std::string& file) {
   return text;
 }
 
+ConfigNode parse_document(std::string_view text, const std::string& name) {
+  return {parse_yaml(text, name, true), ""};
+}
+
 ConfigNode parse_config(std::string_view text, const std::string& name,
                         const std::vector<ConfigOverride>& overrides) {
   ConfigTreePointer root = parse_yaml(text, name, true);

@@ -48,6 +48,10 @@ struct ConfigOverride {
 [[nodiscard]] ConfigNode parse_config(std::string_view text, const std::string& name,
                                       const std::vector<ConfigOverride>& overrides = {});
 
+/// The document in `text`, which may be empty: a null node then. Throws `ConfigError` for text that
+/// is no YAML or beyond the limits.
+[[nodiscard]] ConfigNode parse_document(std::string_view text, const std::string& name);
+
 /// `parse_config` of the contents of `file`.
 [[nodiscard]] ConfigNode load_config(const std::string& file,
                                      const std::vector<ConfigOverride>& overrides = {});

@@ -134,7 +134,20 @@ std::string join_names(const std::vector<std::string>& names) {
   return result;
 }
 
+// What the same thing is called elsewhere.
+struct OtherName {
+  std::string_view theirs, ours;
+};
+constexpr OtherName other_names[] = {
+    {"bf16", "bfloat16"},  {"f32", "float32"}, {"fp32", "float32"}, {"float", "float32"},
+    {"single", "float32"}, {"32", "float32"},  {"gpu", "cuda"}};
+
 std::string suggestion(std::string_view name, const std::vector<std::string>& known) {
+  for (const OtherName& other : other_names) {
+    if (name == other.theirs && std::find(known.begin(), known.end(), other.ours) != known.end()) {
+      return fmt::format("; did you mean \"{}\"?", other.ours);
+    }
+  }
   constexpr std::size_t longest_name = 200;  // comparing more letters would only cost time
   return name.size() > longest_name ? "" : did_you_mean(name, known);
 }

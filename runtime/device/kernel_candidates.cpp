@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <variant>
@@ -21,8 +22,8 @@ namespace {
 
 constexpr double seconds_a_sample = 50e-6;  // at least, of short kernels
 constexpr int most_runs_a_sample = 64;
-constexpr std::size_t least_turns = 9, most_turns = 51;
-constexpr double enough_seconds = 0.1;  // after which there are no more turns than the least
+constexpr std::size_t least_turns = 2, most_turns = 51;
+constexpr double enough_seconds = 0.2;  // after which there are no more turns than the least
 constexpr double hopeless = 2;          // times the fastest
 
 // Elements of the operands, the result last.
@@ -70,7 +71,8 @@ std::vector<float> sample_numbers(std::int64_t count) {
 }
 
 double median(std::vector<double> values) {
-  const auto middle = values.begin() + std::ssize(values) / 2;
+  // Of two the lower one: what disturbs a run makes it longer.
+  const auto middle = values.begin() + (std::ssize(values) - 1) / 2;
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
@@ -123,30 +125,32 @@ std::vector<double> time_kernels(Device& device, const KernelSpec& spec,
   memories.push_back(device.allocate(workspace));
   operands.push_back(memories.back().data());
 
-  // The first run of a kernel may compile or load code, the second finds everything in place.
   Stopwatch watch(device.queues());
-  std::vector<double> shortest;
-  for (const auto& kernel : kernels) {
-    (void)watch.time(*kernel, operands.data(), 1);
-    shortest.push_back(watch.time(*kernel, operands.data(), 1));
-  }
-  const double fastest = *std::min_element(shortest.begin(), shortest.end());
-  const int runs = static_cast<int>(std::clamp(
-      std::ceil(seconds_a_sample / std::max(fastest, 1e-9)), 1.0, double{most_runs_a_sample}));
   std::vector<std::vector<double>> samples(kernels.size());
   double spent = 0;
-  for (std::size_t turn = 0; turn < most_turns; ++turn) {
-    if (turn >= least_turns && spent > enough_seconds) break;
+  const auto take_sample = [&](std::size_t k, int runs) {
+    samples[k].push_back(watch.time(*kernels[k], operands.data(), runs));
+    spent += samples[k].back() * runs;
+  };
+  // The first turn. The first run of a kernel may compile or load code, the second finds everything
+  // in place.
+  double fastest = std::numeric_limits<double>::infinity();
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    (void)watch.time(*kernels[k], operands.data(), 1);
+    take_sample(k, 1);
+    fastest = std::min(fastest, samples[k].front());
+  }
+  const int runs = static_cast<int>(std::clamp(
+      std::ceil(seconds_a_sample / std::max(fastest, 1e-9)), 1.0, double{most_runs_a_sample}));
+  for (std::size_t turn = 1; turn < most_turns && (turn < least_turns || spent < enough_seconds);
+       ++turn) {
     for (std::size_t k = 0; k < kernels.size(); ++k) {
-      if (shortest[k] > hopeless * fastest) continue;
-      samples[k].push_back(watch.time(*kernels[k], operands.data(), runs));
-      spent += samples[k].back() * runs;
+      if (samples[k].front() <= hopeless * fastest) take_sample(k, runs);
     }
   }
-  for (std::size_t k = 0; k < kernels.size(); ++k) {
-    if (!samples[k].empty()) shortest[k] = median(std::move(samples[k]));
-  }
-  return shortest;
+  std::vector<double> seconds;
+  for (std::vector<double>& of_kernel : samples) seconds.push_back(median(std::move(of_kernel)));
+  return seconds;
 }
 
 std::size_t clearly_fastest(std::span<const double> seconds) {

@@ -19,7 +19,7 @@
 // 1: a drift of the clock, or what a run leaves in the caches, meets all alike. A *sample* is some
 // runs of one candidate between two timed marks of the device; of the samples the median counts. A
 // candidate that takes more than twice as long as the fastest in the first turn is left out of the
-// rest.
+// rest. Once all turns together have taken their time there are no more, though there are two.
 #pragma once
 
 #include <cstddef>
@@ -37,8 +37,8 @@ namespace meshwork {
                                                         std::string_view name);
 
 /// The seconds that a run of each of `kernels` takes, all of them for `spec`, a product or a
-/// convolution. Takes memory for operands and workspaces while it lasts, about 0.1 s or 9 turns,
-/// and waits for the device. Throws `Error` as allocating does.
+/// convolution. Takes memory for operands and workspaces while it lasts, at most about 0.2 s or 3
+/// runs of each, and waits for the device. Throws `Error` as allocating does.
 [[nodiscard]] std::vector<double> time_kernels(Device& device, const KernelSpec& spec,
                                                std::span<const std::unique_ptr<Kernel>> kernels);
 

@@ -9,6 +9,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "runtime/mesh/sharded_tensor.h"
+#include "runtime/train/kernel_choice.h"
 #include "runtime/train/plan_check.h"
 
 namespace meshwork {
@@ -104,7 +105,7 @@ ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& 
 
 Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
            ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace,
-           CountingTransport* counting, KernelChooser* chooser)
+           CountingTransport* counting, KernelChooser* chooser, const StopRequest* stop_request)
     : device_(&device),
       rows_(request.rows),
       collectives_(bind_collectives(mesh, transport, trace)),
@@ -146,7 +147,7 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
   }
   const std::vector<KernelSpec> specs = require_same_collectives(request, mesh);
   if (chooser != nullptr) {
-    chooser->choose(specs);
+    chooser->choose(specs, stop_request);
   }
   ProgramBuilder builder(device, chooser != nullptr ? &chooser->record() : nullptr);
   lowered_ = lower(bound, builder, *collectives_);
@@ -327,7 +328,7 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
 }
 
 Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, ElementType>& fed,
-                   bool gathers) {
+                   bool gathers, const StopRequest* stop_request) {
   std::unique_ptr<Step>& step = steps_[{mode, rows, fed, gathers}];
   if (!step) {
     LoweringRequest request;
@@ -345,7 +346,7 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
     request.parameters = &parameters_;
     step = std::make_unique<Step>(request, *mesh_, *transport_, *device_, pool_,
                                   static_cast<StepScalars*>(scalars_.data()), trace_, counting_,
-                                  chooser_);
+                                  chooser_, stop_request);
   }
   return *step;
 }

@@ -25,9 +25,11 @@
 #include "runtime/graph/plan_report.h"
 #include "runtime/mesh/mesh_collectives.h"
 #include "runtime/train/feed_ring.h"
-#include "runtime/train/kernel_choice.h"
 
 namespace meshwork {
+
+class KernelChooser;
+class StopRequest;
 
 /// A value that is infinite or no number, and where this rank has seen it after a step.
 struct NotFinite {
@@ -40,7 +42,7 @@ class Step {
  public:
   Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
        ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace, CountingTransport* counting,
-       KernelChooser* chooser);
+       KernelChooser* chooser, const StopRequest* stop_request);
 
   [[nodiscard]] std::int64_t rows() const { return rows_; }
   /// This rank's part of an input or target.
@@ -133,8 +135,9 @@ class Engine {
   /// `fed` (float32 where absent); made if it is asked for for the first time, by all ranks
   /// together. Throws `Error` if the ranks disagree about its collectives.
   /// With `gathers` the step takes its rows from tables on the device, on all ranks.
+  /// Where kernels are timed for it, asking `stop_request` on any rank ends that: throws `Stopped`.
   [[nodiscard]] Step& step(Mode mode, std::int64_t rows, const std::map<TensorId, ElementType>& fed,
-                           bool gathers = false);
+                           bool gathers = false, const StopRequest* stop_request = nullptr);
 
   /// Drops the steps, to be made anew: other kernels have been chosen. Who has one lets it go.
   void forget_steps() { steps_.clear(); }

@@ -80,10 +80,10 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
   for (const auto& [tensor, table] : tables) tables_.push_back(table);
 }
 
-void FedSource::make_steps() {
+void FedSource::make_steps(const StopRequest* stop_request) {
   steps_.clear();
   for (const std::int64_t rows : batch_row_counts(source_->rows(), batch_size_)) {
-    steps_.push_back(&model_->engine->step(mode_, rows, fed_, resident_.is_there()));
+    steps_.push_back(&model_->engine->step(mode_, rows, fed_, resident_.is_there(), stop_request));
   }
 }
 

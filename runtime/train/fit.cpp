@@ -119,9 +119,8 @@ class Fitting {
       take_up(checkpoints_->resume(state_at(run_.at.first_epoch, 0), options_.callbacks));
     }
     // Not before: a checkpoint may say by which kernels.
-    fed_.make_steps();
-    if (validation_) {
-      validation_->make_steps();
+    if (!make_steps()) {
+      return;
     }
     if (checkpoints_) {
       checkpoints_->begin();
@@ -156,6 +155,21 @@ class Fitting {
         run_.say(model_.profile->report());
       }
     }
+  }
+
+  // Whether they are made: where kernels are timed for them, the run can be asked to stop. It
+  // leaves nothing that a checkpoint lacks.
+  bool make_steps() {
+    try {
+      fed_.make_steps(options_.stop_request);
+      if (validation_) {
+        validation_->make_steps();
+      }
+    } catch (const Stopped& stopped) {
+      history_.stop_reason = stopped.reason();
+      tell(stopped.what());
+    }
+    return !interrupted();
   }
 
   void run_epoch(Feeder& feeder) {

@@ -2,103 +2,31 @@
 
 #include <fmt/ranges.h>
 #include <mpi.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
+#include <chrono>
 #include <cstdint>
-#include <cstring>
-#include <fstream>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
-#include "runtime/config/load.h"
+#include "collectives/text_list.h"
 #include "runtime/config/nearest.h"
 #include "runtime/device/kernel_candidates.h"
+#include "runtime/train/kernels_file.h"
 
 namespace meshwork {
-namespace {
-
-// Lists as texts: neither keys nor names contain a tab or a line end.
-
-std::string line_of(const std::vector<std::string>& fields) {
-  return fmt::format("{}\n", fmt::join(fields, "\t"));
-}
-
-std::vector<std::vector<std::string>> lines_of(const std::string& text) {
-  std::vector<std::vector<std::string>> lines;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = text.find('\n', at);
-    std::vector<std::string>& fields = lines.emplace_back();
-    while (at <= end) {
-      const std::size_t stop = std::min(text.find('\t', at), end);
-      fields.push_back(text.substr(at, stop - at));
-      at = stop + 1;
-    }
-  }
-  return lines;
-}
-
-// As YAML reads back.
-std::string quoted(const std::string& text) {
-  std::string result = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result + "\"";
-}
-
-std::map<std::string, KernelRecord> read_records(const std::filesystem::path& file) {
-  std::map<std::string, KernelRecord> records;
-  if (!std::filesystem::exists(file)) return records;
-  const ConfigNode document = load_config(file.string());
-  if (document.is_null()) return records;
-  for (const ConfigEntry& platform : document.entries()) {
-    KernelRecord& record = records[platform.name];
-    record.platform = platform.name;
-    for (const ConfigEntry& entry : platform.value.entries()) {
-      record.chosen[entry.name] = entry.value.as<std::string>();
-    }
-  }
-  return records;
-}
-
-// Aside, then under its name, so that nobody reads half of it.
-void write_records(const std::filesystem::path& file,
-                   const std::map<std::string, KernelRecord>& records) {
-  const std::filesystem::path aside = fmt::format("{}.{}", file.string(), ::getpid());
-  std::ofstream out(aside);
-  out << "# Kernels chosen by timing, by processor or GPU and library. What is not here is timed "
-         "and added.\n";
-  for (const auto& [platform, record] : records) {
-    out << quoted(platform) << ":\n";
-    for (const auto& [key, name] : record.chosen) {
-      out << "  " << quoted(key) << ": " << quoted(name) << "\n";
-    }
-  }
-  out.close();
-  if (!out || std::rename(aside.c_str(), file.c_str()) != 0) {
-    const int reason = errno;
-    ::unlink(aside.c_str());
-    fail("kernels: {} cannot be written: {}", file.string(), std::strerror(reason));
-  }
-}
-
-}  // namespace
 
 KernelsOption kernels_option(const std::string& text) {
   if (text == "fixed") return {};
   if (text == "timed") return {.timed = true, .file = {}};
   if (text.find_first_of("./") == text.npos) {
-    const std::string nearest = nearest_name(text, std::vector<std::string>{"fixed", "timed"});
     fail(
         "unknown choice of kernels \"{}\"{} (known: fixed, timed, or the name of a file, with a "
         "\".\" or a \"/\")",
-        text, nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+        text, did_you_mean(text, std::vector<std::string>{"fixed", "timed"}));
   }
   return {.timed = true, .file = text};
 }
@@ -121,59 +49,79 @@ KernelChooser::KernelChooser(const Communicator& ranks, Device& device, Collecti
   if (!file_.empty()) read_file();
 }
 
+void KernelChooser::say(const std::string& line) const {
+  if (ranks_->rank() == 0) say_(line);
+}
+
 void KernelChooser::read_file() {
-  std::string lines;
+  std::string list;  // names after their keys
   together(*ranks_, [&] {
     if (ranks_->rank() != 0) return;
-    in_file_ = read_records(file_);
-    for (const auto& [key, name] : in_file_[record_.platform].chosen) lines += line_of({key, name});
-    if (lines.empty() && in_file_.size() > 1) {
-      std::vector<std::string> others;
-      for (const auto& [platform, record] : in_file_) {
-        if (platform != record_.platform) others.push_back(platform);
-      }
-      say_(fmt::format("kernels: {} is of {}; they are timed anew for {}", file_.string(),
-                       fmt::join(others, ", of "), record_.platform));
+    KernelRecords records = read_kernel_records(file_);
+    require_writable(file_);
+    std::vector<std::string> others;
+    for (const auto& [platform, record] : records) {
+      if (platform != record_.platform) others.push_back(platform);
+    }
+    in_file_ = std::move(records[record_.platform].chosen);
+    for (const auto& [key, name] : in_file_) {
+      append_entry(list, key);
+      append_entry(list, name);
+    }
+    if (in_file_.empty() && !others.empty()) {
+      say(fmt::format("kernels: {} is of {}; they are timed anew for {}", file_.string(),
+                      fmt::join(others, ", of "), record_.platform));
     }
   });
-  for (const std::vector<std::string>& fields : lines_of(broadcast_text(*ranks_, lines))) {
-    record_.chosen[fields[0]] = fields[1];
+  const std::vector<std::string> entries = entries_of(broadcast_text(*ranks_, list));
+  for (std::size_t i = 0; i + 1 < entries.size(); i += 2) {
+    record_.chosen[entries[i]] = entries[i + 1];
   }
 }
 
-void KernelChooser::write_file(const std::vector<std::string>& timed) {
-  if (ranks_->rank() != 0) return;
-  // What another run has added meanwhile stays, and so does what is of other platforms. What this
-  // one has timed takes the place of names that are none.
-  in_file_ = read_records(file_);
-  KernelRecord& mine = in_file_[record_.platform];
-  mine.platform = record_.platform;
-  mine.chosen.insert(record_.chosen.begin(), record_.chosen.end());
-  for (const std::string& key : timed) mine.chosen[key] = record_.chosen.at(key);
-  write_records(file_, in_file_);
+void KernelChooser::write_file(const std::vector<std::string>& changed) {
+  if (file_.empty()) return;
+  const TracePoint waiting(trace_, "waiting until rank 0 has written the kernels' file");
+  together(
+      *ranks_,
+      [&] {
+        if (ranks_->rank() != 0) return;
+        // What another run has added meanwhile stays, and so does what is of other platforms.
+        KernelRecords records = read_kernel_records(file_);
+        KernelRecord& mine = records[record_.platform];
+        const auto before = mine.chosen;
+        mine.platform = record_.platform;
+        mine.chosen.insert(record_.chosen.begin(), record_.chosen.end());
+        for (const std::string& key : changed) mine.chosen[key] = record_.chosen.at(key);
+        if (mine.chosen != before) write_kernel_records(file_, records);
+        in_file_ = std::move(mine.chosen);
+      },
+      waiting);
 }
 
 std::vector<KernelChooser::Wanted> KernelChooser::wanted(
     const std::map<std::string, Own>& own) const {
-  std::string lines;
+  std::string lists;  // of keys with the names after them
   for (const auto& [key, one] : own) {
-    std::vector<std::string> fields{key};
-    for (const KernelCandidate& candidate : one.candidates) fields.push_back(candidate.name);
-    lines += line_of(fields);
+    std::string list;
+    append_entry(list, key);
+    for (const KernelCandidate& candidate : one.candidates) append_entry(list, candidate.name);
+    append_entry(lists, list);
   }
   std::vector<Wanted> found;
   std::map<std::string, std::size_t> places;
-  for (const DistinctText& list : distinct_texts(*ranks_, lines)) {
-    for (std::vector<std::string>& fields : lines_of(list.text)) {
-      const std::string key = std::move(fields.front());
-      fields.erase(fields.begin());
+  for (const DistinctText& text : distinct_texts(*ranks_, lists)) {
+    for (const std::string& list : entries_of(text.text)) {
+      std::vector<std::string> names = entries_of(list);
+      const std::string key = std::move(names.front());
+      names.erase(names.begin());
       const auto [place, is_new] = places.emplace(key, found.size());
       if (is_new) {
-        found.push_back({key, std::move(fields), list.rank});
+        found.push_back({key, std::move(names), text.rank});
         continue;
       }
       std::erase_if(found[place->second].names, [&](const std::string& name) {
-        return std::find(fields.begin(), fields.end(), name) == fields.end();
+        return std::find(names.begin(), names.end(), name) == names.end();
       });
     }
   }
@@ -182,7 +130,6 @@ std::vector<KernelChooser::Wanted> KernelChooser::wanted(
 }
 
 std::size_t KernelChooser::fastest(const Own& own, const std::vector<std::string>& names) const {
-  if (names.size() < 2) return 0;
   std::vector<std::unique_ptr<Kernel>> kernels;
   for (const std::string& name : names) {
     const auto found =
@@ -193,7 +140,27 @@ std::size_t KernelChooser::fastest(const Own& own, const std::vector<std::string
   return clearly_fastest(time_kernels(*device_, own.spec, kernels));
 }
 
-void KernelChooser::choose(const std::vector<KernelSpec>& specs) {
+KernelChooser::Word KernelChooser::word_on(const Wanted& one, const std::map<std::string, Own>& own,
+                                           const StopRequest* stop_request) const {
+  const int asked = stop_request == nullptr ? 0 : stop_request->reason();
+  std::array<std::int64_t, 2> word{0, asked};
+  const TracePoint waiting(trace_, "waiting until other ranks have timed their kernels");
+  together(
+      *ranks_,
+      [&] {
+        const auto mine = own.find(one.key);
+        if (mine == own.end() || asked > 0) return;
+        const std::size_t place = fastest(mine->second, one.names);
+        if (one.decider == ranks_->rank()) word[0] = static_cast<std::int64_t>(place);
+      },
+      waiting);
+  const TracedCollective inside(waiting);
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, word.data(), 2, MPI_INT64_T, MPI_MAX, ranks_->native()),
+            "MPI_Allreduce");
+  return {word[0], word[1]};
+}
+
+void KernelChooser::choose(const std::vector<KernelSpec>& specs, const StopRequest* stop_request) {
   std::map<std::string, Own> own;
   for (const KernelSpec& spec : specs) {
     std::vector<KernelCandidate> candidates = device_->candidates(spec);
@@ -212,50 +179,66 @@ void KernelChooser::choose(const std::vector<KernelSpec>& specs) {
         std::any_of(open.begin(), open.end(), [&](const Wanted& one) { return one.key == key; });
     if (!is_chosen) record_.chosen.erase(key);
   }
+  std::vector<std::string> changed;
   std::erase_if(open, [&](const Wanted& one) {
     const auto known = record_.chosen.find(one.key);
-    return known != record_.chosen.end() &&
-           std::find(one.names.begin(), one.names.end(), known->second) != one.names.end();
+    if (known != record_.chosen.end() &&
+        std::find(one.names.begin(), one.names.end(), known->second) != one.names.end()) {
+      return true;
+    }
+    if (one.names.size() > 1) return false;
+    record_.chosen[one.key] = one.names.front();
+    changed.push_back(one.key);
+    return true;
   });
-  if (open.empty()) return;
+  if (!open.empty() && !std::exchange(told_, true)) {
+    say(fmt::format("kernels: timing {} of them", open.size()));
+  }
 
-  std::vector<std::int64_t> answers(open.size(), 0);
-  const TracePoint waiting(trace_, "waiting until other ranks have timed their kernels");
-  together(
-      *ranks_,
-      [&] {
-        for (std::size_t i = 0; i < open.size(); ++i) {
-          const auto mine = own.find(open[i].key);
-          if (mine == own.end()) continue;
-          const std::size_t found = fastest(mine->second, open[i].names);
-          if (open[i].decider == ranks_->rank()) answers[i] = static_cast<std::int64_t>(found);
-        }
-      },
-      waiting);
-  {
-    const TracedCollective inside(waiting);
-    check_mpi(MPI_Allreduce(MPI_IN_PLACE, answers.data(), static_cast<int>(answers.size()),
-                            MPI_INT64_T, MPI_MAX, ranks_->native()),
-              "MPI_Allreduce");
+  const auto begin = std::chrono::steady_clock::now();
+  int reason = 0;
+  std::size_t timed = 0;
+  for (; timed < open.size(); ++timed) {
+    const Wanted& one = open[timed];
+    const Word word = word_on(one, own, stop_request);
+    reason = static_cast<int>(word.reason);
+    if (reason > 0) break;
+    record_.chosen[one.key] = one.names[static_cast<std::size_t>(word.place)];
+    changed.push_back(one.key);
   }
-  std::vector<std::string> timed;
-  for (std::size_t i = 0; i < open.size(); ++i) {
-    record_.chosen[open[i].key] = open[i].names[static_cast<std::size_t>(answers[i])];
-    timed.push_back(open[i].key);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  constexpr double worth_a_line = 1;
+  if (seconds.count() > worth_a_line) {
+    say(fmt::format("kernels: timed {} of them in {:.1f} s", timed, seconds.count()));
   }
-  if (!file_.empty())
-    together(
-        *ranks_, [&] { write_file(timed); }, waiting);
+  if (!changed.empty()) write_file(changed);
+  if (reason > 0) {
+    throw Stopped(reason, fmt::format("stopped by {} while kernels were timed, {} of {} done",
+                                      stop_reason_name(reason), timed, open.size()));
+  }
 }
 
 bool KernelChooser::take_up(const KernelRecord& earlier) {
   if (earlier.platform != record_.platform) return false;
   bool changed = false;
+  std::size_t differing = 0;
+  std::string example;
   for (const auto& [key, name] : earlier.chosen) {
     std::string& mine = record_.chosen[key];
     changed = changed || (!mine.empty() && mine != name);
     mine = name;
+    const auto kept = in_file_.find(key);
+    if (kept != in_file_.end() && kept->second != name && differing++ == 0) {
+      example = fmt::format("\"{}\" (\"{}\" there, \"{}\" here)", key, kept->second, name);
+    }
   }
+  if (differing > 0) {
+    say(
+        fmt::format("kernels: {} differs from the checkpoint in {} of them, such as {}; those of "
+                    "the checkpoint are used",
+                    file_.string(), differing, example));
+  }
+  write_file({});
   return changed;
 }
 

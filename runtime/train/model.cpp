@@ -18,19 +18,17 @@ std::vector<SymbolicTensor> block_call(const Shape& shape, const std::shared_ptr
   return {block->call(inputs)};
 }
 
-/// Throws `OptionError` for a name that is none, or of a transport that is not to be had here.
-std::unique_ptr<Transport> transport_for(const std::string& name, const Communicator& ranks,
-                                         Device& device) {
+/// What `make` gives, which the option `name` asks for. An `Error` out of it is that option's.
+template <class Make>
+auto for_option(const char* name, Make&& make) {
   try {
-    return make_transport(name, ranks,
-                          device.computes_in_host_memory() ? nullptr : &device.queues(),
-                          [&](std::int64_t bytes) { return device.allocate(bytes); });
+    return make();
   } catch (const EnvironmentError&) {
     throw;
   } catch (const RanksParted&) {
     throw;
   } catch (const Error& error) {
-    throw OptionError("collectives", error.what());
+    throw OptionError(name, error.what());
   }
 }
 
@@ -224,18 +222,26 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
     state_->say("warning: " + warning);
   }
   const Communicator node = state_->mesh().all().split_by_node();
-  state_->device = make_device({state_->options.device, node.size(), node.rank()});
+  state_->device = for_option("device", [&] {
+    return make_device({state_->options.device, node.size(), node.rank()});
+  });
   Device& device = *state_->device;
   if (const Precision precision = state_->options.precision;
       precision != Precision::float32 && !device.is_faster_in(precision)) {
     // Throws on a device that has no such products at all.
-    (void)device.compile(MatmulSpec{.m = 1, .n = 1, .k = 1, .precision = precision});
+    (void)for_option("precision", [&] {
+      return device.compile(MatmulSpec{.m = 1, .n = 1, .k = 1, .precision = precision});
+    });
     state_->say(
         fmt::format("warning: {} has no instructions for products in {}: numbers are rounded as "
                     "asked for, and a step takes no less time than in float32",
                     device.description(), name_of(precision)));
   }
-  state_->transport = transport_for(state_->options.collectives, state_->mesh().all(), device);
+  state_->transport = for_option("collectives", [&] {
+    return make_transport(state_->options.collectives, state_->mesh().all(),
+                          device.computes_in_host_memory() ? nullptr : &device.queues(),
+                          [&](std::int64_t bytes) { return device.allocate(bytes); });
+  });
   state_->say_remark();
   if (state_->options.check_plan) {
     state_->counting = std::make_unique<CountingTransport>(*state_->transport);
@@ -244,9 +250,11 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
       state_->mesh().all(), WatchdogOptions{.seconds = state_->options.watchdog_seconds});
   state_->watchdog->trace().follow(state_->transport->enqueued());
   if (kernels.timed) {
-    state_->chooser = std::make_unique<KernelChooser>(
-        state_->mesh().all(), device, &state_->watchdog->trace(), kernels.file,
-        [state = state_.get()](const std::string& line) { state->say(line); });
+    state_->chooser = for_option("kernels", [&] {
+      return std::make_unique<KernelChooser>(
+          state_->mesh().all(), device, &state_->watchdog->trace(), kernels.file,
+          [state = state_.get()](const std::string& line) { state->say(line); });
+    });
   }
 }
 
@@ -311,7 +319,7 @@ void Model::predict(std::shared_ptr<const Source> data,
   // Targets that happen to be there are not looked at, but where nothing is made yet.
   state_->prepare(state_->engine ? std::nullopt : target_of(*data), options.batch_size);
   FedSource fed(*state_, Mode::predict, std::move(data), options.batch_size, "prediction data");
-  fed.make_steps();
+  fed.make_steps(options.stop_request);
   const std::unique_ptr<Feeder> feeder = fed.feeder(false, {}, 1, options.prefetch);
   BatchStops stops(*state_, options.stop_request, "prediction data");
   while (const HostBatch* batch = feeder->next()) {

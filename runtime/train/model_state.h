@@ -17,6 +17,7 @@
 #include "runtime/data/array.h"
 #include "runtime/data/batches.h"
 #include "runtime/train/keras_places.h"
+#include "runtime/train/kernel_choice.h"
 #include "runtime/train/late_sums.h"
 #include "runtime/train/means.h"
 #include "runtime/train/model.h"
@@ -79,8 +80,8 @@ class FedSource {
             DataOnDevice on_device = DataOnDevice::never);
 
   /// Compiles the steps for every number of rows that batches have, before the first run. Every
-  /// rank calls it.
-  void make_steps();
+  /// rank calls it. Throws `Stopped` where it is asked to stop while kernels are timed.
+  void make_steps(const StopRequest* stop_request = nullptr);
   /// Reads batches in order, or shuffled by the model's seed.
   [[nodiscard]] std::unique_ptr<Feeder> feeder(bool shuffle, BatchPosition start,
                                                std::int64_t epochs, bool prefetch) const;
@@ -147,7 +148,7 @@ class Evaluation {
              const StopRequest* stop_request = nullptr,
              DataOnDevice on_device = DataOnDevice::never);
   /// As FedSource's.
-  void make_steps() { fed_.make_steps(); }
+  void make_steps() { fed_.make_steps(stop_request_); }
   /// One pass over the data. `before` and `after` are called around each batch with its number.
   /// Throws `Stopped` where it is asked to stop.
   void run(const std::function<void(std::int64_t)>& before = {},

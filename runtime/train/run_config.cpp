@@ -14,6 +14,7 @@
 #include "runtime/train/callbacks/monitor.h"
 #include "runtime/train/engine.h"
 #include "runtime/train/from_config.h"
+#include "runtime/train/kernel_choice.h"
 
 namespace meshwork {
 namespace {
@@ -449,14 +450,8 @@ Model RunConfig::make_model(DeviceMesh& mesh) const {
   Model model = [&] {
     try {
       return Model(model_->inputs, {model_->output}, std::move(distribution), options_);
-    } catch (const ConfigError&) {
-      throw;
-    } catch (const EnvironmentError&) {
-      throw;
     } catch (const OptionError& error) {
       throw reader.section(error.option()).error(error.what());
-    } catch (const Error& error) {
-      throw reader.section("device").error(error.what());
     }
   }();
   if (has_loss()) {

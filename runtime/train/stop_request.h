@@ -7,7 +7,8 @@
 // checkpoint, if the run has a directory for them, and returns, whether or not the epoch is over:
 // with neither validation nor the callbacks' epoch end and train end, as if the run had been cut
 // off. `History::stop_reason` then is the reason; of several the largest. Evaluation and prediction
-// have nothing to save: they throw `Stopped` at the end of a batch.
+// have nothing to save: they throw `Stopped` at the end of a batch. While kernels are timed for the
+// steps (kernel_choice.h), the ranks leave after the one that is under way, and nothing is saved.
 //
 //     StopRequest request;
 //     ...                                      // the handler of SIGTERM: request.ask(SIGTERM)
@@ -40,7 +41,8 @@ class StopRequest {
   static_assert(std::atomic<int>::is_always_lock_free, "signal handlers ask without locks");
 };
 
-/// Evaluation or prediction was ended by a `StopRequest`: on all ranks, after the same batch.
+/// Evaluation or prediction, or the timing of kernels before a pass, was ended by a `StopRequest`:
+/// on all ranks, after the same batch or kernel.
 class Stopped : public Error {
  public:
   Stopped(int reason, const std::string& message) : Error(message), reason_(reason) {}

@@ -166,6 +166,12 @@ TEST_CASE("a value of a wrong type is shown with what was expected") {
   require_problem(with(right, "batch_size: 8", "batch_size: 0"), {"run.yaml:7:15", "positive"});
   require_problem(right + "precision: bfloat32\n",
                   {"run.yaml:18:12", "\"bfloat32\"", "float32, tf32, bfloat16"});
+  require_problem(right + "precision: bf16\n",
+                  {"run.yaml:18:12", "\"bf16\"", "did you mean \"bfloat16\"?"});
+  for (const char* name : {"fp32", "f32", "float", "32"}) {
+    require_problem(right + "precision: " + name + "\n",
+                    {"run.yaml:18:12", name, "did you mean \"float32\"?"});
+  }
   require_problem(right + "precision: bloat16\n",
                   {"run.yaml:18:12", "\"bloat16\"", "did you mean \"bfloat16\"?"});
   require_problem(with(right, "seed: 1", "seed: 1\nprecison: bfloat16"),
@@ -318,6 +324,22 @@ TEST_CASE("a device that is not in this build is an error at its place") {
 TEST_CASE("a precision that processors lack is an error at its place, with what they have") {
   require_problem(right + "device: cpu\nprecision: tf32\n",
                   {"run.yaml:19:12", "tf32", "float32 and bfloat16"});
+}
+
+TEST_CASE("an option that cannot be had here is an error at its place, not at the device's") {
+  if (!make_device({})->is_faster_in(Precision::tf32)) {
+    require_problem(right + "precision: tf32\n", {"run.yaml:18:12: precision: ", "tf32"});
+  }
+  if (make_device({})->computes_in_host_memory()) {
+    require_problem(right + "collectives: nccl\n", {"run.yaml:18:14: collectives: "});
+  }
+  require_problem(right + "kernels: not/there/kernels.yaml\n",
+                  {"run.yaml:18:10: kernels: ", "not/there/kernels.yaml cannot be written"});
+  require_problem(right + "kernels: /dev/null\n",
+                  {"run.yaml:18:10: kernels: ", "/dev/null is a pipe or a device"});
+  write_file("records.yaml", "\"here\":\n  \"matmul 1x2x3\": \"gemm\\n\"\n");
+  require_problem(right + "kernels: records.yaml\n",
+                  {"run.yaml:18:10: kernels: ", "records.yaml:2:19", "on one line"});
 }
 
 TEST_CASE("overrides are named as the place of what they set") {

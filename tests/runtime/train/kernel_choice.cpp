@@ -7,6 +7,7 @@
 #include <iostream>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "collectives/exchange.h"
 #include "layers/dense.h"
@@ -374,9 +375,139 @@ TEST_CASE("a file that holds no records, or cannot be written, is an error on al
   write_on_root(file, "\"a counted device\":\n  \"matmul 1x3x4\": [one]\n");
   CHECK_THROWS_WITH(KernelChooser(world, device, nullptr, file, say_nothing),
                     Catch::Contains("wrong.yaml:2:19") && Catch::Contains("expected a string"));
-  KernelChooser chooser(world, device, nullptr, fs::path("not/there/kernels.yaml"), say_nothing);
-  CHECK_THROWS_WITH(chooser.choose({product_of(1)}),
-                    Catch::Contains("not/there/kernels.yaml cannot be written: No such file"));
+  write_on_root(file, "\"a counted device\":\n  \"matmul 1x3x4\": \"one\\n\"\n");
+  CHECK_THROWS_WITH(KernelChooser(world, device, nullptr, file, say_nothing),
+                    Catch::Contains("wrong.yaml:2:19") && Catch::Contains("on one line"));
+  // Before anything is timed.
+  CHECK_THROWS_WITH(
+      KernelChooser(world, device, nullptr, fs::path("not/there/kernels.yaml"), say_nothing),
+      Catch::Contains("not/there/kernels.yaml cannot be written: No such file"));
+}
+
+TEST_CASE("names travel between ranks whatever stands in them") {
+  const Communicator world = Communicator::world();
+  prices() = {};
+  prices().candidates = [](const MatmulSpec&) {
+    return std::vector{at_price("one\n", 2), at_price("2:t\two", 1)};
+  };
+  CountedDevice device(prices(), {});
+  KernelChooser chooser(world, device, nullptr, {}, say_nothing);
+  chooser.choose({product_of(1), product_of(2 + world.rank())});
+  CHECK(chooser.record().chosen.size() == static_cast<std::size_t>(1 + world.size()));
+  for (const auto& [key, name] : chooser.record().chosen) CHECK(name == "2:t\two");
+}
+
+TEST_CASE("that kernels are timed is said once, and how long it took where that is long") {
+  const Communicator world = Communicator::world();
+  std::vector<std::string> said;
+  make_faster("two");
+  CountedDevice device(prices(), {});
+  KernelChooser chooser(world, device, nullptr, {},
+                        [&](const std::string& line) { said.push_back(line); });
+  chooser.choose({product_of(1), product_of(2)});
+  chooser.choose({product_of(1), product_of(3)});
+  const bool is_root = world.rank() == 0;
+  CHECK(said == (is_root ? std::vector<std::string>{"kernels: timing 2 of them"}
+                         : std::vector<std::string>{}));
+  prices().candidates = [](const MatmulSpec&) {
+    return std::vector<Prices::Candidate>{at_price("one", 1),
+                                          {"two", [](std::int64_t run) {
+                                             if (run == 0)
+                                               std::this_thread::sleep_for(std::chrono::seconds(1));
+                                             return 1.0;
+                                           }}};
+  };
+  said.clear();
+  chooser.choose({product_of(4)});
+  REQUIRE(said.size() == (is_root ? 1 : 0));
+  if (is_root) CHECK_THAT(said[0], Catch::StartsWith("kernels: timed 1 of them in 1."));
+}
+
+TEST_CASE("a stop that one rank is asked for ends the timing on all after the same kernel") {
+  const Communicator world = Communicator::world();
+  const fs::path file = fresh("stopped.yaml");
+  StopRequest request;
+  prices() = {};
+  prices().candidates = [&](const MatmulSpec& product) {
+    const bool asks = product.m == 2 && world.rank() == world.size() - 1;
+    return std::vector<Prices::Candidate>{at_price("one", 2),
+                                          {"two", [&request, asks](std::int64_t) {
+                                             if (asks) request.ask(7);
+                                             return 1.0;
+                                           }}};
+  };
+  CountedDevice device(prices(), {});
+  KernelChooser chooser(world, device, nullptr, file, say_nothing);
+  const std::vector<KernelSpec> specs{product_of(1), product_of(2), product_of(3), product_of(4)};
+  const auto stopped_at = [](const char* done) {
+    return Catch::Predicate<Stopped>(
+        [done](const Stopped& stopped) {
+          return stopped.reason() == 7 &&
+                 stopped.what() == fmt::format(
+                                       "stopped by a request (7) while kernels were timed, "
+                                       "{} done",
+                                       done);
+        },
+        done);
+  };
+  CHECK_THROWS_MATCHES(chooser.choose(specs, &request), Stopped, stopped_at("2 of 4"));
+  CHECK(chooser.record().chosen.size() == 2);
+  CHECK(content(file).find("matmul 2x3x4") != std::string::npos);
+  CHECK(content(file).find("matmul 3x3x4") == std::string::npos);
+  // Who was asked before it begins times nothing; the rest is timed by the next run.
+  prices().runs.clear();
+  CHECK_THROWS_MATCHES(chooser.choose(specs, &request), Stopped, stopped_at("0 of 2"));
+  if (request.reason() > 0) CHECK(prices().runs.empty());
+  KernelChooser next(world, device, nullptr, file, say_nothing);
+  prices().runs.clear();
+  next.choose(specs);
+  CHECK(next.record().chosen.size() == 4);
+  CHECK(prices().runs.size() == 4);  // of two products, each by two candidates
+}
+
+TEST_CASE("a file gets what a checkpoint has and it lacks, and keeps what it has otherwise") {
+  const Communicator world = Communicator::world();
+  const fs::path file = fresh("lacking.yaml");
+  write_on_root(file, "\"a counted device\": {\"matmul 1x3x4\": one, \"matmul 2x3x4\": one}\n");
+  make_faster("one");
+  CountedDevice device(prices(), {});
+  std::vector<std::string> said;
+  KernelChooser chooser(world, device, nullptr, file,
+                        [&](const std::string& line) { said.push_back(line); });
+  const KernelRecord checkpoint{
+      .platform = "a counted device",
+      .chosen = {{"matmul 1x3x4", "one"}, {"matmul 2x3x4", "two"}, {"matmul 3x3x4", "two"}}};
+  CHECK(chooser.take_up(checkpoint));
+  CHECK(chooser.record() == checkpoint);
+  const std::string text = content(file);
+  CHECK(text.find("\"matmul 2x3x4\": \"one\"") != std::string::npos);
+  CHECK(text.find("\"matmul 3x3x4\": \"two\"") != std::string::npos);
+  if (world.rank() == 0) {
+    REQUIRE(said.size() == 1);
+    CHECK(said[0] == fmt::format("kernels: {} differs from the checkpoint in 1 of them, such as "
+                                 "\"matmul 2x3x4\" (\"one\" there, \"two\" here); those of the "
+                                 "checkpoint are used",
+                                 file.string()));
+  } else {
+    CHECK(said.empty());
+  }
+  chooser.choose({product_of(1), product_of(2), product_of(3)});
+  CHECK(prices().runs.empty());
+  CHECK(content(file) == text);
+}
+
+TEST_CASE("a run that goes on writes the kernels of its checkpoint to a file that is not there") {
+  make_faster("two");
+  const fs::path directory = fresh("resumed_with_file");
+  (void)train("timed", 1, checkpoints_in(directory));
+  make_faster("one");
+  const fs::path file = fresh("from_checkpoint.yaml");
+  (void)train(file.string(), 2, checkpoints_in(directory));
+  CHECK(prices().runs_by("one") == 0);
+  const std::string text = content(file);
+  for (const auto& [key, name] : record_in(directory).chosen) {
+    CHECK(text.find(fmt::format("\"{}\": \"{}\"", key, name)) != std::string::npos);
+  }
 }
 
 TEST_CASE("kernels are fixed, timed, or those of a file") {
