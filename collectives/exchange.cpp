@@ -48,6 +48,41 @@ std::string shown(const std::vector<std::string>& entries, std::int64_t index) {
   return fmt::format("ends after {} entr{}", entries.size(), entries.size() == 1 ? "y" : "ies");
 }
 
+std::string list_of(const std::vector<std::string>& entries) {
+  std::string list;
+  for (const std::string& entry : entries) append_entry(list, entry);
+  return list;
+}
+
+bool same_on_all(const Communicator& communicator, const std::string& list) {
+  const std::uint64_t hash = fnv1a(list);
+  return reduce(communicator, hash, MPI_UINT64_T, MPI_MIN) ==
+         reduce(communicator, hash, MPI_UINT64_T, MPI_MAX);
+}
+
+/// How two lists of settings that are not the same differ first, in words.
+std::string first_difference(const Settings& one, int one_rank, const Settings& other,
+                             int other_rank) {
+  const auto [a, b] = std::mismatch(one.begin(), one.end(), other.begin(), other.end());
+  const auto value_in = [](const Settings& settings, const std::string& name) {
+    const auto found = std::find_if(settings.begin(), settings.end(),
+                                    [&](const auto& setting) { return setting.first == name; });
+    return found == settings.end() ? "no such entry" : found->second;
+  };
+  const auto difference_in = [&](const std::string& name) {
+    const std::string first = value_in(one, name), second = value_in(other, name);
+    return first == second ? ""
+                           : fmt::format("{}: rank {} has {}, rank {} has {}", name, one_rank,
+                                         first, other_rank, second);
+  };
+  std::string difference;
+  if (a != one.end()) difference = difference_in(a->first);
+  if (difference.empty() && b != other.end()) difference = difference_in(b->first);
+  if (!difference.empty()) return difference;
+  return fmt::format("entry {} is {} on rank {}, {} on rank {}", a - one.begin() + 1, a->first,
+                     one_rank, b->first, other_rank);
+}
+
 /// The lowest of the ranks that failed, or the number of ranks if none did. A rank that failed and
 /// finds that the others do not come ends the job with its message.
 int lowest_failing(const Communicator& communicator, const std::optional<std::string>& failure) {
@@ -74,6 +109,21 @@ int lowest_failing(const Communicator& communicator, const std::optional<std::st
   // answered by this one.
   if (lowest > mine) abort_job(1, *failure);
   return lowest;
+}
+
+/// Throws on all ranks what the lowest of those that differ says, given the number in the job of
+/// the rank which all were compared with.
+[[noreturn]] void fail_with_difference(const Communicator& communicator, const std::string& what,
+                                       bool differs,
+                                       const std::function<std::string(int)>& difference) {
+  const int shower =
+      reduce(communicator, differs ? communicator.rank() : communicator.size(), MPI_INT, MPI_MIN);
+  int reference_rank = job_rank();
+  check_mpi(MPI_Bcast(&reference_rank, 1, MPI_INT, 0, communicator.native()), "MPI_Bcast");
+  fail("the ranks do not agree on {}: {}", what,
+       broadcast_text(communicator,
+                      communicator.rank() == shower ? difference(reference_rank) : std::string(),
+                      shower));
 }
 
 }  // namespace
@@ -177,12 +227,8 @@ void together(const Communicator& communicator, const std::function<void()>& act
 
 void require_agreement(const Communicator& communicator, const std::vector<std::string>& entries,
                        const std::string& what) {
-  std::string list;
-  for (const std::string& entry : entries) append_entry(list, entry);
-  const std::uint64_t hash = fnv1a(list);
-  const std::uint64_t lowest = reduce(communicator, hash, MPI_UINT64_T, MPI_MIN);
-  const std::uint64_t highest = reduce(communicator, hash, MPI_UINT64_T, MPI_MAX);
-  if (lowest == highest) return;
+  const std::string list = list_of(entries);
+  if (same_on_all(communicator, list)) return;
 
   // Every rank compares its list with that of rank 0; the first difference is shown by the rank
   // that has it, the lowest of them.
@@ -193,17 +239,30 @@ void require_agreement(const Communicator& communicator, const std::vector<std::
   const std::int64_t none = std::numeric_limits<std::int64_t>::max();
   const std::int64_t index = differs ? mine - entries.begin() : none;
   const std::int64_t first = reduce(communicator, index, MPI_INT64_T, MPI_MIN);
-  const int shower = reduce(
-      communicator, index == first ? communicator.rank() : communicator.size(), MPI_INT, MPI_MIN);
-  const bool shower_here = communicator.rank() == shower;
-  const std::string other = broadcast_text(
-      communicator,
-      shower_here ? fmt::format("rank {} {}", job_rank(), shown(entries, first)) : std::string(),
-      shower);
-  int reference_rank = job_rank();
-  check_mpi(MPI_Bcast(&reference_rank, 1, MPI_INT, 0, communicator.native()), "MPI_Bcast");
-  fail("the ranks do not agree on {}: at entry {}, rank {} {}, {}", what, first + 1, reference_rank,
-       shown(reference, first), other);
+  fail_with_difference(communicator, what, index == first, [&](int reference_rank) {
+    return fmt::format("at entry {}, rank {} {}, rank {} {}", first + 1, reference_rank,
+                       shown(reference, first), job_rank(), shown(entries, first));
+  });
+}
+
+void require_same_settings(const Communicator& communicator, const Settings& settings,
+                           const std::string& what) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : settings) {
+    entries.push_back(name);
+    entries.push_back(value);
+  }
+  const std::string list = list_of(entries);
+  if (same_on_all(communicator, list)) return;
+
+  const std::vector<std::string> texts = entries_of(broadcast_text(communicator, list));
+  Settings reference;
+  for (std::size_t i = 0; i + 1 < texts.size(); i += 2) {
+    reference.emplace_back(texts[i], texts[i + 1]);
+  }
+  fail_with_difference(communicator, what, settings != reference, [&](int reference_rank) {
+    return first_difference(reference, reference_rank, settings, job_rank());
+  });
 }
 
 }  // namespace meshwork

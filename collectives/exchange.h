@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/communicator.h"
@@ -48,5 +49,12 @@ void together(const Communicator& communicator, const std::function<void()>& act
 /// Equal lists cost two reductions of one number.
 void require_agreement(const Communicator& communicator, const std::vector<std::string>& entries,
                        const std::string& what);
+
+/// Options by their names, in their order.
+using Settings = std::vector<std::pair<std::string, std::string>>;
+/// The same of options: the `Error` names the first that differs between the lowest rank that has
+/// any otherwise and rank 0 of the communicator, with both values.
+void require_same_settings(const Communicator& communicator, const Settings& settings,
+                           const std::string& what);
 
 }  // namespace meshwork

@@ -38,7 +38,11 @@ std::unique_ptr<Transport> make_host_transport(std::string_view name, const Comm
   if (name == "auto") return best_transport(ranks);
   if (name == "hierarchical") return make_hierarchical_transport(ranks);
   if (name == "mpi") return make_mpi_transport({.nodes = std::make_shared<const Nodes>(ranks)});
-  if (name == "shared") return make_shared_transport(ranks);
+  if (name == "shared") {
+    // Before anything is made with it: here it is known whose wish it was.
+    require_one_node(ranks, Nodes(ranks));
+    return make_shared_transport(ranks);
+  }
   fail(
       "there is no transport \"{}\"; there are \"auto\", \"cuda_aware_mpi\", \"hierarchical\", "
       "\"mpi\", \"nccl\" and \"shared\"",

@@ -2,12 +2,15 @@
 
 #include <mpi.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <set>
+#include <string_view>
 
 #include "collectives/error.h"
 
@@ -41,12 +44,6 @@ int imitated_ranks_a_node() {
         text));
   }
   return static_cast<int>(ranks);
-}
-
-/// How many threads a rank computes with; 0: whatever there are cores for.
-int computing_threads() {
-  const char* const text = std::getenv("OMP_NUM_THREADS");
-  return text == nullptr ? 0 : std::max(0, std::atoi(text));
 }
 
 /// The cores that a rank may run on, with all others that may run on one of them.
@@ -91,6 +88,27 @@ std::vector<int> job_ranks_of(const Communicator& communicator) {
   return job_ranks;
 }
 
+int threads_asked_for() {
+  const char* const variable = std::getenv("OMP_NUM_THREADS");
+  std::string_view text = variable == nullptr ? "" : variable;
+  text = text.substr(0, text.find(','));
+  constexpr std::string_view spaces = " \t";
+  text.remove_prefix(std::min(text.find_first_not_of(spaces), text.size()));
+  text = text.substr(0, text.find_last_not_of(spaces) + 1);
+  int threads = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), threads);
+  const bool beyond = error == std::errc::result_out_of_range && text.front() != '-';
+  if (end != text.data() + text.size() || (error != std::errc() && !beyond)) return 0;
+  const long processors = std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN));
+  if (beyond || threads > processors * most_threads_a_processor) {
+    throw EnvironmentError(fmt::format(
+        "OMP_NUM_THREADS is \"{}\" in the environment; this machine has {} processor{}, on which a "
+        "rank takes {} threads at most",
+        variable, processors, processors == 1 ? "" : "s", processors * most_threads_a_processor));
+  }
+  return std::max(0, threads);
+}
+
 Nodes::Nodes(const Communicator& ranks, int ranks_a_node) {
   const std::vector<int> job_ranks = job_ranks_of(ranks);
   const int own = job_ranks[static_cast<std::size_t>(ranks.rank())];
@@ -98,7 +116,7 @@ Nodes::Nodes(const Communicator& ranks, int ranks_a_node) {
   // A node is called by the first of its ranks.
   const Communicator physical = ranks.split_by_node();
   const Cores cores = cores_of(physical);
-  const int threads = computing_threads();
+  const int threads = threads_asked_for();
   has_spare_core_ = threads > 0 && cores.ranks > 0 && cores.count >= cores.ranks * (threads + 1);
   is_crowded_ = cores.count < cores.ranks;
   const int node = ranks_a_node > 0 ? own / ranks_a_node : job_ranks_of(physical).front();

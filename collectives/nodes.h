@@ -14,6 +14,12 @@ namespace meshwork {
 /// The numbers in the job of the ranks of `communicator`. Not collective.
 [[nodiscard]] std::vector<int> job_ranks_of(const Communicator& communicator);
 
+/// How many threads OMP_NUM_THREADS asks for, where it begins with a whole positive number (of a
+/// list the first counts); 0: it asks for nothing. Throws `EnvironmentError` for more than
+/// `most_threads_a_processor` for each processor of the machine: they cannot all be started.
+[[nodiscard]] int threads_asked_for();
+inline constexpr int most_threads_a_processor = 16;
+
 class Nodes {
  public:
   /// Every rank of `ranks` calls it. `ranks_a_node` is for tests, in place of the environment

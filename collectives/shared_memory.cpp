@@ -58,8 +58,10 @@ SharedMemory::SharedMemory(const Communicator& node, std::int64_t bytes) {
       create(node, false);
     } catch (const Error& named) {
       close();
-      fail("{} ranks cannot share {} bytes of memory: {}; {}", node.size(), bytes_,
-           anonymous.what(), named.what());
+      fail(
+          "{} ranks cannot share {} bytes of memory, neither in a file without a name: {}; nor in "
+          "/dev/shm: {}",
+          node.size(), bytes_, anonymous.what(), named.what());
     }
   }
 }

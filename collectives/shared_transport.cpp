@@ -172,12 +172,7 @@ class Implementation final : public SharedTransport {
   /// The group of a communicator of at least two ranks. The first time, every rank calls it.
   [[nodiscard]] SharedGroup& attached(const Communicator& communicator) {
     if (void* found = communicator.attachment(key_.get())) return *static_cast<SharedGroup*>(found);
-    if (nodes_.ranks_each(communicator) != communicator.size()) {
-      fail(
-          "the transport \"shared\" is for ranks of one node, and these {} are on several; "
-          "\"auto\" takes shared memory inside nodes and MPI between them",
-          communicator.size());
-    }
+    require_one_node(communicator, nodes_);
     const auto group =
         std::make_shared<SharedGroup>(communicator, options_.group, windows_, bells_, agenda_);
     communicator.attach(key_, group);
@@ -196,6 +191,15 @@ class Implementation final : public SharedTransport {
 };
 
 }  // namespace
+
+void require_one_node(const Communicator& communicator, const Nodes& nodes) {
+  if (nodes.ranks_each(communicator) != communicator.size()) {
+    fail(
+        "the transport \"shared\" is for ranks of one node, and these {} are on several; \"auto\" "
+        "takes shared memory inside nodes and MPI between them",
+        communicator.size());
+  }
+}
 
 std::unique_ptr<SharedTransport> make_shared_transport(const Communicator& ranks,
                                                        const SharedTransportOptions& options) {

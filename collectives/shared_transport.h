@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 
+#include "collectives/nodes.h"
 #include "collectives/shared_group.h"
 #include "collectives/transport.h"
 
@@ -36,6 +37,9 @@ class SharedTransport : public Transport {
   /// From now on `action` follows whatever brings started operations on, waits for others included.
   virtual void follow_with(std::function<void()> action) = 0;
 };
+
+/// Throws unless all ranks of `communicator` are on one of `nodes`.
+void require_one_node(const Communicator& communicator, const Nodes& nodes);
 
 /// For communicators of `ranks` or of part of them. Every rank of `ranks` calls it.
 [[nodiscard]] std::unique_ptr<SharedTransport> make_shared_transport(

@@ -251,6 +251,26 @@ std::string wrong_arguments(CLI::App& program, const CLI::ParseError& error) {
                      problem_with(program, *asked, error), command);
 }
 
+// The options that do not override the configuration.
+Settings asked_for(const CLI::App& command, const CommandLine& line) {
+  Settings asked{{"command", command.get_name()}};
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    const bool in_configuration =
+        name == "CONFIG" || name == "--set" ||
+        std::any_of(line.overrides.begin(), line.overrides.end(),
+                    [&](const ConfigOverride& change) { return change.origin == name; });
+    if (option->count() > 0 && !in_configuration) {
+      asked.emplace_back(name, fmt::format("{}", fmt::join(option->results(), " ")));
+    }
+  }
+  return asked;
+}
+
+ParsedCommandLine without_command(int status, const std::string& text) {
+  return {std::nullopt, {{"command", text.substr(0, text.find('\n'))}}, status, text};
+}
+
 }  // namespace
 
 ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
@@ -359,7 +379,6 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   imported->add_flag("--weights-only", line.weights_only, "Leave out the optimizer's state");
   commands[imported] = Command::import_weights;
 
-  ParsedCommandLine result;
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -367,13 +386,13 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     std::ostringstream problems;
     // Help and the version come as errors with status 0.
     if (program.exit(error, out, problems) == 0) {
-      return {std::nullopt, 0, out.str()};
+      return without_command(0, out.str());
     }
-    return {std::nullopt, 2, wrong_arguments(program, error)};
+    return without_command(2, wrong_arguments(program, error));
   }
-  line.command = commands.at(program.get_subcommands().front());
-  result.commands = std::move(line);
-  return result;
+  const CLI::App* const asked = program.get_subcommands().front();
+  line.command = commands.at(asked);
+  return {line, asked_for(*asked, line), 0, ""};
 }
 
 }  // namespace meshwork

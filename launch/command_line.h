@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/exchange.h"
 #include "runtime/config/load.h"
 #include "runtime/graph/lower.h"
 #include "runtime/train/run_config.h"
@@ -57,6 +58,9 @@ struct CommandLine {
 /// standard error.
 struct ParsedCommandLine {
   std::optional<CommandLine> commands;
+  /// The command and its options, which all ranks have to be given alike. What they set in the
+  /// configuration is not in it: that is compared there, as is the file.
+  Settings asked;
   int status = 0;
   std::string text;
 };

@@ -57,18 +57,18 @@ void print_table(const std::vector<std::string>& rows) {
 
 // The mesh and the kind of device that were asked for, without a need for a model.
 struct Request {
+  ConfigNode document;
   std::vector<MeshAxis> axes{{"data", -1}};
   std::string device = "auto";
 };
 
 Request read_request(const CommandLine& line) {
-  Request request;
   if (!line.config.empty()) {
     const RunConfig config = read_run(line);
-    return {config.mesh_axes(), config.options().device};
+    return {config.document(), config.mesh_axes(), config.options().device};
   }
-  const ConfigNode document = parse_config("{}", "the command line", line.overrides);
-  ConfigReader reader(document);
+  Request request{parse_config("{}", "the command line", line.overrides)};
+  ConfigReader reader(request.document);
   if (const auto mesh = reader.node("mesh")) {
     request.axes = mesh_from_config(*mesh);
   }
@@ -81,13 +81,14 @@ Request read_request(const CommandLine& line) {
 
 int devices(Runtime& runtime, const CommandLine& line) {
   return runtime.attempt(2, [&] {
-    Request request;
+    std::optional<Request> request;
     together(runtime.world(), [&] { request = read_request(line); });
-    const MeshShape mesh(request.axes, runtime.size());
+    require_same_settings(runtime.world(), entries_of(request->document), "the configuration");
+    const MeshShape mesh(request->axes, runtime.size());
     const Communicator node = runtime.world().split_by_node();
     std::unique_ptr<Device> device;
     together(runtime.world(), [&] {
-      device = make_device({request.device, node.size(), node.rank()});
+      device = make_device({request->device, node.size(), node.rank()});
     });
     std::string row = fmt::format("{}{}{}{}{} of {}", runtime.rank(), column_end, host_name(),
                                   column_end, node.rank(), node.size());

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <optional>
 
+#include "collectives/exchange.h"
 #include "launch/checkpoint_files.h"
 #include "launch/commands.h"
 #include "runtime/data/hdf5_handles.h"
@@ -33,21 +34,32 @@ void print(const std::string& text, int status) {
   std::fflush(stream);
 }
 
-// Prints `text` from one rank, and ends when it is out.
-int say_and_end(int argc, char** argv, const std::string& text, int status) {
-  if (!started_by_launcher()) {
-    print(text, status);
-    return status;
-  }
+// What `action` gives, on all ranks, which have to be asked for the same. Before they are compared
+// nothing is done that ranks with another command would not do as well.
+template <class Action>
+int on_ranks(int argc, char** argv, const Settings& asked, const Action& action) {
   Runtime runtime(argc, argv);
-  if (runtime.is_root()) {
-    print(text, status);
-  }
-  check_mpi(MPI_Barrier(runtime.world().native()), "MPI_Barrier");
-  return status;
+  const int status = runtime.attempt(
+      2, [&] { require_same_settings(runtime.world(), asked, "the command line"); });
+  return status != 0 ? status : action(runtime);
 }
 
-int run_plan(int argc, char** argv, const CommandLine& line) {
+// Prints `text` from one rank, and ends when it is out.
+int say_and_end(int argc, char** argv, const ParsedCommandLine& parsed) {
+  if (!started_by_launcher()) {
+    print(parsed.text, parsed.status);
+    return parsed.status;
+  }
+  return on_ranks(argc, argv, parsed.asked, [&](Runtime& runtime) {
+    if (runtime.is_root()) {
+      print(parsed.text, parsed.status);
+    }
+    check_mpi(MPI_Barrier(runtime.world().native()), "MPI_Barrier");
+    return parsed.status;
+  });
+}
+
+int run_plan(int argc, char** argv, const CommandLine& line, const Settings& asked) {
   std::vector<std::string> warnings;
   const auto make_and_print = [&](std::int64_t ranks, bool speaks) {
     const std::string text = plan(line, ranks, warnings);
@@ -67,31 +79,20 @@ int run_plan(int argc, char** argv, const CommandLine& line) {
     }
     return 0;
   }
-  Runtime runtime(argc, argv);
-  return runtime.attempt(2, [&] { make_and_print(runtime.size(), runtime.is_root()); });
+  return on_ranks(argc, argv, asked, [&](Runtime& runtime) {
+    return runtime.attempt(2, [&] { make_and_print(runtime.size(), runtime.is_root()); });
+  });
 }
 
-int run_on_files(int argc, char** argv, const CommandLine& line) {
+int run_on_files(int argc, char** argv, const CommandLine& line, const Settings& asked) {
   if (!started_by_launcher()) {
     return run_on_files(line, nullptr);
   }
-  Runtime runtime(argc, argv);
-  return run_on_files(line, &runtime.world());
+  return on_ranks(argc, argv, asked,
+                  [&](Runtime& runtime) { return run_on_files(line, &runtime.world()); });
 }
 
-int run(int argc, char** argv, const CommandLine& line) {
-  switch (line.command) {
-    case Command::plan:
-      return run_plan(argc, argv, line);
-    case Command::inspect:
-    case Command::verify:
-    case Command::diff:
-    case Command::export_weights:
-      return run_on_files(argc, argv, line);
-    default:
-      break;
-  }
-  Runtime runtime(argc, argv);
+int run_on_model(Runtime& runtime, const CommandLine& line) {
   switch (line.command) {
     case Command::import_weights:
       return import_weights(runtime, line);
@@ -103,6 +104,21 @@ int run(int argc, char** argv, const CommandLine& line) {
       return predict(runtime, line);
     default:
       return devices(runtime, line);
+  }
+}
+
+int run(int argc, char** argv, const CommandLine& line, const Settings& asked) {
+  switch (line.command) {
+    case Command::plan:
+      return run_plan(argc, argv, line, asked);
+    case Command::inspect:
+    case Command::verify:
+    case Command::diff:
+    case Command::export_weights:
+      return run_on_files(argc, argv, line, asked);
+    default:
+      return on_ranks(argc, argv, asked,
+                      [&](Runtime& runtime) { return run_on_model(runtime, line); });
   }
 }
 
@@ -123,10 +139,10 @@ int main(int argc, char** argv) {
   try {
     const ParsedCommandLine parsed = parse_command_line(argc, argv);
     if (!parsed.commands) {
-      return unless_output_failed(say_and_end(argc, argv, parsed.text, parsed.status));
+      return unless_output_failed(say_and_end(argc, argv, parsed));
     }
     keep_hdf5_from_printing();
-    return unless_output_failed(run(argc, argv, *parsed.commands));
+    return unless_output_failed(run(argc, argv, *parsed.commands, parsed.asked));
   } catch (const std::exception& error) {
     abort_job(1, error.what());
   }

@@ -42,6 +42,7 @@ std::string readable(const Logs& logs) {
 
 Session::Session(Runtime& runtime, const CommandLine& line) : runtime_(&runtime), line_(&line) {
   together(runtime.world(), [&] { config_.emplace(read_run(line)); });
+  require_same_settings(runtime.world(), entries_of(config_->document()), "the configuration");
   mesh_.emplace(config_->mesh());
 }
 

@@ -28,7 +28,7 @@ namespace meshwork {
 /// wrong with the configuration.
 class Session {
  public:
-  /// Reads the configuration and makes the mesh.
+  /// Reads the configuration, which has to be the same on all ranks, and makes the mesh.
   Session(Runtime& runtime, const CommandLine& line);
 
   [[nodiscard]] const RunConfig& config() const { return *config_; }

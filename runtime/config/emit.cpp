@@ -97,6 +97,19 @@ void write_children(const ConfigTree& tree, int indent, std::string& out) {
   }
 }
 
+void list_entries(const ConfigTree& tree, const std::string& path,
+                  std::vector<std::pair<std::string, std::string>>& entries) {
+  if (std::string text = inline_text(tree); !text.empty()) {
+    entries.emplace_back(path, std::move(text));
+    return;
+  }
+  for (std::size_t i = 0; i < tree.children.size(); ++i) {
+    const auto& [key, value] = tree.children[i];
+    list_entries(*value, key ? entry_path(path, key->text) : fmt::format("{}[{}]", path, i),
+                 entries);
+  }
+}
+
 }  // namespace
 
 std::string to_yaml(const ConfigNode& node) {
@@ -105,6 +118,12 @@ std::string to_yaml(const ConfigNode& node) {
   std::string out;
   write_children(node.tree(), 0, out);
   return out;
+}
+
+std::vector<std::pair<std::string, std::string>> entries_of(const ConfigNode& node) {
+  std::vector<std::pair<std::string, std::string>> entries;
+  list_entries(node.tree(), node.path(), entries);
+  return entries;
 }
 
 }  // namespace meshwork

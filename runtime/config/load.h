@@ -60,4 +60,8 @@ struct ConfigOverride {
 /// styles of the original are lost, aliases written out.
 [[nodiscard]] std::string to_yaml(const ConfigNode& node);
 
+/// The paths and values of all that the node has, in its order: "optimizer.Adam.learning_rate",
+/// "1e-3". A list of scalars is one value.
+[[nodiscard]] std::vector<std::pair<std::string, std::string>> entries_of(const ConfigNode& node);
+
 }  // namespace meshwork

@@ -461,6 +461,25 @@ class Fitting {
 
 }  // namespace
 
+namespace {
+
+Settings settings_of(const FitOptions& options) {
+  const auto number = [](const auto& value) { return fmt::format("{}", value); };
+  return {{"epochs", number(options.epochs)},
+          {"batch_size", number(options.batch_size)},
+          {"initial_epoch", number(options.initial_epoch)},
+          {"steps_per_epoch", number(options.steps_per_epoch.value_or(0))},
+          {"validation", number(options.validation != nullptr)},
+          {"validation_split", number(options.validation_split)},
+          {"validation_batch_size", number(options.validation_batch_size)},
+          {"validation_frequency", number(options.validation_frequency)},
+          {"shuffle", number(options.shuffle)},
+          {"checkpoint.directory", options.checkpoint.directory.string()},
+          {"profile", number(options.profile)}};
+}
+
+}  // namespace
+
 History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
   if (!state_->compiled) {
     fail("fit needs a loss and an optimizer: call compile first");
@@ -476,6 +495,7 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
     fail("fit: steps_per_epoch must be at least 1, found {}", *options.steps_per_epoch);
   }
   check_options(options.checkpoint);
+  state_->compare(settings_of(options), "what fit is given");
   if (options.validation_split != 0) {
     if (options.validation) {
       fail("fit: give validation data or validation_split, not both");

@@ -32,6 +32,17 @@ auto for_option(const char* name, Make&& make) {
   }
 }
 
+/// Of ranks whose device is of the kind `device`.
+Settings settings_of(const ModelOptions& options, std::string_view device) {
+  return {{"seed", fmt::format("{}", options.seed)},
+          {"device", std::string(device)},
+          {"collectives", options.collectives},
+          {"precision", std::string(name_of(options.precision))},
+          {"kernels", options.kernels},
+          {"watchdog_seconds", fmt::format("{}", options.watchdog_seconds)},
+          {"check_plan", fmt::format("{}", options.check_plan)}};
+}
+
 int variable_index(const Graph& graph, const std::string& path) {
   std::vector<std::string> paths;
   for (std::size_t v = 0; v < graph.variables.size(); ++v) {
@@ -148,6 +159,11 @@ void Model::State::say_remark() {
   }
 }
 
+void Model::State::compare(const Settings& settings, const std::string& what) const {
+  const TracedCollective inside(TracePoint(&watchdog->trace(), "comparison of " + what));
+  require_same_settings(mesh().all(), settings, what);
+}
+
 Plan Model::State::make_plan(const Objective& target, std::int64_t rows) const {
   std::vector<std::string> warnings;
   PlanRequest request{
@@ -181,6 +197,7 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
   if (compiled) {
     update = compiled->optimizer.update_rule();
     slots = compiled->optimizer.slot_names();
+    compare(compiled->optimizer.settings(), "the optimizer's options");
   }
   std::optional<KeptParameters> kept;
   if (engine) {
@@ -226,6 +243,9 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
     return make_device({state_->options.device, node.size(), node.rank()});
   });
   Device& device = *state_->device;
+  // Before anything is made together: ranks that differ would wait for each other in that.
+  require_same_settings(state_->mesh().all(), settings_of(state_->options, device.kind()),
+                        "the model's options");
   if (const Precision precision = state_->options.precision;
       precision != Precision::float32 && !device.is_faster_in(precision)) {
     // Throws on a device that has no such products at all.

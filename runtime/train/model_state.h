@@ -57,6 +57,8 @@ struct Model::State {
   /// Prints what the transport remarks, unless it was said.
   void say_remark();
 
+  /// Ends on all ranks, which all call this, with what differs in `settings`, which are `what`.
+  void compare(const Settings& settings, const std::string& what) const;
   /// Makes objective, plan and parameters for data whose targets have the shape `target`, if that
   /// was not done; `rows` is the batch length that the plan is made for. Parameters and slots that
   /// exist keep their values.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <utility>
+#include <variant>
 
 #include "collectives/error.h"
 
@@ -12,7 +13,49 @@ namespace {
 struct Clip {
   Clipping kind;
   const char* option;
-  const std::optional<double>& value;
+  std::optional<double> CommonOptions::*value;
+};
+constexpr Clip clips[] = {
+    {Clipping::norm, "clipnorm", &CommonOptions::clipnorm},
+    {Clipping::value, "clipvalue", &CommonOptions::clipvalue},
+    {Clipping::global_norm, "global_clipnorm", &CommonOptions::global_clipnorm}};
+
+// Adds what a kernel is given as options; other kernels than these are known by their names.
+class OptionsOfKernel {
+ public:
+  explicit OptionsOfKernel(Settings& settings) : settings_(settings) {}
+
+  void operator()(const SgdSpec& s) const {
+    add("momentum", s.momentum);
+    add("nesterov", s.nesterov);
+    add("weight_decay", s.decay);
+  }
+  void operator()(const AdamSpec& s) const {
+    add("beta_1", s.beta_1);
+    add("beta_2", s.beta_2);
+    add("epsilon", s.epsilon);
+    add("amsgrad", s.amsgrad);
+    add("weight_decay", s.decay);
+  }
+  void operator()(const RmspropSpec& s) const {
+    add("rho", s.rho);
+    add("momentum", s.momentum);
+    add("epsilon", s.epsilon);
+    add("centered", s.centered);
+    add("weight_decay", s.decay);
+  }
+  template <class Other>
+  void operator()(const Other& s) const {
+    add("kernel", describe(KernelSpec(s)));
+  }
+
+ private:
+  template <class Value>
+  void add(const char* name, const Value& value) const {
+    settings_.emplace_back(name, fmt::format("{}", value));
+  }
+
+  Settings& settings_;
 };
 
 }  // namespace
@@ -23,25 +66,23 @@ Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const Commo
       schedule_(std::move(learning_rate)),
       slot_names_(std::move(slot_names)) {
   constexpr double largest = std::numeric_limits<float>::max();
-  const Clip clips[] = {{Clipping::norm, "clipnorm", common.clipnorm},
-                        {Clipping::value, "clipvalue", common.clipvalue},
-                        {Clipping::global_norm, "global_clipnorm", common.global_clipnorm}};
   const char* given = nullptr;
   for (const Clip& clip : clips) {
-    if (!clip.value) {
+    const std::optional<double>& value = common.*clip.value;
+    if (!value) {
       continue;
     }
     if (given) {
       fail("{}: {} and {} are both given; gradients are clipped in one way", class_name_, given,
            clip.option);
     }
-    if (!(*clip.value > 0)) {
-      fail("{}: {}: expected a positive number, found {}", class_name_, clip.option, *clip.value);
+    if (!(*value > 0)) {
+      fail("{}: {}: expected a positive number, found {}", class_name_, clip.option, *value);
     }
-    check_option(class_name_, clip.option, *clip.value, 0, largest);
+    check_option(class_name_, clip.option, *value, 0, largest);
     given = clip.option;
     rule_.clipping = clip.kind;
-    rule_.clip = static_cast<float>(*clip.value);
+    rule_.clip = static_cast<float>(*value);
   }
   const double decay = common.weight_decay.value_or(0);
   check_option(class_name_, "weight_decay", decay, 0, largest);
@@ -62,6 +103,20 @@ void Optimizer::set_learning_rate(double rate) {
         class_name_, schedule_.name());
   }
   schedule_ = Schedule(rate);
+}
+
+Settings Optimizer::settings() const {
+  const std::string& options = schedule_.options();
+  Settings settings{
+      {"class", class_name_},
+      {"learning_rate", schedule_.name() + (options.empty() ? "" : " of ") + options}};
+  for (const Clip& clip : clips) {
+    if (clip.kind == rule_.clipping) {
+      settings.emplace_back(clip.option, fmt::format("{}", rule_.clip));
+    }
+  }
+  std::visit(OptionsOfKernel(settings), rule_.kernel(1, false));
+  return settings;
 }
 
 void check_option(const std::string& optimizer, const std::string& option, double value, double low,

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/exchange.h"
 #include "runtime/graph/lower.h"
 #include "runtime/train/schedule.h"
 
@@ -48,6 +49,9 @@ class Optimizer {
   /// Sets a constant rate from now on. Throws `Error` if a schedule rules it, or if it is negative
   /// or not finite.
   void set_learning_rate(double rate);
+
+  /// Class, learning rate, clipping and all that the kernel is given, by their names.
+  [[nodiscard]] Settings settings() const;
 
  private:
   std::string class_name_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "collectives/exchange.h"
@@ -94,18 +95,27 @@ std::string table_of_instructions(const Program& program, const DeviceRates& rat
                   {2, 3, 4, 5, 6});
   for (const std::string& layer : layers) {
     double sum = 0;
+    const bool has_kernels = std::any_of(
+        labels.begin(), labels.end(),
+        [&](const std::string& label) { return label != layer && layer_of(label) == layer; });
     std::vector<std::vector<std::string>> rows;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       if (layer_of(labels[i]) != layer) continue;
       const double seconds = measured.seconds[i] / static_cast<double>(measured.runs);
       sum += seconds;
-      if (labels[i] == layer) continue;  // it stands for itself, as often as it comes
-      std::vector<std::string> row{
-          "", kernel_of(labels[i]), in_microseconds(seconds), percent(seconds / step), "", "", ""};
+      const bool unnamed = labels[i] == layer;
+      if (unnamed && !has_kernels) continue;  // it stands for itself, as often as it comes
+      std::vector<std::string> row{"",
+                                   unnamed ? "collective" : kernel_of(labels[i]),
+                                   in_microseconds(seconds),
+                                   percent(seconds / step),
+                                   "",
+                                   "",
+                                   ""};
       if (const std::optional<KernelWork>& work = program.works()[i]; work && seconds > 0) {
         if (work->flops > 0) row[4] = fmt::format("{:.1f}", work->flops / seconds * 1e-9);
         row[5] = fmt::format("{:.1f}", work->bytes / seconds * 1e-9);
-        row[6] = percent(rates.bound(*work) / seconds);
+        if (const auto bound = rates.bound(*work)) row[6] = percent(*bound / seconds);
       }
       rows.push_back(std::move(row));
     }
@@ -117,12 +127,23 @@ std::string table_of_instructions(const Program& program, const DeviceRates& rat
 
 }  // namespace
 
-double DeviceRates::bound(const KernelWork& work) const {
-  const auto fits = std::find_if(bandwidths.begin(), bandwidths.end(),
-                                 [&](const Bandwidth& b) { return work.bytes <= b.bytes; });
-  const Bandwidth& bandwidth = fits == bandwidths.end() ? bandwidths.back() : *fits;
-  return std::max(work.flops / flops_per_second[static_cast<std::size_t>(work.precision)],
-                  work.bytes / bandwidth.bytes_per_second);
+std::optional<double> DeviceRates::bound(const KernelWork& work) const {
+  const double arithmetic = work.flops / flops_per_second[static_cast<std::size_t>(work.precision)];
+  if (work.bytes < bandwidths.front().bytes) {
+    const bool decides = arithmetic >= work.bytes / bandwidths.front().bytes_per_second;
+    return decides ? std::optional(arithmetic) : std::nullopt;
+  }
+  const auto above =
+      std::find_if(bandwidths.begin() + 1, bandwidths.end(),
+                   [&](const Bandwidth& bandwidth) { return work.bytes < bandwidth.bytes; });
+  double rate = bandwidths.back().bytes_per_second;
+  if (above != bandwidths.end()) {
+    const Bandwidth& below = *(above - 1);
+    const double part = std::log(work.bytes / below.bytes) / std::log(above->bytes / below.bytes);
+    rate =
+        below.bytes_per_second * std::pow(above->bytes_per_second / below.bytes_per_second, part);
+  }
+  return std::max(arithmetic, work.bytes / rate);
 }
 
 DeviceRates measure_rates(Device& device) {
@@ -238,7 +259,8 @@ std::string StepProfile::report() const {
     bandwidths.push_back(fmt::format("{:.0f} GB/s in {}", bandwidth.bytes_per_second * 1e-9,
                                      readable_bytes(static_cast<std::int64_t>(bandwidth.bytes))));
   }
-  text += fmt::format(" {}, would take\n", fmt::join(bandwidths, ", "));
+  text += fmt::format(" {}, would take; where fewer bytes decide, none is known\n",
+                      fmt::join(bandwidths, ", "));
   text += table_of_instructions(step_->program(), rates_, ranks_.front().step);
   return text;
 }

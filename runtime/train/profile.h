@@ -45,8 +45,9 @@ struct DeviceRates {
   std::array<double, all_precisions.size()> flops_per_second{};  // by precision
   std::array<Bandwidth, 3> bandwidths{};                         // by rising size
 
-  /// The least seconds for `work`.
-  [[nodiscard]] double bound(const KernelWork& work) const;
+  /// The least seconds for `work`; none if they are up to its bytes and these are fewer than any
+  /// copy that was timed had. Between two sizes the rate falls evenly on a scale of powers.
+  [[nodiscard]] std::optional<double> bound(const KernelWork& work) const;
 };
 /// Runs a product and copies for some milliseconds.
 [[nodiscard]] DeviceRates measure_rates(Device& device);

@@ -366,7 +366,11 @@ void RunConfig::check_data(const Source& source, DataPart part, const MeshShape&
     return;  // fewer samples than a batch are one short batch
   }
   const std::optional<Axis> axis = batch_axis(mesh);
-  node_of(part).located([&] {
+  // Without samples the data are wrong, else how many a batch has of them.
+  const std::optional<ConfigNode> data = document_.find("data");
+  const std::optional<ConfigNode> batch_size = data ? data->find("batch_size") : std::nullopt;
+  const ConfigNode wrong = source.rows() > 0 && batch_size ? *batch_size : node_of(part);
+  wrong.located([&] {
     check_batching(source.rows(), batch_size_, axis ? mesh.size(*axis) : 1,
                    axis ? mesh.name(*axis) : "", words_for(part));
   });

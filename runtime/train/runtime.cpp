@@ -46,8 +46,10 @@ std::string one_message(const std::vector<std::string>& causes,
   const auto others = std::count_if(causes.begin(), causes.end(), [&](const std::string& cause) {
     return !cause.empty() && cause != *first;
   });
-  std::string text =
-      first == causes.begin() ? *first : fmt::format("rank {}: {}", first - causes.begin(), *first);
+  if (others == 0 && first == causes.begin()) {
+    return *first;
+  }
+  const std::string text = fmt::format("rank {}: {}", first - causes.begin(), *first);
   return others == 0 ? text
                      : fmt::format("{} ({} other rank{} failed as well)", text, others,
                                    others == 1 ? "" : "s");

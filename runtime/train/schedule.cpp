@@ -1,5 +1,7 @@
 #include "runtime/train/schedule.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
@@ -28,8 +30,8 @@ Schedule::Schedule(double rate) : name_(fmt::format("{}", rate)), constant_(rate
   check_rate(rate, "learning rate");
 }
 
-Schedule::Schedule(std::string name, std::function<double(std::int64_t)> rate)
-    : name_(std::move(name)), function_(std::move(rate)) {
+Schedule::Schedule(std::string name, std::function<double(std::int64_t)> rate, std::string options)
+    : name_(std::move(name)), options_(std::move(options)), function_(std::move(rate)) {
   if (!function_) {
     fail("schedule {}: there is no function", name_);
   }
@@ -60,7 +62,8 @@ Schedule CosineDecay(const CosineDecayOptions& options) {
     fail("CosineDecay: warmup_steps is {}, but there is no warmup_target to rise to",
          options.warmup_steps);
   }
-  return {"CosineDecay", [o = options](std::int64_t iteration) {
+  return {"CosineDecay",
+          [o = options](std::int64_t iteration) {
             double from = o.initial_learning_rate;
             std::int64_t step = iteration;
             if (o.warmup_target) {
@@ -76,7 +79,12 @@ Schedule CosineDecay(const CosineDecayOptions& options) {
                                 static_cast<double>(o.decay_steps);
             const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * done));
             return from * ((1 - o.alpha) * cosine + o.alpha);
-          }};
+          },
+          fmt::format("initial_learning_rate {}, decay_steps {}, alpha {}, warmup_target {}, "
+                      "warmup_steps {}",
+                      options.initial_learning_rate, options.decay_steps, options.alpha,
+                      options.warmup_target ? fmt::format("{}", *options.warmup_target) : "none",
+                      options.warmup_steps)};
 }
 
 Schedule PiecewiseConstantDecay(const PiecewiseConstantDecayOptions& options) {
@@ -93,10 +101,13 @@ Schedule PiecewiseConstantDecay(const PiecewiseConstantDecayOptions& options) {
   for (const double value : options.values) {
     check_rate(value, "PiecewiseConstantDecay: values");
   }
-  return {"PiecewiseConstantDecay", [o = options](std::int64_t iteration) {
+  return {"PiecewiseConstantDecay",
+          [o = options](std::int64_t iteration) {
             const auto next = std::lower_bound(o.boundaries.begin(), o.boundaries.end(), iteration);
             return o.values[static_cast<std::size_t>(next - o.boundaries.begin())];
-          }};
+          },
+          fmt::format("boundaries [{}], values [{}]", fmt::join(options.boundaries, ", "),
+                      fmt::join(options.values, ", "))};
 }
 
 Schedule ExponentialDecay(const ExponentialDecayOptions& options) {
@@ -105,11 +116,15 @@ Schedule ExponentialDecay(const ExponentialDecayOptions& options) {
   if (!(std::isfinite(options.decay_rate) && options.decay_rate > 0)) {
     fail("ExponentialDecay: decay_rate: expected a positive number, found {}", options.decay_rate);
   }
-  return {"ExponentialDecay", [o = options](std::int64_t iteration) {
+  return {"ExponentialDecay",
+          [o = options](std::int64_t iteration) {
             const double done = static_cast<double>(iteration) / static_cast<double>(o.decay_steps);
             return o.initial_learning_rate *
                    std::pow(o.decay_rate, o.staircase ? std::floor(done) : done);
-          }};
+          },
+          fmt::format("initial_learning_rate {}, decay_steps {}, decay_rate {}, staircase {}",
+                      options.initial_learning_rate, options.decay_steps, options.decay_rate,
+                      options.staircase)};
 }
 
 }  // namespace meshwork

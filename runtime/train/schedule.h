@@ -22,17 +22,22 @@ class Schedule {
  public:
   /// A constant rate. Throws `Error` unless it is finite and not negative.
   Schedule(double rate);
-  /// One's own. `name` is for messages.
-  Schedule(std::string name, std::function<double(std::int64_t iteration)> rate);
+  /// One's own. `name` is for messages; `options` tells it from others of the name, and has to be
+  /// the same on all ranks.
+  Schedule(std::string name, std::function<double(std::int64_t iteration)> rate,
+           std::string options = "");
 
   /// The rate of `iteration`. Throws `Error` if it is negative or not finite.
   [[nodiscard]] double at(std::int64_t iteration) const;
   [[nodiscard]] bool is_constant() const { return !function_; }
   /// "CosineDecay", or the number if it is constant.
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// "initial_learning_rate 0.1, decay_steps 1000, ..."; "" if it is constant.
+  [[nodiscard]] const std::string& options() const { return options_; }
 
  private:
   std::string name_;
+  std::string options_;
   double constant_ = 0;
   std::function<double(std::int64_t)> function_;
 };

@@ -188,3 +188,26 @@ TEST_CASE("entries that differ only in where one ends do not agree") {
   CHECK(message_of([&] { require_agreement(world, entries, "texts"); }) ==
         "the ranks do not agree on texts: at entry 1, rank 0 has \"ab\", rank 1 has \"a\"");
 }
+
+TEST_CASE("settings that differ are shown by name, with the values of two ranks") {
+  const Communicator world = Communicator::world();
+  const auto message_for = [&](const Settings& of_most, const Settings& of_last) {
+    const bool last = world.rank() == world.size() - 1;
+    return message_of(
+        [&] { require_same_settings(world, last ? of_last : of_most, "the options"); });
+  };
+  const Settings settings{{"rate", "0.1"}, {"seed", "7"}};
+  CHECK(message_for(settings, settings) == "no error");
+  CHECK(message_for({}, {}) == "no error");
+  if (world.size() == 1) return;
+  const int odd = world.size() - 1;
+  const std::string begin = "the ranks do not agree on the options: ";
+  CHECK(message_for(settings, {{"rate", "0.1"}, {"seed", "8"}}) ==
+        fmt::format("{}seed: rank 0 has 7, rank {} has 8", begin, odd));
+  CHECK(message_for(settings, {{"rate", "0.1"}, {"mesh", "2"}, {"seed", "7"}}) ==
+        fmt::format("{}mesh: rank 0 has no such entry, rank {} has 2", begin, odd));
+  CHECK(message_for(settings, {{"rate", "0.1"}}) ==
+        fmt::format("{}seed: rank 0 has 7, rank {} has no such entry", begin, odd));
+  CHECK(message_for(settings, {{"seed", "7"}, {"rate", "0.1"}}) ==
+        fmt::format("{}entry 1 is rate on rank 0, seed on rank {}", begin, odd));
+}

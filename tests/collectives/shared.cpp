@@ -5,10 +5,13 @@
 
 #include <mpi.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <random>
 #include <string>
@@ -16,6 +19,7 @@
 
 #include "collectives/error.h"
 #include "collectives/mpi_transport.h"
+#include "collectives/shared_memory.h"
 #include "tests/support/allocations.h"
 #include "tests/support/catch.h"
 
@@ -374,4 +378,24 @@ TEST_CASE("ranks in different collectives are told so") {
                     Catch::Contains("not in the same collective") &&
                         Catch::Contains("all_reduce float32 x 4") &&
                         Catch::Contains("all_reduce float32 x 5"));
+}
+
+TEST_CASE("memory that cannot be shared is said with both ways that were tried") {
+  const Communicator world = Communicator::world();
+  struct rlimit before {};
+  REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
+  struct rlimit limit = before;
+  std::int64_t pages = 0;  // of addresses that the process has
+  std::ifstream("/proc/self/statm") >> pages;
+  limit.rlim_cur = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + (std::int64_t{16} << 20));
+  REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
+  std::string message;
+  try {
+    const SharedMemory memory(world, std::int64_t{48} << 20);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  REQUIRE(::setrlimit(RLIMIT_AS, &before) == 0);
+  CHECK_THAT(message, Catch::Contains("in a file without a name: ") && Catch::Contains("mmap: ") &&
+                          Catch::Contains("; nor in /dev/shm: "));
 }

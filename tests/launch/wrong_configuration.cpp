@@ -303,13 +303,13 @@ TEST_CASE("labels out of range are an error that names the sample, before traini
 }
 
 TEST_CASE("a batch that is larger than the data is an error") {
-  require_problem(with(right, "batch_size: 8", "batch_size: 33"), {"run.yaml:6:10", "33", "32"});
+  require_problem(with(right, "batch_size: 8", "batch_size: 33"), {"run.yaml:7:15", "33", "32"});
 }
 
 TEST_CASE("more ranks than rows in a batch are an error") {
   if (world().size() > 1) {
     require_problem(with(right, "batch_size: 8", "batch_size: 1"),
-                    {"run.yaml:6:10", std::to_string(world().size())});
+                    {"run.yaml:7:15", std::to_string(world().size())});
   }
 }
 

@@ -1,6 +1,8 @@
 #include "runtime/device/cpu/memory.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -29,14 +31,27 @@ std::int64_t available_bytes() {
   return std::numeric_limits<std::int64_t>::max();
 }
 
+std::string in_words(std::int64_t bytes) {
+  return fmt::format("{} bytes ({:.1f} MiB)", bytes, static_cast<double>(bytes) / (1 << 20));
+}
+
+/// What the process itself is limited to, as `ulimit -v` or a batch system does; "" if it is not.
+std::string limit_of_process() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return fmt::format(
+      "this process may have {} of addresses (ulimit -v, RLIMIT_AS), of which it has {}, and ",
+      in_words(static_cast<std::int64_t>(limit.rlim_cur)),
+      in_words(pages * ::sysconf(_SC_PAGESIZE)));
+}
+
 [[noreturn]] void fail_for(std::int64_t bytes, std::int64_t available) {
-  constexpr double mebibyte = 1024.0 * 1024.0;
   fail(
-      "{} bytes ({:.1f} MiB) of memory were asked for; this node has {} ({:.1f} MiB) free. A "
-      "smaller "
-      "batch_size, or more ranks on more nodes, need less on each",
-      bytes, static_cast<double>(bytes) / mebibyte, available,
-      static_cast<double>(available) / mebibyte);
+      "{} of memory were asked for; {}this node has {} free. A smaller batch_size, or more ranks "
+      "on more nodes, need less on each",
+      in_words(bytes), limit_of_process(), in_words(available));
 }
 
 Memory allocate_small(std::int64_t bytes) {

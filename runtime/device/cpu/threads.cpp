@@ -7,10 +7,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <cstdlib>
 #include <fstream>
 #include <string>
 #include <string_view>
+
+#include "collectives/nodes.h"
 
 #if defined(__SSE__)
 #include <xmmintrin.h>
@@ -75,8 +76,9 @@ void flush_denormals() {
 }  // namespace
 
 int threads_for(int ranks_on_node) {
-  if (const char* wanted = std::getenv("OMP_NUM_THREADS"); wanted != nullptr && *wanted != 0) {
-    return omp_get_max_threads();
+  // Not what OpenMP has made of the variable: of text that is no number, a thread for each core.
+  if (const int asked = threads_asked_for(); asked > 0) {
+    return std::min(asked, omp_get_thread_limit());
   }
   const int bound = cores_bound();
   int granted = cores_of_control_group();

@@ -3,7 +3,7 @@
 
 namespace meshwork::cpu {
 
-/// OMP_NUM_THREADS where it is set; else this rank's share of the cores that the job has on the
+/// What OMP_NUM_THREADS asks for (`threads_asked_for`); else this rank's share of the cores that the job has on the
 /// node, but no more than the rank is bound to, and at least 1.
 [[nodiscard]] int threads_for(int ranks_on_node);
 

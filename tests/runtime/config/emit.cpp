@@ -1,4 +1,6 @@
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "runtime/config/load.h"
 #include "tests/support/catch.h"
@@ -60,6 +62,20 @@ TEST_CASE("a scalar or a list alone is a document") {
   CHECK(emitted("[1, a]") == "[1, a]\n");
   CHECK(emitted("[{a: }]") == "- a:\n");
   CHECK(emitted("{}") == "{}\n");
+}
+
+TEST_CASE("the entries of a document are its values by their paths") {
+  const std::vector<std::pair<std::string, std::string>> expected{
+      {"optimizer.Adam.learning_rate", "1e-3"},
+      {"layout.\"a.b/kernel\"", "[~, model]"},
+      {"model[0].Flatten", "~"},
+      {"model[1].Dense.name", "\"7\""},
+      {"mesh", "{}"}};
+  CHECK(entries_of(parse_config("optimizer: {Adam: {learning_rate: 1e-3}}\n"
+                                "layout: {a.b/kernel: [~, model]}\n"
+                                "model: [{Flatten: }, {Dense: {name: '7'}}]\n"
+                                "mesh: {}\n",
+                                "text")) == expected);
 }
 
 }  // namespace meshwork

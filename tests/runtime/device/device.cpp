@@ -1,9 +1,12 @@
 #include "runtime/device/device.h"
 
 #include <omp.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -121,10 +124,41 @@ TEST_CASE("ranks of a node share its cores out unless OMP_NUM_THREADS says other
   CHECK(alone >= 1);
   CHECK(cpu::threads_for(2) == std::max(1, alone / 2));
   CHECK(cpu::threads_for(100000) == 1);
-  if (before != nullptr) REQUIRE(::setenv("OMP_NUM_THREADS", kept.c_str(), 1) == 0);
-  omp_set_num_threads(1);
-  REQUIRE(::setenv("OMP_NUM_THREADS", "1", 1) == 0);
-  CHECK(cpu::threads_for(1) == 1);
+  const auto with = [](const char* text) {
+    REQUIRE(::setenv("OMP_NUM_THREADS", text, 1) == 0);
+    return cpu::threads_for(1);
+  };
+  CHECK(with("1") == 1);
+  CHECK(with(" 3 ") == 3);
+  CHECK(with("2,1") == 2);
+  for (const char* no_number : {"", "abc", "0", "-1", "1.5", "2x", ",2", "-99999999999"}) {
+    CAPTURE(no_number);
+    CHECK(with(no_number) == alone);
+  }
+  for (const char* too_many : {"99999", "99999999999"}) {
+    CHECK_THROWS_WITH(with(too_many),
+                      Catch::Contains("OMP_NUM_THREADS") && Catch::Contains("threads at most"));
+  }
+  REQUIRE(::setenv("OMP_NUM_THREADS", kept.empty() ? "1" : kept.c_str(), 1) == 0);
+}
+
+TEST_CASE("memory that the process's own limit does not allow is said to be that limit's") {
+  struct rlimit before {};
+  REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
+  struct rlimit limit = before;
+  std::int64_t pages = 0;  // of addresses that the process has
+  std::ifstream("/proc/self/statm") >> pages;
+  limit.rlim_cur = static_cast<rlim_t>(pages * ::sysconf(_SC_PAGESIZE) + (std::int64_t{64} << 20));
+  const auto device = make_device({.kind = "cpu"});
+  REQUIRE(::setrlimit(RLIMIT_AS, &limit) == 0);
+  std::string message;
+  try {
+    (void)device->allocate(std::int64_t{256} << 20);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  REQUIRE(::setrlimit(RLIMIT_AS, &before) == 0);
+  CHECK_THAT(message, Catch::Contains("268435456 bytes") && Catch::Contains("ulimit -v"));
 }
 
 TEST_CASE("the threads that compute flush denormals to zero") {

@@ -2,6 +2,7 @@
 // kernel against the formulas of reference/keras.md written down in double precision.
 #include "runtime/train/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/device/device.h"
@@ -200,4 +201,18 @@ TEST_CASE("options out of range are errors that name them") {
                     "Adam: epsilon: expected a finite number of at least 0, found -1");
   CHECK_THROWS_WITH(RMSprop({.rho = std::nan("")}), Catch::Contains("RMSprop: rho"));
   CHECK_THROWS_WITH(AdamW({.weight_decay = -0.1}), Catch::Contains("AdamW: weight_decay"));
+}
+
+TEST_CASE("an optimizer lists all that it was given") {
+  CHECK(SGD({.learning_rate = 0.5, .momentum = 0.25, .clipnorm = 2}).settings() ==
+        Settings{{"class", "SGD"},
+                 {"learning_rate", "0.5"},
+                 {"clipnorm", "2"},
+                 {"momentum", "0.25"},
+                 {"nesterov", "false"},
+                 {"weight_decay", "0"}});
+  const Settings adam = Adam({.beta_1 = 0.5}).settings();
+  CHECK(std::find(adam.begin(), adam.end(), Settings::value_type("beta_1", "0.5")) != adam.end());
+  CHECK(adam != Adam({.beta_1 = 0.5, .amsgrad = true}).settings());
+  CHECK(RMSprop({.rho = 0.5}).settings() != RMSprop().settings());
 }

@@ -1,6 +1,8 @@
 #include "runtime/train/profile.h"
 
+#include <cmath>
 #include <iostream>
+#include <optional>
 #include <sstream>
 
 #include "layers/dense.h"
@@ -15,7 +17,8 @@ using namespace meshwork;
 namespace {
 
 /// What `fit` prints of `batches` batches of 12 rows, and the logs of the last epoch.
-std::pair<std::string, Logs> fitted(DeviceMesh& mesh, std::int64_t batches, bool profile) {
+std::pair<std::string, Logs> fitted(DeviceMesh& mesh, std::int64_t batches, bool profile,
+                                    std::optional<Distribution> spread = std::nullopt) {
   const auto data = std::make_shared<SyntheticSource>(
       12 * batches,
       std::vector<SyntheticField>{
@@ -24,7 +27,7 @@ std::pair<std::string, Logs> fitted(DeviceMesh& mesh, std::int64_t batches, bool
       11);
   const auto input = Input({7});
   const auto x = Dense({.name = "hidden", .units = 9, .activation = Activation::relu})(input);
-  Model model(input, Dense({.name = "last", .units = 5})(x), DataParallel(mesh));
+  Model model(input, Dense({.name = "last", .units = 5})(x), spread.value_or(DataParallel(mesh)));
   model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 0.01})});
   std::ostringstream printed;
   std::streambuf* const before = std::cout.rdbuf(printed.rdbuf());
@@ -88,4 +91,27 @@ TEST_CASE("the bound of a kernel is its arithmetic or its bytes, at the rate of 
   CHECK(rates.bound({.flops = 0, .bytes = 10}) == 0.2);
   CHECK(rates.bound({.flops = 10, .bytes = 100}) == 5);
   CHECK(rates.bound({.flops = 0, .bytes = 5000}) == 1000);
+  // Half way from 10 to 100 bytes in powers, the rate is half way from 50 to 20.
+  CHECK(*rates.bound({.flops = 0, .bytes = std::sqrt(1000.0)}) == Approx(1));
+}
+
+TEST_CASE("what fewer bytes than were ever timed bound has no bound, but arithmetic has") {
+  DeviceRates rates;
+  rates.flops_per_second = {100, 400, 200};
+  rates.bandwidths = {{{10, 50}, {100, 20}, {1000, 5}}};
+  CHECK(rates.bound({.flops = 0, .bytes = 9}) == std::nullopt);
+  CHECK(rates.bound({.flops = 17, .bytes = 9}) == std::nullopt);
+  CHECK(rates.bound({.flops = 200, .bytes = 9}) == 2);
+}
+
+TEST_CASE("a collective inside a layer has a row of its own there") {
+  const Communicator world = Communicator::world();
+  DeviceMesh mesh({{"model", -1}});
+  LayoutMap layouts(mesh.shape());
+  layouts["hidden/kernel"] = {unsharded, "model"};
+  layouts["last/kernel"] = {"model", unsharded};
+  const std::string text =
+      fitted(mesh, 20, true, ModelParallel(mesh, layouts, {.batch_axis = ""})).first;
+  INFO(text);
+  if (world.rank() == 0) CHECK(has(text, " collective ") == (world.size() > 1));
 }

@@ -163,6 +163,14 @@ TEST_CASE("an option that a model cannot be made with is said where it stands") 
   CHECK_THROWS_WITH(transport.make_model(mesh),
                     Catch::StartsWith(fmt::format("run.yaml:{}:14: collectives: ", lines + 2)) &&
                         Catch::Contains("\"nccl\" is for the memory of GPUs"));
+  const RunConfig shared = run(branches + "device: cpu\ncollectives: shared\n");
+  if (mesh.shape().rank_count() > 1) {
+    CHECK(::setenv("MESHWORK_RANKS_A_NODE", "1", 1) == 0);
+    CHECK_THROWS_WITH(shared.make_model(mesh),
+                      Catch::StartsWith(fmt::format("run.yaml:{}:14: collectives: ", lines + 2)) &&
+                          Catch::Contains("is for ranks of one node"));
+    CHECK(::unsetenv("MESHWORK_RANKS_A_NODE") == 0);
+  }
   // What stands in no configuration is said to be elsewhere.
   const RunConfig usual = run(branches + "collectives: hierarchical\n");
   CHECK(::setenv("MESHWORK_RANKS_A_NODE", "none", 1) == 0);

@@ -102,3 +102,15 @@ TEST_CASE("schedules out of range are errors that name the option") {
   CHECK_THROWS_WITH(ExponentialDecay({.initial_learning_rate = 0.1, .decay_steps = 10}),
                     Catch::Contains("decay_rate"));
 }
+
+TEST_CASE("a schedule is told from others of its name by its options") {
+  const Schedule one =
+      ExponentialDecay({.initial_learning_rate = 0.1, .decay_steps = 10, .decay_rate = 0.5});
+  CHECK(one.options() ==
+        "initial_learning_rate 0.1, decay_steps 10, decay_rate 0.5, staircase false");
+  CHECK(PiecewiseConstantDecay({.boundaries = {3, 5}, .values = {1, 0.5, 0.25}}).options() ==
+        "boundaries [3, 5], values [1, 0.5, 0.25]");
+  CHECK(CosineDecay({.initial_learning_rate = 1, .decay_steps = 4}).options() !=
+        CosineDecay({.initial_learning_rate = 1, .decay_steps = 4, .alpha = 0.5}).options());
+  CHECK(Schedule(0.1).options().empty());
+}

@@ -168,17 +168,51 @@ TEST_CASE("nobody goes on with variables of which another rank has not updated i
   }
 }
 
-TEST_CASE("ranks that keep variables differently are told so before they make memory together") {
+TEST_CASE("ranks whose optimizers differ are told so before they make memory together") {
   const Communicator world = Communicator::world();
   if (world.size() == 1) return;
   DeviceMesh mesh({{"data", -1}});
   const auto input = Input({3});
   Model model(input, Dense({.name = "d1", .units = 2})(input), DataParallel(mesh));
-  model.compile({.loss = MeanSquaredError(),
-                 .optimizer = world.rank() == 1 ? Optimizer(SGD()) : Optimizer(Adam())});
+  model.compile(
+      {.loss = MeanSquaredError(), .optimizer = Adam({.beta_1 = world.rank() == 1 ? 0.5 : 0.9})});
   const std::vector<float> numbers(static_cast<std::size_t>(world.size()) * 3, 1.0f);
   CHECK_THROWS_WITH(model.train_step({.rows = world.size(),
                                       .inputs = {numbers},
                                       .target = std::span(numbers).first(numbers.size() / 3 * 2)}),
-                    Catch::Contains("how variables are kept") && Catch::Contains("slots"));
+                    Catch::Contains("the optimizer's options: beta_1: rank 0 has 0.9, rank 1 has "
+                                    "0.5"));
+}
+
+TEST_CASE("ranks whose models differ in an option are told so before they make transports") {
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) return;
+  DeviceMesh mesh({{"data", -1}});
+  const auto input = Input({3});
+  const auto output = Dense({.name = "d1", .units = 2})(input);
+  const bool odd = world.rank() == 1;
+  CHECK_THROWS_WITH(
+      Model(input, output, DataParallel(mesh), {.collectives = odd ? "mpi" : "shared"}),
+      Catch::Contains("the model's options: collectives: rank 0 has shared, rank 1 has mpi"));
+  CHECK_THROWS_WITH(Model(input, output, DataParallel(mesh),
+                          {.precision = odd ? Precision::bfloat16 : Precision::float32}),
+                    Catch::Contains("precision: rank 0 has float32, rank 1 has bfloat16"));
+}
+
+TEST_CASE("ranks that fit differently are told so before the first step") {
+  const Communicator world = Communicator::world();
+  if (world.size() == 1) return;
+  DeviceMesh mesh({{"data", -1}});
+  const auto input = Input({3});
+  Model model(input, Dense({.name = "d1", .units = 2})(input), DataParallel(mesh));
+  model.compile({.loss = MeanSquaredError(), .optimizer = SGD()});
+  const auto data = std::make_shared<SyntheticSource>(
+      8,
+      std::vector<SyntheticField>{
+          {"x", {3}, ElementType::float32, FieldRole::feature, SyntheticKind::uniform, -1, 1},
+          {"y", {2}, ElementType::float32, FieldRole::target, SyntheticKind::uniform, -1, 1}},
+      11);
+  CHECK_THROWS_WITH(
+      model.fit(data, {.batch_size = 8, .profile = world.rank() == 1}),
+      Catch::Contains("what fit is given: profile: rank 0 has false, rank 1 has true"));
 }
