@@ -80,7 +80,7 @@ struct SharedGroupOptions {
   std::int64_t blocks_bytes = 64 << 10;
   /// Data in a window of more bytes than this, though small, is worked on there,
   std::int64_t direct_bytes = 1024;
-  /// unless ranks take turns on the cores.
+  /// unless ranks take turns on the cores, as this rank finds: the others read where its note says.
   bool crowded = false;
   std::int64_t slot_bytes = 256 << 10;
   std::int64_t slots = 4;  // at least 2

@@ -25,19 +25,25 @@ namespace {
 
 struct DeviceKind {
   std::string_view name;
-  bool computes_in_host_memory, reads_narrow_operands;
+  bool computes_in_host_memory;
+  bool (*reads_narrow_operands)();
+  bool reads_relu_masks;
   std::unique_ptr<Device> (*make)(const DeviceOptions&);  // null if it is not in this build
   std::string (*why_unavailable)();  // on this machine, or empty; null if it is everywhere
 };
 
+bool always() {
+  return true;
+}
+
 /// Every kind that is built in, the one that `auto` prefers first.
 constexpr std::array<DeviceKind, 2> built_in_kinds{{
 #ifdef MESHWORK_HAS_CUDA
-    {"cuda", false, true, cuda::make_cuda_device, cuda::why_unavailable},
+    {"cuda", false, always, true, cuda::make_cuda_device, cuda::why_unavailable},
 #else
-    {"cuda", false, true, nullptr, nullptr},
+    {"cuda", false, always, true, nullptr, nullptr},
 #endif
-    {"cpu", true, false, cpu::make_cpu_device, nullptr},
+    {"cpu", true, cpu::reads_narrow_operands, false, cpu::make_cpu_device, nullptr},
 }};
 
 struct AddedKind {
@@ -82,7 +88,8 @@ DeviceTraits traits_of_device(const std::string& kind) {
   }
   for (const DeviceKind& one : built_in_kinds) {
     if (kind == one.name || (kind == "auto" && one.make != nullptr && is_available(one))) {
-      return {std::string(one.name), one.computes_in_host_memory, one.reads_narrow_operands};
+      return {std::string(one.name), one.computes_in_host_memory, one.reads_narrow_operands(),
+              one.reads_relu_masks};
     }
   }
   fail("there is no device \"{}\"", kind);
@@ -90,7 +97,7 @@ DeviceTraits traits_of_device(const std::string& kind) {
 
 DeviceTraits traits_of(const Device& device) {
   return {std::string(device.kind()), device.computes_in_host_memory(),
-          device.reads_narrow_operands()};
+          device.reads_narrow_operands(), device.reads_relu_masks()};
 }
 
 std::unique_ptr<Device> make_device(const DeviceOptions& options) {

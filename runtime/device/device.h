@@ -111,6 +111,7 @@ struct DeviceTraits {
   std::string kind = "cpu";
   bool computes_in_host_memory = true;  // as Device has them
   bool reads_narrow_operands = false;
+  bool reads_relu_masks = false;
 };
 
 struct DeviceOptions {

@@ -56,6 +56,7 @@ std::optional<JoinedBlocks> join(const Plan& plan, std::int64_t rank, const Para
                                  const ParameterFormOptions& options) {
   const Variable& variable = plan.graph->variables[span.variable];
   const Shape& shape = variable.options.shape;
+  std::optional<JoinedBlocks> found;
   for (const PlannedOperation& operation : plan.operations) {
     for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
       const Layout& needed = operation.needed[i];
@@ -69,14 +70,16 @@ std::optional<JoinedBlocks> join(const Plan& plan, std::int64_t rank, const Para
         continue;
       }
       const std::vector<Axis>& axes = steps.front().axes;
-      if (options.sharers(axes).count == plan.mesh.size_over(axes)) {
+      // Every rank asks of every gather: the answer may differ, and the ranks find it together.
+      const bool shared = options.sharers(axes).count == plan.mesh.size_over(axes);
+      if (shared && !found) {
         const Block gathered = block_of(needed, shape, plan.mesh, rank);
-        return JoinedBlocks{axes, needed, size_of(gathered),
-                            span.count == 0 ? 0 : offset_of(span.block, gathered)};
+        found = {axes, needed, size_of(gathered),
+                 span.count == 0 ? 0 : offset_of(span.block, gathered)};
       }
     }
   }
-  return std::nullopt;
+  return found;
 }
 
 // Who updates what: whole groups, or parts of the buckets of those that are one copy.

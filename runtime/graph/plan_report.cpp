@@ -128,6 +128,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   request.rows = rows;
   request.precision = precision;
   request.narrows = device.reads_narrow_operands;
+  request.masks = device.reads_relu_masks;
   request.fed = fed;
   request.update = &update;
   request.form = &form;

@@ -146,7 +146,7 @@ class Engine {
   [[nodiscard]] Parameters& parameters() { return parameters_; }
   [[nodiscard]] Device& device() { return *device_; }
 
-  /// Where ranks have one copy of values and slots, waits for all of them. To be called, by every
+  /// Where ranks have one copy of values and slots, or blocks side by side, waits for all of them. To be called, by every
   /// rank of the mesh, before any are written between steps, unless all have agreed about something
   /// since the last step: others may still be reading.
   void meet();

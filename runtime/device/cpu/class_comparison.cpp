@@ -1,7 +1,8 @@
 // Cross-entropy, its gradient and rankings of rows with all their classes here, in one pass.
 //
-// The numbers are those of classes.cpp and rows.cpp, term by term in the same order. Rows of up to 16 classes go by tiles (row_tiles.h): 64 rows of ten take 2 us,
-// most of it the logarithms in double, where the kernels one by one take 13.
+// The numbers are those of classes.cpp and rows.cpp, term by term in the same order. Rows of up to
+// 16 classes go by tiles (row_tiles.h): 64 rows of ten take 2 us, most of it the logarithms in
+// double, where the kernels one by one take 13.
 #include <cmath>
 #include <optional>
 

@@ -67,7 +67,7 @@ class CpuDevice final : public Device {
     return precision == Precision::bfloat16 && has_bfloat16_instructions();
   }
 
-  [[nodiscard]] bool reads_narrow_operands() const override { return has_bfloat16_instructions(); }
+  [[nodiscard]] bool reads_narrow_operands() const override { return cpu::reads_narrow_operands(); }
 
   [[nodiscard]] Memory allocate(std::int64_t bytes) override { return cpu::allocate(bytes); }
 
@@ -102,6 +102,10 @@ class CpuDevice final : public Device {
 };
 
 }  // namespace
+
+bool reads_narrow_operands() {
+  return has_bfloat16_instructions();
+}
 
 std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) {
   return std::make_unique<CpuDevice>(options);

@@ -11,6 +11,8 @@
 
 namespace meshwork::cpu {
 
+/// As its devices answer.
+[[nodiscard]] bool reads_narrow_operands();
 [[nodiscard]] std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options);
 
 }  // namespace meshwork::cpu

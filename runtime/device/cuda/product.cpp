@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t most_workspace = std::int64_t{32} << 20;
 constexpr int most_algorithms = 16;
-constexpr std::int64_t large = 4096;  // elements: variables of as many are aligned (parameters.cpp)
+constexpr std::int64_t large = 4096;  // elements: variables of as many are aligned
 
 cublasLtEpilogue_t epilogue_of(const MatmulSpec& spec) {
   if (spec.column_sums) return CUBLASLT_EPILOGUE_BGRADA;

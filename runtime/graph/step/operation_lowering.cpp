@@ -190,6 +190,7 @@ class OperationLowering final : public Lowering {
   void emit(const KernelSpec& spec, std::vector<Operand> operands) override {
     KernelSpec kernel = in_precision(spec, step_.request.precision);
     if (auto* product = std::get_if<MatmulSpec>(&kernel)) {
+      sum_as_stored(*product, operands);
       narrow_factors(*product, operands);
     }
     step_.builder.emit(kernel, std::move(operands), path());
@@ -270,6 +271,17 @@ class OperationLowering final : public Lowering {
       return std::nullopt;
     }
     return windows;
+  }
+
+  // Precision is that of products alone: sums that one would take along of rounded numbers have a
+  // kernel of their own.
+  void sum_as_stored(MatmulSpec& product, std::vector<Operand>& operands) {
+    if (product.column_sums && product.precision == Precision::bfloat16) {
+      product.column_sums = false;
+      step_.builder.emit(ColumnSumSpec{product.k, product.n}, {operands[1], operands.back()},
+                         path());
+      operands.pop_back();
+    }
   }
 
   // Where the device takes them so, the factors of a product in bfloat16 are narrowed beforehand,

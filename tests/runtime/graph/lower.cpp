@@ -309,6 +309,7 @@ class WatchedDevice final : public Device {
   void synchronize() override { inner_.synchronize(); }
   DeviceQueues& queues() override { return inner_.queues(); }
   bool reads_narrow_operands() const override { return inner_.reads_narrow_operands(); }
+  bool reads_relu_masks() const override { return inner_.reads_relu_masks(); }
   std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
     return std::make_unique<Watched>(inner_.compile(spec), workspaces);
   }
@@ -397,7 +398,7 @@ TEST_CASE("what a step sends, and the memory that it takes, are what was planned
   }
 }
 
-TEST_CASE("narrow copies of operands are in the memory that was planned") {
+TEST_CASE("narrow copies of operands and relu masks are in the memory that was planned") {
   const auto inner = make_apart_device({});
   WatchedDevice device(*inner);
   const Trained training = two_layers();
@@ -418,6 +419,8 @@ TEST_CASE("narrow copies of operands are in the memory that was planned") {
   // the gradients of both outputs; places are multiples of 64 bytes. Others narrow nothing.
   CHECK(planned({}) < unshared);
   CHECK(planned(traits_of_device("cuda")) == unshared);
+  const DeviceTraits host = traits_of(*make_device({.kind = "cpu"}));
+  CHECK(planned(traits_of_device("cpu")) == planned(host));
 }
 
 TEST_CASE("factors of products in bfloat16 are narrowed once for all products of an operation") {
