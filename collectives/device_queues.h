@@ -62,8 +62,9 @@ class Queue {
   /// What is started here from now on begins when what is in front of `mark`, as it was last
   /// recorded, is done. The processor goes on.
   virtual void wait_for(Mark& mark) = 0;
-  /// Adds one to `count`, in pinned memory, when what was started here so far is done; also each time
-  /// that it is done again, captured. Counted in one queue alone. The host may read it meanwhile.
+  /// Adds one to `count`, in pinned memory, when what was started here so far is done; also each
+  /// time that it is done again, captured. Counted in one queue alone. The host may read it
+  /// meanwhile.
   virtual void start_count(std::uint64_t& count) = 0;
   /// The device's own handle, a `cudaStream_t`; null where there is none.
   [[nodiscard]] virtual void* native() { return nullptr; }
@@ -95,8 +96,8 @@ class DeviceQueues {
   /// For batches on their way to the device, beside both.
   [[nodiscard]] virtual Queue& feeds() = 0;
 
-  /// What `start` starts, captured. Nothing is done by the call itself, and what is started has been
-  /// started before. Null, without calling `start`, on a device that gains nothing by it.
+  /// What `start` starts, captured. Nothing is done by the call itself, and what is started has
+  /// been started before. Null, without calling `start`, on a device that gains nothing by it.
   [[nodiscard]] virtual std::unique_ptr<CapturedWork> capture(const std::function<void()>& start) {
     (void)start;
     return nullptr;

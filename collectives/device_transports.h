@@ -37,8 +37,8 @@ struct DeviceBackends {
       make_nccl;
 };
 
-/// Sets, in the environment, what these libraries have to find there, but for what the user has set.
-/// To be called while no thread can read the environment: before MPI starts.
+/// Sets, in the environment, what these libraries have to find there, but for what the user has
+/// set. To be called while no thread can read the environment: before MPI starts.
 void prefer_settings_of_devices();
 
 /// What there is for `device` in this build, on this machine.

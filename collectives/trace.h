@@ -6,10 +6,11 @@
 // can be compared between ranks: the others wait for the rank whose position is the lowest. A
 // position is even outside of collectives, twice the number of the last one, and odd inside.
 //
-// Of a collective that is *enqueued* (enqueued.h) the thread knows only that it was started: it goes
-// on while the device waits for other ranks, many collectives ahead, and what it waits for in the end
-// may be no collective at all. The device itself counts what it has done. As long as it has not done
-// all that it was given, the rank's position is inside the first collective that it has not done.
+// Of a collective that is *enqueued* (enqueued.h) the thread knows only that it was started: it
+// goes on while the device waits for other ranks, many collectives ahead, and what it waits for in
+// the end may be no collective at all. The device itself counts what it has done. As long as it has
+// not done all that it was given, the rank's position is inside the first collective that it has
+// not done.
 //
 // Labels are made when programs are made and live as long as the trace; a step only stores their
 // addresses. Besides collectives a trace holds the rank's *activity*: the instruction or the part

@@ -183,8 +183,9 @@ class Transport {
   virtual void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
                               void* receive, std::span<const std::int64_t> counts) = 0;
 
-  /// Rank r's `send` (counts[r] elements) lands at element offsets[r] of everybody's `receive`, where
-  /// it may be already. If all are, `receive` may be one memory of sharers: then nothing is copied.
+  /// Rank r's `send` (counts[r] elements) lands at element offsets[r] of everybody's `receive`,
+  /// where it may be already. If all are, `receive` may be one memory of sharers: then nothing is
+  /// copied.
   virtual void all_gather(const Communicator& communicator, ElementType type, const void* send,
                           void* receive, std::span<const std::int64_t> counts,
                           std::span<const std::int64_t> offsets) = 0;

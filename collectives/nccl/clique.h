@@ -1,4 +1,5 @@
-// Owners of what NCCL hands out, the check of its return codes, and the watch over what fails later.
+// Owners of what NCCL hands out, the check of its return codes, and the watch over what fails
+// later.
 //
 // A *clique* is NCCL's communicator.
 #pragma once

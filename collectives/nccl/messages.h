@@ -1,7 +1,7 @@
 // Messages between pairs of ranks as one operation of NCCL: all-to-alls and exchanges.
 //
-// NCCL reaches the memory of its GPU and pinned memory of the host. What lies in other memory of the
-// host goes through pinned memory: copied there before, and from there when it has arrived.
+// NCCL reaches the memory of its GPU and pinned memory of the host. What lies in other memory of
+// the host goes through pinned memory: copied there before, and from there when it has arrived.
 #pragma once
 
 #include <cstddef>

@@ -7,8 +7,8 @@
 // Ranks can start a captured collective again only together, so what is captured has to be the same
 // on all of them. It follows from the collectives alone, which the ranks have agreed on; kernels,
 // which may differ, cut nothing. A collective that is started and waited for is captured with both
-// ends or not at all, and if not, then neither is a collective between these: all that are under way
-// at once lie in one queue, in the order of the program.
+// ends or not at all, and if not, then neither is a collective between these: all that are under
+// way at once lie in one queue, in the order of the program.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ struct PieceRange {
 [[nodiscard]] std::vector<PieceRange> pieces_of(std::span<const PieceInstruction> instructions);
 
 /// The instructions as one, which is captured when it runs for the first time. On a device that
-/// gains nothing by capturing, they run one after the other; so they do where they are kernels alone
-/// and cannot be captured, which is said.
+/// gains nothing by capturing, they run one after the other; so they do where they are kernels
+/// alone and cannot be captured, which is said.
 class CapturedPiece final : public Kernel {
  public:
   CapturedPiece(Device& device, std::vector<PieceInstruction> instructions);

@@ -45,7 +45,8 @@ class Kernel {
   /// Whether all that `run` does is to start work in the device's queues, on the same operands the
   /// same: then it can be captured (DeviceQueues::capture). What a device has compiled always can.
   [[nodiscard]] virtual bool is_enqueued() const { return false; }
-  /// The kernel that starts what this one ends; null for one that starts nothing, or ends it itself.
+  /// The kernel that starts what this one ends; null for one that starts nothing, or ends it
+  /// itself.
   [[nodiscard]] virtual const Kernel* begun_by() const { return nullptr; }
   /// Called instead of `run` when what it started is started again, captured: for what the host has
   /// to know of it.

@@ -2,15 +2,17 @@
 //
 // A product of matrices, and a convolution, can be computed in several ways, and which is the
 // fastest depends on shape, processor and library. A device names those that it has for a
-// specification (`Device::candidates`): each is a whole kernel for it, right by the same tests, with
-// a workspace and a rounding of its own. The first is the one that a rule takes, without timing.
-// Layers, lowering and plans know nothing of candidates: a program is booked from specifications,
-// and the builder looks up which candidate was *chosen* for each (kernel_record.h), before
-// workspaces are placed in the arena. A step costs the same whether kernels were chosen or not.
+// specification (`Device::candidates`): each is a whole kernel for it, right by the same tests,
+// with a workspace and a rounding of its own. The first is the one that a rule takes, without
+// timing. Layers, lowering and plans know nothing of candidates: a program is booked from
+// specifications, and the builder looks up which candidate was *chosen* for each (kernel_record.h),
+// before workspaces are placed in the arena. A step costs the same whether kernels were chosen or
+// not.
 //
 // What must hold:
 //   - Ranks that compute the same value use the same candidate, or their copies drift apart. So
-//     choosing is an affair of all ranks, once, while a step is made (runtime/train/kernel_choice.h).
+//     choosing is an affair of all ranks, once, while a step is made
+//     (runtime/train/kernel_choice.h).
 //   - A run that goes on uses what it used before, or it is not equal bit for bit. So choices are
 //     recorded, by names that stay.
 //   - The first candidate is displaced only by one that is *clearly* faster, lest noise decide.

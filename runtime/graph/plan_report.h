@@ -63,7 +63,8 @@ struct PlanReport {
   }
 };
 
-/// The report for rank `rank` of the plan's mesh and batches of `rows`, on a device of these traits.
+/// The report for rank `rank` of the plan's mesh and batches of `rows`, on a device of these
+/// traits.
 [[nodiscard]] PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows,
                                      std::int64_t rank, const UpdateRule& update,
                                      const std::map<TensorId, ElementType>& fed,

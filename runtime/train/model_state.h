@@ -75,8 +75,8 @@ class FedSource {
  public:
   /// Checks that the source's features fit the model's inputs, and, but for predict, its first
   /// target field the objective. `what` names the data in messages. With
-  /// `DataOnDevice::automatic`, samples that will be read again and again are kept on the device, if
-  /// they fit there: the source must not change.
+  /// `DataOnDevice::automatic`, samples that will be read again and again are kept on the device,
+  /// if they fit there: the source must not change.
   FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
             std::int64_t batch_size, const std::string& what,
             DataOnDevice on_device = DataOnDevice::never);

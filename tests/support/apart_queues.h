@@ -6,8 +6,8 @@
 // something that stands behind it, and then no more than that. So what forgets to wait, on either
 // side, finds the bytes that were there before; what reuses a buffer that is still to be read
 // spoils it; both every time, not now and then. What is captured is done as late: of queues beside
-// the kernels only what these wait for, the rest in the end. Marks and waits that CUDA refuses while
-// it captures are errors here too.
+// the kernels only what these wait for, the rest in the end. Marks and waits that CUDA refuses
+// while it captures are errors here too.
 #pragma once
 
 #include <cstddef>

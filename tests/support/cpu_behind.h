@@ -1,5 +1,5 @@
-// A device of a test's own that computes as the CPU does, but for kernels that the test puts something
-// around.
+// A device of a test's own that computes as the CPU does, but for kernels that the test puts
+// something around.
 #pragma once
 
 #include <memory>

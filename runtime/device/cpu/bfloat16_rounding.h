@@ -3,7 +3,8 @@
 // Products in bfloat16 on processors without instructions for it are those of kernels that read
 // float32: operands are brought to float32's form, into the workspace, and a kernel runs on them.
 // Rounded on the way, or widened where they are stored in bfloat16: the numbers are those of the
-// instructions, to the order of the sums. It takes the kernel's time and two passes over its inputs.
+// instructions, to the order of the sums. It takes the kernel's time and two passes over its
+// inputs.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 
 namespace meshwork::cpu {
 
-/// What OMP_NUM_THREADS asks for (`threads_asked_for`); else this rank's share of the cores that the
-/// job has on the node, but no more than the rank is bound to, and at least 1.
+/// What OMP_NUM_THREADS asks for (`threads_asked_for`); else this rank's share of the cores that
+/// the job has on the node, but no more than the rank is bound to, and at least 1.
 [[nodiscard]] int threads_for(int ranks_on_node);
 
 /// Gives the calling thread a team of `threads`, itself among them, and makes all of them flush

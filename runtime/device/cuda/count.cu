@@ -1,5 +1,5 @@
-// One thread, whose time is that of the bus: a word is read from the host's memory and written there.
-// Nobody waits for it but the stream that it is in.
+// One thread, whose time is that of the bus: a word is read from the host's memory and written
+// there. Nobody waits for it but the stream that it is in.
 #include "runtime/device/cuda/count.h"
 
 #include "runtime/device/cuda/launch.h"

@@ -3,9 +3,9 @@
 // Rule "bt->bt": which elements are kept follows from their global indices, so that it is the same
 // on every mesh, and the same again in backward. Outside training and at rate 0 nothing moves.
 //
-// Behind a relu that is joined to a product, a convolution or a bias, it is joined too (epilogue.h):
-// it drops in place, and its gradient and that of relu are one pass over what it gave. Elsewhere
-// backward draws the numbers again, which takes less than to keep them.
+// Behind a relu that is joined to a product, a convolution or a bias, it is joined too
+// (epilogue.h): it drops in place, and its gradient and that of relu are one pass over what it
+// gave. Elsewhere backward draws the numbers again, which takes less than to keep them.
 #pragma once
 
 #include "runtime/graph/operation.h"

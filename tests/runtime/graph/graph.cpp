@@ -68,7 +68,7 @@ TEST_CASE("an error of an operation names it, and the graph stays as it was") {
   CHECK(graph.tensors[x].consumers.empty());
 }
 
-TEST_CASE("paths are those of variables and outputs of layers, and with inputs what can be laid out") {
+TEST_CASE("paths are of variables and outputs of layers, and with inputs what can be laid out") {
   Graph graph;
   const TensorId x = add_input(graph, {-1, 3});
   const TensorId y = graph.add_operation(std::make_shared<IdentityOperation>(), {x}, -1, "a/id");

@@ -415,8 +415,8 @@ TEST_CASE("narrow copies of operands and relu masks are in the memory that was p
   const Step& step = engine.step(Mode::train, 8, {});
   const std::int64_t unshared = step.program().arena().bytes_if_unshared - device.workspaces;
   CHECK(planned(traits_of(device)) == unshared);
-  // Two bytes each: forward and backward, the input and both kernels, the hidden layer's output, and
-  // the gradients of both outputs; places are multiples of 64 bytes. Others narrow nothing.
+  // Two bytes each: forward and backward, the input and both kernels, the hidden layer's output,
+  // and the gradients of both outputs; places are multiples of 64 bytes. Others narrow nothing.
   CHECK(planned({}) < unshared);
   CHECK(planned(traits_of_device("cuda")) == unshared);
   const DeviceTraits host = traits_of(*make_device({.kind = "cpu"}));

@@ -44,7 +44,8 @@ class MailedCollectives final : public MeshCollectives {
       const CollectiveRecord&, std::int64_t) override {
     return {};
   }
-  std::unique_ptr<Kernel> barrier_of_sharers(const std::vector<Axis>&, const CollectivePurpose&) override {
+  std::unique_ptr<Kernel> barrier_of_sharers(const std::vector<Axis>&,
+                                             const CollectivePurpose&) override {
     return {};
   }
   std::unique_ptr<Kernel> reduce_scatter(const CollectiveRecord&,

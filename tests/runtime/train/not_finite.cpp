@@ -67,8 +67,8 @@ TEST_CASE("a NaN in the data is named with the batch, the rank that was fed it, 
                  Catch::Contains("is nan"));
 }
 
-// What the outputs have is overwritten by then, which is said, the first one first; the gradient that
-// passes through it has it too.
+// What the outputs have is overwritten by then, which is said, the first one first; the gradient
+// that passes through it has it too.
 TEST_CASE("an overflow is named with the layer that has it") {
   DeviceMesh mesh({{"data", -1}});
   const std::string message = end_of(mesh, 0.5f, 11, 1e38f * 3);
