@@ -81,6 +81,9 @@ void check_one(const MatmulSpec& spec) {
   if (spec.column_sums && spec.transpose_b) {
     internal_error(fmt::format("{} sums the columns of a transposed factor", describe(spec)));
   }
+  if (spec.column_sums && spec.precision != Precision::float32) {
+    internal_error(fmt::format("{} sums the columns of a rounded factor", describe(spec)));
+  }
   if (spec.mask && spec.activation != Activation::relu && spec.derivative != Activation::relu) {
     internal_error(fmt::format("{} has a mask without relu", describe(spec)));
   }

@@ -53,8 +53,6 @@ KernelPointer compile(const GatherSpec& spec, const Context& context);
 
 // rows.cpp
 KernelPointer compile(const ColumnSumSpec& spec, const Context& context);
-/// Of x as NarrowSpec leaves it.
-KernelPointer compile_narrow(const ColumnSumSpec& spec, const Context& context);
 KernelPointer compile(const RowMaximumSpec& spec, const Context& context);
 KernelPointer compile(const RowExponentialSpec& spec, const Context& context);
 KernelPointer compile(const RowDivideSpec& spec, const Context& context);

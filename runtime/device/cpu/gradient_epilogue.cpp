@@ -100,8 +100,7 @@ KernelPointer with_gradients(KernelPointer product, const MatmulSpec& spec,
                              const Context& context) {
   KernelPointer pass;
   if (spec.column_sums) {
-    const ColumnSumSpec sum{spec.k, spec.n};
-    pass = spec.narrow ? compile_narrow(sum, context) : compile(sum, context);
+    pass = compile(ColumnSumSpec{spec.k, spec.n}, context);
   } else if (spec.derivative != Activation::linear) {
     pass = spec.mask ? apply_mask(spec.m, spec.n, context)
                      : compile(ActivationGradientSpec{spec.derivative, spec.m * spec.n}, context);

@@ -8,9 +8,10 @@
 // transposed second operand, and a bias without relu is part of it. In each run it allocates a few
 // records of its own inside the library.
 //
-// In bfloat16, where the processor has instructions for it, there is the primitive alone: on operands
-// as they are stored in bfloat16, or rounded in every run. The weights of a dense layer take longer to
-// be rounded than is saved at a hundred rows, so that programs have them rounded once a step.
+// In bfloat16, where the processor has instructions for it, there is the primitive alone: on
+// operands as they are stored in bfloat16, or rounded in every run. The weights of a dense layer
+// take longer to be rounded than is saved at a hundred rows, so that programs have them rounded
+// once a step.
 //
 // Bound by FLOP from about 64 rows on; reference/speed.md has the shares of peak.
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -178,16 +179,6 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   if (is_of_rounded(spec)) return of_rounded(compile(in_float32(spec), context), spec, context);
   if (const MatmulSpec inner = without_gradients(spec); inner != spec) {
     return with_gradients(compile(inner, context), spec, context);
-  }
-  if (spec.m < 0 || spec.n < 0 || spec.k < 0) {
-    internal_error(fmt::format("{} has a negative length", describe(spec)));
-  }
-  if (spec.activation != Activation::linear && spec.activation != Activation::relu) {
-    internal_error(
-        fmt::format("{} fuses an activation that is neither linear nor relu", describe(spec)));
-  }
-  if (spec.accumulate && (spec.bias || spec.activation != Activation::linear)) {
-    internal_error(fmt::format("{} accumulates and has a bias or an activation", describe(spec)));
   }
   if (has_terms(spec)) return compile_form(spec, context, forms_of(spec).front());
   if (spec.activation == Activation::linear) return empty_sum(spec, context);

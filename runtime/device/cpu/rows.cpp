@@ -5,7 +5,6 @@
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/row_tiles.h"
 #include "runtime/device/cpu/vector_math.h"
-#include "runtime/device/narrowing.h"
 
 namespace meshwork::cpu {
 
@@ -14,37 +13,28 @@ namespace {
 constexpr std::int64_t columns_a_tile = 64;
 constexpr std::int64_t rows_a_part = 512;
 
-double wide(float x) {
-  return static_cast<double>(x);
-}
-double wide(std::uint16_t x) {
-  return static_cast<double>(widened(x));
-}
-
 /// sums[0 .. columns) = the sums over rows [begin, end) of `columns` <= columns_a_tile columns.
-/// `Stored` is float, or bfloat16's bits.
-template <class Stored>
-void tile_sum(const Stored* x, std::int64_t stride, Range rows, std::int64_t columns,
-              double* sums) {
+void tile_sum(const float* x, std::int64_t stride, Range rows, std::int64_t columns, double* sums) {
   double totals[columns_a_tile] = {};
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    const Stored* from = x + row * stride;
+    const float* from = x + row * stride;
 #pragma omp simd
-    for (std::int64_t j = 0; j < columns; ++j) totals[j] += wide(from[j]);
+    for (std::int64_t j = 0; j < columns; ++j) totals[j] += static_cast<double>(from[j]);
   }
   std::copy_n(totals, columns, sums);
 }
 
+}  // namespace
+
 // The rows are cut into parts that depend on their number alone; each part and tile of columns is
 // added up downwards, then the parts are added in order. The partial sums lie in the workspace.
-template <class Stored>
-KernelPointer column_sum(const ColumnSumSpec& spec, const Context& context) {
+KernelPointer compile(const ColumnSumSpec& spec, const Context& context) {
   const std::int64_t rows = spec.rows, columns = spec.columns;
   if (columns == 0) return make_kernel([](void* const*) {});
   const std::int64_t parts = std::clamp<std::int64_t>(rows / rows_a_part, 1, 64);
   const std::int64_t tiles = (columns + columns_a_tile - 1) / columns_a_tile;
   const auto body = [=, threads = context.threads](void* const* operands) {
-    const Stored* x = at<const Stored>(operands, 0);
+    const float* x = at(operands, 0);
     float* s = at(operands, 1);
     double* partial = at<double>(operands, 2);
     const std::int64_t tasks = parts * tiles;
@@ -60,16 +50,6 @@ KernelPointer column_sum(const ColumnSumSpec& spec, const Context& context) {
     }
   };
   return make_kernel(body, parts * columns * static_cast<std::int64_t>(sizeof(double)));
-}
-
-}  // namespace
-
-KernelPointer compile(const ColumnSumSpec& spec, const Context& context) {
-  return column_sum<float>(spec, context);
-}
-
-KernelPointer compile_narrow(const ColumnSumSpec& spec, const Context& context) {
-  return column_sum<std::uint16_t>(spec, context);
 }
 
 KernelPointer compile(const RowMaximumSpec& spec, const Context& context) {

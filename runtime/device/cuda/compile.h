@@ -117,8 +117,6 @@ KernelPointer compile(const MiddleMaximumGradientSpec& spec, const Context& cont
 
 // normalization.cu
 KernelPointer compile(const ColumnSumSpec& spec, const Context& context);
-/// The same of x that is stored in bfloat16.
-KernelPointer compile_narrow(const ColumnSumSpec& spec, const Context& context);
 KernelPointer compile(const ChannelMomentsSpec& spec, const Context& context);
 KernelPointer compile(const ChannelStatisticsSpec& spec, const Context& context);
 KernelPointer compile(const InverseDeviationSpec& spec, const Context& context);

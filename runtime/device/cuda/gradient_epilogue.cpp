@@ -50,11 +50,6 @@ class Finished final : public Kernel {
   MatmulSpec spec_, inner_;
 };
 
-KernelPointer column_sums(const MatmulSpec& spec, const Context& context) {
-  const ColumnSumSpec sums{spec.k, spec.n};
-  return spec.narrow ? compile_narrow(sums, context) : compile(sums, context);
-}
-
 }  // namespace
 
 MatmulSpec bare(MatmulSpec spec) {
@@ -67,7 +62,7 @@ KernelPointer finished(KernelPointer product, const MatmulSpec& spec, const Matm
                        const Context& context) {
   KernelPointer rest;
   if (spec.column_sums && !inner.column_sums) {
-    rest = column_sums(spec, context);
+    rest = compile(ColumnSumSpec{spec.k, spec.n}, context);
   } else if (spec.derivative != inner.derivative) {
     rest = spec.mask ? relu_gradient_from_mask(spec.m, spec.n, context)
                      : compile(ActivationGradientSpec{spec.derivative, spec.m * spec.n}, context);

@@ -10,27 +10,17 @@
 #include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
 #include "runtime/device/cuda/sums.h"
-#include "runtime/device/narrowing.h"
 
 namespace meshwork::cuda {
 
 namespace {
 
-[[nodiscard]] MESHWORK_HOST_DEVICE inline double as_double(float x) {
-  return static_cast<double>(x);
-}
-[[nodiscard]] MESHWORK_HOST_DEVICE inline double as_double(std::uint16_t bfloat16) {
-  return static_cast<double>(widened(bfloat16));
-}
-
-/// Of floats, or of bfloat16's bits.
-template <class Stored>
 struct ColumnSum {
-  const Stored* x;
+  const float* x;
   float* s;
   std::int64_t width;
   [[nodiscard]] MESHWORK_HOST_DEVICE ColumnSums term(std::int64_t row, std::int64_t column) const {
-    return {as_double(x[row * width + column]), 0};
+    return {static_cast<double>(x[row * width + column]), 0};
   }
   MESHWORK_HOST_DEVICE void finish(std::int64_t column, const ColumnSums& sums) const {
     s[column] = static_cast<float>(sums.first);
@@ -197,26 +187,17 @@ KernelPointer normalize_gradient(const NormalizeGradientSpec& spec, const Contex
   });
 }
 
-template <class Stored>
-KernelPointer column_sum(const ColumnSumSpec& spec, const Context& context) {
+}  // namespace
+
+KernelPointer compile(const ColumnSumSpec& spec, const Context& context) {
   const ColumnParts parts(spec.rows, spec.columns);
   const std::int64_t bytes = column_sum_bytes(parts);
   return make_kernel(
       [=, launcher = context.launcher](void* const* operands) {
-        const ColumnSum<Stored> sum{at<const Stored>(operands, 0), at(operands, 1), spec.columns};
+        const ColumnSum sum{at(operands, 0), at(operands, 1), spec.columns};
         reduce_columns(launcher, parts, sum, bytes > 0 ? operands[2] : nullptr);
       },
       bytes);
-}
-
-}  // namespace
-
-KernelPointer compile(const ColumnSumSpec& spec, const Context& context) {
-  return column_sum<float>(spec, context);
-}
-
-KernelPointer compile_narrow(const ColumnSumSpec& spec, const Context& context) {
-  return column_sum<std::uint16_t>(spec, context);
 }
 
 KernelPointer compile(const ChannelMomentsSpec& spec, const Context& context) {

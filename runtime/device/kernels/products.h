@@ -26,8 +26,8 @@ namespace meshwork {
 /// Or, without bias and activation, one of
 ///   `derivative`    c = (op(a) * op(b)) * derivative'(value), element by element; value (m, n) is
 ///                   what ActivationGradientSpec says or, of relu with `mask`, a relu mask;
-///   `column_sums`   beside c, s (n) = the sum over k of op(b), of its numbers as they are stored
-///                   or as they are rounded for the product. b is not transposed.
+///   `column_sums`   beside c, s (n) = the sum over k of b, which is not transposed. In
+///                   float32 alone: elsewhere libraries may sum what the product has rounded.
 /// With `narrow`, in bfloat16 alone, a and b are stored as NarrowSpec leaves them, at addresses
 /// that are multiples of 16: what is multiplied several times is rounded once.
 /// Operands: a, b, [bias or value], c, [mask or s].

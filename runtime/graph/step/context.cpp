@@ -89,6 +89,11 @@ std::optional<Operand> StepContext::joined_in(TensorId id, const Layout& layout)
   return Operand(joined[form.spans[variable_of(id)].group]);
 }
 
+bool StepContext::is_joined(const Buffer& buffer) const {
+  return std::any_of(joined.begin(), joined.end(),
+                     [&](const Buffer& one) { return one.id >= 0 && one.id == buffer.id; });
+}
+
 std::optional<Operand> StepContext::whole_gradient_of(TensorId id) const {
   const JoinedBlocks* const blocks = joined_blocks(id);
   if (blocks == nullptr || !blocks->whole_gradient) {

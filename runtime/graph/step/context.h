@@ -54,6 +54,8 @@ class StepContext {
   /// Where tensor `id`, gathered to `layout`, stands before it is gathered: of a variable whose
   /// blocks are joined for that.
   [[nodiscard]] std::optional<Operand> joined_in(TensorId id, const Layout& layout) const;
+  /// Whether a buffer is where such a variable is gathered.
+  [[nodiscard]] bool is_joined(const Buffer& buffer) const;
   /// Where backward writes the gradient of such a variable, if that is all of it: for a moment.
   [[nodiscard]] std::optional<Operand> whole_gradient_of(TensorId id) const;
 

@@ -276,7 +276,7 @@ class OperationLowering final : public Lowering {
   // Precision is that of products alone: sums that one would take along of rounded numbers have a
   // kernel of their own.
   void sum_as_stored(MatmulSpec& product, std::vector<Operand>& operands) {
-    if (product.column_sums && product.precision == Precision::bfloat16) {
+    if (product.column_sums && product.precision != Precision::float32) {
       product.column_sums = false;
       step_.builder.emit(ColumnSumSpec{product.k, product.n}, {operands[1], operands.back()},
                          path());
@@ -299,14 +299,21 @@ class OperationLowering final : public Lowering {
   }
 
   Operand narrow(const Operand& wide, std::int64_t count) {
+    if (step_.is_joined(wide.buffer)) {
+      return newly_narrowed(wide, count);  // no more of gathered weights than a layer needs
+    }
     auto [at, added] =
         remains_.narrow.try_emplace(std::array{std::int64_t{wide.buffer.id}, wide.offset, count});
     if (added) {
-      constexpr std::int64_t bytes = 2;  // of an element
-      at->second = step_.builder.scratch(count * bytes, path() + " narrow");
-      step_.builder.emit(NarrowSpec{count}, {wide, at->second}, path());
+      at->second = newly_narrowed(wide, count);
     }
     return at->second;
+  }
+  Operand newly_narrowed(const Operand& wide, std::int64_t count) {
+    constexpr std::int64_t bytes = 2;  // of an element
+    const Operand stored = step_.builder.scratch(count * bytes, path() + " narrow");
+    step_.builder.emit(NarrowSpec{count}, {wide, stored}, path());
+    return stored;
   }
 
   // A gradient that is written in forward stands by itself until backward takes it.
