@@ -1,6 +1,7 @@
 // The form of the flat memory (parameters.h), which follows from a plan and from who shares memory.
 #include <algorithm>
 
+#include "runtime/device/alignment.h"
 #include "runtime/graph/parameters.h"
 #include "runtime/mesh/block_copy.h"
 #include "runtime/mesh/redistribution.h"
@@ -29,10 +30,9 @@ std::vector<std::vector<Use>> gradient_uses(const Plan& plan) {
 
 // What is large begins where a cache line does, in its group and so in the flat gradients: kernels
 // read and write it in vectors of a line. Zeros fill the gap, and stay zero.
-constexpr std::int64_t line = 64 / element_bytes(ElementType::float32);
-constexpr std::int64_t large = 4096;  // elements
+constexpr std::int64_t line = line_bytes / element_bytes(ElementType::float32);
 std::int64_t gap_before(const ParameterSpan& span, std::int64_t offset) {
-  return span.count < large ? 0 : (line - offset % line) % line;
+  return span.count < large_elements ? 0 : (line - offset % line) % line;
 }
 
 // Whether blocks that one all-gather brings from `from` to `to` stand in the gathered block without
@@ -132,6 +132,205 @@ class WholeGradients {
   std::int64_t count_ = 0;
 };
 
+// The form while it is made: places in the flat memory are given out one behind the other, in the
+// order in which backward finishes gradients.
+class FormMaker {
+ public:
+  FormMaker(const Plan& plan, std::int64_t rank, const ParameterFormOptions& options)
+      : plan_(plan),
+        graph_(*plan.graph),
+        rank_(rank),
+        options_(options),
+        uses_(gradient_uses(plan)),
+        whole_(plan) {}
+
+  ParameterForm make() {
+    describe_variables();
+    find_order();
+    for (const Members& members : grouped()) {
+      lay_out(members);
+    }
+    lay_out_resting();
+    lay_out_whole_gradients();
+    std::stable_sort(buckets_.begin(), buckets_.end(),
+                     [](const Bucket& a, const Bucket& b) { return a.finished < b.finished; });
+    for (Bucket& bucket : buckets_) {
+      form_.buckets.push_back(std::move(bucket.bucket));
+    }
+    divide_updates(form_);
+    return std::move(form_);
+  }
+
+ private:
+  // The variables of a group, by their positions in the order.
+  struct Members {
+    std::vector<Axis> axes;
+    std::optional<JoinedBlocks> joined;  // then there is one
+    std::vector<std::size_t> positions;
+  };
+  struct Bucket {
+    std::size_t finished;  // the position of its last variable
+    GradientBucket bucket;
+  };
+
+  void describe_variables() {
+    form_.spans.resize(graph_.variables.size());
+    for (int v = 0; v < static_cast<int>(graph_.variables.size()); ++v) {
+      ParameterSpan& span = form_.spans[v];
+      const Variable& variable = graph_.variables[v];
+      const std::vector<Use>& uses = uses_[v];
+      span.variable = v;
+      span.layout = plan_.tensors[variable.tensor].layout;
+      span.block = block_of(span.layout, variable.options.shape, plan_.mesh, rank_);
+      span.count = element_count(shape_of(span.block));
+      span.trainable = variable.options.trainable;
+      span.updated = span.trainable && (!uses.empty() || variable.options.regularizer.active());
+      if (!span.trainable) {
+        span.offset = form_.fixed_count;
+        form_.fixed_count += span.count;
+      }
+      // A gradient that a single use leaves as the variable lies, but for partial sums, is written
+      // in place and reduced with its neighbours. Any other is reduced on its way to its place.
+      if (span.updated && uses.size() == 1) {
+        const Layout& raw = plan_.operations[uses[0].operation].raw[uses[0].input];
+        if (raw.dimensions == span.layout.dimensions) {
+          span.in_place = true;
+          span.reduced_over = raw.partial;
+        }
+      }
+    }
+  }
+
+  // Backward goes from the last operation to the first, and finishes a gradient with the first use;
+  // what has none is regularized alone, behind all.
+  void find_order() {
+    for (const ParameterSpan& span : form_.spans) {
+      if (span.updated) {
+        order_.push_back(span.variable);
+      }
+    }
+    const auto finished = [&](int v) { return uses_[v].empty() ? Use{-1, v} : uses_[v].front(); };
+    std::sort(order_.begin(), order_.end(), [&](int v, int w) {
+      const Use a = finished(v), b = finished(w);
+      return a.operation != b.operation ? a.operation > b.operation : a.input < b.input;
+    });
+  }
+
+  // By the axes of the reduction, in the order of their first members; and of one variable each.
+  std::vector<Members> grouped() {
+    std::vector<Members> groups;
+    for (std::size_t position = 0; position < order_.size(); ++position) {
+      const int v = order_[position];
+      const ParameterSpan& span = form_.spans[v];
+      Members group{span.reduced_over, {}, {}};
+      if (options_.sharers && !span.in_place) {
+        group.joined = join(plan_, rank_, span, options_);
+        if (group.joined) {
+          whole_.place(*group.joined, uses_[v]);
+        }
+      }
+      auto known = std::find_if(groups.begin(), groups.end(), [&](const Members& other) {
+        return !group.joined && !other.joined && other.axes == group.axes;
+      });
+      if (known == groups.end()) {
+        known = groups.insert(groups.end(), std::move(group));
+      }
+      known->positions.push_back(position);
+    }
+    return groups;
+  }
+
+  void lay_out(const Members& members) {
+    std::int64_t elements = 0;  // of whole variables: global sizes decide, so all ranks cut alike
+    for (const std::size_t position : members.positions) {
+      form_.trainable_count += gap_before(span_at(position), form_.trainable_count);
+      elements += elements_at(position);
+    }
+    const std::int64_t full =
+        options_.bucket_bytes > 0 ? options_.bucket_bytes : bucket_bytes_for(elements * 4);
+    const bool one_copy = options_.sharers && options_.one_copy && !members.axes.empty();
+    const int group =
+        begin_group({form_.trainable_count, 0, members.axes, true,
+                     one_copy ? options_.sharers(members.axes) : Sharers(), members.joined});
+    const auto opened = [&] {
+      return Bucket{0, {group, form_.trainable_count, 0, 0, members.axes, {}}};
+    };
+    Bucket open = opened();
+    for (const std::size_t position : members.positions) {
+      ParameterSpan& span = span_at(position);
+      const std::int64_t gap = gap_before(span, form_.trainable_count);
+      form_.trainable_count += gap;
+      place(span, group);
+      open.finished = position;
+      open.bucket.count += gap + span.count;
+      open.bucket.global_count += elements_at(position);
+      open.bucket.variables.push_back(span.variable);
+      const bool last = position == members.positions.back();
+      if (last || open.bucket.global_count * 4 >= full) {
+        if (!members.axes.empty()) {
+          buckets_.push_back(std::move(open));
+        }
+        open = opened();
+      }
+    }
+    end_group();
+  }
+
+  // What is trainable and not updated.
+  void lay_out_resting() {
+    const int group = begin_group({form_.trainable_count, 0, {}, false, {}, {}});
+    for (ParameterSpan& span : form_.spans) {
+      if (span.trainable && !span.updated) {
+        place(span, group);
+      }
+    }
+    end_group();
+  }
+
+  void lay_out_whole_gradients() {
+    form_.whole_count = whole_.count();
+    if (form_.whole_count == 0) {
+      return;
+    }
+    const std::int64_t gap = (line - form_.trainable_count % line) % line;
+    form_.whole_count += gap;
+    for (ParameterGroup& group : form_.groups) {
+      if (group.joined && group.joined->whole_gradient) {
+        *group.joined->whole_gradient += gap;
+      }
+    }
+  }
+
+  int begin_group(ParameterGroup group) {
+    form_.groups.push_back(std::move(group));
+    return static_cast<int>(form_.groups.size()) - 1;
+  }
+  void end_group() {
+    ParameterGroup& group = form_.groups.back();
+    group.count = form_.trainable_count - group.offset;
+  }
+  void place(ParameterSpan& span, int group) {
+    span.offset = form_.trainable_count;
+    span.group = group;
+    form_.trainable_count += span.count;
+  }
+
+  ParameterSpan& span_at(std::size_t position) { return form_.spans[order_[position]]; }
+  [[nodiscard]] std::int64_t elements_at(std::size_t position) const {
+    return element_count(graph_.variables[order_[position]].options.shape);
+  }
+
+  const Plan& plan_;
+  const Graph& graph_;
+  std::int64_t rank_;
+  const ParameterFormOptions& options_;
+  std::vector<std::vector<Use>> uses_;  // by variable
+  WholeGradients whole_;
+  std::vector<int> order_;  // the variables that are updated
+  std::vector<Bucket> buckets_;
+  ParameterForm form_;
+};
+
 }  // namespace
 
 std::vector<std::vector<Axis>> axes_of_shared_values(const ParameterForm& form) {
@@ -155,157 +354,7 @@ std::int64_t bucket_bytes_for(std::int64_t bytes) {
 
 ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
                              const ParameterFormOptions& options) {
-  const Graph& graph = *plan.graph;
-  const std::vector<std::vector<Use>> uses = gradient_uses(plan);
-  ParameterForm form;
-  form.spans.resize(graph.variables.size());
-
-  struct Finish {
-    int operation;  // whose backward finishes the gradient
-    int input;
-    int variable;
-  };
-  std::vector<Finish> finishing;
-  for (int v = 0; v < static_cast<int>(graph.variables.size()); ++v) {
-    ParameterSpan& span = form.spans[v];
-    const Variable& variable = graph.variables[v];
-    span.variable = v;
-    span.layout = plan.tensors[variable.tensor].layout;
-    span.block = block_of(span.layout, variable.options.shape, plan.mesh, rank);
-    span.count = element_count(shape_of(span.block));
-    span.trainable = variable.options.trainable;
-    span.updated = span.trainable && (!uses[v].empty() || variable.options.regularizer.active());
-    if (!span.trainable) {
-      span.offset = form.fixed_count;
-      form.fixed_count += span.count;
-      continue;
-    }
-    if (!span.updated) {
-      continue;
-    }
-    // A gradient that a single use leaves as the variable lies, but for partial sums, is written in
-    // place and reduced with its neighbours. Any other is reduced on its way to its place.
-    if (uses[v].size() == 1) {
-      const Layout& raw = plan.operations[uses[v][0].operation].raw[uses[v][0].input];
-      if (raw.dimensions == span.layout.dimensions) {
-        span.in_place = true;
-        span.reduced_over = raw.partial;
-      }
-    }
-    finishing.push_back(uses[v].empty()
-                            ? Finish{-1, v, v}
-                            : Finish{uses[v].front().operation, uses[v].front().input, v});
-  }
-  std::sort(finishing.begin(), finishing.end(), [](const Finish& a, const Finish& b) {
-    return a.operation != b.operation ? a.operation > b.operation : a.input < b.input;
-  });
-
-  // Groups by the axes of the reduction, in order of their first member; and of one variable each.
-  struct Group {
-    std::vector<Axis> axes;
-    int alone = -1;  // the variable
-    std::optional<JoinedBlocks> joined;
-  };
-  std::vector<Group> groups;
-  std::vector<std::size_t> group_of(form.spans.size());
-  WholeGradients whole(plan);
-  for (const Finish& finish : finishing) {
-    const ParameterSpan& span = form.spans[finish.variable];
-    Group group{span.reduced_over, -1, {}};
-    if (options.sharers && !span.in_place) {
-      group.joined = join(plan, rank, span, options);
-      if (group.joined) {
-        group.alone = finish.variable;
-        whole.place(*group.joined, uses[finish.variable]);
-      }
-    }
-    const auto known = std::find_if(groups.begin(), groups.end(), [&](const Group& other) {
-      return other.axes == group.axes && other.alone == group.alone;
-    });
-    group_of[finish.variable] = static_cast<std::size_t>(known - groups.begin());
-    if (known == groups.end()) {
-      groups.push_back(std::move(group));
-    }
-  }
-  struct Numbered {
-    std::size_t finished;
-    GradientBucket bucket;
-  };
-  std::vector<Numbered> buckets;
-  for (std::size_t g = 0; g < groups.size(); ++g) {
-    const std::vector<Axis>& axes = groups[g].axes;
-    const int group = static_cast<int>(form.groups.size());
-    for (const Finish& finish : finishing) {
-      if (group_of[finish.variable] == g) {
-        form.trainable_count += gap_before(form.spans[finish.variable], form.trainable_count);
-      }
-    }
-    const bool one_copy = options.sharers && options.one_copy && !axes.empty();
-    form.groups.push_back({form.trainable_count, 0, axes, true,
-                           one_copy ? options.sharers(axes) : Sharers(), groups[g].joined});
-    Numbered open{0, {group, form.trainable_count, 0, 0, axes, {}}};
-    std::int64_t of_group = 0;
-    for (const Finish& finish : finishing) {
-      if (group_of[finish.variable] == g) {
-        of_group += element_count(graph.variables[finish.variable].options.shape) * 4;
-      }
-    }
-    const std::int64_t full =
-        options.bucket_bytes > 0 ? options.bucket_bytes : bucket_bytes_for(of_group);
-    const auto close = [&] {
-      if (!open.bucket.variables.empty() && !axes.empty()) {
-        buckets.push_back(open);
-      }
-      open = {0, {group, form.trainable_count, 0, 0, axes, {}}};
-    };
-    for (std::size_t order = 0; order < finishing.size(); ++order) {
-      ParameterSpan& span = form.spans[finishing[order].variable];
-      if (group_of[span.variable] != g) {
-        continue;
-      }
-      const std::int64_t gap = gap_before(span, form.trainable_count);
-      span.offset = form.trainable_count + gap;
-      span.group = group;
-      form.trainable_count += gap + span.count;
-      open.finished = order;
-      open.bucket.count += gap + span.count;
-      open.bucket.global_count += element_count(graph.variables[span.variable].options.shape);
-      open.bucket.variables.push_back(span.variable);
-      // Global sizes decide, so that all ranks cut alike.
-      if (open.bucket.global_count * 4 >= full) {
-        close();
-      }
-    }
-    close();
-    form.groups[group].count = form.trainable_count - form.groups[group].offset;
-  }
-  const int at_rest = static_cast<int>(form.groups.size());
-  form.groups.push_back({form.trainable_count, 0, {}, false, {}, {}});
-  for (ParameterSpan& span : form.spans) {
-    if (span.trainable && !span.updated) {
-      span.offset = form.trainable_count;
-      span.group = at_rest;
-      form.trainable_count += span.count;
-    }
-  }
-  form.groups[at_rest].count = form.trainable_count - form.groups[at_rest].offset;
-  form.whole_count = whole.count();
-  if (form.whole_count > 0) {
-    const std::int64_t gap = (line - form.trainable_count % line) % line;
-    form.whole_count += gap;
-    for (ParameterGroup& group : form.groups) {
-      if (group.joined && group.joined->whole_gradient) {
-        *group.joined->whole_gradient += gap;
-      }
-    }
-  }
-  std::stable_sort(buckets.begin(), buckets.end(),
-                   [](const Numbered& a, const Numbered& b) { return a.finished < b.finished; });
-  for (Numbered& numbered : buckets) {
-    form.buckets.push_back(std::move(numbered.bucket));
-  }
-  divide_updates(form);
-  return form;
+  return FormMaker(plan, rank, options).make();
 }
 
 }  // namespace meshwork

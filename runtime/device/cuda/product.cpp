@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/device/alignment.h"
 #include "runtime/device/cuda/check.h"
 #include "runtime/device/cuda/libraries.h"
 #include "runtime/device/cuda/workspace.h"
@@ -13,7 +14,6 @@ namespace {
 
 constexpr std::int64_t most_workspace = std::int64_t{32} << 20;
 constexpr int most_algorithms = 16;
-constexpr std::int64_t large = 4096;  // elements: variables of as many are aligned
 
 cublasLtEpilogue_t epilogue_of(const MatmulSpec& spec) {
   if (spec.column_sums) return CUBLASLT_EPILOGUE_BGRADA;
@@ -126,7 +126,8 @@ std::int64_t Product::workspace_bytes() const {
 
 // Whether weights, and gradients of weights, that are its operands are aligned on every rank.
 bool Product::is_large() const {
-  return spec_.m * spec_.n >= large && (spec_.narrow || spec_.k * spec_.n >= large);
+  return spec_.m * spec_.n >= large_elements &&
+         (spec_.narrow || spec_.k * spec_.n >= large_elements);
 }
 
 template <class T>
