@@ -42,18 +42,6 @@ struct Places {
   std::int32_t* ahead = nullptr;
 };
 
-/// Whether column j stands before the one of the target, whose score is `value`.
-bool is_ahead(float score, float value, std::int32_t j, std::int32_t target) {
-  const bool before =
-      is_nan(score) | is_nan(value) | (score > value) | ((score == value) & (j < target));
-  return before & (j != target);
-}
-
-double logit_loss(float exponentials, float weighted, float weights) {
-  return std::log(static_cast<double>(exponentials)) * static_cast<double>(weights) -
-         static_cast<double>(weighted);
-}
-
 /// A class that is none of the columns is -1, which none of them is either.
 std::int32_t column_of(std::int64_t target, std::int64_t columns) {
   return target < columns ? static_cast<std::int32_t>(target) : -1;
@@ -90,7 +78,7 @@ class TileComparison {
 
  private:
   void find_weights() {
-    const Smoothing smoothing(spec_.at);
+    const Smoothing smoothing = smoothing_of(spec_.at);
     for (std::int32_t j = 0; j < at_.columns; ++j) {
       if (spec_.at.target == TargetKind::dense) {
 #pragma omp simd
@@ -123,7 +111,7 @@ class TileComparison {
         weights[row] += static_cast<double>(t);
       }
     }
-    TileRow<> share;
+    TileRow<> share{};
     for (int row = 0; row < at_.rows; ++row) {
       const auto z0 = static_cast<float>(exponentials[row]), z2 = static_cast<float>(weights[row]);
       places_.losses[at_.first + row] = logit_loss(z0, static_cast<float>(weighted[row]), z2);
@@ -207,7 +195,7 @@ class TileComparison {
   const Places& places_;
   const TileAt at_;
   Tile x_, targets_, weights_;
-  TileRow<std::int32_t> right_;  // by row: the column of the target class, or none
+  TileRow<std::int32_t> right_{};  // by row: the column of the target class, or none
 };
 
 // ---- rows by themselves -----------------------------------------------------------------------

@@ -2,7 +2,6 @@
 // Where a rank has all columns, class_comparison.cpp does the same in one pass.
 #include <cmath>
 
-#include "collectives/error.h"
 #include "runtime/device/cpu/class_weights.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/vector_math.h"
@@ -23,12 +22,6 @@ KernelPointer for_target_rows(const ClassColumns& columns, const Context& contex
   };
   return columns.target == TargetKind::sparse ? make.template operator()<SparseWeights>()
                                               : make.template operator()<DenseWeights>();
-}
-
-void require_sparse(const ClassColumns& columns, std::string_view kernel) {
-  if (columns.target != TargetKind::sparse) {
-    internal_error(fmt::format("{} needs class numbers as targets", kernel));
-  }
 }
 
 }  // namespace
@@ -138,7 +131,6 @@ KernelPointer compile(const ProbabilityGradientSpec& spec, const Context& contex
 // ---- ranking ----------------------------------------------------------------------------------
 
 KernelPointer compile(const TargetValueSpec& spec, const Context& context) {
-  require_sparse(spec.at, "target value");
   return make_kernel([=, here = spec.at, threads = context.threads](void* const* operands) {
     const float* x = at(operands, 0);
     const float* targets = at(operands, 1);
@@ -152,7 +144,6 @@ KernelPointer compile(const TargetValueSpec& spec, const Context& context) {
 }
 
 KernelPointer compile(const CountAheadSpec& spec, const Context& context) {
-  require_sparse(spec.at, "count ahead");
   return make_kernel([=, here = spec.at, threads = context.threads](void* const* operands) {
     const float* x = at(operands, 0);
     const float* targets = at(operands, 1);

@@ -8,31 +8,12 @@
 #include <type_traits>
 
 #include "runtime/device/body_kernel.h"
+#include "runtime/device/class_functions.h"
 #include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
 #include "runtime/device/host_device.h"
 
 namespace meshwork::cuda {
-
-constexpr float clip_low = 1e-7f;
-constexpr float clip_high = 1.0f - 1e-7f;
-
-/// The class that a sparse target names; -1 for what cannot be one.
-[[nodiscard]] MESHWORK_HOST_DEVICE inline std::int64_t class_number(float target) {
-  constexpr float beyond = 1e15f;
-  return target >= 0.0f && target < beyond ? static_cast<std::int64_t>(target) : -1;
-}
-
-/// t (1 - s) + s / classes.
-struct Smoothing {
-  float keep, add;
-};
-[[nodiscard]] inline Smoothing smoothing_of(const ClassColumns& at) {
-  return {1.0f - at.smoothing, at.smoothing == 0.0f
-                                   ? 0.0f
-                                   : static_cast<float>(static_cast<double>(at.smoothing) /
-                                                        static_cast<double>(at.classes))};
-}
 
 /// The weights when targets are class numbers.
 struct SparseWeights {
@@ -75,14 +56,6 @@ KernelPointer with_weights(const ClassColumns& columns, Body body, std::int64_t 
       workspace);
 }
 
-// A NaN is not clipped, so that it shows.
-[[nodiscard]] MESHWORK_HOST_DEVICE inline bool is_clipped(float q) {
-  return q < clip_low || q > clip_high;
-}
-[[nodiscard]] MESHWORK_HOST_DEVICE inline float clip(float q) {
-  return q < clip_low ? clip_low : (q > clip_high ? clip_high : q);
-}
-
 // What one row gives.
 struct ThreeSums {
   double exponentials, weighted, weights;
@@ -105,22 +78,9 @@ struct TwoSums {
           t == 0.0f ? 0.0 : static_cast<double>(t) * static_cast<double>(below),
           static_cast<double>(t)};
 }
-[[nodiscard]] MESHWORK_HOST_DEVICE inline double logit_loss(float exponentials, float weighted,
-                                                            float weights) {
-  return log(static_cast<double>(exponentials)) * static_cast<double>(weights) -
-         static_cast<double>(weighted);
-}
 /// Of a probability q with target weight t.
 [[nodiscard]] MESHWORK_HOST_DEVICE inline TwoSums probability_terms(float q, float t) {
   return {static_cast<double>(-t * logf(clip(q))), is_clipped(q) ? 0.0 : static_cast<double>(t)};
-}
-
-/// Whether a class comes before the target class, whose score is `value`; it is none itself.
-[[nodiscard]] MESHWORK_HOST_DEVICE inline bool is_ahead(float score, float value, std::int64_t j,
-                                                        std::int64_t target) {
-  const bool before =
-      is_nan(score) || is_nan(value) || score > value || (score == value && j < target);
-  return before && j != target;
 }
 
 }  // namespace meshwork::cuda
