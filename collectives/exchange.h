@@ -2,6 +2,8 @@
 // verdicts, agreement. Every function here is collective.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -52,6 +54,11 @@ void require_agreement(const Communicator& communicator, const std::vector<std::
 
 /// Options by their names, in their order.
 using Settings = std::vector<std::pair<std::string, std::string>>;
+/// One of them, with a value that fmt writes.
+template <class Value>
+[[nodiscard]] std::pair<std::string, std::string> setting(std::string name, const Value& value) {
+  return {std::move(name), fmt::format("{}", value)};
+}
 /// The same of options: the `Error` names the first that differs between the lowest rank that has
 /// any otherwise and rank 0 of the communicator, with both values.
 void require_same_settings(const Communicator& communicator, const Settings& settings,

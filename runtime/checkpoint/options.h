@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "collectives/exchange.h"
 #include "runtime/config/node.h"
 
 namespace meshwork {
@@ -60,5 +61,8 @@ struct CheckpointOptions {
 /// Reads the section `checkpoint` of a configuration, which must name a directory. Throws
 /// `ConfigError`.
 void from_config(const ConfigNode& node, CheckpointOptions& options);
+
+/// What ranks that save together have to be given alike, by names as in a configuration.
+[[nodiscard]] Settings settings_of(const CheckpointOptions& options);
 
 }  // namespace meshwork

@@ -289,11 +289,17 @@ std::vector<float> Step::prediction() {
   return host;
 }
 
-void add_batches_ahead(PlanReport& report) {
-  if (report.device.computes_in_host_memory) return;
+PlanReport report_run(const Plan& plan, Mode mode, std::int64_t rows, std::int64_t rank,
+                      const UpdateRule& update, const std::map<TensorId, ElementType>& fed,
+                      Precision precision, const DeviceTraits& device) {
+  PlanReport report = report_plan(plan, mode, rows, rank, update, fed, precision, device);
+  if (device.computes_in_host_memory) {
+    return report;
+  }
   for (const ReportedTensor& tensor : report.fed) {
     report.ahead_bytes += FeedRing::bytes_ahead(tensor.bytes);
   }
+  return report;
 }
 
 Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,

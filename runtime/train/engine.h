@@ -115,9 +115,12 @@ class Step {
   std::vector<Traffic> planned_;
 };
 
-/// Adds to the report of a device that is apart from the host what steps keep there of batches on
-/// their way (feed_ring.h).
-void add_batches_ahead(PlanReport& report);
+/// report_plan (plan_report.h), with what runs of steps keep of batches on their way to a device
+/// that is apart from the host (feed_ring.h).
+[[nodiscard]] PlanReport report_run(const Plan& plan, Mode mode, std::int64_t rows,
+                                    std::int64_t rank, const UpdateRule& update,
+                                    const std::map<TensorId, ElementType>& fed, Precision precision,
+                                    const DeviceTraits& device);
 
 class Engine {
  public:
@@ -146,9 +149,9 @@ class Engine {
   [[nodiscard]] Parameters& parameters() { return parameters_; }
   [[nodiscard]] Device& device() { return *device_; }
 
-  /// Where ranks have one copy of values and slots, or blocks side by side, waits for all of them. To be called, by every
-  /// rank of the mesh, before any are written between steps, unless all have agreed about something
-  /// since the last step: others may still be reading.
+  /// Where ranks have one copy of values and slots, or blocks side by side, waits for all of them.
+  /// To be called, by every rank of the mesh, before any are written between steps, unless all have
+  /// agreed about something since the last step: others may still be reading.
   void meet();
 
   /// A variable, whole (row-major), on every rank or on `root` alone, where it is nothing

@@ -21,6 +21,11 @@
 namespace meshwork {
 namespace {
 
+bool decide_alike(const std::vector<SharedCallback>& callbacks) {
+  return std::all_of(callbacks.begin(), callbacks.end(),
+                     [](const SharedCallback& callback) { return callback->decides_alike(); });
+}
+
 // One run of `fit`.
 class Fitting {
  public:
@@ -51,9 +56,7 @@ class Fitting {
                           "validation data", options_.stop_request, data_on_device());
     }
     const bool callbacks_differ =
-        model.mesh().shape().rank_count() > 1 &&
-        !std::all_of(options_.callbacks.begin(), options_.callbacks.end(),
-                     [](const SharedCallback& callback) { return callback->decides_alike(); });
+        model.mesh().shape().rank_count() > 1 && !decide_alike(options_.callbacks);
     run_.at.first_epoch = options_.initial_epoch;
     run_.at.epochs = options_.epochs;
     run_.at.iteration = model.iteration;
@@ -459,23 +462,25 @@ class Fitting {
   std::optional<Checkpointing> checkpoints_;
 };
 
-}  // namespace
-
-namespace {
-
-Settings settings_of(const FitOptions& options) {
-  const auto number = [](const auto& value) { return fmt::format("{}", value); };
-  return {{"epochs", number(options.epochs)},
-          {"batch_size", number(options.batch_size)},
-          {"initial_epoch", number(options.initial_epoch)},
-          {"steps_per_epoch", number(options.steps_per_epoch.value_or(0))},
-          {"validation", number(options.validation != nullptr)},
-          {"validation_split", number(options.validation_split)},
-          {"validation_batch_size", number(options.validation_batch_size)},
-          {"validation_frequency", number(options.validation_frequency)},
-          {"shuffle", number(options.shuffle)},
-          {"checkpoint.directory", options.checkpoint.directory.string()},
-          {"profile", number(options.profile)}};
+// What decides which steps there are, and what ranks do between them.
+Settings settings_of(const FitOptions& options, const Source& training) {
+  Settings settings{setting("epochs", options.epochs),
+                    setting("batch_size", options.batch_size),
+                    setting("samples", training.rows()),
+                    setting("initial_epoch", options.initial_epoch),
+                    setting("steps_per_epoch", options.steps_per_epoch.value_or(0)),
+                    setting("validation", options.validation ? options.validation->rows() : 0),
+                    setting("validation_split", options.validation_split),
+                    setting("validation_batch_size", options.validation_batch_size),
+                    setting("validation_frequency", options.validation_frequency),
+                    setting("shuffle", options.shuffle),
+                    setting("callbacks that decide alike", decide_alike(options.callbacks)),
+                    setting("data_on_device", options.data_on_device == DataOnDevice::automatic),
+                    setting("profile", options.profile),
+                    setting("stop_request", options.stop_request != nullptr)};
+  const Settings checkpoint = settings_of(options.checkpoint);
+  settings.insert(settings.end(), checkpoint.begin(), checkpoint.end());
+  return settings;
 }
 
 }  // namespace
@@ -495,7 +500,7 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
     fail("fit: steps_per_epoch must be at least 1, found {}", *options.steps_per_epoch);
   }
   check_options(options.checkpoint);
-  state_->compare(settings_of(options), "what fit is given");
+  state_->compare(settings_of(options, *training), "what fit is given");
   if (options.validation_split != 0) {
     if (options.validation) {
       fail("fit: give validation data or validation_split, not both");

@@ -34,13 +34,18 @@ auto for_option(const char* name, Make&& make) {
 
 /// Of ranks whose device is of the kind `device`.
 Settings settings_of(const ModelOptions& options, std::string_view device) {
-  return {{"seed", fmt::format("{}", options.seed)},
-          {"device", std::string(device)},
-          {"collectives", options.collectives},
-          {"precision", std::string(name_of(options.precision))},
-          {"kernels", options.kernels},
-          {"watchdog_seconds", fmt::format("{}", options.watchdog_seconds)},
-          {"check_plan", fmt::format("{}", options.check_plan)}};
+  return {setting("seed", options.seed),
+          setting("device", device),
+          setting("collectives", options.collectives),
+          setting("precision", name_of(options.precision)),
+          setting("kernels", options.kernels),
+          setting("watchdog_seconds", options.watchdog_seconds),
+          setting("check_plan", options.check_plan)};
+}
+
+Settings settings_of(const EvaluateOptions& options, const Source& data) {
+  return {setting("batch_size", options.batch_size), setting("samples", data.rows()),
+          setting("stop_request", options.stop_request != nullptr)};
 }
 
 int variable_index(const Graph& graph, const std::string& path) {
@@ -323,6 +328,7 @@ Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options
   if (!state_->compiled) {
     fail("evaluate needs a loss: call compile first");
   }
+  state_->compare(settings_of(options, *data), "what evaluate is given");
   state_->prepare(target_of(*data), options.batch_size);
   Evaluation evaluation(*state_, std::move(data), options.batch_size, options.prefetch, "",
                         "evaluation data", options.stop_request);
@@ -336,6 +342,7 @@ Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options
 void Model::predict(std::shared_ptr<const Source> data,
                     const std::function<void(std::int64_t, std::span<const float>)>& receive,
                     EvaluateOptions options) {
+  state_->compare(settings_of(options, *data), "what predict is given");
   // Targets that happen to be there are not looked at, but where nothing is made yet.
   state_->prepare(state_->engine ? std::nullopt : target_of(*data), options.batch_size);
   FedSource fed(*state_, Mode::predict, std::move(data), options.batch_size, "prediction data");
@@ -468,10 +475,8 @@ PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t r
   if (state_->compiled) {
     update = state_->compiled->optimizer.update_rule();
   }
-  PlanReport report = report_plan(state_->engine->plan(), mode, rows, state_->mesh().rank(), update,
-                                  fed, state_->options.precision, traits_of(*state_->device));
-  add_batches_ahead(report);
-  return report;
+  return report_run(state_->engine->plan(), mode, rows, state_->mesh().rank(), update, fed,
+                    state_->options.precision, traits_of(*state_->device));
 }
 
 std::vector<float> Model::variable(const std::string& path) {

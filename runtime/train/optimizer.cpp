@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 #include <utility>
-#include <variant>
 
 #include "collectives/error.h"
 
@@ -20,51 +19,14 @@ constexpr Clip clips[] = {
     {Clipping::value, "clipvalue", &CommonOptions::clipvalue},
     {Clipping::global_norm, "global_clipnorm", &CommonOptions::global_clipnorm}};
 
-// Adds what a kernel is given as options; other kernels than these are known by their names.
-class OptionsOfKernel {
- public:
-  explicit OptionsOfKernel(Settings& settings) : settings_(settings) {}
-
-  void operator()(const SgdSpec& s) const {
-    add("momentum", s.momentum);
-    add("nesterov", s.nesterov);
-    add("weight_decay", s.decay);
-  }
-  void operator()(const AdamSpec& s) const {
-    add("beta_1", s.beta_1);
-    add("beta_2", s.beta_2);
-    add("epsilon", s.epsilon);
-    add("amsgrad", s.amsgrad);
-    add("weight_decay", s.decay);
-  }
-  void operator()(const RmspropSpec& s) const {
-    add("rho", s.rho);
-    add("momentum", s.momentum);
-    add("epsilon", s.epsilon);
-    add("centered", s.centered);
-    add("weight_decay", s.decay);
-  }
-  template <class Other>
-  void operator()(const Other& s) const {
-    add("kernel", describe(KernelSpec(s)));
-  }
-
- private:
-  template <class Value>
-  void add(const char* name, const Value& value) const {
-    settings_.emplace_back(name, fmt::format("{}", value));
-  }
-
-  Settings& settings_;
-};
-
 }  // namespace
 
 Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
-                     std::vector<std::string> slot_names, Kernel kernel)
+                     Settings own_options, std::vector<std::string> slot_names, Kernel kernel)
     : class_name_(std::move(class_name)),
       schedule_(std::move(learning_rate)),
-      slot_names_(std::move(slot_names)) {
+      slot_names_(std::move(slot_names)),
+      options_(std::move(own_options)) {
   constexpr double largest = std::numeric_limits<float>::max();
   const char* given = nullptr;
   for (const Clip& clip : clips) {
@@ -81,11 +43,13 @@ Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const Commo
     }
     check_option(class_name_, clip.option, *value, 0, largest);
     given = clip.option;
+    options_.push_back(setting(clip.option, *value));
     rule_.clipping = clip.kind;
     rule_.clip = static_cast<float>(*value);
   }
   const double decay = common.weight_decay.value_or(0);
   check_option(class_name_, "weight_decay", decay, 0, largest);
+  options_.push_back(setting("weight_decay", decay));
   rule_.slots = static_cast<int>(slot_names_.size());
   rule_.kernel = [kernel = std::move(kernel), decay = static_cast<float>(decay)](
                      std::int64_t count, bool scaled) { return kernel(count, scaled, decay); };
@@ -110,12 +74,7 @@ Settings Optimizer::settings() const {
   Settings settings{
       {"class", class_name_},
       {"learning_rate", schedule_.name() + (options.empty() ? "" : " of ") + options}};
-  for (const Clip& clip : clips) {
-    if (clip.kind == rule_.clipping) {
-      settings.emplace_back(clip.option, fmt::format("{}", rule_.clip));
-    }
-  }
-  std::visit(OptionsOfKernel(settings), rule_.kernel(1, false));
+  settings.insert(settings.end(), options_.begin(), options_.end());
   return settings;
 }
 

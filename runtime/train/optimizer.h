@@ -33,9 +33,10 @@ class Optimizer {
  public:
   using Kernel = std::function<KernelSpec(std::int64_t count, bool scaled, float decay)>;
 
-  /// `class_name` as in Keras. Throws `Error` for two clips, and for one or a decay out of range.
+  /// `class_name` as in Keras. `own_options` are those that are not common to all: ranks compare
+  /// them. Throws `Error` for two clips, and for one or a decay out of range.
   Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
-            std::vector<std::string> slot_names, Kernel kernel);
+            Settings own_options, std::vector<std::string> slot_names, Kernel kernel);
 
   [[nodiscard]] const std::string& class_name() const { return class_name_; }
   /// What is kept for each parameter, in the order of the kernel's operands.
@@ -50,13 +51,14 @@ class Optimizer {
   /// or not finite.
   void set_learning_rate(double rate);
 
-  /// Class, learning rate, clipping and all that the kernel is given, by their names.
+  /// Class, learning rate and all options, by their names.
   [[nodiscard]] Settings settings() const;
 
  private:
   std::string class_name_;
   Schedule schedule_;
   std::vector<std::string> slot_names_;
+  Settings options_;
   UpdateRule rule_;
 };
 

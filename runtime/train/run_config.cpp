@@ -438,9 +438,8 @@ PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_
       fed[static_cast<TensorId>(tensor)] = source.field(field++).type;
     }
   }
-  PlanReport report = report_plan(plan, mode, rows, rank, compile_.optimizer.update_rule(), fed,
-                                  options_.precision, traits_of_device(options_.device));
-  add_batches_ahead(report);
+  PlanReport report = report_run(plan, mode, rows, rank, compile_.optimizer.update_rule(), fed,
+                                 options_.precision, traits_of_device(options_.device));
   report.between_steps = collectives_between_steps(
       mode, plan.mesh.rank_count(), rank,
       mode == Mode::train ? fit_.callbacks : std::vector<SharedCallback>{});

@@ -18,6 +18,8 @@ Optimizer make_adam(const std::string& class_name, const AdamOptions& options) {
   return {class_name,
           options.learning_rate,
           {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm},
+          {setting("beta_1", options.beta_1), setting("beta_2", options.beta_2),
+           setting("epsilon", options.epsilon), setting("amsgrad", options.amsgrad)},
           std::move(slots),
           [beta_1 = options.beta_1, beta_2 = options.beta_2, epsilon = options.epsilon,
            amsgrad = options.amsgrad](std::int64_t count, bool scaled, float decay) {

@@ -18,6 +18,8 @@ Optimizer RMSprop(const RMSpropOptions& options) {
   return {"RMSprop",
           options.learning_rate,
           {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm},
+          {setting("rho", options.rho), setting("momentum", options.momentum),
+           setting("epsilon", options.epsilon), setting("centered", options.centered)},
           std::move(slots),
           [rho = options.rho, momentum = options.momentum, epsilon = options.epsilon,
            centered = options.centered](std::int64_t count, bool scaled, float decay) {

@@ -11,6 +11,7 @@ Optimizer SGD(const SGDOptions& options) {
   return {"SGD",
           options.learning_rate,
           {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm},
+          {setting("momentum", options.momentum), setting("nesterov", options.nesterov)},
           std::move(slots),
           [momentum = static_cast<float>(options.momentum), nesterov = options.nesterov](
               std::int64_t count, bool scaled, float decay) {

@@ -207,9 +207,9 @@ TEST_CASE("an optimizer lists all that it was given") {
   CHECK(SGD({.learning_rate = 0.5, .momentum = 0.25, .clipnorm = 2}).settings() ==
         Settings{{"class", "SGD"},
                  {"learning_rate", "0.5"},
-                 {"clipnorm", "2"},
                  {"momentum", "0.25"},
                  {"nesterov", "false"},
+                 {"clipnorm", "2"},
                  {"weight_decay", "0"}});
   const Settings adam = Adam({.beta_1 = 0.5}).settings();
   CHECK(std::find(adam.begin(), adam.end(), Settings::value_type("beta_1", "0.5")) != adam.end());

@@ -13,6 +13,7 @@
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"
+#include "runtime/train/stop_request.h"
 #include "tests/support/cpu_behind.h"
 #include "tests/support/one_rank.h"
 
@@ -199,20 +200,49 @@ TEST_CASE("ranks whose models differ in an option are told so before they make t
                     Catch::Contains("precision: rank 0 has float32, rank 1 has bfloat16"));
 }
 
-TEST_CASE("ranks that fit differently are told so before the first step") {
+TEST_CASE("ranks that fit or evaluate differently are told so before the first step") {
   const Communicator world = Communicator::world();
   if (world.size() == 1) return;
+  const bool odd = world.rank() == 1;
   DeviceMesh mesh({{"data", -1}});
   const auto input = Input({3});
   Model model(input, Dense({.name = "d1", .units = 2})(input), DataParallel(mesh));
   model.compile({.loss = MeanSquaredError(), .optimizer = SGD()});
-  const auto data = std::make_shared<SyntheticSource>(
-      8,
-      std::vector<SyntheticField>{
-          {"x", {3}, ElementType::float32, FieldRole::feature, SyntheticKind::uniform, -1, 1},
-          {"y", {2}, ElementType::float32, FieldRole::target, SyntheticKind::uniform, -1, 1}},
-      11);
+  const auto samples = [](std::int64_t rows) {
+    return std::make_shared<SyntheticSource>(
+        rows,
+        std::vector<SyntheticField>{
+            {"x", {3}, ElementType::float32, FieldRole::feature, SyntheticKind::uniform, -1, 1},
+            {"y", {2}, ElementType::float32, FieldRole::target, SyntheticKind::uniform, -1, 1}},
+        11);
+  };
+  // As many steps, of which the last is not of the same samples.
+  const std::int64_t rows = odd ? 13 : 16;
+  const StopRequest request;
+  const StopRequest* const stop_request = odd ? nullptr : &request;
+  const auto fit_fails = [&](const std::shared_ptr<const Source>& data, const FitOptions& options,
+                             const std::string& difference) {
+    CHECK_THROWS_WITH(model.fit(data, options),
+                      Catch::Contains("what fit is given: " + difference));
+  };
+  fit_fails(samples(8), {.batch_size = 8, .profile = odd},
+            "profile: rank 0 has false, rank 1 has true");
+  fit_fails(samples(rows), {.batch_size = 8}, "samples: rank 0 has 16, rank 1 has 13");
+  fit_fails(samples(8), {.batch_size = 8, .validation = samples(rows)},
+            "validation: rank 0 has 16, rank 1 has 13");
+  fit_fails(samples(8),
+            {.batch_size = 8, .checkpoint = {.directory = "c", .every_steps = odd ? 2 : 3}},
+            "checkpoint.every_steps: rank 0 has 3, rank 1 has 2");
+  fit_fails(samples(8),
+            {.batch_size = 8,
+             .checkpoint = {.directory = "c", .resume = odd ? Resume::automatic : Resume::never}},
+            "checkpoint.resume: rank 0 has never, rank 1 has auto");
+  fit_fails(samples(8), {.batch_size = 8, .stop_request = stop_request},
+            "stop_request: rank 0 has true, rank 1 has false");
   CHECK_THROWS_WITH(
-      model.fit(data, {.batch_size = 8, .profile = world.rank() == 1}),
-      Catch::Contains("what fit is given: profile: rank 0 has false, rank 1 has true"));
+      model.evaluate(samples(rows), {.batch_size = 8}),
+      Catch::Contains("what evaluate is given: samples: rank 0 has 16, rank 1 has 13"));
+  CHECK_THROWS_WITH(
+      model.predict(samples(8), {.batch_size = 8, .stop_request = stop_request}),
+      Catch::Contains("what predict is given: stop_request: rank 0 has true, rank 1 has false"));
 }
