@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <fstream>
 #include <system_error>
@@ -48,9 +50,12 @@ fs::path target_of(fs::path file) {
   return file;
 }
 
-// Beside `target`, where it can be renamed to it.
+// Beside `target`, where it can be renamed to it. Of this process alone: other hosts and containers
+// may have one of the same number.
 fs::path aside_of(const fs::path& target) {
-  return fmt::format("{}.{}", target.string(), ::getpid());
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host = {};
+  return fmt::format("{}.{}.{}", target.string(), host.data(), ::getpid());
 }
 
 std::string checked_name(const ConfigNode& node) {
@@ -94,8 +99,7 @@ void require_writable(const fs::path& file) {
   if (is_there(target) && ::access(target.c_str(), W_OK) != 0) fail_to("written", file, errno);
   std::ofstream out(aside);
   out.close();
-  if (!out) fail_to("written", file, errno);
-  ::unlink(aside.c_str());
+  if (!out || ::unlink(aside.c_str()) != 0) fail_to("written", file, errno);
 }
 
 void write_kernel_records(const fs::path& file, const KernelRecords& records) {
@@ -111,13 +115,16 @@ void write_kernel_records(const fs::path& file, const KernelRecords& records) {
     }
   }
   out.close();
+  int reason = out ? 0 : (errno != 0 ? errno : EIO);
   // It stays as readable, and as writable for a group, as it was.
-  std::error_code code;
-  const fs::file_status before = fs::status(target, code);
-  if (out && !code) fs::permissions(aside, before.permissions(), code);
-  if (!out || std::rename(aside.c_str(), target.c_str()) != 0) {
-    const int reason = errno;
-    ::unlink(aside.c_str());
+  if (reason == 0 && is_there(target)) {
+    std::error_code code;
+    fs::permissions(aside, fs::status(target).permissions(), code);
+    reason = code.value();
+  }
+  if (reason == 0 && std::rename(aside.c_str(), target.c_str()) != 0) reason = errno;
+  if (reason != 0) {
+    static_cast<void>(::unlink(aside.c_str()));  // it may not have come to be
     fail_to("written", file, reason);
   }
 }
