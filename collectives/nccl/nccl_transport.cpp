@@ -397,11 +397,14 @@ class NcclTransport final : public Transport {
     device_.kernels().record(*behind_kernels_);
     device_.transfers().wait_for(*behind_kernels_);
   }
-  /// Nobody waits for the count but the operations that come later.
+  /// What is captured is counted behind the marks: nobody waits for that but what comes later. What
+  /// is not is counted before, since a captured piece that counts, beside the kernels, may follow.
   void end(Mark* done = nullptr) {
+    const bool captured = device_.is_capturing();
+    if (!captured) enqueued_.add(device_.transfers());
     device_.transfers().record(turn());
     if (done != nullptr) device_.transfers().record(*done);
-    enqueued_.add(device_.transfers());
+    if (captured) enqueued_.add(device_.transfers());
   }
   void lead_kernels() { device_.kernels().wait_for(turn()); }
 
