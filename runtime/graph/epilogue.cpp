@@ -65,8 +65,12 @@ ActivationGradientSpec Epilogue::gradient(std::int64_t count) const {
   return {.activation = activation, .count = count, .divisor = 1 - dropout};
 }
 
+bool Epilogue::gradient_is_before(const Lowering& lowering) const {
+  return activation == Activation::linear || lowering.output_gradient_is_before_activation();
+}
+
 Operand Epilogue::gradient_before(Lowering& lowering, std::int64_t count) const {
-  if (activation == Activation::linear || lowering.output_gradient_is_before_activation()) {
+  if (gradient_is_before(lowering)) {
     return lowering.output_gradient();
   }
   const Operand dz = lowering.scratch("gradient before the activation", count * 4);

@@ -36,7 +36,8 @@ struct Epilogue {
 
   [[nodiscard]] bool empty() const { return *this == Epilogue{}; }
   /// This one with `next` behind, which takes what this one gives as its input `position`; nothing
-  /// if the two are none.
+  /// if the two are none. Who takes it up does all of it, the dropout by `drop`; one that cannot
+  /// stays alone (operations/batch_normalization.cpp).
   [[nodiscard]] std::optional<Epilogue> then(const Operation& next, int position) const;
 
   /// The activation, if it ends with that (Operation::ends_in).
@@ -53,6 +54,8 @@ struct Epilogue {
   /// The kernel that takes the gradient of the output, of `count` elements, to that of what stands
   /// before the activation; `value` is the output.
   [[nodiscard]] ActivationGradientSpec gradient(std::int64_t count) const;
+  /// In backward: whether the gradient of the output is that already.
+  [[nodiscard]] bool gradient_is_before(const Lowering& lowering) const;
   /// In backward: the gradient of what stands before the activation, of `count` elements on this
   /// rank. Emits what it takes, if it is not there.
   [[nodiscard]] Operand gradient_before(Lowering& lowering, std::int64_t count) const;

@@ -74,8 +74,8 @@ class Lowering {
     return std::nullopt;
   }
   /// In backward: where the raw gradient of an input goes, over all of `block`. Written, not added
-  /// to; what it says outside this rank's own block is added to the owner's afterwards. A sum, which
-  /// waits for no gradient of its own, can ask in forward, write it there, and not ask again.
+  /// to; what it says outside this rank's own block is added to the owner's afterwards. A sum,
+  /// which waits for no gradient of its own, can ask in forward, write it there, and not ask again.
   [[nodiscard]] virtual Operand input_gradient(int input) = 0;
   /// In backward: what follows no longer writes the gradient of this input, which is in its place.
   /// Where it has to be reduced, that goes on beside what follows: the gradients of weights. Not
@@ -87,8 +87,8 @@ class Lowering {
   /// Instead of writing the output: it is the input, seen with another shape.
   virtual void output_is_input(int input) = 0;
   /// In forward, before the input is asked for: from now on the input is `input * scale + offset`,
-  /// which is found where what was fed is converted, in the same pass. False, and nothing done, if
-  /// it is not fed, needs no conversion, or is read by others too.
+  /// which is found where what was fed is converted or gathered, in the same pass. False, and
+  /// nothing done, if it is not fed, stands there as float32, or is read by others too.
   [[nodiscard]] virtual bool scale_input(int input, float scale, float offset) {
     (void)input, (void)scale, (void)offset;
     return false;

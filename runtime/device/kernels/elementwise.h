@@ -16,7 +16,7 @@ struct ActivationSpec {
   std::int64_t count = 0;
 };
 
-/// dx = dy / divisor * activation'(at), where `value` is y for relu, sigmoid and tanh, and x for
+/// dx = dy / divisor * activation'(value), where `value` is y for relu, sigmoid and tanh, and x for
 /// gelu. May be in place on dy. Operands: value, dy, dx.
 struct ActivationGradientSpec {
   Activation activation = Activation::linear;

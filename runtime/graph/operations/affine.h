@@ -1,5 +1,5 @@
-// y = x * scale + offset, with two numbers for all elements. Rule "bt->bt"; dx = dy * scale. Of what
-// is fed in another type than float32, it is done while that is converted.
+// y = x * scale + offset, with two numbers for all elements. Rule "bt->bt"; dx = dy * scale. Of
+// what is fed and has to be converted, or gathered, it is done in that pass.
 #pragma once
 
 #include "runtime/graph/operation.h"

@@ -50,12 +50,10 @@ void BiasOperation::backward(Lowering& lowering) const {
   if (!input_wanted && !bias_wanted) {
     return;
   }
-  const bool given =
-      epilogue_.activation == Activation::linear || lowering.output_gradient_is_before_activation();
   Operand dz;  // the gradient before the activation, which is dx
   if (!input_wanted) {
     dz = epilogue_.gradient_before(lowering, element_count(y));
-  } else if (given) {
+  } else if (epilogue_.gradient_is_before(lowering)) {
     dz = lowering.output_gradient();
     lowering.input_gradient_is_output_gradient(0);
   } else {

@@ -33,9 +33,9 @@ class StepValues {
   /// Notes where the inputs (and but for prediction the targets) are fed. They are converted to
   /// float32, or gathered, when the first operation asks for them. Gives this rank's part of each.
   std::map<TensorId, Block> feed();
-  /// From now on tensor `id` is `id * scale + offset`, found where what was fed is converted. False,
-  /// and nothing done, if it is not fed, needs no conversion, is there already, or is read by more
-  /// than one operation.
+  /// From now on tensor `id` is `id * scale + offset`, found where what was fed is converted
+  /// or gathered. False, and nothing done, if it is not fed, needs neither, is there already, or is
+  /// read by more than one operation.
   [[nodiscard]] bool scale_fed(TensorId id, float scale, float offset);
 
   /// Tensor `id` in `layout`, brought there if need be.

@@ -16,11 +16,11 @@
 #include "layers/flatten.h"
 #include "layers/pooling.h"
 #include "layers/rescaling.h"
-#include "runtime/data/synthetic.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"
+#include "tests/support/byte_images.h"
 #include "tests/support/one_rank.h"
 
 using namespace meshwork;
@@ -29,21 +29,7 @@ using namespace meshwork::test;
 namespace {
 
 std::shared_ptr<const Source> images(std::int64_t rows, std::uint64_t seed) {
-  return std::make_shared<SyntheticSource>(
-      rows,
-      std::vector<SyntheticField>{{.name = "pixels",
-                                   .shape = {9, 8, 2},
-                                   .type = ElementType::uint8,
-                                   .role = FieldRole::feature,
-                                   .kind = SyntheticKind::uniform,
-                                   .low = 0,
-                                   .high = 255},
-                                  {.name = "labels",
-                                   .type = ElementType::uint8,
-                                   .role = FieldRole::target,
-                                   .kind = SyntheticKind::linear_classes,
-                                   .classes = 7}},
-      seed);
+  return byte_images(rows, {9, 8, 2}, 7, seed);
 }
 
 SymbolicTensor dense_net(const SymbolicTensor& x) {

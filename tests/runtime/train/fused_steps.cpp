@@ -8,11 +8,11 @@
 #include "layers/flatten.h"
 #include "layers/rescaling.h"
 #include "layers/reshape.h"
-#include "runtime/data/synthetic.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/metrics/top_k_categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
+#include "tests/support/byte_images.h"
 #include "tests/support/one_rank.h"
 
 using namespace meshwork;
@@ -21,21 +21,7 @@ using namespace meshwork::test;
 namespace {
 
 std::shared_ptr<const Source> pixels() {
-  return std::make_shared<SyntheticSource>(
-      45,
-      std::vector<SyntheticField>{{.name = "pixels",
-                                   .shape = {6, 5, 2},
-                                   .type = ElementType::uint8,
-                                   .role = FieldRole::feature,
-                                   .kind = SyntheticKind::uniform,
-                                   .low = 0,
-                                   .high = 255},
-                                  {.name = "labels",
-                                   .type = ElementType::uint8,
-                                   .role = FieldRole::target,
-                                   .kind = SyntheticKind::linear_classes,
-                                   .classes = 7}},
-      3);
+  return byte_images(45, {6, 5, 2}, 7, 3);
 }
 
 /// Changes nothing, and is no part of anything.

@@ -17,13 +17,13 @@
 #include "layers/dropout.h"
 #include "layers/flatten.h"
 #include "layers/rescaling.h"
-#include "runtime/data/synthetic.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"
+#include "tests/support/byte_images.h"
 #include "tests/support/catch.h"
 
 using namespace meshwork;
@@ -57,22 +57,7 @@ struct Outcome {
 };
 
 std::shared_ptr<const Source> samples(const Sizes& sizes, std::int64_t rows) {
-  return std::make_shared<SyntheticSource>(
-      rows,
-      std::vector<SyntheticField>{{"pixels",
-                                   {5, 3},
-                                   ElementType::uint8,
-                                   FieldRole::feature,
-                                   SyntheticKind::uniform,
-                                   0,
-                                   255},
-                                  {.name = "labels",
-                                   .shape = {},
-                                   .type = ElementType::uint8,
-                                   .role = FieldRole::target,
-                                   .kind = SyntheticKind::linear_classes,
-                                   .classes = sizes.classes}},
-      11);
+  return test::byte_images(rows, {5, 3}, sizes.classes, 11);
 }
 
 // A branch, dropout and penalties.
