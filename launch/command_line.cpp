@@ -268,7 +268,7 @@ Settings asked_for(const CLI::App& command, const CommandLine& line) {
 }
 
 ParsedCommandLine without_command(int status, const std::string& text) {
-  return {std::nullopt, {{"command", text.substr(0, text.find('\n'))}}, status, text};
+  return {std::nullopt, {{"command", "none: " + text.substr(0, text.find('\n'))}}, status, text};
 }
 
 }  // namespace

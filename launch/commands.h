@@ -19,7 +19,7 @@ namespace meshwork {
 
 /// What `plan` prints, for a job of `ranks` ranks, where that is known and asked for. Pure: uses
 /// neither MPI nor the ranks. Adds to `warnings` what is not wrong but may be meant otherwise.
-[[nodiscard]] std::string plan(const CommandLine& line, std::int64_t ranks,
+[[nodiscard]] std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t ranks,
                                std::vector<std::string>& warnings);
 
 }  // namespace meshwork

@@ -12,6 +12,7 @@
 #include "collectives/exchange.h"
 #include "launch/checkpoint_files.h"
 #include "launch/commands.h"
+#include "launch/session.h"
 #include "runtime/data/hdf5_handles.h"
 
 namespace {
@@ -61,18 +62,15 @@ int say_and_end(int argc, char** argv, const ParsedCommandLine& parsed) {
 
 int run_plan(int argc, char** argv, const CommandLine& line, const Settings& asked) {
   std::vector<std::string> warnings;
-  const auto make_and_print = [&](std::int64_t ranks, bool speaks) {
-    const std::string text = plan(line, ranks, warnings);
-    if (speaks) {
-      for (const std::string& warning : warnings) {
-        std::fprintf(stderr, "warning: %s\n", warning.c_str());
-      }
-      print(text, 0);
+  const auto show = [&](const std::string& text) {
+    for (const std::string& warning : warnings) {
+      std::fprintf(stderr, "warning: %s\n", warning.c_str());
     }
+    print(text, 0);
   };
   if (!started_by_launcher()) {
     try {
-      make_and_print(1, true);
+      show(plan(read_run(line), line, 1, warnings));
     } catch (const Error& error) {
       print(std::string(error.what()) + "\n", 2);
       return 2;
@@ -80,7 +78,14 @@ int run_plan(int argc, char** argv, const CommandLine& line, const Settings& ask
     return 0;
   }
   return on_ranks(argc, argv, asked, [&](Runtime& runtime) {
-    return runtime.attempt(2, [&] { make_and_print(runtime.size(), runtime.is_root()); });
+    return runtime.attempt(2, [&] {
+      const RunConfig config = read_same_run(runtime.world(), line);
+      std::string text;
+      together(runtime.world(), [&] { text = plan(config, line, runtime.size(), warnings); });
+      if (runtime.is_root()) {
+        show(text);
+      }
+    });
   });
 }
 

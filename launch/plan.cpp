@@ -37,8 +37,8 @@ DataPart part_to_plan(const RunConfig& config, const CommandLine& line) {
 
 }  // namespace
 
-std::string plan(const CommandLine& line, std::int64_t ranks, std::vector<std::string>& warnings) {
-  const RunConfig config = read_run(line);
+std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t ranks,
+                 std::vector<std::string>& warnings) {
   const bool open_axis = std::any_of(config.mesh_axes().begin(), config.mesh_axes().end(),
                                      [](const MeshAxis& axis) { return axis.size == -1; });
   const std::int64_t there = line.ranks ? *line.ranks : std::max(ranks, config.least_ranks());

@@ -20,6 +20,13 @@ RunConfig read_run(const CommandLine& line) {
   return {load_config(line.config, line.overrides), layers};
 }
 
+RunConfig read_same_run(const Communicator& ranks, const CommandLine& line) {
+  std::optional<RunConfig> config;
+  together(ranks, [&] { config.emplace(read_run(line)); });
+  require_same_settings(ranks, entries_of(config->document()), "the configuration");
+  return std::move(*config);
+}
+
 DataPart part_of(const RunConfig& config, const CommandLine& line) {
   if (line.part) {
     return *line.part;
@@ -40,15 +47,19 @@ std::string readable(const Logs& logs) {
   return text;
 }
 
-Session::Session(Runtime& runtime, const CommandLine& line) : runtime_(&runtime), line_(&line) {
-  together(runtime.world(), [&] { config_.emplace(read_run(line)); });
-  require_same_settings(runtime.world(), entries_of(config_->document()), "the configuration");
+Session::Session(Runtime& runtime, const CommandLine& line)
+    : runtime_(&runtime), line_(&line), config_(read_same_run(runtime.world(), line)) {
   mesh_.emplace(config_->mesh());
 }
 
 TrainingData Session::open_training() {
   TrainingData data;
   together(runtime_->world(), [&] { data = config_->open_training(); });
+  require_same_settings(
+      runtime_->world(),
+      {setting("samples to train on", data.training->rows()),
+       setting("samples for validation", data.validation ? data.validation->rows() : 0)},
+      "the data");
   return data;
 }
 
@@ -58,6 +69,8 @@ std::shared_ptr<const Source> Session::open(DataPart part, Mode mode) {
     source = config_->open(part);
     config_->check_data(*source, part, mesh_->shape(), mode);
   });
+  require_same_settings(runtime_->world(), {setting("samples", source->rows())},
+                        fmt::format("the data to {}", name_of(mode)));
   return source;
 }
 

@@ -16,6 +16,8 @@ namespace meshwork {
 
 /// The configuration that `line` names, with its overrides. Not collective.
 [[nodiscard]] RunConfig read_run(const CommandLine& line);
+/// The same on all ranks. Collective; throws `Error` on all if one cannot read it, or has another.
+[[nodiscard]] RunConfig read_same_run(const Communicator& ranks, const CommandLine& line);
 
 /// The samples that are evaluated or predicted: what `line` names, else the last of train,
 /// validation and test that there is.
@@ -34,7 +36,8 @@ class Session {
   [[nodiscard]] const RunConfig& config() const { return *config_; }
   [[nodiscard]] Model& model() { return *model_; }
 
-  /// Opens data; a file that one rank lacks is an error on all.
+  /// Opens data; a file that one rank lacks, or has with another number of samples, is an error on
+  /// all.
   [[nodiscard]] TrainingData open_training();
   [[nodiscard]] std::shared_ptr<const Source> open(DataPart part, Mode mode);
   /// Checks `source`, plans, and shows the plan where the command line asks for it.

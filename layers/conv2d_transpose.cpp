@@ -40,6 +40,7 @@ SharedLayer Conv2DTranspose(Conv2DTransposeOptions options) {
   check_positive(layer, "kernel_size", options.kernel_size);
   check_positive(layer, "strides", options.strides);
   check_positive(layer, "dilation_rate", options.dilation_rate);
+  check_spans(layer, options.kernel_size, options.dilation_rate);
   check_not_causal(layer, options.padding);
   return SharedLayer(std::make_shared<Conv2DTransposeLayer>(std::move(options)));
 }

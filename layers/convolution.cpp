@@ -56,6 +56,7 @@ void check_windows(const std::string& layer, const auto& options) {
   check_positive(layer, "strides", options.strides);
   check_positive(layer, "dilation_rate", options.dilation_rate);
   check_positive(layer, "groups", options.groups);
+  check_spans(layer, options.kernel_size, options.dilation_rate);
   if (options.filters % options.groups != 0) {
     fail("{}: {} `filters` do not divide into {} `groups`", layer, options.filters, options.groups);
   }

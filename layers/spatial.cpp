@@ -1,5 +1,6 @@
 #include "layers/spatial.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "collectives/error.h"
@@ -31,11 +32,29 @@ void check_positive(const std::string& layer, std::string_view option,
   if (lengths.rows < 1 || lengths.columns < 1) {
     fail("{}: `{}` is {}; both have to be positive", layer, option, to_string(lengths));
   }
+  if (std::max(lengths.rows, lengths.columns) > most_length) {
+    fail("{}: `{}` is {}; {} is the most", layer, option, to_string(lengths), most_length);
+  }
 }
 
 void check_positive(const std::string& layer, std::string_view option, std::int64_t length) {
   if (length < 1) {
     fail("{}: `{}` is {}; it has to be positive", layer, option, length);
+  }
+  if (length > most_length) {
+    fail("{}: `{}` is {}; {} is the most", layer, option, length, most_length);
+  }
+}
+
+void check_spans(const std::string& layer, const RowsAndColumns& kernel_size,
+                 const RowsAndColumns& dilation_rate) {
+  const RowsAndColumns spans{(kernel_size.rows - 1) * dilation_rate.rows + 1,
+                             (kernel_size.columns - 1) * dilation_rate.columns + 1};
+  if (std::max(spans.rows, spans.columns) > most_length) {
+    fail(
+        "{}: with `kernel_size` {} and `dilation_rate` {} a window spans {} elements; {} is the "
+        "most",
+        layer, to_string(kernel_size), to_string(dilation_rate), to_string(spans), most_length);
   }
 }
 

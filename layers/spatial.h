@@ -31,10 +31,18 @@ void from_config(const ConfigNode& node, RowsAndColumns& lengths);
 /// "valid" or "same"; "causal" is not everybody's.
 void from_config(const ConfigNode& node, Padding& padding);
 
-/// Throws `Error` unless both lengths of option `option` of layer `layer` are positive.
+/// No length that such an option gives, nor what a window spans, is larger, so that positions of
+/// places can be counted.
+constexpr std::int64_t most_length = std::int64_t{1} << 24;
+
+/// Throws `Error` unless option `option` of layer `layer`, one length or both, is positive and not
+/// above `most_length`.
 void check_positive(const std::string& layer, std::string_view option,
                     const RowsAndColumns& lengths);
 void check_positive(const std::string& layer, std::string_view option, std::int64_t length);
+/// Throws `Error` for windows of layer `layer` that span more than `most_length` elements.
+void check_spans(const std::string& layer, const RowsAndColumns& kernel_size,
+                 const RowsAndColumns& dilation_rate);
 
 /// Throws `Error` for "causal" padding, which only Conv1D knows.
 void check_not_causal(const std::string& layer, Padding padding);

@@ -7,6 +7,7 @@
 
 #include "collectives/error.h"
 #include "layers/one_input.h"
+#include "layers/spatial.h"
 #include "runtime/graph/layer_config.h"
 #include "runtime/graph/operations/windows.h"
 #include "runtime/graph/operations/zero_padding.h"
@@ -62,11 +63,12 @@ void from_config(const ConfigNode& node, ImageBorders& borders) {
 
 SharedLayer ZeroPadding2D(ZeroPadding2DOptions options) {
   const ImageBorders& borders = options.padding;
-  if (std::min({borders.rows.before, borders.rows.behind, borders.columns.before,
-                borders.columns.behind}) < 0) {
-    fail("{}: `padding` is (({}, {}), ({}, {})); none of it may be negative",
-         called(options.name, "ZeroPadding2D"), borders.rows.before, borders.rows.behind,
-         borders.columns.before, borders.columns.behind);
+  const auto [least, most] = std::minmax(
+      {borders.rows.before, borders.rows.behind, borders.columns.before, borders.columns.behind});
+  if (least < 0 || most > most_length) {
+    fail("{}: `padding` is (({}, {}), ({}, {})); {}", called(options.name, "ZeroPadding2D"),
+         borders.rows.before, borders.rows.behind, borders.columns.before, borders.columns.behind,
+         least < 0 ? "none of it may be negative" : fmt::format("{} is the most", most_length));
   }
   return SharedLayer(std::make_shared<ZeroPadding2DLayer>(std::move(options)));
 }

@@ -291,7 +291,11 @@ class Fitting {
 
   // The log by which a checkpoint is best must be one that there can be.
   void check_best() const {
-    check_best_log(options_.checkpoint.best, {run_.names, model_.compiled->metrics});
+    try {
+      check_best_log(options_.checkpoint.best, {run_.names, model_.compiled->metrics});
+    } catch (const Error& error) {
+      fail("fit: checkpoint.best: {}", error.what());
+    }
   }
 
   // A loss that is no number is said once, also where nothing ends the run for it.

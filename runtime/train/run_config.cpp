@@ -138,6 +138,7 @@ RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
   }
   if (const auto kernels = reader.node("kernels")) {
     options_.kernels = kernels->as<std::string>();
+    (void)kernels->as_path();  // as which it may be meant
     (void)kernels->located([&] { return kernels_option(options_.kernels); });
   }
   reader.optional("watchdog_seconds", options_.watchdog_seconds, at_least(0));
@@ -407,7 +408,9 @@ void RunConfig::check_callbacks(const Source& source, bool validated) const {
     });
   }
   if (const auto checkpoint = document_.find("checkpoint")) {
-    checkpoint->located([&] { check_best_log(fit_.checkpoint.best, logs); });
+    if (const auto best = checkpoint->find("best")) {
+      best->located([&] { check_best_log(fit_.checkpoint.best, logs); });
+    }
   }
 }
 

@@ -121,6 +121,17 @@ TEST_CASE("wrong options are errors that name the layer and the option") {
                     "c: `kernel_size` is (0, 0); both have to be positive");
   CHECK_THROWS_WITH(Conv2D({.filters = 2, .kernel_size = 3, .strides = {1, 0}}),
                     "Conv2D: `strides` is (1, 0); both have to be positive");
+  CHECK_THROWS_WITH(
+      Conv2D({.filters = 1, .kernel_size = 3, .dilation_rate = {1, std::int64_t{1} << 62}}),
+      "Conv2D: `dilation_rate` is (1, 4611686018427387904); 16777216 is the most");
+  CHECK_THROWS_WITH(Conv2D({.filters = 1, .kernel_size = {1000, 1}, .dilation_rate = 1000000}),
+                    "Conv2D: with `kernel_size` (1000, 1) and `dilation_rate` (1000000, 1000000) a "
+                    "window spans (999000001, 1) elements; 16777216 is the most");
+  CHECK_THROWS_WITH(UpSampling2D({.size = {2, 16777217}}),
+                    "UpSampling2D: `size` is (2, 16777217); 16777216 is the most");
+  CHECK_THROWS_WITH(
+      ZeroPadding2D({.padding = 16777217}),
+      Catch::Contains("ZeroPadding2D: `padding`") && Catch::Contains("16777216 is the most"));
   CHECK_THROWS_WITH(Conv2D({.filters = 4, .kernel_size = 3, .groups = 3}),
                     "Conv2D: 4 `filters` do not divide into 3 `groups`");
   CHECK_THROWS_WITH(shape_after(Conv2D({.filters = 4, .kernel_size = 3, .groups = 2}), {7, 5, 3}),

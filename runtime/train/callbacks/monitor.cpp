@@ -23,11 +23,11 @@ void check_best_log(const std::string& name, const ExpectedLogs& logs) {
     return;
   }
   if (std::find(logs.names.begin(), logs.names.end(), name) == logs.names.end()) {
-    fail("checkpoint: best is \"{}\", but the logs have only {}{}", name, quoted_list(logs.names),
+    fail("\"{}\" is none of the logs, which are {}{}", name, quoted_list(logs.names),
          did_you_mean(name, logs.names));
   }
   if (!better_of(name, logs.metrics)) {
-    fail("checkpoint: best is \"{}\", of which it is not known whether lower or higher is better",
+    fail("of \"{}\" it is not known whether lower or higher is better",
          name);
   }
 }
