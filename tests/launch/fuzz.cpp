@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "launch/commands.h"
+#include "launch/session.h"
 #include "tests/support/catch.h"
 #include "tests/support/mutate.h"
 
@@ -34,7 +35,7 @@ bool try_plan(const std::string& text) {
   line.config = "mutated.yaml";
   std::vector<std::string> warnings;
   try {
-    const std::string shown = plan(line, 1, warnings);
+    const std::string shown = plan(read_run(line), line, 1, warnings);
     CHECK(!shown.empty());
     return true;
   } catch (const Error& error) {
