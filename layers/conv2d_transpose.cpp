@@ -36,10 +36,10 @@ class Conv2DTransposeLayer final : public Layer {
 
 SharedLayer Conv2DTranspose(Conv2DTransposeOptions options) {
   const std::string layer = called(options.name, "Conv2DTranspose");
-  check_positive(layer, "filters", options.filters);
-  check_positive(layer, "kernel_size", options.kernel_size);
-  check_positive(layer, "strides", options.strides);
-  check_positive(layer, "dilation_rate", options.dilation_rate);
+  check_length(layer, "filters", options.filters);
+  check_length(layer, "kernel_size", options.kernel_size);
+  check_length(layer, "strides", options.strides);
+  check_length(layer, "dilation_rate", options.dilation_rate);
   check_spans(layer, options.kernel_size, options.dilation_rate);
   check_not_causal(layer, options.padding);
   return SharedLayer(std::make_shared<Conv2DTransposeLayer>(std::move(options)));

@@ -51,11 +51,11 @@ class ConvolutionLayer final : public Layer {
 };
 
 void check_windows(const std::string& layer, const auto& options) {
-  check_positive(layer, "filters", options.filters);
-  check_positive(layer, "kernel_size", options.kernel_size);
-  check_positive(layer, "strides", options.strides);
-  check_positive(layer, "dilation_rate", options.dilation_rate);
-  check_positive(layer, "groups", options.groups);
+  check_length(layer, "filters", options.filters);
+  check_length(layer, "kernel_size", options.kernel_size);
+  check_length(layer, "strides", options.strides);
+  check_length(layer, "dilation_rate", options.dilation_rate);
+  check_length(layer, "groups", options.groups);
   check_spans(layer, options.kernel_size, options.dilation_rate);
   if (options.filters % options.groups != 0) {
     fail("{}: {} `filters` do not divide into {} `groups`", layer, options.filters, options.groups);

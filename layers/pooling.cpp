@@ -37,8 +37,8 @@ SharedLayer pooling_of(const std::string& class_name, Pooling pooling, Pooling2D
   const std::string layer = called(options.name, class_name);
   const RowsAndColumns& size = options.pool_size;
   const RowsAndColumns strides = options.strides.value_or(size);
-  check_positive(layer, "pool_size", size);
-  check_positive(layer, "strides", strides);
+  check_length(layer, "pool_size", size);
+  check_length(layer, "strides", strides);
   check_not_causal(layer, options.padding);
   return SharedLayer(std::make_shared<PoolingLayer>(
       class_name, std::move(options.name), pooling,
@@ -49,8 +49,8 @@ SharedLayer pooling_of(const std::string& class_name, Pooling pooling, Pooling2D
 SharedLayer pooling_of(const std::string& class_name, Pooling pooling, Pooling1DOptions options) {
   const std::string layer = called(options.name, class_name);
   const std::int64_t stride = options.strides.value_or(options.pool_size);
-  check_positive(layer, "pool_size", options.pool_size);
-  check_positive(layer, "strides", stride);
+  check_length(layer, "pool_size", options.pool_size);
+  check_length(layer, "strides", stride);
   check_not_causal(layer, options.padding);
   return SharedLayer(std::make_shared<PoolingLayer>(
       class_name, std::move(options.name), pooling,

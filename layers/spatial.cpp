@@ -6,6 +6,20 @@
 #include "collectives/error.h"
 
 namespace meshwork {
+namespace {
+
+std::int64_t span_of(std::int64_t kernel_size, std::int64_t dilation_rate) {
+  return SlidingWindow{.window = kernel_size, .dilation = dilation_rate}.extent();
+}
+
+[[noreturn]] void fail_with_spans(const std::string& layer, const std::string& kernel_size,
+                                  const std::string& dilation_rate, const std::string& spans) {
+  fail(
+      "{}: with `kernel_size` {} and `dilation_rate` {} a window spans {} elements; {} is the most",
+      layer, kernel_size, dilation_rate, spans, most_length);
+}
+
+}  // namespace
 
 std::string to_string(const RowsAndColumns& lengths) {
   return fmt::format("({}, {})", lengths.rows, lengths.columns);
@@ -27,8 +41,8 @@ void from_config(const ConfigNode& node, Padding& padding) {
   padding = node.choice<Padding>({{"valid", Padding::valid}, {"same", Padding::same}});
 }
 
-void check_positive(const std::string& layer, std::string_view option,
-                    const RowsAndColumns& lengths) {
+void check_length(const std::string& layer, std::string_view option,
+                  const RowsAndColumns& lengths) {
   if (lengths.rows < 1 || lengths.columns < 1) {
     fail("{}: `{}` is {}; both have to be positive", layer, option, to_string(lengths));
   }
@@ -37,7 +51,7 @@ void check_positive(const std::string& layer, std::string_view option,
   }
 }
 
-void check_positive(const std::string& layer, std::string_view option, std::int64_t length) {
+void check_length(const std::string& layer, std::string_view option, std::int64_t length) {
   if (length < 1) {
     fail("{}: `{}` is {}; it has to be positive", layer, option, length);
   }
@@ -48,13 +62,18 @@ void check_positive(const std::string& layer, std::string_view option, std::int6
 
 void check_spans(const std::string& layer, const RowsAndColumns& kernel_size,
                  const RowsAndColumns& dilation_rate) {
-  const RowsAndColumns spans{(kernel_size.rows - 1) * dilation_rate.rows + 1,
-                             (kernel_size.columns - 1) * dilation_rate.columns + 1};
+  const RowsAndColumns spans{span_of(kernel_size.rows, dilation_rate.rows),
+                             span_of(kernel_size.columns, dilation_rate.columns)};
   if (std::max(spans.rows, spans.columns) > most_length) {
-    fail(
-        "{}: with `kernel_size` {} and `dilation_rate` {} a window spans {} elements; {} is the "
-        "most",
-        layer, to_string(kernel_size), to_string(dilation_rate), to_string(spans), most_length);
+    fail_with_spans(layer, to_string(kernel_size), to_string(dilation_rate), to_string(spans));
+  }
+}
+
+void check_spans(const std::string& layer, std::int64_t kernel_size, std::int64_t dilation_rate) {
+  const std::int64_t span = span_of(kernel_size, dilation_rate);
+  if (span > most_length) {
+    fail_with_spans(layer, std::to_string(kernel_size), std::to_string(dilation_rate),
+                    std::to_string(span));
   }
 }
 

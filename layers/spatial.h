@@ -37,12 +37,12 @@ constexpr std::int64_t most_length = std::int64_t{1} << 24;
 
 /// Throws `Error` unless option `option` of layer `layer`, one length or both, is positive and not
 /// above `most_length`.
-void check_positive(const std::string& layer, std::string_view option,
-                    const RowsAndColumns& lengths);
-void check_positive(const std::string& layer, std::string_view option, std::int64_t length);
+void check_length(const std::string& layer, std::string_view option, const RowsAndColumns& lengths);
+void check_length(const std::string& layer, std::string_view option, std::int64_t length);
 /// Throws `Error` for windows of layer `layer` that span more than `most_length` elements.
 void check_spans(const std::string& layer, const RowsAndColumns& kernel_size,
                  const RowsAndColumns& dilation_rate);
+void check_spans(const std::string& layer, std::int64_t kernel_size, std::int64_t dilation_rate);
 
 /// Throws `Error` for "causal" padding, which only Conv1D knows.
 void check_not_causal(const std::string& layer, Padding padding);

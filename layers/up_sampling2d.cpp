@@ -30,7 +30,7 @@ class UpSampling2DLayer final : public Layer {
 }  // namespace
 
 SharedLayer UpSampling2D(UpSampling2DOptions options) {
-  check_positive(called(options.name, "UpSampling2D"), "size", options.size);
+  check_length(called(options.name, "UpSampling2D"), "size", options.size);
   return SharedLayer(std::make_shared<UpSampling2DLayer>(std::move(options)));
 }
 

@@ -127,6 +127,10 @@ TEST_CASE("wrong options are errors that name the layer and the option") {
   CHECK_THROWS_WITH(Conv2D({.filters = 1, .kernel_size = {1000, 1}, .dilation_rate = 1000000}),
                     "Conv2D: with `kernel_size` (1000, 1) and `dilation_rate` (1000000, 1000000) a "
                     "window spans (999000001, 1) elements; 16777216 is the most");
+  CHECK_THROWS_WITH(Conv1D({.filters = 1, .kernel_size = 3, .dilation_rate = 8388608}),
+                    "Conv1D: with `kernel_size` 3 and `dilation_rate` 8388608 a window spans "
+                    "16777217 elements; 16777216 is the most");
+  CHECK_NOTHROW(Conv1D({.filters = 1, .kernel_size = 2, .dilation_rate = 16777215}));
   CHECK_THROWS_WITH(UpSampling2D({.size = {2, 16777217}}),
                     "UpSampling2D: `size` is (2, 16777217); 16777216 is the most");
   CHECK_THROWS_WITH(
