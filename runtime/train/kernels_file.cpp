@@ -117,9 +117,10 @@ void write_kernel_records(const fs::path& file, const KernelRecords& records) {
   out.close();
   int reason = out ? 0 : (errno != 0 ? errno : EIO);
   // It stays as readable, and as writable for a group, as it was.
-  if (reason == 0 && is_there(target)) {
-    std::error_code code;
-    fs::permissions(aside, fs::status(target).permissions(), code);
+  std::error_code code;
+  const fs::file_status before = fs::status(target, code);
+  if (reason == 0 && fs::exists(before)) {
+    fs::permissions(aside, before.permissions(), code);
     reason = code.value();
   }
   if (reason == 0 && std::rename(aside.c_str(), target.c_str()) != 0) reason = errno;
