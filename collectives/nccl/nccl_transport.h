@@ -30,8 +30,8 @@
 // Failures. Every return code is checked, and a thread asks NCCL a few times a second for errors
 // that came later, a peer that is gone, say: they end the job, with the operation that was started
 // last. A peer that does not come blocks the GPU without an error. So that the watchdog sees it,
-// the GPU counts the operations that are done (enqueued.h), behind what waits for them; besides,
-// the processor starts one by itself only when the one `operations_ahead` before it is done.
+// the GPU counts the operations that are done (enqueued.h); besides, the processor starts one by
+// itself only when the one `operations_ahead` before it is done.
 #pragma once
 
 #include <cstddef>

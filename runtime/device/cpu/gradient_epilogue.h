@@ -2,8 +2,9 @@
 // activation, sums over the columns of a factor, relu masks.
 //
 // Each is a pass of our own behind the product: the library has none of them, and would have to
-// write what is passed over anyway. It finds in cache what the product has just read or written. A mask is no gain here, since what else backward does with the
-// value brings it into cache all the same; it is computed for devices that are tried on this one.
+// write what is passed over anyway. It finds in cache what the product has just read or written. A
+// mask is no gain here, since what else backward does with the value brings it into cache all the
+// same; it is computed for devices that are tried on this one.
 #pragma once
 
 #include "runtime/device/cpu/compile.h"

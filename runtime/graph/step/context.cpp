@@ -91,7 +91,7 @@ std::optional<Operand> StepContext::joined_in(TensorId id, const Layout& layout)
 
 bool StepContext::is_joined(const Buffer& buffer) const {
   return std::any_of(joined.begin(), joined.end(),
-                     [&](const Buffer& one) { return one.id >= 0 && one.id == buffer.id; });
+                     [&](const Buffer& one) { return one.id == buffer.id; });
 }
 
 std::optional<Operand> StepContext::whole_gradient_of(TensorId id) const {

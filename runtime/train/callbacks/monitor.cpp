@@ -27,8 +27,7 @@ void check_best_log(const std::string& name, const ExpectedLogs& logs) {
          did_you_mean(name, logs.names));
   }
   if (!better_of(name, logs.metrics)) {
-    fail("of \"{}\" it is not known whether lower or higher is better",
-         name);
+    fail("of \"{}\" it is not known whether lower or higher is better", name);
   }
 }
 
