@@ -129,6 +129,13 @@ void Program::record_in(CollectiveTrace& trace) {
   activity_ = &trace.activity();
 }
 
+std::size_t Program::beginning_of(std::size_t instruction) const {
+  const Kernel* const begun_by = kernels_[instruction]->begun_by();
+  const auto found = std::find_if(kernels_.begin(), kernels_.end(),
+                                  [&](const auto& kernel) { return kernel.get() == begun_by; });
+  return found == kernels_.end() ? instruction : static_cast<std::size_t>(found - kernels_.begin());
+}
+
 void* Program::address(Buffer buffer) const {
   const auto index = static_cast<std::size_t>(buffer.id);
   if (!buffer.exists() || !binding_ || index >= binding_->buffers.size()) {

@@ -111,6 +111,8 @@ class Program {
   [[nodiscard]] const std::vector<std::string>& labels() const { return labels_; }
   /// The work of each instruction; none for what is no kernel of the device: collectives.
   [[nodiscard]] const std::vector<std::optional<KernelWork>>& works() const { return works_; }
+  /// The instruction that starts what `instruction` ends; itself if that is none.
+  [[nodiscard]] std::size_t beginning_of(std::size_t instruction) const;
   /// The buffers to be observed, by the instruction that first wrote them. What they hold is lost
   /// when another program of the pool runs.
   [[nodiscard]] const std::vector<Observation>& observations() const { return observations_; }

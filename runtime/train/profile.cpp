@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 
 #include "collectives/exchange.h"
 #include "runtime/config/text_table.h"
@@ -182,22 +183,31 @@ void StepProfile::end_step(Step& step) {
     if (counted_ <= compared_steps) remember_collectives();
   } else if (seen_ == warm_up && &step == step_) {
     step.measure();
-    const auto& works = step.program().works();
-    for (std::size_t i = 0; i < works.size(); ++i) {
-      if (!works[i]) collectives_.push_back(i);
-    }
-    so_far_.resize(collectives_.size());
-    collective_seconds_.reserve(collectives_.size() * compared_steps);
+    find_collectives();
   }
   present_ = {};
 }
 
+void StepProfile::find_collectives() {
+  const Program& program = step_->program();
+  std::map<std::size_t, std::size_t> begun;  // which collective, by the instruction it begins with
+  for (std::size_t i = 0; i < program.works().size(); ++i) {
+    if (program.works()[i]) continue;
+    const auto [known, is_new] = begun.try_emplace(program.beginning_of(i), collective_count_);
+    collective_count_ += is_new ? 1 : 0;
+    exposed_.push_back({i, known->second, 0});
+  }
+  collective_seconds_.reserve(collective_count_ * compared_steps);
+}
+
 void StepProfile::remember_collectives() {
   const MeasuredTimes& measured = step_->program().measured();
-  for (std::size_t c = 0; c < collectives_.size(); ++c) {
-    const double seconds = measured.seconds[collectives_[c]];
-    collective_seconds_.push_back(static_cast<float>(seconds - so_far_[c]));
-    so_far_[c] = seconds;
+  const std::size_t step = collective_seconds_.size();
+  collective_seconds_.resize(step + collective_count_);
+  for (Exposed& exposed : exposed_) {
+    const double seconds = measured.seconds[exposed.instruction];
+    collective_seconds_[step + exposed.collective] += static_cast<float>(seconds - exposed.so_far);
+    exposed.so_far = seconds;
   }
 }
 

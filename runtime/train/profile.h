@@ -5,8 +5,9 @@
 //   kernels      instruction by instruction
 //   collectives  likewise: what of them is *exposed*. What goes on beside kernels while a reduction
 //                is under way is not in it, but for what it takes from these kernels, which is in
-//                theirs. What a rank spends in one beyond the rank that spends least in it, in that
-//                step, is *waiting*
+//                theirs. What a rank spends in one, in starting it and in waiting for it, beyond the
+//                rank that spends least in it, in that step, is *waiting*; what that one spends is
+//                taken for work
 //   reading      until the next batch is there
 //   feeding      copying its blocks to the device
 //   between      callbacks, logs, agreements, checkpoints
@@ -93,6 +94,7 @@ class StepProfile {
  private:
   using Clock = std::chrono::steady_clock;
   using Seconds = std::array<double, part_count>;
+  void find_collectives();
   void remember_collectives();
 
   DeviceRates rates_;
@@ -101,8 +103,13 @@ class StepProfile {
   std::int64_t rows_;
   Step* step_ = nullptr;  // the one that is profiled
   std::int64_t seen_ = 0, counted_ = 0;
-  std::vector<std::size_t> collectives_;   // instructions
-  std::vector<double> so_far_;             // seconds in each
+  struct Exposed {
+    std::size_t instruction;
+    std::size_t collective;  // which it is, or starts, or ends
+    double so_far;           // seconds
+  };
+  std::vector<Exposed> exposed_;           // every instruction of collectives
+  std::size_t collective_count_ = 0;       // in a step
   std::vector<float> collective_seconds_;  // step by step, of those that are compared
   double waiting_ = 0;                     // a step
   std::vector<StepParts> ranks_;           // on the root

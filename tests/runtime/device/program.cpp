@@ -240,6 +240,31 @@ TEST_CASE("a program that is measured tells what each instruction took and has t
   CHECK(program.measured().seconds[1] == 0);
 }
 
+TEST_CASE("a program knows which instruction starts what another ends") {
+  class Ending final : public Kernel {
+   public:
+    explicit Ending(const Kernel* begun_by) : begun_by_(begun_by) {}
+    void run(void* const*) override {}
+    [[nodiscard]] const Kernel* begun_by() const override { return begun_by_; }
+
+   private:
+    const Kernel* begun_by_;
+  };
+  const auto device = make_device({.kind = "cpu"});
+  ProgramBuilder builder(*device);
+  auto start = idle();
+  auto end = std::make_unique<Ending>(start.get());
+  builder.emit(idle(), {}, "before");
+  builder.emit(std::move(start), {}, "start");
+  builder.emit(idle(), {}, "between");
+  builder.emit(std::move(end), {}, "end");
+  const Program program = builder.finish();
+  CHECK(program.beginning_of(0) == 0);
+  CHECK(program.beginning_of(1) == 1);
+  CHECK(program.beginning_of(2) == 2);
+  CHECK(program.beginning_of(3) == 1);
+}
+
 TEST_CASE("a kernel's error begins with its label") {
   const auto device = make_device({.kind = "cpu"});
   ProgramBuilder builder(*device);
