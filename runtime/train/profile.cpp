@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 
 #include "collectives/exchange.h"
 #include "runtime/config/text_table.h"
@@ -190,23 +189,21 @@ void StepProfile::end_step(Step& step) {
 
 void StepProfile::find_collectives() {
   const Program& program = step_->program();
-  std::map<std::size_t, std::size_t> begun;  // which collective, by the instruction it begins with
   for (std::size_t i = 0; i < program.works().size(); ++i) {
     if (program.works()[i]) continue;
-    const auto [known, is_new] = begun.try_emplace(program.beginning_of(i), collective_count_);
-    collective_count_ += is_new ? 1 : 0;
-    exposed_.push_back({i, known->second, 0});
+    const auto start = std::ranges::find(exposed_, program.beginning_of(i), &Exposed::instruction);
+    exposed_.push_back({i, static_cast<std::size_t>(start - exposed_.begin()), 0});
   }
-  collective_seconds_.reserve(collective_count_ * compared_steps);
+  collective_seconds_.reserve(exposed_.size() * compared_steps);
 }
 
 void StepProfile::remember_collectives() {
   const MeasuredTimes& measured = step_->program().measured();
   const std::size_t step = collective_seconds_.size();
-  collective_seconds_.resize(step + collective_count_);
+  collective_seconds_.resize(step + exposed_.size());
   for (Exposed& exposed : exposed_) {
     const double seconds = measured.seconds[exposed.instruction];
-    collective_seconds_[step + exposed.collective] += static_cast<float>(seconds - exposed.so_far);
+    collective_seconds_[step + exposed.start] += static_cast<float>(seconds - exposed.so_far);
     exposed.so_far = seconds;
   }
 }

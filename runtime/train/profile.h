@@ -94,6 +94,11 @@ class StepProfile {
  private:
   using Clock = std::chrono::steady_clock;
   using Seconds = std::array<double, part_count>;
+  struct Exposed {
+    std::size_t instruction;
+    std::size_t start;  // which of the exposed starts what it ends: itself if none does
+    double so_far;      // seconds
+  };
   void find_collectives();
   void remember_collectives();
 
@@ -103,13 +108,7 @@ class StepProfile {
   std::int64_t rows_;
   Step* step_ = nullptr;  // the one that is profiled
   std::int64_t seen_ = 0, counted_ = 0;
-  struct Exposed {
-    std::size_t instruction;
-    std::size_t collective;  // which it is, or starts, or ends
-    double so_far;           // seconds
-  };
   std::vector<Exposed> exposed_;           // every instruction of collectives
-  std::size_t collective_count_ = 0;       // in a step
   std::vector<float> collective_seconds_;  // step by step, of those that are compared
   double waiting_ = 0;                     // a step
   std::vector<StepParts> ranks_;           // on the root

@@ -5,11 +5,11 @@
 // with momentum, 28 for Adam. Multiplying by a factor of 1 and subtracting a decay of 0 are exact,
 // and free beside that, so one loop serves with and without.
 //
-// Where ranks share memory, gradients have been summed before (collectives/shared_reduction.h). A
-// pass that did both moves a third less for plain SGD, and was no faster on two ranks of two cores
-// (the wide network of tests/benchmarks/step 171 against 174 ms a step, the small one alike): then
-// all ranks want the memory at the same time, behind backward, where otherwise one adds up while
-// another still computes.
+// Where ranks share memory, gradients have been summed before (collectives/shared_reduction.h). One
+// pass for both would move a third less for plain SGD, but was no faster on two ranks of two cores
+// (174 ms a step of the network `wide` of tests/benchmarks/step, 171 with two passes): all ranks
+// then want the memory at the same time, behind backward, where otherwise one adds up while another
+// still computes.
 #include <cmath>
 
 #include "runtime/device/cpu/loops.h"
