@@ -335,8 +335,14 @@ TEST_CASE("slow batches are read ahead from the fourth on, and come in their ord
 
 TEST_CASE("after the first batches nothing is allocated") {
   const auto source = cached(with_shape(samples(23), 0, {4, 5, 1}));
-  for (const Prefetch prefetch : {Prefetch::never, Prefetch::when_slow, Prefetch::always}) {
-    FeederOptions options = options_for(source, 5);
+  // What is slow has its thread after three batches; what is fast gets one whenever it is not.
+  const auto slow = std::make_shared<FailingSource>(source, -1);
+  slow->milliseconds = 1;
+  using Case = std::pair<std::shared_ptr<const Source>, Prefetch>;
+  for (const auto& [from, prefetch] :
+       {Case{source, Prefetch::never}, Case{slow, Prefetch::when_slow},
+        Case{source, Prefetch::always}}) {
+    FeederOptions options = options_for(from, 5);
     options.fields[1].classes = 251;
     options.shuffle = true;
     options.prefetch = prefetch;
