@@ -56,6 +56,10 @@ KernelWork pooling(const PoolingShape& at, bool winners) {
   return work;
 }
 
+KernelWork update(int passes, const auto& s) {
+  return moved((passes * f32 + (s.narrows ? bf16 : 0)) * static_cast<double>(s.count));
+}
+
 KernelWork middle(const auto& s, int whole, int ends) {
   return passes(1, product({s.outer, s.inner, whole * s.middle + ends}));
 }
@@ -215,13 +219,13 @@ KernelWork work(const ClipFactorSpec&) {
   return moved(f32 + f64);
 }
 KernelWork work(const SgdSpec& s) {
-  return passes(s.momentum != 0 ? 5 : 3, s.count);
+  return update(s.momentum != 0 ? 5 : 3, s);
 }
 KernelWork work(const AdamSpec& s) {
-  return passes(s.amsgrad ? 9 : 7, s.count);
+  return update(s.amsgrad ? 9 : 7, s);
 }
 KernelWork work(const RmspropSpec& s) {
-  return passes(5 + (s.momentum != 0 ? 2 : 0) + (s.centered ? 2 : 0), s.count);
+  return update(5 + (s.momentum != 0 ? 2 : 0) + (s.centered ? 2 : 0), s);
 }
 
 }  // namespace

@@ -318,17 +318,21 @@ std::string text(const SgdSpec& s) {
   return with_count("sgd", s.count) +
          flags({{s.momentum != 0, s.nesterov ? "nesterov" : "momentum"},
                 {s.decay != 0, "decay"},
-                {s.scaled, "scaled"}});
+                {s.scaled, "scaled"},
+                {s.narrows, "narrows"}});
 }
 std::string text(const AdamSpec& s) {
-  return with_count("adam", s.count) +
-         flags({{s.amsgrad, "amsgrad"}, {s.decay != 0, "decay"}, {s.scaled, "scaled"}});
+  return with_count("adam", s.count) + flags({{s.amsgrad, "amsgrad"},
+                                              {s.decay != 0, "decay"},
+                                              {s.scaled, "scaled"},
+                                              {s.narrows, "narrows"}});
 }
 std::string text(const RmspropSpec& s) {
   return with_count("rmsprop", s.count) + flags({{s.momentum != 0, "momentum"},
                                                  {s.centered, "centered"},
                                                  {s.decay != 0, "decay"},
-                                                 {s.scaled, "scaled"}});
+                                                 {s.scaled, "scaled"},
+                                                 {s.narrows, "narrows"}});
 }
 
 }  // namespace

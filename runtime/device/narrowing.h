@@ -8,6 +8,8 @@
 
 namespace meshwork {
 
+constexpr std::int64_t bfloat16_bytes = 2;
+
 /// The bfloat16 next to `x`, ties to even. NaN stays NaN.
 [[nodiscard]] MESHWORK_HOST_DEVICE inline std::uint16_t narrowed(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);

@@ -34,14 +34,21 @@ enum class Clipping : std::uint8_t { none, value, norm, global_norm };
   return clipping == Clipping::norm || clipping == Clipping::global_norm;
 }
 
+/// What one kernel updates.
+struct UpdatedBlock {
+  std::int64_t count = 0;  // elements
+  bool scaled = false;     // a factor for the gradients is an operand
+  bool narrows = false;    // new values are stored in bfloat16 too
+};
+
 /// How parameters are updated, as the optimizer states it.
 struct UpdateRule {
   Clipping clipping = Clipping::none;
   float clip = 0;
   int slots = 0;
-  /// The fused kernel for `count` elements; `scaled` if a factor for the gradients is an operand.
-  /// Its operands are StepScalars, [factor], gradients, values, slots.
-  std::function<KernelSpec(std::int64_t count, bool scaled)> kernel;
+  /// The fused kernel for a block. Its operands are StepScalars, [factor], gradients, values, slots,
+  /// [narrowed values].
+  std::function<KernelSpec(const UpdatedBlock& block)> kernel;
 };
 
 struct LoweringRequest {

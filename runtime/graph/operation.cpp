@@ -15,6 +15,10 @@ std::vector<OwnReduction> Operation::own_reductions(const Rule&) const {
   return {};
 }
 
+bool Operation::multiplies(int) const {
+  return false;
+}
+
 bool Operation::backward_reads(int) const {
   return true;
 }

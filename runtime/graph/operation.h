@@ -101,6 +101,9 @@ class Operation {
   /// gathered again for it, which the planner counts.
   [[nodiscard]] virtual bool backward_reads(int input) const;
 
+  /// Whether input `input` is a factor of the products of matrices (MatmulSpec) that it emits.
+  [[nodiscard]] virtual bool multiplies(int input) const;
+
   /// One operation that does this one and then `next`, which takes this one's output as its input
   /// `position` and has no other use of it; null if there is none. Its inputs are this one's, then
   /// the other inputs of `next` in order.

@@ -249,9 +249,11 @@ class FormMaker {
     const std::int64_t full =
         options_.bucket_bytes > 0 ? options_.bucket_bytes : bucket_bytes_for(elements * 4);
     const bool one_copy = options_.sharers && options_.one_copy && !members.axes.empty();
-    const int group =
-        begin_group({form_.trainable_count, 0, members.axes, true,
-                     one_copy ? options_.sharers(members.axes) : Sharers(), members.joined});
+    const int group = begin_group({.offset = form_.trainable_count,
+                                   .axes = members.axes,
+                                   .narrowed = options_.narrow_copies && has_factors(members),
+                                   .sharers = one_copy ? options_.sharers(members.axes) : Sharers(),
+                                   .joined = members.joined});
     const auto opened = [&] {
       return Bucket{0, {group, form_.trainable_count, 0, 0, members.axes, {}}};
     };
@@ -276,9 +278,22 @@ class FormMaker {
     end_group();
   }
 
+  // Whether products read one of them where it stands.
+  [[nodiscard]] bool has_factors(const Members& members) const {
+    return std::any_of(
+        members.positions.begin(), members.positions.end(), [&](std::size_t position) {
+          const int v = order_[position];
+          const Layout& stands = members.joined ? members.joined->layout : form_.spans[v].layout;
+          return std::any_of(uses_[v].begin(), uses_[v].end(), [&](const Use& use) {
+            const PlannedOperation& planned = plan_.operations[use.operation];
+            return planned.operation->multiplies(use.input) && planned.needed[use.input] == stands;
+          });
+        });
+  }
+
   // What is trainable and not updated.
   void lay_out_resting() {
-    const int group = begin_group({form_.trainable_count, 0, {}, false, {}, {}});
+    const int group = begin_group({.offset = form_.trainable_count, .updated = false});
     for (ParameterSpan& span : form_.spans) {
       if (span.trainable && !span.updated) {
         place(span, group);

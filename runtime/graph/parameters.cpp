@@ -1,11 +1,17 @@
 #include "runtime/graph/parameters.h"
 
+#include <algorithm>
+#include <cstdint>
+
 #include "collectives/error.h"
+#include "runtime/device/narrowing.h"
 #include "runtime/device/philox.h"
 #include "runtime/graph/initializer.h"
 
 namespace meshwork {
 namespace {
+
+constexpr std::int64_t wide = element_bytes(ElementType::float32), narrow = bfloat16_bytes;
 
 // A memory given out piece by piece, which stays while any of them does.
 class StretchOfMany {
@@ -30,25 +36,26 @@ class StretchOfMany {
 Parameters::Parameters(Device& device, const Plan& plan, ParameterForm form, std::uint64_t seed,
                        std::vector<std::string> slots, const ParameterMemory& memory)
     : device_(&device), form_(std::move(form)), slot_names_(std::move(slots)) {
-  const std::int64_t gradient_bytes = (form_.trainable_count + form_.whole_count) * 4;
+  const std::int64_t gradient_bytes = (form_.trainable_count + form_.whole_count) * wide;
   gradients_ =
       memory.gradients ? memory.gradients(gradient_bytes) : device.allocate(gradient_bytes);
-  fixed_ = device.allocate(form_.fixed_count * 4);
-  joined_.resize(form_.groups.size());
-  values_.resize(form_.groups.size());
-  slots_.resize(form_.groups.size());
+  fixed_ = device.allocate(form_.fixed_count * wide);
+  groups_.resize(form_.groups.size());
   for (std::size_t g = 0; g < form_.groups.size(); ++g) {
     const ParameterGroup& group = form_.groups[g];
     if (group.joined) {
       continue;
     }
-    const auto allocate = [&] {
-      return group.one_copy() ? memory.shared(group.axes, group.count * 4)
-                              : device.allocate(group.count * 4);
+    const auto allocate = [&](std::int64_t width) {
+      return group.one_copy() ? memory.shared(group.axes, group.count * width)
+                              : device.allocate(group.count * width);
     };
-    values_[g] = allocate();
+    groups_[g].values = allocate(wide);
+    if (group.narrowed) {
+      groups_[g].narrow = allocate(narrow);
+    }
     for (std::size_t i = 0; i < slot_names_.size(); ++i) {
-      slots_[g].push_back(allocate());
+      groups_[g].slots.push_back(allocate(wide));
     }
   }
   allocate_joined(memory);
@@ -58,7 +65,7 @@ Parameters::Parameters(Device& device, const Plan& plan, ParameterForm form, std
     host.assign(static_cast<std::size_t>(span.count), 0.0f);
     initialize(variable.options.initializer, variable.options.shape, span.block,
                random_key(seed, variable.path), host);
-    device.copy_in(value(span.variable), host.data(), span.count * 4);
+    write_value(span.variable, host);
   }
 }
 
@@ -71,77 +78,98 @@ void Parameters::allocate_joined(const ParameterMemory& memory) {
       const ParameterGroup& group = form_.groups[g];
       if (group.joined && group.joined->axes == axes) {
         groups.push_back(g);
-        gathered += StretchOfMany::room_for(group.joined->count * 4);
-        own += StretchOfMany::room_for(group.count * 4);
+        gathered += StretchOfMany::room_for(group.joined->count * wide);
+        gathered += group.narrowed ? StretchOfMany::room_for(group.joined->count * narrow) : 0;
+        own += StretchOfMany::room_for(group.count * wide);
       }
     }
     if (groups.empty()) {
       continue;
     }
-    StretchOfMany values(memory.shared(axes, gathered));
+    StretchOfMany shared(memory.shared(axes, gathered));
     for (const std::size_t g : groups) {
       const ParameterGroup& group = form_.groups[g];
-      joined_[g] = values.take(group.joined->count * 4);
-      values_[g] = {joined_[g].bytes_at(group.joined->own_begin * 4), group.count * 4,
-                    [](void*) {}};
+      const auto take = [&](Memory& joined, Memory& own_block, std::int64_t width) {
+        joined = shared.take(group.joined->count * width);
+        own_block = {joined.bytes_at(group.joined->own_begin * width), group.count * width,
+                     [](void*) {}};
+      };
+      take(groups_[g].joined, groups_[g].values, wide);
+      if (group.narrowed) {
+        take(groups_[g].joined_narrow, groups_[g].narrow, narrow);
+      }
     }
     for (std::size_t i = 0; i < slot_names_.size(); ++i) {
       StretchOfMany slots(device_->allocate(own));
       for (const std::size_t g : groups) {
-        slots_[g].push_back(slots.take(form_.groups[g].count * 4));
+        groups_[g].slots.push_back(slots.take(form_.groups[g].count * wide));
       }
     }
   }
 }
 
-float* Parameters::joined_values(int group) const {
-  return static_cast<float*>(joined_[group].data());
+std::int64_t Parameters::offset_in_group(const ParameterSpan& span) const {
+  return span.offset - form_.groups[span.group].offset;
 }
 
-float* Parameters::group_values(int group) const {
-  return static_cast<float*>(values_[group].data());
-}
-
-float* Parameters::group_slot(int index, int group) const {
-  return static_cast<float*>(slots_[group][index].data());
-}
-
-float* Parameters::value(int variable) const {
+const float* Parameters::value(int variable) const {
   const ParameterSpan& span = form_.spans[variable];
-  return span.trainable ? group_values(span.group) + (span.offset - form_.groups[span.group].offset)
-                        : fixed() + span.offset;
+  return span.trainable
+             ? static_cast<const float*>(group(span.group).values.data()) + offset_in_group(span)
+             : fixed() + span.offset;
 }
 
-float* Parameters::gradient(int variable) const {
-  const ParameterSpan& span = form_.spans[variable];
-  if (!span.trainable) {
-    internal_error("a variable that is not trained has no gradient");
-  }
-  return gradients() + span.offset;
-}
-
-float* Parameters::slot(int index, int variable) const {
+std::byte* Parameters::slot_at(int index, int variable) const {
   const ParameterSpan& span = form_.spans[variable];
   if (!span.trainable) {
     internal_error("a variable that is not trained has no optimizer slots");
   }
-  return group_slot(index, span.group) + (span.offset - form_.groups[span.group].offset);
+  return group(span.group).slots[index].bytes_at(offset_in_group(span) * wide);
+}
+
+const float* Parameters::slot(int index, int variable) const {
+  return reinterpret_cast<const float*>(slot_at(index, variable));
+}
+
+void Parameters::write_value(int variable, std::span<const float> block) {
+  const ParameterSpan& span = form_.spans[variable];
+  if (span.trainable) {
+    write_in_group(span.group, offset_in_group(span), block);
+  } else {
+    device_->copy_in(fixed() + span.offset, block.data(), std::ssize(block) * wide);
+  }
+}
+
+void Parameters::write_slot(int index, int variable, std::span<const float> block) {
+  device_->copy_in(slot_at(index, variable), block.data(), std::ssize(block) * wide);
+}
+
+void Parameters::write_in_group(int group, std::int64_t offset, std::span<const float> values) {
+  device_->copy_in(groups_[group].values.bytes_at(offset * wide), values.data(),
+                   std::ssize(values) * wide);
+  if (form_.groups[group].narrowed) {
+    std::vector<std::uint16_t> rounded(values.size());
+    std::transform(values.begin(), values.end(), rounded.begin(), narrowed);
+    device_->copy_in(groups_[group].narrow.bytes_at(offset * narrow), rounded.data(),
+                     std::ssize(rounded) * narrow);
+  }
 }
 
 void Parameters::read_values(std::span<float> trainable, std::span<float> rest) const {
-  for (std::size_t g = 0; g < values_.size(); ++g) {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
     const ParameterGroup& group = form_.groups[g];
-    device_->copy_out(trainable.data() + group.offset, values_[g].data(), group.count * 4);
+    device_->copy_out(trainable.data() + group.offset, groups_[g].values.data(),
+                      group.count * wide);
   }
-  device_->copy_out(rest.data(), fixed_.data(), form_.fixed_count * 4);
+  device_->copy_out(rest.data(), fixed_.data(), form_.fixed_count * wide);
 }
 
 void Parameters::write_values(std::span<const float> trainable, std::span<const float> rest) {
-  for (std::size_t g = 0; g < values_.size(); ++g) {
+  for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
     const ParameterGroup& group = form_.groups[g];
-    device_->copy_in(values_[g].data(), trainable.data() + group.offset, group.count * 4);
+    write_in_group(g, 0, trainable.subspan(group.offset, group.count));
   }
-  device_->copy_in(fixed_.data(), rest.data(), form_.fixed_count * 4);
+  device_->copy_in(fixed_.data(), rest.data(), form_.fixed_count * wide);
 }
 
 }  // namespace meshwork

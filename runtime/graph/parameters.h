@@ -25,6 +25,11 @@
 // behind the gradients, which all such variables use in turn: there the owners of the blocks can
 // sum it where it is.
 //
+// Products in bfloat16 read their factors rounded. Where the device takes them stored so, a group
+// with variables that are factors keeps a *narrow copy* of all its values in bfloat16, in the same
+// form, shared and joined as they are. The update stores both in one pass, each rank what it
+// updates, and whoever else writes variables writes both, so that no step rounds weights.
+//
 // What is large begins where a cache line does. The gap before it is zero, belongs to the group and
 // to the bucket, and stays zero.
 //
@@ -91,6 +96,7 @@ struct ParameterGroup {
   std::int64_t count = 0;
   std::vector<Axis> axes;  // none: complete as they are, or on their way
   bool updated = true;
+  bool narrowed = false;               // it has a narrow copy
   Sharers sharers;                     // of the ranks over the axes, those that have one copy
   std::optional<JoinedBlocks> joined;  // of its only variable
   [[nodiscard]] bool one_copy() const { return sharers.count > 1; }
@@ -124,6 +130,7 @@ struct ParameterFormOptions {
   /// Those of the ranks over the axes that share memory. Without it, nobody does.
   std::function<Sharers(const std::vector<Axis>&)> sharers;
   bool one_copy = true;           // for sharers; else blocks are joined at most
+  bool narrow_copies = false;     // of what products read
   std::int64_t bucket_bytes = 0;  // a bucket this large is closed; 0: bucket_bytes_for its group
 };
 [[nodiscard]] ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
@@ -153,18 +160,25 @@ class Parameters {
   [[nodiscard]] const ParameterForm& form() const { return form_; }
   [[nodiscard]] const std::vector<std::string>& slot_names() const { return slot_names_; }
 
-  /// Where the blocks of a group begin, float32 on the device, and its blocks of a slot.
-  [[nodiscard]] float* group_values(int group) const;
-  [[nodiscard]] float* group_slot(int index, int group) const;
-  /// The gathered block of a group whose blocks are joined, of which its values are a part.
-  [[nodiscard]] float* joined_values(int group) const;
+  /// The memory of a group, on the device.
+  struct Group {
+    Memory values;         // its blocks, float32
+    Memory joined;         // the gathered block, of which they are a part, if they are joined
+    Memory narrow;         // the narrow copy of its blocks, if there is one
+    Memory joined_narrow;  // and of the gathered block
+    std::vector<Memory> slots;
+  };
+  /// For programs, which read and write it.
+  [[nodiscard]] const Group& group(int index) const { return groups_[index]; }
   [[nodiscard]] float* fixed() const { return static_cast<float*>(fixed_.data()); }
   [[nodiscard]] float* gradients() const { return static_cast<float*>(gradients_.data()); }
 
-  /// This rank's block of variable `variable`, of its gradient or of a slot.
-  [[nodiscard]] float* value(int variable) const;
-  [[nodiscard]] float* gradient(int variable) const;
-  [[nodiscard]] float* slot(int index, int variable) const;
+  /// This rank's block of variable `variable`, or of a slot of it.
+  [[nodiscard]] const float* value(int variable) const;
+  [[nodiscard]] const float* slot(int index, int variable) const;
+  /// Sets it, from the host's memory.
+  void write_value(int variable, std::span<const float> block);
+  void write_slot(int index, int variable, std::span<const float> block);
 
   /// Copies the values of all variables to two stretches in the host's memory, or back.
   void read_values(std::span<float> trainable, std::span<float> rest) const;
@@ -172,14 +186,15 @@ class Parameters {
 
  private:
   void allocate_joined(const ParameterMemory& memory);
+  [[nodiscard]] std::int64_t offset_in_group(const ParameterSpan& span) const;
+  [[nodiscard]] std::byte* slot_at(int index, int variable) const;
+  void write_in_group(int group, std::int64_t offset, std::span<const float> values);
 
   Device* device_;
   ParameterForm form_;
   std::vector<std::string> slot_names_;
   Memory fixed_, gradients_;
-  std::vector<Memory> joined_;              // by group, of those whose blocks are
-  std::vector<Memory> values_;              // by group
-  std::vector<std::vector<Memory>> slots_;  // by group, then by slot
+  std::vector<Group> groups_;
 };
 
 }  // namespace meshwork

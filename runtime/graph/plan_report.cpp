@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "runtime/config/text_table.h"
+#include "runtime/device/narrowing.h"
 
 namespace meshwork {
 namespace {
@@ -121,7 +122,9 @@ std::string readable_bytes(std::int64_t bytes) {
 PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int64_t rank,
                        const UpdateRule& update, const std::map<TensorId, ElementType>& fed,
                        Precision precision, const DeviceTraits& device) {
-  const ParameterForm form = parameter_form(plan, rank);
+  ParameterFormOptions options;
+  options.narrow_copies = precision == Precision::bfloat16 && device.reads_narrow_operands;
+  const ParameterForm form = parameter_form(plan, rank, options);
   LoweringRequest request;
   request.plan = &plan;
   request.mode = mode;
@@ -137,7 +140,8 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   const LoweredStep step = lower(request, builder, *collectives);
   const ArenaSummary arena = builder.plan_arena();
 
-  PlanReport report{plan.mesh, rank, rows, mode, plan.costs, {}, {}, {}, {}, 0, 0, 0, 0, 0, 0, 0};
+  PlanReport report{
+      .mesh = plan.mesh, .rank = rank, .rows = rows, .mode = mode, .costs = plan.costs};
   const Graph& graph = *plan.graph;
   for (const Variable& variable : graph.variables) {
     report.variables.push_back(report_tensor(plan, variable.tensor, variable.path, rows, rank));
@@ -153,6 +157,9 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   report.precision = precision;
   report.device = device;
   report.parameter_bytes = (form.trainable_count + form.fixed_count) * 4;
+  for (const ParameterGroup& group : form.groups) {
+    report.narrow_copy_bytes += group.narrowed ? group.count * bfloat16_bytes : 0;
+  }
   if (mode == Mode::train) {
     report.gradient_bytes = form.trainable_count * 4;
     report.slot_bytes = form.trainable_count * 4 * update.slots;
@@ -224,12 +231,16 @@ std::string to_text(const PlanReport& report) {
   }
   text += fmt::format(
       "\nmemory of this rank: {} at the peak{}\n"
-      "  parameters {}, gradients {}, optimizer slots {}, batch {}{}, activations and scratch {} "
+      "  parameters {}{}, gradients {}, optimizer slots {}, batch {}{}, activations and scratch {} "
       "({} without sharing)\n  on top of it: {}\n{}",
       readable_bytes(report.peak_bytes()),
       report.device.computes_in_host_memory ? "" : fmt::format(", on {}", report.device.kind),
-      readable_bytes(report.parameter_bytes), readable_bytes(report.gradient_bytes),
-      readable_bytes(report.slot_bytes), readable_bytes(report.batch_bytes),
+      readable_bytes(report.parameter_bytes),
+      report.narrow_copy_bytes == 0
+          ? ""
+          : fmt::format(", the same in bfloat16 {}", readable_bytes(report.narrow_copy_bytes)),
+      readable_bytes(report.gradient_bytes), readable_bytes(report.slot_bytes),
+      readable_bytes(report.batch_bytes),
       report.ahead_bytes == 0
           ? ""
           : fmt::format(", batches on their way {}", readable_bytes(report.ahead_bytes)),
@@ -288,15 +299,17 @@ std::string to_json(const PlanReport& report) {
       "  \"predicted\": {{\"communication_seconds\": {}, \"arithmetic_seconds\": {}, "
       "\"latency_seconds\": {}, "
       "\"bytes_per_second\": {}}},\n"
-      "  \"memory\": {{\"parameters\": {}, \"gradients\": {}, \"slots\": {}, \"batch\": {}, "
+      "  \"memory\": {{\"parameters\": {}, \"narrow_copies\": {}, \"gradients\": {}, \"slots\": "
+      "{}, \"batch\": {}, "
       "\"batches_ahead\": {}, \"arena\": {}, \"arena_unshared\": {}, \"peak\": {}}}\n}}\n",
       axes, report.mesh.rank_count(), report.rank, report.rows, json_text(name_of(report.mode)),
       json_text(name_of(report.precision)), json_text(report.device.kind),
       json_tensors(report.variables, report.mesh), json_tensors(report.outputs, report.mesh),
       json_tensors(report.fed, report.mesh), collectives, cut, between, report.predicted_seconds,
       report.arithmetic_seconds, report.costs.latency_seconds, report.costs.bytes_per_second,
-      report.parameter_bytes, report.gradient_bytes, report.slot_bytes, report.batch_bytes,
-      report.ahead_bytes, report.arena_bytes, report.arena_bytes_if_unshared, report.peak_bytes());
+      report.parameter_bytes, report.narrow_copy_bytes, report.gradient_bytes, report.slot_bytes,
+      report.batch_bytes, report.ahead_bytes, report.arena_bytes, report.arena_bytes_if_unshared,
+      report.peak_bytes());
 }
 
 }  // namespace meshwork

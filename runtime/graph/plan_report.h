@@ -47,6 +47,7 @@ struct PlanReport {
   double predicted_seconds = 0;
   // Bytes on this rank.
   std::int64_t parameter_bytes = 0;
+  std::int64_t narrow_copy_bytes = 0;
   std::int64_t gradient_bytes = 0;
   std::int64_t slot_bytes = 0;
   std::int64_t batch_bytes = 0;
@@ -59,7 +60,7 @@ struct PlanReport {
   DeviceTraits device;
   std::int64_t ahead_bytes = 0;  // of batches on their way; left to whoever makes runs of steps
   [[nodiscard]] std::int64_t peak_bytes() const {
-    return parameter_bytes + gradient_bytes + slot_bytes + batch_bytes + ahead_bytes + arena_bytes;
+    return parameter_bytes + narrow_copy_bytes + gradient_bytes + slot_bytes + batch_bytes + ahead_bytes + arena_bytes;
   }
 };
 

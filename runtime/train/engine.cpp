@@ -73,7 +73,7 @@ Memory memory_of_sharers(const DeviceMesh& mesh, Transport& transport,
 // The form of the parameters, which decides what memory the ranks make together: they agree about
 // it first, so that a job whose ranks differ is told how instead of hanging.
 ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& device,
-                          const Plan& plan, bool may_be_one_copy,
+                          const Plan& plan, bool may_be_one_copy, Precision precision,
                           const std::vector<std::string>& slots) {
   std::vector<std::string> entries{
       fmt::format("device {}, collectives by {}", device.kind(), transport.name())};
@@ -87,18 +87,20 @@ ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& 
   entries.push_back(may_be_one_copy ? "one copy for ranks that share memory"
                                     : "a copy for every rank");
   require_agreement(mesh.all(), entries, "how variables are kept");
-  if (!may_share(transport, device)) {
-    return parameter_form(plan, mesh.rank());
+  ParameterFormOptions options;
+  // Of ranks on unlike processors all do, or none.
+  options.narrow_copies =
+      on_all(mesh.all(), precision == Precision::bfloat16 && device.reads_narrow_operands());
+  options.one_copy = may_be_one_copy;
+  if (may_share(transport, device)) {
+    options.sharers = [&](const std::vector<Axis>& axes) {
+      mesh.prepare(axes);
+      const Communicator& ranks = mesh.communicator(axes);
+      transport.prepare(ranks);
+      return transport.sharers(ranks);
+    };
   }
-  return parameter_form(plan, mesh.rank(),
-                        {.sharers =
-                             [&](const std::vector<Axis>& axes) {
-                               mesh.prepare(axes);
-                               const Communicator& ranks = mesh.communicator(axes);
-                               transport.prepare(ranks);
-                               return transport.sharers(ranks);
-                             },
-                         .one_copy = may_be_one_copy});
+  return parameter_form(plan, mesh.rank(), options);
 }
 
 }  // namespace
@@ -319,7 +321,8 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
       parameters_(
           device, plan_,
           agreed_form(mesh, transport, device, plan_,
-                      may_share(transport, device) && !needs_norms(update_.clipping), slot_names),
+                      may_share(transport, device) && !needs_norms(update_.clipping), precision,
+                      slot_names),
           seed, slot_names,
           {.gradients =
                [&](std::int64_t bytes) { return gradient_memory(mesh, transport, device, bytes); },
@@ -394,20 +397,24 @@ std::vector<float> Engine::gather_slot(int slot, int variable, std::optional<int
 }
 
 void Engine::set_variable(int variable, std::span<const float> whole) {
-  scatter(parameters_.form().spans[variable], whole, parameters_.value(variable));
+  const std::vector<float> block = own_block(parameters_.form().spans[variable], whole);
+  meet();
+  parameters_.write_value(variable, block);
 }
 
 void Engine::set_slot(int slot, int variable, std::span<const float> whole) {
-  scatter(parameters_.form().spans[variable], whole, parameters_.slot(slot, variable));
+  const std::vector<float> block = own_block(parameters_.form().spans[variable], whole);
+  meet();
+  parameters_.write_slot(slot, variable, block);
 }
 
-void Engine::scatter(const ParameterSpan& span, std::span<const float> whole, float* destination) {
+std::vector<float> Engine::own_block(const ParameterSpan& span,
+                                     std::span<const float> whole) const {
   const Shape& shape = plan_.graph->variables[span.variable].options.shape;
   if (static_cast<std::int64_t>(whole.size()) != element_count(shape)) {
     fail("{} has shape {}, found {} values", plan_.graph->variables[span.variable].path,
          to_string(shape), whole.size());
   }
-  meet();
   // Row by row of the block: the last dimension is contiguous.
   std::vector<float> block(static_cast<std::size_t>(span.count));
   const Shape extent = shape_of(span.block);
@@ -424,7 +431,7 @@ void Engine::scatter(const ParameterSpan& span, std::span<const float> whole, fl
     }
     std::copy_n(whole.begin() + at, columns, block.begin() + row * columns);
   }
-  device_->copy_in(destination, block.data(), span.count * 4);
+  return block;
 }
 
 }  // namespace meshwork

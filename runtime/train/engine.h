@@ -168,7 +168,8 @@ class Engine {
  private:
   [[nodiscard]] std::vector<float> gather(const ParameterSpan& span, const float* block,
                                           std::optional<int> root);
-  void scatter(const ParameterSpan& span, std::span<const float> whole, float* destination);
+  [[nodiscard]] std::vector<float> own_block(const ParameterSpan& span,
+                                             std::span<const float> whole) const;
 
   DeviceMesh* mesh_;
   Device* device_;

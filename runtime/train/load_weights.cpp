@@ -120,12 +120,11 @@ LoadedWeights load_checkpoint(Model::State& model, const std::filesystem::path& 
   std::vector<BlockTarget> targets;
   for (const ParameterSpan& span : parameters.form().spans) {
     const std::string& path = model.graph->variables[static_cast<std::size_t>(span.variable)].path;
-    targets.push_back(
-        {find(reader->tensors(), path, ""), &span, parameters.value(span.variable), true});
+    targets.push_back({find(reader->tensors(), path, ""), &span});
     for (std::size_t s = 0; optimizer && span.trainable && s < parameters.slot_names().size();
          ++s) {
-      targets.push_back({find(reader->tensors(), path, parameters.slot_names()[s]), &span,
-                         parameters.slot(static_cast<int>(s), span.variable), true});
+      targets.push_back(
+          {find(reader->tensors(), path, parameters.slot_names()[s]), &span, static_cast<int>(s)});
     }
   }
   const std::string damage = read_blocks(model, *reader, targets);
@@ -288,27 +287,28 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
     spans[model.graph->variables[static_cast<std::size_t>(span.variable)].path] = &span;
   }
   std::vector<float> block;
-  const auto read = [&](const std::string& place, const ParameterSpan& span, float* destination) {
-    failures.attempt([&] {
-      block.resize(static_cast<std::size_t>(span.count));
-      reader->read(*reader->find(place), span.block, block);
-      model.device->copy_in(destination, block.data(), span.count * 4);
-    });
+  const auto read = [&](const std::string& place, const ParameterSpan& span) {
+    block.resize(static_cast<std::size_t>(span.count));
+    reader->read(*reader->find(place), span.block, block);
   };
   for (const KerasPlace& place : places) {
     const ParameterSpan& span = *spans.at(place.variable);
-    read(place.place, span, parameters.value(span.variable));
+    failures.attempt([&] {
+      read(place.place, span);
+      parameters.write_value(span.variable, block);
+    });
   }
   for (std::size_t v = 0; optimizer && v < keras.variables.size(); ++v) {
     const ParameterSpan& span = *spans.at(keras.variables[v]);
     for (std::size_t s = 0; s < keras.slots.size(); ++s) {
-      float* slot = parameters.slot(static_cast<int>(s), span.variable);
-      if (updates > 0) {
-        read(keras_slot_place(keras, s, v), span, slot);
-      } else {
-        block.assign(static_cast<std::size_t>(span.count), 0.0f);
-        failures.attempt([&] { model.device->copy_in(slot, block.data(), span.count * 4); });
-      }
+      failures.attempt([&] {
+        if (updates > 0) {
+          read(keras_slot_place(keras, s, v), span);
+        } else {
+          block.assign(static_cast<std::size_t>(span.count), 0.0f);
+        }
+        parameters.write_slot(static_cast<int>(s), span.variable, block);
+      });
     }
   }
   agree_that_all_is_well(model.mesh().all(), failures,

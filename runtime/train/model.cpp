@@ -97,10 +97,8 @@ class KeptParameters {
     Parameters& parameters = engine.parameters();
     for (const Kept& kept : kept_) {
       if (!kept.whole) {
-        engine.device().copy_in(kept.slot < 0 ? parameters.value(kept.variable)
-                                              : parameters.slot(kept.slot, kept.variable),
-                                kept.values.data(),
-                                static_cast<std::int64_t>(kept.values.size()) * 4);
+        kept.slot < 0 ? parameters.write_value(kept.variable, kept.values)
+                      : parameters.write_slot(kept.slot, kept.variable, kept.values);
       } else if (kept.slot < 0) {
         engine.set_variable(kept.variable, kept.values);
       } else {

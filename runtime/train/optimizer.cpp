@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <utility>
+#include <variant>
 
 #include "collectives/error.h"
 
@@ -22,7 +23,7 @@ constexpr Clip clips[] = {
 }  // namespace
 
 Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
-                     Settings own_options, std::vector<std::string> slot_names, Kernel kernel)
+                     Settings own_options, std::vector<std::string> slot_names, Update update)
     : class_name_(std::move(class_name)),
       schedule_(std::move(learning_rate)),
       slot_names_(std::move(slot_names)),
@@ -51,8 +52,17 @@ Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const Commo
   check_option(class_name_, "weight_decay", decay, 0, largest);
   options_.push_back(setting("weight_decay", decay));
   rule_.slots = static_cast<int>(slot_names_.size());
-  rule_.kernel = [kernel = std::move(kernel), decay = static_cast<float>(decay)](
-                     std::int64_t count, bool scaled) { return kernel(count, scaled, decay); };
+  std::visit([decay](auto& spec) { spec.decay = static_cast<float>(decay); }, update);
+  rule_.kernel = [update](const UpdatedBlock& block) {
+    return std::visit(
+        [&](auto spec) -> KernelSpec {
+          spec.count = block.count;
+          spec.scaled = block.scaled;
+          spec.narrows = block.narrows;
+          return spec;
+        },
+        update);
+  };
 }
 
 double Optimizer::learning_rate(std::int64_t iteration) const {

@@ -10,12 +10,13 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "collectives/exchange.h"
+#include "runtime/device/kernels/updates.h"
 #include "runtime/graph/lower.h"
 #include "runtime/train/schedule.h"
 
@@ -31,12 +32,14 @@ struct CommonOptions {
 
 class Optimizer {
  public:
-  using Kernel = std::function<KernelSpec(std::int64_t count, bool scaled, float decay)>;
+  /// The update by one of these, of which this class fills in what is common to all: count, decay,
+  /// and what else blocks differ in.
+  using Update = std::variant<SgdSpec, AdamSpec, RmspropSpec>;
 
   /// `class_name` as in Keras. `own_options` are those that are not common to all: ranks compare
   /// them. Throws `Error` for two clips, and for one or a decay out of range.
   Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
-            Settings own_options, std::vector<std::string> slot_names, Kernel kernel);
+            Settings own_options, std::vector<std::string> slot_names, Update update);
 
   [[nodiscard]] const std::string& class_name() const { return class_name_; }
   /// What is kept for each parameter, in the order of the kernel's operands.

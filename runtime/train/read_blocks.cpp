@@ -19,6 +19,7 @@ std::string read_blocks(Model::State& model, const CheckpointReader& reader,
   const Communicator& all = model.mesh().all();
   std::vector<std::uint64_t> sums(targets.size(), 0);
   std::vector<float> block;
+  Parameters& parameters = model.engine->parameters();
   CollectiveTrace* trace = &model.watchdog->trace();
   std::string damage = joint_damage(
       all,
@@ -37,10 +38,12 @@ std::string read_blocks(Model::State& model, const CheckpointReader& reader,
                            static_cast<std::size_t>(offset_in_block(region, target.span->block)),
                            static_cast<std::size_t>(element_count(shape_of(region)))));
           }
-          if (target.on_device) {
-            model.device->copy_in(target.destination, block.data(), target.span->count * 4);
+          if (target.kept != nullptr) {
+            std::copy(block.begin(), block.end(), target.kept);
+          } else if (target.slot < 0) {
+            parameters.write_value(target.span->variable, block);
           } else {
-            std::copy(block.begin(), block.end(), target.destination);
+            parameters.write_slot(target.slot, target.span->variable, block);
           }
         }
       },

@@ -16,8 +16,8 @@ namespace meshwork {
 struct BlockTarget {
   const CheckpointTensor* tensor;
   const ParameterSpan* span;  // of its variable
-  float* destination;
-  bool on_device;  // else in the host's memory
+  int slot = -1;              // which one it is of the variable; -1: the value
+  float* kept = nullptr;      // in the host's memory, instead of the model's parameters
 };
 
 /// Reads all targets and compares their sums. Collective; the ranks have the same targets. Gives ""

@@ -248,10 +248,10 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
       }
       return tensor;
     };
-    targets.push_back({find("params/" + path), &span, parameters.value(span.variable), true});
+    targets.push_back({find("params/" + path), &span});
     for (std::size_t s = 0; span.trainable && s < parameters.slot_names().size(); ++s) {
       targets.push_back({find(fmt::format("slots/{}/{}", path, parameters.slot_names()[s])), &span,
-                         parameters.slot(static_cast<int>(s), span.variable), true});
+                         static_cast<int>(s)});
     }
     for (std::size_t c = 0; c < matched.size(); ++c) {
       if (matched[c] != nullptr && then.callbacks[c].keeps_weights) {
@@ -259,8 +259,9 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
           kept[c] = std::make_shared<ParameterSnapshot>(form);
         }
         const CheckpointTensor tensor{TensorKind::kept, path, "", static_cast<int>(c)};
-        targets.push_back(
-            {find(name_of(tensor, then.callbacks)), &span, kept[c]->value(span), false});
+        targets.push_back({.tensor = find(name_of(tensor, then.callbacks)),
+                           .span = &span,
+                           .kept = kept[c]->value(span)});
       }
     }
   }

@@ -5,6 +5,9 @@
 // with momentum, 28 for Adam. Multiplying by a factor of 1 and subtracting a decay of 0 are exact,
 // and free beside that, so one loop serves with and without.
 //
+// What is to be stored in bfloat16 too is so piece by piece, while the new values are in the nearest
+// cache: 2 bytes more.
+//
 // Where ranks share memory, gradients have been summed before (collectives/shared_reduction.h). One
 // pass for both would move a third less for plain SGD, but was no faster on two ranks of two cores
 // (174 ms a step of the network `wide` of tests/benchmarks/step, 171 with two passes): all ranks
@@ -13,6 +16,7 @@
 #include <cmath>
 
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/narrowing.h"
 
 namespace meshwork::cpu {
 
@@ -30,12 +34,35 @@ class UpdateOperands {
   [[nodiscard]] double number() const { return static_cast<double>(scalars_.step) + 1.0; }
   [[nodiscard]] float factor() const { return factor_; }
   [[nodiscard]] float* block(int index) const { return static_cast<float*>(blocks_[index]); }
+  /// The same of narrowed values.
+  [[nodiscard]] std::uint16_t* narrowed_block(int index) const {
+    return static_cast<std::uint16_t*>(blocks_[index]);
+  }
 
  private:
   StepScalars scalars_;
   float factor_;
   void* const* blocks_;
 };
+
+/// for_ranges with `update`, which gives new values `w`, at `bytes` of traffic an element; these
+/// are stored in `narrow` too, unless that is null.
+template <class Update>
+void update_ranges(int threads, std::int64_t count, std::int64_t bytes, const float* w,
+                   std::uint16_t* narrow, const Update& update) {
+  if (narrow == nullptr) {
+    for_ranges(threads, count, bytes, update);
+    return;
+  }
+  for_ranges(threads, count, bytes + 2, [=](std::int64_t begin, std::int64_t end) {
+    constexpr std::int64_t piece = 2048;  // elements: 8 KB of each operand
+    for (std::int64_t from = begin; from < end; from += piece) {
+      const std::int64_t to = std::min(from + piece, end);
+      update(from, to);
+      for (std::int64_t i = from; i < to; ++i) narrow[i] = narrowed(w[i]);
+    }
+  });
+}
 
 template <bool HasMomentum, bool Nesterov>
 KernelPointer compile_sgd(const SgdSpec& spec, const Context& context) {
@@ -46,21 +73,22 @@ KernelPointer compile_sgd(const SgdSpec& spec, const Context& context) {
     const float* g = in.block(0);
     float* w = in.block(1);
     float* m = HasMomentum ? in.block(2) : nullptr;
-    for_ranges(threads, spec.count, HasMomentum ? 20 : 12,
-               [=](std::int64_t begin, std::int64_t end) {
+    std::uint16_t* narrow = spec.narrows ? in.narrowed_block(HasMomentum ? 3 : 2) : nullptr;
+    update_ranges(threads, spec.count, HasMomentum ? 20 : 12, w, narrow,
+                  [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-                 for (std::int64_t i = begin; i < end; ++i) {
-                   const float decayed = w[i] - w[i] * decay;
-                   const float step = rate * (g[i] * factor);
-                   if constexpr (HasMomentum) {
-                     const float velocity = momentum * m[i] - step;
-                     m[i] = velocity;
-                     w[i] = Nesterov ? decayed + momentum * velocity - step : decayed + velocity;
-                   } else {
-                     w[i] = decayed - step;
-                   }
-                 }
-               });
+                    for (std::int64_t i = begin; i < end; ++i) {
+                      const float decayed = w[i] - w[i] * decay;
+                      const float step = rate * (g[i] * factor);
+                      if constexpr (HasMomentum) {
+                        const float velocity = momentum * m[i] - step;
+                        m[i] = velocity;
+                        w[i] = Nesterov ? decayed + momentum * velocity - step : decayed + velocity;
+                      } else {
+                        w[i] = decayed - step;
+                      }
+                    }
+                  });
   });
 }
 
@@ -81,24 +109,26 @@ KernelPointer compile_adam(const AdamSpec& spec, const Context& context) {
     float* m = in.block(2);
     float* v = in.block(3);
     float* largest = Amsgrad ? in.block(4) : nullptr;
-    for_ranges(threads, spec.count, Amsgrad ? 36 : 28, [=](std::int64_t begin, std::int64_t end) {
+    std::uint16_t* narrow = spec.narrows ? in.narrowed_block(Amsgrad ? 5 : 4) : nullptr;
+    update_ranges(threads, spec.count, Amsgrad ? 36 : 28, w, narrow,
+                  [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) {
-        const float gradient = g[i] * factor;
-        const float decayed = w[i] - w[i] * decay;
-        const float mean = m[i] + (gradient - m[i]) * new_1;
-        const float square = v[i] + (gradient * gradient - v[i]) * new_2;
-        m[i] = mean;
-        v[i] = square;
-        float below = square;
-        if constexpr (Amsgrad) {
-          // Of a NaN and a number, the NaN: as Keras's maximum does.
-          below = square <= largest[i] ? largest[i] : square;
-          largest[i] = below;
-        }
-        w[i] = decayed - rate * mean / (std::sqrt(below) + epsilon);
-      }
-    });
+                    for (std::int64_t i = begin; i < end; ++i) {
+                      const float gradient = g[i] * factor;
+                      const float decayed = w[i] - w[i] * decay;
+                      const float mean = m[i] + (gradient - m[i]) * new_1;
+                      const float square = v[i] + (gradient * gradient - v[i]) * new_2;
+                      m[i] = mean;
+                      v[i] = square;
+                      float below = square;
+                      if constexpr (Amsgrad) {
+                        // Of a NaN and a number, the NaN: as Keras's maximum does.
+                        below = square <= largest[i] ? largest[i] : square;
+                        largest[i] = below;
+                      }
+                      w[i] = decayed - rate * mean / (std::sqrt(below) + epsilon);
+                    }
+                  });
   });
 }
 
@@ -116,31 +146,33 @@ KernelPointer compile_rmsprop(const RmspropSpec& spec, const Context& context) {
     float* w = in.block(1);
     float* v = in.block(2);
     float* m = HasMomentum ? in.block(3) : nullptr;
-    float* means = Centered ? in.block(HasMomentum ? 4 : 3) : nullptr;
-    constexpr std::int64_t bytes = 20 + (HasMomentum ? 8 : 0) + (Centered ? 8 : 0);
-    for_ranges(threads, spec.count, bytes, [=](std::int64_t begin, std::int64_t end) {
+    constexpr int optional_slots = (HasMomentum ? 1 : 0) + (Centered ? 1 : 0);
+    float* means = Centered ? in.block(2 + optional_slots) : nullptr;
+    std::uint16_t* narrow = spec.narrows ? in.narrowed_block(3 + optional_slots) : nullptr;
+    update_ranges(threads, spec.count, 20 + 8 * optional_slots, w, narrow,
+                  [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-      for (std::int64_t i = begin; i < end; ++i) {
-        const float gradient = g[i] * factor;
-        const float decayed = w[i] - w[i] * decay;
-        const float square = rho * v[i] + fresh * (gradient * gradient);
-        v[i] = square;
-        float variance = square;
-        if constexpr (Centered) {
-          const float mean = rho * means[i] + fresh * gradient;
-          means[i] = mean;
-          variance = square - mean * mean;
-        }
-        const float step = rate * gradient / std::sqrt(variance + epsilon);
-        if constexpr (HasMomentum) {
-          const float velocity = momentum * m[i] + step;
-          m[i] = velocity;
-          w[i] = decayed - velocity;
-        } else {
-          w[i] = decayed - step;
-        }
-      }
-    });
+                    for (std::int64_t i = begin; i < end; ++i) {
+                      const float gradient = g[i] * factor;
+                      const float decayed = w[i] - w[i] * decay;
+                      const float square = rho * v[i] + fresh * (gradient * gradient);
+                      v[i] = square;
+                      float variance = square;
+                      if constexpr (Centered) {
+                        const float mean = rho * means[i] + fresh * gradient;
+                        means[i] = mean;
+                        variance = square - mean * mean;
+                      }
+                      const float step = rate * gradient / std::sqrt(variance + epsilon);
+                      if constexpr (HasMomentum) {
+                        const float velocity = momentum * m[i] + step;
+                        m[i] = velocity;
+                        w[i] = decayed - velocity;
+                      } else {
+                        w[i] = decayed - step;
+                      }
+                    }
+                  });
   });
 }
 

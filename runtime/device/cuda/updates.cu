@@ -2,13 +2,14 @@
 // reference/keras.md; one launch for a whole flat block. What depends on the step alone is worked
 // out once a block, from the scalars in device memory, so that nothing of a launch changes from
 // step to step. A thread an element; bound by memory traffic: 12 bytes a parameter for plain SGD,
-// 20 with momentum, 28 for Adam.
+// 20 with momentum, 28 for Adam; 2 more where new values are stored in bfloat16 too.
 #include <cmath>
 
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/launch.h"
 #include "runtime/device/host_device.h"
+#include "runtime/device/narrowing.h"
 
 namespace meshwork::cuda {
 
@@ -21,6 +22,10 @@ struct UpdateOperands {
         factor(scaled ? at<const float>(operands, 1) : nullptr),
         blocks(operands + (scaled ? 2 : 1)) {}
   [[nodiscard]] float* block(int index) const { return static_cast<float*>(blocks[index]); }
+  /// The same of narrowed values; null if there are none.
+  [[nodiscard]] std::uint16_t* narrowed_block(bool narrows, int index) const {
+    return narrows ? static_cast<std::uint16_t*>(blocks[index]) : nullptr;
+  }
 
   const StepScalars* scalars;
   const float* factor;
@@ -126,14 +131,31 @@ struct Rmsprop {
   }
 };
 
+/// An update that stores the new value in bfloat16 too, if there is a place for it.
+template <class Update>
+struct Narrowing {
+  Update update;
+  std::uint16_t* narrow;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i, const Rates& rates) const {
+    update(i, rates);
+    if (narrow != nullptr) narrow[i] = narrowed(update.w[i]);
+  }
+};
+
+template <class Prepare, class Update>
+void start_update(const Launcher& launcher, std::int64_t count, const Prepare& rates,
+                  const Update& update, std::uint16_t* narrow) {
+  for_elements_prepared(launcher, count, rates, Narrowing<Update>{update, narrow});
+}
+
 template <bool has_momentum, bool nesterov>
 KernelPointer compile_sgd(const SgdSpec& spec, const Context& context) {
   return make_kernel([=, launcher = context.launcher](void* const* operands) {
     const UpdateOperands in(operands, spec.scaled);
-    for_elements_prepared(
-        launcher, spec.count, PlainRates{in.scalars, in.factor, spec.decay},
-        Sgd<has_momentum, nesterov>{in.block(0), in.block(1), has_momentum ? in.block(2) : nullptr,
-                                    spec.momentum});
+    start_update(launcher, spec.count, PlainRates{in.scalars, in.factor, spec.decay},
+                 Sgd<has_momentum, nesterov>{in.block(0), in.block(1),
+                                             has_momentum ? in.block(2) : nullptr, spec.momentum},
+                 in.narrowed_block(spec.narrows, has_momentum ? 3 : 2));
   });
 }
 
@@ -144,24 +166,26 @@ KernelPointer compile_adam(const AdamSpec& spec, const Context& context) {
   const auto epsilon = static_cast<float>(spec.epsilon);
   return make_kernel([=, launcher = context.launcher](void* const* operands) {
     const UpdateOperands in(operands, spec.scaled);
-    for_elements_prepared(launcher, spec.count,
-                          AdamRates{in.scalars, in.factor, spec.decay, spec.beta_1, spec.beta_2},
-                          Adam<amsgrad>{in.block(0), in.block(1), in.block(2), in.block(3),
-                                        amsgrad ? in.block(4) : nullptr, new_1, new_2, epsilon});
+    start_update(launcher, spec.count,
+                 AdamRates{in.scalars, in.factor, spec.decay, spec.beta_1, spec.beta_2},
+                 Adam<amsgrad>{in.block(0), in.block(1), in.block(2), in.block(3),
+                               amsgrad ? in.block(4) : nullptr, new_1, new_2, epsilon},
+                 in.narrowed_block(spec.narrows, amsgrad ? 5 : 4));
   });
 }
 
 template <bool has_momentum, bool centered>
 KernelPointer compile_rmsprop(const RmspropSpec& spec, const Context& context) {
+  constexpr int optional_slots = (has_momentum ? 1 : 0) + (centered ? 1 : 0);
   return make_kernel([=, launcher = context.launcher](void* const* operands) {
     const UpdateOperands in(operands, spec.scaled);
-    for_elements_prepared(
-        launcher, spec.count, PlainRates{in.scalars, in.factor, spec.decay},
-        Rmsprop<has_momentum, centered>{
-            in.block(0), in.block(1), in.block(2), has_momentum ? in.block(3) : nullptr,
-            centered ? in.block(has_momentum ? 4 : 3) : nullptr, static_cast<float>(spec.rho),
-            static_cast<float>(1.0 - spec.rho), static_cast<float>(spec.epsilon),
-            static_cast<float>(spec.momentum)});
+    start_update(launcher, spec.count, PlainRates{in.scalars, in.factor, spec.decay},
+                 Rmsprop<has_momentum, centered>{
+                     in.block(0), in.block(1), in.block(2), has_momentum ? in.block(3) : nullptr,
+                     centered ? in.block(2 + optional_slots) : nullptr,
+                     static_cast<float>(spec.rho), static_cast<float>(1.0 - spec.rho),
+                     static_cast<float>(spec.epsilon), static_cast<float>(spec.momentum)},
+                 in.narrowed_block(spec.narrows, 3 + optional_slots));
   });
 }
 

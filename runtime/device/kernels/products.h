@@ -19,6 +19,9 @@
 
 namespace meshwork {
 
+/// Where narrow operands of products begin: at multiples of this many bytes.
+constexpr std::int64_t narrow_alignment = 16;
+
 /// c (m, n) = activation(op(a) (m, k) * op(b) (k, n) + bias (n)); with `accumulate`, c += instead
 /// (then without all that follows). op transposes: a is stored (k, m) if transpose_a, b (n, k) if
 /// transpose_b. Activation: linear, relu; with relu and `mask` the mask of c is written too. k = 0
@@ -28,8 +31,8 @@ namespace meshwork {
 ///                   what ActivationGradientSpec says or, of relu with `mask`, a relu mask;
 ///   `column_sums`   beside c, s (n) = the sum over k of b, which is not transposed. In
 ///                   float32 alone: elsewhere libraries may sum what the product has rounded.
-/// With `narrow`, in bfloat16 alone, a and b are stored as NarrowSpec leaves them, at addresses
-/// that are multiples of 16: what is multiplied several times is rounded once.
+/// With `narrow`, in bfloat16 alone, a and b are stored as NarrowSpec leaves them, aligned to
+/// `narrow_alignment`: what is multiplied several times is rounded once.
 /// Operands: a, b, [bias or value], c, [mask or s].
 struct MatmulSpec {
   std::int64_t m = 0, n = 0, k = 0;

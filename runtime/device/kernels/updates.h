@@ -42,25 +42,29 @@ struct ClampSpec {
 // One fused pass over a flat block of parameters w and their gradients g. All: first w -= w * decay
 // * lr where decay is not 0; then the formula of reference/keras.md with t = step + 1, g read as g
 // * factor if `scaled` (factor: float32 scalar in memory). Rates are doubles, because 1 - beta is
-// rounded to float32 once: 1 - 0.999f would be off by one part in 80 000.
+// rounded to float32 once: 1 - 0.999f would be off by one part in 80 000. If `narrows`, the new w is
+// stored in bfloat16 too, as NarrowSpec does it, in the last operand.
 
-/// Operands: StepScalars, [factor], g, w, [m if momentum is not 0].
+/// Operands: StepScalars, [factor], g, w, [m if momentum is not 0], [narrowed w].
 struct SgdSpec {
   std::int64_t count = 0;
   float momentum = 0;
   bool nesterov = false;
   float decay = 0;
   bool scaled = false;
+  bool narrows = false;
 };
-/// Operands: StepScalars, [factor], g, w, m, v, [running maximum of v if amsgrad].
+/// Operands: StepScalars, [factor], g, w, m, v, [running maximum of v if amsgrad], [narrowed w].
 struct AdamSpec {
   std::int64_t count = 0;
   double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7;
   bool amsgrad = false;
   float decay = 0;
   bool scaled = false;
+  bool narrows = false;
 };
-/// Operands: StepScalars, [factor], g, w, v, [m if momentum is not 0], [mean of g if centered].
+/// Operands: StepScalars, [factor], g, w, v, [m if momentum is not 0], [mean of g if centered],
+/// [narrowed w].
 /// Keras: v = rho v + (1 - rho) g^2; d = v, less mean^2 if centered; u = lr g / sqrt(d + epsilon);
 /// with momentum m = momentum m + u, w -= m; else w -= u.
 struct RmspropSpec {
@@ -69,6 +73,7 @@ struct RmspropSpec {
   bool centered = false;
   float decay = 0;
   bool scaled = false;
+  bool narrows = false;
 };
 
 }  // namespace meshwork

@@ -277,6 +277,10 @@ bool ProductOperation::takes_derivative(int input, Activation activation) const 
   return input == 0 && activation != Activation::softmax;
 }
 
+bool ProductOperation::multiplies(int input) const {
+  return input == 0 || input == kernel;
+}
+
 bool ProductOperation::backward_reads(int input) const {
   return input != bias;
 }

@@ -39,6 +39,7 @@ class ProductOperation final : public Operation {
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
   bool backward_reads(int input) const override;
+  bool multiplies(int input) const override;
   Activation ends_in() const override { return epilogue_.ends_in(); }
   bool takes_derivative(int input, Activation activation) const override;
   bool draws() const override { return epilogue_.dropout > 0; }

@@ -5,9 +5,15 @@
 #include <utility>
 
 #include "collectives/blocks.h"
+#include "runtime/device/narrowing.h"
 #include "runtime/mesh/lower_redistribution.h"
 
 namespace meshwork {
+namespace {
+
+constexpr std::int64_t width = element_bytes(ElementType::float32);
+
+}  // namespace
 
 StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder,
                          MeshCollectives& collectives)
@@ -25,19 +31,32 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
       (form.trainable_count + form.whole_count) * element_bytes(ElementType::float32);
   const std::int64_t rest = form.fixed_count * element_bytes(ElementType::float32);
   for (int g = 0; g < static_cast<int>(form.groups.size()); ++g) {
-    const std::int64_t bytes = form.groups[g].count * element_bytes(ElementType::float32);
-    values.push_back(
-        builder.external(parameters ? parameters->group_values(g) : nullptr, bytes, "parameters"));
-    const std::optional<JoinedBlocks>& blocks = form.groups[g].joined;
-    joined.push_back(blocks ? builder.external(parameters ? parameters->joined_values(g) : nullptr,
-                                               blocks->count * element_bytes(ElementType::float32),
-                                               "joined parameters")
-                            : Buffer());
+    const ParameterGroup& group = form.groups[g];
+    const auto book = [&](const Memory Parameters::Group::*memory, std::int64_t count,
+                          std::int64_t bytes, const std::string& label) {
+      return builder.external(parameters ? (parameters->group(g).*memory).data() : nullptr,
+                              count * bytes, label);
+    };
+    values.push_back(book(&Parameters::Group::values, group.count, width, "parameters"));
+    joined.emplace_back();
+    narrow.emplace_back();
+    joined_narrow.emplace_back();
+    if (group.narrowed) {
+      narrow.back() = book(&Parameters::Group::narrow, group.count, bfloat16_bytes, "narrow copy");
+    }
+    if (group.joined) {
+      const std::int64_t count = group.joined->count;
+      joined.back() = book(&Parameters::Group::joined, count, width, "joined parameters");
+      if (group.narrowed) {
+        joined_narrow.back() =
+            book(&Parameters::Group::joined_narrow, count, bfloat16_bytes, "joined narrow copy");
+      }
+    }
     std::vector<Buffer>& slots_of_group = slots.emplace_back();
     for (int slot = 0; training() && slot < request.update->slots; ++slot) {
       slots_of_group.push_back(
-          builder.external(parameters ? parameters->group_slot(slot, g) : nullptr, bytes,
-                           "optimizer slot " + std::to_string(slot)));
+          builder.external(parameters ? parameters->group(g).slots[slot].data() : nullptr,
+                           group.count * width, "optimizer slot " + std::to_string(slot)));
     }
   }
   fixed = builder.external(parameters ? parameters->fixed() : nullptr, rest, "fixed variables");
@@ -89,9 +108,20 @@ std::optional<Operand> StepContext::joined_in(TensorId id, const Layout& layout)
   return Operand(joined[form.spans[variable_of(id)].group]);
 }
 
-bool StepContext::is_joined(const Buffer& buffer) const {
-  return std::any_of(joined.begin(), joined.end(),
-                     [&](const Buffer& one) { return one.id == buffer.id; });
+std::optional<Operand> StepContext::narrow_copy_of(const Operand& values_at) const {
+  const std::int64_t offset = values_at.offset / width * bfloat16_bytes;
+  if (offset % narrow_alignment != 0) {
+    return std::nullopt;
+  }
+  for (std::size_t g = 0; g < narrow.size(); ++g) {
+    if (narrow[g].exists() && values_at.buffer == values[g]) {
+      return Operand(narrow[g], offset);
+    }
+    if (joined_narrow[g].exists() && values_at.buffer == joined[g]) {
+      return Operand(joined_narrow[g], offset);
+    }
+  }
+  return std::nullopt;
 }
 
 std::optional<Operand> StepContext::whole_gradient_of(TensorId id) const {

@@ -33,6 +33,8 @@ class StepContext {
   // The flat memory of the parameters.
   std::vector<Buffer> values;              // by group
   std::vector<Buffer> joined;              // by group, of those whose blocks are
+  std::vector<Buffer> narrow;              // by group, of those that have a narrow copy
+  std::vector<Buffer> joined_narrow;       // of these, of those whose blocks are joined
   std::vector<std::vector<Buffer>> slots;  // by group, then by slot; of training
   Buffer fixed, gradients, scalars;
 
@@ -54,8 +56,9 @@ class StepContext {
   /// Where tensor `id`, gathered to `layout`, stands before it is gathered: of a variable whose
   /// blocks are joined for that.
   [[nodiscard]] std::optional<Operand> joined_in(TensorId id, const Layout& layout) const;
-  /// Whether a buffer is where such a variable is gathered.
-  [[nodiscard]] bool is_joined(const Buffer& buffer) const;
+  /// Where the narrow copy has what stands at `values_at`, if that is in one, at a place where
+  /// operands of products can begin.
+  [[nodiscard]] std::optional<Operand> narrow_copy_of(const Operand& values_at) const;
   /// Where backward writes the gradient of such a variable, if that is all of it: for a moment.
   [[nodiscard]] std::optional<Operand> whole_gradient_of(TensorId id) const;
 

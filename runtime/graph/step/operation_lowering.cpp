@@ -5,6 +5,7 @@
 
 #include "collectives/error.h"
 #include "runtime/device/kernels/products.h"
+#include "runtime/device/narrowing.h"
 #include "runtime/device/philox.h"
 #include "runtime/graph/operation_windows.h"
 #include "runtime/graph/operations/dimensions.h"
@@ -284,10 +285,11 @@ class OperationLowering final : public Lowering {
     }
   }
 
-  // Where the device takes them so, the factors of a product in bfloat16 are narrowed beforehand,
-  // each once for all products of the operation: a kernel for forward and the input's gradient, the
-  // input for forward and the kernel's gradient, the output's gradient for both gradients. What a
-  // product reads is not written again while the operation has products that read it.
+  // Where the device takes them so, the factors of a product in bfloat16 are narrowed beforehand:
+  // variables where they are stored (parameters.h), others each once for all products of the
+  // operation, the input for forward and the kernel's gradient, the output's gradient for both
+  // gradients. What a product reads is not written again while the operation has products that
+  // read it.
   void narrow_factors(MatmulSpec& product, std::vector<Operand>& operands) {
     const bool has_terms = product.m > 0 && product.n > 0 && product.k > 0;
     if (!step_.request.narrows || product.precision != Precision::bfloat16 || !has_terms) {
@@ -299,21 +301,16 @@ class OperationLowering final : public Lowering {
   }
 
   Operand narrow(const Operand& wide, std::int64_t count) {
-    if (step_.is_joined(wide.buffer)) {
-      return newly_narrowed(wide, count);  // no more of gathered weights than a layer needs
+    if (const auto kept = step_.narrow_copy_of(wide)) {
+      return *kept;
     }
     auto [at, added] =
         remains_.narrow.try_emplace(std::array{std::int64_t{wide.buffer.id}, wide.offset, count});
     if (added) {
-      at->second = newly_narrowed(wide, count);
+      at->second = step_.builder.scratch(count * bfloat16_bytes, path() + " narrow");
+      step_.builder.emit(NarrowSpec{count}, {wide, at->second}, path());
     }
     return at->second;
-  }
-  Operand newly_narrowed(const Operand& wide, std::int64_t count) {
-    constexpr std::int64_t bytes = 2;  // of an element
-    const Operand stored = step_.builder.scratch(count * bytes, path() + " narrow");
-    step_.builder.emit(NarrowSpec{count}, {wide, stored}, path());
-    return stored;
   }
 
   // A gradient that is written in forward stands by itself until backward takes it.

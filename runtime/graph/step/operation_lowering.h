@@ -25,7 +25,7 @@ struct Remains {
   std::map<std::string, Operand> scratch;  // by name
   std::map<int, Operand> boxes;            // by input with windows: where its box stands
   std::map<int, Operand> gradients;        // by input: those that forward wrote
-  // Operands of products, narrowed, by where they stand: buffer, offset, elements.
+  // Factors of products that were narrowed, by where they stand: buffer, offset, elements.
   std::map<std::array<std::int64_t, 3>, Operand> narrow;
 };
 

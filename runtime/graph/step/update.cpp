@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/device/narrowing.h"
+
 namespace meshwork {
 namespace {
 
@@ -91,8 +93,14 @@ class Update {
     for (const Buffer& slot : step_.slots[stretch.group]) {
       operands.emplace_back(slot, begin * width);
     }
-    step_.builder.emit(step_.request.update->kernel(stretch.count, factor.has_value()), operands,
-                       "update");
+    const bool narrows = step_.form.groups[stretch.group].narrowed;
+    if (narrows) {
+      operands.emplace_back(step_.narrow[stretch.group], begin * bfloat16_bytes);
+    }
+    step_.builder.emit(
+        step_.request.update->kernel(
+            {.count = stretch.count, .scaled = factor.has_value(), .narrows = narrows}),
+        operands, "update");
   }
 
   // Joined blocks are not written before all ranks have made use of them. That they are written the

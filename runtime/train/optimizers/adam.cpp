@@ -21,16 +21,10 @@ Optimizer make_adam(const std::string& class_name, const AdamOptions& options) {
           {setting("beta_1", options.beta_1), setting("beta_2", options.beta_2),
            setting("epsilon", options.epsilon), setting("amsgrad", options.amsgrad)},
           std::move(slots),
-          [beta_1 = options.beta_1, beta_2 = options.beta_2, epsilon = options.epsilon,
-           amsgrad = options.amsgrad](std::int64_t count, bool scaled, float decay) {
-            return AdamSpec{.count = count,
-                            .beta_1 = beta_1,
-                            .beta_2 = beta_2,
-                            .epsilon = epsilon,
-                            .amsgrad = amsgrad,
-                            .decay = decay,
-                            .scaled = scaled};
-          }};
+          AdamSpec{.beta_1 = options.beta_1,
+                   .beta_2 = options.beta_2,
+                   .epsilon = options.epsilon,
+                   .amsgrad = options.amsgrad}};
 }
 
 }  // namespace

@@ -21,16 +21,10 @@ Optimizer RMSprop(const RMSpropOptions& options) {
           {setting("rho", options.rho), setting("momentum", options.momentum),
            setting("epsilon", options.epsilon), setting("centered", options.centered)},
           std::move(slots),
-          [rho = options.rho, momentum = options.momentum, epsilon = options.epsilon,
-           centered = options.centered](std::int64_t count, bool scaled, float decay) {
-            return RmspropSpec{.count = count,
-                               .rho = rho,
-                               .momentum = momentum,
-                               .epsilon = epsilon,
-                               .centered = centered,
-                               .decay = decay,
-                               .scaled = scaled};
-          }};
+          RmspropSpec{.rho = options.rho,
+                      .momentum = options.momentum,
+                      .epsilon = options.epsilon,
+                      .centered = options.centered}};
 }
 
 }  // namespace meshwork

@@ -13,14 +13,7 @@ Optimizer SGD(const SGDOptions& options) {
           {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm},
           {setting("momentum", options.momentum), setting("nesterov", options.nesterov)},
           std::move(slots),
-          [momentum = static_cast<float>(options.momentum), nesterov = options.nesterov](
-              std::int64_t count, bool scaled, float decay) {
-            return SgdSpec{.count = count,
-                           .momentum = momentum,
-                           .nesterov = nesterov,
-                           .decay = decay,
-                           .scaled = scaled};
-          }};
+          SgdSpec{.momentum = static_cast<float>(options.momentum), .nesterov = options.nesterov}};
 }
 
 }  // namespace meshwork

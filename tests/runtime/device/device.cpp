@@ -189,6 +189,7 @@ TEST_CASE("kernels are described by name and sizes") {
   CHECK(describe(MatmulSpec{.m = 2, .n = 3, .k = 4, .transpose_a = true, .column_sums = true}) ==
         "matmul tn 2x3x4 with column sums");
   CHECK(describe(AdamSpec{.count = 10, .scaled = true}) == "adam 10 scaled");
+  CHECK(describe(SgdSpec{.count = 10, .narrows = true}) == "sgd 10 narrows");
   CHECK(describe(LogitLossSpec{8}) == "logit loss 8");
   CHECK(describe(TargetValueSpec{{.rows = 4, .columns = 5, .first_class = 5, .classes = 10}}) ==
         "target value 4x5 at 5 of 10");

@@ -43,6 +43,7 @@ TEST_CASE("what is done element by element counts by its bytes") {
   CHECK(work_of(SgdSpec{.count = 10, .momentum = 0.9f}).bytes == 200);
   CHECK(work_of(AdamSpec{.count = 10}).bytes == 280);
   CHECK(work_of(AdamSpec{.count = 10}).flops == 0);
+  CHECK(work_of(AdamSpec{.count = 10, .narrows = true}).bytes == 300);
   CHECK(work_of(ConvertSpec{.count = 10, .from = ElementType::uint8}).bytes == 50);
   CHECK(work_of(SumSpec{.count = 10, .inputs = 3}).bytes == 160);
   const CopySpec copy{ElementType::float64, {{.extents = {3, 4}}, {.extents = {5}, .add = true}}};

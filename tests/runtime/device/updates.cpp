@@ -2,6 +2,7 @@
 // below, and random ones over several steps against the formulas written in double.
 #include <functional>
 
+#include "runtime/device/narrowing.h"
 #include "tests/runtime/device/support.h"
 
 namespace meshwork::test {
@@ -19,6 +20,13 @@ struct Reference {
 };
 using Update = std::function<void(Reference&, std::size_t, double, int)>;
 
+/// The same in bfloat16.
+std::vector<std::uint16_t> narrowed_values(const Array<>& w) {
+  std::vector<std::uint16_t> values;
+  for (const float value : w.values()) values.push_back(narrowed(value));
+  return values;
+}
+
 /// Runs `spec` for some steps, beside `update`, on blocks of odd sizes, and compares.
 template <class Spec>
 void check_update(Spec spec, int slot_count, const Update& update) {
@@ -30,6 +38,9 @@ void check_update(Spec spec, int slot_count, const Update& update) {
         spec.decay = decay;
         const std::vector<float> initial = random_values(count, 1);
         Array<> w(initial), factor{0.5f};
+        // Every other size is narrowed too.
+        spec.narrows = count % 2 != 0;
+        Array<std::uint16_t> narrow(count);
         std::vector<Array<>> slots(static_cast<std::size_t>(slot_count),
                                    Array<>(std::vector<float>(initial.size())));
         Reference reference{{initial.begin(), initial.end()},
@@ -44,8 +55,10 @@ void check_update(Spec spec, int slot_count, const Update& update) {
           if (scaled) operands.push_back(factor.data());
           operands.insert(operands.end(), {g.data(), w.data()});
           for (Array<>& slot : slots) operands.push_back(slot.data());
+          if (spec.narrows) operands.push_back(narrow.data());
           run_kernel(spec, operands);
           CHECK(g.values() == gradient);
+          if (spec.narrows) CHECK(narrow.values() == narrowed_values(w));
           for (std::size_t i = 0; i < gradient.size(); ++i) {
             const double rate = static_cast<double>(learning_rate);
             reference.w[i] -= reference.w[i] * static_cast<double>(decay) * rate;
@@ -56,6 +69,7 @@ void check_update(Spec spec, int slot_count, const Update& update) {
         // A few roundings of values below 1 in each of six steps.
         check_close(w, reference.w, 1e-6, 1e-6);
         CHECK(w.intact());
+        CHECK(narrow.intact());
         for (std::size_t slot = 0; slot < slots.size(); ++slot) {
           check_close(slots[slot], reference.slots[slot], 3e-6, 1e-7);
           CHECK(slots[slot].intact());
@@ -212,18 +226,23 @@ TEST_CASE("rmsprop follows its formulas over several steps") {
   }
 }
 
-TEST_CASE("an update of a large block does not depend on the number of threads") {
+TEST_CASE("an update of a large block depends neither on threads nor on what it narrows") {
   const std::int64_t count = 100003;
   Array<StepScalars> scalars({StepScalars{3, 0.01f}});
-  std::vector<float> results[2];
+  std::vector<std::vector<float>> results;
   for (const int threads : {1, 3}) {
-    Array<> g(random_values(count, 1)), w(random_values(count, 2)), m(random_values(count, 3)),
-        v(random_values(count, 4, 0, 1));
-    run_kernel(AdamSpec{.count = count}, {scalars.data(), g.data(), w.data(), m.data(), v.data()},
-               threads);
-    results[threads == 1 ? 0 : 1] = w.values();
+    for (const bool narrows : {false, true}) {
+      Array<> g(random_values(count, 1)), w(random_values(count, 2)), m(random_values(count, 3)),
+          v(random_values(count, 4, 0, 1));
+      Array<std::uint16_t> narrow(count);
+      std::vector<void*> operands{scalars.data(), g.data(), w.data(), m.data(), v.data()};
+      if (narrows) operands.push_back(narrow.data());
+      run_kernel(AdamSpec{.count = count, .narrows = narrows}, operands, threads);
+      if (narrows) CHECK(narrow.values() == narrowed_values(w));
+      results.push_back(w.values());
+    }
   }
-  CHECK(results[0] == results[1]);
+  for (const std::vector<float>& result : results) CHECK(result == results.front());
 }
 
 }  // namespace meshwork::test

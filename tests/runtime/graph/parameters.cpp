@@ -357,6 +357,28 @@ TEST_CASE("blocks that ranks with shared memory gather are joined, each in its p
   }
 }
 
+TEST_CASE("a narrow copy is of groups that products read where they stand, and of none unasked") {
+  const Plan plan =
+      plan_of(stack, {{"data", 3}, {"model", 2}},
+              {{"d1/kernel", {"data", unsharded}}, {"d2/kernel", {unsharded, "data"}}});
+  const auto narrowed = [&](bool asked, const std::string& variable) {
+    ParameterFormOptions options{.narrow_copies = asked};
+    options.sharers = [&](const std::vector<Axis>& axes) -> Sharers {
+      return {static_cast<int>(plan.mesh.index_over(0, axes)),
+              static_cast<int>(plan.mesh.size_over(axes))};
+    };
+    const ParameterForm form = parameter_form(plan, 0, options);
+    return group_of(plan, form, variable).narrowed;
+  };
+  // d1's blocks are joined, d2's columns are gathered to another place, d3's are whole.
+  CHECK(narrowed(true, "d1/kernel"));
+  CHECK(!narrowed(true, "d2/kernel"));
+  CHECK(narrowed(true, "d3/kernel"));
+  for (const char* variable : {"d1/kernel", "d2/kernel", "d3/kernel"}) {
+    CHECK(!narrowed(false, variable));
+  }
+}
+
 TEST_CASE("blocks are not joined where the ranks that gather them are on several nodes") {
   const Plan plan = plan_of(stack, {{"data", 4}}, {{".*/kernel", {"data", unsharded}}});
   const ParameterForm form =
@@ -415,9 +437,12 @@ TEST_CASE("the values of joined blocks are a part of the gathered block") {
   int v = 0;
   while (path(plan, v) != "d2/kernel") ++v;
   const int group = ranks[0]->form().spans[static_cast<std::size_t>(v)].group;
-  CHECK(ranks[0]->joined_values(group) == ranks[1]->joined_values(group));
-  CHECK(std::equal(reference.value(v), reference.value(v) + 7 * 5, ranks[0]->joined_values(group)));
-  CHECK(ranks[1]->value(v) == ranks[0]->joined_values(group) + 3 * 5);
+  const auto joined = [&](std::size_t rank) {
+    return static_cast<const float*>(ranks[rank]->group(group).joined.data());
+  };
+  CHECK(joined(0) == joined(1));
+  CHECK(std::equal(reference.value(v), reference.value(v) + 7 * 5, joined(0)));
+  CHECK(ranks[1]->value(v) == joined(0) + 3 * 5);
   // Slots are each rank's own.
   CHECK(ranks[0]->slot(0, v) != ranks[1]->slot(0, v));
 }

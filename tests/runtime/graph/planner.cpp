@@ -98,7 +98,7 @@ std::ostream& operator<<(std::ostream& out, const Sent& sent) {
 std::vector<Sent> collectives(const Plan& plan, std::int64_t rows = 64) {
   const ParameterForm form = parameter_form(plan, 0);
   const UpdateRule update{Clipping::none, 0, 0,
-                          [](std::int64_t count, bool) { return SgdSpec{count}; }};
+                          [](const UpdatedBlock& block) { return SgdSpec{block.count}; }};
   LoweringRequest request;
   request.plan = &plan;
   request.rows = rows;

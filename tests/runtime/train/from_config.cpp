@@ -99,21 +99,22 @@ TEST_CASE("optimizers are read with Keras's options and defaults") {
   const auto sgd =
       std::get<SgdSpec>(optimizer("{SGD: {momentum: 0.9, nesterov: true, weight_decay: 0.25}}")
                             .update_rule()
-                            .kernel(3, false));
+                            .kernel({.count = 3}));
   CHECK(sgd.momentum == 0.9f);
   CHECK(sgd.nesterov);
   CHECK(sgd.decay == 0.25f);
   const Optimizer adamw = optimizer("{AdamW: {beta_1: 0.8, amsgrad: true, global_clipnorm: 2}}");
-  const auto adam = std::get<AdamSpec>(adamw.update_rule().kernel(3, false));
+  const auto adam = std::get<AdamSpec>(adamw.update_rule().kernel({.count = 3}));
   CHECK(adam.beta_1 == 0.8);
   CHECK(adam.beta_2 == 0.999);
   CHECK(adam.decay == 0.004f);
   CHECK(adamw.slot_names().size() == 3);
   CHECK(adamw.update_rule().clipping == Clipping::global_norm);
-  CHECK(std::get<AdamSpec>(optimizer("{AdamW: {weight_decay: ~}}").update_rule().kernel(3, false))
-            .decay == 0);
+  CHECK(
+      std::get<AdamSpec>(optimizer("{AdamW: {weight_decay: ~}}").update_rule().kernel({.count = 3}))
+          .decay == 0);
   const auto rmsprop = std::get<RmspropSpec>(
-      optimizer("{RMSprop: {rho: 0.5, centered: true}}").update_rule().kernel(3, false));
+      optimizer("{RMSprop: {rho: 0.5, centered: true}}").update_rule().kernel({.count = 3}));
   CHECK(rmsprop.rho == 0.5);
   CHECK(rmsprop.centered);
 }

@@ -27,8 +27,8 @@ double gradient(std::int64_t i, std::int64_t s) {
 // The values after three updates by the optimizer's kernel, at a constant rate.
 std::vector<float> updated(const Optimizer& optimizer, std::optional<float> factor = std::nullopt) {
   const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
-  const std::unique_ptr<Kernel> kernel =
-      device->compile(optimizer.update_rule().kernel(count, factor.has_value()));
+  const std::unique_ptr<Kernel> kernel = device->compile(
+      optimizer.update_rule().kernel({.count = count, .scaled = factor.has_value()}));
   std::vector<float> w(start.begin(), start.end());
   std::vector<std::vector<float>> slots(optimizer.slot_names().size(),
                                         std::vector<float>(count, 0.0f));
@@ -151,16 +151,19 @@ TEST_CASE("defaults are Keras's") {
   CHECK(Adam().learning_rate(0) == 0.001);
   CHECK(AdamW().learning_rate(0) == 0.001);
   CHECK(RMSprop().learning_rate(0) == 0.001);
-  const auto adam = std::get<AdamSpec>(Adam().update_rule().kernel(7, false));
+  const auto adam = std::get<AdamSpec>(Adam().update_rule().kernel({.count = 7}));
   CHECK(adam.count == 7);
   CHECK(adam.beta_1 == 0.9);
   CHECK(adam.beta_2 == 0.999);
   CHECK(adam.epsilon == 1e-7);
   CHECK(adam.decay == 0);
   CHECK_FALSE(adam.scaled);
-  CHECK(std::get<AdamSpec>(AdamW().update_rule().kernel(7, true)).decay == 0.004f);
-  CHECK(std::get<AdamSpec>(AdamW().update_rule().kernel(7, true)).scaled);
-  const auto rmsprop = std::get<RmspropSpec>(RMSprop().update_rule().kernel(7, false));
+  CHECK_FALSE(adam.narrows);
+  CHECK(std::get<SgdSpec>(SGD().update_rule().kernel({.count = 7, .narrows = true})).narrows);
+  CHECK(std::get<AdamSpec>(AdamW().update_rule().kernel({.count = 7, .scaled = true})).decay ==
+        0.004f);
+  CHECK(std::get<AdamSpec>(AdamW().update_rule().kernel({.count = 7, .scaled = true})).scaled);
+  const auto rmsprop = std::get<RmspropSpec>(RMSprop().update_rule().kernel({.count = 7}));
   CHECK(rmsprop.rho == 0.9);
   CHECK(rmsprop.epsilon == 1e-7);
   CHECK(SGD().update_rule().clipping == Clipping::none);

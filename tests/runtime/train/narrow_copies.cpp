@@ -1,0 +1,247 @@
+// The narrow copies of variables (runtime/graph/parameters.h): after every step, and whoever else
+// has written, they are the values rounded, on every rank that sees them; and they are where
+// products can read variables, and nowhere else.
+#include <algorithm>
+#include <cstdint>
+
+#include "layers/batch_normalization.h"
+#include "layers/dense.h"
+#include "runtime/device/narrowing.h"
+#include "runtime/train/engine.h"
+#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/optimizers/adam.h"
+#include "runtime/train/optimizers/rmsprop.h"
+#include "runtime/train/optimizers/sgd.h"
+#include "tests/support/apart_device.h"
+#include "tests/support/cpu_behind.h"
+#include "tests/support/one_rank.h"
+#include "tests/support/plans.h"
+
+using namespace meshwork;
+using namespace meshwork::test;
+
+namespace {
+
+constexpr std::int64_t rows = 24;
+
+// The CPU, whatever its instructions: products read narrow operands there too.
+class Narrowing final : public CpuBehind {
+ public:
+  explicit Narrowing(bool narrows = true) : CpuBehind(DeviceOptions{}), narrows_(narrows) {}
+  [[nodiscard]] std::string_view kind() const override { return "cpu"; }
+  [[nodiscard]] bool reads_narrow_operands() const override { return narrows_; }
+
+ private:
+  bool narrows_;
+};
+
+// 12 -> 40 -> 8
+Trained network(const Optimizer& optimizer = SGD({.learning_rate = 0.05})) {
+  return {.build =
+              [](const SymbolicTensor& x) {
+                return Dense({.name = "d2", .units = 8})(
+                    Dense({.name = "d1", .units = 40, .activation = Activation::relu})(x));
+              },
+          .optimizer = optimizer};
+}
+
+struct Setting {
+  const char* axis;
+  LayoutEntries layouts;
+  const char* batch_axis;
+};
+const Setting replicated{"data", {}, "data"};
+const Setting fully_sharded{
+    "data", {{".*/kernel", {"data", unsharded}}, {".*/bias", {"data"}}}, "data"};
+const Setting by_model{"model",
+                       {{"d1/kernel", {unsharded, "model"}},
+                        {"d1/bias", {"model"}},
+                        {"d2/kernel", {"model", unsharded}}},
+                       ""};
+
+class Ranks {
+ public:
+  Ranks(Device& device, const Setting& setting, const Trained& training,
+        Precision precision = Precision::bfloat16)
+      : device_(device),
+        mesh_({{setting.axis, -1}}),
+        transport_(make_transport("auto", mesh_.all(), &device.queues())),
+        engine_(mesh_, device, *transport_,
+                plan_of(training, mesh_.shape(), setting.layouts, setting.batch_axis, rows), 1,
+                training.optimizer.update_rule(), training.optimizer.slot_names(), nullptr, nullptr,
+                precision) {}
+
+  [[nodiscard]] Engine& engine() { return engine_; }
+
+  void take_step(int number) {
+    Step& step = engine_.step(Mode::train, rows, {});
+    const Graph& graph = *engine_.plan().graph;
+    for (const TensorId id : fed_tensors(graph, Mode::train)) {
+      const std::int64_t count = element_count(shape_of(step.fed_block(id)));
+      std::vector<float> block = random_floats(count, static_cast<unsigned>(number) + 1);
+      if (graph.tensors[id].role == TensorRole::target) {
+        std::fill(block.begin(), block.end(), static_cast<float>(number % 4));
+      }
+      step.feed(id, block.data());
+    }
+    step.run({number, 0.05F});
+    device_.synchronize();
+  }
+
+  // How many elements of narrow copies this rank sees; all are those of the values, rounded.
+  std::int64_t check_copies() {
+    engine_.meet();  // of joined blocks, whose next readers would wait
+    const Parameters& parameters = engine_.parameters();
+    std::int64_t seen = 0;
+    for (int g = 0; g < static_cast<int>(parameters.form().groups.size()); ++g) {
+      const ParameterGroup& group = parameters.form().groups[static_cast<std::size_t>(g)];
+      const Parameters::Group& memory = parameters.group(g);
+      CHECK((memory.narrow.data() != nullptr) == group.narrowed);
+      if (group.narrowed) {
+        seen += check_copy(memory.values, memory.narrow);
+      }
+      if (group.narrowed && group.joined) {
+        seen += check_copy(memory.joined, memory.joined_narrow);
+      }
+    }
+    engine_.meet();  // nobody writes before all have looked
+    return seen;
+  }
+
+ private:
+  std::int64_t check_copy(const Memory& values, const Memory& copy) {
+    std::vector<float> wide(static_cast<std::size_t>(values.bytes() / 4));
+    std::vector<std::uint16_t> narrow(wide.size());
+    REQUIRE(copy.bytes() == std::ssize(narrow) * 2);
+    device_.copy_out(wide.data(), values.data(), values.bytes());
+    device_.copy_out(narrow.data(), copy.data(), copy.bytes());
+    std::vector<std::uint16_t> rounded(wide.size());
+    std::transform(wide.begin(), wide.end(), rounded.begin(), narrowed);
+    CHECK(narrow == rounded);
+    return std::ssize(narrow);
+  }
+
+  Device& device_;
+  DeviceMesh mesh_;
+  std::unique_ptr<Transport> transport_;
+  Engine engine_;
+};
+
+std::int64_t narrowings_in(Step& step) {
+  const std::vector<std::string>& labels = step.program().labels();
+  return std::count_if(labels.begin(), labels.end(), [](const std::string& label) {
+    return label.find(": narrow ") != label.npos;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("narrow copies are the values rounded after every step") {
+  Narrowing host;
+  const auto apart = make_apart_device({});
+  for (Device* device : {static_cast<Device*>(&host), apart.get()}) {
+    for (const Setting& setting : {replicated, fully_sharded, by_model}) {
+      for (const Optimizer& optimizer :
+           {Optimizer(SGD({.learning_rate = 0.05})), Optimizer(SGD({.momentum = 0.9})),
+            Optimizer(Adam()), Optimizer(Adam({.amsgrad = true, .global_clipnorm = 0.1})),
+            Optimizer(RMSprop({.momentum = 0.5, .centered = true}))}) {
+        INFO(device->description() << ", " << setting.axis << ", " << optimizer.class_name());
+        Ranks ranks(*device, setting, network(optimizer));
+        ranks.check_copies();
+        for (int step = 0; step < 3; ++step) {
+          ranks.take_step(step);
+          const std::int64_t seen = ranks.check_copies();
+          // Of weights that a device of its own gathers there is nothing to keep.
+          CHECK((seen > 0) == (device == &host || setting.layouts != fully_sharded.layouts ||
+                               Communicator::world().size() == 1));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("narrow copies follow whoever writes variables between steps") {
+  Narrowing device;
+  for (const Setting& setting : {replicated, fully_sharded, by_model}) {
+    INFO(setting.axis);
+    Ranks ranks(device, setting, network());
+    ranks.take_step(0);
+    Engine& engine = ranks.engine();
+    for (const Variable& variable : engine.plan().graph->variables) {
+      const std::int64_t count = element_count(variable.options.shape);
+      engine.set_variable(static_cast<int>(&variable - engine.plan().graph->variables.data()),
+                          random_floats(count, 7));
+    }
+    CHECK(ranks.check_copies() > 0);
+    const ParameterForm& form = engine.parameters().form();
+    const std::vector<float> values = random_floats(form.trainable_count, 11);
+    const std::vector<float> rest(static_cast<std::size_t>(form.fixed_count));
+    engine.meet();
+    engine.parameters().write_values(values, rest);
+    CHECK(ranks.check_copies() > 0);
+    ranks.take_step(1);
+    ranks.check_copies();
+  }
+}
+
+TEST_CASE("a step reads variables from the narrow copy, whoever wrote it") {
+  // The sums of a step after other values were set are those of an engine that began with them.
+  Narrowing device;
+  const auto loss_with = [&](Ranks& ranks, unsigned seed) {
+    Engine& engine = ranks.engine();
+    for (std::size_t v = 0; v < engine.plan().graph->variables.size(); ++v) {
+      const Shape& shape = engine.plan().graph->variables[v].options.shape;
+      engine.set_variable(static_cast<int>(v), random_floats(element_count(shape), seed));
+    }
+    ranks.take_step(5);
+    return engine.step(Mode::train, rows, {}).sums()[0];
+  };
+  for (const Setting& setting : {replicated, fully_sharded, by_model}) {
+    Ranks trained(device, setting, network()), fresh(device, setting, network());
+    for (int step = 0; step < 3; ++step) trained.take_step(step);
+    const double of_other_values = loss_with(trained, 3);
+    CHECK(loss_with(trained, 4) == loss_with(fresh, 4));
+    CHECK(loss_with(fresh, 3) == of_other_values);
+    CHECK(loss_with(fresh, 4) != of_other_values);
+  }
+}
+
+TEST_CASE("what a step narrows is what no copy holds") {
+  Narrowing host;
+  const auto apart = make_apart_device({});
+  const auto count = [](Device& device, const Setting& setting, Mode mode,
+                        Precision precision = Precision::bfloat16) {
+    Ranks ranks(device, setting, network(), precision);
+    return narrowings_in(ranks.engine().step(mode, rows, {}));
+  };
+  // Forward the input of each layer, backward the gradients of both outputs. Both kernels are kept:
+  // that of d2 begins its group, d1's comes after 328 floats, a multiple of 8.
+  for (Device* device : {static_cast<Device*>(&host), apart.get()}) {
+    CHECK(count(*device, replicated, Mode::evaluate) == 2);
+    CHECK(count(*device, replicated, Mode::train) == 4);
+    CHECK(count(*device, replicated, Mode::train, Precision::float32) == 0);
+  }
+  if (Communicator::world().size() == 1) return;
+  // Joined blocks are read where they stand. Gathered ones are narrowed after each gathering, lest
+  // a rank keeps more of them than a layer needs.
+  CHECK(count(host, fully_sharded, Mode::train) == 4);
+  CHECK(count(*apart, fully_sharded, Mode::train) == 7);
+}
+
+TEST_CASE("variables that no product reads have no narrow copy") {
+  Narrowing device;
+  Trained training = network();
+  training.build = [](const SymbolicTensor& x) { return BatchNormalization({.name = "b"})(x); };
+  Ranks ranks(device, replicated, training);
+  CHECK(ranks.check_copies() == 0);
+}
+
+TEST_CASE("ranks of which one does not read narrow operands keep no copies") {
+  if (Communicator::world().size() == 1) return;
+  Narrowing device(Communicator::world().rank() != 0);
+  Ranks ranks(device, replicated, network());
+  ranks.take_step(0);
+  CHECK(ranks.check_copies() == 0);
+  const std::int64_t narrowed_here = narrowings_in(ranks.engine().step(Mode::train, rows, {}));
+  CHECK(narrowed_here == (Communicator::world().rank() == 0 ? 0 : 6));
+}
