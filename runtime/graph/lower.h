@@ -46,8 +46,8 @@ struct UpdateRule {
   Clipping clipping = Clipping::none;
   float clip = 0;
   int slots = 0;
-  /// The fused kernel for a block. Its operands are StepScalars, [factor], gradients, values, slots,
-  /// [narrowed values].
+  /// The fused kernel for a block. Its operands are StepScalars, [factor], gradients, values,
+  /// slots, [narrowed values].
   std::function<KernelSpec(const UpdatedBlock& block)> kernel;
 };
 

@@ -241,17 +241,19 @@ class FormMaker {
   }
 
   void lay_out(const Members& members) {
-    std::int64_t elements = 0;  // of whole variables: global sizes decide, so all ranks cut alike
+    // Of whole variables: global sizes decide, so that all ranks do alike.
+    std::int64_t elements = 0, factors = 0;
     for (const std::size_t position : members.positions) {
       form_.trainable_count += gap_before(span_at(position), form_.trainable_count);
       elements += elements_at(position);
+      factors += is_factor(members, position) ? elements_at(position) : 0;
     }
     const std::int64_t full =
         options_.bucket_bytes > 0 ? options_.bucket_bytes : bucket_bytes_for(elements * 4);
     const bool one_copy = options_.sharers && options_.one_copy && !members.axes.empty();
     const int group = begin_group({.offset = form_.trainable_count,
                                    .axes = members.axes,
-                                   .narrowed = options_.narrow_copies && has_factors(members),
+                                   .narrowed = options_.narrow_copies && 2 * factors >= elements,
                                    .sharers = one_copy ? options_.sharers(members.axes) : Sharers(),
                                    .joined = members.joined});
     const auto opened = [&] {
@@ -278,17 +280,14 @@ class FormMaker {
     end_group();
   }
 
-  // Whether products read one of them where it stands.
-  [[nodiscard]] bool has_factors(const Members& members) const {
-    return std::any_of(
-        members.positions.begin(), members.positions.end(), [&](std::size_t position) {
-          const int v = order_[position];
-          const Layout& stands = members.joined ? members.joined->layout : form_.spans[v].layout;
-          return std::any_of(uses_[v].begin(), uses_[v].end(), [&](const Use& use) {
-            const PlannedOperation& planned = plan_.operations[use.operation];
-            return planned.operation->multiplies(use.input) && planned.needed[use.input] == stands;
-          });
-        });
+  // Whether products read the variable where it stands.
+  [[nodiscard]] bool is_factor(const Members& members, std::size_t position) const {
+    const int v = order_[position];
+    const Layout& stands = members.joined ? members.joined->layout : form_.spans[v].layout;
+    return std::any_of(uses_[v].begin(), uses_[v].end(), [&](const Use& use) {
+      const PlannedOperation& planned = plan_.operations[use.operation];
+      return planned.operation->multiplies(use.input) && planned.needed[use.input] == stands;
+    });
   }
 
   // What is trainable and not updated.

@@ -11,7 +11,7 @@
 namespace meshwork {
 namespace {
 
-constexpr std::int64_t wide = element_bytes(ElementType::float32), narrow = bfloat16_bytes;
+constexpr std::int64_t float32_bytes = element_bytes(ElementType::float32);
 
 // A memory given out piece by piece, which stays while any of them does.
 class StretchOfMany {
@@ -36,10 +36,10 @@ class StretchOfMany {
 Parameters::Parameters(Device& device, const Plan& plan, ParameterForm form, std::uint64_t seed,
                        std::vector<std::string> slots, const ParameterMemory& memory)
     : device_(&device), form_(std::move(form)), slot_names_(std::move(slots)) {
-  const std::int64_t gradient_bytes = (form_.trainable_count + form_.whole_count) * wide;
+  const std::int64_t gradient_bytes = (form_.trainable_count + form_.whole_count) * float32_bytes;
   gradients_ =
       memory.gradients ? memory.gradients(gradient_bytes) : device.allocate(gradient_bytes);
-  fixed_ = device.allocate(form_.fixed_count * wide);
+  fixed_ = device.allocate(form_.fixed_count * float32_bytes);
   groups_.resize(form_.groups.size());
   for (std::size_t g = 0; g < form_.groups.size(); ++g) {
     const ParameterGroup& group = form_.groups[g];
@@ -50,12 +50,12 @@ Parameters::Parameters(Device& device, const Plan& plan, ParameterForm form, std
       return group.one_copy() ? memory.shared(group.axes, group.count * width)
                               : device.allocate(group.count * width);
     };
-    groups_[g].values = allocate(wide);
+    groups_[g].values = allocate(float32_bytes);
     if (group.narrowed) {
-      groups_[g].narrow = allocate(narrow);
+      groups_[g].narrow = allocate(bfloat16_bytes);
     }
     for (std::size_t i = 0; i < slot_names_.size(); ++i) {
-      groups_[g].slots.push_back(allocate(wide));
+      groups_[g].slots.push_back(allocate(float32_bytes));
     }
   }
   allocate_joined(memory);
@@ -78,9 +78,10 @@ void Parameters::allocate_joined(const ParameterMemory& memory) {
       const ParameterGroup& group = form_.groups[g];
       if (group.joined && group.joined->axes == axes) {
         groups.push_back(g);
-        gathered += StretchOfMany::room_for(group.joined->count * wide);
-        gathered += group.narrowed ? StretchOfMany::room_for(group.joined->count * narrow) : 0;
-        own += StretchOfMany::room_for(group.count * wide);
+        gathered += StretchOfMany::room_for(group.joined->count * float32_bytes);
+        gathered +=
+            group.narrowed ? StretchOfMany::room_for(group.joined->count * bfloat16_bytes) : 0;
+        own += StretchOfMany::room_for(group.count * float32_bytes);
       }
     }
     if (groups.empty()) {
@@ -94,15 +95,15 @@ void Parameters::allocate_joined(const ParameterMemory& memory) {
         own_block = {joined.bytes_at(group.joined->own_begin * width), group.count * width,
                      [](void*) {}};
       };
-      take(groups_[g].joined, groups_[g].values, wide);
+      take(groups_[g].joined, groups_[g].values, float32_bytes);
       if (group.narrowed) {
-        take(groups_[g].joined_narrow, groups_[g].narrow, narrow);
+        take(groups_[g].joined_narrow, groups_[g].narrow, bfloat16_bytes);
       }
     }
     for (std::size_t i = 0; i < slot_names_.size(); ++i) {
       StretchOfMany slots(device_->allocate(own));
       for (const std::size_t g : groups) {
-        groups_[g].slots.push_back(slots.take(form_.groups[g].count * wide));
+        groups_[g].slots.push_back(slots.take(form_.groups[g].count * float32_bytes));
       }
     }
   }
@@ -124,7 +125,7 @@ std::byte* Parameters::slot_at(int index, int variable) const {
   if (!span.trainable) {
     internal_error("a variable that is not trained has no optimizer slots");
   }
-  return group(span.group).slots[index].bytes_at(offset_in_group(span) * wide);
+  return group(span.group).slots[index].bytes_at(offset_in_group(span) * float32_bytes);
 }
 
 const float* Parameters::slot(int index, int variable) const {
@@ -136,22 +137,22 @@ void Parameters::write_value(int variable, std::span<const float> block) {
   if (span.trainable) {
     write_in_group(span.group, offset_in_group(span), block);
   } else {
-    device_->copy_in(fixed() + span.offset, block.data(), std::ssize(block) * wide);
+    device_->copy_in(fixed() + span.offset, block.data(), std::ssize(block) * float32_bytes);
   }
 }
 
 void Parameters::write_slot(int index, int variable, std::span<const float> block) {
-  device_->copy_in(slot_at(index, variable), block.data(), std::ssize(block) * wide);
+  device_->copy_in(slot_at(index, variable), block.data(), std::ssize(block) * float32_bytes);
 }
 
 void Parameters::write_in_group(int group, std::int64_t offset, std::span<const float> values) {
-  device_->copy_in(groups_[group].values.bytes_at(offset * wide), values.data(),
-                   std::ssize(values) * wide);
+  device_->copy_in(groups_[group].values.bytes_at(offset * float32_bytes), values.data(),
+                   std::ssize(values) * float32_bytes);
   if (form_.groups[group].narrowed) {
     std::vector<std::uint16_t> rounded(values.size());
     std::transform(values.begin(), values.end(), rounded.begin(), narrowed);
-    device_->copy_in(groups_[group].narrow.bytes_at(offset * narrow), rounded.data(),
-                     std::ssize(rounded) * narrow);
+    device_->copy_in(groups_[group].narrow.bytes_at(offset * bfloat16_bytes), rounded.data(),
+                     std::ssize(rounded) * bfloat16_bytes);
   }
 }
 
@@ -159,9 +160,9 @@ void Parameters::read_values(std::span<float> trainable, std::span<float> rest) 
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const ParameterGroup& group = form_.groups[g];
     device_->copy_out(trainable.data() + group.offset, groups_[g].values.data(),
-                      group.count * wide);
+                      group.count * float32_bytes);
   }
-  device_->copy_out(rest.data(), fixed_.data(), form_.fixed_count * wide);
+  device_->copy_out(rest.data(), fixed_.data(), form_.fixed_count * float32_bytes);
 }
 
 void Parameters::write_values(std::span<const float> trainable, std::span<const float> rest) {
@@ -169,7 +170,7 @@ void Parameters::write_values(std::span<const float> trainable, std::span<const 
     const ParameterGroup& group = form_.groups[g];
     write_in_group(g, 0, trainable.subspan(group.offset, group.count));
   }
-  device_->copy_in(fixed_.data(), rest.data(), form_.fixed_count * wide);
+  device_->copy_in(fixed_.data(), rest.data(), form_.fixed_count * float32_bytes);
 }
 
 }  // namespace meshwork

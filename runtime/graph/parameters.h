@@ -26,9 +26,11 @@
 // sum it where it is.
 //
 // Products in bfloat16 read their factors rounded. Where the device takes them stored so, a group
-// with variables that are factors keeps a *narrow copy* of all its values in bfloat16, in the same
-// form, shared and joined as they are. The update stores both in one pass, each rank what it
-// updates, and whoever else writes variables writes both, so that no step rounds weights.
+// of which at least half are factors keeps a *narrow copy* of all its values in bfloat16, in the
+// same form, shared and joined as they are. The update stores both in one pass, each rank what it
+// updates, and whoever else writes variables writes both. What is left for a step to round are
+// weights that products do not read where they stand (gathered to another place, packed, or at no
+// multiple of `narrow_alignment`), and those that are not trained.
 //
 // What is large begins where a cache line does. The gap before it is zero, belongs to the group and
 // to the bucket, and stays zero.
@@ -130,7 +132,7 @@ struct ParameterFormOptions {
   /// Those of the ranks over the axes that share memory. Without it, nobody does.
   std::function<Sharers(const std::vector<Axis>&)> sharers;
   bool one_copy = true;           // for sharers; else blocks are joined at most
-  bool narrow_copies = false;     // of what products read
+  bool narrow_copies = false;     // of what products read in bfloat16
   std::int64_t bucket_bytes = 0;  // a bucket this large is closed; 0: bucket_bytes_for its group
 };
 [[nodiscard]] ParameterForm parameter_form(const Plan& plan, std::int64_t rank,

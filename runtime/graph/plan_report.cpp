@@ -238,7 +238,7 @@ std::string to_text(const PlanReport& report) {
       readable_bytes(report.parameter_bytes),
       report.narrow_copy_bytes == 0
           ? ""
-          : fmt::format(", the same in bfloat16 {}", readable_bytes(report.narrow_copy_bytes)),
+          : fmt::format(", narrow copies {}", readable_bytes(report.narrow_copy_bytes)),
       readable_bytes(report.gradient_bytes), readable_bytes(report.slot_bytes),
       readable_bytes(report.batch_bytes),
       report.ahead_bytes == 0

@@ -60,7 +60,8 @@ struct PlanReport {
   DeviceTraits device;
   std::int64_t ahead_bytes = 0;  // of batches on their way; left to whoever makes runs of steps
   [[nodiscard]] std::int64_t peak_bytes() const {
-    return parameter_bytes + narrow_copy_bytes + gradient_bytes + slot_bytes + batch_bytes + ahead_bytes + arena_bytes;
+    return parameter_bytes + narrow_copy_bytes + gradient_bytes + slot_bytes + batch_bytes +
+           ahead_bytes + arena_bytes;
   }
 };
 

@@ -32,8 +32,7 @@ struct CommonOptions {
 
 class Optimizer {
  public:
-  /// The update by one of these, of which this class fills in what is common to all: count, decay,
-  /// and what else blocks differ in.
+  /// The kernel. This class fills in the decay, and for each block what UpdatedBlock says.
   using Update = std::variant<SgdSpec, AdamSpec, RmspropSpec>;
 
   /// `class_name` as in Keras. `own_options` are those that are not common to all: ranks compare

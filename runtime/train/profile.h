@@ -5,9 +5,9 @@
 //   kernels      instruction by instruction
 //   collectives  likewise: what of them is *exposed*. What goes on beside kernels while a reduction
 //                is under way is not in it, but for what it takes from these kernels, which is in
-//                theirs. What a rank spends in one, in starting it and in waiting for it, beyond the
-//                rank that spends least in it, in that step, is *waiting*; what that one spends is
-//                taken for work
+//                theirs. What a rank spends in one, in starting it and in waiting for it, beyond
+//                the rank that spends least in it, in that step, is *waiting*; what that one
+//                spends is taken for work
 //   reading      until the next batch is there
 //   feeding      copying its blocks to the device
 //   between      callbacks, logs, agreements, checkpoints

@@ -5,7 +5,7 @@
 // with momentum, 28 for Adam. Multiplying by a factor of 1 and subtracting a decay of 0 are exact,
 // and free beside that, so one loop serves with and without.
 //
-// What is to be stored in bfloat16 too is so piece by piece, while the new values are in the nearest
+// What is to be stored in bfloat16 too is so piece by piece, while new values are in the nearest
 // cache: 2 bytes more.
 //
 // Where ranks share memory, gradients have been summed before (collectives/shared_reduction.h). One
@@ -13,6 +13,7 @@
 // (174 ms a step of the network `wide` of tests/benchmarks/step, 171 with two passes): all ranks
 // then want the memory at the same time, behind backward, where otherwise one adds up while another
 // still computes.
+#include <algorithm>
 #include <cmath>
 
 #include "runtime/device/cpu/loops.h"
@@ -34,9 +35,9 @@ class UpdateOperands {
   [[nodiscard]] double number() const { return static_cast<double>(scalars_.step) + 1.0; }
   [[nodiscard]] float factor() const { return factor_; }
   [[nodiscard]] float* block(int index) const { return static_cast<float*>(blocks_[index]); }
-  /// The same of narrowed values.
-  [[nodiscard]] std::uint16_t* narrowed_block(int index) const {
-    return static_cast<std::uint16_t*>(blocks_[index]);
+  /// The same of narrowed values; null if there are none.
+  [[nodiscard]] std::uint16_t* narrowed_block(bool narrows, int index) const {
+    return narrows ? static_cast<std::uint16_t*>(blocks_[index]) : nullptr;
   }
 
  private:
@@ -73,7 +74,7 @@ KernelPointer compile_sgd(const SgdSpec& spec, const Context& context) {
     const float* g = in.block(0);
     float* w = in.block(1);
     float* m = HasMomentum ? in.block(2) : nullptr;
-    std::uint16_t* narrow = spec.narrows ? in.narrowed_block(HasMomentum ? 3 : 2) : nullptr;
+    std::uint16_t* narrow = in.narrowed_block(spec.narrows, HasMomentum ? 3 : 2);
     update_ranges(threads, spec.count, HasMomentum ? 20 : 12, w, narrow,
                   [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
@@ -109,7 +110,7 @@ KernelPointer compile_adam(const AdamSpec& spec, const Context& context) {
     float* m = in.block(2);
     float* v = in.block(3);
     float* largest = Amsgrad ? in.block(4) : nullptr;
-    std::uint16_t* narrow = spec.narrows ? in.narrowed_block(Amsgrad ? 5 : 4) : nullptr;
+    std::uint16_t* narrow = in.narrowed_block(spec.narrows, Amsgrad ? 5 : 4);
     update_ranges(threads, spec.count, Amsgrad ? 36 : 28, w, narrow,
                   [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
@@ -148,7 +149,7 @@ KernelPointer compile_rmsprop(const RmspropSpec& spec, const Context& context) {
     float* m = HasMomentum ? in.block(3) : nullptr;
     constexpr int optional_slots = (HasMomentum ? 1 : 0) + (Centered ? 1 : 0);
     float* means = Centered ? in.block(2 + optional_slots) : nullptr;
-    std::uint16_t* narrow = spec.narrows ? in.narrowed_block(3 + optional_slots) : nullptr;
+    std::uint16_t* narrow = in.narrowed_block(spec.narrows, 3 + optional_slots);
     update_ranges(threads, spec.count, 20 + 8 * optional_slots, w, narrow,
                   [=](std::int64_t begin, std::int64_t end) {
 #pragma omp simd

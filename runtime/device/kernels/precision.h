@@ -3,7 +3,7 @@
 // Precision is a matter of the multiplications alone, in dense products and convolutions, forward
 // and in both gradients. Their operands and results are float32 in memory whatever it is, and so
 // are variables, optimizer slots, gradients, activations, statistics, losses and what collectives
-// carry:
+// carry. Where a device reads them so, what is multiplied stands beside that rounded too.
 //   float32   as they are.
 //   tf32      each operand is brought to 11 significant bits where it enters the product, rounded
 //             or cut off as NVIDIA's GPUs from Ampere on do it, and products are added up in

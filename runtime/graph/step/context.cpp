@@ -11,7 +11,7 @@
 namespace meshwork {
 namespace {
 
-constexpr std::int64_t width = element_bytes(ElementType::float32);
+constexpr std::int64_t float32_bytes = element_bytes(ElementType::float32);
 
 }  // namespace
 
@@ -27,17 +27,16 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
     shapes.push_back(graph.shape_of(id, request.rows));
   }
   const Parameters* parameters = request.parameters;
-  const std::int64_t of_gradients =
-      (form.trainable_count + form.whole_count) * element_bytes(ElementType::float32);
-  const std::int64_t rest = form.fixed_count * element_bytes(ElementType::float32);
+  const std::int64_t of_gradients = (form.trainable_count + form.whole_count) * float32_bytes;
+  const std::int64_t rest = form.fixed_count * float32_bytes;
   for (int g = 0; g < static_cast<int>(form.groups.size()); ++g) {
     const ParameterGroup& group = form.groups[g];
     const auto book = [&](const Memory Parameters::Group::*memory, std::int64_t count,
-                          std::int64_t bytes, const std::string& label) {
+                          std::int64_t width, const std::string& label) {
       return builder.external(parameters ? (parameters->group(g).*memory).data() : nullptr,
-                              count * bytes, label);
+                              count * width, label);
     };
-    values.push_back(book(&Parameters::Group::values, group.count, width, "parameters"));
+    values.push_back(book(&Parameters::Group::values, group.count, float32_bytes, "parameters"));
     joined.emplace_back();
     narrow.emplace_back();
     joined_narrow.emplace_back();
@@ -46,7 +45,7 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
     }
     if (group.joined) {
       const std::int64_t count = group.joined->count;
-      joined.back() = book(&Parameters::Group::joined, count, width, "joined parameters");
+      joined.back() = book(&Parameters::Group::joined, count, float32_bytes, "joined parameters");
       if (group.narrowed) {
         joined_narrow.back() =
             book(&Parameters::Group::joined_narrow, count, bfloat16_bytes, "joined narrow copy");
@@ -56,7 +55,7 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
     for (int slot = 0; training() && slot < request.update->slots; ++slot) {
       slots_of_group.push_back(
           builder.external(parameters ? parameters->group(g).slots[slot].data() : nullptr,
-                           group.count * width, "optimizer slot " + std::to_string(slot)));
+                           group.count * float32_bytes, "optimizer slot " + std::to_string(slot)));
     }
   }
   fixed = builder.external(parameters ? parameters->fixed() : nullptr, rest, "fixed variables");
@@ -84,14 +83,13 @@ std::int64_t StepContext::count(TensorId id, const Layout& layout) const {
 
 Operand StepContext::value_of(int variable) const {
   const ParameterSpan& span = form.spans[variable];
-  const std::int64_t width = element_bytes(ElementType::float32);
-  return span.trainable
-             ? Operand{values[span.group], (span.offset - form.groups[span.group].offset) * width}
-             : Operand{fixed, span.offset * width};
+  return span.trainable ? Operand{values[span.group],
+                                  (span.offset - form.groups[span.group].offset) * float32_bytes}
+                        : Operand{fixed, span.offset * float32_bytes};
 }
 
 Operand StepContext::gradient_of(int variable) const {
-  return {gradients, form.spans[variable].offset * element_bytes(ElementType::float32)};
+  return {gradients, form.spans[variable].offset * float32_bytes};
 }
 
 const JoinedBlocks* StepContext::joined_blocks(TensorId id) const {
@@ -108,18 +106,24 @@ std::optional<Operand> StepContext::joined_in(TensorId id, const Layout& layout)
   return Operand(joined[form.spans[variable_of(id)].group]);
 }
 
+bool StepContext::is_joined(const Buffer& buffer) const {
+  return std::any_of(joined.begin(), joined.end(),
+                     [&](const Buffer& one) { return one == buffer; });
+}
+
 std::optional<Operand> StepContext::narrow_copy_of(const Operand& values_at) const {
-  const std::int64_t offset = values_at.offset / width * bfloat16_bytes;
-  if (offset % narrow_alignment != 0) {
-    return std::nullopt;
-  }
+  const std::int64_t offset = values_at.offset / float32_bytes;  // elements
   for (std::size_t g = 0; g < narrow.size(); ++g) {
-    if (narrow[g].exists() && values_at.buffer == values[g]) {
-      return Operand(narrow[g], offset);
+    if (!narrow[g].exists() || (values_at.buffer != values[g] && values_at.buffer != joined[g])) {
+      continue;
     }
-    if (joined_narrow[g].exists() && values_at.buffer == joined[g]) {
-      return Operand(joined_narrow[g], offset);
-    }
+    // A block that is joined begins in the middle of a line.
+    const std::optional<JoinedBlocks>& blocks = form.groups[g].joined;
+    const std::int64_t begin = blocks && values_at.buffer == values[g] ? blocks->own_begin : 0;
+    const std::int64_t at = (begin + offset) * bfloat16_bytes;
+    return at % narrow_alignment == 0
+               ? std::optional(Operand(blocks ? joined_narrow[g] : narrow[g], at))
+               : std::nullopt;
   }
   return std::nullopt;
 }
@@ -130,7 +134,7 @@ std::optional<Operand> StepContext::whole_gradient_of(TensorId id) const {
     return std::nullopt;
   }
   const std::int64_t at = form.trainable_count + *blocks->whole_gradient;
-  return Operand(gradients, at * element_bytes(ElementType::float32));
+  return Operand(gradients, at * float32_bytes);
 }
 
 Operand StepContext::move(TensorId id, Operand source, const Layout& from, const Layout& to,

@@ -56,6 +56,8 @@ class StepContext {
   /// Where tensor `id`, gathered to `layout`, stands before it is gathered: of a variable whose
   /// blocks are joined for that.
   [[nodiscard]] std::optional<Operand> joined_in(TensorId id, const Layout& layout) const;
+  /// Whether a buffer is where such a variable is gathered.
+  [[nodiscard]] bool is_joined(const Buffer& buffer) const;
   /// Where the narrow copy has what stands at `values_at`, if that is in one, at a place where
   /// operands of products can begin.
   [[nodiscard]] std::optional<Operand> narrow_copy_of(const Operand& values_at) const;

@@ -170,6 +170,9 @@ class OperationLowering final : public Lowering {
       return known->second;
     }
     const TensorId tensor = planned_.inputs[input];
+    if (step_.form.spans[step_.variable_of(tensor)].trainable) {
+      internal_error(path() + " writes " + step_.name_of(tensor) + ", which the optimizer does");
+    }
     const Operand value =
         planned_.needed[input] == step_.plan.tensors[tensor].layout
             ? step_.value_of(step_.variable_of(tensor))
@@ -304,13 +307,20 @@ class OperationLowering final : public Lowering {
     if (const auto kept = step_.narrow_copy_of(wide)) {
       return *kept;
     }
+    if (step_.is_joined(wide.buffer)) {
+      return newly_narrowed(wide, count);  // no more of gathered weights than a layer needs
+    }
     auto [at, added] =
         remains_.narrow.try_emplace(std::array{std::int64_t{wide.buffer.id}, wide.offset, count});
     if (added) {
-      at->second = step_.builder.scratch(count * bfloat16_bytes, path() + " narrow");
-      step_.builder.emit(NarrowSpec{count}, {wide, at->second}, path());
+      at->second = newly_narrowed(wide, count);
     }
     return at->second;
+  }
+  Operand newly_narrowed(const Operand& wide, std::int64_t count) {
+    const Operand stored = step_.builder.scratch(count * bfloat16_bytes, path() + " narrow");
+    step_.builder.emit(NarrowSpec{count}, {wide, stored}, path());
+    return stored;
   }
 
   // A gradient that is written in forward stands by itself until backward takes it.

@@ -446,9 +446,9 @@ TEST_CASE("factors of products in bfloat16 are narrowed once for all products of
     });
   };
   const auto apart = make_apart_device({});
-  // Forward takes an input and a kernel in each layer; that of the second has a narrow copy, that of
-  // the first stands behind 36 floats, where none can be read. Backward takes these again, and the
-  // gradient of each layer's output, that of the second for both of its gradients.
+  // Forward takes an input and a kernel in each layer; that of the second has a narrow copy, that
+  // of the first stands behind 36 floats, where none can be read. Backward takes these again, and
+  // the gradient of each layer's output, that of the second for both of its gradients.
   CHECK(narrowed_in(*apart, {}, Mode::evaluate, Precision::bfloat16) == 3);
   CHECK(narrowed_in(*apart, {}, Mode::train, Precision::bfloat16) == 5);
   CHECK(narrowed_in(*apart, {}, Mode::train, Precision::float32) == 0);

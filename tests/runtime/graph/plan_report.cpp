@@ -16,7 +16,7 @@ namespace {
 // 6 -> 8 -> 3 on data=2 x model=2, columns of d1 over model; for rank `rank`, 10 rows.
 PlanReport report(std::int64_t rank, Mode mode = Mode::train,
                   const std::vector<MeshAxis>& axes = {{"data", 2}, {"model", 2}},
-                  const std::string& origin = "") {
+                  const std::string& origin = "", Precision precision = Precision::float32) {
   std::int64_t ranks = 1;
   for (const MeshAxis& axis : axes) {
     ranks *= axis.size;
@@ -38,7 +38,8 @@ PlanReport report(std::int64_t rank, Mode mode = Mode::train,
       10,
       {}};
   return report_plan(make_plan(request, objective.graph), mode, 10, rank, Adam().update_rule(),
-                     {{objective.graph->inputs[0], ElementType::uint8}});
+                     {{objective.graph->inputs[0], ElementType::uint8}}, precision,
+                     {.reads_narrow_operands = true});
 }
 
 const ReportedTensor& tensor(const std::vector<ReportedTensor>& tensors, const std::string& path) {
@@ -80,6 +81,17 @@ TEST_CASE("memory is that of parameters, gradients, slots, the batch and the are
   CHECK(found.arena_bytes <= found.arena_bytes_if_unshared);
   CHECK(found.peak_bytes() == 4 * found.parameter_bytes + found.batch_bytes + found.arena_bytes);
   CHECK(report(0, Mode::predict).batch_bytes == 5 * 6);
+  CHECK(found.narrow_copy_bytes == 0);
+}
+
+TEST_CASE("in bfloat16 narrow copies of the parameters are shown and count") {
+  const PlanReport found =
+      report(0, Mode::train, {{"data", 2}, {"model", 2}}, "", Precision::bfloat16);
+  CHECK(found.narrow_copy_bytes == 2 * (24 + 8 + 24 + 3));
+  CHECK(found.peak_bytes() == 4 * found.parameter_bytes + found.narrow_copy_bytes +
+                                  found.batch_bytes + found.arena_bytes);
+  CHECK_THAT(to_text(found), Catch::Contains("parameters 236 B, narrow copies 118 B, gradients"));
+  CHECK_THAT(to_json(found), Catch::Contains(R"("narrow_copies": 118)"));
 }
 
 TEST_CASE("the text has the tables") {
