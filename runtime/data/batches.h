@@ -12,8 +12,8 @@
 // and is stopped and joined by the destructor and by `seek`, in the middle of an epoch as at its
 // end. What it throws is thrown by the `next` that would have given the batch. To wake a thread and
 // be woken by it costs as much as to copy a small batch out of memory; so it is left out as long as
-// batches take less than that. After the first batches the feeder allocates nothing but that
-// thread, once.
+// batches take less than that. After the first batches the feeder allocates nothing, but for
+// the thread when it starts.
 #pragma once
 
 #include <cstddef>

@@ -99,8 +99,8 @@ class Lowering {
   /// backward, it is the same memory, with its content.
   [[nodiscard]] virtual Operand scratch(const std::string& name, std::int64_t bytes) = 0;
   /// In forward: where the new value of the variable that is input `input` goes, lying as the rule
-  /// takes it; it may be the place of the old one. For variables that are not trained, as
-  /// moving statistics. Equal on ranks that hold the same block.
+  /// takes it; it may be the place of the old one. For variables that are not trained,
+  /// such as moving statistics. Equal on ranks that hold the same block.
   [[nodiscard]] virtual Operand updated(int input) = 0;
   /// The step's StepScalars.
   [[nodiscard]] virtual Operand step_scalars() = 0;

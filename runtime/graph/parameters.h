@@ -26,8 +26,8 @@
 // sum it where it is.
 //
 // Products in bfloat16 read their factors rounded. Where the device takes them stored so, a group
-// of which at least half are factors keeps a *narrow copy* of all its values in bfloat16, in the
-// same form, shared and joined as they are. The update stores both in one pass, each rank what it
+// of whose elements products read at least half where they stand keeps a *narrow copy* of all its
+// values in bfloat16, in the same form, shared and joined as they are. The update stores both in one pass, each rank what it
 // updates, and whoever else writes variables writes both. What is left for a step to round are
 // weights that products do not read where they stand (gathered to another place, packed, or at no
 // multiple of `narrow_alignment`), and those that are not trained.

@@ -96,13 +96,14 @@ class KeptParameters {
   void restore(Engine& engine) const {
     Parameters& parameters = engine.parameters();
     for (const Kept& kept : kept_) {
-      if (!kept.whole) {
-        kept.slot < 0 ? parameters.write_value(kept.variable, kept.values)
-                      : parameters.write_slot(kept.slot, kept.variable, kept.values);
-      } else if (kept.slot < 0) {
+      if (kept.whole && kept.slot < 0) {
         engine.set_variable(kept.variable, kept.values);
-      } else {
+      } else if (kept.whole) {
         engine.set_slot(kept.slot, kept.variable, kept.values);
+      } else if (kept.slot < 0) {
+        parameters.write_value(kept.variable, kept.values);
+      } else {
+        parameters.write_slot(kept.slot, kept.variable, kept.values);
       }
     }
   }

@@ -5,8 +5,8 @@
 // with momentum, 28 for Adam. Multiplying by a factor of 1 and subtracting a decay of 0 are exact,
 // and free beside that, so one loop serves with and without.
 //
-// What is to be stored in bfloat16 too is so piece by piece, while new values are in the nearest
-// cache: 2 bytes more.
+// New values that are stored in bfloat16 too are rounded piece by piece, while they are in the
+// nearest cache: 2 bytes more.
 //
 // Where ranks share memory, gradients have been summed before (collectives/shared_reduction.h). One
 // pass for both would move a third less for plain SGD, but was no faster on two ranks of two cores
@@ -56,7 +56,7 @@ void update_ranges(int threads, std::int64_t count, std::int64_t bytes, const fl
     return;
   }
   for_ranges(threads, count, bytes + 2, [=](std::int64_t begin, std::int64_t end) {
-    constexpr std::int64_t piece = 2048;  // elements: 8 KB of each operand
+    constexpr std::int64_t piece = 1024;  // elements: 4 KB of each operand
     for (std::int64_t from = begin; from < end; from += piece) {
       const std::int64_t to = std::min(from + piece, end);
       update(from, to);

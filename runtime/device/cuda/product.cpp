@@ -70,6 +70,7 @@ std::vector<Algorithm> Product::algorithms(std::uint32_t alignment) const {
         cublasLtMatmulPreferenceSetAttribute(preference.native(), attribute, &value, sizeof(value)),
         "cublasLtMatmulPreferenceSetAttribute", name());
   };
+  static_assert(narrow_alignment % good_alignment == 0);
   const std::uint32_t of_factors = spec_.narrow ? good_alignment : alignment;
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(most_workspace));
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,

@@ -117,7 +117,7 @@ std::optional<Operand> StepContext::narrow_copy_of(const Operand& values_at) con
     if (!narrow[g].exists() || (values_at.buffer != values[g] && values_at.buffer != joined[g])) {
       continue;
     }
-    // A block that is joined begins in the middle of a line.
+    // The gathered copy begins where a line does, a rank's own block in it anywhere.
     const std::optional<JoinedBlocks>& blocks = form.groups[g].joined;
     const std::int64_t begin = blocks && values_at.buffer == values[g] ? blocks->own_begin : 0;
     const std::int64_t at = (begin + offset) * bfloat16_bytes;

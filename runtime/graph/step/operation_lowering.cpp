@@ -170,8 +170,10 @@ class OperationLowering final : public Lowering {
       return known->second;
     }
     const TensorId tensor = planned_.inputs[input];
-    if (step_.form.spans[step_.variable_of(tensor)].trainable) {
-      internal_error(path() + " writes " + step_.name_of(tensor) + ", which the optimizer does");
+    const int variable = step_.variable_of(tensor);
+    if (variable < 0 || step_.form.spans[variable].trainable) {
+      fail("{} writes {}: an operation can only write variables that are not trained", path(),
+           step_.name_of(tensor));
     }
     const Operand value =
         planned_.needed[input] == step_.plan.tensors[tensor].layout
@@ -288,11 +290,11 @@ class OperationLowering final : public Lowering {
     }
   }
 
-  // Where the device takes them so, the factors of a product in bfloat16 are narrowed beforehand:
-  // variables where they are stored (parameters.h), others each once for all products of the
-  // operation, the input for forward and the kernel's gradient, the output's gradient for both
-  // gradients. What a product reads is not written again while the operation has products that
-  // read it.
+  // Where the device takes them so, the factors of a product in bfloat16 are read narrow: from the
+  // narrow copy of a variable that has one (parameters.h). Others are narrowed here, once for all
+  // products of the operation: the input for forward and the kernel's gradient, the output's
+  // gradient for both gradients. Joined weights are narrowed for each. What a product reads is not
+  // written again while the operation has products that read it.
   void narrow_factors(MatmulSpec& product, std::vector<Operand>& operands) {
     const bool has_terms = product.m > 0 && product.n > 0 && product.k > 0;
     if (!step_.request.narrows || product.precision != Precision::bfloat16 || !has_terms) {

@@ -335,7 +335,8 @@ TEST_CASE("slow batches are read ahead from the fourth on, and come in their ord
 
 TEST_CASE("after the first batches nothing is allocated") {
   const auto source = cached(with_shape(samples(23), 0, {4, 5, 1}));
-  // What is slow has its thread after three batches; what is fast gets one whenever it is not.
+  // Slow batches have their thread after three; fast ones get it whenever the machine makes three
+  // in a row slow.
   const auto slow = std::make_shared<FailingSource>(source, -1);
   slow->milliseconds = 1;
   using Case = std::pair<std::shared_ptr<const Source>, Prefetch>;

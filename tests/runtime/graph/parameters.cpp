@@ -6,7 +6,9 @@
 #include <set>
 
 #include "layers/add.h"
+#include "layers/convolution.h"
 #include "layers/dense.h"
+#include "layers/flatten.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/model.h"
 #include "tests/support/plans.h"
@@ -376,6 +378,23 @@ TEST_CASE("a narrow copy is of groups that products read where they stand, and o
   CHECK(narrowed(true, "d3/kernel"));
   for (const char* variable : {"d1/kernel", "d2/kernel", "d3/kernel"}) {
     CHECK(!narrowed(false, variable));
+  }
+}
+
+TEST_CASE("a narrow copy is of groups of which products read at least half, on all ranks alike") {
+  // 64 of 146 elements, and 96 of 179: those of the dense kernel.
+  for (const std::int64_t units : {2, 3}) {
+    const auto build = [&](const SymbolicTensor& x) {
+      return Dense({.name = "d", .units = units})(
+          Flatten()(Conv2D({.name = "c", .filters = 8, .kernel_size = 3})(x)));
+    };
+    const Plan plan =
+        test::plan_of({.sample = {4, 4, 1}, .build = build, .loss = MeanSquaredError()},
+                      mesh_of({{"data", 3}}), {}, "data", 16);
+    for (std::int64_t rank = 0; rank < 3; ++rank) {
+      const ParameterForm form = parameter_form(plan, rank, {.narrow_copies = true});
+      CHECK(group_of(plan, form, "d/kernel").narrowed == (units == 3));
+    }
   }
 }
 
