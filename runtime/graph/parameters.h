@@ -27,10 +27,10 @@
 //
 // Products in bfloat16 read their factors rounded. Where the device takes them stored so, a group
 // of whose elements products read at least half where they stand keeps a *narrow copy* of all its
-// values in bfloat16, in the same form, shared and joined as they are. The update stores both in one pass, each rank what it
-// updates, and whoever else writes variables writes both. What is left for a step to round are
-// weights that products do not read where they stand (gathered to another place, packed, or at no
-// multiple of `narrow_alignment`), and those that are not trained.
+// values in bfloat16, in the same form, shared and joined as they are. The update stores both in
+// one pass, each rank what it updates, and whoever else writes variables writes both. What is left
+// for a step to round are weights that products do not read where they stand (gathered to another
+// place, packed, or at no multiple of `narrow_alignment`), and those that are not trained.
 //
 // What is large begins where a cache line does. The gap before it is zero, belongs to the group and
 // to the bucket, and stays zero.
