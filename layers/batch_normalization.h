@@ -29,9 +29,10 @@ struct BatchNormalizationLayerOptions {
 /// dimension of an input of two dimensions or more. In training mean and population variance are
 /// those of the whole global batch over all other dimensions, however it is spread, and moving =
 /// momentum * moving + (1 - momentum) * batch; otherwise the moving values are used
-/// (reference/keras.md, section 2). Variables, each (channels): `gamma` if `scale`, `beta` if
-/// `center`, `moving_mean` and `moving_variance`. Throws `Error` for a momentum outside [0, 1] or
-/// an epsilon that is not positive; when called, for an input of fewer dimensions.
+/// (keras.io/api/layers/normalization_layers/batch_normalization). Variables, each (channels):
+/// `gamma` if `scale`, `beta` if `center`, `moving_mean` and `moving_variance`. Throws `Error` for
+/// a momentum outside [0, 1] or an epsilon that is not positive; when called, for an input of fewer
+/// dimensions.
 [[nodiscard]] SharedLayer BatchNormalization(BatchNormalizationLayerOptions options = {});
 
 [[nodiscard]] SharedLayer batch_normalization_from_config(const ConfigNode& node,

@@ -30,10 +30,10 @@ struct Conv2DOptions {
 
 /// y (batch, rows, columns, filters) = activation(the cross-correlation of x (batch, rows, columns,
 /// channels) with kernel (kernel rows, kernel columns, channels / groups, filters), + bias
-/// (filters)); windows and padding as in reference/keras.md, section 2. Variables: `kernel`, and
-/// `bias` if `use_bias`. Throws `Error` for lengths that are not positive and filters that `groups`
-/// does not divide; when called, for inputs that are no images, that no window fits, or whose
-/// channels `groups` does not divide.
+/// (filters)); windows and padding as in runtime/graph/operations/windows.h. Variables: `kernel`,
+/// and `bias` if `use_bias`. Throws `Error` for lengths that are not positive and filters that
+/// `groups` does not divide; when called, for inputs that are no images, that no window fits, or
+/// whose channels `groups` does not divide.
 [[nodiscard]] SharedLayer Conv2D(Conv2DOptions options = {});
 
 struct Conv1DOptions {

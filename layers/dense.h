@@ -22,9 +22,9 @@ struct DenseOptions {
 };
 
 /// y (batch, ..., units) = activation(x (batch, ..., features) * kernel (features, units) + bias
-/// (units)), on the last dimension of an input of two dimensions or more (reference/keras.md,
-/// section 2). Variables: `kernel`, and `bias` if `use_bias`. Throws `Error` if `units` is not
-/// positive; when called, for an input of fewer dimensions.
+/// (units)), on the last dimension of an input of two dimensions or more. Variables: `kernel`, and
+/// `bias` if `use_bias`. Throws `Error` if `units` is not positive; when called, for an input of
+/// fewer dimensions.
 [[nodiscard]] SharedLayer Dense(DenseOptions options = {});
 
 [[nodiscard]] SharedLayer dense_from_config(const ConfigNode& node, const LayerRegistry& registry);

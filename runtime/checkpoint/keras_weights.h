@@ -1,5 +1,5 @@
-// Keras 3's weights file, `.weights.h5`: read and written as Keras itself does (reference/keras.md,
-// section 3). HDF5 alone, no MPI; any number of processes may read one file.
+// Keras 3's weights file, `.weights.h5`: read and written as Keras itself does
+// (keras/src/saving/saving_lib.py). HDF5 alone, no MPI; any number of processes may read one file.
 //
 // A *place* is the path of one array in the file, `layers/dense/vars/0`. Everything that has
 // variables has a group `vars` of arrays that are called 0, 1, ...; other groups, and attributes,

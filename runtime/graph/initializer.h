@@ -1,4 +1,4 @@
-// Initial values of variables, by Keras's formulas (reference/keras.md, section 2).
+// Initial values of variables, by Keras's formulas (keras.io/api/layers/initializers).
 //
 // A value belongs to its *global* index: it is drawn from Philox with the key of (seed, path) and
 // that index, so that every mesh and layout starts from the same bits. Fans come from the global

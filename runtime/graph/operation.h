@@ -3,7 +3,7 @@
 // An operation *states* its dimensions and *emits* its kernels; it never decides about parallelism.
 // What it states is a `Rule`: one letter for each dimension of each operand, as an einsum does. A
 // dense product is "bi,io->bo". The planner picks, for each mesh axis, which letter it splits, and
-// everything else follows mechanically (reference/parallel.md, section 3):
+// everything else follows mechanically:
 //
 // - an operand lies split by the axes of its letters, and is replicated over axes
 //   that split letters it lacks;

@@ -1,10 +1,10 @@
 // Callback: something that happens at the events of a training run.
 //
-// Order of events (reference/keras.md, section 4): train begin; for each epoch its begin, begin and
-// end of each batch, validation (test begin, its batches, test end), its end; train end. Train end
-// is not reached when an exception escapes. At every event callbacks run in the user's order, and
-// after them the history and the progress; they share one dictionary of logs, so that later ones
-// see what earlier ones add.
+// Order of events (keras.io/api/callbacks/base_callback): train begin; for each epoch its begin,
+// begin and end of each batch, validation (test begin, its batches, test end), its end; train end.
+// Train end is not reached when an exception escapes. At every event callbacks run in the user's
+// order, and after them the history and the progress; they share one dictionary of logs, so that
+// later ones see what earlier ones add.
 //
 // Every rank runs every callback (training.h says how they agree). What a callback has to remember
 // from epoch to epoch it can save and load, so that a run that is continued from a checkpoint

@@ -1,4 +1,4 @@
-// Progress: what a run shows while it trains, as Keras does (reference/keras.md, section 4).
+// Progress: what a run shows while it trains, as Keras does (keras/src/utils/progbar.py).
 //
 // On a terminal a bar of 20 cells that is redrawn in place, at most every 0.05 s, with the time
 // that is left, and at the end of the epoch with the time it took:

@@ -13,7 +13,7 @@
 // take longer to be rounded than is saved at a hundred rows, so that programs have them rounded
 // once a step.
 //
-// Bound by FLOP from about 64 rows on; reference/speed.md has the shares of peak.
+// Bound by FLOP from about 64 rows on; tests/benchmarks/kernels shows what a shape reaches.
 #include <oneapi/dnnl/dnnl_debug.h>
 
 #include <algorithm>

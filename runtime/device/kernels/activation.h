@@ -5,7 +5,7 @@
 
 namespace meshwork {
 
-/// Formulas: reference/keras.md; gelu is the exact one, x * Phi(x).
+/// Formulas: keras.io/api/layers/activations; gelu is the exact one, x * Phi(x).
 enum class Activation : std::uint8_t { linear, relu, gelu, sigmoid, tanh, softmax };
 
 }  // namespace meshwork

@@ -40,12 +40,13 @@ struct ClampSpec {
 };
 
 // One fused pass over a flat block of parameters w and their gradients g. All: first w -= w * decay
-// * lr where decay is not 0; then the formula of reference/keras.md with t = step + 1, g read as g
-// * factor if `scaled` (factor: float32 scalar in memory). Rates are doubles, because 1 - beta is
-// rounded to float32 once: 1 - 0.999f would be off by one part in 80 000. If `narrows`, the new w
-// is stored in bfloat16 too, as NarrowSpec does it, in the last operand.
+// * lr where decay is not 0; then the formula of Keras (keras.io/api/optimizers) with t = step + 1,
+// g read as g * factor if `scaled` (factor: float32 scalar in memory). Rates are doubles, because 1
+// - beta is rounded to float32 once: 1 - 0.999f would be off by one part in 80 000. If `narrows`,
+// the new w is stored in bfloat16 too, as NarrowSpec does it, in the last operand.
 
 /// Operands: StepScalars, [factor], g, w, [m if momentum is not 0], [narrowed w].
+/// w -= lr g; with momentum m = momentum m - lr g, w += m; Nesterov's w += momentum m - lr g.
 struct SgdSpec {
   std::int64_t count = 0;
   float momentum = 0;
@@ -55,6 +56,8 @@ struct SgdSpec {
   bool narrows = false;
 };
 /// Operands: StepScalars, [factor], g, w, m, v, [running maximum of v if amsgrad], [narrowed w].
+/// m += (1 - beta_1)(g - m); v += (1 - beta_2)(g^2 - v); w -= a m / (sqrt(v, or its maximum) +
+/// epsilon), a = lr sqrt(1 - beta_2^t) / (1 - beta_1^t).
 struct AdamSpec {
   std::int64_t count = 0;
   double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7;
@@ -65,7 +68,7 @@ struct AdamSpec {
 };
 /// Operands: StepScalars, [factor], g, w, v, [m if momentum is not 0], [mean of g if centered],
 /// [narrowed w].
-/// Keras: v = rho v + (1 - rho) g^2; d = v, less mean^2 if centered; u = lr g / sqrt(d + epsilon);
+/// v = rho v + (1 - rho) g^2; d = v, less mean^2 if centered; u = lr g / sqrt(d + epsilon);
 /// with momentum m = momentum m + u, w -= m; else w -= u.
 struct RmspropSpec {
   std::int64_t count = 0;

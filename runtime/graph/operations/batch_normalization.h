@@ -5,7 +5,7 @@
 // variance are those of the whole global batch, over all dimensions but the channels, and the
 // moving values are moved towards them: moving = momentum * moving + (1 - momentum) * batch.
 // Otherwise, and in training too where the layer is `frozen`, the moving values are taken and left
-// alone (reference/keras.md, section 2).
+// alone (keras.io/api/layers/normalization_layers/batch_normalization).
 //
 // Rule "bto,o,o,o,o->bto", and every letter but the channels' is its own: however the axes split
 // them, the ranks add up {sum of x, sum of x^2} of each channel in float64, one reduction of two

@@ -3,8 +3,8 @@
 // No data moves. In the rule, a dimension of the input that is also one of the output, with all
 // before it and all behind it the same in number, keeps its letter and may be split: (b, 7, 4, 5)
 // to (b, 7, 20) is "btuv->btw" with u, v and w whole. Dimensions that are merged or divided have to
-// be whole, because blocks by the floor rule do not nest through a product (reference/parallel.md,
-// section 1). Dimensions of length 1 may come and go anywhere.
+// be whole, because blocks by the floor rule do not nest through a product. Dimensions of length 1
+// may come and go anywhere.
 #pragma once
 
 #include "runtime/graph/operation.h"

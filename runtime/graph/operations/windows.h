@@ -4,10 +4,10 @@
 // Place k of the window of output o lies at input  o * stride - before + k * dilation.  What lies
 // outside the input is padding. Keras's padding: "valid" has none; "same" gives ceil(length /
 // stride) outputs and pads max((outputs - 1) * stride + extent - length, 0) elements, floor(half)
-// before and the odd one behind (reference/keras.md, section 2); "causal" gives as many and pads
-// extent - 1 elements, all of them before, so that no output looks ahead. All follow from the
-// *global* length, so that a part of an image is never padded at a border with another rank:
-// `placed` turns global ranges into the local numbers of a kernel.
+// before and the odd one behind (tensorflow.org/api_docs/python/tf/nn, notes on padding); "causal"
+// gives as many and pads extent - 1 elements, all of them before, so that no output looks ahead.
+// All follow from the *global* length, so that a part of an image is never padded at a border with
+// another rank: `placed` turns global ranges into the local numbers of a kernel.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,8 @@
 //     loss = log(z0) * z2 - z1,   z = sum over classes of { exp(x - m), t (x - m), t }
 //
 // so that the maxima and the three sums of the rows are all that is reduced over the axes that
-// split classes. Of probabilities p with sum s over all classes (reference/keras.md, section 2),
+// split classes. Of probabilities p with sum s over all classes
+// (keras.io/api/losses/probabilistic_losses),
 //
 //     loss = sum over classes of -t log(clip(p / s))
 //

@@ -1,5 +1,5 @@
 // Mean squared error: (p - t)^2, the mean over the last dimension, then over rows
-// (reference/keras.md, section 2).
+// (keras.io/api/losses/regression_losses).
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
-// The accuracy that fits, chosen by shapes as in Keras (reference/keras.md, section 2): a last
-// dimension of 1 in the prediction makes it binary; a target of fewer dimensions, or with a last
-// dimension of 1, sparse categorical; anything else categorical. So predictions of several yes or
-// no values a sample are taken for classes; say BinaryAccuracy for these.
+// The accuracy that fits, chosen by shapes as in Keras (keras.io/api/metrics/accuracy_metrics): a
+// last dimension of 1 in the prediction makes it binary; a target of fewer dimensions, or with a
+// last dimension of 1, sparse categorical; anything else categorical. So predictions of several yes
+// or no values a sample are taken for classes; say BinaryAccuracy for these.
 #pragma once
 
 #include <string>

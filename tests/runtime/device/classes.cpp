@@ -1,6 +1,7 @@
 // Cross-entropies and ranking over classes: each is computed once with all classes in one place and
 // once split over three ranks of unequal columns, one of which has none, whose parts the test adds
-// up as the collectives would; both are compared with the formulas of reference/keras.md in double.
+// up as the collectives would; both are compared with the formulas of keras.io/api/losses in
+// double.
 #include <algorithm>
 #include <functional>
 #include <limits>

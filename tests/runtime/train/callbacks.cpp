@@ -1,4 +1,4 @@
-// Callbacks: scripted logs, and the decisions that reference/keras.md, section 4, says follow.
+// Callbacks: scripted logs, and the decisions that keras.io/api/callbacks says follow.
 #include "runtime/train/callback.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Optimizers: options, slots and clipping as the lowering takes them; and three updates of each
-// kernel against the formulas of reference/keras.md written down in double precision.
+// kernel against the formulas of keras.io/api/optimizers written down in double precision.
 #include "runtime/train/optimizer.h"
 
 #include <algorithm>
