@@ -95,7 +95,8 @@ int devices(Runtime& runtime, const CommandLine& line) {
     for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
       row += fmt::format("{}{}", column_end, mesh.coordinate(runtime.rank(), axis));
     }
-    row += fmt::format("{}{}{}{}", column_end, device->kind(), column_end, device->description());
+    row += fmt::format("{}{}{}{}", column_end, device->traits().kind, column_end,
+                       device->description());
     std::vector<std::string> rows = gather_texts(runtime.world(), row);
     if (runtime.is_root()) {
       std::string heading = fmt::format("rank{}host{}on the node", column_end, column_end);

@@ -30,15 +30,12 @@ bool ValueRange::contains(double value) const {
 
 std::string ValueRange::of(std::string_view noun) const {
   const bool from = std::isfinite(low), to = std::isfinite(high);
-  if (from && low == 0 && !low_included && !to && high_included) {
-    return fmt::format("a positive {}", noun);
-  }
-  const std::string what = with_article(noun);
+  const bool without_infinity = (!from && !low_included) || (!to && !high_included);
+  const std::string named = fmt::format("{}{}", without_infinity ? "finite " : "", noun);
+  if (from && low == 0 && !low_included && !to) return fmt::format("a positive {}", named);
+  const std::string what = with_article(named);
   if (from && to && low_included && high_included) {
     return fmt::format("{} between {} and {}", what, written(low), written(high));
-  }
-  if (!from && !to) {
-    return low_included && high_included ? what : fmt::format("a finite {}", noun);
   }
   std::string words = what;
   if (from) words += fmt::format(" {} {}", low_included ? "of at least" : "above", written(low));

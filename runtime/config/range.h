@@ -22,7 +22,8 @@ struct ValueRange {
 
   [[nodiscard]] bool contains(double value) const;
   /// The words for `noun` in this range: "an integer", "a positive integer", "an integer of at
-  /// least 2", "a number between 0 and 1", "a number of at least 0 and below 1".
+  /// least 2", "a number between 0 and 1", "a number of at least 0 and below 1", "a finite number of
+  /// at least 0".
   [[nodiscard]] std::string of(std::string_view noun) const;
 
   /// The same range, with another upper end.

@@ -59,15 +59,26 @@ struct KernelCandidate {
   std::function<std::unique_ptr<Kernel>()> compile;
 };
 
+/// What a plan has to know of a kind of device, of which none need be here.
+struct DeviceTraits {
+  std::string kind = "cpu";  // "cpu", "cuda", or the name of a kind that was added
+  /// Whether kernels run on memory that was not allocated there, such as a transport's, and are
+  /// done when `run` returns.
+  bool computes_in_host_memory = true;
+  /// Whether products in bfloat16 read operands that are stored in it (MatmulSpec::narrow). Else
+  /// they round while they read, and who narrows operands beforehand only loses time.
+  bool reads_narrow_operands = false;
+  /// Whether products take the derivative of relu from a mask (MatmulSpec::mask) at less cost than
+  /// from its value, so that it pays to write one forward.
+  bool reads_relu_masks = false;
+};
+
 class Device {
  public:
+  explicit Device(DeviceTraits traits) : traits_(std::move(traits)) {}
   virtual ~Device() = default;
 
-  /// "cpu", "cuda", or the name of a kind that was added.
-  [[nodiscard]] virtual std::string_view kind() const = 0;
-  /// Whether kernels run on memory that was not allocated here, such as a transport's, and are done
-  /// when `run` returns.
-  [[nodiscard]] virtual bool computes_in_host_memory() const = 0;
+  [[nodiscard]] const DeviceTraits& traits() const { return traits_; }
   /// One line for people: model, cores or memory, threads.
   [[nodiscard]] virtual std::string description() const = 0;
   /// What the speed of its kernels depends on, in one line for records: model, threads, libraries
@@ -76,12 +87,6 @@ class Device {
   /// Whether products in `precision` are faster here than in float32. Where they are not, kernels
   /// compute the same numbers in float32, and take the rounding of operands on top.
   [[nodiscard]] virtual bool is_faster_in(Precision precision) const;
-  /// Whether products in bfloat16 read operands that are stored in it (MatmulSpec::narrow). Else
-  /// they round while they read, and who narrows operands beforehand only loses time.
-  [[nodiscard]] virtual bool reads_narrow_operands() const { return false; }
-  /// Whether products take the derivative of relu from a mask (MatmulSpec::mask) at less cost than
-  /// from its value, so that it pays to write one forward.
-  [[nodiscard]] virtual bool reads_relu_masks() const { return false; }
   /// Bytes of its own memory that are free now, this rank's share where ranks share the device; 0
   /// where it computes in the host's memory.
   [[nodiscard]] virtual std::int64_t free_bytes() { return 0; }
@@ -105,14 +110,9 @@ class Device {
   /// The kernels for `spec`, where there are several of which now one and now another is the
   /// fastest (kernel_candidates.h); the first is what `compile` gives. Else none.
   [[nodiscard]] virtual std::vector<KernelCandidate> candidates(const KernelSpec& spec);
-};
 
-/// What a plan has to know of a kind of device, of which none need be here.
-struct DeviceTraits {
-  std::string kind = "cpu";
-  bool computes_in_host_memory = true;  // as Device has them
-  bool reads_narrow_operands = false;
-  bool reads_relu_masks = false;
+ private:
+  DeviceTraits traits_;
 };
 
 struct DeviceOptions {
@@ -127,7 +127,6 @@ struct DeviceOptions {
 /// Of what `make_device` would make; "auto" is looked up on this machine, and a kind that was added
 /// is made, to be asked. Throws `Error` for a name that is none.
 [[nodiscard]] DeviceTraits traits_of_device(const std::string& kind);
-[[nodiscard]] DeviceTraits traits_of(const Device& device);
 
 /// Every kind of device that can be asked for, those of other builds too; without "auto".
 [[nodiscard]] std::vector<std::string> device_kinds();

@@ -56,7 +56,7 @@ void Program::run_measured() {
 
 void Program::measure() {
   measured_ = {0, std::vector<double>(instructions_.size(), 0.0)};
-  if (instructions_.empty() || device_->computes_in_host_memory() || !marks_.empty()) return;
+  if (instructions_.empty() || device_->traits().computes_in_host_memory || !marks_.empty()) return;
   for (std::size_t i = 0; i <= instructions_.size(); ++i) {
     marks_.push_back(device_->queues().make_mark(true));
   }
@@ -375,7 +375,7 @@ Program ProgramBuilder::assemble() {
   find_lifetimes();
   Program program;
   program.device_ = device_;
-  program.captures_ = !device_->computes_in_host_memory();
+  program.captures_ = !device_->traits().computes_in_host_memory;
   program.summary_ = place();
   program.observations_ = observations();
   program.binding_ = std::make_shared<Program::Binding>();

@@ -58,9 +58,8 @@ struct LoweringRequest {
   std::uint64_t seed = 0;
   Precision precision = Precision::float32;  // of all products, whichever operation books them
   std::map<TensorId, ElementType> fed;       // types of inputs and targets; float32 where absent
-  bool narrows = false;                      // operands of products: Device::reads_narrow_operands
-  bool masks = false;                        // of relu: Device::reads_relu_masks
-  const UpdateRule* update = nullptr;        // for Mode::train
+  DeviceTraits device;
+  const UpdateRule* update = nullptr;  // for Mode::train
   const ParameterForm* form = nullptr;
   const Parameters* parameters = nullptr;  // null only without a device
   void* step_scalars = nullptr;            // StepScalars on the device

@@ -130,8 +130,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   request.mode = mode;
   request.rows = rows;
   request.precision = precision;
-  request.narrows = device.reads_narrow_operands;
-  request.masks = device.reads_relu_masks;
+  request.device = device;
   request.fed = fed;
   request.update = &update;
   request.form = &form;

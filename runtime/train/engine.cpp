@@ -42,7 +42,7 @@ std::vector<KernelSpec> require_same_collectives(const LoweringRequest& request,
 
 // Whether ranks of the mesh may share memory of the transport that the device computes in.
 bool may_share(const Transport& transport, const Device& device) {
-  return device.computes_in_host_memory() && transport.shares_memory();
+  return device.traits().computes_in_host_memory && transport.shares_memory();
 }
 
 // Ranks that share memory reduce gradients where these stand, with no copies between, if they stand
@@ -76,7 +76,7 @@ ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& 
                           const Plan& plan, bool may_be_one_copy, Precision precision,
                           const std::vector<std::string>& slots) {
   std::vector<std::string> entries{
-      fmt::format("device {}, collectives by {}", device.kind(), transport.name())};
+      fmt::format("device {}, collectives by {}", device.traits().kind, transport.name())};
   for (const ParameterSpan& span : parameter_form(plan, mesh.rank()).spans) {
     const Variable& variable = plan.graph->variables[span.variable];
     entries.push_back(fmt::format("{} of shape {}, layout {}", variable.path,
@@ -90,7 +90,7 @@ ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& 
   ParameterFormOptions options;
   // Of ranks on unlike processors all do, or none.
   options.narrow_copies =
-      on_all(mesh.all(), precision == Precision::bfloat16 && device.reads_narrow_operands());
+      on_all(mesh.all(), precision == Precision::bfloat16 && device.traits().reads_narrow_operands);
   options.one_copy = may_be_one_copy;
   if (may_share(transport, device)) {
     options.sharers = [&](const std::vector<Axis>& axes) {
@@ -346,8 +346,7 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
     request.rows = rows;
     request.seed = seed_;
     request.precision = precision_;
-    request.narrows = device_->reads_narrow_operands();
-    request.masks = device_->reads_relu_masks();
+    request.device = device_->traits();
     request.fed = fed;
     request.gathers = gathers;
     request.update = &update_;

@@ -10,7 +10,7 @@ constexpr std::int64_t small_bytes = 4096;
 
 FeedRing::FeedRing(Device& device, void* destination, std::int64_t bytes)
     : device_(&device), destination_(destination), bytes_(bytes) {
-  if (device.computes_in_host_memory() || bytes == 0) return;
+  if (device.traits().computes_in_host_memory || bytes == 0) return;
   for (Turn& turn : turns_) {
     turn.pinned = device.queues().allocate_pinned(bytes);
     if (bytes > small_bytes) turn.ahead = device.allocate(bytes);
@@ -25,7 +25,7 @@ std::int64_t FeedRing::bytes_ahead(std::int64_t bytes) {
 
 void FeedRing::feed(const void* host) {
   if (bytes_ == 0) return;
-  if (device_->computes_in_host_memory()) {
+  if (device_->traits().computes_in_host_memory) {
     device_->copy_in(destination_, host, bytes_);
     return;
   }

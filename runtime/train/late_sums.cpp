@@ -4,14 +4,14 @@ namespace meshwork {
 
 LateSums::LateSums(Device& device, RunningMeans& means, std::size_t values)
     : device_(&device), means_(&means), values_(values) {
-  if (device.computes_in_host_memory()) return;
+  if (device.traits().computes_in_host_memory) return;
   pinned_ =
       device.queues().allocate_pinned(static_cast<std::int64_t>(kept * values_ * sizeof(double)));
   for (Turn& turn : turns_) turn.arrived = device.queues().make_mark();
 }
 
 void LateSums::add(Step& step) {
-  if (device_->computes_in_host_memory()) {
+  if (device_->traits().computes_in_host_memory) {
     means_->add(step.sums(), step.has_penalty(), step.rows());
     return;
   }

@@ -248,7 +248,7 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   });
   Device& device = *state_->device;
   // Before anything is made together: ranks that differ would wait for each other in that.
-  require_same_settings(state_->mesh().all(), settings_of(state_->options, device.kind()),
+  require_same_settings(state_->mesh().all(), settings_of(state_->options, device.traits().kind),
                         "the model's options");
   if (const Precision precision = state_->options.precision;
       precision != Precision::float32 && !device.is_faster_in(precision)) {
@@ -263,7 +263,7 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   }
   state_->transport = for_option("collectives", [&] {
     return make_transport(state_->options.collectives, state_->mesh().all(),
-                          device.computes_in_host_memory() ? nullptr : &device.queues(),
+                          device.traits().computes_in_host_memory ? nullptr : &device.queues(),
                           [&](std::int64_t bytes) { return device.allocate(bytes); });
   });
   state_->say_remark();
@@ -475,7 +475,7 @@ PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t r
     update = state_->compiled->optimizer.update_rule();
   }
   return report_run(state_->engine->plan(), mode, rows, state_->mesh().rank(), update, fed,
-                    state_->options.precision, traits_of(*state_->device));
+                    state_->options.precision, state_->device->traits());
 }
 
 std::vector<float> Model::variable(const std::string& path) {

@@ -48,7 +48,7 @@ FeederOptions in_pieces(const std::shared_ptr<const Source>& source,
 }  // namespace
 
 bool ResidentData::fits(Device& device, const Source& source, std::span<const FeedField> fields) {
-  if (device.computes_in_host_memory()) return false;
+  if (device.traits().computes_in_host_memory) return false;
   const double room = share_of_free_memory * static_cast<double>(device.free_bytes());
   return static_cast<double>(sum_of(row_bytes(source, fields))) *
              static_cast<double>(source.rows()) <=

@@ -155,7 +155,7 @@ std::vector<Case> cases(Device& device) {
   // On two ranks each has half of a batch of 256.
   for (const Precision precision : all_precisions) {
     if (precision != Precision::float32 && !device.is_faster_in(precision)) continue;
-    const bool narrow = precision == Precision::bfloat16 && device.reads_narrow_operands();
+    const bool narrow = precision == Precision::bfloat16 && device.traits().reads_narrow_operands;
     for (const std::int64_t rows : {256, 128}) add_wide_network(all, rows, precision, narrow);
   }
 

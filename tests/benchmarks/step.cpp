@@ -222,7 +222,7 @@ void run(int argc, char** argv) {
     fail("PRECISION is float32, tf32 or bfloat16, not \"{}\"", of_products);
   }
   const std::string kind = argument(7, "auto");
-  const bool beside = !make_device({.kind = kind})->computes_in_host_memory();
+  const bool beside = !make_device({.kind = kind})->traits().computes_in_host_memory;
   const std::string resident = argument(8, "auto");
   if (resident != "auto" && resident != "never") {
     fail("DATA is auto or never, not \"{}\"", resident);

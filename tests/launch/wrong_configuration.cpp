@@ -330,7 +330,7 @@ TEST_CASE("an option that cannot be had here is an error at its place, not at th
   if (!make_device({})->is_faster_in(Precision::tf32)) {
     require_problem(right + "precision: tf32\n", {"run.yaml:18:12: precision: ", "tf32"});
   }
-  if (make_device({})->computes_in_host_memory()) {
+  if (make_device({})->traits().computes_in_host_memory) {
     require_problem(right + "collectives: nccl\n", {"run.yaml:18:14: collectives: "});
   }
   require_problem(right + "kernels: not/there/kernels.yaml\n",

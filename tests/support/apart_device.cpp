@@ -29,21 +29,23 @@ class ApartKernel final : public Kernel {
   ApartQueues& queues_;
 };
 
+// Products are as the CUDA device's, so that what is booked for it is tested.
+const DeviceTraits traits_said{.kind = "apart",
+                               .computes_in_host_memory = false,
+                               .reads_narrow_operands = true,
+                               .reads_relu_masks = true};
+
 class ApartDevice final : public Device {
  public:
   ApartDevice(const DeviceOptions& options, bool has_streams)
-      : cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})),
+      : Device(traits_said),
+        cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})),
         queues_(true, has_streams) {}
 
-  [[nodiscard]] std::string_view kind() const override { return "apart"; }
-  [[nodiscard]] bool computes_in_host_memory() const override { return false; }
   [[nodiscard]] std::string description() const override {
     return cpu_->description() + ", kept apart";
   }
 
-  // As the CUDA device does, so that what is booked for it is tested.
-  [[nodiscard]] bool reads_narrow_operands() const override { return true; }
-  [[nodiscard]] bool reads_relu_masks() const override { return true; }
   [[nodiscard]] std::int64_t free_bytes() override { return free_bytes_said; }
   [[nodiscard]] bool is_faster_in(Precision precision) const override {
     return cpu_->is_faster_in(precision);

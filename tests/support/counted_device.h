@@ -53,12 +53,11 @@ class CountedDevice final : public Device {
  public:
   /// `prices` outlives it.
   CountedDevice(Prices& prices, const DeviceOptions& options)
-      : prices_(&prices),
+      : Device({.kind = "counted"}),
+        prices_(&prices),
         cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})),
         queues_(prices) {}
 
-  [[nodiscard]] std::string_view kind() const override { return "counted"; }
-  [[nodiscard]] bool computes_in_host_memory() const override { return true; }
   [[nodiscard]] std::string description() const override { return "counted"; }
   [[nodiscard]] std::string platform() const override { return prices_->platform; }
   [[nodiscard]] Memory allocate(std::int64_t bytes) override { return cpu_->allocate(bytes); }

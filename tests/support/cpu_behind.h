@@ -11,10 +11,10 @@ namespace meshwork::test {
 
 class CpuBehind : public Device {
  public:
-  explicit CpuBehind(const DeviceOptions& options)
-      : cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})) {}
+  CpuBehind(DeviceTraits traits, const DeviceOptions& options)
+      : Device(std::move(traits)),
+        cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})) {}
 
-  [[nodiscard]] bool computes_in_host_memory() const override { return true; }
   [[nodiscard]] std::string description() const override { return "a CPU"; }
   [[nodiscard]] Memory allocate(std::int64_t bytes) override { return cpu_->allocate(bytes); }
   void copy_in(void* to, const void* from, std::int64_t bytes) override {

@@ -45,12 +45,9 @@ void check_precision(const auto& one, const KernelSpec& spec) {
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const DeviceOptions& options)
-      : context_{.threads = threads_for(options.ranks_on_node)} {
+      : Device(cpu::traits()), context_{.threads = threads_for(options.ranks_on_node)} {
     prepare_threads(context_.threads);
   }
-
-  [[nodiscard]] std::string_view kind() const override { return "cpu"; }
-  [[nodiscard]] bool computes_in_host_memory() const override { return true; }
 
   [[nodiscard]] std::string description() const override {
     return fmt::format("{}, {} thread{}", processor_name(), context_.threads,
@@ -66,8 +63,6 @@ class CpuDevice final : public Device {
   [[nodiscard]] bool is_faster_in(Precision precision) const override {
     return precision == Precision::bfloat16 && has_bfloat16_instructions();
   }
-
-  [[nodiscard]] bool reads_narrow_operands() const override { return cpu::reads_narrow_operands(); }
 
   [[nodiscard]] Memory allocate(std::int64_t bytes) override { return cpu::allocate(bytes); }
 
@@ -103,8 +98,8 @@ class CpuDevice final : public Device {
 
 }  // namespace
 
-bool reads_narrow_operands() {
-  return has_bfloat16_instructions();
+DeviceTraits traits() {
+  return {.reads_narrow_operands = has_bfloat16_instructions()};
 }
 
 std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) {

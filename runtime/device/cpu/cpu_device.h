@@ -11,8 +11,7 @@
 
 namespace meshwork::cpu {
 
-/// As its devices answer.
-[[nodiscard]] bool reads_narrow_operands();
+[[nodiscard]] DeviceTraits traits();
 [[nodiscard]] std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options);
 
 }  // namespace meshwork::cpu

@@ -12,6 +12,7 @@
 #include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/gpu_choice.h"
 #include "runtime/device/cuda/libraries.h"
+#include "runtime/device/cuda/library.h"
 #include "runtime/device/cuda/queues.h"
 #include "runtime/device/kernel_checks.h"
 
@@ -48,7 +49,8 @@ Visibility look() {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(const GpuChoice& choice, int visible) : choice_(choice), visible_(visible) {
+  CudaDevice(const GpuChoice& choice, int visible)
+      : Device(cuda::traits()), choice_(choice), visible_(visible) {
     check_cuda(cudaSetDevice(choice.gpu), "cudaSetDevice");
     check_cuda(cudaGetDeviceProperties(&properties_, choice.gpu), "cudaGetDeviceProperties");
     queues_ = std::make_unique<CudaQueues>(allocations_, activity_);
@@ -60,9 +62,6 @@ class CudaDevice final : public Device {
     context_.device = this;
     context_.libraries = &libraries_;
   }
-
-  [[nodiscard]] std::string_view kind() const override { return "cuda"; }
-  [[nodiscard]] bool computes_in_host_memory() const override { return false; }
 
   [[nodiscard]] std::string description() const override {
     std::string text = fmt::format("{}, {:.0f} GiB, GPU {} of {}", properties_.name,
@@ -82,8 +81,6 @@ class CudaDevice final : public Device {
     constexpr int ampere = 8;
     return precision != Precision::float32 && properties_.major >= ampere;
   }
-  [[nodiscard]] bool reads_narrow_operands() const override { return true; }
-  [[nodiscard]] bool reads_relu_masks() const override { return true; }
   [[nodiscard]] std::int64_t free_bytes() override {
     std::size_t available = 0, total = 0;
     check_cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");

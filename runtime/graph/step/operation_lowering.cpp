@@ -93,7 +93,8 @@ class OperationLowering final : public Lowering {
 
   std::optional<Operand> relu_mask() override {
     const PlannedTensor& tensor = step_.plan.tensors[planned_.output];
-    if (!step_.request.masks || !training() || tensor.gradient_before != Activation::relu) {
+    if (!step_.request.device.reads_relu_masks || !training() ||
+        tensor.gradient_before != Activation::relu) {
       return std::nullopt;
     }
     const Shape shape = shape_of(output_block_);
@@ -297,7 +298,8 @@ class OperationLowering final : public Lowering {
   // written again while the operation has products that read it.
   void narrow_factors(MatmulSpec& product, std::vector<Operand>& operands) {
     const bool has_terms = product.m > 0 && product.n > 0 && product.k > 0;
-    if (!step_.request.narrows || product.precision != Precision::bfloat16 || !has_terms) {
+    if (!step_.request.device.reads_narrow_operands || product.precision != Precision::bfloat16 ||
+        !has_terms) {
       return;
     }
     product.narrow = true;

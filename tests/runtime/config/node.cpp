@@ -158,6 +158,11 @@ TEST_CASE("a range is part of what is expected") {
   CHECK(message<double>(".inf", finite) == place + "expected a finite number, found .inf");
   CHECK(message<double>(".nan", finite) == place + "expected a finite number, found .nan");
   CHECK(message<double>("1e308", finite) == "no error");
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  CHECK(message<double>(".inf", at_least(0).below(infinity)) ==
+        place + "expected a finite number of at least 0, found .inf");
+  CHECK(message<double>(".inf", above(0).below(infinity)) ==
+        place + "expected a positive finite number, found .inf");
 }
 
 TEST_CASE("only true and false are booleans") {

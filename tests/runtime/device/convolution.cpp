@@ -78,7 +78,7 @@ void check_as_placed(const ConvolutionShape& at, Precision precision) {
   // of their number.
   // In tf32 each factor is rounded to 2^-10 of itself.
   // Units that multiply narrow numbers may cut off where they add.
-  const bool cut_off = precision == Precision::bfloat16 && kernel_device().kind() == "cuda";
+  const bool cut_off = precision == Precision::bfloat16 && kernel_device().traits().kind == "cuda";
   const double error = precision == Precision::tf32 ? 4e-3 : (cut_off ? 4e-6 : 1e-6);
   const auto tolerance = [error](std::int64_t terms) {
     return error * std::sqrt(static_cast<double>(terms) + 1);
@@ -144,7 +144,7 @@ void check_as_placed(const ConvolutionShape& at, Precision precision) {
 /// cuDNN computes those of a GPU only where they are aligned.
 void check_convolution(const ConvolutionShape& at) {
   for (const Precision precision : precisions()) check_as_placed(at, precision);
-  if (kernel_device().kind() != "cuda") return;
+  if (kernel_device().traits().kind != "cuda") return;
   operands_are_aligned = true;
   for (const Precision precision : precisions()) check_as_placed(at, precision);
   operands_are_aligned = false;

@@ -28,7 +28,7 @@ std::uintptr_t address(const Memory& memory) {
 
 TEST_CASE("cpu gives the CPU, which says what it is") {
   const auto device = make_device({.kind = "cpu"});
-  CHECK(device->kind() == "cpu");
+  CHECK(device->traits().kind == "cpu");
   CHECK_THAT(device->description(), Catch::Contains("thread"));
 }
 
@@ -43,7 +43,7 @@ TEST_CASE("auto gives a GPU where one is to be had, and else the CPU") {
     CHECK((is_built || reason == "device \"cuda\" is not in this build, which has: cpu"));
     expected = "cpu";
   }
-  CHECK(make_device({.kind = "auto"})->kind() == expected);
+  CHECK(make_device({.kind = "auto"})->traits().kind == expected);
 }
 
 TEST_CASE("a kind that there is not is an error that names those that there are") {
@@ -57,8 +57,8 @@ TEST_CASE("a kind that was added is made by its name, and preferred by auto") {
     CHECK(options.ranks_on_node == 3);
     return make_device({.kind = "cpu"});
   });
-  CHECK(make_device({.kind = "mine", .ranks_on_node = 3})->kind() == "cpu");
-  CHECK(make_device({.ranks_on_node = 3})->kind() == "cpu");
+  CHECK(make_device({.kind = "mine", .ranks_on_node = 3})->traits().kind == "cpu");
+  CHECK(make_device({.ranks_on_node = 3})->traits().kind == "cpu");
   CHECK_THROWS_WITH(make_device({.kind = "gpu"}), Catch::Contains("this build has: mine, "));
   for (const char* name : {"mine", "cpu", "cuda"}) {
     CHECK_THROWS_WITH(add_device_kind(name, {}), Catch::EndsWith("there is one of that name"));

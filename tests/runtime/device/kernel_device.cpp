@@ -59,7 +59,7 @@ class ForcedCandidate {
 std::unique_ptr<Kernel> forced_candidate(const KernelSpec& spec, int threads) {
   static ForcedCandidate forced;
   check(spec);
-  if (device->kind() != "cpu") return forced.compile(device->candidates(spec));
+  if (device->traits().kind != "cpu") return forced.compile(device->candidates(spec));
   return forced.compile(std::visit(
       [&](const auto& one) { return cpu::candidates(one, cpu::Context{.threads = threads}); },
       spec));
@@ -79,7 +79,7 @@ std::vector<Precision> precisions() {
 
 std::unique_ptr<Kernel> compile_for_test(const KernelSpec& spec, int threads) {
   if (std::unique_ptr<Kernel> forced = forced_candidate(spec, threads)) return forced;
-  if (kernel_device().kind() != "cpu") return kernel_device().compile(spec);
+  if (kernel_device().traits().kind != "cpu") return kernel_device().compile(spec);
   return std::visit(
       [&](const auto& one) { return cpu::compile(one, cpu::Context{.threads = threads}); }, spec);
 }

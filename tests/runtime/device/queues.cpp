@@ -71,7 +71,7 @@ TEST_CASE("what was captured is done at every start, in all queues that took par
   CHECK_FALSE(queues.is_capturing());
   // Nothing is done by that.
   CHECK(a.get() == all(1));
-  if (device.computes_in_host_memory()) {
+  if (device.traits().computes_in_host_memory) {
     CHECK(captured == nullptr);
     return;
   }
@@ -90,7 +90,7 @@ TEST_CASE("what was captured is done at every start, in all queues that took par
 TEST_CASE("an error while work is captured leaves queues that serve") {
   Device& device = test::kernel_device();
   DeviceQueues& queues = device.queues();
-  if (device.computes_in_host_memory()) return;
+  if (device.traits().computes_in_host_memory) return;
   const Floats a;
   const std::unique_ptr<Kernel> more = device.compile(AffineSpec{count, 1, 1});
   void* const in_a[] = {a.memory.data(), a.memory.data()};

@@ -295,11 +295,9 @@ namespace {
 // that was joined with the next, and is gone, is not in the arena.
 class WatchedDevice final : public Device {
  public:
-  explicit WatchedDevice(Device& inner) : inner_(inner) {}
+  explicit WatchedDevice(Device& inner) : Device(inner.traits()), inner_(inner) {}
   std::int64_t workspaces = 0;
 
-  std::string_view kind() const override { return inner_.kind(); }
-  bool computes_in_host_memory() const override { return inner_.computes_in_host_memory(); }
   std::string description() const override { return inner_.description(); }
   Memory allocate(std::int64_t bytes) override { return inner_.allocate(bytes); }
   void copy_in(void* to, const void* from, std::int64_t bytes) override {
@@ -310,8 +308,6 @@ class WatchedDevice final : public Device {
   }
   void synchronize() override { inner_.synchronize(); }
   DeviceQueues& queues() override { return inner_.queues(); }
-  bool reads_narrow_operands() const override { return inner_.reads_narrow_operands(); }
-  bool reads_relu_masks() const override { return inner_.reads_relu_masks(); }
   std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
     return std::make_unique<Watched>(inner_.compile(spec), workspaces);
   }
@@ -418,16 +414,16 @@ TEST_CASE("narrow copies of operands and relu masks are in the memory that was p
                 training.optimizer.slot_names(), nullptr, nullptr, Precision::bfloat16);
   const Step& step = engine.step(Mode::train, 8, {});
   const std::int64_t unshared = step.program().arena().bytes_if_unshared - device.workspaces;
-  CHECK(planned(traits_of(device)) == unshared);
+  CHECK(planned(device.traits()) == unshared);
   // Two bytes each: forward and backward, the input and the first kernel, the hidden layer's
   // output, and the gradients of both outputs; places are multiples of 64 bytes. Others narrow
   // nothing.
   CHECK(planned({}) < unshared);
   // Kept beside the values, for all variables of the group.
-  CHECK(report(traits_of(device)).narrow_copy_bytes == (12 * 8 + 8 + 8 * 4 + 4) * 2);
+  CHECK(report(device.traits()).narrow_copy_bytes == (12 * 8 + 8 + 8 * 4 + 4) * 2);
   CHECK(report({}).narrow_copy_bytes == 0);
   CHECK(planned(traits_of_device("cuda")) == unshared);
-  const DeviceTraits host = traits_of(*make_device({.kind = "cpu"}));
+  const DeviceTraits host = make_device({.kind = "cpu"})->traits();
   CHECK(planned(traits_of_device("cpu")) == planned(host));
 }
 

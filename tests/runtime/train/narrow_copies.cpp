@@ -29,12 +29,7 @@ constexpr std::int64_t rows = 24;
 // The CPU, whatever its instructions: products read narrow operands there too.
 class Narrowing final : public CpuBehind {
  public:
-  explicit Narrowing(bool narrows = true) : CpuBehind(DeviceOptions{}), narrows_(narrows) {}
-  [[nodiscard]] std::string_view kind() const override { return "cpu"; }
-  [[nodiscard]] bool reads_narrow_operands() const override { return narrows_; }
-
- private:
-  bool narrows_;
+  explicit Narrowing(bool narrows = true) : CpuBehind({.reads_narrow_operands = narrows}, {}) {}
 };
 
 // 12 -> 40 -> 8

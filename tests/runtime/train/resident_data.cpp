@@ -65,7 +65,7 @@ std::shared_ptr<CountedSource> samples(unsigned seed, std::int64_t largest_class
 /// The device under test; where that computes in the host's memory, one that is apart.
 std::string device_apart() {
   static const std::string kind = [] {
-    if (!make_device({})->computes_in_host_memory()) return "auto";
+    if (!make_device({})->traits().computes_in_host_memory) return "auto";
     add_device_kind("on its own", make_apart_device);
     return "on its own";
   }();
@@ -125,7 +125,7 @@ TEST_CASE("a run on samples that stay on the device is that on samples that are 
 }
 
 TEST_CASE("samples that do not fit into the share of free memory are fed") {
-  if (device_apart() == "auto" && make_device({})->kind() != "apart") return;
+  if (device_apart() == "auto" && make_device({})->traits().kind != "apart") return;
   DeviceMesh mesh({{"data", 1}}, Communicator::self());
   const auto threshold = static_cast<std::int64_t>(bytes_of_all / share_of_free_memory);
   set_apart_free_bytes(threshold);
@@ -139,7 +139,7 @@ TEST_CASE("samples that do not fit into the share of free memory are fed") {
 }
 
 TEST_CASE("where one rank has no room for the samples, all are fed") {
-  if (device_apart() == "auto" && make_device({})->kind() != "apart") return;
+  if (device_apart() == "auto" && make_device({})->traits().kind != "apart") return;
   const Communicator world = Communicator::world();
   DeviceMesh mesh({{"data", world.size()}});
   const auto threshold = static_cast<std::int64_t>(bytes_of_all / share_of_free_memory);

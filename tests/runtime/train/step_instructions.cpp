@@ -28,8 +28,8 @@ InstructionCounter& counter() {
 /// A CPU whose kernels are not counted.
 class UncountedDevice final : public CpuBehind {
  public:
-  using CpuBehind::CpuBehind;
-  [[nodiscard]] std::string_view kind() const override { return "uncounted"; }
+  explicit UncountedDevice(const DeviceOptions& options)
+      : CpuBehind({.kind = "uncounted"}, options) {}
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
     return within(CpuBehind::compile(spec), [](const auto& run) { counter().pass_over(run); });
   }

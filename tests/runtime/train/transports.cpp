@@ -25,9 +25,8 @@ namespace {
 class LateDevice final : public test::CpuBehind {
  public:
   explicit LateDevice(const DeviceOptions& options)
-      : CpuBehind(options), late_(options.rank_on_node % 2 == 1) {}
+      : CpuBehind({.kind = "late"}, options), late_(options.rank_on_node % 2 == 1) {}
 
-  [[nodiscard]] std::string_view kind() const override { return "late"; }
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
     std::unique_ptr<Kernel> kernel = CpuBehind::compile(spec);
     if (!late_ || !std::holds_alternative<AdamSpec>(spec)) return kernel;

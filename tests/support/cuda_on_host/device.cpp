@@ -68,9 +68,7 @@ namespace {
 
 class CudaOnHost final : public Device {
  public:
-  explicit CudaOnHost(bool unfolds) : unfolds_(unfolds) {}
-  [[nodiscard]] std::string_view kind() const override { return "cuda-on-host"; }
-  [[nodiscard]] bool computes_in_host_memory() const override { return true; }
+  explicit CudaOnHost(bool unfolds) : Device({.kind = "cuda-on-host"}), unfolds_(unfolds) {}
   [[nodiscard]] std::string description() const override {
     return "the kernels of the CUDA device, on the host";
   }
