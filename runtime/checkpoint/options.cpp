@@ -1,7 +1,6 @@
 #include "runtime/checkpoint/options.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "runtime/config/reader.h"
 
@@ -47,8 +46,7 @@ void from_config(const ConfigNode& node, CheckpointOptions& options) {
   }
   reader.optional("every_epochs", options.every_epochs, positive);
   reader.optional("every_steps", options.every_steps, positive);
-  reader.optional("every_minutes", options.every_minutes,
-                  above(0).below(std::numeric_limits<double>::infinity()));
+  reader.optional("every_minutes", options.every_minutes, finite_positive);
   reader.optional("keep", options.keep, positive);
   reader.optional("best", options.best);
   reader.choice("resume", options.resume, resumes());

@@ -22,8 +22,8 @@ struct ValueRange {
 
   [[nodiscard]] bool contains(double value) const;
   /// The words for `noun` in this range: "an integer", "a positive integer", "an integer of at
-  /// least 2", "a number between 0 and 1", "a number of at least 0 and below 1", "a finite number of
-  /// at least 0".
+  /// least 2", "a number between 0 and 1", "a number of at least 0 and below 1", "a finite number
+  /// of at least 0".
   [[nodiscard]] std::string of(std::string_view noun) const;
 
   /// The same range, with another upper end.
@@ -49,6 +49,11 @@ inline constexpr ValueRange finite{.low_included = false, .high_included = false
 [[nodiscard]] constexpr ValueRange at_most(double high) {
   return {.high = high};
 }
+/// Without infinity.
+inline constexpr ValueRange finite_positive =
+    positive.below(std::numeric_limits<double>::infinity());
+inline constexpr ValueRange finite_not_negative =
+    at_least(0).below(std::numeric_limits<double>::infinity());
 /// Both ends included.
 [[nodiscard]] constexpr ValueRange between(double low, double high) {
   return {.low = low, .high = high};

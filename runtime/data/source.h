@@ -125,8 +125,9 @@ struct ValidationSplit {
 };
 
 /// Keeps the last part of `source` for validation, before any shuffling: the cut is at
-/// floor(rows * (1 - split)), in double, as in Keras (keras.io/api/models/model_training_apis).
-/// Throws `Error` for a split outside (0, 1) and for one that leaves a side empty.
+/// floor(rows * (1 - split)), in double, as in Keras
+/// (keras/src/trainers/data_adapters/array_slicing.py). Throws `Error` for a split outside (0, 1)
+/// and for one that leaves a side empty.
 [[nodiscard]] ValidationSplit split_for_validation(std::shared_ptr<const Source> source,
                                                    double split);
 

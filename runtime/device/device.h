@@ -20,7 +20,7 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "collectives/device_queues.h"
@@ -59,11 +59,11 @@ struct KernelCandidate {
   std::function<std::unique_ptr<Kernel>()> compile;
 };
 
-/// What a plan has to know of a kind of device, of which none need be here.
+/// What plans have to know of a kind of device; there may be none of it on this machine.
 struct DeviceTraits {
   std::string kind = "cpu";  // "cpu", "cuda", or the name of a kind that was added
-  /// Whether kernels run on memory that was not allocated there, such as a transport's, and are
-  /// done when `run` returns.
+  /// Whether kernels run on memory that the device did not allocate, such as a transport's, and
+  /// are done when `run` returns.
   bool computes_in_host_memory = true;
   /// Whether products in bfloat16 read operands that are stored in it (MatmulSpec::narrow). Else
   /// they round while they read, and who narrows operands beforehand only loses time.
@@ -75,6 +75,7 @@ struct DeviceTraits {
 
 class Device {
  public:
+  /// `traits` are those of its kind.
   explicit Device(DeviceTraits traits) : traits_(std::move(traits)) {}
   virtual ~Device() = default;
 

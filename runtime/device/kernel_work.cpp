@@ -3,6 +3,8 @@
 #include <concepts>
 #include <initializer_list>
 
+#include "runtime/device/update_functions.h"
+
 namespace meshwork {
 namespace {
 
@@ -218,14 +220,10 @@ KernelWork work(const WeightedSumSpec& s) {
 KernelWork work(const ClipFactorSpec&) {
   return moved(f32 + f64);
 }
-KernelWork work(const SgdSpec& s) {
-  return update(s.momentum != 0 ? 5 : 3, s);
-}
-KernelWork work(const AdamSpec& s) {
-  return update(s.amsgrad ? 9 : 7, s);
-}
-KernelWork work(const RmspropSpec& s) {
-  return update(5 + (s.momentum != 0 ? 2 : 0) + (s.centered ? 2 : 0), s);
+KernelWork work(const OneOf<SgdSpec, AdamSpec, RmspropSpec> auto& s) {
+  return with_update_form(s, [&]<class Form>(std::type_identity<Form>) {
+    return update(2 * Form::blocks - 1, s);  // all blocks but the gradients are written too
+  });
 }
 
 }  // namespace

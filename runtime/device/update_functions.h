@@ -1,10 +1,10 @@
 // The optimizers' updates of one element: written once for the kernels of every device, which run
 // them over flat blocks in one fused pass.
 //
-// A form of an update, as Adam<amsgrad>, is an object of plain values and of pointers to the blocks
-// that update(i, rates) reads and writes. What depends on the step alone is folded into `rates`
-// once, ahead of the elements, by Form::StepRates. with_update_form chooses the form for a
-// specification (kernels/updates.h, which has the order of the operands).
+// A form of an update, as AdamForm<amsgrad>, is an object of plain values and of pointers to the
+// blocks that form(i, rates) reads and writes for element i. What depends on the step alone is
+// worked out once, ahead of the elements, by what Form::step_rates gives. with_update_form chooses
+// the form for a specification (kernels/updates.h, which has formulas and the order of operands).
 //
 // Multiplying by a factor of 1 and subtracting a decay of 0 are exact, and free beside the traffic
 // of memory that bounds an update, so a form serves with and without.
@@ -16,7 +16,6 @@
 
 #include "runtime/device/host_device.h"
 #include "runtime/device/kernels/updates.h"
-#include "runtime/device/narrowing.h"
 
 namespace meshwork {
 
@@ -28,7 +27,7 @@ class UpdateOperands {
         factor_(scaled ? static_cast<const float*>(operands[1]) : nullptr),
         blocks_(operands + (scaled ? 2 : 1)) {}
   [[nodiscard]] const StepScalars* scalars() const { return scalars_; }
-  /// Null for 1.
+  /// Null where gradients are taken as they are.
   [[nodiscard]] const float* factor() const { return factor_; }
   [[nodiscard]] float* block(int index) const { return static_cast<float*>(blocks_[index]); }
   [[nodiscard]] std::uint16_t* narrow_block(int index) const {
@@ -41,10 +40,11 @@ class UpdateOperands {
   void* const* blocks_;
 };
 
-/// What elements need of their step: by what a gradient is multiplied, first and in all, and the
-/// part of a parameter that decays.
+/// What elements need of their step.
 struct UpdateRates {
-  float rate, factor, decay;
+  float rate;    // the learning rate, with Adam's correction in it
+  float factor;  // of gradients, before all else
+  float decay;   // the share of a parameter that is taken off
 };
 
 /// Works out the rates of a step from the scalars where they lie, which may be a device's memory.
@@ -89,19 +89,20 @@ class AdamRates {
 };
 
 template <bool has_momentum, bool nesterov>
-struct Sgd {
-  /// How many blocks there are: gradients, which are read, and others, which are written too.
+struct SgdForm {
+  /// How many blocks there are: gradients, which are read, and others, which are written too. The
+  /// block of narrowed values is the next.
   static constexpr int blocks = has_momentum ? 3 : 2;
   const float* g;
   float *w, *m;
   float momentum;
 
-  Sgd(const SgdSpec& spec, const UpdateOperands& in)
+  SgdForm(const SgdSpec& spec, const UpdateOperands& in)
       : g(in.block(0)),
         w(in.block(1)),
         m(has_momentum ? in.block(2) : nullptr),
         momentum(spec.momentum) {}
-  [[nodiscard]] static PlainRates rates(const SgdSpec& spec, const UpdateOperands& in) {
+  [[nodiscard]] static PlainRates step_rates(const SgdSpec& spec, const UpdateOperands& in) {
     return {spec.decay, in};
   }
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i, const UpdateRates& rates) const {
@@ -118,13 +119,13 @@ struct Sgd {
 };
 
 template <bool amsgrad>
-struct Adam {
+struct AdamForm {
   static constexpr int blocks = amsgrad ? 5 : 4;
   const float* g;
   float *w, *m, *v, *largest;
   float new_1, new_2, epsilon;
 
-  Adam(const AdamSpec& spec, const UpdateOperands& in)
+  AdamForm(const AdamSpec& spec, const UpdateOperands& in)
       : g(in.block(0)),
         w(in.block(1)),
         m(in.block(2)),
@@ -133,7 +134,7 @@ struct Adam {
         new_1(static_cast<float>(1.0 - spec.beta_1)),
         new_2(static_cast<float>(1.0 - spec.beta_2)),
         epsilon(static_cast<float>(spec.epsilon)) {}
-  [[nodiscard]] static AdamRates rates(const AdamSpec& spec, const UpdateOperands& in) {
+  [[nodiscard]] static AdamRates step_rates(const AdamSpec& spec, const UpdateOperands& in) {
     return {spec, in};
   }
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i, const UpdateRates& rates) const {
@@ -154,13 +155,13 @@ struct Adam {
 };
 
 template <bool has_momentum, bool centered>
-struct Rmsprop {
+struct RmspropForm {
   static constexpr int blocks = 3 + (has_momentum ? 1 : 0) + (centered ? 1 : 0);
   const float* g;
   float *w, *v, *m, *means;
   float rho, fresh, epsilon, momentum;
 
-  Rmsprop(const RmspropSpec& spec, const UpdateOperands& in)
+  RmspropForm(const RmspropSpec& spec, const UpdateOperands& in)
       : g(in.block(0)),
         w(in.block(1)),
         v(in.block(2)),
@@ -170,7 +171,7 @@ struct Rmsprop {
         fresh(static_cast<float>(1.0 - spec.rho)),
         epsilon(static_cast<float>(spec.epsilon)),
         momentum(static_cast<float>(spec.momentum)) {}
-  [[nodiscard]] static PlainRates rates(const RmspropSpec& spec, const UpdateOperands& in) {
+  [[nodiscard]] static PlainRates step_rates(const RmspropSpec& spec, const UpdateOperands& in) {
     return {spec.decay, in};
   }
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i, const UpdateRates& rates) const {
@@ -198,23 +199,23 @@ struct Rmsprop {
 /// choose(std::type_identity<Form>()) for the form of `spec`.
 template <class Choose>
 auto with_update_form(const SgdSpec& spec, const Choose& choose) {
-  if (spec.momentum == 0.0f) return choose(std::type_identity<Sgd<false, false>>());
-  return spec.nesterov ? choose(std::type_identity<Sgd<true, true>>())
-                       : choose(std::type_identity<Sgd<true, false>>());
+  if (spec.momentum == 0.0f) return choose(std::type_identity<SgdForm<false, false>>());
+  return spec.nesterov ? choose(std::type_identity<SgdForm<true, true>>())
+                       : choose(std::type_identity<SgdForm<true, false>>());
 }
 template <class Choose>
 auto with_update_form(const AdamSpec& spec, const Choose& choose) {
-  return spec.amsgrad ? choose(std::type_identity<Adam<true>>())
-                      : choose(std::type_identity<Adam<false>>());
+  return spec.amsgrad ? choose(std::type_identity<AdamForm<true>>())
+                      : choose(std::type_identity<AdamForm<false>>());
 }
 template <class Choose>
 auto with_update_form(const RmspropSpec& spec, const Choose& choose) {
   if (spec.momentum == 0) {
-    return spec.centered ? choose(std::type_identity<Rmsprop<false, true>>())
-                         : choose(std::type_identity<Rmsprop<false, false>>());
+    return spec.centered ? choose(std::type_identity<RmspropForm<false, true>>())
+                         : choose(std::type_identity<RmspropForm<false, false>>());
   }
-  return spec.centered ? choose(std::type_identity<Rmsprop<true, true>>())
-                       : choose(std::type_identity<Rmsprop<true, false>>());
+  return spec.centered ? choose(std::type_identity<RmspropForm<true, true>>())
+                       : choose(std::type_identity<RmspropForm<true, false>>());
 }
 
 }  // namespace meshwork

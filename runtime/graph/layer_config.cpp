@@ -1,14 +1,10 @@
 #include "runtime/graph/layer_config.h"
 
-#include <limits>
 #include <utility>
 #include <vector>
 
 namespace meshwork {
 namespace {
-
-constexpr ValueRange finite_and_not_negative =
-    at_least(0).below(std::numeric_limits<double>::infinity());
 
 // Classes of initializers as configurations name them, by the name of the initializer.
 const std::vector<std::pair<std::string, std::string>>& initializer_classes() {
@@ -78,13 +74,12 @@ void from_config(const ConfigNode& node, Initializer& initializer) {
     case InitializerKind::random_normal:
     case InitializerKind::truncated_normal:
       reader.optional("mean", initializer.mean, finite);
-      reader.optional("stddev", initializer.standard_deviation, finite_and_not_negative);
+      reader.optional("stddev", initializer.standard_deviation, finite_not_negative);
       break;
     case InitializerKind::variance_scaling:
       // The classes with a formula in their name have it fixed.
       if (entry.name == "VarianceScaling" || entry.name == "variance_scaling") {
-        reader.optional("scale", initializer.scale,
-                        above(0).below(std::numeric_limits<double>::infinity()));
+        reader.optional("scale", initializer.scale, finite_positive);
         reader.choice(
             "mode", initializer.fan,
             {{"fan_in", FanMode::in}, {"fan_out", FanMode::out}, {"fan_avg", FanMode::average}});
@@ -111,11 +106,11 @@ void from_config(const ConfigNode& node, Regularizer& regularizer) {
   const auto read_one = [&](const std::string& key, float& factor) {
     factor = 0.01f;
     if (entry.value.is_scalar()) {
-      factor = entry.value.as<float>(finite_and_not_negative);
+      factor = entry.value.as<float>(finite_not_negative);
       return;
     }
     ConfigReader reader(entry.value);
-    reader.optional(key, factor, finite_and_not_negative);
+    reader.optional(key, factor, finite_not_negative);
     reader.finish();
   };
   if (entry.name == "L1" || entry.name == "l1") {
@@ -124,8 +119,8 @@ void from_config(const ConfigNode& node, Regularizer& regularizer) {
     read_one("l2", regularizer.l2);
   } else if (entry.name == "L1L2" || entry.name == "l1_l2") {
     ConfigReader reader(entry.value);
-    reader.optional("l1", regularizer.l1, finite_and_not_negative);
-    reader.optional("l2", regularizer.l2, finite_and_not_negative);
+    reader.optional("l1", regularizer.l1, finite_not_negative);
+    reader.optional("l2", regularizer.l2, finite_not_negative);
     reader.finish();
   } else {
     throw entry.key.unknown("regularizer", {"L1", "L2", "L1L2"});

@@ -18,6 +18,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/device/device.h"
 #include "runtime/device/program.h"
 #include "runtime/graph/parameters.h"
 #include "runtime/graph/plan.h"
@@ -58,8 +59,8 @@ struct LoweringRequest {
   std::uint64_t seed = 0;
   Precision precision = Precision::float32;  // of all products, whichever operation books them
   std::map<TensorId, ElementType> fed;       // types of inputs and targets; float32 where absent
-  DeviceTraits device;
-  const UpdateRule* update = nullptr;  // for Mode::train
+  DeviceTraits device;                       // of what runs the step
+  const UpdateRule* update = nullptr;        // for Mode::train
   const ParameterForm* form = nullptr;
   const Parameters* parameters = nullptr;  // null only without a device
   void* step_scalars = nullptr;            // StepScalars on the device

@@ -1,6 +1,6 @@
 // Callback: something that happens at the events of a training run.
 //
-// Order of events (keras.io/api/callbacks/base_callback): train begin; for each epoch its begin,
+// Order of events (keras/src/backend/torch/trainer.py, fit): train begin; for each epoch its begin,
 // begin and end of each batch, validation (test begin, its batches, test end), its end; train end.
 // Train end is not reached when an exception escapes. At every event callbacks run in the user's
 // order, and after them the history and the progress; they share one dictionary of logs, so that

@@ -4,12 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "collectives/communicator.h"
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "runtime/checkpoint/verdict.h"
+#include "runtime/config/range.h"
 
 namespace meshwork {
 namespace {
@@ -47,7 +49,7 @@ std::string time_text(double seconds) {
 }  // namespace
 
 void check_options(const CheckpointOptions& options) {
-  const auto check = [](bool right, const char* option, const char* expected, auto found) {
+  const auto check = [](bool right, const char* option, std::string_view expected, auto found) {
     if (!right) {
       fail("checkpoint: {}: expected {}, found {}", option, expected, found);
     }
@@ -56,8 +58,8 @@ void check_options(const CheckpointOptions& options) {
         options.every_epochs.value_or(1));
   check(options.every_steps.value_or(1) > 0, "every_steps", "a positive integer",
         options.every_steps.value_or(1));
-  check(options.every_minutes.value_or(1) > 0, "every_minutes", "a positive number",
-        options.every_minutes.value_or(1));
+  check(finite_positive.contains(options.every_minutes.value_or(1)), "every_minutes",
+        finite_positive.of("number"), options.every_minutes.value_or(1));
   check(options.keep > 0, "keep", "a positive integer", options.keep);
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
-#include <limits>
 #include <utility>
 
 #include "runtime/config/reader.h"
@@ -29,8 +28,6 @@ namespace meshwork {
 namespace {
 
 const ValueRange unit = between(0, 1);
-const ValueRange not_negative = at_least(0).below(std::numeric_limits<double>::infinity());
-const ValueRange finite_positive = above(0).below(std::numeric_limits<double>::infinity());
 
 // One class: its name, the short names that stand for it, and how it is made of its options.
 template <class Value>
@@ -216,10 +213,11 @@ std::vector<Kind<Schedule>> schedules() {
        {},
        [](ConfigReader& reader) {
          CosineDecayOptions options;
-         reader.required("initial_learning_rate", options.initial_learning_rate, not_negative);
+         reader.required("initial_learning_rate", options.initial_learning_rate,
+                         finite_not_negative);
          reader.required("decay_steps", options.decay_steps, positive);
-         reader.optional("alpha", options.alpha, not_negative);
-         reader.optional("warmup_target", options.warmup_target, not_negative);
+         reader.optional("alpha", options.alpha, finite_not_negative);
+         reader.optional("warmup_target", options.warmup_target, finite_not_negative);
          reader.optional("warmup_steps", options.warmup_steps, at_least(0));
          reader.finish();
          return CosineDecay(options);
@@ -229,7 +227,7 @@ std::vector<Kind<Schedule>> schedules() {
        [](ConfigReader& reader) {
          PiecewiseConstantDecayOptions options;
          reader.required("boundaries", options.boundaries);
-         reader.required("values", options.values, not_negative);
+         reader.required("values", options.values, finite_not_negative);
          reader.finish();
          return PiecewiseConstantDecay(options);
        }},
@@ -237,7 +235,8 @@ std::vector<Kind<Schedule>> schedules() {
        {},
        [](ConfigReader& reader) {
          ExponentialDecayOptions options;
-         reader.required("initial_learning_rate", options.initial_learning_rate, not_negative);
+         reader.required("initial_learning_rate", options.initial_learning_rate,
+                         finite_not_negative);
          reader.required("decay_steps", options.decay_steps, positive);
          reader.required("decay_rate", options.decay_rate, finite_positive);
          reader.optional("staircase", options.staircase);
@@ -253,7 +252,7 @@ void read_common(ConfigReader& reader, Options& options) {
   if (const auto rate = reader.node("learning_rate")) {
     options.learning_rate = schedule_from_config(*rate);
   }
-  reader.optional("weight_decay", options.weight_decay, not_negative);
+  reader.optional("weight_decay", options.weight_decay, finite_not_negative);
   reader.optional("clipnorm", options.clipnorm, finite_positive);
   reader.optional("clipvalue", options.clipvalue, finite_positive);
   reader.optional("global_clipnorm", options.global_clipnorm, finite_positive);
@@ -265,7 +264,7 @@ Options read_adam(ConfigReader& reader) {
   read_common(reader, options);
   reader.optional("beta_1", options.beta_1, at_least(0).below(1));
   reader.optional("beta_2", options.beta_2, at_least(0).below(1));
-  reader.optional("epsilon", options.epsilon, not_negative);
+  reader.optional("epsilon", options.epsilon, finite_not_negative);
   reader.optional("amsgrad", options.amsgrad);
   reader.finish();
   return options;
@@ -294,7 +293,7 @@ std::vector<Kind<Optimizer>> optimizers() {
          read_common(reader, options);
          reader.optional("rho", options.rho, unit);
          reader.optional("momentum", options.momentum, unit);
-         reader.optional("epsilon", options.epsilon, not_negative);
+         reader.optional("epsilon", options.epsilon, finite_not_negative);
          reader.optional("centered", options.centered);
          reader.finish();
          return RMSprop(options);
@@ -346,7 +345,7 @@ SharedCallback read_reduce_lr_on_plateau(ConfigReader& reader) {
   reader.choice("mode", options.mode, monitor_modes);
   reader.optional("min_delta", options.min_delta, finite);
   reader.optional("cooldown", options.cooldown, at_least(0));
-  reader.optional("min_lr", options.min_lr, not_negative);
+  reader.optional("min_lr", options.min_lr, finite_not_negative);
   reader.finish();
   return ReduceLROnPlateau(options);
 }
@@ -415,7 +414,7 @@ std::vector<SharedMetric> metrics_from_config(const ConfigNode& node) {
 Schedule schedule_from_config(const ConfigNode& node) {
   const std::vector<Kind<Schedule>> kinds = schedules();
   if (node.is_scalar() && !find(kinds, node.single_entry().name)) {
-    return {node.as<double>(not_negative)};
+    return {node.as<double>(finite_not_negative)};
   }
   return make(node, "schedule", "a number or a schedule", kinds);
 }

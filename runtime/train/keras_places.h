@@ -1,8 +1,8 @@
 // Where the variables of a model stand in a Keras weights file.
 //
-// Keras 3 goes by classes and order, not by names (keras/src/saving/saving_lib.py). The variables
-// of a layer are `<place of the layer>/vars/0`, `1`, ..., those that are trained first. A layer's
-// place follows from what holds it:
+// Keras 3 goes by classes and order, not by names (keras/src/saving/saving_lib.py,
+// keras/src/layers/layer.py). The variables of a layer are `<place of the layer>/vars/0`, `1`, ...,
+// those that are trained first. A layer's place follows from what holds it:
 //
 //     a functional model, Sequential   layers/<class>, layers/<class>_1, ... : the class in snake
 //                                      case, counted in the order of the holder's layers

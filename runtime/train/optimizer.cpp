@@ -40,7 +40,7 @@ Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const Commo
            clip.option);
     }
     if (!(*value > 0)) {
-      fail("{}: {}: expected a positive number, found {}", class_name_, clip.option, *value);
+      fail("{}: {}: expected a positive finite number, found {}", class_name_, clip.option, *value);
     }
     check_option(class_name_, clip.option, *value, 0, largest);
     given = clip.option;

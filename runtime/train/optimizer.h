@@ -3,7 +3,7 @@
 // An optimizer is a value. It states its slots (what it keeps for each parameter, zeros at first,
 // each laid out as its parameter), the kernel that does one update in one fused pass, and how
 // gradients are clipped before; and it has the learning rate. Formulas and defaults are Keras's
-// (keras.io/api/optimizers); norms are those of whole variables, whatever their layout.
+// (keras/src/optimizers); norms are those of whole variables, whatever their layout.
 // Functions with Keras's names make it, in optimizers/:
 //
 //     Optimizer optimizer = Adam({.learning_rate = 1e-3, .global_clipnorm = 1.0});

@@ -114,7 +114,8 @@ Schedule ExponentialDecay(const ExponentialDecayOptions& options) {
   check_rate(options.initial_learning_rate, "ExponentialDecay: initial_learning_rate");
   check_steps(options.decay_steps, "ExponentialDecay: decay_steps");
   if (!(std::isfinite(options.decay_rate) && options.decay_rate > 0)) {
-    fail("ExponentialDecay: decay_rate: expected a positive number, found {}", options.decay_rate);
+    fail("ExponentialDecay: decay_rate: expected a positive finite number, found {}",
+         options.decay_rate);
   }
   return {"ExponentialDecay",
           [o = options](std::int64_t iteration) {

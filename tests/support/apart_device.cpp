@@ -29,16 +29,17 @@ class ApartKernel final : public Kernel {
   ApartQueues& queues_;
 };
 
-// Products are as the CUDA device's, so that what is booked for it is tested.
-const DeviceTraits traits_said{.kind = "apart",
-                               .computes_in_host_memory = false,
-                               .reads_narrow_operands = true,
-                               .reads_relu_masks = true};
+// Those of the CUDA device, so that what is booked for that is tested.
+DeviceTraits traits_but_for_name() {
+  DeviceTraits traits = traits_of_device("cuda");
+  traits.kind = "apart";
+  return traits;
+}
 
 class ApartDevice final : public Device {
  public:
   ApartDevice(const DeviceOptions& options, bool has_streams)
-      : Device(traits_said),
+      : Device(traits_but_for_name()),
         cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})),
         queues_(true, has_streams) {}
 

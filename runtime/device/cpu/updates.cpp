@@ -4,11 +4,12 @@
 // with momentum, 28 for Adam. New values that are stored in bfloat16 too are rounded piece by
 // piece, while they are in the nearest cache: 2 bytes more.
 //
-// What ranks share, others have read since it was last written here. Their cores have to give the
-// lines back, which takes as long as to read them and which no hardware begins ahead: so lines are
-// asked for some pieces before it is their turn. On two ranks of the network `mlp` that took Adam
-// from 180 to 73 us between two cores of an Intel Xeon, and changed nothing between two of an AMD
-// EPYC; where nobody shares, it costs nothing.
+// What ranks share, others have read since it was last written here. A loop that reads a line and
+// then writes it asks for it twice, the second time to get it back from their cores: so lines are
+// asked for, to be written, some pieces before it is their turn (by processors with prefetchw, for
+// which MESHWORK_NATIVE has to be on; else to be read). On two ranks of the network `mlp` that took
+// Adam from 180 to 73 us between two cores of an Intel Xeon, and changed nothing between two of an
+// AMD EPYC; where nobody shares, no difference was measured.
 //
 // Where ranks share memory, gradients have been summed before (collectives/shared_reduction.h). One
 // pass for both would move a third less for plain SGD, but was no faster on two ranks of two cores
@@ -20,6 +21,7 @@
 #include <algorithm>
 
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/narrowing.h"
 
 namespace meshwork::cpu {
 
@@ -62,7 +64,7 @@ KernelPointer compile_update(const Spec& spec, const Context& context) {
     return make_kernel([=, threads = context.threads](void* const* operands) {
       const UpdateOperands in(operands, spec.scaled);
       const Form form(spec, in);
-      const UpdateRates rates = Form::rates(spec, in)();
+      const UpdateRates rates = Form::step_rates(spec, in)();
       std::uint16_t* narrow = spec.narrows ? in.narrow_block(Form::blocks) : nullptr;
       const std::int64_t traffic = 4 + 8 * (Form::blocks - 1) + (spec.narrows ? bfloat16_bytes : 0);
       for_ranges(threads, spec.count, traffic, [=](std::int64_t begin, std::int64_t end) {

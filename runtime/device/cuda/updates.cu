@@ -6,6 +6,8 @@
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/host_device.h"
+#include "runtime/device/narrowing.h"
 #include "runtime/device/update_functions.h"
 
 namespace meshwork::cuda {
@@ -23,20 +25,16 @@ struct Narrowing {
   }
 };
 
-template <class Form, class Spec>
-KernelPointer make_update(const Spec& spec, const Context& context) {
-  return make_kernel([spec, launcher = context.launcher](void* const* operands) {
-    const UpdateOperands in(operands, spec.scaled);
-    std::uint16_t* narrow = spec.narrows ? in.narrow_block(Form::blocks) : nullptr;
-    for_elements_prepared(launcher, spec.count, Form::rates(spec, in),
-                          Narrowing<Form>{Form(spec, in), narrow});
-  });
-}
-
 template <class Spec>
 KernelPointer compile_update(const Spec& spec, const Context& context) {
-  return with_update_form(
-      spec, [&]<class Form>(std::type_identity<Form>) { return make_update<Form>(spec, context); });
+  return with_update_form(spec, [&]<class Form>(std::type_identity<Form>) {
+    return make_kernel([=, launcher = context.launcher](void* const* operands) {
+      const UpdateOperands in(operands, spec.scaled);
+      std::uint16_t* narrow = spec.narrows ? in.narrow_block(Form::blocks) : nullptr;
+      for_elements_prepared(launcher, spec.count, Form::step_rates(spec, in),
+                            Narrowing<Form>{Form(spec, in), narrow});
+    });
+  });
 }
 
 }  // namespace

@@ -3,8 +3,8 @@
 // Precision is a matter of the multiplications alone, in dense products and convolutions, forward
 // and in both gradients. Their operands and results are float32 in memory whatever it is, and so
 // are variables, optimizer slots, gradients, activations, statistics, losses and what collectives
-// carry. Where a device reads operands stored in bfloat16 (DeviceTraits::reads_narrow_operands), rounded
-// copies of them stand beside.
+// carry. Where a device reads operands stored in bfloat16 (DeviceTraits::reads_narrow_operands),
+// rounded copies of them stand beside.
 //   float32   as they are.
 //   tf32      each operand is brought to 11 significant bits where it enters the product, rounded
 //             or cut off as NVIDIA's GPUs from Ampere on do it, and products are added up in

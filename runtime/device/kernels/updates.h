@@ -40,10 +40,10 @@ struct ClampSpec {
 };
 
 // One fused pass over a flat block of parameters w and their gradients g. All: first w -= w * decay
-// * lr where decay is not 0; then the formula of Keras (keras.io/api/optimizers) with t = step + 1,
-// g read as g * factor if `scaled` (factor: float32 scalar in memory). Rates are doubles, because 1
-// - beta is rounded to float32 once: 1 - 0.999f would be off by one part in 80 000. If `narrows`,
-// the new w is stored in bfloat16 too, as NarrowSpec does it, in the last operand.
+// * lr where decay is not 0; then the formula below, Keras's (keras/src/optimizers), with t = step
+// + 1, g read as g * factor if `scaled` (factor: float32 scalar in memory). Rates are doubles,
+// because 1 - beta is rounded to float32 once: 1 - 0.999f would be off by one part in 80 000. If
+// `narrows`, the new w is stored in bfloat16 too, as NarrowSpec does it, in the last operand.
 
 /// Operands: StepScalars, [factor], g, w, [m if momentum is not 0], [narrowed w].
 /// w -= lr g; with momentum m = momentum m - lr g, w += m; Nesterov's w += momentum m - lr g.

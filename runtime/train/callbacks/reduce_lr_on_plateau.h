@@ -2,7 +2,7 @@
 //
 // After `patience` epochs without an improvement the rate is multiplied by `factor`, down to
 // `min_lr`; then `cooldown` epochs pass before waiting begins again. The logs get "learning_rate",
-// the rate of the epoch that has ended (keras.io/api/callbacks/reduce_lr_on_plateau).
+// the rate of the epoch that has ended (keras/src/callbacks/reduce_lr_on_plateau.py).
 #pragma once
 
 #include <cstdint>

@@ -7,7 +7,7 @@
 //
 // so that the maxima and the three sums of the rows are all that is reduced over the axes that
 // split classes. Of probabilities p with sum s over all classes
-// (keras.io/api/losses/probabilistic_losses),
+// (keras/src/backend/numpy/nn.py, categorical_crossentropy),
 //
 //     loss = sum over classes of -t log(clip(p / s))
 //

@@ -1,4 +1,4 @@
-// The accuracy that fits, chosen by shapes as in Keras (keras.io/api/metrics/accuracy_metrics): a
+// The accuracy that fits, chosen by shapes as in Keras (keras/src/trainers/compile_utils.py): a
 // last dimension of 1 in the prediction makes it binary; a target of fewer dimensions, or with a
 // last dimension of 1, sparse categorical; anything else categorical. So predictions of several yes
 // or no values a sample are taken for classes; say BinaryAccuracy for these.

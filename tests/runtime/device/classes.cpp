@@ -1,7 +1,6 @@
 // Cross-entropies and ranking over classes: each is computed once with all classes in one place and
 // once split over three ranks of unequal columns, one of which has none, whose parts the test adds
-// up as the collectives would; both are compared with the formulas of keras.io/api/losses in
-// double.
+// up as the collectives would; both are compared with the formulas of the headers in double.
 #include <algorithm>
 #include <functional>
 #include <limits>

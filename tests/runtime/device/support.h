@@ -194,6 +194,7 @@ template <class Function>
 }
 
 /// Sizes around those at which loops change their step.
-inline const std::vector<std::int64_t> odd_sizes{0, 1, 2, 7, 15, 16, 17, 31, 33, 63, 64, 65, 257};
+inline const std::vector<std::int64_t> odd_sizes{0,  1,  2,  7,  15, 16,  17,
+                                                 31, 33, 63, 64, 65, 257, 1000};
 
 }  // namespace meshwork::test

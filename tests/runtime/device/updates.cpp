@@ -1,4 +1,4 @@
-// Optimizers against the formulas of keras.io/api/optimizers: some values worked out by hand
+// Optimizers against the formulas of keras/src/optimizers: some values worked out by hand
 // below, and random ones over several steps against the formulas written in double.
 #include <functional>
 

@@ -1,4 +1,5 @@
-// Callbacks: scripted logs, and the decisions that keras.io/api/callbacks says follow.
+// Callbacks: scripted logs, and the decisions that Keras's callbacks (keras/src/callbacks) make on
+// them.
 #include "runtime/train/callback.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Optimizers: options, slots and clipping as the lowering takes them; and three updates of each
-// kernel against the formulas of keras.io/api/optimizers written down in double precision.
+// kernel against the formulas of keras/src/optimizers written down in double precision.
 #include "runtime/train/optimizer.h"
 
 #include <algorithm>
@@ -178,7 +178,8 @@ TEST_CASE("gradients are clipped in one way at most") {
   CHECK_THROWS_WITH(Adam({.clipnorm = 1.0, .global_clipnorm = 1.0}),
                     "Adam: clipnorm and global_clipnorm are both given; gradients are clipped in "
                     "one way");
-  CHECK_THROWS_WITH(SGD({.clipvalue = 0.0}), "SGD: clipvalue: expected a positive number, found 0");
+  CHECK_THROWS_WITH(SGD({.clipvalue = 0.0}),
+                    "SGD: clipvalue: expected a positive finite number, found 0");
 }
 
 TEST_CASE("a constant rate can be set, a schedule's cannot") {
