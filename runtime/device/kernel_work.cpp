@@ -58,10 +58,6 @@ KernelWork pooling(const PoolingShape& at, bool winners) {
   return work;
 }
 
-KernelWork update(int passes, const auto& s) {
-  return moved((passes * f32 + (s.narrows ? bf16 : 0)) * static_cast<double>(s.count));
-}
-
 KernelWork middle(const auto& s, int whole, int ends) {
   return passes(1, product({s.outer, s.inner, whole * s.middle + ends}));
 }
@@ -222,7 +218,7 @@ KernelWork work(const ClipFactorSpec&) {
 }
 KernelWork work(const OneOf<SgdSpec, AdamSpec, RmspropSpec> auto& s) {
   return with_update_form(s, [&]<class Form>(std::type_identity<Form>) {
-    return update(2 * Form::blocks - 1, s);  // all blocks but the gradients are written too
+    return moved(static_cast<double>(bytes_a_parameter<Form>(s.narrows) * s.count));
   });
 }
 

@@ -16,6 +16,7 @@
 
 #include "runtime/device/host_device.h"
 #include "runtime/device/kernels/updates.h"
+#include "runtime/device/narrowing.h"
 
 namespace meshwork {
 
@@ -77,8 +78,8 @@ class AdamRates {
   MESHWORK_HOST_DEVICE UpdateRates operator()() const {
     UpdateRates rates = plain_();
     const double t = static_cast<double>(scalars_->step) + 1.0;
-    rates.rate = static_cast<float>(static_cast<double>(scalars_->learning_rate) *
-                                    sqrt(1.0 - pow(beta_2_, t)) / (1.0 - pow(beta_1_, t)));
+    rates.rate = static_cast<float>(static_cast<double>(rates.rate) * sqrt(1.0 - pow(beta_2_, t)) /
+                                    (1.0 - pow(beta_1_, t)));
     return rates;
   }
 
@@ -195,6 +196,13 @@ struct RmspropForm {
     }
   }
 };
+
+/// Bytes read and written for a parameter: all blocks are read, all but the gradients written.
+template <class Form>
+[[nodiscard]] constexpr std::int64_t bytes_a_parameter(bool narrows) {
+  constexpr std::int64_t float_bytes = sizeof(float);
+  return (2 * Form::blocks - 1) * float_bytes + (narrows ? bfloat16_bytes : 0);
+}
 
 /// choose(std::type_identity<Form>()) for the form of `spec`.
 template <class Choose>

@@ -66,10 +66,10 @@ KernelPointer compile_update(const Spec& spec, const Context& context) {
       const Form form(spec, in);
       const UpdateRates rates = Form::step_rates(spec, in)();
       std::uint16_t* narrow = spec.narrows ? in.narrow_block(Form::blocks) : nullptr;
-      const std::int64_t traffic = 4 + 8 * (Form::blocks - 1) + (spec.narrows ? bfloat16_bytes : 0);
-      for_ranges(threads, spec.count, traffic, [=](std::int64_t begin, std::int64_t end) {
-        update_range(form, rates, narrow, begin, end);
-      });
+      for_ranges(threads, spec.count, bytes_a_parameter<Form>(spec.narrows),
+                 [=](std::int64_t begin, std::int64_t end) {
+                   update_range(form, rates, narrow, begin, end);
+                 });
     });
   });
 }
