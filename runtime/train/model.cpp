@@ -257,8 +257,8 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
       return device.compile(MatmulSpec{.m = 1, .n = 1, .k = 1, .precision = precision});
     });
     state_->say(
-        fmt::format("warning: {} has no instructions for products in {}: numbers are rounded as "
-                    "asked for, and a step takes no less time than in float32",
+        fmt::format("warning: {} has no instructions for products in {} that are faster than "
+                    "float32's: numbers are rounded as asked for, and a step takes no less time",
                     device.description(), name_of(precision)));
   }
   state_->transport = for_option("collectives", [&] {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/cpu/bfloat16_instructions.h"
 #include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/primitive.h"
@@ -78,7 +79,7 @@ Primitive narrowing(const NarrowSpec& spec) {
 }  // namespace
 
 KernelPointer compile(const NarrowSpec& spec, const Context& context) {
-  if (spec.count > 0 && has_bfloat16_instructions()) {
+  if (spec.count > 0 && uses_bfloat16_instructions()) {
     return make_kernel([primitive = narrowing(spec)](void* const* operands) mutable {
       primitive.run({operands[0], operands[1]});
     });
@@ -90,12 +91,6 @@ KernelPointer compile(const NarrowSpec& spec, const Context& context) {
       for (std::int64_t i = begin; i < end; ++i) y[i] = narrowed(x[i]);
     });
   });
-}
-
-bool has_bfloat16_instructions() {
-  // A set of instructions has the bits of all that are part of it.
-  constexpr auto bfloat16 = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_bf16);
-  return (static_cast<unsigned>(dnnl::get_effective_cpu_isa()) & bfloat16) == bfloat16;
 }
 
 KernelPointer with_rounded_inputs(KernelPointer kernel, int operand_count, std::int64_t first_count,

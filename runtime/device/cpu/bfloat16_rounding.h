@@ -1,10 +1,10 @@
 // Between float32 and bfloat16.
 //
-// Products in bfloat16 on processors without instructions for it are those of kernels that read
-// float32: operands are brought to float32's form, into the workspace, and a kernel runs on them.
-// Rounded on the way, or widened where they are stored in bfloat16: the numbers are those of the
-// instructions, to the order of the sums. It takes the kernel's time and two passes over its
-// inputs.
+// Products in bfloat16 on processors that gain nothing from instructions for it, or have none
+// (bfloat16_instructions.h), are those of kernels that read float32: operands are brought to
+// float32's form, into the workspace, and a kernel runs on them. Rounded on the way, or widened
+// where they are stored in bfloat16: the numbers are those of the instructions, to the order of
+// the sums. It takes the kernel's time and two passes over its inputs.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,6 @@
 #include "runtime/device/cpu/compile.h"
 
 namespace meshwork::cpu {
-
-/// Whether oneDNN multiplies bfloat16 by instructions of this processor.
-[[nodiscard]] bool has_bfloat16_instructions();
 
 /// A kernel with the operands of `kernel`, of which there are `operand_count` without a workspace,
 /// that runs it with the first two rounded; these have `first_count` and `second_count` elements.

@@ -15,8 +15,8 @@
 //   14x14x64 to 14x14x64 by 3x3       6.8   9.0   8.1         8.1  10.3   8.4      37    19   16
 //
 // In bfloat16 the same rule holds, and operands are rounded on their way into oneDNN's memory;
-// where it has nothing of its own, or the processor no instructions, a kernel for float32 runs on
-// rounded operands.
+// where it has nothing of its own, or the processor gains nothing from instructions, a kernel for
+// float32 runs on rounded operands.
 //
 // Bound by FLOP: 14x14x64 by 3x3 runs forward at 137 GFLOP/s, 0.9 of the peak, its gradients at 0.7
 // to 0.75; 12 channels and 24 filters fill 12 of 16 and 24 of 32 lanes, and the middle one of the
@@ -34,6 +34,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "runtime/device/cpu/bfloat16_instructions.h"
 #include "runtime/device/cpu/bfloat16_rounding.h"
 #include "runtime/device/cpu/convolution_forms.h"
 #include "runtime/device/cpu/dnnl_version.h"
@@ -81,7 +82,6 @@ std::string_view name_of(Form form) {
 /// oneDNN's primitive, or null.
 template <class Spec>
 KernelPointer compile_by_library(const Spec& spec, Form form) {
-  if (spec.precision == Precision::bfloat16 && !has_bfloat16_instructions()) return nullptr;
   try {
     return compile_native(
         spec, form == Form::blocked ? ImageFormat::blocked : ImageFormat::channels_last);
@@ -93,16 +93,27 @@ KernelPointer compile_by_library(const Spec& spec, Form form) {
   }
 }
 
-/// The convolution without activation, and unfolded without bias.
+// Operands of a kernel, without a workspace.
+int operand_count(const ConvolutionSpec& spec) {
+  return spec.bias ? 4 : 3;
+}
+int operand_count(const auto& /*gradient*/) {
+  return 3;
+}
+
+/// The convolution without activation, and unfolded without bias. Null where there is no such form.
 template <class Spec>
 KernelPointer compile_alone(const Spec& spec, Form form, const Context& context) {
-  if (form != Form::unfolded) return compile_by_library(spec, form);
-  Spec in_float32 = spec;
-  in_float32.precision = Precision::float32;
-  KernelPointer kernel = compile_unfolded(in_float32, context);
-  if (spec.precision == Precision::float32) return kernel;
-  const auto [first, second] = factors_of(spec);
-  return with_rounded_inputs(std::move(kernel), 3, first, second, context);
+  const bool unfolded = form == Form::unfolded;
+  if (spec.precision == Precision::bfloat16 && (unfolded || !uses_bfloat16_instructions())) {
+    Spec in_float32 = spec;
+    in_float32.precision = Precision::float32;
+    KernelPointer wide = compile_alone(in_float32, form, context);
+    if (!wide) return nullptr;
+    const auto [first, second] = factors_of(spec);
+    return with_rounded_inputs(std::move(wide), operand_count(spec), first, second, context);
+  }
+  return unfolded ? compile_unfolded(spec, context) : compile_by_library(spec, form);
 }
 
 /// Null where there is no such form.

@@ -12,8 +12,8 @@ namespace meshwork::cpu {
 enum class ImageFormat : std::uint8_t { channels_last, blocked };
 
 /// oneDNN's primitive; null where it has nothing better than the unfolded form, and where it wants
-/// blocked images to be as they lie. Without activation. In bfloat16 only where the processor has
-/// instructions for it.
+/// blocked images to be as they lie. Without activation. In bfloat16 only where the processor uses
+/// instructions for it (bfloat16_instructions.h).
 /// Throws dnnl::error, with dnnl_unimplemented where it has nothing at all.
 KernelPointer compile_native(const ConvolutionSpec& spec, ImageFormat format);
 KernelPointer compile_native(const ConvolutionInputGradientSpec& spec, ImageFormat format);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "collectives/error.h"
-#include "runtime/device/cpu/bfloat16_rounding.h"
+#include "runtime/device/cpu/bfloat16_instructions.h"
 #include "runtime/device/cpu/compile.h"
 #include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/memory.h"
@@ -61,7 +61,7 @@ class CpuDevice final : public Device {
   }
 
   [[nodiscard]] bool is_faster_in(Precision precision) const override {
-    return precision == Precision::bfloat16 && has_bfloat16_instructions();
+    return precision == Precision::bfloat16 && uses_bfloat16_instructions();
   }
 
   [[nodiscard]] Memory allocate(std::int64_t bytes) override { return cpu::allocate(bytes); }
@@ -99,7 +99,7 @@ class CpuDevice final : public Device {
 }  // namespace
 
 DeviceTraits traits() {
-  return {.reads_narrow_operands = has_bfloat16_instructions()};
+  return {.reads_narrow_operands = uses_bfloat16_instructions()};
 }
 
 std::unique_ptr<Device> make_cpu_device(const DeviceOptions& options) {

@@ -8,7 +8,7 @@
 // transposed second operand, and a bias without relu is part of it. In each run it allocates a few
 // records of its own inside the library.
 //
-// In bfloat16, where the processor has instructions for it, there is the primitive alone: on
+// In bfloat16, where the processor gains from instructions for it, there is the primitive alone: on
 // operands as they are stored in bfloat16, or rounded in every run. The weights of a dense layer
 // take longer to be rounded than is saved at a hundred rows, so that programs have them rounded
 // once a step.
@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "runtime/device/cpu/bfloat16_instructions.h"
 #include "runtime/device/cpu/bfloat16_rounding.h"
 #include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/epilogue.h"
@@ -158,7 +159,7 @@ bool has_terms(const MatmulSpec& spec) {
 
 /// Whether the product is one in float32 of operands that are brought to bfloat16's values before.
 bool is_of_rounded(const MatmulSpec& spec) {
-  return spec.precision == Precision::bfloat16 && has_terms(spec) && !has_bfloat16_instructions();
+  return spec.precision == Precision::bfloat16 && has_terms(spec) && !uses_bfloat16_instructions();
 }
 
 MatmulSpec in_float32(MatmulSpec spec) {
