@@ -23,6 +23,11 @@ constexpr std::int64_t rounded_up(std::int64_t bytes, std::int64_t to) {
   return (bytes + to - 1) / to * to;
 }
 
+SharedGroupOptions for_ranks(SharedGroupOptions options, int ranks) {
+  options.slot_bytes = std::max<std::int64_t>(options.slot_bytes, 64 * ranks);
+  return options;
+}
+
 }  // namespace
 
 void SharedAgenda::advance() {
@@ -43,7 +48,7 @@ SharedGroup::SharedGroup(const Communicator& node, const SharedGroupOptions& opt
                          std::shared_ptr<const SharedWindows> windows,
                          std::shared_ptr<const SharedBells> bells,
                          std::shared_ptr<SharedAgenda> agenda)
-    : options_(options),
+    : options_(for_ranks(options, node.size())),
       rank_(node.rank()),
       size_(node.size()),
       job_ranks_(job_ranks_of(node)),
@@ -54,7 +59,7 @@ SharedGroup::SharedGroup(const Communicator& node, const SharedGroupOptions& opt
       call_bytes_(
           64 + rounded_up(std::max(options.small_bytes, list_bytes() + options.blocks_bytes), 64)),
       rank_bytes_(rounded_up(counters_bytes + options.calls * call_bytes_, page) +
-                  rounded_up(options.slots * options.slot_bytes, page)),
+                  rounded_up(options_.slots * options_.slot_bytes, page)),
       channel_bytes_(
           rounded_up(SharedCounter::stride + options.chunks * (64 + options.chunk_bytes), page)),
       memory_(node, page + size_ * rank_bytes_ + size_ * size_ * channel_bytes_),

@@ -59,7 +59,7 @@ Subject on_device(const std::string& name, std::unique_ptr<Transport> inner,
 Subject made_subject() {
   const SharedGroupOptions little_room{.small_bytes = 64,
                                        .blocks_bytes = 128,
-                                       .slot_bytes = 1024,
+                                       .slot_bytes = 256,  // not enough for 8 ranks
                                        .slots = 2,
                                        .calls = 2,
                                        .chunk_bytes = 64,
