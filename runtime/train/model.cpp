@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/exchange.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/array.h"
 #include "runtime/train/model_state.h"
@@ -30,6 +31,29 @@ auto for_option(const char* name, Make&& make) {
   } catch (const Error& error) {
     throw OptionError(name, error.what());
   }
+}
+
+/// What to say of devices that gain nothing from `precision`. Collective. Throws on all ranks if one
+/// of them has a device that has no such products at all.
+std::vector<std::string> warnings_of(Precision precision, const Communicator& ranks,
+                                     Device& device) {
+  std::vector<std::string> warnings;
+  if (precision == Precision::float32) return warnings;
+  const bool is_faster = device.is_faster_in(precision);
+  together(ranks, [&] {
+    const MatmulSpec product{.m = 1, .n = 1, .k = 1, .precision = precision};
+    if (!is_faster) (void)device.compile(product);
+  });
+  const std::vector<DistinctText> slow =
+      distinct_texts(ranks, is_faster ? "" : device.description());
+  for (const auto& [description, rank] : slow) {
+    if (description.empty()) continue;
+    warnings.push_back(fmt::format(
+        "warning: {}{} has no instructions for products in {} that are faster than float32's: "
+        "numbers are rounded as asked for, and a step takes no less time",
+        slow.size() > 1 ? fmt::format("rank {}: ", rank) : "", description, name_of(precision)));
+  }
+  return warnings;
 }
 
 /// Of ranks whose device is of the kind `device`.
@@ -250,16 +274,10 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   // Before anything is made together: ranks that differ would wait for each other in that.
   require_same_settings(state_->mesh().all(), settings_of(state_->options, device.traits().kind),
                         "the model's options");
-  if (const Precision precision = state_->options.precision;
-      precision != Precision::float32 && !device.is_faster_in(precision)) {
-    // Throws on a device that has no such products at all.
-    (void)for_option("precision", [&] {
-      return device.compile(MatmulSpec{.m = 1, .n = 1, .k = 1, .precision = precision});
-    });
-    state_->say(
-        fmt::format("warning: {} has no instructions for products in {} that are faster than "
-                    "float32's: numbers are rounded as asked for, and a step takes no less time",
-                    device.description(), name_of(precision)));
+  for (const std::string& warning : for_option("precision", [&] {
+         return warnings_of(state_->options.precision, state_->mesh().all(), device);
+       })) {
+    state_->say(warning);
   }
   state_->transport = for_option("collectives", [&] {
     return make_transport(state_->options.collectives, state_->mesh().all(),

@@ -1,11 +1,14 @@
 // Whether a processor gains from multiplying in bfloat16.
 //
-// To have instructions for it is not enough. AVX512_BF16's multiplies twice as many numbers as
-// float32's; AMD's cores from Zen 4 on start as many of both in a cycle. Intel's cores that have
-// AVX512_FP16 too, from Sapphire Rapids on, start one where they start four of float32's (1.46 and
-// 5.9 in a nanosecond of an Emerald Rapids), so that products take up to twice as long. What gains
-// there are AMX's tiles, which the system must permit: Linux before 5.16 and some hypervisors do
-// not. Without them products are better done in float32, of rounded operands (bfloat16_rounding.h).
+// To have instructions for it is not enough. One of AVX512_BF16 multiplies twice as many numbers as
+// one of float32. Zen 4 starts as many of both in a cycle. An Emerald Rapids starts one where it
+// starts four of float32 (1.46 and 5.9 in a nanosecond), so that products take up to twice as long;
+// Intel's cores of its kind are known by AVX512_FP16. What gains there are AMX's tiles, which the
+// system must permit: Linux before 5.16 and some hypervisors do not. Without them products are done
+// in float32, of rounded operands (bfloat16_rounding.h).
+//
+// This is the rule. A hypervisor may hide AVX512_FP16 alone, and be told wrong: both ways are
+// candidates where there are instructions, and `kernels: timed` finds out.
 #pragma once
 
 namespace meshwork::cpu {

@@ -8,6 +8,8 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "runtime/device/cpu/compile.h"
 
@@ -20,5 +22,10 @@ KernelPointer with_rounded_inputs(KernelPointer kernel, int operand_count, std::
 /// The same where the first two come as bfloat16.
 KernelPointer with_widened_inputs(KernelPointer kernel, int operand_count, std::int64_t first_count,
                                   std::int64_t second_count, const Context& context);
+
+/// What such a kernel is called as a candidate, by the name of the one that it runs.
+[[nodiscard]] inline std::string rounded_name(std::string_view name) {
+  return "rounded " + std::string(name);
+}
 
 }  // namespace meshwork::cpu

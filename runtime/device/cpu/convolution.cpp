@@ -15,8 +15,8 @@
 //   14x14x64 to 14x14x64 by 3x3       6.8   9.0   8.1         8.1  10.3   8.4      37    19   16
 //
 // In bfloat16 the same rule holds, and operands are rounded on their way into oneDNN's memory;
-// where it has nothing of its own, or the processor gains nothing from instructions, a kernel for
-// float32 runs on rounded operands.
+// where it has nothing of its own, or the processor gains nothing from instructions, it is the rule
+// for float32, of rounded operands. These forms are candidates in any case.
 //
 // Bound by FLOP: 14x14x64 by 3x3 runs forward at 137 GFLOP/s, 0.9 of the peak, its gradients at 0.7
 // to 0.75; 12 channels and 24 filters fill 12 of 16 and 24 of 32 lanes, and the middle one of the
@@ -71,12 +71,31 @@ std::array<std::int64_t, 2> factors_of(const ConvolutionKernelGradientSpec& spec
   return {input_count(spec.at), output_count(spec.at)};
 }
 
-/// The ways to compute a convolution that has terms.
 enum class Form : std::uint8_t { channels_last, blocked, unfolded };
 
-std::string_view name_of(Form form) {
+/// A way to compute a convolution that has terms.
+struct Way {
+  Form form = Form::channels_last;
+  bool of_rounded = false;  // in bfloat16: in float32, of rounded operands
+};
+
+std::string name_of(const Way& way) {
   constexpr std::array<std::string_view, 3> names{"channels-last", "blocked", "unfolded"};
-  return names[static_cast<std::size_t>(form)];
+  const std::string_view name = names[static_cast<std::size_t>(way.form)];
+  return way.of_rounded ? rounded_name(name) : std::string(name);
+}
+
+/// Those there may be, in the order of the rule.
+std::vector<Way> ways_in(Precision precision) {
+  if (precision != Precision::bfloat16) {
+    return {{Form::channels_last}, {Form::unfolded}, {Form::blocked}};
+  }
+  std::vector<Way> ways;
+  if (uses_bfloat16_instructions()) ways = {{Form::channels_last}};
+  ways.insert(ways.end(),
+              {{Form::channels_last, true}, {Form::unfolded, true}, {Form::blocked, true}});
+  if (uses_bfloat16_instructions()) ways.push_back({Form::blocked});
+  return ways;
 }
 
 /// oneDNN's primitive, or null.
@@ -101,52 +120,53 @@ int operand_count(const auto& /*gradient*/) {
   return 3;
 }
 
-/// The convolution without activation, and unfolded without bias. Null where there is no such form.
+/// The convolution without activation, and unfolded without bias. Null where there is no such way.
 template <class Spec>
-KernelPointer compile_alone(const Spec& spec, Form form, const Context& context) {
-  const bool unfolded = form == Form::unfolded;
-  if (spec.precision == Precision::bfloat16 && (unfolded || !uses_bfloat16_instructions())) {
+KernelPointer compile_alone(const Spec& spec, const Way& way, const Context& context) {
+  if (way.of_rounded) {
     Spec in_float32 = spec;
     in_float32.precision = Precision::float32;
-    KernelPointer wide = compile_alone(in_float32, form, context);
+    KernelPointer wide = compile_alone(in_float32, Way{way.form}, context);
     if (!wide) return nullptr;
     const auto [first, second] = factors_of(spec);
     return with_rounded_inputs(std::move(wide), operand_count(spec), first, second, context);
   }
-  return unfolded ? compile_unfolded(spec, context) : compile_by_library(spec, form);
+  return way.form == Form::unfolded ? compile_unfolded(spec, context)
+                                    : compile_by_library(spec, way.form);
 }
 
-/// Null where there is no such form.
+/// Null where there is no such way.
 template <class Spec>
-KernelPointer compile_form(const Spec& spec, Form form, const Context& context) {
+KernelPointer compile_way(const Spec& spec, const Way& way, const Context& context) {
   if constexpr (std::is_same_v<Spec, ConvolutionSpec>) {
-    if (spec.activation != Activation::linear || (spec.bias && form == Form::unfolded)) {
+    if (spec.activation != Activation::linear || (spec.bias && way.form == Form::unfolded)) {
       const ConvolutionSpec alone{.at = spec.at, .precision = spec.precision};
-      KernelPointer kernel = compile_alone(alone, form, context);
+      KernelPointer kernel = compile_alone(alone, way, context);
       if (!kernel) return nullptr;
       return with_epilogue(std::move(kernel), output_count(spec.at) / spec.at.filters,
                            spec.at.filters, spec.bias, spec.activation, context);
     }
   }
-  return compile_alone(spec, form, context);
+  return compile_alone(spec, way, context);
 }
 
-/// By the rule.
+/// By the rule: the first there is.
 template <class Spec>
-KernelPointer compile_either(const Spec& spec, const Context& context) {
-  KernelPointer native = compile_form(spec, Form::channels_last, context);
-  return native ? std::move(native) : compile_form(spec, Form::unfolded, context);
+KernelPointer compile_by_rule(const Spec& spec, const Context& context) {
+  for (const Way& way : ways_in(spec.precision)) {
+    if (KernelPointer kernel = compile_way(spec, way, context)) return kernel;
+  }
+  internal_error("a convolution that cannot even be unfolded");
 }
 
 /// What there is, the one of the rule first.
 template <class Spec>
-std::vector<KernelCandidate> forms_of(const Spec& spec, const Context& context) {
+std::vector<KernelCandidate> ways_of(const Spec& spec, const Context& context) {
   std::vector<KernelCandidate> found;
   if (!has_terms(spec.at)) return found;
-  for (const Form form : {Form::channels_last, Form::unfolded, Form::blocked}) {
-    if (form == Form::unfolded || compile_form(spec, form, context)) {
-      found.push_back(
-          {std::string(name_of(form)), [=] { return compile_form(spec, form, context); }});
+  for (const Way& way : ways_in(spec.precision)) {
+    if (way.form == Form::unfolded || compile_way(spec, way, context)) {
+      found.push_back({name_of(way), [=] { return compile_way(spec, way, context); }});
     }
   }
   return found;
@@ -156,7 +176,7 @@ std::vector<KernelCandidate> forms_of(const Spec& spec, const Context& context) 
 
 KernelPointer compile(const ConvolutionSpec& spec, const Context& context) {
   if (output_count(spec.at) == 0) return make_kernel([](void* const*) {});
-  if (has_terms(spec.at)) return compile_either(spec, context);
+  if (has_terms(spec.at)) return compile_by_rule(spec, context);
   if (!spec.bias && spec.activation == Activation::linear) {
     return zeros(output_count(spec.at), context);
   }
@@ -166,23 +186,24 @@ KernelPointer compile(const ConvolutionSpec& spec, const Context& context) {
 }
 
 KernelPointer compile(const ConvolutionInputGradientSpec& spec, const Context& context) {
-  return has_terms(spec.at) ? compile_either(spec, context) : zeros(input_count(spec.at), context);
+  return has_terms(spec.at) ? compile_by_rule(spec, context) : zeros(input_count(spec.at), context);
 }
 
 KernelPointer compile(const ConvolutionKernelGradientSpec& spec, const Context& context) {
-  return has_terms(spec.at) ? compile_either(spec, context) : zeros(kernel_count(spec.at), context);
+  return has_terms(spec.at) ? compile_by_rule(spec, context)
+                            : zeros(kernel_count(spec.at), context);
 }
 
 std::vector<KernelCandidate> candidates(const ConvolutionSpec& spec, const Context& context) {
-  return forms_of(spec, context);
+  return ways_of(spec, context);
 }
 std::vector<KernelCandidate> candidates(const ConvolutionInputGradientSpec& spec,
                                         const Context& context) {
-  return forms_of(spec, context);
+  return ways_of(spec, context);
 }
 std::vector<KernelCandidate> candidates(const ConvolutionKernelGradientSpec& spec,
                                         const Context& context) {
-  return forms_of(spec, context);
+  return ways_of(spec, context);
 }
 
 }  // namespace meshwork::cpu

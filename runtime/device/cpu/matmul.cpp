@@ -8,10 +8,10 @@
 // transposed second operand, and a bias without relu is part of it. In each run it allocates a few
 // records of its own inside the library.
 //
-// In bfloat16, where the processor gains from instructions for it, there is the primitive alone: on
+// In bfloat16, where the processor gains from instructions for it, the primitive comes first: on
 // operands as they are stored in bfloat16, or rounded in every run. The weights of a dense layer
 // take longer to be rounded than is saved at a hundred rows, so that programs have them rounded
-// once a step.
+// once a step. Behind it, and elsewhere alone, come the forms in float32, of rounded operands.
 //
 // Bound by FLOP from about 64 rows on; tests/benchmarks/kernels shows what a shape reaches.
 #include <oneapi/dnnl/dnnl_debug.h>
@@ -189,20 +189,20 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
 std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context) {
   std::vector<KernelCandidate> found;
   if (!has_terms(spec)) return found;
-  if (is_of_rounded(spec)) {
-    found = candidates(in_float32(spec), context);
-    for (KernelCandidate& candidate : found) {
-      candidate.compile = [=, wide = std::move(candidate.compile)] {
-        return of_rounded(wide(), spec, context);
-      };
+  if (!is_of_rounded(spec)) {
+    const MatmulSpec inner = without_gradients(spec);
+    for (const Form& form : forms_of(inner)) {
+      found.push_back({form.name, [=] {
+                         return with_gradients(compile_form(inner, context, form), spec, context);
+                       }});
     }
-    return found;
   }
-  const MatmulSpec inner = without_gradients(spec);
-  for (const Form& form : forms_of(inner)) {
-    found.push_back({form.name, [=] {
-                       return with_gradients(compile_form(inner, context, form), spec, context);
-                     }});
+  if (spec.precision == Precision::bfloat16) {
+    for (const KernelCandidate& wide : candidates(in_float32(spec), context)) {
+      found.push_back({rounded_name(wide.name), [=, compile = wide.compile] {
+                         return of_rounded(compile(), spec, context);
+                       }});
+    }
   }
   return found;
 }

@@ -154,6 +154,28 @@ TEST_CASE("the CPU has candidates for products and convolutions alone, under nam
   CHECK(names(ConvolutionKernelGradientSpec{convolution()}).contains("unfolded"));
 }
 
+TEST_CASE("in bfloat16 what computes in float32 is a candidate too, of rounded operands") {
+  const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
+  const auto check = [&](const auto& wide) {
+    auto spec = wide;
+    spec.precision = Precision::bfloat16;
+    std::set<std::string> names;
+    for (const KernelCandidate& candidate : device->candidates(spec)) {
+      CHECK(names.insert(candidate.name).second);
+      CHECK(candidate.compile() != nullptr);
+    }
+    for (const KernelCandidate& candidate : device->candidates(wide)) {
+      CHECK(names.contains("rounded " + candidate.name));
+    }
+    const bool first_rounds = device->candidates(spec).front().name.starts_with("rounded ");
+    CHECK(first_rounds != device->is_faster_in(Precision::bfloat16));
+  };
+  check(product);
+  check(ConvolutionSpec{convolution(), true, Activation::relu});
+  check(ConvolutionInputGradientSpec{convolution()});
+  check(ConvolutionKernelGradientSpec{convolution()});
+}
+
 TEST_CASE("a name that is no candidate's is refused with those there are") {
   const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
   CHECK_THROWS_WITH(compile_candidate(*device, product, "gem"),

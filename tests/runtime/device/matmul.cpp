@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/device/cpu/bfloat16_instructions.h"
 #include "tests/runtime/device/products.h"
 
 namespace meshwork::test {
@@ -174,13 +173,6 @@ TEST_CASE("rounding to bfloat16 is to the nearest, ties to even, and keeps what 
   CHECK(std::isinf(rounded(std::numeric_limits<float>::max())));
   CHECK(std::isnan(rounded(std::numeric_limits<float>::quiet_NaN())));
   CHECK(std::isnan(rounded(std::bit_cast<float>(0x7f800001U))));
-}
-
-TEST_CASE("bfloat16 is multiplied by instructions only where they are faster than float32's") {
-  CHECK_FALSE(cpu::is_used({}));
-  CHECK(cpu::is_used({.avx512 = true}));
-  CHECK_FALSE(cpu::is_used({.avx512 = true, .quarter_rate = true}));
-  CHECK(cpu::is_used({.avx512 = true, .tiles = true, .quarter_rate = true}));
 }
 
 TEST_CASE("without instructions for bfloat16 a product gives the same numbers") {
