@@ -23,7 +23,8 @@ constexpr std::int64_t rounded_up(std::int64_t bytes, std::int64_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-SharedGroupOptions for_ranks(SharedGroupOptions options, int ranks) {
+/// Where each rank has a part of a slot, in whole cache lines.
+SharedGroupOptions with_room_for(SharedGroupOptions options, int ranks) {
   options.slot_bytes = std::max<std::int64_t>(options.slot_bytes, 64 * ranks);
   return options;
 }
@@ -48,7 +49,7 @@ SharedGroup::SharedGroup(const Communicator& node, const SharedGroupOptions& opt
                          std::shared_ptr<const SharedWindows> windows,
                          std::shared_ptr<const SharedBells> bells,
                          std::shared_ptr<SharedAgenda> agenda)
-    : options_(for_ranks(options, node.size())),
+    : options_(with_room_for(options, node.size())),
       rank_(node.rank()),
       size_(node.size()),
       job_ranks_(job_ranks_of(node)),
@@ -57,11 +58,12 @@ SharedGroup::SharedGroup(const Communicator& node, const SharedGroupOptions& opt
       agenda_(std::move(agenda)),
       bells_of_others_(bells_->of(job_ranks_)),
       call_bytes_(
-          64 + rounded_up(std::max(options.small_bytes, list_bytes() + options.blocks_bytes), 64)),
-      rank_bytes_(rounded_up(counters_bytes + options.calls * call_bytes_, page) +
+          64 +
+          rounded_up(std::max(options_.small_bytes, list_bytes() + options_.blocks_bytes), 64)),
+      rank_bytes_(rounded_up(counters_bytes + options_.calls * call_bytes_, page) +
                   rounded_up(options_.slots * options_.slot_bytes, page)),
       channel_bytes_(
-          rounded_up(SharedCounter::stride + options.chunks * (64 + options.chunk_bytes), page)),
+          rounded_up(SharedCounter::stride + options_.chunks * (64 + options_.chunk_bytes), page)),
       memory_(node, page + size_ * rank_bytes_ + size_ * size_ * channel_bytes_),
       waiting_(
           *bells_, [this](double seconds) { at_leisure(seconds); },

@@ -82,7 +82,7 @@ struct SharedGroupOptions {
   std::int64_t direct_bytes = 1024;
   /// unless ranks take turns on the cores, as this rank finds: the others read where its note says.
   bool crowded = false;
-  std::int64_t slot_bytes = 64 << 10;  // 64 a rank where that is more
+  std::int64_t slot_bytes = 64 << 10;  // at least; 64 a rank where that is more
   std::int64_t slots = 4;              // at least 2
   std::int64_t calls = 8;              // at least 2
   std::int64_t chunk_bytes = 64 << 10;

@@ -33,8 +33,8 @@ auto for_option(const char* name, Make&& make) {
   }
 }
 
-/// What to say of devices that gain nothing from `precision`. Collective. Throws on all ranks if one
-/// of them has a device that has no such products at all.
+/// What to say of devices that gain nothing from `precision`. Collective. Throws on all ranks if
+/// one of them has a device that has no such products at all.
 std::vector<std::string> warnings_of(Precision precision, const Communicator& ranks,
                                      Device& device) {
   std::vector<std::string> warnings;
@@ -49,9 +49,10 @@ std::vector<std::string> warnings_of(Precision precision, const Communicator& ra
   for (const auto& [description, rank] : slow) {
     if (description.empty()) continue;
     warnings.push_back(fmt::format(
-        "warning: {}{} has no instructions for products in {} that are faster than float32's: "
-        "numbers are rounded as asked for, and a step takes no less time",
-        slow.size() > 1 ? fmt::format("rank {}: ", rank) : "", description, name_of(precision)));
+        "warning: {}{} computes products in {} no faster than in float32: numbers are rounded as "
+        "asked for, and a step takes as long or longer",
+        description, slow.size() > 1 ? fmt::format(", of rank {} and those like it,", rank) : "",
+        name_of(precision)));
   }
   return warnings;
 }

@@ -15,7 +15,8 @@
 // `float32`, `tf32` or `bfloat16`, DEVICE what `device:` can be, DATA `auto` or `never`: whether
 // samples may stay on a device with memory of its own, KERNELS `fixed`, `timed` or a file. Numbers
 // are synthetic: the arithmetic is the same. Printed is one line of JSON: milliseconds a step, with
-// quartiles, and the seconds of the first pass, which makes the program.
+// quartiles, and the seconds of the first pass, which makes the program; "gains": whether products
+// are faster in PRECISION than in float32.
 //
 // On a processor the step loop is profiled (--profile of `meshwork train`), each step is timed by
 // itself, and the parts of a step are printed too. A device that works beside the processor is not
@@ -222,7 +223,10 @@ void run(int argc, char** argv) {
     fail("PRECISION is float32, tf32 or bfloat16, not \"{}\"", of_products);
   }
   const std::string kind = argument(7, "auto");
-  const bool beside = !make_device({.kind = kind})->traits().computes_in_host_memory;
+  std::unique_ptr<Device> device = make_device({.kind = kind});
+  const bool beside = !device->traits().computes_in_host_memory;
+  const bool gains = device->is_faster_in(*precision);
+  device.reset();
   const std::string resident = argument(8, "auto");
   if (resident != "auto" && resident != "never") {
     fail("DATA is auto or never, not \"{}\"", resident);
@@ -273,15 +277,15 @@ void run(int argc, char** argv) {
   if (mesh.rank() == 0 && history.step_parts) {
     const StepParts& parts = *history.step_parts;
     fmt::print(R"({{"network": "{}", "batch": {}, "ranks": {}, "spread": "{}", "precision": "{}", )"
-               R"("kernel_choice": "{}", "ms": {:.4f}, )"
+               R"("gains": {}, "kernel_choice": "{}", "ms": {:.4f}, )"
                R"("lower": {:.4f}, "upper": {:.4f}, "kernels": {:.4f}, "collectives": {:.4f}, )"
                R"("waiting": {:.4f}, "reading": {:.4f}, "feeding": {:.4f}, "between": {:.4f}, )"
                R"("first_pass_s": {:.2f}}})"
                "\n",
-               name, batch, mesh.shape().rank_count(), how, of_products, argument(9, "fixed"),
-               times->quartile(2), times->quartile(1), times->quartile(3), parts.kernels * 1e3,
-               parts.collectives * 1e3, parts.waiting * 1e3, parts.reading * 1e3,
-               parts.feeding * 1e3, parts.between * 1e3, first_pass);
+               name, batch, mesh.shape().rank_count(), how, of_products, gains,
+               argument(9, "fixed"), times->quartile(2), times->quartile(1), times->quartile(3),
+               parts.kernels * 1e3, parts.collectives * 1e3, parts.waiting * 1e3,
+               parts.reading * 1e3, parts.feeding * 1e3, parts.between * 1e3, first_pass);
   }
 }
 

@@ -23,7 +23,7 @@ KernelPointer with_rounded_inputs(KernelPointer kernel, int operand_count, std::
 KernelPointer with_widened_inputs(KernelPointer kernel, int operand_count, std::int64_t first_count,
                                   std::int64_t second_count, const Context& context);
 
-/// What such a kernel is called as a candidate, by the name of the one that it runs.
+/// What either is called as a candidate, by the name of the kernel that it runs.
 [[nodiscard]] inline std::string rounded_name(std::string_view name) {
   return "rounded " + std::string(name);
 }

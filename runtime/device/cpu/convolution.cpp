@@ -16,7 +16,7 @@
 //
 // In bfloat16 the same rule holds, and operands are rounded on their way into oneDNN's memory;
 // where it has nothing of its own, or the processor gains nothing from instructions, it is the rule
-// for float32, of rounded operands. These forms are candidates in any case.
+// for float32, of rounded operands. Kernels of rounded operands are always candidates.
 //
 // Bound by FLOP: 14x14x64 by 3x3 runs forward at 137 GFLOP/s, 0.9 of the peak, its gradients at 0.7
 // to 0.75; 12 channels and 24 filters fill 12 of 16 and 24 of 32 lanes, and the middle one of the
@@ -71,6 +71,7 @@ std::array<std::int64_t, 2> factors_of(const ConvolutionKernelGradientSpec& spec
   return {input_count(spec.at), output_count(spec.at)};
 }
 
+/// How images look to the kernel.
 enum class Form : std::uint8_t { channels_last, blocked, unfolded };
 
 /// A way to compute a convolution that has terms.
@@ -85,16 +86,16 @@ std::string name_of(const Way& way) {
   return way.of_rounded ? rounded_name(name) : std::string(name);
 }
 
-/// Those there may be, in the order of the rule.
+/// Those there may be, in the order of the rule. Unfolded there always is; the rest is for timing.
 std::vector<Way> ways_in(Precision precision) {
-  if (precision != Precision::bfloat16) {
-    return {{Form::channels_last}, {Form::unfolded}, {Form::blocked}};
-  }
+  const bool narrow = precision == Precision::bfloat16;
+  const bool by_instructions = narrow && uses_bfloat16_instructions();
   std::vector<Way> ways;
-  if (uses_bfloat16_instructions()) ways = {{Form::channels_last}};
-  ways.insert(ways.end(),
-              {{Form::channels_last, true}, {Form::unfolded, true}, {Form::blocked, true}});
-  if (uses_bfloat16_instructions()) ways.push_back({Form::blocked});
+  if (by_instructions) ways.push_back({Form::channels_last});
+  for (const Form form : {Form::channels_last, Form::unfolded, Form::blocked}) {
+    ways.push_back({form, narrow});
+  }
+  if (by_instructions) ways.push_back({Form::blocked});
   return ways;
 }
 
@@ -110,14 +111,6 @@ KernelPointer compile_by_library(const Spec& spec, Form form) {
     fail("oneDNN cannot make {}: {} (status {})", describe(spec), error.what(),
          static_cast<int>(error.status));
   }
-}
-
-// Operands of a kernel, without a workspace.
-int operand_count(const ConvolutionSpec& spec) {
-  return spec.bias ? 4 : 3;
-}
-int operand_count(const auto& /*gradient*/) {
-  return 3;
 }
 
 /// The convolution without activation, and unfolded without bias. Null where there is no such way.

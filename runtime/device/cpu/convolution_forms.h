@@ -12,7 +12,7 @@ namespace meshwork::cpu {
 enum class ImageFormat : std::uint8_t { channels_last, blocked };
 
 /// oneDNN's primitive; null where it has nothing better than the unfolded form, and where it wants
-/// blocked images to be as they lie. Without activation. In bfloat16 only where the processor uses
+/// blocked images to be as they lie. Without activation. In bfloat16 only for processors that use
 /// instructions for it (bfloat16_instructions.h).
 /// Throws dnnl::error, with dnnl_unimplemented where it has nothing at all.
 KernelPointer compile_native(const ConvolutionSpec& spec, ImageFormat format);

@@ -157,8 +157,8 @@ bool has_terms(const MatmulSpec& spec) {
   return spec.m > 0 && spec.n > 0 && spec.k > 0;
 }
 
-/// Whether the product is one in float32 of operands that are brought to bfloat16's values before.
-bool is_of_rounded(const MatmulSpec& spec) {
+/// Whether the rule takes a product in float32, of operands brought to bfloat16's values before.
+bool rule_rounds(const MatmulSpec& spec) {
   return spec.precision == Precision::bfloat16 && has_terms(spec) && !uses_bfloat16_instructions();
 }
 
@@ -177,7 +177,7 @@ KernelPointer of_rounded(KernelPointer wide, const MatmulSpec& spec, const Conte
 }  // namespace
 
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {
-  if (is_of_rounded(spec)) return of_rounded(compile(in_float32(spec), context), spec, context);
+  if (rule_rounds(spec)) return of_rounded(compile(in_float32(spec), context), spec, context);
   if (const MatmulSpec inner = without_gradients(spec); inner != spec) {
     return with_gradients(compile(inner, context), spec, context);
   }
@@ -189,7 +189,7 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
 std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context) {
   std::vector<KernelCandidate> found;
   if (!has_terms(spec)) return found;
-  if (!is_of_rounded(spec)) {
+  if (!rule_rounds(spec)) {
     const MatmulSpec inner = without_gradients(spec);
     for (const Form& form : forms_of(inner)) {
       found.push_back({form.name, [=] {

@@ -47,4 +47,15 @@ struct ConvolutionKernelGradientSpec {
   Precision precision = Precision::float32;
 };
 
+/// Operands without a workspace.
+[[nodiscard]] constexpr int operand_count(const ConvolutionSpec& spec) {
+  return spec.bias ? 4 : 3;
+}
+[[nodiscard]] constexpr int operand_count(const ConvolutionInputGradientSpec& /*spec*/) {
+  return 3;
+}
+[[nodiscard]] constexpr int operand_count(const ConvolutionKernelGradientSpec& /*spec*/) {
+  return 3;
+}
+
 }  // namespace meshwork

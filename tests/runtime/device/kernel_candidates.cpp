@@ -33,6 +33,16 @@ ConvolutionShape convolution() {
           .filters = 32};
 }
 
+/// Of the candidates, all of which can be made.
+std::set<std::string> names_of(Device& device, const KernelSpec& spec) {
+  std::set<std::string> found;
+  for (const KernelCandidate& candidate : device.candidates(spec)) {
+    CHECK(found.insert(candidate.name).second);
+    CHECK(candidate.compile() != nullptr);
+  }
+  return found;
+}
+
 }  // namespace
 
 TEST_CASE("another candidate is taken only where it is clearly faster than the first") {
@@ -140,14 +150,7 @@ TEST_CASE("the CPU has candidates for products and convolutions alone, under nam
   CHECK(device->candidates(BiasAddSpec{3, 4}).empty());
   CHECK(device->candidates(AdamSpec{.count = 5}).empty());
   CHECK(device->candidates(MatmulSpec{.m = 3, .n = 0, .k = 4}).empty());
-  const auto names = [&](const KernelSpec& spec) {
-    std::set<std::string> found;
-    for (const KernelCandidate& candidate : device->candidates(spec)) {
-      CHECK(found.insert(candidate.name).second);
-      CHECK(candidate.compile() != nullptr);
-    }
-    return found;
-  };
+  const auto names = [&](const KernelSpec& spec) { return names_of(*device, spec); };
   CHECK(names(product) == std::set<std::string>{"gemm", "primitive"});
   CHECK(names(ConvolutionSpec{convolution(), true, Activation::relu}).contains("unfolded"));
   CHECK(names(ConvolutionInputGradientSpec{convolution()}).contains("unfolded"));
@@ -159,11 +162,7 @@ TEST_CASE("in bfloat16 what computes in float32 is a candidate too, of rounded o
   const auto check = [&](const auto& wide) {
     auto spec = wide;
     spec.precision = Precision::bfloat16;
-    std::set<std::string> names;
-    for (const KernelCandidate& candidate : device->candidates(spec)) {
-      CHECK(names.insert(candidate.name).second);
-      CHECK(candidate.compile() != nullptr);
-    }
+    const std::set<std::string> names = names_of(*device, spec);
     for (const KernelCandidate& candidate : device->candidates(wide)) {
       CHECK(names.contains("rounded " + candidate.name));
     }
@@ -174,6 +173,10 @@ TEST_CASE("in bfloat16 what computes in float32 is a candidate too, of rounded o
   check(ConvolutionSpec{convolution(), true, Activation::relu});
   check(ConvolutionInputGradientSpec{convolution()});
   check(ConvolutionKernelGradientSpec{convolution()});
+  MatmulSpec stored = product;
+  stored.precision = Precision::bfloat16;
+  stored.narrow = true;
+  CHECK(names_of(*device, stored).contains("rounded primitive"));
 }
 
 TEST_CASE("a name that is no candidate's is refused with those there are") {

@@ -1,5 +1,6 @@
 #include "tests/runtime/device/kernel_device.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -33,8 +34,8 @@ std::unique_ptr<Device> make() {
 // Before the first test, and so before `main`, which knows of no devices.
 const std::unique_ptr<Device> device = make();
 
-// The first candidate with the word MESHWORK_TEST_CANDIDATE in its name, where there is one. A word
-// of no candidate of any kernel under test is a failure.
+// The candidate named MESHWORK_TEST_CANDIDATE, else the first with this word in its name, where there
+// is one. A word of no candidate of any kernel under test is a failure.
 class ForcedCandidate {
  public:
   ~ForcedCandidate() {
@@ -43,12 +44,15 @@ class ForcedCandidate {
     std::_Exit(1);
   }
   std::unique_ptr<Kernel> compile(const std::vector<KernelCandidate>& candidates) {
-    for (const KernelCandidate& candidate : candidates) {
-      if (name_ == nullptr || !has_word(candidate.name)) continue;
-      found_ = true;
-      return candidate.compile();
+    if (name_ == nullptr) return nullptr;
+    auto chosen = std::ranges::find(candidates, name_, &KernelCandidate::name);
+    if (chosen == candidates.end()) {
+      chosen =
+          std::ranges::find_if(candidates, [&](const auto& one) { return has_word(one.name); });
     }
-    return nullptr;
+    if (chosen == candidates.end()) return nullptr;
+    found_ = true;
+    return chosen->compile();
   }
 
  private:
