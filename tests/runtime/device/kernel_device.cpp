@@ -34,8 +34,8 @@ std::unique_ptr<Device> make() {
 // Before the first test, and so before `main`, which knows of no devices.
 const std::unique_ptr<Device> device = make();
 
-// The candidate named MESHWORK_TEST_CANDIDATE, else the first with this word in its name, where there
-// is one. A word of no candidate of any kernel under test is a failure.
+// The candidate named MESHWORK_TEST_CANDIDATE, else the first with this word in its name, where
+// there is one. A word of no candidate of any kernel under test is a failure.
 class ForcedCandidate {
  public:
   ~ForcedCandidate() {
