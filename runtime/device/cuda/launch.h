@@ -22,6 +22,7 @@
 
 #include "runtime/device/cuda/launcher.h"
 #include "runtime/device/cuda/parts.h"
+#include "runtime/device/cuda/team_memory.h"
 
 /// What only a thread on the GPU can call: who uses a team.
 #define MESHWORK_DEVICE __device__
@@ -29,12 +30,6 @@
 namespace meshwork::cuda {
 
 namespace launching {
-
-/// Where the threads of a block leave values for each other.
-struct alignas(16) TeamMemory {
-  static constexpr std::size_t value_bytes = 24;
-  unsigned char bytes[block_threads * value_bytes];
-};
 
 /// `group` threads of a block, side by side, that do the same thing at the same time: a warp, or
 /// all. All of them call each function.
@@ -48,19 +43,19 @@ class Team {
   template <class Value, class Term, class Combine>
   __device__ Value reduce(std::int64_t columns, const Value& identity, const Term& term,
                           const Combine& combine) const {
-    static_assert(sizeof(Value) <= TeamMemory::value_bytes);
-    auto* values = reinterpret_cast<Value*>(memory_->bytes);
-    const int thread = static_cast<int>(threadIdx.x);
+    const int thread = lane();
+    Value* const values =
+        team_values<group, Value>(*memory_, static_cast<int>(threadIdx.x) - thread);
     Value value = identity;
-    for (std::int64_t j = lane(); j < columns; j += group) value = combine(value, term(j));
+    for (std::int64_t j = thread; j < columns; j += group) value = combine(value, term(j));
     synchronize();  // who still reads what stood there
     values[thread] = value;
     for (int half = group / 2; half > 0; half /= 2) {
       synchronize();
-      if (lane() < half) values[thread] = combine(values[thread], values[thread + half]);
+      if (thread < half) values[thread] = combine(values[thread], values[thread + half]);
     }
     synchronize();
-    return values[thread - lane()];
+    return values[0];
   }
   /// body(j) for each column, a thread every group-th: those whose term it gave.
   template <class Body>

@@ -1,5 +1,6 @@
 #include "runtime/device/cuda/parts.h"
 
+#include "runtime/device/cuda/team_memory.h"
 #include "runtime/device/cuda/workspace.h"
 #include "tests/support/catch.h"
 
@@ -51,6 +52,41 @@ TEST_CASE("a workspace is aligned and what was asked for lies behind it") {
   }
   CHECK(rounded_up(0) == 0);
   CHECK(rounded_up(1) == 256);
+}
+
+namespace {
+
+struct Stretch {
+  const unsigned char *begin, *end;
+};
+
+template <class Value>
+Stretch stretch_of_warp(TeamMemory& memory, int first) {
+  const auto* begin =
+      reinterpret_cast<const unsigned char*>(team_values<narrow_group, Value>(memory, first));
+  return {begin, begin + narrow_group * sizeof(Value)};
+}
+
+}  // namespace
+
+TEST_CASE("warps of a block leave values of any size in stretches that do not meet") {
+  struct Largest {
+    double sums[3];
+  };
+  TeamMemory memory;
+  for (int first = 0; first < block_threads; first += narrow_group) {
+    const Stretch largest = stretch_of_warp<Largest>(memory, first);
+    CHECK(largest.begin >= memory.bytes);
+    CHECK(largest.end <= memory.bytes + sizeof(memory.bytes));
+    for (int other = 0; other < block_threads; other += narrow_group) {
+      if (other == first) continue;
+      for (const Stretch& there :
+           {stretch_of_warp<double>(memory, other), stretch_of_warp<float>(memory, other),
+            stretch_of_warp<Largest>(memory, other)}) {
+        CHECK((largest.end <= there.begin || there.end <= largest.begin));
+      }
+    }
+  }
 }
 
 }  // namespace meshwork::cuda

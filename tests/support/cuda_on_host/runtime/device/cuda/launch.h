@@ -4,17 +4,24 @@
 //
 // Elements are visited last to first, and rows and columns too: no thread may count on another one
 // having been there before.
+//
+// Teams of a block leave values in one memory, as on the GPU, where they run at their own pace. A
+// team that touches a byte which another one has left a value in ends the process: some order of
+// warps would lose that value.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "runtime/device/cuda/launcher.h"
 #include "runtime/device/cuda/parts.h"
+#include "runtime/device/cuda/team_memory.h"
 
 #define MESHWORK_DEVICE
 
@@ -58,22 +65,48 @@ void rows(std::int64_t count, const Reduction& reduction) {
   }
 }
 
+/// A block's memory, and which team each byte of it belongs to.
+struct BlockMemory {
+  TeamMemory memory;
+  std::array<int, sizeof(TeamMemory::bytes)> first_thread_of_owner;
+
+  BlockMemory() { first_thread_of_owner.fill(-1); }
+  /// The values of a team, which no other team of the block has.
+  template <int group, class Value>
+  Value* take(int first) {
+    auto* const values = team_values<group, Value>(memory, first);
+    const auto begin = reinterpret_cast<unsigned char*>(values) - memory.bytes;
+    const auto end = begin + static_cast<std::ptrdiff_t>(group * sizeof(Value));
+    for (std::ptrdiff_t i = begin; i < end; ++i) {
+      int& owner = first_thread_of_owner.at(static_cast<std::size_t>(i));
+      if (owner != -1 && owner != first) {
+        std::fputs("two teams of a block leave values in the same bytes of its memory\n", stderr);
+        std::abort();
+      }
+      owner = first;
+    }
+    return values;
+  }
+};
+
 template <int group>
 class Team {
  public:
+  /// Of the threads [first, first + group) of a block.
+  Team(BlockMemory& memory, int first) : memory_(&memory), first_(first) {}
+
   template <class Value, class Term, class Combine>
   Value reduce(std::int64_t columns, const Value& identity, const Term& term,
                const Combine& combine) const {
-    std::array<Value, static_cast<std::size_t>(group)> values{};
+    Value* const values = memory_->take<group, Value>(first_);
     for (int lane = group; lane-- > 0;) {
       Value value = identity;
       for (std::int64_t j = lane; j < columns; j += group) value = combine(value, term(j));
-      values[static_cast<std::size_t>(lane)] = value;
+      new (values + lane) Value(value);
     }
     for (int half = group / 2; half > 0; half /= 2) {
       for (int lane = 0; lane < half; ++lane) {
-        Value& value = values[static_cast<std::size_t>(lane)];
-        value = combine(value, values[static_cast<std::size_t>(lane + half)]);
+        values[lane] = combine(values[lane], values[lane + half]);
       }
     }
     return values[0];
@@ -83,7 +116,23 @@ class Team {
     for (std::int64_t j = columns; j-- > 0;) body(j);
   }
   [[nodiscard]] bool leads() const { return true; }
+
+ private:
+  BlockMemory* memory_;
+  int first_;
 };
+
+template <int group, class Body>
+void teams(std::int64_t count, const Body& body) {
+  constexpr int rows_a_block = block_threads / group;
+  for (std::int64_t first = (count - 1) / rows_a_block * rows_a_block; first >= 0;
+       first -= rows_a_block) {
+    BlockMemory memory;
+    for (int team = rows_a_block; team-- > 0;) {
+      if (first + team < count) body(first + team, Team<group>(memory, team * group));
+    }
+  }
+}
 
 /// What thread (line, lane) of one block adds up.
 template <class Terms>
@@ -114,12 +163,11 @@ void reduce_rows(const Launcher&, std::int64_t rows, std::int64_t longest,
 
 template <class Body>
 void for_teams(const Launcher&, std::int64_t rows, std::int64_t longest, const Body& body) {
-  for (std::int64_t row = rows; row-- > 0;) {
-    if (longest <= narrow_columns) {
-      body(row, launching::Team<narrow_group>());
-    } else {
-      body(row, launching::Team<block_threads>());
-    }
+  if (rows <= 0) return;
+  if (longest <= narrow_columns) {
+    launching::teams<narrow_group>(rows, body);
+  } else {
+    launching::teams<block_threads>(rows, body);
   }
 }
 
@@ -128,7 +176,8 @@ void for_teams_then(const Launcher& launcher, std::int64_t rows, std::int64_t lo
                     const Body& body, const End& end, unsigned* done) {
   for_teams(launcher, rows, longest, body);
   if (*done != 0) std::abort();  // it is not that of this kernel alone
-  end(launching::Team<block_threads>());
+  launching::BlockMemory memory;
+  end(launching::Team<block_threads>(memory, 0));
 }
 
 template <class Terms>
