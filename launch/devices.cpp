@@ -10,7 +10,7 @@
 #include "collectives/exchange.h"
 #include "launch/commands.h"
 #include "launch/session.h"
-#include "runtime/device/device.h"
+#include "runtime/device/node_device.h"
 
 namespace meshwork {
 namespace {
@@ -87,9 +87,7 @@ int devices(Runtime& runtime, const CommandLine& line) {
     const MeshShape mesh(request->axes, runtime.size());
     const Communicator node = runtime.world().split_by_node();
     std::unique_ptr<Device> device;
-    together(runtime.world(), [&] {
-      device = make_device({request->device, node.size(), node.rank()});
-    });
+    together(runtime.world(), [&] { device = make_device_on_node(request->device, node); });
     std::string row = fmt::format("{}{}{}{}{} of {}", runtime.rank(), column_end, host_name(),
                                   column_end, node.rank(), node.size());
     for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {

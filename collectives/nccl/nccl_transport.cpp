@@ -343,7 +343,10 @@ class NcclTransport final : public Transport {
           lead_kernels();
         });
       });
-      if (work == nullptr) return;
+      if (!on_all(ranks_, work != nullptr)) {  // MESHWORK_GRAPHS may differ between hosts
+        enqueued_.take_back(not_started);
+        return;
+      }
       together(ranks_, [&] {
         std::fill_n(values, count, 1.0F);
         work->start();

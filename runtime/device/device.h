@@ -85,6 +85,14 @@ class Device {
   /// What the speed of its kernels depends on, in one line for records: model, threads, libraries
   /// with their versions. The same for devices that are alike.
   [[nodiscard]] virtual std::string platform() const { return description(); }
+  /// The hardware that this rank does not share out with others of its node by itself: a text that
+  /// is the same for ranks that have the same; empty where there is none.
+  [[nodiscard]] virtual std::string hardware() const { return {}; }
+  /// So many ranks have this hardware, which is divided between them.
+  virtual void share(int /*ranks*/) {}
+  /// What people should know of the kernels that were compiled, such as that a library has refused
+  /// one; empty for nothing.
+  [[nodiscard]] virtual std::string remark() const { return {}; }
   /// Whether products in `precision` are faster here than in float32. Where they are not, kernels
   /// compute the same numbers in float32, and take the rounding of operands on top.
   [[nodiscard]] virtual bool is_faster_in(Precision precision) const;

@@ -171,10 +171,22 @@ void ArenaPool::add(Program& program) {
   std::erase_if(bindings_, [](const auto& binding) { return binding.expired(); });
   bindings_.push_back(program.binding_);
   program.arena_ = memory_;
-  if (program.summary_.bytes > memory_->bytes()) {
-    *memory_ = device_->allocate(program.summary_.bytes);
+  const auto bind_all = [&] {
+    for (const auto& binding : bindings_) binding.lock()->bind(memory_->bytes_at(0));
+  };
+  const std::int64_t before = memory_->bytes();
+  if (program.summary_.bytes > before) {
+    *memory_ = {};  // first: a device may not have room for both
+    try {
+      *memory_ = device_->allocate(program.summary_.bytes);
+    } catch (...) {
+      bindings_.pop_back();
+      *memory_ = device_->allocate(before);  // the programs that there were stay valid
+      bind_all();
+      throw;
+    }
   }
-  for (const auto& binding : bindings_) binding.lock()->bind(memory_->bytes_at(0));
+  bind_all();
 }
 
 // ---- ProgramBuilder: booking ------------------------------------------------------------------

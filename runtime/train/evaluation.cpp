@@ -85,6 +85,7 @@ void FedSource::make_steps(const StopRequest* stop_request) {
   for (const std::int64_t rows : batch_row_counts(source_->rows(), batch_size_)) {
     steps_.push_back(&model_->engine->step(mode_, rows, fed_, resident_.is_there(), stop_request));
   }
+  model_->say_remarks();
 }
 
 std::unique_ptr<Feeder> FedSource::feeder(bool shuffle, BatchPosition start, std::int64_t epochs,

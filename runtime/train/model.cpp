@@ -1,4 +1,5 @@
 #include "runtime/train/model.h"
+#include "runtime/device/node_device.h"
 
 #include <cstdio>
 #include <numeric>
@@ -181,11 +182,13 @@ void Model::State::say(const std::string& line) const {
   }
 }
 
-void Model::State::say_remark() {
-  if (std::string now = transport->remark(); now != remark) {
-    say(now);
-    remark = std::move(now);
-  }
+void Model::State::say_remarks() {
+  const auto say_once = [&](std::string& said, std::string now) {
+    if (!now.empty() && now != said) say(now);
+    said = std::move(now);
+  };
+  say_once(transport_remark, transport->remark());
+  say_once(device_remark, device->remark());
 }
 
 void Model::State::compare(const Settings& settings, const std::string& what) const {
@@ -244,7 +247,7 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
     kept->restore(*engine);
   }
   has_slots = compiled.has_value();
-  say_remark();
+  say_remarks();
 }
 
 void Model::State::take_up_kernels(const KernelRecord& earlier) {
@@ -268,9 +271,8 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
     state_->say("warning: " + warning);
   }
   const Communicator node = state_->mesh().all().split_by_node();
-  state_->device = for_option("device", [&] {
-    return make_device({state_->options.device, node.size(), node.rank()});
-  });
+  state_->device =
+      for_option("device", [&] { return make_device_on_node(state_->options.device, node); });
   Device& device = *state_->device;
   // Before anything is made together: ranks that differ would wait for each other in that.
   require_same_settings(state_->mesh().all(), settings_of(state_->options, device.traits().kind),
@@ -285,7 +287,7 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
                           device.traits().computes_in_host_memory ? nullptr : &device.queues(),
                           [&](std::int64_t bytes) { return device.allocate(bytes); });
   });
-  state_->say_remark();
+  state_->say_remarks();
   if (state_->options.check_plan) {
     state_->counting = std::make_unique<CountingTransport>(*state_->transport);
   }

@@ -36,7 +36,7 @@ struct Model::State {
   KerasModel keras_model = KerasModel::functional;
   std::unique_ptr<Device> device;
   std::unique_ptr<Transport> transport;
-  std::string remark;                           // of the transport, that was said
+  std::string transport_remark, device_remark;  // that were said
   std::unique_ptr<CountingTransport> counting;  // null: sends are not counted
   std::unique_ptr<Watchdog> watchdog;           // whose trace the engine writes
   std::unique_ptr<KernelChooser> chooser;       // null: kernels are fixed
@@ -54,8 +54,8 @@ struct Model::State {
   [[nodiscard]] bool is_root() const { return mesh().rank() == 0; }
   /// Prints a line, from rank 0.
   void say(const std::string& line) const;
-  /// Prints what the transport remarks, unless it was said.
-  void say_remark();
+  /// Prints what transport and device remark, unless it was said.
+  void say_remarks();
 
   /// Ends on all ranks, which all call this, with what differs in `settings`, which are `what`.
   void compare(const Settings& settings, const std::string& what) const;

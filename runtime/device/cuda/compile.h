@@ -17,12 +17,14 @@
 namespace meshwork::cuda {
 
 struct Libraries;  // libraries.h
+class Trials;      // trial.h
 
 /// What kernels of one device share, with the name of the one that is made.
 struct Context {
   Launcher launcher;
   Device* device = nullptr;
   const Libraries* libraries = nullptr;
+  Trials* trials = nullptr;
 
   /// A copy of a table in device memory, for a kernel to keep.
   [[nodiscard]] std::shared_ptr<const Memory> upload(const void* data, std::int64_t bytes) const {
@@ -44,6 +46,8 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context);
 /// for others. All are right, and repeat themselves bit for bit. Names stay for one version of
 /// cuBLASLt and one GPU.
 std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context);
+// product_direct.cu: with nothing that is taken along
+KernelPointer compile_direct(const MatmulSpec& spec, const Context& context);
 
 // convolution.cpp
 KernelPointer compile(const ConvolutionSpec& spec, const Context& context);

@@ -16,11 +16,14 @@
 // transforms. The first of them is, unless timing has chosen: `candidates` lists them all in the
 // heuristic's order, then our own forms, matrix products for a convolution without groups
 // (convolution_unfolded.cpp) and the definition itself (convolution_direct.cu), of which the first
-// is taken where cuDNN has nothing. Bound by FLOP. Bias and relu are kernels behind it: whether
+// is taken where cuDNN has nothing. An algorithm that cuDNN names and then refuses to run, which a
+// trial shows (trial.h), is no candidate. Bound by FLOP. Bias and relu are kernels behind it: whether
 // cuDNN's fused relu lets a NaN through is not documented.
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +35,7 @@
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/epilogue.h"
 #include "runtime/device/cuda/libraries.h"
+#include "runtime/device/cuda/trial.h"
 #include "runtime/device/cuda/workspace.h"
 
 namespace meshwork::cuda {
@@ -93,14 +97,14 @@ struct Choice {
 /// The algorithms that may be taken, each once, in the order of the heuristic's list.
 /// `list(count, &found, results)` asks the heuristic, `size(algorithm, &bytes)` for the workspace.
 template <class Result, class List, class Size>
-auto choices(const std::string& name, cudnnMathType_t math, const List& list, const Size& size) {
+auto choices(cudnnMathType_t math, const List& list, const Size& size) {
   std::vector<Choice<decltype(Result::algo)>> taken;
   constexpr int most_results = 16;
   std::array<Result, most_results> results{};
   int found = 0;
   const cudnnStatus_t status = list(most_results, &found, results.data());
-  if (CUDNN_STATUS_CATEGORY(status) == CUDNN_STATUS_NOT_SUPPORTED) return taken;
-  check_cudnn(status, "cuDNN's heuristic for algorithms", name);
+  // Whatever the library says, there are forms of our own.
+  if (status != CUDNN_STATUS_SUCCESS) return taken;
   for (int i = 0; i < found; ++i) {
     const Result& result = results[static_cast<std::size_t>(i)];
     const bool plain_math = result.mathType == CUDNN_FMA_MATH ||
@@ -178,11 +182,14 @@ class CudnnKernel : public Kernel {
 class Forward final : public CudnnKernel<cudnnConvolutionFwdAlgoPerf_t> {
  public:
   static constexpr std::array<std::size_t, 2> images{0, 2};  // x, y
+  static std::array<std::int64_t, 3> operand_counts(const ConvolutionShape& at) {
+    return {input_count(at), kernel_count(at), output_count(at)};
+  }
   using CudnnKernel::CudnnKernel;
 
-  static auto choices_for(const Description& of, cudnnHandle_t dnn, const std::string& name) {
+  static auto choices_for(const Description& of, cudnnHandle_t dnn) {
     return choices<Result>(
-        name, of.math,
+        of.math,
         [&](int count, int* found, Result* results) {
           return cudnnGetConvolutionForwardAlgorithm_v7(dnn, of.x.native(), of.kernel.native(),
                                                         of.convolution.native(), of.y.native(),
@@ -209,11 +216,14 @@ class Forward final : public CudnnKernel<cudnnConvolutionFwdAlgoPerf_t> {
 class InputGradient final : public CudnnKernel<cudnnConvolutionBwdDataAlgoPerf_t> {
  public:
   static constexpr std::array<std::size_t, 2> images{0, 2};  // dy, dx
+  static std::array<std::int64_t, 3> operand_counts(const ConvolutionShape& at) {
+    return {output_count(at), kernel_count(at), input_count(at)};
+  }
   using CudnnKernel::CudnnKernel;
 
-  static auto choices_for(const Description& of, cudnnHandle_t dnn, const std::string& name) {
+  static auto choices_for(const Description& of, cudnnHandle_t dnn) {
     return choices<Result>(
-        name, of.math,
+        of.math,
         [&](int count, int* found, Result* results) {
           return cudnnGetConvolutionBackwardDataAlgorithm_v7(dnn, of.kernel.native(), of.y.native(),
                                                              of.convolution.native(), of.x.native(),
@@ -245,11 +255,14 @@ class InputGradient final : public CudnnKernel<cudnnConvolutionBwdDataAlgoPerf_t
 class KernelGradient final : public CudnnKernel<cudnnConvolutionBwdFilterAlgoPerf_t> {
  public:
   static constexpr std::array<std::size_t, 2> images{0, 1};  // x, dy
+  static std::array<std::int64_t, 3> operand_counts(const ConvolutionShape& at) {
+    return {input_count(at), output_count(at), kernel_count(at)};
+  }
   using CudnnKernel::CudnnKernel;
 
-  static auto choices_for(const Description& of, cudnnHandle_t dnn, const std::string& name) {
+  static auto choices_for(const Description& of, cudnnHandle_t dnn) {
     return choices<Result>(
-        name, of.math,
+        of.math,
         [&](int count, int* found, Result* results) {
           return cudnnGetConvolutionBackwardFilterAlgorithm_v7(
               dnn, of.x.native(), of.y.native(), of.convolution.native(), of.kernel.native(), count,
@@ -303,15 +316,24 @@ class IfAligned final : public Kernel {
   std::array<std::size_t, 2> images_;
 };
 
-/// For shapes that have terms, without bias and activation.
+/// The first `most` candidates, and those of our own that need no trial. For shapes that have terms,
+/// without bias and activation.
 template <class Form, class Spec>
-std::vector<KernelCandidate> forms(const Spec& spec, const Context& context) {
+std::vector<KernelCandidate> forms(const Spec& spec, const Context& context, std::size_t most) {
   std::vector<KernelCandidate> found;
   if (fits(spec.at)) {
     const Description of(spec.at, spec.precision, context);
-    for (const auto& choice :
-         Form::choices_for(of, context.libraries->dnn(), *context.launcher.name)) {
-      found.push_back({name_of(choice.algorithm), [spec, choice, context]() -> KernelPointer {
+    for (const auto& choice : Form::choices_for(of, context.libraries->dnn())) {
+      if (found.size() == most) break;
+      const char* const name = name_of(choice.algorithm);
+      const bool stands = context.trials->stands(describe(spec), name, name, [&] {
+        Form form(Description(spec.at, spec.precision, context), choice, context);
+        std::array<std::int64_t, 3> bytes = Form::operand_counts(spec.at);
+        for (std::int64_t& count : bytes) count *= static_cast<std::int64_t>(sizeof(float));
+        return refusal_to_run(form, bytes, context);
+      });
+      if (!stands) continue;
+      found.push_back({name, [spec, choice, context]() -> KernelPointer {
                          Description description(spec.at, spec.precision, context);
                          return std::make_unique<IfAligned>(
                              std::make_unique<Form>(std::move(description), choice, context),
@@ -326,12 +348,12 @@ std::vector<KernelCandidate> forms(const Spec& spec, const Context& context) {
   return found;
 }
 
-}  // namespace
+constexpr std::size_t all = std::numeric_limits<std::size_t>::max();
 
-std::vector<KernelCandidate> candidates(const ConvolutionSpec& spec, const Context& context) {
-  if (!has_terms(spec.at)) return {};
+std::vector<KernelCandidate> listed(const ConvolutionSpec& spec, const Context& context,
+                                    std::size_t most) {
   std::vector<KernelCandidate> found =
-      forms<Forward>(ConvolutionSpec{.at = spec.at, .precision = spec.precision}, context);
+      forms<Forward>(ConvolutionSpec{.at = spec.at, .precision = spec.precision}, context, most);
   const Epilogue epilogue{.rows = output_count(spec.at) / spec.at.filters,
                           .columns = spec.at.filters,
                           .bias = spec.bias,
@@ -344,20 +366,41 @@ std::vector<KernelCandidate> candidates(const ConvolutionSpec& spec, const Conte
   return found;
 }
 
+std::vector<KernelCandidate> listed(const ConvolutionInputGradientSpec& spec,
+                                    const Context& context, std::size_t most) {
+  return forms<InputGradient>(spec, context, most);
+}
+
+std::vector<KernelCandidate> listed(const ConvolutionKernelGradientSpec& spec,
+                                    const Context& context, std::size_t most) {
+  return forms<KernelGradient>(spec, context, most);
+}
+
+/// The one that is taken where nobody chooses.
+KernelPointer compile_first(const auto& spec, const Context& context) {
+  return listed(spec, context, 1).front().compile();
+}
+
+}  // namespace
+
+std::vector<KernelCandidate> candidates(const ConvolutionSpec& spec, const Context& context) {
+  return has_terms(spec.at) ? listed(spec, context, all) : std::vector<KernelCandidate>();
+}
+
 std::vector<KernelCandidate> candidates(const ConvolutionInputGradientSpec& spec,
                                         const Context& context) {
-  return has_terms(spec.at) ? forms<InputGradient>(spec, context) : std::vector<KernelCandidate>();
+  return has_terms(spec.at) ? listed(spec, context, all) : std::vector<KernelCandidate>();
 }
 
 std::vector<KernelCandidate> candidates(const ConvolutionKernelGradientSpec& spec,
                                         const Context& context) {
-  return has_terms(spec.at) ? forms<KernelGradient>(spec, context) : std::vector<KernelCandidate>();
+  return has_terms(spec.at) ? listed(spec, context, all) : std::vector<KernelCandidate>();
 }
 
 KernelPointer compile(const ConvolutionSpec& spec, const Context& context) {
   const ConvolutionShape& at = spec.at;
   if (output_count(at) == 0) return make_kernel([](void* const*) {});
-  if (has_terms(at)) return candidates(spec, context).front().compile();
+  if (has_terms(at)) return compile_first(spec, context);
   return with_epilogue(zeros(output_count(at), context),
                        {.rows = output_count(at) / at.filters,
                         .columns = at.filters,
@@ -367,13 +410,11 @@ KernelPointer compile(const ConvolutionSpec& spec, const Context& context) {
 }
 
 KernelPointer compile(const ConvolutionInputGradientSpec& spec, const Context& context) {
-  return has_terms(spec.at) ? candidates(spec, context).front().compile()
-                            : zeros(input_count(spec.at), context);
+  return has_terms(spec.at) ? compile_first(spec, context) : zeros(input_count(spec.at), context);
 }
 
 KernelPointer compile(const ConvolutionKernelGradientSpec& spec, const Context& context) {
-  return has_terms(spec.at) ? candidates(spec, context).front().compile()
-                            : zeros(kernel_count(spec.at), context);
+  return has_terms(spec.at) ? compile_first(spec, context) : zeros(kernel_count(spec.at), context);
 }
 
 }  // namespace meshwork::cuda

@@ -14,6 +14,7 @@
 #include "runtime/device/cuda/libraries.h"
 #include "runtime/device/cuda/library.h"
 #include "runtime/device/cuda/queues.h"
+#include "runtime/device/cuda/trial.h"
 #include "runtime/device/kernel_checks.h"
 
 namespace meshwork::cuda {
@@ -49,10 +50,9 @@ Visibility look() {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(const GpuChoice& choice, int visible)
-      : Device(cuda::traits()), choice_(choice), visible_(visible) {
-    check_cuda(cudaSetDevice(choice.gpu), "cudaSetDevice");
-    check_cuda(cudaGetDeviceProperties(&properties_, choice.gpu), "cudaGetDeviceProperties");
+  CudaDevice(int gpu, int visible) : Device(cuda::traits()), gpu_(gpu), visible_(visible) {
+    check_cuda(cudaSetDevice(gpu), "cudaSetDevice");
+    check_cuda(cudaGetDeviceProperties(&properties_, gpu), "cudaGetDeviceProperties");
     queues_ = std::make_unique<CudaQueues>(allocations_, activity_);
     libraries_.stream = queues_->kernels().stream();
     check_cublas(cublasLtCreate(libraries_.lt.out()), "cublasLtCreate", "matrix products");
@@ -61,22 +61,29 @@ class CudaDevice final : public Device {
     context_.launcher.activity = activity_;
     context_.device = this;
     context_.libraries = &libraries_;
+    context_.trials = &trials_;
   }
 
   [[nodiscard]] std::string description() const override {
-    std::string text = fmt::format("{}, {:.0f} GiB, GPU {} of {}", properties_.name,
-                                   static_cast<double>(properties_.totalGlobalMem) / (1 << 30),
-                                   choice_.gpu, visible_);
-    if (choice_.ranks > 1) text += fmt::format(", shared by {} ranks", choice_.ranks);
+    std::string text =
+        fmt::format("{}, {:.0f} GiB, GPU {} of {}", properties_.name,
+                    static_cast<double>(properties_.totalGlobalMem) / (1 << 30), gpu_, visible_);
+    if (sharers_ > 1) text += fmt::format(", shared by {} ranks", sharers_);
     return text;
   }
 
   [[nodiscard]] std::string platform() const override {
     return fmt::format("{}{}, cuBLASLt {}, cuDNN {}", properties_.name,
-                       choice_.ranks > 1 ? fmt::format(" shared by {} ranks", choice_.ranks) : "",
+                       sharers_ > 1 ? fmt::format(" shared by {} ranks", sharers_) : "",
                        cublasLtGetVersion(), cudnnGetVersion());
   }
 
+  /// The GPU's UUID, or that of the part of one that MIG makes.
+  [[nodiscard]] std::string hardware() const override {
+    return {properties_.uuid.bytes, sizeof properties_.uuid.bytes};
+  }
+  void share(int ranks) override { sharers_ = ranks; }
+  [[nodiscard]] std::string remark() const override { return trials_.remark(); }
   [[nodiscard]] bool is_faster_in(Precision precision) const override {
     constexpr int ampere = 8;
     return precision != Precision::float32 && properties_.major >= ampere;
@@ -84,7 +91,7 @@ class CudaDevice final : public Device {
   [[nodiscard]] std::int64_t free_bytes() override {
     std::size_t available = 0, total = 0;
     check_cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
-    return static_cast<std::int64_t>(available) / choice_.ranks;
+    return static_cast<std::int64_t>(available) / sharers_;
   }
 
   [[nodiscard]] Memory allocate(std::int64_t bytes) override {
@@ -96,7 +103,7 @@ class CudaDevice final : public Device {
       static_cast<void>(cudaGetLastError());
       std::size_t available = 0, total = 0;
       check_cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
-      fail("{} bytes are not to be had on GPU {}: {} of its {} bytes are free", bytes, choice_.gpu,
+      fail("{} bytes are not to be had on GPU {}: {} of its {} bytes are free", bytes, gpu_,
            available, total);
     }
     check_cuda(code, "cudaMalloc", started_last(*activity_));
@@ -161,13 +168,15 @@ class CudaDevice final : public Device {
     queues_->kernels().synchronize();
   }
 
-  GpuChoice choice_;
+  int gpu_;
   int visible_;
+  int sharers_ = 1;  // ranks that compute on this GPU
   cudaDeviceProp properties_{};
   std::shared_ptr<Activity> activity_ = std::make_shared<Activity>();
   std::shared_ptr<Allocations> allocations_ = std::make_shared<Allocations>();
   std::unique_ptr<CudaQueues> queues_;
   Libraries libraries_;
+  Trials trials_;
   Context context_;
 };
 
@@ -182,8 +191,8 @@ std::unique_ptr<Device> make(const DeviceOptions& options) {
   if (seen.state != Visibility::State::visible) {
     fail("device \"cuda\": {}", why_none(seen, std::getenv("CUDA_VISIBLE_DEVICES")));
   }
-  const GpuChoice choice = choose_gpu(seen.count, options.ranks_on_node, options.rank_on_node);
-  return std::make_unique<CudaDevice>(choice, seen.count);
+  const int gpu = choose_gpu(seen.count, options.ranks_on_node, options.rank_on_node);
+  return std::make_unique<CudaDevice>(gpu, seen.count);
 }
 
 }  // namespace

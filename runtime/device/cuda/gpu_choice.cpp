@@ -6,17 +6,9 @@
 
 namespace meshwork::cuda {
 
-GpuChoice choose_gpu(int visible, int ranks_on_node, int rank_on_node) {
-  if (visible == 1) return {0, 1};
-  if (ranks_on_node <= visible) return {rank_on_node, 1};
-  const auto gpu_of = [&](int rank) {
-    return static_cast<int>(static_cast<std::int64_t>(rank) * visible / ranks_on_node);
-  };
-  GpuChoice choice{gpu_of(rank_on_node), 0};
-  for (int rank = 0; rank < ranks_on_node; ++rank) {
-    if (gpu_of(rank) == choice.gpu) ++choice.ranks;
-  }
-  return choice;
+int choose_gpu(int visible, int ranks_on_node, int rank_on_node) {
+  if (ranks_on_node <= visible) return rank_on_node;
+  return static_cast<int>(static_cast<std::int64_t>(rank_on_node) * visible / ranks_on_node);
 }
 
 std::string version_text(int version) {

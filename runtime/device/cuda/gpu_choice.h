@@ -3,21 +3,15 @@
 // CUDA shows a process the GPUs that CUDA_VISIBLE_DEVICES names, all if it is not set; Slurm sets
 // it where it binds ranks to GPUs. Among those shown, the ranks of a node take one each, in order.
 // Where there are more ranks than GPUs, neighbouring ranks share one: allowed, for tests, and said
-// in the description of the device.
+// in the description of the device. Ranks find out together whether they do (node_device.h).
 #pragma once
 
 #include <string>
 
 namespace meshwork::cuda {
 
-struct GpuChoice {
-  int gpu = 0;    // by CUDA's count of those it shows
-  int ranks = 1;  // of this node that take it, as far as this process can see
-};
-
-/// `visible` > 0. A process that is shown a single GPU takes it for its own: another rank may be
-/// shown another one.
-[[nodiscard]] GpuChoice choose_gpu(int visible, int ranks_on_node, int rank_on_node);
+/// By CUDA's count of those it shows, `visible` > 0 of them.
+[[nodiscard]] int choose_gpu(int visible, int ranks_on_node, int rank_on_node);
 
 /// "13.0" of CUDA's 13000.
 [[nodiscard]] std::string version_text(int version);

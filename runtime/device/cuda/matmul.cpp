@@ -18,13 +18,18 @@
 // takes operands that are stored in it; if they are not, they are narrowed into the workspace
 // first. Sums and results are float32, alpha = 1, beta = 0 or 1.
 //
-// Where the heuristic has no algorithm with an epilogue, there is no such candidate. What an
-// epilogue has to be tried for is tried when the kernel is made (product_trials.h); where that
-// fails, the product is computed without it.
+// Where the heuristic has no algorithm with an epilogue, there is no such candidate. Each algorithm
+// is tried once on the GPU (product_trials.h), and one that is refused is no candidate either; the
+// way is left with its first. Where the library has nothing for a product in tf32, float32's is
+// taken, and where it has nothing at all, the definition (product_direct.cu); both are said.
 //
 // Bound by FLOP from some hundred rows on; below by the launch.
 #include <cublasLt.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -36,6 +41,7 @@
 #include "runtime/device/cuda/narrow_inputs.h"
 #include "runtime/device/cuda/product.h"
 #include "runtime/device/cuda/product_trials.h"
+#include "runtime/device/cuda/trial.h"
 
 namespace meshwork::cuda {
 
@@ -77,26 +83,23 @@ std::vector<Way> ways_of(const MatmulSpec& spec) {
   return ways;
 }
 
-KernelPointer compile_way(const MatmulSpec& spec, const Context& context, MatmulSpec fused,
+KernelPointer compile_way(const MatmulSpec& spec, const Context& context, const MatmulSpec& fused,
                           const Algorithm& aligned, const Algorithm& packed) {
   auto product = std::make_unique<Product>(fused, context);
   product->take(aligned, packed);
-  if (!stands_trial(*product, fused, context)) {
-    fused = fused.activation == Activation::relu ? without_relu(fused) : bare(fused);
-    product = std::make_unique<Product>(fused, context);
-    const auto best_for = [&](std::uint32_t alignment) {
-      const std::vector<Algorithm> found = product->algorithms(alignment);
-      if (found.empty()) {
-        fail(
-            "{}: cuBLASLt {} does not keep to what its epilogue is to do, and has no algorithm "
-            "without it",
-            *context.launcher.name, cublasLtGetVersion());
-      }
-      return found.front();
-    };
-    product->take(best_for(good_alignment), best_for(least_alignment));
-  }
   return finished(std::move(product), spec, fused, context);
+}
+
+/// Whether `way` by `algorithm` does what it should.
+bool stands(const Way& way, const Algorithm& algorithm, std::string_view name,
+            const Context& context) {
+  const std::string key(reinterpret_cast<const char*>(&algorithm.algorithm),
+                        sizeof(algorithm.algorithm));
+  return context.trials->stands(describe(way.fused), name, key, [&] {
+    Product product(way.fused, context);
+    product.take(algorithm, algorithm);
+    return refusal(product, way.fused, context);
+  });
 }
 
 bool has_terms(const MatmulSpec& spec) {
@@ -110,14 +113,34 @@ KernelPointer narrowed_first(const MatmulSpec& spec, const Context& context,
                             spec.k * spec.n, context);
 }
 
-}  // namespace
+/// Adds the candidates of one way to `found` until there are `most`.
+void add_way(std::vector<KernelCandidate>& found, const Way& way, const MatmulSpec& spec,
+             const Context& context, std::size_t most) {
+  const Product product(way.fused, context);
+  const std::vector<Algorithm> packed = product.algorithms(least_alignment);
+  const auto for_any = std::find_if(packed.begin(), packed.end(), [&](const Algorithm& algorithm) {
+    return stands(way, algorithm, fmt::format("{}, any address", way.name), context);
+  });
+  if (for_any == packed.end()) return;
+  std::vector<Algorithm> aligned = product.algorithms(good_alignment);
+  if (aligned.empty()) aligned = {*for_any};
+  for (std::size_t i = 0; i < aligned.size() && found.size() < most; ++i) {
+    const std::string name = fmt::format("{}, {}", way.name, i);
+    if (!stands(way, aligned[i], name, context)) continue;
+    found.push_back({name, [=, of_aligned = aligned[i], of_packed = *for_any] {
+                       return compile_way(spec, context, way.fused, of_aligned, of_packed);
+                     }});
+  }
+}
 
-std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context) {
-  if (!has_terms(spec)) return {};
+/// For a product that adds up something: the first `most` candidates, at least one.
+std::vector<KernelCandidate> first_candidates(const MatmulSpec& spec, const Context& context,
+                                              std::size_t most) {
+  std::vector<KernelCandidate> found;
   if (spec.precision == Precision::bfloat16 && !spec.narrow) {
     MatmulSpec stored = spec;
     stored.narrow = true;
-    std::vector<KernelCandidate> found = candidates(stored, context);
+    found = first_candidates(stored, context, most);
     for (KernelCandidate& candidate : found) {
       candidate.compile = [=, inner = std::move(candidate.compile)] {
         return narrowed_first(spec, context, inner());
@@ -125,31 +148,35 @@ std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& c
     }
     return found;
   }
-  std::vector<KernelCandidate> found;
   for (const Way& way : ways_of(spec)) {
-    const Product product(way.fused, context);
-    const std::vector<Algorithm> packed = product.algorithms(least_alignment);
-    if (packed.empty()) continue;
-    std::vector<Algorithm> aligned = product.algorithms(good_alignment);
-    if (aligned.empty()) aligned = packed;
-    for (std::size_t i = 0; i < aligned.size(); ++i) {
-      found.push_back({fmt::format("{}, {}", way.name, i),
-                       [=, of_aligned = aligned[i], of_packed = packed.front()] {
-                         return compile_way(spec, context, way.fused, of_aligned, of_packed);
-                       }});
-    }
+    if (found.size() < most) add_way(found, way, spec, context, most);
   }
+  if (!found.empty()) return found;
+  if (spec.precision == Precision::tf32) {
+    context.trials->note_last_resort(describe(spec), "a product in float32");
+    MatmulSpec exact = spec;
+    exact.precision = Precision::float32;
+    found = first_candidates(exact, context, most);
+    for (KernelCandidate& candidate : found) candidate.name = "in float32, " + candidate.name;
+    return found;
+  }
+  context.trials->note_last_resort(describe(spec), "a slow kernel of our own");
+  found.push_back(
+      {"direct",
+       [=] { return finished(compile_direct(bare(spec), context), spec, bare(spec), context); }});
   return found;
+}
+
+}  // namespace
+
+std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context) {
+  if (!has_terms(spec)) return {};
+  return first_candidates(spec, context, std::numeric_limits<std::size_t>::max());
 }
 
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   if (!has_terms(spec)) return empty_sum(spec, context);
-  const std::vector<KernelCandidate> all = candidates(spec, context);
-  if (all.empty()) {
-    fail("{}: cuBLASLt {} has no deterministic algorithm for it on this GPU",
-         *context.launcher.name, cublasLtGetVersion());
-  }
-  return all.front().compile();
+  return first_candidates(spec, context, 1).front().compile();
 }
 
 }  // namespace meshwork::cuda

@@ -48,7 +48,7 @@ Product::Product(const MatmulSpec& spec, const Context& context)
   set(CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(spec));
   if (spec.bias || spec.column_sums) {
     bias_at_ = spec.bias ? 2 : operand_count(spec) - 1;
-    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, address_at(least_alignment));
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, address_at(good_alignment));
   }
   if (spec.mask) {
     mask_at_ = writes_mask(spec) ? operand_count(spec) - 1 : 2;
@@ -86,8 +86,8 @@ std::vector<Algorithm> Product::algorithms(std::uint32_t alignment) const {
       cublasLtMatmulAlgoGetHeuristic(libraries_->lt.native(), operation_.native(), first_.native(),
                                      second_.native(), result_.native(), result_.native(),
                                      preference.native(), most_algorithms, results.data(), &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
-  check_cublas(status, "cublasLtMatmulAlgoGetHeuristic", name());
+  // Whatever the library says, there are other ways to compute the product.
+  if (status != CUBLAS_STATUS_SUCCESS) return {};
   std::vector<Algorithm> found;
   for (int i = 0; i < count; ++i) {
     const cublasLtMatmulHeuristicResult_t& result = results[static_cast<std::size_t>(i)];
@@ -104,24 +104,42 @@ void Product::take(const Algorithm& aligned, const Algorithm& packed) {
 
 void Product::run(void* const* operands) {
   const float alpha = 1, beta = spec_.accumulate ? 1.0f : 0.0f;
-  if (bias_at_ >= 0) set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, operands[bias_at_]);
+  std::byte* workspace =
+      workspace_bytes() > 0 ? aligned_workspace(operands[operand_count(spec_)]) : nullptr;
+  void* const bias = bias_at_ >= 0 ? operands[bias_at_] : nullptr;
+  void* const aligned_bias = bias != nullptr && !is_aligned(bias) ? workspace : bias;
+  if (bias != nullptr) {
+    set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, aligned_bias);
+    workspace += bias_bytes();
+  }
+  if (spec_.bias) copy_bias(aligned_bias, bias);
   if (mask_at_ >= 0) set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, operands[mask_at_]);
   void* const c = operands[result_operand(spec_)];
   const bool aligned =
       is_large() && is_aligned(operands[0]) && is_aligned(operands[1]) && is_aligned(c);
   const Algorithm& use = aligned ? aligned_ : packed_;
-  void* const workspace =
-      use.workspace > 0 ? aligned_workspace(operands[operand_count(spec_)]) : nullptr;
   check_cublas(cublasLtMatmul(libraries_->lt.native(), operation_.native(), &alpha, operands[1],
                               first_.native(), operands[0], second_.native(), &beta, c,
                               result_.native(), c, result_.native(), &use.algorithm, workspace,
                               static_cast<std::size_t>(use.workspace), libraries_->stream),
                "cublasLtMatmul", name());
   check_launch(launcher_);
+  if (spec_.column_sums) copy_bias(bias, aligned_bias);
+}
+
+void Product::copy_bias(void* to, const void* from) {
+  if (to == from) return;
+  const auto bytes = static_cast<std::size_t>(spec_.n) * sizeof(float);
+  check_cuda(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, libraries_->stream),
+             "cudaMemcpyAsync");
+}
+
+std::int64_t Product::bias_bytes() const {
+  return bias_at_ >= 0 ? rounded_up(spec_.n * static_cast<std::int64_t>(sizeof(float))) : 0;
 }
 
 std::int64_t Product::workspace_bytes() const {
-  const std::int64_t bytes = std::max(aligned_.workspace, packed_.workspace);
+  const std::int64_t bytes = bias_bytes() + std::max(aligned_.workspace, packed_.workspace);
   return bytes > 0 ? with_alignment(bytes) : 0;
 }
 

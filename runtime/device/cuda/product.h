@@ -19,6 +19,10 @@
 //
 // GELU, GELU_AUX and DGELU are the approximation by tanh; the layers' gelu is the exact one.
 //
+// Algorithms may load four elements of a bias at a time, whatever the heuristic was told of its
+// address. Biases are packed, so one at another address than a multiple of 16 is copied to the
+// workspace for the product, and column sums are copied from there: a few KB, and the same bits.
+//
 // A product whose matrices are large has an algorithm for operands at multiples of 16 and one for
 // any address, and takes it by the addresses; matmul.cpp says why.
 #pragma once
@@ -61,6 +65,9 @@ class Product final : public Kernel {
  private:
   [[nodiscard]] const std::string& name() const { return *launcher_.name; }
   [[nodiscard]] bool is_large() const;
+  /// Between an operand and its copy in the workspace, if they are two.
+  void copy_bias(void* to, const void* from);
+  [[nodiscard]] std::int64_t bias_bytes() const;  // of the workspace, in front
   [[nodiscard]] LtLayout matrix(const StoredMatrix& of, cudaDataType_t type) const;
   template <class T>
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value);

@@ -1,21 +1,23 @@
-// Trials: what NVIDIA's documentation does not say of an epilogue, or what a product would silently
-// get wrong if we misread it, tried on the GPU when the kernel is made.
+// What a product of cuBLASLt has to show on the GPU (trial.h): what NVIDIA's documentation does not
+// say of an epilogue, or what would silently go wrong if we misread it.
 //
 //   - Whether relu makes NaN of NaN. (Versions are known that make 0 of it.)
-//   - In which order the bits of a relu mask lie: it is written by one product and read by another,
-//     and either may be a kernel of ours.
-//   - Whether the column sums are those of the right factor.
-//
-// A trial runs the product once, on memory of its own. Where it fails, the product is taken without
-// the epilogue, and our own kernels follow it (gradient_epilogue.h).
+//   - Which bits a relu mask has, and in which order: one product writes it and another reads it,
+//     and either may be a kernel of ours. A sum of 0 has no bit, since relu's derivative is 0 there.
+//   - Whether the bias is added to its columns, and whether the column sums are those of the right
+//     factor.
+//   - Whether the library runs it at all.
 #pragma once
 
+#include <string>
+
 #include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/product.h"
 
 namespace meshwork::cuda {
 
-/// Whether `product`, a kernel for `spec`, does with what it takes along as kernels/products.h
-/// says. Whatever takes along a bias at most does.
-[[nodiscard]] bool stands_trial(Kernel& product, const MatmulSpec& spec, const Context& context);
+/// Why `product`, a kernel for `spec`, is not taken; empty if it does what kernels/products.h says.
+/// One with an epilogue that there is no memory to try in is not taken.
+[[nodiscard]] std::string refusal(Product& product, const MatmulSpec& spec, const Context& context);
 
 }  // namespace meshwork::cuda

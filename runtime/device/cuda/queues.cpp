@@ -1,6 +1,8 @@
 #include "runtime/device/cuda/queues.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "collectives/error.h"
@@ -71,6 +73,13 @@ class GraphWork final : public CapturedWork {
   std::shared_ptr<const std::string> last_;  // the kernel that the graph ends with
 };
 
+bool wants_graphs() {
+  const char* const word = std::getenv("MESHWORK_GRAPHS");
+  if (word == nullptr || std::string_view(word) == "on") return true;
+  if (std::string_view(word) == "off") return false;
+  fail("MESHWORK_GRAPHS is \"{}\"; it can be on or off", word);
+}
+
 }  // namespace
 
 bool Allocations::hold(const void* address) const {
@@ -81,9 +90,14 @@ bool Allocations::hold(const void* address) const {
          static_cast<const std::byte*>(behind->first) + behind->second;
 }
 
-CudaQueue::CudaQueue(std::shared_ptr<const Activity> activity) : activity_(std::move(activity)) {
-  check_cuda(cudaStreamCreateWithFlags(stream_.out(), cudaStreamNonBlocking),
-             "cudaStreamCreateWithFlags");
+CudaQueue::CudaQueue(std::shared_ptr<const Activity> activity, Urgency urgency)
+    : activity_(std::move(activity)) {
+  int least = 0, greatest = 0;
+  check_cuda(cudaDeviceGetStreamPriorityRange(&least, &greatest),
+             "cudaDeviceGetStreamPriorityRange");
+  check_cuda(cudaStreamCreateWithPriority(stream_.out(), cudaStreamNonBlocking,
+                                          urgency == Urgency::first ? greatest : least),
+             "cudaStreamCreateWithPriority");
   counting_ = {.stream = stream_.native(),
                .processors = 1,
                .name = std::make_shared<const std::string>("a count"),
@@ -120,10 +134,11 @@ CudaQueues::CudaQueues(std::shared_ptr<const Allocations> allocations,
                        std::shared_ptr<Activity> activity)
     : allocations_(std::move(allocations)),
       activity_(std::move(activity)),
-      kernels_(activity_),
-      transfers_(activity_),
-      feeds_(activity_),
-      joined_(std::make_unique<CudaMark>(false, activity_)) {}
+      kernels_(activity_, Urgency::behind),
+      transfers_(activity_, Urgency::first),
+      feeds_(activity_, Urgency::behind),
+      joined_(std::make_unique<CudaMark>(false, activity_)),
+      graphs_(wants_graphs()) {}
 
 Memory CudaQueues::allocate_pinned(std::int64_t bytes) {
   if (bytes <= 0) return {};
@@ -157,6 +172,7 @@ void CudaQueues::join(CudaQueue& queue) {
 }
 
 std::unique_ptr<CapturedWork> CudaQueues::capture(const std::function<void()>& start) {
+  if (!graphs_) return nullptr;
   check_cuda(cudaStreamBeginCapture(kernels_.stream(), cudaStreamCaptureModeThreadLocal),
              "cudaStreamBeginCapture");
   Graph graph;

@@ -1,9 +1,11 @@
 // The streams and events of a GPU, as transports and programs know them: its queues and marks.
 //
 // Three streams: kernels, and beside them what travels between ranks, and batches on their way.
+// What travels comes first: other ranks wait for it, and it takes few of the GPU's processors.
 // None is the default stream, so nothing waits that was not told to. A mark is an event; whether a
 // buffer is the device's own is known from what it has allocated, without asking the driver. What
-// was captured is a graph of CUDA, in which each stream is a branch.
+// was captured is a graph of CUDA, in which each stream is a branch; MESHWORK_GRAPHS=off captures
+// nothing, on all ranks alike.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -31,9 +33,12 @@ class Allocations {
   std::map<const void*, std::int64_t, std::less<>> ends_;  // bytes, by where they begin
 };
 
+/// Whose work the GPU starts when blocks of two queues wait for room.
+enum class Urgency { first, behind };
+
 class CudaQueue final : public Queue {
  public:
-  explicit CudaQueue(std::shared_ptr<const Activity> activity);
+  CudaQueue(std::shared_ptr<const Activity> activity, Urgency urgency);
   void start_copy(void* destination, const void* source, std::int64_t bytes) override;
   void record(Mark& mark) override;
   void wait_for(Mark& mark) override;
@@ -76,7 +81,7 @@ class CudaQueues final : public DeviceQueues {
   std::shared_ptr<Activity> activity_;
   CudaQueue kernels_, transfers_, feeds_;
   std::unique_ptr<Mark> joined_;
-  bool capturing_ = false;
+  bool capturing_ = false, graphs_;
 };
 
 }  // namespace meshwork::cuda

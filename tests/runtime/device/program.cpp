@@ -3,7 +3,10 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <random>
+#include <string>
+#include <utility>
 
 #include "collectives/error.h"
 #include "tests/support/catch.h"
@@ -45,6 +48,35 @@ bool holds(const void* data, std::int64_t bytes, unsigned char tag) {
 float* floats(void* data) {
   return static_cast<float*>(data);
 }
+
+/// The CPU with little memory.
+class SmallDevice final : public Device {
+ public:
+  explicit SmallDevice(std::int64_t bytes)
+      : Device({.kind = "small"}), cpu_(make_device({.kind = "cpu"})), free_(bytes) {}
+  [[nodiscard]] std::string description() const override { return "small"; }
+  [[nodiscard]] Memory allocate(std::int64_t bytes) override {
+    if (bytes > free_) fail("{} bytes are not to be had", bytes);
+    free_ -= bytes;
+    auto memory = std::make_shared<Memory>(cpu_->allocate(bytes));
+    return {memory->data(), bytes, [this, bytes, memory](void*) { free_ += bytes; }};
+  }
+  void copy_in(void* to, const void* from, std::int64_t bytes) override {
+    cpu_->copy_in(to, from, bytes);
+  }
+  void copy_out(void* to, const void* from, std::int64_t bytes) override {
+    cpu_->copy_out(to, from, bytes);
+  }
+  void synchronize() override {}
+  [[nodiscard]] DeviceQueues& queues() override { return cpu_->queues(); }
+  [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
+    return cpu_->compile(spec);
+  }
+
+ private:
+  std::unique_ptr<Device> cpu_;
+  std::int64_t free_;
+};
 
 }  // namespace
 
@@ -354,6 +386,29 @@ TEST_CASE("programs of a pool share its block, and stay valid when it grows") {
   small.program = std::move(moved);
   CHECK(check(small, 10));
   CHECK(check(largest, 300000));
+}
+
+TEST_CASE("a pool grows without room for two blocks, and keeps its programs where it cannot grow") {
+  SmallDevice device(1000);
+  ArenaPool pool(device);
+  const auto make = [&](std::int64_t bytes) {
+    ProgramBuilder builder(device);
+    const Buffer buffer = builder.scratch(bytes, "x");
+    builder.keep(buffer);
+    builder.emit(scripted([bytes](void* const* operands) {
+                   std::memset(operands[0], 7, static_cast<std::size_t>(bytes));
+                 }),
+                 {buffer}, "write");
+    return std::pair{builder.finish(pool), buffer};
+  };
+  auto [small, in_small] = make(600);
+  auto [larger, in_larger] = make(900);
+  CHECK_THROWS_WITH(static_cast<void>(make(2000)), Catch::Contains("not to be had"));
+  CHECK(pool.bytes() == larger.arena().bytes);
+  larger.run();
+  CHECK(holds(larger.address(in_larger), 900, 7));
+  small.run();
+  CHECK(holds(small.address(in_small), 600, 7));
 }
 
 TEST_CASE("a pool that grows takes its earlier programs along") {

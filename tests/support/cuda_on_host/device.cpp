@@ -1,6 +1,7 @@
 #include "tests/support/cuda_on_host/device.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,10 +13,10 @@
 #include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/epilogue.h"
+#include "runtime/device/cuda/functions.h"
 #include "runtime/device/cuda/gradient_epilogue.h"
 #include "runtime/device/cuda/narrow_inputs.h"
 #include "runtime/device/kernel_checks.h"
-#include "runtime/device/narrowing.h"
 
 namespace meshwork::cuda {
 
@@ -23,8 +24,7 @@ void refuse(const std::string& kernel, const std::string& reason) {
   fail("{}: {}", kernel, reason);
 }
 
-/// A product by its definition, in place of cuBLASLt's, which reads operands in float32 or, if they
-/// are narrow, in bfloat16.
+/// A product by its definition (product_direct.cu), in place of cuBLASLt's.
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   if (spec.precision == Precision::bfloat16 && !spec.narrow) {
     MatmulSpec stored = spec;
@@ -38,24 +38,14 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   alone.column_sums = alone.mask = false;
   if (writes_mask(spec)) alone.activation = Activation::linear;
   if (alone != spec) return finished(compile(alone, context), spec, alone, context);
-  return make_kernel([=](void* const* operands) {
-    const auto factor = [&](int operand, std::int64_t i) {
-      return static_cast<double>(spec.narrow ? widened(at<std::uint16_t>(operands, operand)[i])
-                                             : at(operands, operand)[i]);
-    };
-    const float* bias = spec.bias ? at(operands, 2) : nullptr;
+  return make_kernel([spec, sums = compile_direct(bare(spec), context)](void* const* operands) {
     float* c = at(operands, result_operand(spec));
-    for (std::int64_t i = 0; i < spec.m; ++i) {
-      for (std::int64_t j = 0; j < spec.n; ++j) {
-        double sum = spec.accumulate ? static_cast<double>(c[i * spec.n + j]) : 0.0;
-        for (std::int64_t l = 0; l < spec.k; ++l) {
-          sum += factor(0, spec.transpose_a ? l * spec.m + i : i * spec.k + l) *
-                 factor(1, spec.transpose_b ? j * spec.k + l : l * spec.n + j);
-        }
-        if (bias != nullptr) sum += static_cast<double>(bias[j]);
-        const bool cut = spec.activation == Activation::relu && sum < 0;
-        c[i * spec.n + j] = cut ? 0.0f : static_cast<float>(sum);
-      }
+    const std::array<void*, 3> factors_and_result{operands[0], operands[1], c};
+    sums->run(factors_and_result.data());
+    const float* bias = spec.bias ? at(operands, 2) : nullptr;
+    for (std::int64_t i = 0; i < spec.m * spec.n; ++i) {
+      if (bias != nullptr) c[i] += bias[i % spec.n];
+      if (spec.activation == Activation::relu) c[i] = Relu{}(c[i]);
     }
   });
 }

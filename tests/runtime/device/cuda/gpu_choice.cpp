@@ -1,41 +1,35 @@
 #include "runtime/device/cuda/gpu_choice.h"
 
+#include <vector>
+
 #include "tests/support/catch.h"
 
 namespace meshwork::cuda {
 
 TEST_CASE("ranks take the GPUs of their node in order, one each") {
-  for (int rank = 0; rank < 4; ++rank) {
-    const GpuChoice choice = choose_gpu(8, 4, rank);
-    CHECK(choice.gpu == rank);
-    CHECK(choice.ranks == 1);
-  }
+  for (int rank = 0; rank < 4; ++rank) CHECK(choose_gpu(8, 4, rank) == rank);
 }
 
 TEST_CASE("a process that is shown one GPU takes it") {
-  for (int rank = 0; rank < 4; ++rank) {
-    CHECK(choose_gpu(1, 4, rank).gpu == 0);
-    CHECK(choose_gpu(1, 4, rank).ranks == 1);
-  }
+  for (int rank = 0; rank < 4; ++rank) CHECK(choose_gpu(1, 4, rank) == 0);
 }
 
-TEST_CASE("neighbouring ranks share where there are fewer GPUs, and know with how many") {
+TEST_CASE("neighbouring ranks share where there are fewer GPUs, as evenly as can be") {
   // Five ranks on two GPUs: 0 1 2 and 3 4.
-  CHECK(choose_gpu(2, 5, 2).gpu == 0);
-  CHECK(choose_gpu(2, 5, 2).ranks == 3);
-  CHECK(choose_gpu(2, 5, 3).gpu == 1);
-  CHECK(choose_gpu(2, 5, 3).ranks == 2);
-  for (int visible = 2; visible <= 8; ++visible) {
+  CHECK(choose_gpu(2, 5, 2) == 0);
+  CHECK(choose_gpu(2, 5, 3) == 1);
+  for (int visible = 1; visible <= 8; ++visible) {
     for (int ranks = 1; ranks <= 17; ++ranks) {
+      std::vector<int> shares(static_cast<std::size_t>(visible), 0);
       int last = 0;
       for (int rank = 0; rank < ranks; ++rank) {
-        const GpuChoice choice = choose_gpu(visible, ranks, rank);
-        CHECK(choice.gpu >= last);
-        CHECK(choice.gpu < visible);
-        CHECK(choice.ranks >= 1);
-        CHECK(choice.ranks <= (ranks + visible - 1) / visible);
-        last = choice.gpu;
+        const int gpu = choose_gpu(visible, ranks, rank);
+        CHECK(gpu >= last);
+        CHECK(gpu < visible);
+        last = gpu;
+        ++shares[static_cast<std::size_t>(gpu)];
       }
+      for (const int share : shares) CHECK(share <= (ranks + visible - 1) / visible);
     }
   }
 }
