@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "collectives/error.h"
@@ -30,6 +31,25 @@ struct Offer {
 std::string name_for(std::uint64_t key) {
   return fmt::format("/meshwork-{:016x}", key);
 }
+
+/// A file of /dev/shm that is to have its name only until all ranks have opened it. Whatever
+/// happens before, the name goes with the owner: what it names would outlive the job.
+class NamedFile {
+ public:
+  explicit NamedFile(std::uint64_t key)
+      : name_(name_for(key)), file_(::shm_open(name_.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600)) {
+    if (file_ < 0) fail("shm_open: {}", std::strerror(errno));
+  }
+  ~NamedFile() { ::shm_unlink(name_.c_str()); }
+  NamedFile(const NamedFile&) = delete;
+  NamedFile& operator=(const NamedFile&) = delete;
+  /// Which the caller closes.
+  [[nodiscard]] int descriptor() const { return file_; }
+
+ private:
+  std::string name_;
+  int file_;
+};
 
 struct flock lock_of(int rank, short type) {
   struct flock lock {};
@@ -80,6 +100,7 @@ void SharedMemory::close() noexcept {
 void SharedMemory::create(const Communicator& node, bool anonymous) {
   const bool first = node.rank() == 0;
   Offer offer;
+  std::optional<NamedFile> named;  // rank 0's, until all have opened it
   const auto map = [&] {
     memory_ = reserve_addresses(mapped_bytes_);
     if (memory_ == nullptr) fail("mmap: {}", system_error());
@@ -100,14 +121,10 @@ void SharedMemory::create(const Communicator& node, bool anonymous) {
         fail("ftruncate: {}", system_error());
       }
     } else {
-      file_ = ::shm_open(name_for(offer.key).c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
-      if (file_ < 0) fail("shm_open: {}", system_error());
+      file_ = named.emplace(offer.key).descriptor();
       // /dev/shm may be small: an error now rather than a SIGBUS later.
       const int result = ::posix_fallocate(file_, 0, static_cast<off_t>(mapped_bytes_));
-      if (result != 0) {
-        ::shm_unlink(name_for(offer.key).c_str());
-        fail("posix_fallocate in /dev/shm: {}", std::strerror(result));
-      }
+      if (result != 0) fail("posix_fallocate in /dev/shm: {}", std::strerror(result));
     }
     map();
     std::memcpy(memory_ + mapped_bytes_ - sizeof offer.key, &offer.key, sizeof offer.key);
@@ -115,36 +132,26 @@ void SharedMemory::create(const Communicator& node, bool anonymous) {
     offer.descriptor = file_;
   });
   check_mpi(MPI_Bcast(&offer, sizeof offer, MPI_BYTE, 0, node.native()), "MPI_Bcast");
-  const auto open_all = [&] {
-    together(node, [&] {
-      if (!first) {
-        const std::string path = fmt::format("/proc/{}/fd/{}", offer.process, offer.descriptor);
-        file_ = anonymous ? ::open(path.c_str(), O_RDWR | O_CLOEXEC)
-                          : ::shm_open(name_for(offer.key).c_str(), O_RDWR, 0600);
-        if (file_ < 0) {
-          fail("opening {}: {}", anonymous ? path : name_for(offer.key), system_error());
-        }
-        struct stat status {};
-        std::uint64_t key = 0;
-        if (::fstat(file_, &status) != 0) fail("fstat: {}", system_error());
-        if (status.st_size == static_cast<off_t>(mapped_bytes_)) {
-          map();
-          std::memcpy(&key, memory_ + mapped_bytes_ - sizeof key, sizeof key);
-        }
-        if (key != offer.key) fail("{} is the file of another process", path);
+  together(node, [&] {
+    if (!first) {
+      const std::string path = fmt::format("/proc/{}/fd/{}", offer.process, offer.descriptor);
+      file_ = anonymous ? ::open(path.c_str(), O_RDWR | O_CLOEXEC)
+                        : ::shm_open(name_for(offer.key).c_str(), O_RDWR, 0600);
+      if (file_ < 0) {
+        fail("opening {}: {}", anonymous ? path : name_for(offer.key), system_error());
       }
-      struct flock lock = lock_of(node.rank(), F_WRLCK);
-      if (::fcntl(file_, F_SETLK, &lock) != 0) fail("locking shared memory: {}", system_error());
-    });
-  };
-  try {
-    open_all();
-  } catch (const Error&) {
-    if (first && !anonymous) ::shm_unlink(name_for(offer.key).c_str());
-    throw;
-  }
-  // If this fails a name stays behind; no reason for one rank to leave the others.
-  if (first && !anonymous) (void)::shm_unlink(name_for(offer.key).c_str());
+      struct stat status {};
+      std::uint64_t key = 0;
+      if (::fstat(file_, &status) != 0) fail("fstat: {}", system_error());
+      if (status.st_size == static_cast<off_t>(mapped_bytes_)) {
+        map();
+        std::memcpy(&key, memory_ + mapped_bytes_ - sizeof key, sizeof key);
+      }
+      if (key != offer.key) fail("{} is the file of another process", path);
+    }
+    struct flock lock = lock_of(node.rank(), F_WRLCK);
+    if (::fcntl(file_, F_SETLK, &lock) != 0) fail("locking shared memory: {}", system_error());
+  });
 }
 
 bool SharedMemory::is_mapped_by(int rank) const {

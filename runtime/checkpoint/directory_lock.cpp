@@ -40,9 +40,11 @@ void write_owner(int file) {
 DirectoryLock::DirectoryLock(const std::filesystem::path& directory,
                              std::chrono::seconds patience) {
   const std::string name = (directory / lock_name).string();
-  file_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+  file_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file_ < 0) {
-    fail("{}: cannot be opened: {}", name, std::strerror(errno));
+    fail("{}: cannot be opened: {}", name,
+         errno == ELOOP ? "it is a symbolic link, whose target would be written; remove it"
+                        : std::strerror(errno));
   }
   const auto start = std::chrono::steady_clock::now();
   for (;;) {

@@ -291,14 +291,15 @@ std::vector<std::byte> read_bytes(const Hdf5Dataset& dataset, const std::string&
   const hssize_t count =
       check_hdf5(H5Sget_simple_extent_npoints(space.native()), "no shape", subject);
   // A dataset is not longer than the file that it is in, whatever it says.
-  const hsize_t size = static_cast<hsize_t>(count) * H5Tget_size(type.native());
+  const std::size_t element = H5Tget_size(type.native());
   hsize_t of_file = 0;
   const Hdf5File file(check_hdf5(H5Iget_file_id(dataset.native()), "no file", subject));
   check_hdf5(H5Fget_filesize(file.native(), &of_file), "no size", subject);
-  if (size > of_file) {
-    fail("{}: has a dataset of {} bytes in a file of {}", subject, size, of_file);
+  if (element == 0 || static_cast<hsize_t>(count) > of_file / element) {
+    fail("{}: has a dataset of {} elements of {} bytes in a file of {} bytes", subject, count,
+         element, of_file);
   }
-  std::vector<std::byte> bytes(size);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(count) * element);
   if (!bytes.empty()) {
     check_hdf5(
         H5Dread(dataset.native(), type.native(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()),

@@ -1,7 +1,9 @@
 #include "runtime/checkpoint/parse.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
+#include <limits>
 #include <tuple>
 #include <utility>
 
@@ -58,13 +60,17 @@ class Parser {
     for (std::int64_t i = 0; i < shape[0]; ++i) {
       std::memcpy(row.data(), table_bytes.data() + static_cast<std::size_t>(i) * row.size() * 8,
                   row.size() * 8);
-      if (row[0] >= datasets_.size() || 3 + 2 * row[2] > row.size()) {
+      constexpr std::size_t in_front = 3;  // of the ranges: dataset, hash, dimensions
+      if (row[0] >= datasets_.size() || row[2] > (row.size() - in_front) / 2) {
         fail("{}: row {} of the table of checksums is none", name_, i);
       }
       StoredRegion region{datasets_[row[0]], {}, row[1]};
       for (std::size_t d = 0; d < row[2]; ++d) {
-        region.block.push_back(
-            {static_cast<std::int64_t>(row[3 + 2 * d]), static_cast<std::int64_t>(row[4 + 2 * d])});
+        const std::uint64_t begin = row[in_front + 2 * d], end = row[in_front + 2 * d + 1];
+        if (begin > end || end > std::numeric_limits<std::int64_t>::max()) {
+          fail("{}: row {} of the table of checksums has the range [{}, {})", name_, i, begin, end);
+        }
+        region.block.push_back({static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)});
       }
       regions_.push_back(std::move(region));
     }
@@ -238,9 +244,12 @@ class Parser {
             read_text(open_dataset(file_.native(), dataset, name_).native(), "name", name_);
         record.state[key] = text(dataset);
       }
-      const std::size_t index = std::stoul(link);
-      if (index >= links.size()) {
-        fail("{}: there are {} callbacks, and one with the number {}", name_, links.size(), index);
+      std::size_t index = 0;
+      const auto [rest, problem] = std::from_chars(link.data(), link.data() + link.size(), index);
+      if (problem != std::errc() || rest == link.data() + link.size() || *rest != '-' ||
+          index >= links.size()) {
+        fail("{}: {} is none of {} callbacks, which are numbered from 0", name_, path,
+             links.size());
       }
       state_.callbacks[index] = std::move(record);
     }
@@ -257,16 +266,17 @@ class Parser {
       tensor.kind = kind_of(read_text(object, "kind", name_), name_);
       tensor.path = read_text(object, "path", name_);
       tensor.slot = read_text(object, "slot", name_);
-      tensor.callback = static_cast<int>(read_number<std::int64_t>(object, "callback", name_));
+      const auto callback = read_number<std::int64_t>(object, "callback", name_);
       tensor.trainable = read_number<std::int64_t>(object, "trainable", name_) != 0;
       tensor.layout = read_text(object, "layout", name_);
       tensor.sum = read_number<std::uint64_t>(object, "sum", name_);
       tensor.shape = meshwork::shape_of(dataset, name_);
       const bool kept = tensor.kind == TensorKind::kept;
-      if (kept &&
-          (tensor.callback < 0 || tensor.callback >= static_cast<int>(state_.callbacks.size()))) {
-        fail("{}: {} belongs to callback {}, which there is not", name_, name, tensor.callback);
+      const auto callbacks = static_cast<std::int64_t>(state_.callbacks.size());
+      if (callback < (kept ? 0 : -1) || callback >= callbacks) {
+        fail("{}: {} belongs to callback {}, which there is not", name_, name, callback);
       }
+      tensor.callback = static_cast<int>(callback);
       if (name_of(tensor, state_.callbacks) != name) {
         fail("{}: {} says that it is {}", name_, name, name_of(tensor, state_.callbacks));
       }

@@ -4,8 +4,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <span>
 #include <sstream>
 
+#include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/reader.h"
 #include "tests/runtime/checkpoint/example.h"
@@ -50,6 +53,30 @@ std::string verdict_on(const fs::path& file, const CheckpointState& state,
   } catch (const Error& error) {
     return error.what();
   }
+}
+
+// Changes the table of checksums, and its own hash to what it is then.
+void change_table(const fs::path& file,
+                  const std::function<void(std::vector<std::uint64_t>& table)>& change) {
+  const Hdf5Guard guard;
+  Hdf5File opened(H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
+  {
+    const Hdf5Group group = open_group(opened.native(), "checksums", "test");
+    const Hdf5Dataset dataset = open_dataset(opened.native(), "checksums/regions", "test");
+    std::vector<std::uint64_t> table(
+        static_cast<std::size_t>(element_count(shape_of(dataset, "test"))));
+    REQUIRE(H5Dread(dataset.native(), H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                    table.data()) >= 0);
+    change(table);
+    REQUIRE(H5Dwrite(dataset.native(), H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                     table.data()) >= 0);
+    Hash hash;
+    hash.add(read_bytes(open_dataset(opened.native(), "checksums/datasets", "test"), "test"));
+    hash.add(std::as_bytes(std::span(table)));
+    REQUIRE(H5Adelete(group.native(), "hash") >= 0);
+    write_attribute(group.native(), "hash", hash.value(), "test");
+  }
+  opened.close("test");
 }
 
 std::string content(const fs::path& file) {
@@ -129,6 +156,38 @@ TEST_CASE("a truncated file is found at every length") {
     CHECK_THROWS_AS(CheckpointReader("short.h5"), DamagedCheckpoint);
     CHECK_THROWS_WITH(CheckpointReader("short.h5"), Catch::Contains("short.h5"));
   }
+}
+
+TEST_CASE(
+    "a table of checksums that was made to mislead is an error, though its own hash is right") {
+  struct Case {
+    std::size_t column;
+    std::uint64_t value;
+    std::string said;
+  };
+  constexpr std::uint64_t top = std::uint64_t{1} << 63;
+  for (const Case& one :
+       {Case{0, top, "is none"}, Case{2, top, "is none"}, Case{2, top + 1, "is none"},
+        Case{2, ~std::uint64_t{0}, "is none"}, Case{2, 7, "is none"},
+        Case{3, ~std::uint64_t{0} - 4, "has the range"}, Case{4, top, "has the range"}}) {
+    INFO("column " << one.column << " is " << one.value);
+    const fs::path file = small_checkpoint();
+    change_table(file, [&](std::vector<std::uint64_t>& table) { table[one.column] = one.value; });
+    CHECK_THROWS_AS(CheckpointReader(file), DamagedCheckpoint);
+    CHECK_THROWS_WITH(CheckpointReader(file), Catch::Contains(one.said));
+  }
+}
+
+TEST_CASE("a range of the table beyond its dataset is damage") {
+  const fs::path file = small_checkpoint();
+  constexpr std::size_t columns = 7;  // for tensors of at most 2 dimensions
+  change_table(file, [](std::vector<std::uint64_t>& table) {
+    for (std::size_t end = 4; end < table.size(); end += columns) {
+      table[end] = std::uint64_t{1} << 62;
+    }
+  });
+  const CheckpointReader reader(file);
+  CHECK(!reader.verify().empty());
 }
 
 TEST_CASE("what is no checkpoint is said to be none") {

@@ -75,3 +75,15 @@ TEST_CASE("a directory belongs to one run at a time, and is free when that ends"
   }
   CHECK(DirectoryLock("taken", std::chrono::seconds(0)).held());
 }
+
+TEST_CASE("a lock that is a symbolic link is an error, and its target stays as it is") {
+  std::filesystem::remove_all("linked");
+  std::filesystem::create_directories("linked");
+  std::ofstream("precious") << "precious";
+  std::filesystem::create_symlink("../precious", "linked/.lock");
+  CHECK_THROWS_WITH(DirectoryLock("linked", std::chrono::seconds(0)),
+                    Catch::Contains("linked/.lock") && Catch::Contains("symbolic link"));
+  std::string text;
+  std::ifstream("precious") >> text;
+  CHECK(text == "precious");
+}
