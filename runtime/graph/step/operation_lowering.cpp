@@ -224,6 +224,7 @@ class OperationLowering final : public Lowering {
                          step_.value_of(step_.variable_of(tensor)),
                          step_.name_of(tensor) + " update");
       }
+      values_.update(tensor, planned_.needed[input], value);
     }
   }
 

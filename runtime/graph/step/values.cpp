@@ -153,6 +153,14 @@ void StepValues::add(TensorId id, const Layout& natural, Operand value) {
   }
 }
 
+void StepValues::update(TensorId id, const Layout& layout, Operand value) {
+  available_[id].resize(1);
+  boxes_[id].clear();
+  if (layout != available_[id].front().first) {
+    available_[id].emplace_back(layout, value);
+  }
+}
+
 std::optional<Operand> StepValues::mask_of(TensorId id) const {
   const auto found = masks_.find(id);
   return found == masks_.end() ? std::nullopt : std::optional(found->second);

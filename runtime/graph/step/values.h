@@ -48,6 +48,10 @@ class StepValues {
   /// Takes what an operation left in `natural`, and brings it to the layout of the plan.
   void add(TensorId id, const Layout& natural, Operand value);
 
+  /// Tensor `id`, a variable, was written and is now `value` in `layout`, and as it is stored. What
+  /// was gathered of it before is of the old value.
+  void update(TensorId id, const Layout& layout, Operand value);
+
   /// The relu mask of tensor `id`, if its operation wrote one.
   void add_mask(TensorId id, Operand mask) { masks_.emplace(id, mask); }
   [[nodiscard]] std::optional<Operand> mask_of(TensorId id) const;
