@@ -13,16 +13,20 @@
 // not done.
 //
 // Labels are made when programs are made and live as long as the trace; a step only stores their
-// addresses. Besides collectives a trace holds the rank's *activity*: the instruction or the part
-// of a run that it is in, which says where a rank is that does not come to a collective.
+// addresses. A *passing* label, of one checkpoint say, lives as long as its point and then until
+// later collectives have taken its place among the last ones. Besides collectives a trace holds
+// the rank's *activity*: the instruction or the part of a run that it is in, which says where a
+// rank is that does not come to a collective.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/enqueued.h"
@@ -41,6 +45,10 @@ class CollectiveTrace {
 
   /// `text`, kept for the life of the trace; the same address for the same text. May allocate.
   [[nodiscard]] const std::string* label(const std::string& text);
+
+  /// A passing label, which goes with the last holder, unless the last collectives name it still.
+  /// The trace outlives it. Allocates.
+  [[nodiscard]] std::shared_ptr<const std::string> passing_label(const std::string& text);
 
   /// Enters the next collective.
   void enter(const std::string* label) noexcept {
@@ -84,6 +92,9 @@ class CollectiveTrace {
   [[nodiscard]] std::string doing() const;
 
  private:
+  void retire(std::unique_ptr<const std::string> label);
+  [[nodiscard]] bool names(const std::string* label) const;
+
   struct Entry {
     std::atomic<const std::string*> label{nullptr};
     std::atomic<std::uint64_t> operations{0};  // that are done when it is; 0: it enqueues none
@@ -92,8 +103,11 @@ class CollectiveTrace {
   std::atomic<std::uint64_t> position_{0};  // of the thread
   std::atomic<const Enqueued*> enqueued_{nullptr};
   std::atomic<const std::string*> activity_{nullptr};
-  std::mutex labels_mutex_;
-  std::set<std::string> labels_;  // whose elements do not move
+
+  mutable std::mutex labels_mutex_;  // of readers too: what they read is not freed meanwhile
+  std::set<std::string> labels_;     // whose elements do not move
+  std::vector<std::unique_ptr<const std::string>> retired_;  // that the last collectives may name
+  std::size_t sweep_at_ = 64;                                // so many, twice as many as stayed
 };
 
 /// The number of the collective that a position is inside of, or of the last one.
@@ -107,12 +121,12 @@ class CollectiveTrace {
 /// Where a collective is recorded and what it is called. Empty: nowhere.
 struct TracePoint {
   CollectiveTrace* trace = nullptr;
-  const std::string* label = nullptr;
+  std::shared_ptr<const std::string> label;
 
   TracePoint() = default;
-  /// A new label of `trace`, which may be null. May allocate.
+  /// A passing label of `trace`, which may be null. May allocate.
   TracePoint(CollectiveTrace* where, const std::string& text)
-      : trace(where), label(where != nullptr ? where->label(text) : nullptr) {}
+      : trace(where), label(where != nullptr ? where->passing_label(text) : nullptr) {}
 };
 
 /// Inside a collective for as long as it lives. A null trace records nothing.
@@ -121,7 +135,9 @@ class TracedCollective {
   TracedCollective(CollectiveTrace* trace, const std::string* label) : trace_(trace) {
     if (trace_ != nullptr) trace_->enter(label);
   }
-  explicit TracedCollective(const TracePoint& at) : TracedCollective(at.trace, at.label) {}
+  explicit TracedCollective(TracePoint at) : TracedCollective(at.trace, at.label.get()) {
+    at_ = std::move(at);
+  }
   ~TracedCollective() {
     if (trace_ != nullptr) trace_->leave();
   }
@@ -130,6 +146,7 @@ class TracedCollective {
 
  private:
   CollectiveTrace* trace_;
+  TracePoint at_;  // whose label it is, if it passes
 };
 
 /// Sets the activity for as long as it lives. A null trace records nothing.
@@ -138,7 +155,9 @@ class TracedActivity {
   TracedActivity(CollectiveTrace* trace, const std::string* activity) : trace_(trace) {
     if (trace_ != nullptr) before_ = trace_->begin(activity);
   }
-  explicit TracedActivity(const TracePoint& at) : TracedActivity(at.trace, at.label) {}
+  explicit TracedActivity(TracePoint at) : TracedActivity(at.trace, at.label.get()) {
+    at_ = std::move(at);
+  }
   ~TracedActivity() {
     if (trace_ != nullptr) (void)trace_->begin(before_);
   }
@@ -148,6 +167,7 @@ class TracedActivity {
  private:
   CollectiveTrace* trace_;
   const std::string* before_ = nullptr;
+  TracePoint at_;  // whose label it is, if it passes
 };
 
 }  // namespace meshwork

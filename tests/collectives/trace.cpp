@@ -1,6 +1,8 @@
 // Where a rank is, as others read it: also while a device works off collectives behind its thread.
 #include "collectives/trace.h"
 
+#include <malloc.h>
+
 #include <memory>
 #include <string>
 #include <vector>
@@ -85,4 +87,38 @@ TEST_CASE("more collectives than are kept leave the earliest that is known") {
   CHECK(subject.where() == "inside 3: 2");
   subject.device.finish();
   CHECK(subject.where() == "behind " + std::to_string(CollectiveTrace::kept + 2));
+}
+
+TEST_CASE("a passing label is named as long as its collective is among the last ones") {
+  CollectiveTrace trace;
+  {
+    const TracedCollective inside(TracePoint(&trace, "closing of the first file"));
+    CHECK(trace.last(trace.position(), 1) == std::vector<std::string>{"closing of the first file"});
+  }
+  { const TracedCollective inside(&trace, trace.label("a sum")); }
+  CHECK(trace.last(trace.position(), 2) ==
+        std::vector<std::string>{"a sum", "closing of the first file"});
+  {
+    const TracedActivity outer(TracePoint(&trace, "reading of a file"));
+    { const TracedActivity inner(TracePoint(&trace, "reading of a line")); }
+    CHECK(trace.doing() == "reading of a file");
+  }
+  CHECK(trace.doing().empty());
+}
+
+TEST_CASE("passing labels of any number of files take the memory of the last ones") {
+  CollectiveTrace trace;
+  const auto files = [&](int first, int count, bool with_collective) {
+    for (int i = first; i < first + count; ++i) {
+      const std::string text = std::string(200, 'x') + std::to_string(i);
+      const TracedActivity writes(TracePoint(&trace, "writing of " + text));
+      if (with_collective) const TracedCollective inside(TracePoint(&trace, "closing of " + text));
+    }
+  };
+  files(0, 20'000, true);
+  const std::size_t before = ::mallinfo2().uordblks;
+  files(20'000, 100'000, true);
+  files(120'000, 100'000, false);  // on one rank there are none
+  const std::size_t after = ::mallinfo2().uordblks;
+  CHECK(after < before + (std::size_t{4} << 20));
 }
