@@ -62,59 +62,7 @@ void select(const Hdf5Dataspace& space, const Block& block, const std::string& s
              "cannot be selected", subject);
 }
 
-// Why a file cannot be looked into: rights and limits stay as they are, everything else may pass.
-[[noreturn]] void fail_to_reach(const std::string& name, const std::string& what, int error) {
-  const std::string text = fmt::format("{}: {}: {}", name, what, std::strerror(error));
-  for (const int lasting : {EACCES, EPERM, ELOOP, ENAMETOOLONG, EMFILE, ENFILE}) {
-    if (error == lasting) {
-      throw Unreachable(text);
-    }
-  }
-  throw SystemFailure(text);
-}
-
 }  // namespace
-
-Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
-                          const std::string& expected) {
-  const std::string name = path.string();
-  std::error_code problem;
-  const std::filesystem::file_status status = std::filesystem::status(path, problem);
-  if (status.type() == std::filesystem::file_type::not_found) {
-    fail("{}: there is no such file", name);
-  }
-  if (!std::filesystem::exists(status)) {
-    fail_to_reach(name, "cannot be looked at", problem.value());
-  }
-  if (!std::filesystem::is_regular_file(status)) {
-    fail("{}: is {}; {} is expected", name,
-         std::filesystem::is_directory(status) ? "a directory" : "no regular file", expected);
-  }
-  const std::uintmax_t bytes = std::filesystem::file_size(path, problem);
-  if (problem) {
-    fail_to_reach(name, "cannot be looked at", problem.value());
-  }
-  if (bytes == 0) {
-    fail("{}: is empty", name);
-  }
-  // HDF5 does not tell what it cannot open from what it cannot understand.
-  const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) {
-    fail_to_reach(name, "cannot be opened", errno);
-  }
-  ::close(descriptor);
-  const Hdf5Guard guard;
-  const htri_t is_hdf5 = H5Fis_hdf5(name.c_str());
-  if (is_hdf5 == 0) {
-    fail("{}: is no HDF5 file", name);
-  }
-  check_hdf5(is_hdf5, "cannot be read", name);
-  const hid_t opened = H5Fopen(name.c_str(), H5F_ACC_RDONLY, access);
-  if (opened < 0) {
-    fail_hdf5("cannot be opened", name, "; it is truncated or damaged");
-  }
-  return Hdf5File(opened);
-}
 
 Hdf5Datatype text_type(std::size_t length, const std::string& subject) {
   Hdf5Datatype type(check_hdf5(H5Tcopy(H5T_C_S1), "no text type", subject));
@@ -192,11 +140,6 @@ Hdf5Dataset create_dataset(hid_t file, const std::string& name, hid_t type, cons
                                 fmt::format("dataset {} cannot be made", name), subject));
 }
 
-Hdf5Dataset open_dataset(hid_t file, const std::string& name, const std::string& subject) {
-  return Hdf5Dataset(check_hdf5(H5Dopen2(file, name.c_str(), H5P_DEFAULT),
-                                fmt::format("dataset {} cannot be opened", name), subject));
-}
-
 Shape shape_of(const Hdf5Dataset& dataset, const std::string& subject) {
   const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
   const int dimensions =
@@ -222,11 +165,6 @@ Hdf5Group create_group(hid_t file, const std::string& name, const std::string& s
   return Hdf5Group(
       check_hdf5(H5Gcreate2(file, name.c_str(), links.native(), H5P_DEFAULT, H5P_DEFAULT),
                  fmt::format("group {} cannot be made", name), subject));
-}
-
-Hdf5Group open_group(hid_t file, const std::string& name, const std::string& subject) {
-  return Hdf5Group(check_hdf5(H5Gopen2(file, name.c_str(), H5P_DEFAULT),
-                              fmt::format("group {} cannot be opened", name), subject));
 }
 
 std::vector<std::string> link_names(const Hdf5Group& group, const std::string& subject) {

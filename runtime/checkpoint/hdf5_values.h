@@ -12,24 +12,12 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "runtime/data/foreign_hdf5.h"
 #include "runtime/data/hdf5_handles.h"
 #include "runtime/mesh/layout.h"
 #include "runtime/mesh/shape.h"
 
 namespace meshwork {
-
-/// A file is there, but this process cannot look into it: it may not, or has too many open. That
-/// says nothing of the file, and does not pass.
-class Unreachable : public Error {
- public:
-  using Error::Error;
-};
-
-/// The file `path`, opened for reading with the properties `access`. Throws `Unreachable`,
-/// `SystemFailure` where the disk or the network does not answer, or an `Error` that says what is
-/// there instead; `expected` names what should be: "a checkpoint".
-[[nodiscard]] Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
-                                        const std::string& expected);
 
 /// How an element of a list or an attribute is stored: little-endian, as this machine has it.
 template <class Number>
@@ -68,15 +56,11 @@ template <class Number>
 /// groups on the way to `name` are made.
 [[nodiscard]] Hdf5Dataset create_dataset(hid_t file, const std::string& name, hid_t type,
                                          const Shape& shape, const std::string& subject);
-/// The dataset `name`.
-[[nodiscard]] Hdf5Dataset open_dataset(hid_t file, const std::string& name,
-                                       const std::string& subject);
 /// The shape of a dataset.
 [[nodiscard]] Shape shape_of(const Hdf5Dataset& dataset, const std::string& subject);
 /// The group `name`, made with those on the way to it if it is not there.
 [[nodiscard]] Hdf5Group create_group(hid_t file, const std::string& name,
                                      const std::string& subject);
-[[nodiscard]] Hdf5Group open_group(hid_t file, const std::string& name, const std::string& subject);
 
 /// The names of the links of a group, and of its attributes, in alphabetical order.
 [[nodiscard]] std::vector<std::string> link_names(const Hdf5Group& group,

@@ -71,8 +71,11 @@ std::shared_ptr<const Source> read_hdf5(ConfigReader& reader, Inputs inputs) {
   if (const auto targets = reader.node("targets")) {
     fields.push_back(field("targets", *targets, FieldRole::target));
   }
+  Hdf5Permissions permissions;
+  reader.optional("virtual", permissions.virtual_sources);
+  reader.optional("sparse", permissions.sparse);
   reader.finish();
-  return std::make_shared<Hdf5Source>(fields);
+  return std::make_shared<Hdf5Source>(fields, permissions);
 }
 
 SyntheticField synthetic_field(const ConfigNode& node, std::string name, FieldRole role) {

@@ -1,7 +1,7 @@
 #include "runtime/data/hdf5.h"
 
 #include "collectives/error.h"
-#include "runtime/config/nearest.h"
+#include "runtime/data/foreign_hdf5.h"
 #include "runtime/data/hdf5_handles.h"
 #include "runtime/data/sample_copy.h"
 
@@ -72,61 +72,19 @@ ElementType element_type(const Hdf5Datatype& type, const std::string& subject) {
   fail("{}: its elements are {}; integers or floating-point numbers are expected", subject, found);
 }
 
-herr_t collect_dataset(hid_t group, const char* name, const H5L_info_t*, void* list) {
-  try {
-    const Hdf5Object object(H5Oopen(group, name, H5P_DEFAULT));
-    if (object.exists() && H5Iget_type(object.native()) == H5I_DATASET) {
-      static_cast<std::vector<std::string>*>(list)->push_back(std::string("/") + name);
-    }
-    return 0;
-  } catch (...) {
-    return -1;  // exceptions do not cross the library
-  }
-}
-
-/// The names of all data sets in `file`.
-std::vector<std::string> dataset_names(const Hdf5File& file, const std::string& subject) {
-  std::vector<std::string> names;
-  check_hdf5(H5Lvisit(file.native(), H5_INDEX_NAME, H5_ITER_NATIVE, collect_dataset, &names),
-             "cannot be listed", subject);
-  return names;
-}
-
-Hdf5File open_file(const std::string& name) {
-  std::error_code error;
-  if (!std::filesystem::exists(name, error)) fail("{}: no such file", name);
-  if (std::filesystem::is_directory(name, error)) {
-    fail("{}: is a directory, an HDF5 file is expected", name);
-  }
-  const htri_t is_hdf5 = H5Fis_hdf5(name.c_str());
-  if (is_hdf5 == 0) fail("{}: not an HDF5 file", name);
-  check_hdf5(is_hdf5, "cannot be read", name);
-  Hdf5File file(H5Fopen(name.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
-  check_hdf5(file.native(), "cannot be opened (truncated, damaged, or being written?)", name);
-  return file;
-}
-
-Hdf5Dataset open_dataset(const Hdf5File& file, const Hdf5Location& location) {
+Hdf5Dataset open_samples(const Hdf5File& file, const Hdf5Location& location,
+                         Hdf5Permissions permissions) {
   Hdf5Properties access(
       check_hdf5(H5Pcreate(H5P_DATASET_ACCESS), "no property list", to_string(location)));
   // Twice a typical number of chunks, prime, as HDF5's manual advises.
   check_hdf5(H5Pset_chunk_cache(access.native(), 12421, Hdf5Source::chunk_cache_bytes,
                                 H5D_CHUNK_CACHE_W0_DEFAULT),
              "no chunk cache", to_string(location));
-  Hdf5Dataset dataset(H5Dopen2(file.native(), location.dataset.c_str(), access.native()));
-  if (dataset.exists()) return dataset;
-  const std::string reason = hdf5_error_text();
-  const std::vector<std::string> names = dataset_names(file, location.file);
-  const std::string absolute =
-      location.dataset.starts_with('/') ? location.dataset : "/" + location.dataset;
-  if (std::ranges::find(names, absolute) != names.end()) {
-    fail("{}: cannot be opened: {}", to_string(location), reason);
-  }
-  const std::string nearest = did_you_mean(absolute, names);
-  fail("{}: there is no data set \"{}\"{}", location.file, absolute,
-       nearest.empty()
-           ? fmt::format("; the file has {}", quoted_list(nearest_names(absolute, names, 8)))
-           : nearest);
+  require_dataset(file.native(), location.dataset, location.file);
+  ForeignRules rules;
+  rules.virtual_sources = permissions.virtual_sources;
+  rules.unstored_bytes = permissions.sparse ? ~std::uint64_t{0} : std::uint64_t{4} << 30;
+  return open_dataset(file.native(), location.dataset, location.file, rules, access.native());
 }
 
 std::int64_t file_bytes(const std::string& name) {
@@ -150,11 +108,11 @@ struct Hdf5Source::Dataset {
   std::vector<std::byte> run;
   std::vector<hsize_t> start, count;
 
-  explicit Dataset(const Hdf5Field& field) : options(field) {
+  Dataset(const Hdf5Field& field, Hdf5Permissions permissions) : options(field) {
     const Hdf5Guard guard;
     const std::string subject = to_string(options.location);
-    file = open_file(options.location.file);
-    dataset = open_dataset(file, options.location);
+    file = open_for_reading(options.location.file, H5P_DEFAULT, "a file of HDF5 data");
+    dataset = open_samples(file, options.location, permissions);
     file_space =
         Hdf5Dataspace(check_hdf5(H5Dget_space(dataset.native()), "has no dataspace", subject));
     const int dimensions = check_hdf5(H5Sget_simple_extent_ndims(file_space.native()),
@@ -246,10 +204,13 @@ struct Hdf5Source::Dataset {
 namespace {
 
 template <class Dataset>
-std::vector<std::unique_ptr<Dataset>> opened(const std::vector<Hdf5Field>& fields) {
+std::vector<std::unique_ptr<Dataset>> opened(const std::vector<Hdf5Field>& fields,
+                                             Hdf5Permissions permissions) {
   if (fields.empty()) fail("HDF5 data: no data sets were given");
   std::vector<std::unique_ptr<Dataset>> datasets;
-  for (const Hdf5Field& field : fields) datasets.push_back(std::make_unique<Dataset>(field));
+  for (const Hdf5Field& field : fields) {
+    datasets.push_back(std::make_unique<Dataset>(field, permissions));
+  }
   return datasets;
 }
 
@@ -288,8 +249,8 @@ Hdf5Location parse_hdf5_location(std::string_view text) {
   return {std::string(text.substr(0, colon)), std::string(text.substr(colon + 1))};
 }
 
-Hdf5Source::Hdf5Source(const std::vector<Hdf5Field>& fields)
-    : Hdf5Source(opened<Dataset>(fields)) {}
+Hdf5Source::Hdf5Source(const std::vector<Hdf5Field>& fields, Hdf5Permissions permissions)
+    : Hdf5Source(opened<Dataset>(fields, permissions)) {}
 
 Hdf5Source::Hdf5Source(std::vector<std::unique_ptr<Dataset>> datasets)
     : Source(datasets[0]->shape[0], fields_of(datasets), to_string(datasets[0]->options.location)),

@@ -12,7 +12,7 @@
 //
 // Chunked and compressed data sets are read as well; each rank keeps unpacked chunks of up to
 // `chunk_cache_bytes` for each data set. Where samples are shuffled, `cached` (views.h) avoids
-// unpacking a chunk again and again.
+// unpacking a chunk again and again. foreign_hdf5.h says which files are refused.
 #pragma once
 
 #include <cstdint>
@@ -46,6 +46,14 @@ struct Hdf5Field {
   FieldRole role = FieldRole::feature;
 };
 
+/// What data sets may do that is refused in most files.
+struct Hdf5Permissions {
+  /// Take their values from data sets of other files in the file's own folder or below.
+  bool virtual_sources = false;
+  /// Declare over 4 GiB of which less than deflate could pack is stored: the rest is fill values.
+  bool sparse = false;
+};
+
 class Hdf5Source final : public Source {
  public:
   static constexpr std::size_t chunk_cache_bytes = std::size_t{32} << 20;
@@ -53,8 +61,8 @@ class Hdf5Source final : public Source {
   /// Opens the data sets, features first. Throws `Error`: a file that is missing or not HDF5, a
   /// data set that the file lacks (with the nearest name that it has), one without dimensions or
   /// with elements that are not numbers, data sets that differ in their number of samples (naming
-  /// both).
-  explicit Hdf5Source(const std::vector<Hdf5Field>& fields);
+  /// both), one that foreign_hdf5.h refuses.
+  explicit Hdf5Source(const std::vector<Hdf5Field>& fields, Hdf5Permissions permissions = {});
   ~Hdf5Source() override;
 
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;

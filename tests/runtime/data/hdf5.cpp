@@ -208,10 +208,10 @@ TEST_CASE("wrong files and data sets are errors that name them") {
     writer.add("text", text.native(), {4}, std::vector<std::uint8_t>{});
     writer.close();
   }
-  CHECK_THROWS_WITH(open(folder / "absent.h5", "x"), folder / "absent.h5: no such file");
+  CHECK_THROWS_WITH(open(folder / "absent.h5", "x"), folder / "absent.h5: there is no such file");
   CHECK_THROWS_WITH(open("hdf5", "x"), Catch::Contains("is a directory"));
   write_file(folder / "text.h5", "this is no such file");
-  CHECK_THROWS_WITH(open(folder / "text.h5", "x"), folder / "text.h5: not an HDF5 file");
+  CHECK_THROWS_WITH(open(folder / "text.h5", "x"), folder / "text.h5: is no HDF5 file");
   CHECK_THROWS_WITH(
       open(path, "/train/image"),
       path + ": there is no data set \"/train/image\"; did you mean \"/train/images\"?");

@@ -1,0 +1,337 @@
+#include "runtime/data/foreign_hdf5.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "collectives/error.h"
+#include "runtime/config/nearest.h"
+
+namespace meshwork {
+namespace {
+
+constexpr H5Z_filter_t lzf = 32000;  // h5py's, by its number in The HDF Group's registry
+
+// Deflate, the strongest of the filters, packs no more bytes into one.
+constexpr std::uint64_t largest_packing = 1032;
+
+constexpr std::size_t most_names = 1'000;
+constexpr int most_looked_at = 20'000;
+constexpr int deepest_names = 16;
+
+// Why a file cannot be looked into: rights and limits stay as they are, everything else may pass.
+[[noreturn]] void fail_to_reach(const std::string& name, const std::string& what, int error) {
+  const std::string text = fmt::format("{}: {}: {}", name, what, std::strerror(error));
+  for (const int lasting : {EACCES, EPERM, ELOOP, ENAMETOOLONG, EMFILE, ENFILE}) {
+    if (error == lasting) {
+      throw Unreachable(text);
+    }
+  }
+  throw SystemFailure(text);
+}
+
+// Where an external link leads, if one was met: "FILE:/OBJECT".
+using ExternalTarget = std::string;
+
+herr_t refuse_external_link(const char*, const char*, const char* file, const char* object,
+                            unsigned*, hid_t, void* target) {
+  try {
+    *static_cast<ExternalTarget*>(target) = fmt::format("{}:{}", file, object);
+  } catch (...) {  // exceptions do not cross the library
+  }
+  return -1;
+}
+
+// Properties of the class `kind`, or those of `access`, under which no external link is followed.
+Hdf5Properties inside_the_file(hid_t kind, hid_t access, ExternalTarget& target,
+                               const std::string& subject) {
+  Hdf5Properties properties(check_hdf5(access == H5P_DEFAULT ? H5Pcreate(kind) : H5Pcopy(access),
+                                       "no property list", subject));
+  check_hdf5(H5Pset_elink_cb(properties.native(), refuse_external_link, &target),
+             "no refusal of links", subject);
+  return properties;
+}
+
+[[noreturn]] void fail_behind_link(const std::string& name, const ExternalTarget& target,
+                                   const std::string& subject) {
+  fail("{}: {} lies behind an external link, to {}; what is outside of the file is not read",
+       subject, name, target);
+}
+
+// ---- what a dataset says of itself --------------------------------------------------------------
+
+void check_filters(hid_t creation, const std::string& name, const std::string& subject) {
+  const int count = check_hdf5(H5Pget_nfilters(creation), "no filters", subject);
+  for (int i = 0; i < count; ++i) {
+    unsigned flags = 0;
+    unsigned settings = 0;
+    std::size_t values = 0;
+    std::array<char, 64> title{};
+    const H5Z_filter_t filter = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
+                                               nullptr, title.size(), title.data(), &settings);
+    check_hdf5(filter, "a filter cannot be looked at", subject);
+    const auto refuse = [&](std::string_view why) {
+      const std::string_view known = filter == lzf ? "lzf" : title.data();
+      fail("{}: {} is stored with the filter {}{}, {}; store it with gzip, or without a filter",
+           subject, name, filter, known.empty() ? "" : fmt::format(" (\"{}\")", known), why);
+    };
+    constexpr std::array known{H5Z_FILTER_DEFLATE,
+                               H5Z_FILTER_SHUFFLE,
+                               H5Z_FILTER_FLETCHER32,
+                               H5Z_FILTER_SZIP,
+                               H5Z_FILTER_NBIT,
+                               H5Z_FILTER_SCALEOFFSET,
+                               lzf};
+    if (std::ranges::find(known, filter) == known.end()) {
+      refuse("which is not among those that are read");
+    }
+    if (H5Zfilter_avail(filter) <= 0) refuse("which this HDF5 library does not have");
+  }
+}
+
+std::uint64_t declared_bytes(const Hdf5Dataset& dataset, const std::string& name,
+                             const std::string& subject) {
+  const Hdf5Datatype type(check_hdf5(H5Dget_type(dataset.native()), "no type", subject));
+  const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
+  const int dimensions =
+      check_hdf5(H5Sget_simple_extent_ndims(space.native()), "no shape", subject);
+  std::array<hsize_t, H5S_MAX_RANK> lengths{};
+  check_hdf5(H5Sget_simple_extent_dims(space.native(), lengths.data(), nullptr), "no shape",
+             subject);
+  std::uint64_t bytes = H5Tget_size(type.native());
+  bool overflow = bytes == 0;
+  for (int i = 0; i < dimensions; ++i) {
+    overflow |= __builtin_mul_overflow(bytes, lengths[static_cast<std::size_t>(i)], &bytes);
+    if (lengths[static_cast<std::size_t>(i)] == 0) return 0;
+  }
+  if (overflow || bytes > std::uint64_t{1} << 62) {
+    fail("{}: {} declares more elements than any memory has", subject, name);
+  }
+  return bytes;
+}
+
+std::uint64_t stored_bytes(const Hdf5Dataset& dataset, const std::string& subject) {
+  const Hdf5File file(check_hdf5(H5Iget_file_id(dataset.native()), "no file", subject));
+  hsize_t of_file = 0;
+  check_hdf5(H5Fget_filesize(file.native(), &of_file), "no size", subject);
+  return std::min<std::uint64_t>(H5Dget_storage_size(dataset.native()), of_file);
+}
+
+// One of the files or data sets that a virtual data set names.
+template <class Get>
+std::string name_of_source(Get get, hid_t creation, std::size_t index, const std::string& subject) {
+  const ssize_t length = check_hdf5(get(creation, index, nullptr, 0), "no name", subject);
+  std::string name(static_cast<std::size_t>(length) + 1, '\0');
+  check_hdf5(get(creation, index, name.data(), name.size()), "no name", subject);
+  name.resize(static_cast<std::size_t>(length));
+  return name;
+}
+
+// The bytes that the sources of a virtual data set in the file `subject` store. Opening them shows
+// that they may be read.
+std::uint64_t stored_in_sources(const Hdf5Dataset& dataset, hid_t creation, const std::string& name,
+                                const std::string& subject) {
+  namespace fs = std::filesystem;
+  std::size_t count = 0;
+  check_hdf5(H5Pget_virtual_count(creation, &count), "no sources", subject);
+  std::set<std::pair<std::string, std::string>> sources;
+  for (std::size_t i = 0; i < count; ++i) {
+    sources.emplace(name_of_source(H5Pget_virtual_filename, creation, i, subject),
+                    name_of_source(H5Pget_virtual_dsetname, creation, i, subject));
+  }
+  std::error_code problem;
+  const fs::path folder =
+      fs::weakly_canonical(fs::absolute(subject, problem), problem).parent_path();
+  const ForeignRules of_source{.unstored_bytes = ~std::uint64_t{0}};  // the whole is looked at
+  std::uint64_t stored = 0;
+  for (const auto& [file_name, dataset_name] : sources) {
+    const auto refuse = [&, &file_name = file_name](std::string_view why) {
+      fail("{}: {} takes values from {}, {}", subject, name, file_name, why);
+    };
+    if (file_name == ".") {
+      stored +=
+          stored_bytes(open_dataset(dataset.native(), dataset_name, subject, of_source), subject);
+      continue;
+    }
+    if (file_name.find('%') != std::string::npos) {
+      refuse("a pattern of names; the names of its sources are expected");
+    }
+    const fs::path place = fs::weakly_canonical(folder / file_name, problem);
+    if (std::mismatch(folder.begin(), folder.end(), place.begin(), place.end()).first !=
+        folder.end()) {
+      refuse("which is not in the file's folder or below");
+    }
+    if (!fs::exists(place, problem)) refuse("which is not there");
+    const Hdf5File source = open_for_reading(place, H5P_DEFAULT, "the source of virtual data");
+    stored += stored_bytes(open_dataset(source.native(), dataset_name, place.string(), of_source),
+                           place.string());
+  }
+  return stored;
+}
+
+void check_dataset(const Hdf5Dataset& dataset, const std::string& name, const std::string& subject,
+                   ForeignRules rules) {
+  const Hdf5Properties creation(
+      check_hdf5(H5Dget_create_plist(dataset.native()), "its properties cannot be read", subject));
+  if (check_hdf5(H5Pget_external_count(creation.native()), "no storage", subject) > 0) {
+    fail("{}: the values of {} lie in external storage, in other files, which are not read",
+         subject, name);
+  }
+  const H5D_layout_t layout = H5Pget_layout(creation.native());
+  if (layout < 0) fail_hdf5("its layout cannot be read", subject);
+  std::uint64_t stored = 0;
+  if (layout == H5D_VIRTUAL) {
+    if (!rules.virtual_sources) {
+      fail("{}: {} is a virtual dataset, whose values lie in others; they are not read", subject,
+           name);
+    }
+    stored = stored_in_sources(dataset, creation.native(), name, subject);
+  } else {
+    check_filters(creation.native(), name, subject);
+    stored = stored_bytes(dataset, subject);
+  }
+  const std::uint64_t declared = declared_bytes(dataset, name, subject);
+  if (declared > rules.unstored_bytes && declared / largest_packing > stored) {
+    fail("{}: {} declares {} bytes, of which {} are stored; no filter packs so many", subject, name,
+         declared, stored);
+  }
+}
+
+// ---- listing ------------------------------------------------------------------------------------
+
+struct Listing {
+  std::string prefix;
+  int depth;
+  std::vector<std::string>& names;
+  int& looked_at;  // hard links can lead in circles
+};
+
+herr_t list_link(hid_t group, const char* name, const H5L_info_t* link, void* of) {
+  try {
+    Listing& listing = *static_cast<Listing*>(of);
+    if (listing.names.size() >= most_names || ++listing.looked_at > most_looked_at) {
+      return 1;  // which ends the iteration
+    }
+    if (link->type != H5L_TYPE_HARD) return 0;
+    const Hdf5Object object(H5Oopen(group, name, H5P_DEFAULT));
+    if (!object.exists()) return 0;
+    const H5I_type_t kind = H5Iget_type(object.native());
+    if (kind == H5I_DATASET) listing.names.push_back(listing.prefix + name);
+    if (kind == H5I_GROUP && listing.depth < deepest_names) {
+      Listing below{listing.prefix + name + "/", listing.depth + 1, listing.names,
+                    listing.looked_at};
+      return H5Literate(object.native(), H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, list_link, &below);
+    }
+    return 0;
+  } catch (...) {
+    return -1;  // exceptions do not cross the library
+  }
+}
+
+// In the order of the file, to be sorted here: to sort, HDF5 1.10.8 makes a table, and frees links in
+// it that it has not filled where a group is damaged.
+std::vector<std::string> dataset_names(hid_t file, const std::string& subject) {
+  std::vector<std::string> names;
+  int looked_at = 0;
+  Listing listing{"/", 0, names, looked_at};
+  check_hdf5(H5Literate(file, H5_INDEX_NAME, H5_ITER_NATIVE, nullptr, list_link, &listing),
+             "cannot be listed", subject);
+  std::ranges::sort(names);
+  return names;
+}
+
+}  // namespace
+
+Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
+                          const std::string& expected) {
+  const std::string name = path.string();
+  // Without waiting for whoever writes to a pipe. HDF5 would not tell what it cannot open from what
+  // it cannot understand, either.
+  const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    if (errno == ENOENT || errno == ENOTDIR) fail("{}: there is no such file", name);
+    fail_to_reach(name, "cannot be opened", errno);
+  }
+  struct stat status {};
+  const int problem = ::fstat(descriptor, &status) == 0 ? 0 : errno;
+  ::close(descriptor);
+  if (problem != 0) fail_to_reach(name, "cannot be looked at", problem);
+  if (!S_ISREG(status.st_mode)) {
+    fail("{}: is {}; {} is expected", name,
+         S_ISDIR(status.st_mode)    ? "a directory"
+         : S_ISFIFO(status.st_mode) ? "a pipe"
+                                    : "no regular file",
+         expected);
+  }
+  if (status.st_size == 0) fail("{}: is empty", name);
+  const Hdf5Guard guard;
+  const htri_t is_hdf5 = H5Fis_hdf5(name.c_str());
+  if (is_hdf5 == 0) {
+    fail("{}: is no HDF5 file", name);
+  }
+  check_hdf5(is_hdf5, "cannot be read", name);
+  const hid_t opened = H5Fopen(name.c_str(), H5F_ACC_RDONLY, access);
+  if (opened < 0) {
+    fail_hdf5("cannot be opened", name, "; it is truncated or damaged");
+  }
+  return Hdf5File(opened);
+}
+
+void require_dataset(hid_t file, const std::string& name, const std::string& subject) {
+  ExternalTarget target;
+  const Hdf5Properties properties = inside_the_file(H5P_LINK_ACCESS, H5P_DEFAULT, target, subject);
+  const std::string absolute = name.starts_with('/') ? name : "/" + name;
+  // Every part of the path on its own: a question about one whose beginning is missing fails.
+  bool there = true;
+  for (std::size_t end = 0; there && end != std::string::npos;) {
+    end = absolute.find('/', end + 1);
+    there = H5Lexists(file, absolute.substr(0, end).c_str(), properties.native()) > 0;
+  }
+  if (there) {
+    const Hdf5Object object(H5Oopen(file, absolute.c_str(), properties.native()));
+    there = !object.exists() || H5Iget_type(object.native()) == H5I_DATASET;
+  }
+  if (!target.empty()) fail_behind_link(name, target, subject);
+  if (there) return;
+  const std::vector<std::string> names = dataset_names(file, subject);
+  const std::string nearest = did_you_mean(absolute, names);
+  fail("{}: there is no data set \"{}\"{}", subject, absolute,
+       nearest.empty()
+           ? fmt::format("; the file has {}", quoted_list(nearest_names(absolute, names, 8)))
+           : nearest);
+}
+
+Hdf5Dataset open_dataset(hid_t file, const std::string& name, const std::string& subject,
+                         ForeignRules rules, hid_t access) {
+  ExternalTarget target;
+  const Hdf5Properties properties = inside_the_file(H5P_DATASET_ACCESS, access, target, subject);
+  Hdf5Dataset dataset(H5Dopen2(file, name.c_str(), properties.native()));
+  if (!dataset.exists()) {
+    if (!target.empty()) fail_behind_link(name, target, subject);
+    fail_hdf5(fmt::format("dataset {} cannot be opened", name), subject);
+  }
+  check_dataset(dataset, name, subject, rules);
+  return dataset;
+}
+
+Hdf5Group open_group(hid_t file, const std::string& name, const std::string& subject) {
+  ExternalTarget target;
+  const Hdf5Properties properties = inside_the_file(H5P_GROUP_ACCESS, H5P_DEFAULT, target, subject);
+  Hdf5Group group(H5Gopen2(file, name.c_str(), properties.native()));
+  if (!group.exists()) {
+    if (!target.empty()) fail_behind_link(name, target, subject);
+    fail_hdf5(fmt::format("group {} cannot be opened", name), subject);
+  }
+  return group;
+}
+
+}  // namespace meshwork

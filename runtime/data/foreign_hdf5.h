@@ -1,0 +1,59 @@
+// Opens HDF5 files that others wrote: data, weights and checkpoints.
+//
+// An HDF5 file can name others: a link can lead into another file (an *external link*), a data
+// set's values can lie in any file (*external storage*) or be put together from data sets of others
+// (a *virtual* data set, whose pieces are its *sources*). Whoever reads such a file reads what its
+// author chose, with the reader's rights. A file can also name filters, which the library loads as
+// plugins, and declare sizes of which nothing is stored: elements that were never written read as a
+// fill value. So every object of such a file is opened here, and only if
+//
+//   - the path to it leads through no external link, and its values do not lie in external storage;
+//   - it is not virtual, unless the rules say so; its sources then lie in the file's own folder or
+//     below, are there, and are not virtual themselves;
+//   - the library has its filters, and they are deflate, shuffle, fletcher32, szip, nbit,
+//     scaleoffset or LZF;
+//   - what it declares could be packed into what it stores, or is as little as the rules bear.
+//
+// These are looked at in the object's header, before anything is read. All functions are called
+// inside the life of an Hdf5Guard, and throw `Error` that begins with `subject`, the file.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "runtime/data/hdf5_handles.h"
+
+namespace meshwork {
+
+/// A file is there, but this process cannot look into it: it may not, or has too many open. That
+/// says nothing of the file, and does not pass.
+class Unreachable : public Error {
+ public:
+  using Error::Error;
+};
+
+/// What a data set may do.
+struct ForeignRules {
+  bool virtual_sources = false;
+  /// Bytes that may be declared of which nothing is stored.
+  std::uint64_t unstored_bytes = std::uint64_t{1} << 20;
+};
+
+/// The regular file `path`, opened for reading with the properties `access`. Waits for nobody: a
+/// pipe is refused. Throws `Unreachable`, `SystemFailure` where the disk or the network does not
+/// answer, or an `Error` that says what is there instead; `expected` names what should be: "a
+/// checkpoint".
+[[nodiscard]] Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
+                                        const std::string& expected);
+
+/// Throws if the file has no dataset at the path `name`, with the nearest that it has.
+void require_dataset(hid_t file, const std::string& name, const std::string& subject);
+
+/// The dataset at the path `name` of `file`. `access` are properties that it is opened with.
+[[nodiscard]] Hdf5Dataset open_dataset(hid_t file, const std::string& name,
+                                       const std::string& subject, ForeignRules rules = {},
+                                       hid_t access = H5P_DEFAULT);
+[[nodiscard]] Hdf5Group open_group(hid_t file, const std::string& name, const std::string& subject);
+
+}  // namespace meshwork

@@ -1,0 +1,206 @@
+"""The program on files that were made to do harm: tests/support/hostile_files.py.
+
+    hostile_files.py MESHWORK
+
+Whatever the command, it says one message of its own, ends with status 1 or 2 as its --help says,
+within 2 seconds and 256 MB, and nothing that it writes holds what is in other files. Exit status
+77: there is no h5py.
+"""
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+
+try:
+    import h5py
+    import numpy
+except ImportError as problem:
+    print(problem)
+    sys.exit(77)
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import hostile_files  # noqa: E402
+
+meshwork = sys.argv[1]
+failures = 0
+
+SECONDS = 2.0 * float(os.environ.get("MESHWORK_TEST_PATIENCE", "1"))
+KILOBYTES = 256 << 10
+
+CONFIGURATION = """
+data:
+  train: {kind: hdf5, features: "data.h5:/x", targets: "data.h5:/y"}
+  batch_size: 25
+model:
+  input: [6]
+  layers:
+    - Dense: {name: d1, units: 24, activation: relu}
+    - Dense: {name: d2, units: 4}
+loss: {SparseCategoricalCrossentropy: {from_logits: true}}
+optimizer: {Adam: {learning_rate: 0.01}}
+fit: {epochs: 1}
+checkpoint: {directory: checkpoints}
+"""
+
+
+def check(condition, what):
+    global failures
+    if not condition:
+        print("WRONG:", what)
+        failures += 1
+
+
+class Ended:
+    def __init__(self, arguments):
+        start = time.monotonic()
+        with open("said", "wb") as said:
+            process = subprocess.Popen([meshwork, *arguments], stdin=subprocess.DEVNULL, stdout=said,
+                                       stderr=subprocess.STDOUT)
+            deadline = start + 30
+            while True:
+                pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+                if pid:
+                    break
+                if time.monotonic() > deadline:
+                    process.kill()
+                    _, status, usage = os.wait4(process.pid, 0)
+                    break
+                time.sleep(0.005)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.status = process.returncode
+        self.seconds = time.monotonic() - start
+        # Of work done, since other tests take the cores as well.
+        self.work = usage.ru_utime + usage.ru_stime
+        self.kilobytes = usage.ru_maxrss
+        with open("said", encoding="utf-8", errors="replace") as said:
+            self.said = said.read()
+
+
+def refused(what, arguments, statuses=(1, 2)):
+    ended = Ended(arguments)
+    line = f"{what}: {' '.join(arguments)}"
+    check(ended.status in statuses, f"{line}: status {ended.status}\n{ended.said}")
+    check(len(ended.said.strip()) > 0, f"{line}: says nothing")
+    check("bad_alloc" not in ended.said and "*** Process received signal" not in ended.said,
+          f"{line}: {ended.said}")
+    check(ended.work < SECONDS and ended.seconds < 10 * SECONDS,
+          f"{line}: {ended.work:.1f} s of work, {ended.seconds:.1f} s\n{ended.said}")
+    check(ended.kilobytes < KILOBYTES, f"{line}: {ended.kilobytes >> 10} MB\n{ended.said}")
+    return ended
+
+
+def whole(arguments):
+    ended = Ended(arguments)
+    check(ended.status == 0, f"{' '.join(arguments)}: status {ended.status}\n{ended.said}")
+    return ended
+
+
+def write_data(name):
+    random = numpy.random.default_rng(1)
+    with h5py.File(name, "w") as file:
+        file["x"] = random.random((100, 6), "f4")
+        file["y"] = random.integers(0, 4, 100, "u1")
+
+
+def fresh(folder):
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    return folder
+
+
+def main():
+    fresh("work")
+    os.chdir("work")
+    with open("run.yaml", "w", encoding="utf-8") as file:
+        file.write(CONFIGURATION)
+    write_data("data.h5")
+    whole(["train", "run.yaml"])
+    checkpoint = os.path.join("checkpoints", sorted(os.listdir("checkpoints"))[-1])
+    whole(["export", checkpoint, "--keras", "model.weights.h5"])
+
+    os.mkdir("weights")
+    for name, file in hostile_files.hostile_weights("weights", "model.weights.h5"):
+        # A group that is nobody's is no harm.
+        if name == "nothing":
+            refused(name, ["import", "run.yaml", file, "--output", "imported"])
+            continue
+        for arguments in (["import", "run.yaml", file, "--output", "imported"],
+                          ["inspect", file],
+                          ["diff", file, "model.weights.h5"],
+                          ["evaluate", "run.yaml", "--checkpoint", file],
+                          ["train", "run.yaml", "--weights", file, "--set", "checkpoint.directory=other"]):
+            refused(name, arguments)
+        check(not os.path.exists("imported"), f"{name}: import left something")
+        shutil.rmtree("imported", ignore_errors=True)
+
+    os.mkdir("bad")
+    for name, file in hostile_files.hostile_checkpoints("bad", checkpoint):
+        for arguments in (["verify", file],
+                          ["inspect", file],
+                          ["diff", file, checkpoint],
+                          ["export", file, "--keras", "exported.weights.h5"],
+                          ["evaluate", "run.yaml", "--checkpoint", file],
+                          ["train", "run.yaml", "--weights", file, "--set", "checkpoint.directory=other"]):
+            refused(name, arguments)
+        check(not os.path.exists("exported.weights.h5"), f"{name}: export left something")
+        # A run that goes on takes the next older checkpoint, and says why.
+        if os.path.isfile(file):
+            fresh("resumed")
+            shutil.copy(checkpoint, "resumed/step-000000004.h5")
+            shutil.copy(file, "resumed/step-000000008.h5")
+            ended = Ended(["train", "run.yaml", "--resume", "--set", "checkpoint.directory=resumed"])
+            check(ended.status == 0 and "step-000000008.h5" in ended.said,
+                  f"{name}: resume: status {ended.status}\n{ended.said}")
+            check(ended.kilobytes < KILOBYTES, f"{name}: resume: {ended.kilobytes >> 10} MB")
+
+    os.mkdir("data")
+    for name, file in hostile_files.hostile_data("data", "data.h5"):
+        data = f"data.train={{kind: hdf5, features: \"{file}:/x\", targets: \"{file}:/y\"}}"
+        for arguments in (["plan", "run.yaml", "--set", data],
+                          ["train", "run.yaml", "--dry-run", "--set", data],
+                          ["train", "run.yaml", "--set", data, "--set", "checkpoint.directory=none"]):
+            if arguments[0] == "plan" and Ended(arguments).status == 0:
+                continue  # which has no need of the data
+            refused(name, arguments, (2,))
+
+    # A text that is read once is kept once, however often it is named.
+    with open("aliases.yaml", "w", encoding="utf-8") as file:
+        file.write(CONFIGURATION + "a: &a \"" + "x" * 150_000 + "\"\nb:\n" + "  - *a\n" * 6000)
+    refused("aliases", ["plan", "aliases.yaml"], (2,))
+    refused("aliases", ["train", "aliases.yaml"], (2,))
+
+    # Virtual data is read where that was asked for, from sources at its side.
+    with h5py.File("source.h5", "w") as file:
+        with h5py.File("data.h5") as data:
+            file["x"] = data["x"][()]
+            y = data["y"][()]
+    for name, source in (("virtual.h5", "source.h5"), ("upwards.h5", "../work/../../source.h5"),
+                         ("absolute.h5", "/etc/hostname"), ("absent.h5", "absent_source.h5")):
+        with h5py.File(name, "w") as file:
+            layout = h5py.VirtualLayout((100, 6), "<f4")
+            layout[...] = h5py.VirtualSource(source, "x", (100, 6))
+            file.create_virtual_dataset("x", layout)
+            file["y"] = y
+    def data_of(name, more=""):
+        return f"data.train={{kind: hdf5, features: \"{name}:/x\", targets: \"{name}:/y\"{more}}}"
+    loss = whole(["evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "train"]).said.split("loss")[-1]
+    refused("virtual", ["train", "run.yaml", "--set", data_of("virtual.h5")], (2,))
+    ended = whole(["evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "train", "--set",
+                   data_of("virtual.h5", ", virtual: true")])
+    check(ended.said.split("loss")[-1] == loss, "virtual data gives other numbers")
+    for name in ("upwards.h5", "absolute.h5", "absent.h5"):
+        refused(name, ["train", "run.yaml", "--set", data_of(name, ", virtual: true")], (2,))
+
+    # Fill values, where they were asked for.
+    with h5py.File("sparse.h5", "w") as file:
+        hostile_files._low_level(file, "x", (1 << 28, 6), chunks=(1024, 6))
+        hostile_files._low_level(file, "y", (1 << 28,), chunks=(1024,))
+    few = ["--set", "fit.steps_per_epoch=2", "--set", "checkpoint.directory=sparse"]
+    refused("sparse", ["train", "run.yaml", "--set", data_of("sparse.h5")], (2,))
+    print("failures:", failures)
+    sys.exit(1 if failures else 0)
+
+
+main()

@@ -1,0 +1,203 @@
+"""Files that were made to do harm to whoever reads them, each from a whole one.
+
+    for name, file in hostile_weights(folder, weights): ...
+
+Every function writes its files into `folder` and yields a name and a path for each. What they do:
+name other files (external storage, virtual datasets, external links), declare what they do not
+hold, nest or lead in circles, are of kinds that a reader waits for.
+"""
+import os
+import shutil
+
+import h5py
+import numpy
+
+SECRET = "/etc/hostname"  # which all may read, and no file of ours may hold
+
+
+def _datasets(file):
+    names = []
+    file.visititems(lambda name, item: names.append(name) if isinstance(item, h5py.Dataset) else None)
+    return names
+
+
+def _largest(path):
+    """The path of the largest dataset of floats."""
+    with h5py.File(path) as file:
+        return max((n for n in _datasets(file) if file[n].dtype.kind == "f"), key=lambda n: file[n].size)
+
+
+def _low_level(file, name, shape, *, chunks=None, filters=(), storage=None):
+    """A dataset of which nothing is written."""
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    if chunks:
+        creation.set_chunk(chunks)
+    for number in filters:
+        creation.set_filter(number, h5py.h5z.FLAG_OPTIONAL, (1,))
+    if storage:
+        creation.set_external(*storage)
+    h5py.h5d.create(file.id, name.encode(), h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple(shape), creation)
+
+
+def _changes(folder, whole, place):
+    """Changes of the dataset `place` of a file: name, and what is done to the open file."""
+    with h5py.File(whole) as file:
+        shape, values = file[place].shape, file[place][()]
+    count = int(numpy.prod(shape))
+    source = os.path.join(folder, "source.h5")
+    with h5py.File(source, "w") as file:
+        file["x"] = values
+
+    def external_storage(file):
+        _low_level(file, place, shape, storage=(SECRET.encode(), 0, 4 * count))
+
+    def virtual(file):
+        layout = h5py.VirtualLayout(shape, "<f4")
+        layout[...] = h5py.VirtualSource(source, "x", shape)
+        file.create_virtual_dataset(place, layout)
+
+    def external_link(file):
+        file[place] = h5py.ExternalLink(source, "/x")
+
+    def external_link_to_nothing(file):
+        file[place] = h5py.ExternalLink("/dev/stdin", "/x")
+
+    def soft_link_in_a_circle(file):
+        file[place] = h5py.SoftLink("/" + place)
+
+    def declares_2_40(file):
+        _low_level(file, place, (1 << 20, 1 << 20))
+
+    def declares_2_60_in_chunks(file):
+        _low_level(file, place, (1 << 30, 1 << 30), chunks=(16, 16))
+
+    def declares_more_than_2_64(file):
+        _low_level(file, place, (1 << 50, 1 << 50, 1 << 50), chunks=(16, 16, 16))
+
+    def unknown_filter(file):
+        _low_level(file, place, shape, chunks=shape, filters=(32015,))
+
+    def texts(file):
+        file[place] = numpy.full(shape, b"text")
+
+    def compound(file):
+        file[place] = numpy.zeros(shape, [("a", "<f4"), ("b", "<f4")])
+
+    def lists(file):
+        file.create_dataset(place, shape, h5py.vlen_dtype(numpy.float32))
+
+    def a_group(file):
+        file.create_group(place)
+
+    def nothing(file):
+        pass
+
+    yield from ((change.__name__, change) for change in (
+        external_storage, virtual, external_link, external_link_to_nothing, soft_link_in_a_circle,
+        declares_2_40, declares_2_60_in_chunks, declares_more_than_2_64, unknown_filter, texts, compound,
+        lists, a_group, nothing))
+
+
+def _deep(file, depth=2000):
+    group = file
+    for _ in range(depth):
+        group = group.create_group("g")
+    group["vars/0"] = numpy.zeros(3, "f4")
+
+
+def _circle(file):
+    group = file.create_group("circle")
+    for number in range(100):
+        group[f"again{number}"] = group
+
+
+def _strange_kinds(folder, suffix, whole):
+    """Files that are no HDF5 files, or of no kind that one reads."""
+    def place(name):
+        return os.path.join(folder, name + suffix)
+
+    os.mkfifo(place("pipe"))
+    yield "pipe", place("pipe")
+    os.mkdir(place("directory"))
+    yield "directory", place("directory")
+    os.symlink(place("link_to_itself"), place("link_to_itself"))
+    yield "link_to_itself", place("link_to_itself")
+    os.symlink("/dev/zero", place("endless_device"))
+    yield "endless_device", place("endless_device")
+    with open(whole, "rb") as file:
+        content = file.read()
+    for name, bytes_ in (("empty", b""), ("text", b"no such file\n" * 100), ("signature_alone", content[:8]),
+                         ("half", content[:len(content) // 2]), ("without_last_byte", content[:-1])):
+        with open(place(name), "wb") as file:
+            file.write(bytes_)
+        yield name, place(name)
+
+
+def _changed(folder, suffix, whole):
+    place = _largest(whole)
+    for name, change in _changes(folder, whole, place):
+        path = os.path.join(folder, name + suffix)
+        shutil.copy(whole, path)
+        with h5py.File(path, "r+") as file:
+            del file[place]
+            change(file)
+        yield name, path
+    for name, change in (("groups_2000_deep", _deep), ("groups_in_a_circle", _circle)):
+        path = os.path.join(folder, name + suffix)
+        shutil.copy(whole, path)
+        with h5py.File(path, "r+") as file:
+            change(file)
+        yield name, path
+
+
+def hostile_weights(folder, whole):
+    yield from _strange_kinds(folder, ".weights.h5", whole)
+    yield from _changed(folder, ".weights.h5", whole)
+
+
+def hostile_checkpoints(folder, whole):
+    yield from _strange_kinds(folder, ".h5", whole)
+    yield from _changed(folder, ".h5", whole)
+
+
+def hostile_data(folder, whole):
+    """Of a file with a dataset "x"."""
+    yield from _strange_kinds(folder, ".h5", whole)
+    for name, change in _changes(folder, whole, "x"):
+        path = os.path.join(folder, name + ".h5")
+        shutil.copy(whole, path)
+        with h5py.File(path, "r+") as file:
+            columns = file["x"].shape[1]
+            del file["x"]
+            change(file)
+        yield name, path
+
+    def more_rows(rows):
+        def change(file):
+            for data in ("x", "y"):
+                del file[data]
+            _low_level(file, "x", (rows, columns), chunks=(1024, columns))
+            _low_level(file, "y", (rows,), chunks=(1024,))
+        return change
+
+    def packed_with_lzf(file):
+        values = file["x"][()]
+        del file["x"]
+        file.create_dataset("x", data=values, compression="lzf")
+
+    def deep_and_misnamed(file):
+        del file["x"]
+        _deep(file)
+
+    def circle_and_misnamed(file):
+        del file["x"]
+        _circle(file)
+
+    for name, change in (("claims_2_33_rows", more_rows(1 << 33)), ("claims_2_60_rows", more_rows(1 << 60)),
+                         ("packed_with_lzf", packed_with_lzf), ("deep_and_misnamed", deep_and_misnamed),
+                         ("circle_and_misnamed", circle_and_misnamed)):
+        path = os.path.join(folder, name + ".h5")
+        shutil.copy(whole, path)
+        with h5py.File(path, "r+") as file:
+            change(file)
+        yield name, path
