@@ -17,6 +17,11 @@ std::string_view file_of(const std::source_location& where) {
 
 }  // namespace
 
+std::string message_of(const std::exception& error) {
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  return memory ? "there is not enough memory" : error.what();
+}
+
 void internal_error(std::string_view what, std::source_location where) {
   fail("{} ({}:{}); this is a mistake in Meshwork, please report it", what, file_of(where),
        where.line());

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <new>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -48,6 +49,21 @@ class RanksParted : public Error {
 template <class... Arguments>
 [[noreturn]] void fail(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   throw Error(fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+/// What `error` says; memory that cannot be had, in words.
+[[nodiscard]] std::string message_of(const std::exception& error);
+
+/// What `action` gives. Throws an `Error` that names `what` if there is not enough memory for it.
+template <class Action>
+decltype(auto) with_memory_for(std::string_view what, Action&& action) {
+  try {
+    return std::forward<Action>(action)();
+  } catch (const std::bad_alloc&) {
+    fail("{}: there is not enough memory", what);
+  } catch (const std::length_error&) {  // more elements than a container could ever have
+    fail("{}: there is not enough memory", what);
+  }
 }
 
 /// Throws an `Error` that asks for a report: an invariant of Meshwork itself does not hold.

@@ -207,7 +207,7 @@ void together(const Communicator& communicator, const std::function<void()>& act
   try {
     action();
   } catch (const std::exception& error) {
-    failure = error.what();
+    failure = message_of(error);
   } catch (...) {
     failure = "an exception of unknown type";
   }

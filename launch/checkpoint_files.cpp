@@ -23,7 +23,7 @@ Said run(const CommandLine& line, const Communicator* all) {
         return export_weights(line);
     }
   } catch (const std::exception& error) {
-    return {2, "", fmt::format("{}\n", error.what())};
+    return {2, "", fmt::format("{}\n", message_of(error))};
   }
 }
 

@@ -71,8 +71,8 @@ int run_plan(int argc, char** argv, const CommandLine& line, const Settings& ask
   if (!started_by_launcher()) {
     try {
       show(plan(read_run(line), line, 1, warnings));
-    } catch (const Error& error) {
-      print(std::string(error.what()) + "\n", 2);
+    } catch (const std::exception& error) {
+      print(message_of(error) + "\n", 2);
       return 2;
     }
     return 0;
@@ -149,6 +149,6 @@ int main(int argc, char** argv) {
     keep_hdf5_from_printing();
     return unless_output_failed(run(argc, argv, *parsed.commands, parsed.asked));
   } catch (const std::exception& error) {
-    abort_job(1, error.what());
+    abort_job(1, message_of(error));
   }
 }

@@ -86,7 +86,7 @@ void Session::examine(const std::shared_ptr<const Source>& source, DataPart part
     std::fflush(stdout);
   }
   introduced_ = true;
-  config_->check_samples(source, part, mode, runtime_->world());
+  config_->check_samples(source, part, mode, runtime_->world(), &runtime_->stop_request());
 }
 
 void Session::check_callbacks(const TrainingData& data) {

@@ -159,11 +159,14 @@ void CheckpointReader::read(const CheckpointTensor& tensor, const Block& block,
 }
 
 std::vector<float> CheckpointReader::read(const CheckpointTensor& tensor) const {
-  std::vector<float> values(static_cast<std::size_t>(element_count(tensor.shape)));
+  const std::string name =
+      fmt::format("{}: {}", file().string(), name_of(tensor, state().callbacks));
+  std::vector<float> values = with_memory_for(name, [&] {
+    return std::vector<float>(static_cast<std::size_t>(element_count(tensor.shape)));
+  });
   read(tensor, whole(tensor.shape), values);
   if (sum_of(tensor.shape, whole(tensor.shape), values) != tensor.sum) {
-    throw DamagedCheckpoint(fmt::format("{}: {}: the data are not those that were written",
-                                        file().string(), name_of(tensor, state().callbacks)));
+    throw DamagedCheckpoint(name + ": the data are not those that were written");
   }
   return values;
 }

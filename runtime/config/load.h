@@ -2,8 +2,8 @@
 //
 // A file is one YAML document in UTF-8. Anchors and aliases work; an alias shows the place where
 // its value was written. A key that is written twice in a map is an error. Limits keep a broken or
-// hostile file from costing more than a message: 1 MiB of text, 64 levels, 200,000 values once
-// aliases are written out.
+// hostile file from costing more than a message: 1 MiB of text, 64 levels, and once aliases are
+// written out 200,000 values and 8 MiB.
 //
 // An override is `path=value`, the value in YAML. The path's components are separated by dots; one
 // that contains a dot or an equals sign is quoted.

@@ -243,8 +243,10 @@ std::string ConfigPlace::text() const {
 }
 
 void ConfigTree::add(Child child) {
-  // Both numbers are checked against their limits long before they could overflow.
+  // All numbers are checked against their limits long before they could overflow.
   size += child.value->size;
+  text_bytes += child.value->written_bytes();
+  if (child.key) text_bytes += child.key->written_bytes();
   height = std::max(height, child.value->height + 1);
   children.push_back(std::move(child));
 }

@@ -115,6 +115,8 @@ class ConfigNode {
       throw;
     } catch (const Error& problem) {
       throw error(problem.what());
+    } catch (const std::bad_alloc& problem) {
+      throw error(message_of(problem));
     }
   }
 

@@ -272,10 +272,12 @@ ConfigTreePointer apply_override(const ConfigTreePointer& root, const std::strin
   const std::string origin = given_origin.empty() ? "--set " + parts.path_text : given_origin;
   const Assigner assigner(origin, parse_yaml(parts.value, origin, false));
   ConfigTreePointer result = assigner.assign(root, parts.path, "");
-  if (result->height > config_height_limit || result->size > config_size_limit) {
-    throw ConfigError(origin, "",
-                      fmt::format("makes the configuration larger than {} values in {} levels",
-                                  config_size_limit, config_height_limit));
+  if (result->height > config_height_limit || result->size > config_size_limit ||
+      result->text_bytes > config_text_limit) {
+    throw ConfigError(
+        origin, "",
+        fmt::format("makes the configuration larger than {} values of {} bytes in {} levels",
+                    config_size_limit, config_text_limit, config_height_limit));
   }
   return result;
 }

@@ -246,10 +246,9 @@ class TreeBuilder final : public YAML::EventHandler {
       const auto [first, is_new] = parent.keys.emplace(node->text, place);
       if (!is_new) {
         const bool lines_tell = first->second.line > 0 && first->second.line != place.line;
-        const std::string where =
-            lines_tell
-                ? fmt::format("at line {} and again at line {}", first->second.line, place.line)
-                : "twice";
+        const std::string where = lines_tell ? fmt::format("at line {} and again at line {}",
+                                                           first->second.line, place.line)
+                                             : "twice";
         throw error(place, fmt::format("key {} is written {}", in_quotes(node->text), where));
       }
       parent.key = std::move(node);
@@ -263,6 +262,10 @@ class TreeBuilder final : public YAML::EventHandler {
     if (parent.node->size > config_size_limit) {
       throw error(place, fmt::format("more than {} values once aliases are written out",
                                      config_size_limit));
+    }
+    if (parent.node->text_bytes > config_text_limit) {
+      throw error(place, fmt::format("more than {} bytes of text once aliases are written out",
+                                     config_text_limit));
     }
   }
 

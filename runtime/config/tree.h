@@ -33,9 +33,14 @@ struct ConfigTree {
   bool plain = false;  // a scalar without quotes: it may be a number, true or false
   std::vector<Child> children;
   std::int64_t size = 1;  // nodes, aliases written out
+  std::int64_t text_bytes = 0;  // of the scalars below, aliases written out
   int height = 1;         // levels
 
-  /// Appends and keeps `size` and `height`.
+  [[nodiscard]] std::int64_t written_bytes() const {
+    return text_bytes + static_cast<std::int64_t>(text.size());
+  }
+
+  /// Appends and keeps `size`, `text_bytes` and `height`.
   void add(Child child);
   /// The index of `key` in a map, or -1.
   [[nodiscard]] int index_of(std::string_view key) const;
@@ -45,7 +50,8 @@ using ConfigTreePointer = std::shared_ptr<const ConfigTree>;
 
 inline constexpr int config_height_limit = 64;
 inline constexpr std::int64_t config_size_limit = 200'000;
-inline constexpr std::size_t config_key_limit = 250;  // bytes
+inline constexpr std::int64_t config_text_limit = std::int64_t{8} << 20;  // bytes
+inline constexpr std::size_t config_key_limit = 250;                      // bytes
 inline constexpr std::int64_t config_byte_limit = std::int64_t{1} << 20;
 
 /// The index of the first byte that is no UTF-8 text or a control character, or the length.

@@ -105,13 +105,13 @@ class CachedSource final : public Source {
         : field(of_field),
           block(of_block),
           row_bytes(bytes_per_row),
-          present(static_cast<std::size_t>(rows), false),
-          data(new (std::nothrow) std::byte[static_cast<std::size_t>(rows * row_bytes)]) {}
+          data(new std::byte[static_cast<std::size_t>(rows * row_bytes)]),
+          present(static_cast<std::size_t>(rows), false) {}
     int field;
     Block block;
     std::int64_t row_bytes;
-    std::vector<bool> present;
     std::unique_ptr<std::byte[]> data;
+    std::vector<bool> present;
     std::mutex mutex;
     std::vector<std::int64_t> missing;    // scratch of `read_rows`
     std::vector<std::byte> missing_data;  // likewise
@@ -123,14 +123,14 @@ class CachedSource final : public Source {
       if (store.field == field && store.block == block) return store;
     }
     const std::int64_t row_bytes = elements_in(block) * element_bytes(this->field(field).type);
-    Store& store = stores_.emplace_back(field, block, rows(), row_bytes);
-    if (store.data == nullptr) {
-      stores_.pop_back();
-      fail(
-          "{} bytes of memory to cache {} samples of field \"{}\" cannot be had; switch the cache "
-          "off",
-          rows() * row_bytes, rows(), this->field(field).name);
-    }
+    Store& store = with_memory_for(
+        fmt::format("caching {} samples of {} bytes of field \"{}\", which `cache: false` avoids",
+                    rows(), row_bytes, this->field(field).name),
+        [&]() -> Store& {
+          std::int64_t bytes = 0;
+          if (__builtin_mul_overflow(rows(), row_bytes, &bytes)) throw std::bad_alloc();
+          return stores_.emplace_back(field, block, rows(), row_bytes);
+        });
     ask_for_huge_pages(store.data.get(), rows() * row_bytes);
     return store;
   }

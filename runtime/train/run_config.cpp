@@ -66,8 +66,9 @@ ChoiceTable<std::string> device_names() {
   return names;
 }
 
-// Reads all of `field` and throws for a value that is no class.
-void check_classes(const std::shared_ptr<const Source>& source, int field, std::int64_t classes) {
+// Reads all of `field`, or until `stop` is asked for, and throws for a value that is no class.
+void check_classes(const std::shared_ptr<const Source>& source, int field, std::int64_t classes,
+                   const StopRequest* stop) {
   constexpr std::int64_t rows = 65536;  // at a time
   if (source->rows() == 0) {
     return;
@@ -78,7 +79,7 @@ void check_classes(const std::shared_ptr<const Source>& source, int field, std::
                  .batch_size = batch,
                  .epochs = 1,
                  .prefetch = Prefetch::never});
-  while (feeder.next() != nullptr) {
+  while (feeder.next() != nullptr && (stop == nullptr || stop->reason() == 0)) {
   }
 }
 
@@ -378,7 +379,8 @@ void RunConfig::check_data(const Source& source, DataPart part, const MeshShape&
 }
 
 void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataPart part, Mode mode,
-                              const Communicator& communicator) const {
+                              const Communicator& communicator,
+                              const StopRequest* stop_request) const {
   const int fields = mode == Mode::predict ? source->feature_count() : source->feature_count() + 1;
   const std::int64_t classes = objective(*source, mode).target_classes;
   const ConfigNode node = node_of(part);
@@ -392,10 +394,17 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
       if (classes > 0 && (known == 0 || known > classes)) {
         const Range share = block_range(source->rows(), communicator.size(), communicator.rank());
         check_classes(std::make_shared<Subset>(source, share.begin, share.end),
-                      source->feature_count(), classes);
+                      source->feature_count(), classes, stop_request);
       }
     });
   });
+  int reason = stop_request != nullptr ? stop_request->reason() : 0;
+  check_mpi(MPI_Allreduce(MPI_IN_PLACE, &reason, 1, MPI_INT, MPI_MAX, communicator.native()),
+            "MPI_Allreduce");
+  if (reason != 0) {
+    throw Stopped(reason, fmt::format("stopped by {} while the samples were checked",
+                                      stop_reason_name(reason)));
+  }
 }
 
 void RunConfig::check_callbacks(const Source& source, bool validated) const {

@@ -44,6 +44,7 @@
 #include "runtime/graph/layer_registry.h"
 #include "runtime/graph/model_config.h"
 #include "runtime/train/model.h"
+#include "runtime/train/stop_request.h"
 
 namespace meshwork {
 
@@ -99,9 +100,11 @@ class RunConfig {
   void check_data(const Source& source, DataPart part, const MeshShape& mesh, Mode mode) const;
   /// Checks the samples themselves, as far as it can be done beforehand: unpacks what is packed,
   /// and looks at every class number. The ranks share the work. Collective over `communicator`;
-  /// what is wrong for one rank is thrown on all.
+  /// what is wrong for one rank is thrown on all. Throws `Stopped` on all if one of them is asked to
+  /// stop by `stop_request`, which may be null.
   void check_samples(const std::shared_ptr<const Source>& source, DataPart part, Mode mode,
-                     const Communicator& communicator) const;
+                     const Communicator& communicator,
+                     const StopRequest* stop_request = nullptr) const;
 
   /// Checks the callbacks and what checkpoints are the best against the logs that training on
   /// `source` will have. For the root alone: it looks at files.

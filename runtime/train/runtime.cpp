@@ -101,7 +101,7 @@ int Runtime::attempt(int status, const std::function<void()>& body) {
     conclude(status, error.what());
     return status;
   } catch (const std::exception& error) {
-    conclude(1, error.what());
+    conclude(1, message_of(error));
     return 1;
   }
 }

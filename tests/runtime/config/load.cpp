@@ -162,6 +162,10 @@ TEST_CASE("aliases may share values, but not multiply them without end") {
   }
   CHECK_THROWS_WITH(parse(bomb),
                     Catch::EndsWith("more than 200000 values once aliases are written out"));
+  std::string repeated = "a: &a \"" + std::string(150'000, 'x') + "\"\nb:\n";
+  for (int i = 0; i < 6000; ++i) repeated += "- *a\n";
+  CHECK_THROWS_WITH(parse(repeated),
+                    Catch::EndsWith("more than 8388608 bytes of text once aliases are written out"));
   std::string chain = "a0: &a0 [x]\n";
   for (int i = 1; i < 100; ++i) chain += fmt::format("a{0}: &a{0} [*a{1}]\n", i, i - 1);
   CHECK_THROWS_WITH(parse(chain), Catch::EndsWith("more than 64 levels of nesting"));

@@ -179,7 +179,7 @@ TEST_CASE("overrides do not get around the limits") {
   for (int i = 0; i < 63; ++i) path += ".a";
   CHECK_THROWS_WITH(
       with({path + "=1"}),
-      Catch::EndsWith("makes the configuration larger than 200000 values in 64 levels"));
+      Catch::EndsWith("makes the configuration larger than 200000 values of 8388608 bytes in 64 levels"));
   CHECK_THROWS_WITH(with({path + ".a=1"}), Catch::Contains("the path has more than 64 names"));
 }
 
