@@ -58,6 +58,7 @@ class Fitting {
     const bool callbacks_differ =
         model.mesh().shape().rank_count() > 1 && !decide_alike(options_.callbacks);
     run_.at.first_epoch = options_.initial_epoch;
+    ended_epochs_ = options_.initial_epoch;
     run_.at.epochs = options_.epochs;
     run_.at.iteration = model.iteration;
     steps_ = fed_.batches();
