@@ -82,4 +82,6 @@ for _ in range(2):
     resumed = run("train", "best.yaml")
     assert "the run had been ended by a callback; there is nothing left to train" in resumed, resumed
     assert losses() == before, "the resumed run trained on"
+alone = run("train", "best.yaml", "--set", "fit.callbacks=[]")
+assert "was there, is not now; the weights stay those that it restored" in alone, alone
 print(f"evaluate gives the {best} of epoch {before.index(best) + 1} of {len(before)}")

@@ -85,7 +85,7 @@ class EarlyStoppingCallback final : public Callback {
       state["best"] = *state_.best;
     }
     if (state_.restored) {
-      state["restored"] = 1.0;
+      state[restored_key] = 1.0;
     }
     return state;
   }
@@ -97,7 +97,7 @@ class EarlyStoppingCallback final : public Callback {
     if (state.contains("best")) {
       state_.best = number_in(state, "best", class_name());
     }
-    state_.restored = state.contains("restored");
+    state_.restored = state.contains(restored_key);
     loaded_ = true;
   }
 
