@@ -91,15 +91,18 @@ class Walk {
   }
 
   void add_dataset(Fields& fields, hid_t dataset) const {
-    const Hdf5Datatype type(check_hdf5(H5Dget_type(dataset), "no type", subject_));
-    const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset), "no dataspace", subject_));
     const Hdf5Properties how(check_hdf5(H5Dget_create_plist(dataset), "no layout", subject_));
     const bool contiguous =
         H5Pget_layout(how.native()) == H5D_CONTIGUOUS && H5Pget_external_count(how.native()) == 0;
     fields.add("dataset");
+    if (!contiguous) {
+      fields.add("stored otherwise");  // of a virtual one, HDF5 looks for the shape in other files
+      return;
+    }
+    const Hdf5Datatype type(check_hdf5(H5Dget_type(dataset), "no type", subject_));
+    const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset), "no dataspace", subject_));
     fields.add(text_of_type(type.native()));
     fields.add(text_of_shape(space.native()));
-    fields.add(contiguous ? "contiguous" : "stored otherwise");
   }
 
   void add_attributes(Fields& fields, hid_t object, const std::string& path) const {

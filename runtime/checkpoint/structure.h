@@ -4,7 +4,8 @@
 // object's hash is XXH64 (checksum.h) of *fields*, each of which is a text or bytes behind its
 // length, 64 bits little-endian:
 //
-//     "group", or "dataset", its type, its shape and "contiguous" (else "stored otherwise")
+//     "group", or "dataset", its type and its shape; of a dataset that is not contiguous, or not in
+//     the file, "stored otherwise" instead
 //     of each attribute, in the order of their names: name, type, shape, and its value as it is
 //     stored
 //
@@ -12,7 +13,7 @@
 // the places of sign, exponent and mantissa, or "text BYTES CHARACTERS PADDING", with HDF5's numbers
 // for what is not a size; a shape is "scalar" or "(5, 7)", with "of (8, 9)" behind it where it may
 // grow. What a checkpoint never has is only named: a link that is no hard one, a type with a name,
-// an attribute of another type. A link is not followed out of the file.
+// an attribute of another type. No link and no dataset is followed out of the file.
 #pragma once
 
 #include <cstdint>

@@ -226,6 +226,16 @@ TEST_CASE("an attribute of another value, type or name is damage, and its object
             [](hid_t file) {
               H5Lcreate_soft("/state", file, "params/soft", H5P_DEFAULT, H5P_DEFAULT);
             }},
+           {"params/virtual",
+            [](hid_t file) {
+              const Hdf5Dataspace space(H5Screate(H5S_SCALAR));
+              const Hdf5Properties creation(H5Pcreate(H5P_DATASET_CREATE));
+              H5Pset_virtual(creation.native(), space.native(), "nowhere.h5", "x", space.native());
+              const Hdf5Dataset made(H5Dcreate2(file, "params/virtual", H5T_NATIVE_FLOAT,
+                                                space.native(), H5P_DEFAULT, creation.native(),
+                                                H5P_DEFAULT));
+              REQUIRE(made.exists());
+            }},
            {"params/again", [](hid_t file) {
               H5Lcreate_hard(file, "/", file, "params/again", H5P_DEFAULT, H5P_DEFAULT);
             }}}) {
