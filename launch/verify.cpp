@@ -136,6 +136,13 @@ void report(const Candidate& candidate, const CheckpointReader* reader,
     said.text += fmt::format("{}: whole: step {}, {} arrays in {} regions, {}\n", file,
                              reader->state().step, reader->tensors().size(),
                              reader->regions().size(), readable_bytes(reader->bytes()));
+    if (!reader->protects_attributes()) {
+      said.text += fmt::format(
+          "  its format, version {}, does not protect attributes: step, epoch and learning rate "
+          "may "
+          "be others than were written\n",
+          reader->format_version());
+    }
   }
 }
 

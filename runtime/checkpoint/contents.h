@@ -27,8 +27,8 @@
 
 namespace meshwork {
 
-/// The version of the format that this program writes; it reads all up to it.
-inline constexpr std::int64_t checkpoint_format_version = 1;
+/// The version of the format that this program writes; it reads all from 1 up to it.
+inline constexpr std::int64_t checkpoint_format_version = 2;
 
 enum class TensorKind : std::uint8_t {
   variable,

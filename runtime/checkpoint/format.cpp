@@ -7,6 +7,7 @@
 #include "collectives/error.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/hdf5_values.h"
+#include "runtime/checkpoint/structure.h"
 #include "runtime/checkpoint/written_file.h"
 
 namespace meshwork {
@@ -64,6 +65,28 @@ class Builder {
     write_attribute(open_dataset(file_, dataset, subject_).native(), name, text, subject_);
   }
 
+  /// The hashes of all objects, those of their own datasets included; the last that is made.
+  void write_object_hashes() {
+    const std::string names = fmt::format("{}/objects", checksum_group);
+    const std::string hashes = fmt::format("{}/object_hashes", checksum_group);
+    std::vector<std::string> paths{names, hashes};
+    for (const ObjectHash& object : hash_objects(file_, subject_)) {
+      paths.push_back(object.path);
+    }
+    std::sort(paths.begin(), paths.end());
+    write(names, paths);
+    const hid_t type = hdf5_type<std::uint64_t>();
+    Hdf5Dataset dataset =
+        create_dataset(file_, hashes, type, {static_cast<std::int64_t>(paths.size())}, subject_);
+    std::vector<std::uint64_t> values;
+    for (const ObjectHash& object : hash_objects(file_, subject_)) {
+      values.push_back(object.hash);
+    }
+    const std::span bytes = std::as_bytes(std::span(values));
+    fill(std::move(dataset), hashes, type, bytes);
+    all_.add(bytes);
+  }
+
   [[nodiscard]] const std::vector<StoredRegion>& regions() const { return regions_; }
   [[nodiscard]] std::uint64_t hash() const { return all_.value(); }
   /// From here on bytes count for `hash`.
@@ -71,16 +94,20 @@ class Builder {
 
  private:
   void write(const std::string& name, hid_t type, Shape shape, std::span<const std::byte> bytes) {
-    Hdf5Dataset dataset = create_dataset(file_, name, type, shape, subject_);
+    fill(create_dataset(file_, name, type, shape, subject_), name, type, bytes);
+    Hash hash;
+    hash.add(bytes);
+    all_.add(bytes);
+    regions_.push_back({name, whole(shape), hash.value()});
+  }
+
+  void fill(Hdf5Dataset dataset, const std::string& name, hid_t type,
+            std::span<const std::byte> bytes) {
     if (!bytes.empty()) {
       check_hdf5(H5Dwrite(dataset.native(), type, H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()),
                  fmt::format("dataset {} cannot be written", name), subject_);
     }
     dataset.close(fmt::format("{}: dataset {}", subject_, name));  // which writes what is small
-    Hash hash;
-    hash.add(bytes);
-    all_.add(bytes);
-    regions_.push_back({name, whole(shape), hash.value()});
   }
 
   hid_t file_;
@@ -229,13 +256,14 @@ void write_checksums(hid_t file, Builder& builder, const CheckpointState& state,
       *row++ = static_cast<std::uint64_t>(range.end);
     }
   }
-  const Hdf5Group group = create_group(file, "checksums", subject);
+  const Hdf5Group group = create_group(file, checksum_group, subject);
   builder.begin_hash();
   builder.write("checksums/datasets", datasets);
   builder.write<std::uint64_t>(
       "checksums/regions", table,
       {static_cast<std::int64_t>(regions.size()), static_cast<std::int64_t>(columns)});
-  write_attribute(group.native(), "hash", builder.hash(), subject);
+  builder.write_object_hashes();
+  write_attribute(group.native(), checksum_of_table, builder.hash(), subject);
 }
 
 }  // namespace

@@ -19,8 +19,16 @@
 //     /checksums/datasets    texts: the names of all datasets above
 //     /checksums/regions     uint64 (regions, columns): the dataset's number, the hash of the
 //                            region's bytes, its dimensions D, then begin and end in each of the D
-//                            dimensions, then zeros. The attribute hash of /checksums is that of
-//                            the bytes of both.
+//                            dimensions, then zeros
+//     /checksums/objects     texts: the paths of all groups and datasets, these included, in order
+//     /checksums/object_hashes
+//                            uint64: the hash of each one's attributes, type and shape
+//                            (structure.h). The attribute hash of /checksums, the only thing that
+//                            these leave out, is that of the bytes of these four datasets, one
+//                            behind the other.
+//
+// Format version 1 had neither objects nor object_hashes: nothing tells whether its attributes are
+// those that were written.
 //
 // All datasets are contiguous and not filtered. The library's format of 1.8 is used, in which
 // everything that is not the data of a dataset carries a checksum of the library's, and nothing
@@ -38,6 +46,13 @@
 namespace meshwork {
 
 inline constexpr const char* checkpoint_format_name = "meshwork checkpoint";
+
+/// The first version of the format in which attributes, types and shapes have checksums.
+inline constexpr std::int64_t first_version_with_objects = 2;
+
+/// The group of the checksums, and its attribute, which is the hash of the datasets in it.
+inline constexpr const char* checksum_group = "checksums";
+inline constexpr const char* checksum_of_table = "hash";
 
 /// "callbacks/0-EarlyStopping".
 [[nodiscard]] std::string callback_group(int index, const std::vector<CallbackRecord>& callbacks);

@@ -170,8 +170,10 @@ Hdf5Group create_group(hid_t file, const std::string& name, const std::string& s
 std::vector<std::string> link_names(const Hdf5Group& group, const std::string& subject) {
   std::vector<std::string> names;
   hsize_t index = 0;
+  // In the order of the file: to sort, HDF5 1.10.8 makes a table, and frees links in it that it has
+  // not filled where the group is damaged.
   check_hdf5(H5Literate(
-                 group.native(), H5_INDEX_NAME, H5_ITER_INC, &index,
+                 group.native(), H5_INDEX_NAME, H5_ITER_NATIVE, &index,
                  [](hid_t, const char* name, const H5L_info_t*, void* list) -> herr_t {
                    try {
                      static_cast<std::vector<std::string>*>(list)->emplace_back(name);
@@ -182,14 +184,15 @@ std::vector<std::string> link_names(const Hdf5Group& group, const std::string& s
                  },
                  &names),
              "a group cannot be listed", subject);
+  std::sort(names.begin(), names.end());
   return names;
 }
 
-std::vector<std::string> attribute_names(const Hdf5Group& group, const std::string& subject) {
+std::vector<std::string> attribute_names(hid_t object, const std::string& subject) {
   std::vector<std::string> names;
   hsize_t index = 0;
   check_hdf5(H5Aiterate2(
-                 group.native(), H5_INDEX_NAME, H5_ITER_INC, &index,
+                 object, H5_INDEX_NAME, H5_ITER_NATIVE, &index,
                  [](hid_t, const char* name, const H5A_info_t*, void* list) -> herr_t {
                    try {
                      static_cast<std::vector<std::string>*>(list)->emplace_back(name);
@@ -200,6 +203,7 @@ std::vector<std::string> attribute_names(const Hdf5Group& group, const std::stri
                  },
                  &names),
              "attributes cannot be listed", subject);
+  std::sort(names.begin(), names.end());
   return names;
 }
 

@@ -62,11 +62,10 @@ template <class Number>
 [[nodiscard]] Hdf5Group create_group(hid_t file, const std::string& name,
                                      const std::string& subject);
 
-/// The names of the links of a group, and of its attributes, in alphabetical order.
+/// The names of the links of a group, and of the attributes of an object, in alphabetical order.
 [[nodiscard]] std::vector<std::string> link_names(const Hdf5Group& group,
                                                   const std::string& subject);
-[[nodiscard]] std::vector<std::string> attribute_names(const Hdf5Group& group,
-                                                       const std::string& subject);
+[[nodiscard]] std::vector<std::string> attribute_names(hid_t object, const std::string& subject);
 
 /// Reads `block` of a dataset of numbers as float32, row-major; `what` names the dataset.
 void read_block(const Hdf5Dataset& dataset, const Block& block, float* values,

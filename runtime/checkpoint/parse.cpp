@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/format.h"
 #include "runtime/checkpoint/hdf5_values.h"
+#include "runtime/checkpoint/structure.h"
 
 namespace meshwork {
 namespace {
@@ -27,19 +28,23 @@ TensorKind kind_of(const std::string& name, const std::string& subject) {
 
 class Parser {
  public:
-  Parser(const Hdf5File& file, const std::string& name)
-      : file_(file), name_(name), root_(open_group(file.native(), "/", name)) {}
+  Parser(const Hdf5File& file, const std::string& name, std::int64_t version)
+      : file_(file), name_(name), version_(version), root_(open_group(file.native(), "/", name)) {}
 
   ParsedCheckpoint parse() {
+    if (version_ < 1) {
+      fail("{}: has the format version {}, and the first one was 1", name_, version_);
+    }
     read_table();
+    compare_objects();
     read_state();
     read_tensors();
-    return {checkpoint_format_version, std::move(state_), std::move(tensors_), std::move(regions_)};
+    return {version_, std::move(state_), std::move(tensors_), std::move(regions_)};
   }
 
  private:
   void read_table() {
-    const Hdf5Group group = open_group(file_.native(), "checksums", name_);
+    const Hdf5Group group = open_group(file_.native(), checksum_group, name_);
     const Hdf5Dataset names = open_dataset(file_.native(), "checksums/datasets", name_);
     const Hdf5Dataset table = open_dataset(file_.native(), "checksums/regions", name_);
     const std::vector<std::byte> name_bytes = read_bytes(names, name_);
@@ -47,7 +52,16 @@ class Parser {
     Hash hash;
     hash.add(name_bytes);
     hash.add(table_bytes);
-    if (hash.value() != read_number<std::uint64_t>(group.native(), "hash", name_)) {
+    const std::vector<std::string> links = link_names(group, name_);
+    const bool has_objects = std::count(links.begin(), links.end(), "object_hashes") > 0;
+    if (version_ < first_version_with_objects && has_objects) {
+      fail("{}: says that its format version is {}, but has checksums of version {}", name_,
+           version_, first_version_with_objects);
+    }
+    if (version_ >= first_version_with_objects) {
+      read_objects(hash);
+    }
+    if (hash.value() != read_number<std::uint64_t>(group.native(), checksum_of_table, name_)) {
       fail("{}: the table of checksums is damaged", name_);
     }
     datasets_ = texts_in(names, name_bytes);
@@ -73,6 +87,37 @@ class Parser {
         region.block.push_back({static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)});
       }
       regions_.push_back(std::move(region));
+    }
+  }
+
+  // What `hash`, that of the table, covers besides.
+  void read_objects(Hash& hash) {
+    const Hdf5Dataset paths = open_dataset(file_.native(), "checksums/objects", name_);
+    const Hdf5Dataset hashes = open_dataset(file_.native(), "checksums/object_hashes", name_);
+    const std::vector<std::byte> path_bytes = read_bytes(paths, name_);
+    const std::vector<std::byte> hash_bytes = read_bytes(hashes, name_);
+    hash.add(path_bytes);
+    hash.add(hash_bytes);
+    const std::vector<std::string> texts = texts_in(paths, path_bytes);
+    if (hash_bytes.size() != texts.size() * sizeof(std::uint64_t)) {
+      fail("{}: there are {} paths and {} bytes of hashes of objects", name_, texts.size(),
+           hash_bytes.size());
+    }
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      ObjectHash object{texts[i], 0};
+      std::memcpy(&object.hash, hash_bytes.data() + i * sizeof object.hash, sizeof object.hash);
+      objects_.push_back(std::move(object));
+    }
+  }
+
+  // Attributes, types and shapes, before anything of them is believed.
+  void compare_objects() const {
+    if (version_ < first_version_with_objects) {
+      return;
+    }
+    const std::string difference = first_difference(objects_, hash_objects(file_.native(), name_));
+    if (!difference.empty()) {
+      fail("{}: {}", name_, difference);
     }
   }
 
@@ -136,12 +181,10 @@ class Parser {
     state_.writer = read_text(root, "writer", name_);
     state_.created = read_text(root, "created", name_);
     state_.mesh = read_text(root, "mesh", name_);
-    state_.step = read_number<std::int64_t>(root, "step", name_);
-    state_.epoch = read_number<std::int64_t>(root, "epoch", name_);
+    state_.step = count(root, "step");
+    state_.epoch = count(root, "epoch");
     const Hdf5Group group = open_group(file_.native(), "state", name_);
-    const auto integer = [&](const char* name) {
-      return read_number<std::int64_t>(group.native(), name, name_);
-    };
+    const auto integer = [&](const char* name) { return count(group.native(), name); };
     const auto line = [&](const char* name) { return read_text(group.native(), name, name_); };
     state_.batch = integer("batch");
     state_.samples = integer("samples");
@@ -197,6 +240,15 @@ class Parser {
     read_callbacks();
   }
 
+  // A number that cannot be negative.
+  std::int64_t count(hid_t object, const char* attribute) const {
+    const auto number = read_number<std::int64_t>(object, attribute, name_);
+    if (number < 0) {
+      fail("{}: attribute \"{}\" is {}", name_, attribute, number);
+    }
+    return number;
+  }
+
   // Files of the first days do not have them.
   void read_kernels() {
     const std::vector<std::string> specifications = texts("state/kernel_specifications");
@@ -234,7 +286,7 @@ class Parser {
       record.class_name = read_text(group.native(), "class", name_);
       record.keeps_weights = read_number<std::int64_t>(group.native(), "keeps_weights", name_) != 0;
       const Hdf5Group values = open_group(file_.native(), path + "/numbers", name_);
-      for (const std::string& key : attribute_names(values, name_)) {
+      for (const std::string& key : attribute_names(values.native(), name_)) {
         record.state[key] = read_number<double>(values.native(), key, name_);
       }
       for (const std::string& number :
@@ -296,9 +348,11 @@ class Parser {
 
   const Hdf5File& file_;
   const std::string& name_;
+  std::int64_t version_;
   Hdf5Group root_;
   std::vector<std::string> datasets_;
   std::vector<StoredRegion> regions_;
+  std::vector<ObjectHash> objects_;  // as they were written; none before version 2
   CheckpointState state_;
   std::vector<CheckpointTensor> tensors_;
 };
@@ -326,9 +380,7 @@ ParsedCheckpoint parse_checkpoint(const Hdf5File& file, const std::string& name)
         "{}: has the format version {}, this program reads versions up to {}; it was written by {}",
         name, version, checkpoint_format_version, read_text(root.native(), "program", name));
   }
-  ParsedCheckpoint parsed = or_damaged(name, [&] { return Parser(file, name).parse(); });
-  parsed.version = version;
-  return parsed;
+  return or_damaged(name, [&] { return Parser(file, name, version).parse(); });
 }
 
 }  // namespace meshwork

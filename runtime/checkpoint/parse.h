@@ -1,7 +1,8 @@
 // The way back from a checkpoint file to what it holds; format.h says how that stands in it.
 //
 // Everything but the data of tensors is read and compared with its checksum: first the table of
-// checksums, which has one of its own, then the state and the list of tensors.
+// checksums, which has one of its own, then the structure of the file (structure.h), the state and
+// the list of tensors.
 #pragma once
 
 #include <cstdint>

@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/parse.h"
 #include "runtime/checkpoint/regions.h"
+#include "runtime/checkpoint/structure.h"
 
 namespace meshwork {
 namespace {
@@ -88,10 +89,32 @@ class CheckpointReader::Implementation {
         damage.push_back(fmt::format("{}: {}: {}", name_, dataset, flaw));
       }
     }
+    if (part == 0 && !protects_attributes()) {
+      const std::string flaw = flaw_of_structure();
+      if (!flaw.empty()) {
+        damage.push_back(flaw);
+      }
+    }
     return damage;
   }
 
+  bool protects_attributes() const { return contents_.version >= first_version_with_objects; }
+
  private:
+  // What keeps other programs from listing a file that has no hashes of its objects; with them it
+  // would not have been opened.
+  std::string flaw_of_structure() const {
+    try {
+      return or_damaged(name_, [&] {
+        const Hdf5Guard guard;
+        (void)hash_objects(file_.native(), name_);
+        return std::string();
+      });
+    } catch (const DamagedCheckpoint& damage) {
+      return damage.what();
+    }
+  }
+
   // What the region's hash says; throws for what cannot be read.
   std::string compared(const StoredRegion& region) const {
     Hash hash;
@@ -138,6 +161,9 @@ const std::filesystem::path& CheckpointReader::file() const {
 }
 std::int64_t CheckpointReader::format_version() const {
   return implementation_->version();
+}
+bool CheckpointReader::protects_attributes() const {
+  return implementation_->protects_attributes();
 }
 std::int64_t CheckpointReader::bytes() const {
   return implementation_->bytes();

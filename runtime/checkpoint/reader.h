@@ -2,8 +2,8 @@
 //
 // It opens the file for reading, with HDF5 alone: neither MPI nor the mesh that wrote it is needed,
 // and any number of processes may read the same file at once, each what it needs. The constructor
-// reads the format version, then the state and the list of tensors and regions; values are read on
-// demand, any block of any tensor.
+// reads the format version, then the state and the list of tensors and regions, and compares all of
+// it with its checksums; values are read on demand, any block of any tensor.
 //
 // A *region* is what one rank wrote in one piece: a block of a tensor, or the bytes of one of the
 // small datasets (history, configuration) as a whole. Each has a hash, so that `check` says where
@@ -58,6 +58,9 @@ class CheckpointReader {
 
   [[nodiscard]] const std::filesystem::path& file() const;
   [[nodiscard]] std::int64_t format_version() const;
+  /// Whether attributes, types and shapes have checksums, which the constructor has compared. Those
+  /// of a file of format version 1 are only looked at for values that cannot be.
+  [[nodiscard]] bool protects_attributes() const;
   /// Of the file.
   [[nodiscard]] std::int64_t bytes() const;
 

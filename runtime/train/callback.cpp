@@ -45,6 +45,11 @@ void CallbackList::on_train_begin(Training& training) {
 void CallbackList::on_train_end(Training& training) {
   for (const SharedCallback& callback : callbacks_) callback->on_train_end(training);
 }
+void CallbackList::take_back_train_end(Training& training) {
+  for (auto callback = callbacks_.rbegin(); callback != callbacks_.rend(); ++callback) {
+    (*callback)->take_back_train_end(training);
+  }
+}
 void CallbackList::on_epoch_begin(Training& training) {
   for (const SharedCallback& callback : callbacks_) callback->on_epoch_begin(training);
 }

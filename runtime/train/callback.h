@@ -10,6 +10,9 @@
 // from epoch to epoch it can save and load, so that a run that is continued from a checkpoint
 // decides as one that was never interrupted: `load` comes before train begin, which then must not
 // reset what was loaded.
+//
+// Where train end restores weights, the last checkpoint of a run is taken after it: it has the
+// weights that the run ends with. A run that goes on from it first takes the restoring back.
 #pragma once
 
 #include <map>
@@ -26,6 +29,10 @@ namespace meshwork {
 
 /// What a callback remembers, by name: numbers and text.
 using CallbackState = std::map<std::string, std::variant<double, std::string>>;
+
+/// What a callback remembers of having restored weights when the run ended: then those that it keeps
+/// are the last epoch's.
+inline constexpr const char* restored_key = "restored";
 
 class Callback {
  public:
@@ -53,6 +60,9 @@ class Callback {
 
   virtual void on_train_begin(Training&) {}
   virtual void on_train_end(Training&) {}
+  /// When a run goes on from what was loaded, before train begin: takes back what on_train_end did
+  /// to the weights, if that was saved after it. Callbacks do so in the reverse order.
+  virtual void take_back_train_end(Training&) {}
   virtual void on_epoch_begin(Training&) {}
   virtual void on_epoch_end(Training&) {}
   virtual void on_train_batch_begin(Training&) {}
@@ -92,6 +102,7 @@ class CallbackList final : public Callback {
   std::vector<std::string> adds_logs() const override;
   void on_train_begin(Training& training) override;
   void on_train_end(Training& training) override;
+  void take_back_train_end(Training& training) override;
   void on_epoch_begin(Training& training) override;
   void on_epoch_end(Training& training) override;
   void on_train_batch_begin(Training& training) override;

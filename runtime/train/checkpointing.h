@@ -9,6 +9,9 @@
 // the ranks agree at the end of a step (step_agreement.h). A failure is then an error or a warning,
 // as the user chose; it is never lost.
 //
+// Where callbacks restore weights as the run ends (EarlyStopping), the last checkpoint is taken
+// again after that, under the same name: the newest one has the weights that the run ends with.
+//
 // A run has its directory to itself (directory_lock.h). Where ranks wait for each other the
 // watchdog sees it: while they write in the trace beside the one of training, else in the latter.
 //

@@ -58,6 +58,7 @@ class Fitting {
     const bool callbacks_differ =
         model.mesh().shape().rank_count() > 1 && !decide_alike(options_.callbacks);
     run_.at.first_epoch = options_.initial_epoch;
+    ended_epochs_ = options_.initial_epoch;
     run_.at.epochs = options_.epochs;
     run_.at.iteration = model.iteration;
     steps_ = fed_.batches();
@@ -131,6 +132,10 @@ class Fitting {
     if (options_.profile) {
       model_.profile = std::make_unique<StepProfile>(*model_.device, options_.batch_size);
     }
+    if (resumed_) {
+      callbacks_.take_back_train_end(run_);
+    }
+    const bool ended_before = resumed_ && run_.restored;
     callbacks_.on_train_begin(run_);
     // After the last batch of an epoch only its end is left; the feeder goes to the next one.
     const BatchPosition start = first_batch_ < fed_.batches()
@@ -145,7 +150,9 @@ class Fitting {
       run_epoch(*feeder);
     }
     if (!interrupted()) {
+      run_.restored = false;
       callbacks_.on_train_end(run_);
+      save_restored(ended_before);
     }
     if (checkpoints_) {
       const TracedActivity saves(&model_.watchdog->trace(), saving_);
@@ -258,11 +265,30 @@ class Fitting {
     if (agreement_->wanted()) {
       due = agree_on_wish().save || interrupted() || due;
     }
+    trained_ = true;
+    ended_epochs_ = run_.at.epoch + 1;
     if (due && checkpoints_) {
-      CheckpointState state = state_at(run_.at.epoch + 1, 0);
+      CheckpointState state = state_at(ended_epochs_, 0);
       state.logs.assign(run_.logs().begin(), run_.logs().end());
+      ended_logs_ = state.logs;
       save(std::move(state));
     }
+  }
+
+  // The weights that the run ends with, if they are not those of its last epoch, which have been
+  // saved under the same number of updates. `ended_before`: so they were by an earlier run.
+  void save_restored(bool ended_before) {
+    if (!checkpoints_) {
+      return;
+    }
+    std::array<double, 1> restored{run_.restored ? 1.0 : 0.0};
+    run_.agree(restored);
+    if (restored[0] == 0 || (ended_before && !trained_)) {
+      return;
+    }
+    CheckpointState state = state_at(ended_epochs_, 0);
+    state.logs = ended_logs_;
+    save(std::move(state));
   }
 
   [[nodiscard]] bool interrupted() const { return history_.stop_reason != 0; }
@@ -346,6 +372,7 @@ class Fitting {
     if (!state) {
       return;
     }
+    resumed_ = true;
     model_.take_up_kernels(state->kernels);
     Optimizer& optimizer = model_.compiled->optimizer;
     if (optimizer.schedule().is_constant() && state->constant_rate &&
@@ -358,6 +385,8 @@ class Fitting {
     run_.at.epoch = state->epoch;
     run_.at.samples = state->samples;
     first_batch_ = state->batch;
+    ended_epochs_ = state->epoch;
+    ended_logs_ = state->logs;
     if (state->batch > 0) {
       means_.load(state->running);
     }
@@ -462,6 +491,10 @@ class Fitting {
   bool told_of_loss_ = false;
   std::int64_t first_batch_ = 0;   // with which the first epoch goes on
   bool save_after_epoch_ = false;  // a checkpoint was due after its last batch
+  bool resumed_ = false;           // from a checkpoint
+  bool trained_ = false;           // an epoch has ended in this run
+  std::int64_t ended_epochs_ = 0;  // that have ended, with earlier runs
+  std::vector<std::pair<std::string, double>> ended_logs_;  // of the last of them, as it was saved
   std::optional<StepAgreement> agreement_;
   std::optional<Checkpointing> checkpoints_;
 };

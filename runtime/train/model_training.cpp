@@ -37,6 +37,7 @@ void ModelTraining::restore_weights(const WeightsSnapshot& snapshot) {
   }
   model_->engine->meet();
   model_->engine->parameters().write_values(weights->values, weights->fixed);
+  restored = true;
 }
 
 void ModelTraining::agree(std::span<double> numbers) {

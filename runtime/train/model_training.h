@@ -52,6 +52,7 @@ class ModelTraining final : public Training {
   Step* last_step = nullptr;           // of training
   std::function<void(Logs&)> refresh;  // writes the running means as they are
   bool stale = false;                  // the means have changed since they were written
+  bool restored = false;               // a callback has restored weights
 
  private:
   Model::State* model_;

@@ -189,7 +189,9 @@ std::vector<Callback*> match(const std::vector<CallbackRecord>& records,
     const std::string name = described(record.class_name, subject.value_or(""));
     ++counts[name].first;
     if (found == callbacks.end()) {
-      said.push_back(fmt::format("callback {}: was there, is not now", name));
+      said.push_back(fmt::format(
+          "callback {}: was there, is not now{}", name,
+          record.state.contains(restored_key) ? "; the weights stay those that it restored" : ""));
     } else {
       taken.insert(found->get());
     }

@@ -9,6 +9,7 @@
 #include "launch/checkpoint_files.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/writer.h"
+#include "tests/runtime/checkpoint/mended.h"
 #include "tests/support/catch.h"
 
 namespace {
@@ -106,5 +107,20 @@ TEST_CASE("a file that was named and is gone meanwhile is one that is not there"
     CHECK(said.status == 2);
     CHECK(said.text.empty());
     CHECK(said.problems == oldest + ": was removed meanwhile; it is not looked at\n");
+  }
+}
+
+TEST_CASE("of a file of the first format it is said that attributes are not protected") {
+  write_checkpoints();
+  if (is_root()) test::change_file(oldest, test::make_version_1);
+  barrier();
+  const Said said = verify_while_removing("rotating", false, 0);
+  if (is_root()) {
+    CHECK(said.status == 0);
+    CHECK_THAT(said.text, Catch::Contains(checkpoint_name(1) + ": whole: step 1"));
+    const std::size_t at = said.text.find("version 1, does not protect attributes");
+    REQUIRE(at != std::string::npos);
+    CHECK(said.text.find(checkpoint_name(1)) < at);
+    CHECK(said.text.find("does not protect", at + 20) == std::string::npos);
   }
 }

@@ -68,7 +68,14 @@ class EarlyStoppingCallback final : public Callback {
       training.say(fmt::format("Epoch {}: EarlyStopping: the weights are those of epoch {} again",
                                training.position().epoch + 1, state_.best_epoch + 1));
     }
-    training.restore_weights(*weights_);
+    exchange_weights(training);
+    state_.restored = true;
+  }
+
+  void take_back_train_end(Training& training) override {
+    if (std::exchange(state_.restored, false) && weights_) {
+      exchange_weights(training);
+    }
   }
 
   CallbackState save() const override {
@@ -76,6 +83,9 @@ class EarlyStoppingCallback final : public Callback {
                         {"best_epoch", static_cast<double>(state_.best_epoch)}};
     if (state_.best) {
       state["best"] = *state_.best;
+    }
+    if (state_.restored) {
+      state[restored_key] = 1.0;
     }
     return state;
   }
@@ -87,6 +97,7 @@ class EarlyStoppingCallback final : public Callback {
     if (state.contains("best")) {
       state_.best = number_in(state, "best", class_name());
     }
+    state_.restored = state.contains(restored_key);
     loaded_ = true;
   }
 
@@ -100,7 +111,14 @@ class EarlyStoppingCallback final : public Callback {
     std::int64_t wait = 0;
     std::int64_t best_epoch = 0;
     std::optional<double> best;
+    bool restored = false;  // the model has the best weights, and weights_ are the last epoch's
   };
+
+  void exchange_weights(Training& training) {
+    std::shared_ptr<const WeightsSnapshot> present = training.snapshot_weights();
+    training.restore_weights(*weights_);
+    weights_ = std::move(present);
+  }
 
   EarlyStoppingOptions options_;
   Monitor monitor_;

@@ -5,13 +5,12 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <span>
 #include <sstream>
 
-#include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/reader.h"
 #include "tests/runtime/checkpoint/example.h"
+#include "tests/runtime/checkpoint/mended.h"
 #include "tests/support/catch.h"
 
 using namespace meshwork;
@@ -58,11 +57,8 @@ std::string verdict_on(const fs::path& file, const CheckpointState& state,
 // Changes the table of checksums, and its own hash to what it is then.
 void change_table(const fs::path& file,
                   const std::function<void(std::vector<std::uint64_t>& table)>& change) {
-  const Hdf5Guard guard;
-  Hdf5File opened(H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
-  {
-    const Hdf5Group group = open_group(opened.native(), "checksums", "test");
-    const Hdf5Dataset dataset = open_dataset(opened.native(), "checksums/regions", "test");
+  change_file(file, [&](hid_t opened) {
+    const Hdf5Dataset dataset = open_dataset(opened, "checksums/regions", "test");
     std::vector<std::uint64_t> table(
         static_cast<std::size_t>(element_count(shape_of(dataset, "test"))));
     REQUIRE(H5Dread(dataset.native(), H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT,
@@ -70,13 +66,8 @@ void change_table(const fs::path& file,
     change(table);
     REQUIRE(H5Dwrite(dataset.native(), H5T_NATIVE_UINT64, H5S_ALL, H5S_ALL, H5P_DEFAULT,
                      table.data()) >= 0);
-    Hash hash;
-    hash.add(read_bytes(open_dataset(opened.native(), "checksums/datasets", "test"), "test"));
-    hash.add(std::as_bytes(std::span(table)));
-    REQUIRE(H5Adelete(group.native(), "hash") >= 0);
-    write_attribute(group.native(), "hash", hash.value(), "test");
-  }
-  opened.close("test");
+    mend_table(opened);
+  });
 }
 
 std::string content(const fs::path& file) {
@@ -101,8 +92,8 @@ TEST_CASE("a flipped bit anywhere is found, or is where nothing stands") {
   REQUIRE(descriptor >= 0);
   std::int64_t found = 0;
   std::int64_t harmless = 0;
-  for (std::size_t at = 0; at < bytes.size(); at += 23) {
-    const char flipped = static_cast<char>(bytes[at] ^ (1 << (at % 8)));
+  for (std::size_t at = 0; at < bytes.size(); at += 5) {
+    const char flipped = static_cast<char>(bytes[at] ^ (1 << (at / 5 % 8)));
     REQUIRE(::pwrite(descriptor, &flipped, 1, static_cast<off_t>(at)) == 1);
     const std::string verdict = verdict_on(damaged, state, tensors);
     INFO("byte " << at << ": " << verdict);
@@ -204,17 +195,138 @@ TEST_CASE("what is no checkpoint is said to be none") {
   CHECK_THROWS_WITH(CheckpointReader("other.h5"), Catch::Contains("no checkpoint of Meshwork"));
 }
 
+TEST_CASE("an attribute of another value, type or name is damage, and its object is named") {
+  struct Case {
+    std::string object;
+    std::function<void(hid_t file)> change;
+  };
+  for (const Case& one : std::vector<Case>{
+           {"/", [](hid_t file) { change_attribute(file, "/", "step", std::int64_t{-1}); }},
+           {"/", [](hid_t file) { change_attribute(file, "/", "epoch", 3.0); }},
+           {"/", [](hid_t file) { H5Arename(file, "mesh", "mash"); }},
+           {"state", [](hid_t file) { change_attribute(file, "state", "learning_rate", 0.5); }},
+           {"state",
+            [](hid_t file) { H5Adelete_by_name(file, "state", "precision", H5P_DEFAULT); }},
+           {"params/d1",
+            [](hid_t file) {
+              write_attribute(open_group(file, "params/d1", "test").native(), "note",
+                              std::string("mine"), "test");
+            }},
+           {"slots/d1/bias/momentum",
+            [](hid_t file) {
+              change_attribute(file, "slots/d1/bias/momentum", "layout", std::string("[x]"));
+            }},
+           {"callbacks/0-EarlyStopping/numbers",
+            [](hid_t file) {
+              change_attribute(file, "callbacks/0-EarlyStopping/numbers", "wait", 0.0);
+            }},
+           {"state/data", [](hid_t file) { H5Ldelete(file, "state/data", H5P_DEFAULT); }},
+           {"params/mine", [](hid_t file) { (void)create_group(file, "params/mine", "test"); }},
+           {"params/soft",
+            [](hid_t file) {
+              H5Lcreate_soft("/state", file, "params/soft", H5P_DEFAULT, H5P_DEFAULT);
+            }},
+           {"params/virtual",
+            [](hid_t file) {
+              const Hdf5Dataspace space(H5Screate(H5S_SCALAR));
+              const Hdf5Properties creation(H5Pcreate(H5P_DATASET_CREATE));
+              H5Pset_virtual(creation.native(), space.native(), "nowhere.h5", "x", space.native());
+              const Hdf5Dataset made(H5Dcreate2(file, "params/virtual", H5T_NATIVE_FLOAT,
+                                                space.native(), H5P_DEFAULT, creation.native(),
+                                                H5P_DEFAULT));
+              REQUIRE(made.exists());
+            }},
+           {"params/again", [](hid_t file) {
+              H5Lcreate_hard(file, "/", file, "params/again", H5P_DEFAULT, H5P_DEFAULT);
+            }}}) {
+    INFO(one.object);
+    const fs::path file = small_checkpoint();
+    change_file(file, one.change);
+    CHECK_THROWS_AS(CheckpointReader(file), DamagedCheckpoint);
+    CHECK_THROWS_WITH(CheckpointReader(file), Catch::Contains("small.h5: " + one.object + ": "));
+  }
+}
+
+TEST_CASE("the list of objects is covered by the table's hash") {
+  const fs::path file = small_checkpoint();
+  change_file(file, [](hid_t opened) {
+    change_attribute(opened, "/", "step", std::int64_t{7});
+    const std::uint64_t before = read_number<std::uint64_t>(
+        open_group(opened, "checksums", "test").native(), "hash", "test");
+    mend(opened);
+    change_attribute(opened, "checksums", "hash", before);
+  });
+  CHECK_THROWS_WITH(CheckpointReader(file), Catch::Contains("the table of checksums is damaged"));
+}
+
+TEST_CASE("numbers that cannot be are damage, though all checksums are right") {
+  for (const auto& [object, name] :
+       {std::pair{"/", "step"}, {"/", "epoch"}, {"state", "batch"}, {"state", "samples"}}) {
+    INFO(name);
+    const fs::path file = small_checkpoint();
+    change_file(file, [&](hid_t opened) {
+      change_attribute(opened, object, name, std::int64_t{-1});
+      mend(opened);
+    });
+    CHECK_THROWS_AS(CheckpointReader(file), DamagedCheckpoint);
+    CHECK_THROWS_WITH(CheckpointReader(file),
+                      Catch::Contains(fmt::format("attribute \"{}\" is -1", name)));
+  }
+}
+
+TEST_CASE("a file of the first format is read, and says that its attributes are not protected") {
+  const fs::path file = small_checkpoint();
+  const CheckpointState state = CheckpointReader(file).state();
+  CHECK(CheckpointReader(file).format_version() == 2);
+  CHECK(CheckpointReader(file).protects_attributes());
+  change_file(file, make_version_1);
+  {
+    const CheckpointReader reader(file);
+    CHECK(reader.format_version() == 1);
+    CHECK(!reader.protects_attributes());
+    CHECK(reader.state() == state);
+    CHECK(reader.verify().empty());
+  }
+  change_file(file, [](hid_t opened) { change_attribute(opened, "/", "step", std::int64_t{7}); });
+  CHECK(CheckpointReader(file).state().step == 7);
+  CHECK(CheckpointReader(file).verify().empty());
+}
+
+TEST_CASE("a file does not lose its protection by the version that it names") {
+  for (const std::int64_t version : {-1, 0, 1}) {
+    const fs::path file = small_checkpoint();
+    change_file(file,
+                [&](hid_t opened) { change_attribute(opened, "/", "format_version", version); });
+    CHECK_THROWS_AS(CheckpointReader(file), DamagedCheckpoint);
+    CHECK_THROWS_WITH(CheckpointReader(file), Catch::Contains("format version"));
+  }
+}
+
+TEST_CASE("what other programs need for listing a file is looked at in verifying") {
+  // The header of a free-space manager, which readers of attributes do not need.
+  const fs::path file = small_checkpoint();
+  change_file(file, make_version_1);
+  std::string bytes = content(file);
+  std::int64_t headers = 0;
+  for (std::size_t at = bytes.find("FSHD"); at != std::string::npos;
+       at = bytes.find("FSHD", at + 1)) {
+    std::string damaged = bytes;
+    damaged[at + 10] = static_cast<char>(damaged[at + 10] ^ 1);
+    std::ofstream("unlisted.h5", std::ios::binary) << damaged;
+    ++headers;
+    const CheckpointReader reader("unlisted.h5");
+    REQUIRE(reader.verify().size() == 1);
+    CHECK_THAT(reader.verify()[0], Catch::Contains("cannot be listed"));
+  }
+  CHECK(headers > 0);
+}
+
 TEST_CASE("a newer format is an error that names both versions, not damage") {
   const fs::path file = small_checkpoint();
-  {
-    const Hdf5Guard guard;
-    Hdf5File opened(H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT));
-    REQUIRE(H5Adelete(opened.native(), "format_version") >= 0);
-    write_attribute(opened.native(), "format_version", std::int64_t{7}, "test");
-    opened.close("test");
-  }
+  change_file(
+      file, [](hid_t opened) { change_attribute(opened, "/", "format_version", std::int64_t{7}); });
   CHECK_THROWS_WITH(CheckpointReader(file), Catch::Contains("format version 7") &&
-                                                Catch::Contains("reads versions up to 1"));
+                                                Catch::Contains("reads versions up to 2"));
   try {
     const CheckpointReader reader(file);
   } catch (const DamagedCheckpoint&) {

@@ -103,6 +103,21 @@ class EndAfter final : public Callback {
   std::int64_t updates_;
 };
 
+// Says what the loss is on the validation data, by epoch.
+class Dictated final : public Callback {
+ public:
+  explicit Dictated(std::vector<double> values) : values_(std::move(values)) {}
+  std::string class_name() const override { return "Dictated"; }
+  bool decides_alike() const override { return true; }
+  void on_epoch_end(Training& training) override {
+    training.logs().set("val_loss",
+                        values_.at(static_cast<std::size_t>(training.position().epoch)));
+  }
+
+ private:
+  std::vector<double> values_;
+};
+
 std::string content(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
   std::ostringstream text;
@@ -278,6 +293,104 @@ TEST_CASE("a run goes on on another mesh with other layouts, equal to rounding")
       // Adam divides by the root of a mean square, which amplifies float32's rounding of small
       // gradients; over 20 updates differences stay below the tenth of one update, 0.01.
       CHECK(std::abs(last.weights[i][k] - straight.weights[i][k]) < 1e-3);
+    }
+  }
+}
+
+namespace {
+
+// A run of so many epochs that restores the weights of the best, which is the second.
+Outcome run_with_best(DeviceMesh& mesh, const fs::path& directory, std::int64_t epoch_count,
+                      std::int64_t patience, const CheckpointOptions& checkpoint) {
+  Model model = make_model(mesh, kinds()[0], split_layouts);
+  Outcome outcome;
+  outcome.history =
+      model.fit(samples(),
+                {.epochs = epoch_count,
+                 .batch_size = 8,
+                 .validation = samples(7),
+                 .callbacks = {std::make_shared<Dictated>(std::vector<double>{3, 1, 2, 2, 2, 2, 2}),
+                               CSVLogger({.file = directory / "log.csv"}),
+                               EarlyStopping({.patience = patience, .restore_best_weights = true})},
+                 .verbose = Verbosity::silent,
+                 .checkpoint = checkpoint});
+  for (const Variable& variable : model.graph().variables) {
+    outcome.weights.push_back(model.variable(variable.path));
+  }
+  check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
+  outcome.log = content(directory / "log.csv");
+  return outcome;
+}
+
+// The variables of a checkpoint, in the order of their paths.
+std::vector<std::vector<float>> variables_in(const fs::path& file) {
+  const CheckpointReader reader(file);
+  CHECK(reader.verify().empty());
+  std::vector<std::vector<float>> values;
+  for (const CheckpointTensor& tensor : reader.tensors()) {
+    if (tensor.kind == TensorKind::variable) values.push_back(reader.read(tensor));
+  }
+  return values;
+}
+
+std::vector<std::vector<float>> sorted(std::vector<std::vector<float>> values) {
+  std::sort(values.begin(), values.end());
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("the newest checkpoint has the weights that early stopping restored, and is the end") {
+  DeviceMesh mesh = mesh_of_all();
+  for (const CheckpointMode mode : {CheckpointMode::asynchronous, CheckpointMode::synchronous}) {
+    const fs::path directory = run_directory(mesh, "best");
+    const fs::path checkpoints = directory / "checkpoints";
+    const CheckpointOptions options{
+        .directory = checkpoints, .keep = 9, .resume = Resume::automatic, .mode = mode};
+    const Outcome ended = run_with_best(mesh, directory, 7, 2, options);
+    REQUIRE(ended.history.epoch.size() == 4);
+    const fs::path newest = list_checkpoints(checkpoints, "").checkpoints[0].file;
+    CHECK(newest == checkpoints / checkpoint_name(4 * batches));
+    CHECK(variables_in(newest) == variables_in(checkpoints / checkpoint_name(2 * batches)));
+    CHECK(variables_in(newest) != variables_in(checkpoints / checkpoint_name(3 * batches)));
+    CHECK(sorted(ended.weights) == sorted(variables_in(newest)));
+    CHECK(CheckpointReader(newest).state().stopped);
+    check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
+    // Once more: it has ended, and the file stays what it is.
+    const std::string bytes = content(newest);
+    const Outcome again = run_with_best(mesh, directory, 7, 2, options);
+    CHECK(again.history.history == ended.history.history);
+    CHECK(again.log == ended.log);
+    CHECK(same_bits(again.weights, ended.weights));
+    CHECK(content(newest) == bytes);
+    check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
+  }
+}
+
+TEST_CASE("the best weights are in the newest checkpoint though their own has gone") {
+  DeviceMesh mesh = mesh_of_all();
+  const fs::path directory = run_directory(mesh, "best");
+  const fs::path checkpoints = directory / "checkpoints";
+  const Outcome ended = run_with_best(mesh, directory, 7, 4,
+                                      {.directory = checkpoints, .every_epochs = 5, .keep = 1});
+  REQUIRE(ended.history.epoch.size() == 6);
+  REQUIRE(list_checkpoints(checkpoints, "").checkpoints.size() == 1);
+  CHECK(sorted(ended.weights) == sorted(variables_in(checkpoints / checkpoint_name(6 * batches))));
+}
+
+TEST_CASE("a run that restored the best weights goes on from its last epoch, bit for bit") {
+  DeviceMesh mesh = mesh_of_all();
+  const Outcome straight = run_with_best(mesh, run_directory(mesh, "straight"), 6, 9, {});
+  const fs::path directory = run_directory(mesh, "best");
+  const CheckpointOptions options{.directory = directory / "checkpoints",
+                                  .resume = Resume::automatic};
+  for (const std::int64_t epoch_count : {3, 4, 6}) {
+    const Outcome part = run_with_best(mesh, directory, epoch_count, 9, options);
+    CHECK(part.history.epoch.size() == static_cast<std::size_t>(epoch_count));
+    if (epoch_count == 6) {
+      CHECK(same_bits(part.weights, straight.weights));
+      CHECK(part.history.history == straight.history.history);
+      CHECK(part.log == straight.log);
     }
   }
 }

@@ -138,7 +138,7 @@ TEST_CASE("early stopping restores the weights of the best epoch") {
     ScriptedTraining training({"val_loss"}, {EarlyStopping(options)});
     training.run(epochs_of("val_loss", {5, 3, 4, 4, 1}));
     CHECK(training.weights == 1);
-    CHECK(training.snapshots == 2);
+    CHECK(training.snapshots == 3);  // two that were the best, and the last
     CHECK(training.said ==
           std::vector<std::string>{
               "Epoch 4: EarlyStopping: val_loss is 4, no better than 3 of epoch 2; training ends",
@@ -179,11 +179,37 @@ TEST_CASE("early stopping that was saved and loaded decides as if never interrup
     after->load(before->save());
     after->keep_weights(before->kept_weights());
     ScriptedTraining second({"val_loss"}, {after});
+    second.go_on(first);
+    if (cut > 0) CHECK(second.weights == static_cast<std::int64_t>(cut) - 1);
     second.run(epochs_of("val_loss", {values.begin() + cut, values.end()}),
                static_cast<std::int64_t>(cut));
     CHECK(cut + second.ended.size() == 4);
     CHECK(second.weights == 1);
   }
+}
+
+TEST_CASE("what several callbacks restored at the end is taken back in the reverse order") {
+  const auto two = [] {
+    return std::vector<SharedCallback>{
+        EarlyStopping({.monitor = "loss", .patience = 9, .restore_best_weights = true}),
+        EarlyStopping({.monitor = "val_loss", .patience = 9, .restore_best_weights = true})};
+  };
+  const std::vector<SharedCallback> before = two();
+  ScriptedTraining first({"loss", "val_loss"}, before);
+  first.run({{{"loss", 1}, {"val_loss", 2}},
+             {{"loss", 2}, {"val_loss", 1}},
+             {{"loss", 3}, {"val_loss", 3}}});
+  CHECK(first.weights == 1);
+  const std::vector<SharedCallback> after = two();
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    after[i]->load(before[i]->save());
+    after[i]->keep_weights(before[i]->kept_weights());
+  }
+  ScriptedTraining second({"loss", "val_loss"}, after);
+  second.go_on(first);
+  CHECK(second.weights == 2);
+  second.run({{{"loss", 4}, {"val_loss", 4}}}, 3);
+  CHECK(second.weights == 1);
 }
 
 TEST_CASE("a rank that is not the root takes the root's value") {

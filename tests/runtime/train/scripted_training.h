@@ -30,6 +30,13 @@ class ScriptedTraining final : public Training {
     for (const std::string& name : callbacks_.adds_logs()) names_.push_back(name);
   }
 
+  /// What comes before a run that goes on from a checkpoint, which `saved` has: the weights, and
+  /// what the callbacks have loaded.
+  void go_on(const ScriptedTraining& saved) {
+    weights = saved.weights;
+    callbacks_.take_back_train_end(*this);
+  }
+
   /// Trains an epoch for each of `epochs`, from `first` on, until a callback stops it. Batches have
   /// the logs of their epoch, 10 samples and 1 iteration each.
   void run(const std::vector<Logs>& epochs, std::int64_t first = 0, std::int64_t batches = 1) {
