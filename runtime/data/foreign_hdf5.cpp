@@ -158,8 +158,9 @@ std::uint64_t stored_in_sources(const Hdf5Dataset& dataset, hid_t creation, cons
       fail("{}: {} takes values from {}, {}", subject, name, file_name, why);
     };
     if (file_name == ".") {
+      const Hdf5File same(check_hdf5(H5Iget_file_id(dataset.native()), "no file", subject));
       stored +=
-          stored_bytes(open_dataset(dataset.native(), dataset_name, subject, of_source), subject);
+          stored_bytes(open_dataset(same.native(), dataset_name, subject, of_source), subject);
       continue;
     }
     if (file_name.find('%') != std::string::npos) {

@@ -5,6 +5,8 @@
 //     {kind: synthetic, rows: 128, features: {kind: normal, shape: [28, 28, 1]},
 //                                  targets: {kind: classes, classes: 10}}
 //
+// An HDF5 source takes `virtual: true` for virtual data sets, with sources in the file's own folder
+// or below, and `sparse: true` for more than 4 GiB of fill values (foreign_hdf5.h says why).
 // `labels` and `targets` may be absent where nothing is compared with them. Where a model has
 // several inputs, `features` is a map that has an entry for each, by its name. Options of synthetic
 // fields are those of SyntheticField (synthetic.h): kind, shape, type, low, high, mean, stddev,

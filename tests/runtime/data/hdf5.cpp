@@ -6,6 +6,8 @@
 #include "tests/runtime/data/support.h"
 #include "tests/support/catch.h"
 
+#include <sys/stat.h>
+
 #include <thread>
 
 using namespace meshwork;
@@ -226,6 +228,118 @@ TEST_CASE("wrong files and data sets are errors that name them") {
   write_file(path, bytes.substr(0, bytes.size() / 2));
   CHECK_THROWS_WITH(open(path, "train/images"), Catch::Contains(path + ": cannot be opened") &&
                                                     Catch::Contains("truncated file"));
+}
+
+TEST_CASE("data that lie outside of their file are refused") {
+  const Folder folder("hdf5");
+  const std::string path = folder / "data.h5", other = folder / "other.h5";
+  {
+    Writer writer(other);
+    writer.add("x", H5T_STD_U8LE, {4, 2}, counted<std::uint8_t>(8));
+    writer.close();
+  }
+  {
+    const Hdf5Guard guard;
+    Writer writer(path);
+    const std::vector<hsize_t> shape{4, 2};
+    const Hdf5Dataspace space(H5Screate_simple(2, shape.data(), nullptr));
+    const Hdf5Properties external(H5Pcreate(H5P_DATASET_CREATE));
+    REQUIRE(H5Pset_external(external.native(), other.c_str(), 0, 8) >= 0);
+    REQUIRE(Hdf5Dataset(H5Dcreate2(writer.native(), "stored", H5T_STD_U8LE, space.native(),
+                                   H5P_DEFAULT, external.native(), H5P_DEFAULT))
+                .exists());
+    REQUIRE(H5Lcreate_external("other.h5", "/x", writer.native(), "linked", H5P_DEFAULT,
+                               H5P_DEFAULT) >= 0);
+    const auto add_virtual = [&](const char* name, const std::string& source) {
+      const Hdf5Properties creation(H5Pcreate(H5P_DATASET_CREATE));
+      REQUIRE(H5Pset_virtual(creation.native(), space.native(), source.c_str(), "x",
+                             space.native()) >= 0);
+      REQUIRE(Hdf5Dataset(H5Dcreate2(writer.native(), name, H5T_STD_U8LE, space.native(),
+                                     H5P_DEFAULT, creation.native(), H5P_DEFAULT))
+                  .exists());
+    };
+    add_virtual("virtual", "other.h5");
+    add_virtual("upwards", "../other.h5");
+    add_virtual("absent", "nowhere.h5");
+    add_virtual("pattern", "other%%.h5");
+    add_virtual("itself", ".");
+    writer.add("x", H5T_STD_U8LE, {4, 2}, counted<std::uint8_t>(8));
+    writer.close();
+  }
+  CHECK_THROWS_WITH(open(path, "stored"), Catch::Contains("lie in external storage"));
+  CHECK_THROWS_WITH(open(path, "linked"),
+                    Catch::Contains("lies behind an external link, to other.h5:/x"));
+  CHECK_THROWS_WITH(open(path, "virtual"), Catch::Contains("is a virtual dataset"));
+  const auto open_virtual = [&](const std::string& name) {
+    return Hdf5Source({{.name = "x", .location = {path, name}}}, {.virtual_sources = true});
+  };
+  for (const char* name : {"virtual", "itself"}) {
+    CHECK(read_all<std::uint8_t>(open_virtual(name), 0) == counted<std::uint8_t>(8));
+  }
+  CHECK_THROWS_WITH(open_virtual("upwards"),
+                    Catch::Contains("../other.h5, which is not in the file's folder or below"));
+  CHECK_THROWS_WITH(open_virtual("absent"), Catch::Contains("nowhere.h5, which is not there"));
+  CHECK_THROWS_WITH(open_virtual("pattern"), Catch::Contains("a pattern of names"));
+  CHECK_THROWS_WITH(open_virtual("stored"), Catch::Contains("lie in external storage"));
+}
+
+TEST_CASE("data that declare what is not stored are refused unless they may be sparse") {
+  const Folder folder("hdf5");
+  const std::string path = folder / "data.h5";
+  const hsize_t rows = hsize_t{1} << 33;
+  {
+    const Hdf5Guard guard;
+    Writer writer(path);
+    const hsize_t chunk = 1024;
+    const Hdf5Properties creation(H5Pcreate(H5P_DATASET_CREATE));
+    REQUIRE(H5Pset_chunk(creation.native(), 1, &chunk) >= 0);
+    for (const auto& [name, count] : {std::pair("many", rows), std::pair("few", chunk)}) {
+      const Hdf5Dataspace space(H5Screate_simple(1, &count, nullptr));
+      REQUIRE(Hdf5Dataset(H5Dcreate2(writer.native(), name, H5T_STD_U8LE, space.native(),
+                                     H5P_DEFAULT, creation.native(), H5P_DEFAULT))
+                  .exists());
+    }
+    writer.close();
+  }
+  CHECK(open(path, "few").rows() == 1024);
+  CHECK_THROWS_WITH(open(path, "many"),
+                    Catch::Contains("declares 8589934592 bytes, of which 0 are stored"));
+  const Hdf5Source sparse({{.name = "x", .location = {path, "many"}}}, {.sparse = true});
+  CHECK(read_block<std::uint8_t>(sparse, 0, {0, 8'589'934'591}, {}) ==
+        std::vector<std::uint8_t>{0, 0});
+}
+
+TEST_CASE("a filter that is not among those that are read is refused by name") {
+  const Folder folder("hdf5");
+  const std::string path = folder / "data.h5";
+  {
+    const Hdf5Guard guard;
+    Writer writer(path);
+    const hsize_t length = 16;
+    const Hdf5Dataspace space(H5Screate_simple(1, &length, nullptr));
+    for (const auto& [name, filter] : {std::pair("lzf", 32000), std::pair("zstd", 32015)}) {
+      const Hdf5Properties creation(H5Pcreate(H5P_DATASET_CREATE));
+      REQUIRE(H5Pset_chunk(creation.native(), 1, &length) >= 0);
+      REQUIRE(H5Pset_filter(creation.native(), filter, H5Z_FLAG_OPTIONAL, 0, nullptr) >= 0);
+      REQUIRE(Hdf5Dataset(H5Dcreate2(writer.native(), name, H5T_STD_U8LE, space.native(),
+                                     H5P_DEFAULT, creation.native(), H5P_DEFAULT))
+                  .exists());
+    }
+    writer.close();
+  }
+  if (H5Zfilter_avail(32000) <= 0) {
+    CHECK_THROWS_WITH(open(path, "lzf"), Catch::Contains("the filter 32000 (\"lzf\"), which this "
+                                                         "HDF5 library does not have"));
+  }
+  CHECK_THROWS_WITH(open(path, "zstd"),
+                    Catch::Contains("the filter 32015, which is not among those that are read"));
+}
+
+TEST_CASE("a pipe is refused and not waited for") {
+  const Folder folder("hdf5");
+  const std::string path = folder / "pipe.h5";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(open(path, "x"), Catch::Contains("is a pipe; a file of HDF5 data is expected"));
 }
 
 TEST_CASE("compressed data that is damaged is an error when it is read") {
