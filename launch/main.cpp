@@ -147,6 +147,7 @@ int main(int argc, char** argv) {
       return unless_output_failed(say_and_end(argc, argv, parsed));
     }
     keep_hdf5_from_printing();
+    end_crashes_of_hdf5_with(2);
     return unless_output_failed(run(argc, argv, *parsed.commands, parsed.asked));
   } catch (const std::exception& error) {
     abort_job(1, message_of(error));

@@ -222,6 +222,7 @@ void read_block(const Hdf5Dataset& dataset, const Block& block, float* values,
       block.empty() ? H5Screate(H5S_SCALAR)
                     : H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr),
       "no dataspace", subject));
+  reading_hdf5(subject);
   check_hdf5(H5Dread(dataset.native(), H5T_NATIVE_FLOAT, memory.native(), space.native(),
                      H5P_DEFAULT, values),
              fmt::format("{} {} cannot be read", what, to_string(block)), subject);

@@ -275,6 +275,7 @@ Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
   }
   if (status.st_size == 0) fail("{}: is empty", name);
   const Hdf5Guard guard;
+  reading_hdf5(name);
   const htri_t is_hdf5 = H5Fis_hdf5(name.c_str());
   if (is_hdf5 == 0) {
     fail("{}: is no HDF5 file", name);
@@ -313,6 +314,7 @@ void require_dataset(hid_t file, const std::string& name, const std::string& sub
 
 Hdf5Dataset open_dataset(hid_t file, const std::string& name, const std::string& subject,
                          ForeignRules rules, hid_t access) {
+  reading_hdf5(subject);
   ExternalTarget target;
   const Hdf5Properties properties = inside_the_file(H5P_DATASET_ACCESS, access, target, subject);
   Hdf5Dataset dataset(H5Dopen2(file, name.c_str(), properties.native()));

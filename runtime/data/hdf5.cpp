@@ -167,6 +167,7 @@ struct Hdf5Source::Dataset {
 
   void read(std::span<const std::int64_t> rows, const Block& block, std::byte* destination) {
     const Hdf5Guard guard;
+    reading_hdf5(options.location.file);
     const std::int64_t row_bytes = elements_in(block) * element_bytes(type);
     sequence.resize(rows.size());
     std::iota(sequence.begin(), sequence.end(), 0);

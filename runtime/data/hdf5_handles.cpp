@@ -1,6 +1,13 @@
 #include "runtime/data/hdf5_handles.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -12,6 +19,37 @@ namespace {
 std::recursive_mutex& library_mutex() {
   static std::recursive_mutex mutex;
   return mutex;
+}
+
+// Who is inside of the library, and with which file, for a handler of signals, which takes no locks.
+std::atomic<int> guards{0};
+std::atomic<pthread_t> holder{};
+std::array<char, 1024> file_being_read{};
+
+constexpr std::array crashes{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+std::array<struct sigaction, crashes.size()> handlers_before{};
+int status_of_crash = 0;
+
+void say(std::string_view text) {
+  const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
+  (void)written;  // there is nobody left to tell
+}
+
+void on_crash(int number) {
+  const bool reading = guards.load() > 0 && file_being_read[0] != '\0' &&
+                       ::pthread_equal(holder.load(), ::pthread_self()) != 0;
+  if (reading) {
+    const char digits[] = {static_cast<char>('0' + number / 10),
+                           static_cast<char>('0' + number % 10)};
+    say(file_being_read.data());
+    say(": the HDF5 library crashed while it read this file (signal ");
+    say({number < 10 ? digits + 1 : digits, number < 10 ? 1U : 2U});
+    say("); it is damaged, or made to do that\n");
+    ::_exit(status_of_crash);
+  }
+  const auto at = static_cast<std::size_t>(std::ranges::find(crashes, number) - crashes.begin());
+  ::sigaction(number, &handlers_before[at], nullptr);
+  ::raise(number);
 }
 
 // What the library knows of the call that failed.
@@ -72,6 +110,8 @@ std::string text_of(const ErrorStack& stack) {
 }  // namespace
 
 Hdf5Guard::Hdf5Guard() : lock_(library_mutex()) {
+  holder.store(::pthread_self());
+  if (guards++ == 0) file_being_read[0] = '\0';
   if (H5Eget_auto2(H5E_DEFAULT, &printer_, &printer_data_) < 0 ||
       H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) < 0) {
     internal_error("HDF5 refused to hold back its error messages");
@@ -79,6 +119,7 @@ Hdf5Guard::Hdf5Guard() : lock_(library_mutex()) {
 }
 
 Hdf5Guard::~Hdf5Guard() {
+  --guards;
   H5Eset_auto2(H5E_DEFAULT, printer_, printer_data_);
 }
 
@@ -88,6 +129,30 @@ void keep_hdf5_from_printing() {
   if (H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) < 0) {
     internal_error("HDF5 refused to hold back its error messages");
   }
+}
+
+void end_crashes_of_hdf5_with(int status) {
+  status_of_crash = status;
+  // The crash may be one of too deep a recursion.
+  static std::array<char, 1 << 16> stack;
+  stack_t other{};
+  other.ss_sp = stack.data();
+  other.ss_size = stack.size();
+  ::sigaltstack(&other, nullptr);
+  for (std::size_t i = 0; i < crashes.size(); ++i) {
+    struct sigaction action {};
+    action.sa_handler = on_crash;
+    action.sa_flags = SA_ONSTACK | SA_NODEFER;
+    if (::sigaction(crashes[i], &action, &handlers_before[i]) != 0) {
+      internal_error("a handler of crashes was refused");
+    }
+  }
+}
+
+void reading_hdf5(std::string_view file) noexcept {
+  const std::size_t length = std::min(file.size(), file_being_read.size() - 1);
+  std::copy_n(file.data(), length, file_being_read.begin());
+  file_being_read[length] = '\0';
 }
 
 std::string hdf5_error_text() {

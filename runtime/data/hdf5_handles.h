@@ -54,6 +54,13 @@ class Hdf5Guard {
 /// speak as the process ends ("infinite loop closing library").
 void keep_hdf5_from_printing();
 
+/// The library does not survive every damaged file. After this call, which is for programs, a
+/// crash inside the life of a guard that reads ends the process with `status` and one line on
+/// standard error: the file and the signal. Other crashes go where they went before.
+void end_crashes_of_hdf5_with(int status);
+/// Names the file that the library is about to read, for the life of the outermost Hdf5Guard.
+void reading_hdf5(std::string_view file) noexcept;
+
 /// What the library's error stack says about the call that failed last, outermost first, on one
 /// line.
 [[nodiscard]] std::string hdf5_error_text();
