@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "collectives/error.h"
+#include "collectives/printable.h"
 
 namespace meshwork {
 namespace {
@@ -36,9 +37,9 @@ int run_on_files(const CommandLine& line, const Communicator* all) {
     said = run(line, all);
   }
   if (root) {
-    std::fputs(said.text.c_str(), stdout);
+    std::fputs(printable(said.text).c_str(), stdout);
     std::fflush(stdout);
-    std::fputs(said.problems.c_str(), stderr);
+    std::fputs(printable(said.problems).c_str(), stderr);
   }
   if (all != nullptr) {
     check_mpi(MPI_Bcast(&said.status, 1, MPI_INT, 0, all->native()), "MPI_Bcast");

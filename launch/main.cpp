@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "collectives/exchange.h"
+#include "collectives/printable.h"
 #include "launch/checkpoint_files.h"
 #include "launch/commands.h"
 #include "launch/session.h"
@@ -31,7 +32,7 @@ bool started_by_launcher() {
 
 void print(const std::string& text, int status) {
   std::FILE* stream = status == 0 ? stdout : stderr;
-  std::fputs(text.c_str(), stream);
+  std::fputs(printable(text).c_str(), stream);
   std::fflush(stream);
 }
 
@@ -64,7 +65,7 @@ int run_plan(int argc, char** argv, const CommandLine& line, const Settings& ask
   std::vector<std::string> warnings;
   const auto show = [&](const std::string& text) {
     for (const std::string& warning : warnings) {
-      std::fprintf(stderr, "warning: %s\n", warning.c_str());
+      std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());
     }
     print(text, 0);
   };

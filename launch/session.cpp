@@ -5,6 +5,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/printable.h"
 #include "layers/registry.h"
 #include "runtime/config/load.h"
 #include "runtime/train/progress.h"
@@ -82,7 +83,8 @@ void Session::examine(const std::shared_ptr<const Source>& source, DataPart part
   const Plan plan = config_->plan(*source, mesh_->shape(), rows, mode, warnings);
   if (!introduced_ && (line_->verbose || line_->dry_run) && runtime_->is_root()) {
     const PlanReport report = config_->report(plan, *source, rows, mode, 0);
-    std::printf("%s\n%s\n", to_yaml(config_->document()).c_str(), to_text(report).c_str());
+    std::printf("%s\n%s\n", printable(to_yaml(config_->document())).c_str(),
+                printable(to_text(report)).c_str());
     std::fflush(stdout);
   }
   introduced_ = true;

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "collectives/printable.h"
 #include "runtime/graph/operations/identity.h"
 #include "runtime/graph/path_error.h"
 
@@ -17,6 +18,9 @@ using Calls = std::vector<std::shared_ptr<const Call>>;
 void check_name(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     fail("the name \"{}\" contains \"/\", which separates the parts of a path", name);
+  }
+  if (!is_one_line_of_letters(name)) {
+    fail("the name \"{}\" contains a control character; letters are expected", printable(name));
   }
 }
 
@@ -243,8 +247,9 @@ void LayerBuilder::reserve_names(const Calls& calls) {
 
 TensorId LayerBuilder::variable(const std::string& name, VariableOptions options) {
   const std::string path = this->path() + "/" + name;
-  if (name.empty() || name == "output" || name.find('/') != std::string::npos) {
-    fail("\"{}\" cannot be the name of a variable", name);
+  if (name.empty() || name == "output" || name.find('/') != std::string::npos ||
+      !is_one_line_of_letters(name)) {
+    fail("\"{}\" cannot be the name of a variable", printable(name));
   }
   if (const auto known = variables_.find(path); known != variables_.end()) {
     const Shape& shape = graph_->tensors[known->second].shape;

@@ -8,6 +8,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/printable.h"
 
 namespace meshwork {
 namespace {
@@ -123,7 +124,7 @@ void Runtime::conclude(int status, const std::string& message, bool parted) {
   const std::vector<std::string> partings = gather_texts(endings_, parted ? message : "");
   if (is_root()) {
     std::fflush(stdout);
-    std::fprintf(stderr, "%s\n", one_message(causes, partings).c_str());
+    std::fprintf(stderr, "%s\n", printable(one_message(causes, partings)).c_str());
     std::fflush(stderr);
   }
   // Whoever starts the ranks may end all of them when the first one ends with a status, so nobody

@@ -83,6 +83,7 @@ def refused(what, arguments, statuses=(1, 2)):
     line = f"{what}: {' '.join(arguments)}"
     check(ended.status in statuses, f"{line}: status {ended.status}\n{ended.said}")
     check(len(ended.said.strip()) > 0, f"{line}: says nothing")
+    check("\x1b" not in ended.said, f"{line}: writes commands to the terminal")
     check("bad_alloc" not in ended.said and "*** Process received signal" not in ended.said,
           f"{line}: {ended.said}")
     check(ended.work < SECONDS and ended.seconds < 10 * SECONDS,
@@ -128,7 +129,7 @@ def main():
                           ["evaluate", "run.yaml", "--checkpoint", file],
                           ["train", "run.yaml", "--weights", file, "--set", "checkpoint.directory=other"]):
             # The other arrays can be listed where one is missing or a group stands in its place.
-            lists = arguments[0] == "inspect" and name in ("nothing", "a_group")
+            lists = arguments[0] == "inspect" and name in ("nothing", "a_group", "names_with_commands")
             refused(name, arguments, (0,) if lists else (1, 2))
         check(not os.path.exists("imported"), f"{name}: import left something")
         shutil.rmtree("imported", ignore_errors=True)

@@ -142,7 +142,11 @@ def _changed(folder, suffix, whole):
             del file[place]
             change(file)
         yield name, path
-    for name, change in (("groups_2000_deep", _deep), ("groups_in_a_circle", _circle)):
+    def names_with_commands(file):
+        file["layers/\x1b[31mred/vars/0"] = numpy.zeros(3, "f4")
+
+    for name, change in (("groups_2000_deep", _deep), ("groups_in_a_circle", _circle),
+                         ("names_with_commands", names_with_commands)):
         path = os.path.join(folder, name + suffix)
         shutil.copy(whole, path)
         with h5py.File(path, "r+") as file:

@@ -284,6 +284,12 @@ TEST_CASE("names that clash or cannot be paths are errors") {
       Catch::StartsWith("s: two layers are named \"d1\""));
   CHECK_THROWS_WITH(Dense({.name = "a/b", .units = 4})(x), Catch::Contains("contains \"/\""));
   CHECK_THROWS_WITH(Input({4}, "a/b"), Catch::Contains("contains \"/\""));
+  CHECK_THROWS_WITH(Dense({.name = "a\nb", .units = 4})(x),
+                    Catch::Contains("the name \"a\nb\" contains a control character"));
+  CHECK_THROWS_WITH(Dense({.name = std::string("a\0b", 3), .units = 4})(x),
+                    Catch::Contains("the name \"a\\x00b\" contains a control character"));
+  CHECK_THROWS_WITH(Input({4}, "\x1b[31m"),
+                    Catch::Contains("the name \"\\x1b[31m\" contains a control character"));
   CHECK_THROWS_WITH(make_graph({Input({4}, "d1")}, {y}),
                     Catch::Contains("no output depends on it"));
   const auto named = Input({4}, "d1");

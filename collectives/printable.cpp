@@ -1,0 +1,57 @@
+#include "collectives/printable.h"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+
+namespace meshwork {
+namespace {
+
+// The bytes of the letter that `text` begins with, or 0 if it begins with none. Overlong forms,
+// surrogates, what lies beyond U+10FFFF and the control characters of Latin 1 are no letters.
+std::size_t letter_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  if (first < 0xc2 || first > 0xf4) return 0;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  const unsigned second = byte(1);
+  const bool control = first == 0xc2 && second < 0xa0;
+  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+  const bool beyond = (first == 0xed && second >= 0xa0) || (first == 0xf4 && second >= 0x90);
+  return control || overlong || beyond ? 0 : length;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string result;
+  result.reserve(text.size());
+  while (!text.empty()) {
+    std::size_t length = letter_length(text);
+    if (length > 0 || text[0] == '\n' || text[0] == '\t') {
+      length = length == 0 ? 1 : length;
+      result += text.substr(0, length);
+    } else {
+      length = 1;
+      result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
+    }
+    text.remove_prefix(length);
+  }
+  return result;
+}
+
+bool is_one_line_of_letters(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = letter_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+}  // namespace meshwork
