@@ -330,27 +330,24 @@ class NcclTransport final : public Transport {
     const Memory memory = device_.allocate_pinned(count * element_bytes(ElementType::float32));
     auto* const values = static_cast<float*>(memory.data());
     std::unique_ptr<CapturedWork> work;
-    std::uint64_t not_started = 0;
+    std::uint64_t operations = 0;
     try {
       together(ranks_, [&] {
         // What NCCL does for its first operation, it does not do while that is captured.
         if (clique != nullptr) sum_now(*clique, values, count);
-        const std::uint64_t before = enqueued_.started();
+        const std::uint64_t before = enqueued_.captured();
         work = device_.capture([&] {
           if (clique == nullptr) return;
           enqueue_all_reduce(*clique, ElementType::float32, Reduction::sum, values, count);
-          not_started = enqueued_.started() - before;
           lead_kernels();
         });
+        operations = enqueued_.captured() - before;
       });
-      if (!on_all(ranks_, work != nullptr)) {  // MESHWORK_GRAPHS may differ between hosts
-        enqueued_.take_back(not_started);
-        return;
-      }
+      if (!on_all(ranks_, work != nullptr)) return;  // MESHWORK_GRAPHS may differ between hosts
       together(ranks_, [&] {
         std::fill_n(values, count, 1.0F);
         work->start();
-        not_started = 0;
+        enqueued_.add_captured(operations);
         device_.kernels().record(*behind_kernels_);
         behind_kernels_->wait();
         const auto sum = static_cast<float>(clique != nullptr ? clique->size() : 1);
@@ -358,7 +355,6 @@ class NcclTransport final : public Transport {
       });
       captures_ = true;
     } catch (const std::exception& error) {
-      enqueued_.take_back(not_started);
       add_remark(fmt::format(
           "collectives are started one by one, since NCCL's cannot be captured: {}", error.what()));
     }

@@ -1,5 +1,6 @@
 #include "runtime/device/captured_piece.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -42,8 +43,11 @@ std::vector<PieceRange> pieces_of(std::span<const PieceInstruction> instructions
   return pieces;
 }
 
-CapturedPiece::CapturedPiece(Device& device, std::vector<PieceInstruction> instructions)
-    : device_(device), instructions_(std::move(instructions)) {
+CapturedPiece::CapturedPiece(Device& device, std::vector<PieceInstruction> instructions,
+                             OnAllRanks on_all_ranks)
+    : device_(device),
+      instructions_(std::move(instructions)),
+      on_all_ranks_(std::move(on_all_ranks)) {
   for (const PieceInstruction& one : instructions_) {
     if (!one.of_device) noting_.push_back(one.kernel);
   }
@@ -54,37 +58,55 @@ CapturedPiece::CapturedPiece(Device& device, std::vector<PieceInstruction> instr
 }
 
 void CapturedPiece::run(void* const* /*operands*/) {
-  if (!tried_) {
-    capture();
-  } else {
-    for (Kernel* kernel : noting_) kernel->note_repeated();
-  }
-  if (work_ != nullptr) {
-    work_->start();
-  } else {
+  if (!tried_) capture();
+  if (work_ == nullptr) {
     for (const PieceInstruction& one : instructions_) one.kernel->run(one.operands);
+    return;
   }
+  for (Kernel* kernel : noting_) kernel->note_start();
+  work_->start();
 }
 
-// While they are captured the kernels note what they start, which stands for the first start.
 void CapturedPiece::capture() {
   const PieceInstruction* at = instructions_.data();
+  std::string problem;
   try {
-    work_ = device_.queues().capture([&] {
-      for (const PieceInstruction& one : instructions_) {
-        at = &one;
-        one.kernel->run(one.operands);
-      }
-    });
+    work_ = device_.queues().capture([&] { run_all(at); });
   } catch (const std::exception& error) {
-    const std::string what = fmt::format("{}: {}", *at->label, error.what());
-    // Other ranks would be left alone with theirs.
-    if (!noting_.empty()) throw Error(what);
-    fmt::print(stderr, "{}; {} is not captured, its kernels are started one by one\n", what,
-               label_);
+    const bool at_end = at == instructions_.data() + instructions_.size();
+    problem = at_end ? error.what() : fmt::format("{}: {}", *at->label, error.what());
+  }
+  // Before anything is started: other ranks would be left alone with theirs.
+  if (!noting_.empty() && !on_all_ranks_(work_ != nullptr) && work_ != nullptr) {
+    problem = "not on all ranks";
+    work_.reset();
+  }
+  if (!problem.empty()) {
+    fmt::print(stderr, "{} cannot be captured, its kernels are started one by one: {}\n", label_,
+               problem);
   }
   tried_ = true;
-  if (work_ == nullptr) noting_.clear();
+}
+
+// What was started is ended, also where an error ends it all: it would be under way for ever.
+void CapturedPiece::run_all(const PieceInstruction*& at) {
+  const PieceInstruction* const begin = instructions_.data();
+  const PieceInstruction* const end = begin + instructions_.size();
+  try {
+    for (; at != end; ++at) at->kernel->run(at->operands);
+  } catch (...) {
+    for (const PieceInstruction* rest = at + 1; rest < end; ++rest) {
+      const bool begun = std::any_of(begin, at, [&](const PieceInstruction& one) {
+        return one.kernel == rest->kernel->begun_by();
+      });
+      if (!begun) continue;
+      try {
+        rest->kernel->run(rest->operands);
+      } catch (const std::exception&) {  // the first error says what is wrong
+      }
+    }
+    throw;
+  }
 }
 
 }  // namespace meshwork

@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -39,22 +40,29 @@ struct PieceRange {
 /// What a run consists of, in order. A single kernel of the device costs no less captured.
 [[nodiscard]] std::vector<PieceRange> pieces_of(std::span<const PieceInstruction> instructions);
 
+/// Whether something went well on all ranks, which all call it; here it went as `here` says.
+using OnAllRanks = std::function<bool(bool here)>;
+
 /// The instructions as one, which is captured when it runs for the first time. On a device that
-/// gains nothing by capturing, they run one after the other; so they do where they are kernels
-/// alone and cannot be captured, which is said.
+/// gains nothing by capturing, they run one after the other; so they do, which is said, where they
+/// cannot be captured: with a collective among them, on all ranks if on one.
 class CapturedPiece final : public Kernel {
  public:
-  CapturedPiece(Device& device, std::vector<PieceInstruction> instructions);
+  CapturedPiece(
+      Device& device, std::vector<PieceInstruction> instructions,
+      OnAllRanks on_all_ranks = [](bool here) { return here; });
   void run(void* const* operands) override;
   /// "from LABEL to LABEL".
   [[nodiscard]] const std::string& label() const { return label_; }
 
  private:
   void capture();
+  void run_all(const PieceInstruction*& at);
 
   Device& device_;
   std::vector<PieceInstruction> instructions_;
   std::vector<Kernel*> noting_;  // those that the host has to know of
+  OnAllRanks on_all_ranks_;
   std::string label_;
   std::unique_ptr<CapturedWork> work_;
   bool tried_ = false;

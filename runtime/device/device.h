@@ -48,9 +48,9 @@ class Kernel {
   /// The kernel that starts what this one ends; null for one that starts nothing, or ends it
   /// itself.
   [[nodiscard]] virtual const Kernel* begun_by() const { return nullptr; }
-  /// Called instead of `run` when what it started is started again, captured: for what the host has
-  /// to know of it.
-  virtual void note_repeated() {}
+  /// Called instead of `run` when what it has started while that was captured is started: for what
+  /// the host has to know of it, and `run` does not note then.
+  virtual void note_start() {}
 };
 
 /// One of several kernels for one specification.

@@ -93,7 +93,8 @@ void Program::make_pieces() {
     }
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(piece.begin);
     const auto end = all.begin() + static_cast<std::ptrdiff_t>(piece.end);
-    pieces_.push_back(std::make_unique<CapturedPiece>(*device_, std::vector(begin, end)));
+    pieces_.push_back(
+        std::make_unique<CapturedPiece>(*device_, std::vector(begin, end), on_all_ranks_));
     const std::string& label = pieces_.back()->label();
     captured_.push_back(
         {pieces_.back().get(), nullptr, trace_ != nullptr ? trace_->label(label) : &label});

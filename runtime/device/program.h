@@ -98,6 +98,9 @@ class Program {
   [[nodiscard]] const MeasuredTimes& measured() const { return measured_; }
   /// From now on `trace`, which must outlive the program, says which instruction is running.
   void record_in(CollectiveTrace& trace);
+  /// For a program that other ranks run as well: how all learn whether all could capture a piece
+  /// with collectives. Called in a run, while the activity is the piece.
+  void agree_by(OnAllRanks on_all_ranks) { on_all_ranks_ = std::move(on_all_ranks); }
   [[nodiscard]] std::size_t instruction_count() const { return instructions_.size(); }
   /// What the last run started, one after the other: instructions, and captured pieces of them.
   [[nodiscard]] std::size_t start_count() const {
@@ -162,6 +165,7 @@ class Program {
   std::vector<Instruction> captured_;  // as bound `captured_bound_` times; empty: not yet
   std::vector<std::unique_ptr<CapturedPiece>> pieces_;
   std::int64_t captured_bound_ = -1;
+  OnAllRanks on_all_ranks_ = [](bool here) { return here; };
   CollectiveTrace* trace_ = nullptr;
   std::unique_ptr<std::atomic<const std::string*>>
       unread_;  // the activity while nobody asks for it

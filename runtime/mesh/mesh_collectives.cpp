@@ -42,21 +42,22 @@ class CollectiveKernel : public Kernel {
   explicit CollectiveKernel(Entry entry) : entry_(std::move(entry)) {}
 
   void run(void* const* operands) final {
-    const TracedCollective inside(entry_.trace, entry_.label);
-    const std::uint64_t before = started();
+    const bool captured = entry_.enqueued != nullptr && entry_.enqueued->is_capturing();
+    const TracedCollective inside(captured ? nullptr : entry_.trace, entry_.label);
+    const std::uint64_t before = captured ? entry_.enqueued->captured() : started();
     try {
       communicate(operands);
     } catch (const std::exception& error) {
       fail("{}: {}", entry_.description, error.what());
     }
-    operations_ = started() - before;
-    note_enqueued();
+    operations_ = (captured ? entry_.enqueued->captured() : started()) - before;
+    if (!captured) note_enqueued();
   }
   [[nodiscard]] bool is_enqueued() const final { return entry_.is_enqueued; }
   [[nodiscard]] const Kernel* begun_by() const final { return entry_.begun_by; }
-  void note_repeated() final {
+  void note_start() final {
     const TracedCollective inside(entry_.trace, entry_.label);
-    if (operations_ > 0) entry_.enqueued->add_again(operations_);
+    if (operations_ > 0) entry_.enqueued->add_captured(operations_);
     note_enqueued();
   }
 

@@ -164,6 +164,7 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
   if (trace != nullptr) {
     program_.record_in(*trace);
   }
+  program_.agree_by([&mesh](bool here) { return on_all(mesh.all(), here); });
 }
 
 void Step::feed(TensorId tensor, const void* host) {

@@ -120,7 +120,7 @@ TEST_CASE("what is captured is started again without NCCL, and keeps its order w
   subject.fill(first, 1);
   subject.fill(second, 2);
   Enqueued& enqueued = *subject.transport->enqueued();
-  const std::uint64_t before = enqueued.started();
+  const std::uint64_t before = enqueued.started(), captured_before = enqueued.captured();
   const auto step = [&] {
     Pending of_second = subject.start(second);
     subject.add(first, 1);
@@ -130,7 +130,8 @@ TEST_CASE("what is captured is started again without NCCL, and keeps its order w
   };
   std::unique_ptr<CapturedWork> captured;
   CHECK(operations_of([&] { captured = subject.device.capture(step); }) == 2);
-  CHECK(enqueued.started() == before + 2);
+  CHECK(enqueued.captured() == captured_before + 2);
+  CHECK(enqueued.started() == before);
   const std::int64_t waits = subject.device.waits();
   float of_first = 1, of_second = 2;
   const std::int64_t again = operations_of([&] {
@@ -144,8 +145,7 @@ TEST_CASE("what is captured is started again without NCCL, and keeps its order w
   CHECK(subject.device.waits() == waits);
   CHECK(subject.others_than(of_first, first) == 0);
   CHECK(subject.others_than(of_second, second) == 0);
-  // The first start is the one that was noted while it was captured.
-  enqueued.add_again(4);
+  enqueued.add_captured(6);
   subject.device.finish();
   CHECK(enqueued.done() == enqueued.started());
   // What is not captured comes behind it.

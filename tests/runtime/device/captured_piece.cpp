@@ -39,9 +39,9 @@ class Collective final : public Kernel {
   }
   [[nodiscard]] bool is_enqueued() const override { return is_enqueued_; }
   [[nodiscard]] const Kernel* begun_by() const override { return begun_by_; }
-  void note_repeated() override { ++repeated; }
+  void note_start() override { ++noted; }
 
-  int runs = 0, repeated = 0;
+  int runs = 0, noted = 0;
 
  private:
   bool is_enqueued_;
@@ -123,7 +123,7 @@ TEST_CASE("a piece is captured once, and what the host has to know of is told at
     piece.run(nullptr);
     CHECK(queues.captures() == 1);
     CHECK(collective.runs == 2);
-    CHECK(collective.repeated == 2 * (run - 1));
+    CHECK(collective.noted == 2 * run);
     // The host waits for nothing.
     CHECK(counted == 0);
   }
@@ -131,8 +131,7 @@ TEST_CASE("a piece is captured once, and what the host has to know of is told at
   CHECK(counted == 6);
 }
 
-TEST_CASE(
-    "kernels that cannot be captured are started one by one; with a collective that is an error") {
+TEST_CASE("what cannot be captured here or on another rank is started one by one") {
   const auto device = test::make_apart_device_with_streams({});
   auto& queues = dynamic_cast<test::ApartQueues&>(device->queues());
   int runs = 0;
@@ -147,8 +146,60 @@ TEST_CASE(
     kernels.run(nullptr);
     CHECK(runs == 2 * run);
   }
-  CapturedPiece collective(*device, {{stubborn.get(), nullptr, &label, false}});
-  CHECK_THROWS_WITH(collective.run(nullptr), "it: not while it is captured");
+  // With a collective the ranks agree, of kernels alone they are not asked.
+  int asked = 0;
+  CapturedPiece collective(*device, {{stubborn.get(), nullptr, &label, false}}, [&](bool here) {
+    ++asked;
+    CHECK_FALSE(here);
+    return here;
+  });
+  for (int run = 1; run <= 2; ++run) {
+    collective.run(nullptr);
+    CHECK(runs == 4 + run);
+  }
+  CHECK(asked == 1);
+}
+
+TEST_CASE("a collective that another rank cannot capture is started by itself") {
+  const auto device = test::make_apart_device_with_streams({});
+  const Memory count = device->queues().allocate_pinned(8);
+  void* operand = count.data();
+  Collective collective(true, nullptr, &device->queues());
+  const std::string label = "it";
+  CapturedPiece piece(*device, {{&collective, &operand, &label, false}}, [](bool here) {
+    CHECK(here);
+    return false;
+  });
+  for (int run = 1; run <= 3; ++run) {
+    piece.run(nullptr);
+    CHECK(collective.runs == run + 1);
+    CHECK(collective.noted == 0);
+  }
+  device->synchronize();
+  CHECK(*static_cast<std::uint64_t*>(count.data()) == 3);
+}
+
+TEST_CASE("what was started is ended where an error ends its capturing") {
+  const auto device = test::make_apart_device_with_streams({});
+  auto& queues = dynamic_cast<test::ApartQueues&>(device->queues());
+  const Memory count = queues.allocate_pinned(8);
+  void* operand = count.data();
+  Collective first(true, nullptr, &queues), second(true, nullptr, &queues);
+  Collective end_of_first(true, &first, &queues), end_of_second(true, &second, &queues);
+  const auto stubborn = make_kernel([&](void* const*) {
+    if (queues.is_capturing()) fail("not while it is captured");
+  });
+  const std::string label = "it";
+  CapturedPiece piece(*device, {{&first, &operand, &label, false},
+                                {stubborn.get(), nullptr, &label, true},
+                                {&second, &operand, &label, false},
+                                {&end_of_first, &operand, &label, false},
+                                {&end_of_second, &operand, &label, false}});
+  piece.run(nullptr);
+  CHECK(first.runs == 2);
+  CHECK(end_of_first.runs == 2);
+  CHECK(second.runs == 1);
+  CHECK(end_of_second.runs == 1);
 }
 
 TEST_CASE("on a device that gains nothing by capturing a piece runs as it is written") {
@@ -160,7 +211,7 @@ TEST_CASE("on a device that gains nothing by capturing a piece runs as it is wri
   CapturedPiece piece(*device, {{&collective, &operand, &label, false}});
   for (int run = 0; run < 3; ++run) piece.run(nullptr);
   CHECK(collective.runs == 3);
-  CHECK(collective.repeated == 0);
+  CHECK(collective.noted == 0);
   CHECK(counted == 3);
 }
 

@@ -52,8 +52,9 @@ Trained network() {
           .optimizer = Adam()};
 }
 
-/// By the transport itself, or counted, which nothing is captured of but kernels.
-Run trained(const Setting& setting, bool counted) {
+/// By the transport itself, or counted, which nothing is captured of but kernels; or on the last
+/// rank NCCL refuses to capture the second sum.
+Run trained(const Setting& setting, bool counted, bool refused = false) {
   const Communicator world = Communicator::world();
   const std::unique_ptr<Device> device = make_apart_device_with_streams({});
   auto& queues = dynamic_cast<ApartQueues&>(device->queues());
@@ -74,6 +75,10 @@ Run trained(const Setting& setting, bool counted) {
     Step& step = engine.step(Mode::train, rows, {});
     for (int i = 0; i < steps; ++i) {
       const std::int64_t before = nccl_on_host().operations;
+      if (refused && i == 1 && world.rank() == world.size() - 1) {
+        nccl_on_host().failing = "ncclAllReduce";
+        nccl_on_host().before_failing = 1;
+      }
       for (TensorId id = 0; id < static_cast<TensorId>(plan.graph->tensors.size()); ++id) {
         const TensorRole role = plan.graph->tensors[id].role;
         if (role != TensorRole::input && role != TensorRole::target) continue;
@@ -132,6 +137,20 @@ TEST_CASE("a step whose collectives are all enqueued is one start, and has the s
     CHECK(captured.variables == counted.variables);
     // Others read the same, however the step was started.
     CHECK(captured.position == counted.position);
+  }
+}
+
+TEST_CASE(
+    "a step that one rank cannot capture is started one by one on all, with the same numbers") {
+  if (Communicator::world().size() == 1) return;
+  for (const Setting& setting : {by_data, by_columns}) {
+    const Run refused = trained(setting, false, true);
+    CHECK(nccl_on_host().failing.empty());
+    CHECK(refused.starts == 1);  // a piece, which starts what it is made of
+    CHECK(refused.operations > 0);
+    const Run captured = trained(setting, false);
+    CHECK(refused.variables == captured.variables);
+    CHECK(refused.position == captured.position);
   }
 }
 

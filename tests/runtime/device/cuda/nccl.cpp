@@ -127,7 +127,7 @@ TEST_CASE("NCCL's operations that were captured give the sums of those that were
     captured->start();
     CHECK(gpu()->get() == twice);
   }
-  enqueued.add_again(5);  // the first start was noted while it was captured
+  enqueued.add_captured(6);
   gpu()->device->synchronize();
   CHECK(enqueued.done() == enqueued.started());
 }
