@@ -144,7 +144,15 @@ std::unique_ptr<Transport> make_device_transport(std::string_view name, const Co
   if (automatic || name == "nccl") {
     problem = why_not_nccl(ranks, backends);
     if (problem.empty()) {
-      return backends.make_nccl(ranks, make_staged("auto", ranks, device), device);
+      // What is asked of NCCL for the first time can fail where all looked well.
+      try {
+        std::unique_ptr<Transport> nccl =
+            backends.make_nccl(ranks, make_staged("auto", ranks, device), device);
+        nccl->prepare(ranks);
+        return nccl;
+      } catch (const Error& error) {
+        problem = error.what();
+      }
     }
     if (!automatic) {
       fail(

@@ -19,6 +19,13 @@ std::string words_of(ncclResult_t code) {
   return more == nullptr || *more == '\0' ? text : text + ", " + more;
 }
 
+ncclConfig_t configuration() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 1;
+  config.splitShare = 1;
+  return config;
+}
+
 }  // namespace
 
 void check_nccl(ncclResult_t code, std::string_view call, std::source_location where) {
@@ -46,13 +53,20 @@ ncclDataType_t native_type(ElementType type) {
 }
 
 Clique::Clique(const Communicator& ranks, const ncclUniqueId& identifier) : size_(ranks.size()) {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 1;
+  ncclConfig_t config = configuration();
   check_nccl(ncclCommInitRankConfig(&native_, size_, identifier, ranks.rank(), &config),
              fmt::format("ncclCommInitRankConfig for {} ranks", size_));
 }
 
+Clique::Clique(const Clique& whole, const Communicator& part, int number) : size_(part.size()) {
+  ncclConfig_t config = configuration();
+  check_nccl(ncclCommSplit(whole.native(), size_ > 1 ? number : NCCL_SPLIT_NOCOLOR, part.rank(),
+                           &native_, &config),
+             fmt::format("ncclCommSplit of {} ranks for {}", whole.size(), size_));
+}
+
 Clique::~Clique() {
+  if (!exists()) return;
   // What goes wrong here was wrong before, and has been said.
   static_cast<void>(std::uncaught_exceptions() > 0 ? ncclCommAbort(native_)
                                                    : ncclCommDestroy(native_));

@@ -47,16 +47,23 @@ class Group {
   bool ended_ = false;
 };
 
+/// Those that are made of parts of one share what they take of the GPU and of the network.
 class Clique {
  public:
   /// Every rank of the communicator makes it at the same time, with the identifier that
   /// ncclGetUniqueId gave to one of them.
   Clique(const Communicator& ranks, const ncclUniqueId& identifier);
+  /// Of the ranks of `whole`, which outlives it and of which nothing is under way, those of
+  /// `part`, in their order there. Every rank of `whole` makes one at the same time, with the same
+  /// `number` as the ranks of its part and no others; a part of one rank has none: `exists` says
+  /// so.
+  Clique(const Clique& whole, const Communicator& part, int number);
   /// Waits for all ranks' last operations; where an error unwinds it, for nothing.
   ~Clique();
   Clique(const Clique&) = delete;
   Clique& operator=(const Clique&) = delete;
 
+  [[nodiscard]] bool exists() const { return native_ != nullptr; }
   [[nodiscard]] ncclComm_t native() const { return native_; }
   [[nodiscard]] int size() const { return size_; }
   /// Notes what is started, for messages. `operation` is a literal.

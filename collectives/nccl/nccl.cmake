@@ -1,7 +1,7 @@
 # NCCL: whether it is built, and the library `meshwork_nccl` that it is, which is opened when a transport for
 # GPUs is made (library.h).
 #
-#   MESHWORK_NCCL=AUTO   (the default) with the CUDA device, if nccl.h and the library, 2.14 or later, are found
+#   MESHWORK_NCCL=AUTO   (the default) with the CUDA device, if nccl.h and the library, 2.18 or later, are found
 #                 ON     missing parts are an error
 #                 OFF    a build without it: what ranks with GPUs send is staged, or MPI's
 #   NCCL_ROOT            where it is, if not in the usual places
@@ -25,8 +25,8 @@ if(MESHWORK_HAS_CUDA)
     file(STRINGS ${MESHWORK_NCCL_HEADERS}/nccl.h nccl_version REGEX "define NCCL_(MAJOR|MINOR) ")
     string(REGEX REPLACE "[^0-9]+" "." nccl_version "${nccl_version}")
     string(REGEX REPLACE "^\\.|\\.$" "" nccl_version "${nccl_version}")
-    if(nccl_version VERSION_LESS 2.14)
-      set(missing_nccl "NCCL 2.14 (${MESHWORK_NCCL_HEADERS}/nccl.h is of ${nccl_version})")
+    if(nccl_version VERSION_LESS 2.18)
+      set(missing_nccl "NCCL 2.18 (${MESHWORK_NCCL_HEADERS}/nccl.h is of ${nccl_version})")
     endif()
   endif()
 else()

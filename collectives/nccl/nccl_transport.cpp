@@ -67,7 +67,7 @@ class NcclTransport final : public Transport {
     }
     watch_.reset();
     // First of all: where an error unwinds this, the rest could wait for operations that never end.
-    cliques_.clear();
+    while (!cliques_.empty()) cliques_.pop_back();  // parts before the whole
   }
   NcclTransport(const NcclTransport&) = delete;
   NcclTransport& operator=(const NcclTransport&) = delete;
@@ -83,7 +83,11 @@ class NcclTransport final : public Transport {
     if (siblings_add_alike(ranks_, communicator, device_, [&](float* values, std::int64_t count) {
           sum_now(*made, values, count);
         })) {
-      if (!tried_capturing_) try_capturing(made);
+      if (!tried_) {
+        tried_ = true;
+        try_sum(made);
+        try_capturing(made);
+      }
       attached->clique = made;
     } else {
       stages_sums_ = true;
@@ -299,22 +303,41 @@ class NcclTransport final : public Transport {
 
   /// Null for a rank that is alone. Every rank of `ranks_` calls it.
   Clique* make_clique(const Communicator& communicator) {
+    if (ranks_.size() == 1) return nullptr;
+    if (cliques_.empty()) keep(clique_of_all());
+    if (on_all(ranks_, is_like(ranks_, communicator))) return cliques_.front().get();
+    for (const std::unique_ptr<Mark>& turn : turns_) turn->wait();
+    int number = ranks_.rank();
+    check_mpi(MPI_Bcast(&number, 1, MPI_INT, 0, communicator.native()),
+              "MPI_Bcast of a group's number");
+    std::unique_ptr<Clique> made;
+    together(ranks_,
+             [&] { made = std::make_unique<Clique>(*cliques_.front(), communicator, number); });
+    return made->exists() ? keep(std::move(made)) : nullptr;
+  }
+
+  std::unique_ptr<Clique> clique_of_all() {
     ncclUniqueId identifier{};
-    const bool several = communicator.size() > 1;
     together(ranks_, [&] {
-      if (several && communicator.rank() == 0) {
-        check_nccl(ncclGetUniqueId(&identifier), "ncclGetUniqueId");
-      }
+      if (ranks_.rank() == 0) check_nccl(ncclGetUniqueId(&identifier), "ncclGetUniqueId");
     });
-    check_mpi(MPI_Bcast(&identifier, sizeof identifier, MPI_BYTE, 0, communicator.native()),
+    check_mpi(MPI_Bcast(&identifier, sizeof identifier, MPI_BYTE, 0, ranks_.native()),
               "MPI_Bcast of NCCL's identifier");
     std::unique_ptr<Clique> made;
-    together(ranks_, [&] {
-      if (several) made = std::make_unique<Clique>(communicator, identifier);
-    });
-    if (!several) return nullptr;
+    together(ranks_, [&] { made = std::make_unique<Clique>(ranks_, identifier); });
+    return made;
+  }
+
+  Clique* keep(std::unique_ptr<Clique> made) {
     watch_->add(*made);
     return cliques_.emplace_back(std::move(made)).get();
+  }
+
+  /// Whether they have the same ranks in the same order.
+  static bool is_like(const Communicator& one, const Communicator& other) {
+    int likeness = MPI_UNEQUAL;
+    check_mpi(MPI_Comm_compare(one.native(), other.native(), &likeness), "MPI_Comm_compare");
+    return likeness == MPI_IDENT || likeness == MPI_CONGRUENT;
   }
 
   /// Of values of float32, in place, by the clique; they are there when it returns.
@@ -323,9 +346,31 @@ class NcclTransport final : public Transport {
     turn().wait();
   }
 
+  /// The first operation, in which NCCL does what it does once. Throws on all ranks if it fails on
+  /// one.
+  void try_sum(Clique* clique) {
+    constexpr std::int64_t count = 256;
+    first_sum_ = device_.allocate_pinned(count * element_bytes(ElementType::float32));
+    auto* const values = static_cast<float*>(first_sum_.data());
+    std::fill_n(values, count, 1.0F);
+    // Where one rank could not start it, the others do not wait for it.
+    together(ranks_, [&] {
+      if (clique != nullptr) {
+        enqueue_all_reduce(*clique, ElementType::float32, Reduction::sum, values, count);
+      }
+    });
+    together(ranks_, [&] {
+      if (clique == nullptr) return;
+      turn().wait();
+      if (std::count(values, values + count, static_cast<float>(clique->size())) != count) {
+        fail("NCCL's first sum over {} ranks is wrong", clique->size());
+      }
+    });
+    first_sum_ = {};
+  }
+
   /// Finds out whether an operation that was captured does what it should, on all ranks.
   void try_capturing(Clique* clique) {
-    tried_capturing_ = true;
     constexpr std::int64_t count = 256;
     const Memory memory = device_.allocate_pinned(count * element_bytes(ElementType::float32));
     auto* const values = static_cast<float*>(memory.data());
@@ -333,8 +378,6 @@ class NcclTransport final : public Transport {
     std::uint64_t operations = 0;
     try {
       together(ranks_, [&] {
-        // What NCCL does for its first operation, it does not do while that is captured.
-        if (clique != nullptr) sum_now(*clique, values, count);
         const std::uint64_t before = enqueued_.captured();
         work = device_.capture([&] {
           if (clique == nullptr) return;
@@ -456,11 +499,12 @@ class NcclTransport final : public Transport {
   std::unique_ptr<Transport> staged_;
   DeviceQueues& device_;
   std::shared_ptr<const int> key_ = std::make_shared<const int>(0);  // whose attachments are ours
-  std::vector<std::unique_ptr<Clique>> cliques_;  // in one order on all ranks, as they go
+  std::vector<std::unique_ptr<Clique>> cliques_;  // the first of all ranks, the others parts of it
   std::unique_ptr<Watch> watch_ = std::make_unique<Watch>();
   std::string remark_;
   bool stages_sums_ = false;  // of some groups
-  bool tried_capturing_ = false, captures_ = false;
+  bool tried_ = false, captures_ = false;
+  Memory first_sum_;  // until it is done: giving it back waits for that, and it may never be
   Enqueued enqueued_;
   std::unique_ptr<Mark> behind_kernels_, captured_turn_;
   std::array<std::unique_ptr<Mark>, operations_ahead> turns_;

@@ -6,12 +6,14 @@
 // starts them. A started operation is the same without the last, which its wait makes up for.
 //
 // So they can be captured with the kernels around them (device_queues.h), by all ranks of a
-// communicator alike: in a captured step the processor starts no operation at all. Whether it works
-// here is tried when the first communicator is prepared, on a small sum; where it does not, on any
-// rank, `remark` says why, and operations are started one by one.
+// communicator alike: in a captured step the processor starts no operation at all. When the first
+// communicator is prepared, a small sum is tried: where it is wrong, on any rank, that is an error on
+// all. Then it is tried captured: where that fails, `remark` says why, and operations are started one
+// by one.
 //
 // What goes where. A communicator of more than one rank that was prepared has one of NCCL's, made
-// of the same ranks in the same order. Over such:
+// of the same ranks in the same order: that of all ranks, or one that is split from it and shares
+// its resources. Over such:
 //   - reductions, gathers and broadcasts of the device's memory are NCCL's: one call, or, where
 //     blocks differ in size or do not lie side by side, a group with a rooted call for each;
 //   - all-to-alls and exchanges are NCCL's, whatever memory they are on, as a group of messages.

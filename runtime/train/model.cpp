@@ -282,7 +282,11 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
        })) {
     state_->say(warning);
   }
+  state_->watchdog = std::make_unique<Watchdog>(
+      state_->mesh().all(), WatchdogOptions{.seconds = state_->options.watchdog_seconds});
   state_->transport = for_option("collectives", [&] {
+    const TracedCollective inside(
+        TracePoint(&state_->watchdog->trace(), "the making of the transport of collectives"));
     return make_transport(state_->options.collectives, state_->mesh().all(),
                           device.traits().computes_in_host_memory ? nullptr : &device.queues(),
                           [&](std::int64_t bytes) { return device.allocate(bytes); });
@@ -291,8 +295,6 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   if (state_->options.check_plan) {
     state_->counting = std::make_unique<CountingTransport>(*state_->transport);
   }
-  state_->watchdog = std::make_unique<Watchdog>(
-      state_->mesh().all(), WatchdogOptions{.seconds = state_->options.watchdog_seconds});
   state_->watchdog->trace().follow(state_->transport->enqueued());
   if (kernels.timed) {
     state_->chooser = for_option("kernels", [&] {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/exchange.h"
 #include "tests/support/apart_queues.h"
 #include "tests/support/catch.h"
 
@@ -103,6 +104,28 @@ TEST_CASE("what a rank lacks of NCCL is said on all, and collectives are staged"
                     Catch::Contains("the transport \"nccl\" is not to be had: " + expected + ";"));
   // Who asks for another is told nothing.
   CHECK(Made("mpi", backends).transport->remark().empty());
+}
+
+TEST_CASE("an NCCL that fails when it is tried on one rank is taken on none") {
+  if (alone()) return;
+  const Communicator world = Communicator::world();
+  DeviceBackends backends = everything();
+  backends.mpi_reaches_memory = false;
+  backends.make_nccl = [](const Communicator& ranks, std::unique_ptr<Transport> staged,
+                          DeviceQueues&) {
+    together(ranks, [&] {
+      if (ranks.rank() == 1) fail("ncclCommInitRank failed");
+    });
+    return staged;
+  };
+  const Made made("auto", backends);
+  CHECK(made.transport->name() == "shared");
+  CHECK(made.transport->remark() ==
+        "collectives are staged through the host's memory, since NCCL is not to be had: rank 1: "
+        "ncclCommInitRank failed");
+  CHECK_THROWS_WITH(Made("nccl", backends),
+                    Catch::Contains("the transport \"nccl\" is not to be had: rank 1: "
+                                    "ncclCommInitRank failed;"));
 }
 
 TEST_CASE("a device that is no GPU is staged without a word") {

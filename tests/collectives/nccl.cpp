@@ -370,6 +370,53 @@ TEST_CASE("a communicator that cannot be made is an error on all ranks") {
                                    Catch::Contains(" ranks failed: unhandled system error"));
 }
 
+TEST_CASE("a group that cannot be split from all ranks is an error on all of them") {
+  if (alone()) return;
+  Subject subject;
+  const Communicator half = subject.world.split(subject.world.rank() % 2, subject.world.rank());
+  if (subject.world.rank() == 1) nccl_on_host().failing = "ncclCommSplit";
+  CHECK_THROWS_WITH(subject.transport->prepare(half),
+                    Catch::Contains("rank 1: ncclCommSplit of ") &&
+                        Catch::Contains("failed: unhandled system error"));
+}
+
+TEST_CASE("a first sum that one rank cannot start is an error on all, which do not wait for it") {
+  if (alone()) return;
+  if (Communicator::world().rank() == 1) nccl_on_host().failing = "ncclAllReduce";
+  const std::int64_t before = nccl_on_host().aborted;
+  CHECK_THROWS_WITH(Subject(), Catch::Contains("rank 1: ncclAllReduce failed"));
+  CHECK(nccl_on_host().aborted == before + 1);
+}
+
+TEST_CASE("a group is split from all ranks, and all ranks in their order are one communicator") {
+  if (alone()) return;
+  Subject subject;
+  const Communicator again = subject.world.duplicate();
+  const Communicator half = subject.world.split(subject.world.rank() / 2, subject.world.rank());
+  const Communicator turned = subject.world.split(0, -subject.world.rank());
+  const std::int64_t before = nccl_on_host().communicators;
+  subject.transport->prepare(again);
+  CHECK(nccl_on_host().communicators == before);
+  subject.transport->prepare(half);
+  const std::int64_t of_half = half.size() > 1 && half.size() < subject.world.size() ? 1 : 0;
+  CHECK(nccl_on_host().communicators == before + of_half);
+  subject.transport->prepare(turned);
+  CHECK(nccl_on_host().communicators == before + of_half + 1);
+  const Memory memory = subject.floats();
+  for (const Communicator* each : {&again, &half, &turned}) {
+    subject.fill(memory, 1);
+    CHECK(operations_of([&] {
+            subject.transport->all_reduce(*each, ElementType::float32, Reduction::sum,
+                                          memory.data(), count);
+          }) == (each->size() > 1 ? 1 : 0));
+    CHECK(subject.others_than(static_cast<float>(each->size()), memory) == 0);
+    // Its own root, wherever it stands among all.
+    subject.fill(memory, static_cast<float>(each->rank() + 1));
+    subject.transport->broadcast(*each, ElementType::float32, memory.data(), count, 0);
+    CHECK(subject.others_than(1, memory) == 0);
+  }
+}
+
 TEST_CASE("communicators are destroyed in the end, and aborted where an error ends the work") {
   if (alone()) return;
   const auto before = nccl_on_host();

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -13,6 +14,7 @@
 
 struct ncclComm {
   MPI_Comm ranks = MPI_COMM_NULL;
+  std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
 };
 
 namespace meshwork::test {
@@ -58,12 +60,15 @@ void flush() {
   all.work.clear();
 }
 
-ncclResult_t enqueue(const char* function, cudaStream_t stream,
+/// Operations of a communicator that is aborted end, whatever they were at.
+ncclResult_t enqueue(const char* function, ncclComm_t over, cudaStream_t stream,
                      std::function<void(std::vector<MPI_Request>&)> work) {
   if (fails(function)) return ncclInvalidArgument;
   if (stream == nullptr) return ncclInvalidUsage;
   group().stream = stream;
-  group().work.push_back(std::move(work));
+  group().work.push_back([work = std::move(work), aborted = over->aborted](auto& requests) {
+    if (!*aborted) work(requests);
+  });
   flush();
   return ncclSuccess;
 }
@@ -186,6 +191,22 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int ranks, ncclUniqueId id
   return ncclSuccess;
 }
 
+ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t* made,
+                           ncclConfig_t* config) {
+  const bool failed = fails("ncclCommSplit");
+  if (config->blocking != 1 || config->splitShare != 1) return ncclInvalidArgument;
+  MPI_Comm ranks = MPI_COMM_NULL;
+  check(
+      MPI_Comm_split(of->ranks, color == NCCL_SPLIT_NOCOLOR ? MPI_UNDEFINED : color, key, &ranks));
+  *made = nullptr;
+  if (failed) return ncclSystemError;
+  if (ranks == MPI_COMM_NULL) return ncclSuccess;
+  *made = new ncclComm;
+  (*made)->ranks = ranks;
+  ++nccl_on_host().communicators;
+  return ncclSuccess;
+}
+
 ncclResult_t ncclCommDestroy(ncclComm_t of) {
   check(MPI_Comm_free(&of->ranks));
   delete of;
@@ -194,6 +215,7 @@ ncclResult_t ncclCommDestroy(ncclComm_t of) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t of) {
+  *of->aborted = true;
   delete of;  // its communicator stays: freeing it could wait for others
   ++nccl_on_host().aborted;
   return ncclSuccess;
@@ -235,7 +257,7 @@ ncclResult_t ncclGroupEnd() {
 
 ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                            ncclRedOp_t reduction, ncclComm_t over, cudaStream_t stream) {
-  return enqueue("ncclAllReduce", stream, [=, ranks = over->ranks](auto&) {
+  return enqueue("ncclAllReduce", over, stream, [=, ranks = over->ranks](auto&) {
     if (nccl_on_host().adds_backwards && type == ncclFloat32 && reduction == ncclSum) {
       sum_backwards(static_cast<const float*>(send), static_cast<float*>(receive),
                     static_cast<int>(count), ranks);
@@ -248,7 +270,7 @@ ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDa
 
 ncclResult_t ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                         ncclRedOp_t reduction, int root, ncclComm_t over, cudaStream_t stream) {
-  return enqueue("ncclReduce", stream, [=, ranks = over->ranks](auto&) {
+  return enqueue("ncclReduce", over, stream, [=, ranks = over->ranks](auto&) {
     check(MPI_Reduce(send, receive, static_cast<int>(count), native(type), native(reduction), root,
                      ranks));
   });
@@ -256,7 +278,7 @@ ncclResult_t ncclReduce(const void* send, void* receive, size_t count, ncclDataT
 
 ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count, ncclDataType_t type,
                                ncclRedOp_t reduction, ncclComm_t over, cudaStream_t stream) {
-  return enqueue("ncclReduceScatter", stream, [=, ranks = over->ranks](auto&) {
+  return enqueue("ncclReduceScatter", over, stream, [=, ranks = over->ranks](auto&) {
     check(MPI_Reduce_scatter_block(send, receive, static_cast<int>(count), native(type),
                                    native(reduction), ranks));
   });
@@ -264,7 +286,7 @@ ncclResult_t ncclReduceScatter(const void* send, void* receive, size_t count, nc
 
 ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDataType_t type,
                            ncclComm_t over, cudaStream_t stream) {
-  return enqueue("ncclAllGather", stream, [=, ranks = over->ranks](auto&) {
+  return enqueue("ncclAllGather", over, stream, [=, ranks = over->ranks](auto&) {
     int rank = 0, bytes = 0;
     check(MPI_Comm_rank(ranks, &rank));
     check(MPI_Type_size(native(type), &bytes));
@@ -278,7 +300,7 @@ ncclResult_t ncclAllGather(const void* send, void* receive, size_t count, ncclDa
 
 ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDataType_t type,
                            int root, ncclComm_t over, cudaStream_t stream) {
-  return enqueue("ncclBroadcast", stream, [=, ranks = over->ranks](auto&) {
+  return enqueue("ncclBroadcast", over, stream, [=, ranks = over->ranks](auto&) {
     int rank = 0, bytes = 0;
     check(MPI_Comm_rank(ranks, &rank));
     check(MPI_Type_size(native(type), &bytes));
@@ -291,16 +313,18 @@ ncclResult_t ncclBroadcast(const void* send, void* receive, size_t count, ncclDa
 
 ncclResult_t ncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
                       ncclComm_t over, cudaStream_t stream) {
-  return enqueue("ncclSend", stream, [=, ranks = over->ranks](std::vector<MPI_Request>& requests) {
-    check(MPI_Isend(send, static_cast<int>(count), native(type), peer, 0, ranks,
-                    &requests.emplace_back(MPI_REQUEST_NULL)));
-  });
+  return enqueue("ncclSend", over, stream,
+                 [=, ranks = over->ranks](std::vector<MPI_Request>& requests) {
+                   check(MPI_Isend(send, static_cast<int>(count), native(type), peer, 0, ranks,
+                                   &requests.emplace_back(MPI_REQUEST_NULL)));
+                 });
 }
 
 ncclResult_t ncclRecv(void* receive, size_t count, ncclDataType_t type, int peer, ncclComm_t over,
                       cudaStream_t stream) {
-  return enqueue("ncclRecv", stream, [=, ranks = over->ranks](std::vector<MPI_Request>& requests) {
-    check(MPI_Irecv(receive, static_cast<int>(count), native(type), peer, 0, ranks,
-                    &requests.emplace_back(MPI_REQUEST_NULL)));
-  });
+  return enqueue("ncclRecv", over, stream,
+                 [=, ranks = over->ranks](std::vector<MPI_Request>& requests) {
+                   check(MPI_Irecv(receive, static_cast<int>(count), native(type), peer, 0, ranks,
+                                   &requests.emplace_back(MPI_REQUEST_NULL)));
+                 });
 }

@@ -37,14 +37,18 @@ typedef enum {
 
 typedef struct {
   int blocking;
+  int splitShare;
 } ncclConfig_t;
 #define NCCL_CONFIG_INITIALIZER \
-  { INT_MIN }
+  { INT_MIN, INT_MIN }
+#define NCCL_SPLIT_NOCOLOR -1
 
 ncclResult_t ncclGetVersion(int* version);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* identifier);
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* made, int ranks, ncclUniqueId identifier, int rank,
                                     ncclConfig_t* config);
+ncclResult_t ncclCommSplit(ncclComm_t of, int color, int key, ncclComm_t* made,
+                           ncclConfig_t* config);
 ncclResult_t ncclCommDestroy(ncclComm_t of);
 ncclResult_t ncclCommAbort(ncclComm_t of);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t of, ncclResult_t* error);
