@@ -15,6 +15,11 @@
 #include "tests/runtime/checkpoint/mended.h"
 #include "tests/support/fuzz_files.h"
 
+// Memory that was given back is to count as such.
+extern "C" const char* __asan_default_options() {
+  return "quarantine_size_mb=16";
+}
+
 namespace meshwork {
 namespace {
 
