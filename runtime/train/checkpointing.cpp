@@ -136,6 +136,7 @@ std::optional<CheckpointState> Checkpointing::resume(const CheckpointState& now,
   ResumeChoice choice =
       resume_from(*model_, options_, now, callbacks, lock_ && lock_->held(), say_);
   known_ = std::move(choice.checkpoints);
+  newest_ = choice.file;
   return std::move(choice.state);
 }
 
@@ -236,6 +237,8 @@ void Checkpointing::settle() {
     ++written_;
     bytes_ = report_.bytes;
     writing_ += report_.seconds;
+    newest_ = file_;
+    unsaved_.clear();
     return;
   }
   ++failed_;
@@ -245,6 +248,10 @@ void Checkpointing::settle() {
     throw Error(text);
   }
   say_("WARNING: " + text + "; training goes on");
+  unsaved_ = fmt::format(
+      "the state after step {} is lost: {}; {}", saved_->state().step, failure,
+      newest_ ? fmt::format("the newest whole checkpoint is {}", newest_->string())
+              : fmt::format("there is no whole checkpoint in {}", options_.directory.string()));
 }
 
 void Checkpointing::finish() {
@@ -264,6 +271,9 @@ void Checkpointing::finish() {
       time_text(writing_ / count), beside_training_ ? " beside it" : "", time_text(paused_ / all),
       time_text(longest_pause_),
       beside_training_ ? fmt::format(", and {} at the end", time_text(waited)) : ""));
+  if (!unsaved_.empty()) {
+    say_("WARNING: " + unsaved_);
+  }
 }
 
 }  // namespace meshwork

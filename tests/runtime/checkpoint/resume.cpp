@@ -587,6 +587,7 @@ TEST_CASE("a checkpoint that cannot be written stops the run, or does not, as wa
     check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
     const Outcome run = part_of_run(mesh, kind, {}, directory, checkpoint);
     CHECK(same_bits(run.weights, straight.weights));
+    CHECK(run.history.unsaved.empty());  // the last two were written
     if (mesh.rank() == 0) {
       CHECK(list_checkpoints(directory / "checkpoints", "").checkpoints.size() == 2);
       for (const FoundCheckpoint& found :
@@ -600,4 +601,29 @@ TEST_CASE("a checkpoint that cannot be written stops the run, or does not, as wa
                       Catch::Contains("the checkpoint of step 8 could not be written") &&
                           Catch::Contains(checkpoint_name(8)));
   }
+}
+
+TEST_CASE("a run whose last state is lost goes to its end, and its history says what is left") {
+  DeviceMesh mesh = mesh_of_all();
+  const Kind kind = kinds()[1];
+  const fs::path directory = run_directory(mesh, "lost");
+  const fs::path checkpoints = directory / "checkpoints";
+  const CheckpointOptions checkpoint{.directory = checkpoints,
+                                     .resume = Resume::automatic,
+                                     .on_error = CheckpointFailure::continue_anyway};
+  (void)part_of_run(mesh, kind, {}, directory, checkpoint, batches);
+  if (mesh.rank() == 0) {
+    for (std::int64_t epoch = 2; epoch <= epochs; ++epoch) {
+      fs::create_directories(checkpoints / (checkpoint_name(epoch * batches) + ".tmp"));
+    }
+  }
+  check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
+  const Outcome run = part_of_run(mesh, kind, {}, directory, checkpoint);
+  CHECK(run.history.epoch.size() == static_cast<std::size_t>(epochs));
+  CHECK_THAT(
+      run.history.unsaved,
+      Catch::StartsWith(fmt::format("the state after step {} is lost: ", epochs * batches)) &&
+          Catch::Contains(checkpoint_name(epochs * batches) + ".tmp: is in the way") &&
+          Catch::EndsWith("; the newest whole checkpoint is " +
+                          (checkpoints / checkpoint_name(batches)).string()));
 }
