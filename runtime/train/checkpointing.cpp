@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "collectives/communicator.h"
@@ -121,8 +122,9 @@ void Checkpointing::take_directory(bool make_it) {
   together(
       communicator_,
       [&] {
+        std::error_code problem;  // which listing it will tell
         if (communicator_.rank() == 0 &&
-            (make_it || std::filesystem::is_directory(options_.directory))) {
+            (make_it || std::filesystem::is_directory(options_.directory, problem))) {
           prepare_directory(options_.directory);
           take_lock();
         }
