@@ -4,6 +4,7 @@
 // work without mpirun and on machines where MPI cannot run. Where a launcher started several ranks,
 // only rank 0 speaks.
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -141,6 +142,8 @@ int unless_output_failed(int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // The limit of a file's size is an error like a full disk, whoever writes: MPI and the output too.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     const ParsedCommandLine parsed = parse_command_line(argc, argv);
     if (!parsed.commands) {
