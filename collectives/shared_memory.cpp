@@ -14,6 +14,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/file_size_limit.h"
 #include "collectives/huge_pages.h"
 
 namespace meshwork {
@@ -111,6 +112,7 @@ void SharedMemory::create(const Communicator& node, bool anonymous) {
   };
   together(node, [&] {
     if (!first) return;
+    const FileSizeSignalBlocked blocked;
     if (::getrandom(&offer.key, sizeof offer.key, 0) != sizeof offer.key) {
       fail("getrandom: {}", system_error());
     }

@@ -1,5 +1,5 @@
 // The commands of the program. Each gives the exit status: 0, 1 for a failure while running, 2 for
-// a wrong configuration or command line. What went wrong has been said.
+// a wrong configuration or command line, `unsaved_status`. What went wrong has been said.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,9 @@
 #include "runtime/train/runtime.h"
 
 namespace meshwork {
+
+/// Of a run whose last state could not be saved.
+inline constexpr int unsaved_status = 76;
 
 [[nodiscard]] int train(Runtime& runtime, const CommandLine& line);
 [[nodiscard]] int evaluate(Runtime& runtime, const CommandLine& line);

@@ -4,13 +4,17 @@
 // work without mpirun and on machines where MPI cannot run. Where a launcher started several ranks,
 // only rank 0 speaks.
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <initializer_list>
 #include <optional>
+#include <string>
 
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
+#include "launch/address_space.h"
 #include "launch/checkpoint_files.h"
 #include "launch/commands.h"
 #include "launch/session.h"
@@ -30,6 +34,16 @@ bool started_by_launcher() {
   return false;
 }
 
+// The number in the first of these variables that is there.
+std::optional<int> number_in(std::initializer_list<const char*> variables) {
+  for (const char* variable : variables) {
+    if (const char* text = std::getenv(variable)) {
+      return std::atoi(text);
+    }
+  }
+  return std::nullopt;
+}
+
 void print(const std::string& text, int status) {
   std::FILE* stream = status == 0 ? stdout : stderr;
   std::fputs(printable(text).c_str(), stream);
@@ -40,6 +54,16 @@ void print(const std::string& text, int status) {
 // nothing is done that ranks with another command would not do as well.
 template <class Action>
 int on_ranks(int argc, char** argv, const Settings& asked, const Action& action) {
+  // MPI is not there yet to agree; the ranks of a node have one limit as a rule.
+  const int ranks_on_node = number_in({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
+                                .value_or(started_by_launcher() ? 0 : 1);
+  if (const std::string flaw = flaw_of_address_space(ranks_on_node); !flaw.empty()) {
+    if (number_in({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}).value_or(0) ==
+        0) {
+      print("meshwork: " + flaw + "\n", 1);
+    }
+    return 1;
+  }
   Runtime runtime(argc, argv);
   const int status = runtime.attempt(
       2, [&] { require_same_settings(runtime.world(), asked, "the command line"); });
@@ -142,6 +166,8 @@ int unless_output_failed(int status) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // The limit of a file's size is an error like a full disk, whoever writes: MPI and the output too.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     const ParsedCommandLine parsed = parse_command_line(argc, argv);
     if (!parsed.commands) {

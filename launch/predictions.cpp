@@ -13,6 +13,8 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/file_size_limit.h"
+#include "runtime/checkpoint/written_file.h"
 #include "runtime/data/hdf5_handles.h"
 
 namespace meshwork {
@@ -34,6 +36,7 @@ class CsvFile final : public PredictionFile {
  public:
   CsvFile(std::string name, const Shape& shape)
       : name_(std::move(name)), columns_(element_count(shape)), file_(name_while_writing(name_)) {
+    const FileSizeSignalBlocked blocked;
     check("opened");
     std::string heading;
     for (std::int64_t column = 0; column < columns_; ++column) {
@@ -43,7 +46,13 @@ class CsvFile final : public PredictionFile {
     check("written");
   }
 
+  ~CsvFile() override {
+    const FileSizeSignalBlocked blocked;
+    file_.close();
+  }
+
   void write(std::int64_t, std::span<const float> outputs) override {
+    const FileSizeSignalBlocked blocked;
     std::string text;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       const bool last = (static_cast<std::int64_t>(i) + 1) % columns_ == 0;
@@ -57,6 +66,7 @@ class CsvFile final : public PredictionFile {
   }
 
   void finish() override {
+    const FileSizeSignalBlocked blocked;
     file_.close();
     check("written");
     give_name(name_);
@@ -74,16 +84,23 @@ class CsvFile final : public PredictionFile {
   std::ofstream file_;
 };
 
+// What an HDF5 file has beside the predictions, and more.
+constexpr std::int64_t for_describing = 4096;
+
 class Hdf5PredictionFile final : public PredictionFile {
  public:
   Hdf5PredictionFile(std::string name, std::int64_t rows, const Shape& shape)
       : name_(std::move(name)), row_elements_(element_count(shape)) {
+    const FileSizeSignalBlocked blocked;
     const Hdf5Guard guard;
     const std::string part = name_while_writing(name_);
     lengths_.push_back(static_cast<hsize_t>(rows));
     lengths_.insert(lengths_.end(), shape.begin(), shape.end());
-    file_ = Hdf5File(check_hdf5(H5Fcreate(part.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
-                                "cannot be created", part));
+    check_file_size(part, rows * row_elements_ * 4 + for_describing);
+    file_ = WrittenFile(
+        Hdf5File(check_hdf5(H5Fcreate(part.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+                            "cannot be created", part)),
+        part);
     const Hdf5Dataspace space(
         check_hdf5(H5Screate_simple(static_cast<int>(lengths_.size()), lengths_.data(), nullptr),
                    "no room for the predictions", part));
@@ -93,10 +110,17 @@ class Hdf5PredictionFile final : public PredictionFile {
                                "the dataset \"predictions\" cannot be created", part));
   }
 
+  ~Hdf5PredictionFile() override {
+    const FileSizeSignalBlocked blocked;  // closing writes
+    dataset_ = Hdf5Dataset();
+    file_ = WrittenFile();
+  }
+
   void write(std::int64_t first_row, std::span<const float> outputs) override {
     if (outputs.empty()) {
       return;
     }
+    const FileSizeSignalBlocked blocked;
     const Hdf5Guard guard;
     std::vector<hsize_t> begin(lengths_.size(), 0);
     std::vector<hsize_t> count = lengths_;
@@ -116,8 +140,10 @@ class Hdf5PredictionFile final : public PredictionFile {
   }
 
   void finish() override {
+    const FileSizeSignalBlocked blocked;
     dataset_.close(name_);
-    file_.close(name_);
+    file_.flush();
+    file_.close();
     give_name(name_);
   }
 
@@ -125,7 +151,7 @@ class Hdf5PredictionFile final : public PredictionFile {
   std::string name_;
   std::int64_t row_elements_;
   std::vector<hsize_t> lengths_;
-  Hdf5File file_;
+  WrittenFile file_;
   Hdf5Dataset dataset_;
 };
 

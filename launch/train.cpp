@@ -55,6 +55,7 @@ int train(Runtime& runtime, const CommandLine& line) {
     return stopped_status(reason);
   }
   int stopped = 0;
+  bool unsaved = false;
   const int failed = runtime.attempt(1, [&] {
     FitOptions options = session->config().fit_options();
     options.stop_request = &runtime.stop_request();
@@ -64,6 +65,7 @@ int train(Runtime& runtime, const CommandLine& line) {
       options.checkpoint.resume = Resume::automatic;
     }
     const History history = session->model().fit(data.training, std::move(options));
+    unsaved = !history.unsaved.empty();
     if (history.stop_reason != 0) {
       stopped = stopped_status(history.stop_reason);
       if (runtime.is_root()) {
@@ -86,6 +88,10 @@ int train(Runtime& runtime, const CommandLine& line) {
       session->predict(predicted, file.get());
     }
   });
+  // Nobody is to train again for what has been trained: that comes before what else went wrong.
+  if (unsaved) {
+    return unsaved_status;
+  }
   return failed != 0 ? failed : stopped;
 }
 

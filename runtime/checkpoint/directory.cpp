@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/directory.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -112,6 +113,43 @@ bool remove_unfinished(const std::filesystem::path& file) {
   begin.resize(static_cast<std::size_t>(stream.gcount()));
   const bool ours = begin == "\x89HDF\r\n\x1a\n" || begin.find_first_not_of('\0') == begin.npos;
   return ours && ::unlink(file.c_str()) == 0;
+}
+
+void check_directory(const std::filesystem::path& directory) {
+  const std::string name = directory.string();
+  // The longest name in it, by which the system goes all the way.
+  const std::filesystem::path file = directory / (checkpoint_name(0) + std::string(unfinished));
+  struct stat status {};
+  if (::lstat(file.c_str(), &status) != 0 && errno != ENOENT && errno != ENOTDIR) {
+    fail("checkpoint directory {}: cannot be reached: {}", name, std::strerror(errno));
+  }
+  // The innermost that is there.
+  std::filesystem::path there = directory;
+  std::size_t longest = 0;  // name of those that are not
+  while (there != "." && ::lstat(there.c_str(), &status) != 0) {
+    longest = std::max(longest, there.filename().native().size());
+    there = there.has_relative_path() && there.has_parent_path() ? there.parent_path() : ".";
+  }
+  if (::stat(there.c_str(), &status) != 0) {
+    fail("checkpoint directory {}: {} is a symbolic link to what cannot be reached: {}", name,
+         there.string(), std::strerror(errno));
+  }
+  if (!S_ISDIR(status.st_mode)) {
+    fail("checkpoint directory {}: {}is no directory", name,
+         there == directory ? "" : there.string() + " ");
+  }
+  if (::access(there.c_str(), W_OK | X_OK) != 0) {
+    fail("checkpoint directory {}: {} cannot be made in {}: {}", name,
+         there == directory ? "files" : "it", there == directory ? "it" : there.string(),
+         std::strerror(errno));
+  }
+  if (there == directory && ::access(there.c_str(), R_OK) != 0) {
+    fail("checkpoint directory {}: cannot be listed: {}", name, std::strerror(errno));
+  }
+  const long most = ::pathconf(there.c_str(), _PC_NAME_MAX);
+  if (most > 0 && longest > static_cast<std::size_t>(most)) {
+    fail("checkpoint directory {}: cannot be made: {}", name, std::strerror(ENAMETOOLONG));
+  }
 }
 
 void prepare_directory(const std::filesystem::path& directory) {

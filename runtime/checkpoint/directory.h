@@ -49,6 +49,10 @@ struct CheckpointListing {
 /// cut off: a regular file that is empty, or begins as HDF5's do, or with zeros. Whether it did.
 [[nodiscard]] bool remove_unfinished(const std::filesystem::path& file);
 
+/// Checks that `directory` is one in which files can be made, or can be made itself, as far as that
+/// can be seen without making anything. Throws `Error` that says what is in the way.
+void check_directory(const std::filesystem::path& directory);
+
 /// Makes `directory`, with those that it is in, and checks that files can be made in it. Throws
 /// `Error`.
 void prepare_directory(const std::filesystem::path& directory);

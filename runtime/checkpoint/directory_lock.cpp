@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "collectives/error.h"
+#include "collectives/file_size_limit.h"
 
 namespace meshwork {
 namespace {
@@ -29,6 +30,7 @@ void write_owner(int file) {
     std::strcpy(host.data(), "?");
   }
   const std::string text = fmt::format("process {} on {}", ::getpid(), host.data());
+  const FileSizeSignalBlocked blocked;
   // For messages only.
   if (::ftruncate(file, 0) == 0) {
     (void)!::pwrite(file, text.data(), text.size(), 0);

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "collectives/error.h"
+#include "collectives/file_size_limit.h"
 #include "runtime/checkpoint/regions.h"
 
 namespace meshwork {
@@ -60,6 +61,21 @@ void select(const Hdf5Dataspace& space, const Block& block, const std::string& s
   check_hdf5(H5Sselect_hyperslab(space.native(), H5S_SELECT_SET, start.data(), nullptr,
                                  count.data(), nullptr),
              "cannot be selected", subject);
+}
+
+// Whether `file` may have another dataset of `bytes`, and what describes it.
+void check_room(hid_t file, std::int64_t bytes, const std::string& subject) {
+  constexpr std::int64_t for_describing = std::int64_t{64} << 10;
+  hsize_t end = 0;
+  check_hdf5(H5Fget_filesize(file, &end), "its size cannot be read", subject);
+  const Hdf5Properties access(check_hdf5(H5Fget_access_plist(file), "no property list", subject));
+  hsize_t threshold = 0;
+  hsize_t alignment = 1;
+  check_hdf5(H5Pget_alignment(access.native(), &threshold, &alignment), "no alignment", subject);
+  if (alignment > 1 && static_cast<hsize_t>(bytes) >= threshold) {
+    end = (end + alignment - 1) / alignment * alignment;
+  }
+  check_file_size(subject, static_cast<std::int64_t>(end) + bytes + for_describing);
 }
 
 }  // namespace
@@ -124,6 +140,11 @@ bool has_attribute(hid_t object, const std::string& name, const std::string& sub
 
 Hdf5Dataset create_dataset(hid_t file, const std::string& name, hid_t type, const Shape& shape,
                            const std::string& subject) {
+  check_room(file,
+             element_count(shape) *
+                 static_cast<std::int64_t>(check_hdf5(static_cast<hssize_t>(H5Tget_size(type)),
+                                                      "no size of numbers", subject)),
+             subject);
   const std::vector<hsize_t> lengths(shape.begin(), shape.end());
   const Hdf5Dataspace space(check_hdf5(
       shape.empty() ? H5Screate(H5S_SCALAR)

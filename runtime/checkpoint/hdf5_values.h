@@ -53,7 +53,8 @@ template <class Number>
 [[nodiscard]] bool has_attribute(hid_t object, const std::string& name, const std::string& subject);
 
 /// A new contiguous dataset of `shape`, whose place in the file is taken at once and not filled;
-/// groups on the way to `name` are made.
+/// groups on the way to `name` are made. Throws `Error` where the limit of a file's size
+/// (file_size_limit.h) leaves no room for it: HDF5 could not close the file.
 [[nodiscard]] Hdf5Dataset create_dataset(hid_t file, const std::string& name, hid_t type,
                                          const Shape& shape, const std::string& subject);
 /// The shape of a dataset.

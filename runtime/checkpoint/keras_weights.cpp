@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/file_size_limit.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/parse.h"
@@ -182,6 +183,9 @@ double KerasWeightsReader::read_number(std::string_view place) const {
 
 // ---- writing ------------------------------------------------------------------------------------
 
+// Of a file without arrays, and more: what the limit of a file's size must allow.
+constexpr std::int64_t least_bytes = 4096;
+
 class KerasWeightsWriter::Implementation {
  public:
   explicit Implementation(const std::filesystem::path& path)
@@ -190,6 +194,8 @@ class KerasWeightsWriter::Implementation {
     if (std::filesystem::is_directory(path, problem)) {
       fail("{}: is a directory; a file is to be written", name_);
     }
+    const FileSizeSignalBlocked blocked;
+    check_file_size(name_, least_bytes);
     const Hdf5Guard guard;
     file_ =
         WrittenFile(Hdf5File(check_hdf5(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT,
@@ -200,6 +206,7 @@ class KerasWeightsWriter::Implementation {
 
   ~Implementation() {
     if (!finished_) {
+      const FileSizeSignalBlocked blocked;
       file_ = WrittenFile();
       std::error_code problem;
       std::filesystem::remove(temporary_, problem);
@@ -208,6 +215,7 @@ class KerasWeightsWriter::Implementation {
 
   void write(const std::string& place, hid_t stored, hid_t given, const Shape& shape,
              const void* values) {
+    const FileSizeSignalBlocked blocked;
     const Hdf5Guard guard;
     Hdf5Dataset dataset = create_dataset(file_.native(), place, stored, shape, name_);
     if (element_count(shape) > 0) {
@@ -218,6 +226,7 @@ class KerasWeightsWriter::Implementation {
   }
 
   void finish() {
+    const FileSizeSignalBlocked blocked;
     file_.flush();
     file_.close();
     Descriptor(temporary_, O_RDONLY).bring_to_disk();

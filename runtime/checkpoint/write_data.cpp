@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 
+#include "collectives/file_size_limit.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/format.h"
 #include "runtime/checkpoint/hdf5_values.h"
@@ -113,7 +114,7 @@ std::vector<Part> parts_of(const TensorPart& tensor, std::int64_t part_bytes) {
 void open_on_all_ranks(const DataToWrite& data, WrittenFile& opened, Failures& failures) {
   const std::string& file = data.file;
   failures.attempt([&] {
-    (void)Descriptor(file, O_RDWR);
+    check_file_size(file, Descriptor(file, O_RDWR).bytes());
     forget_killed_openings(file);
   });
   Hdf5Properties access;

@@ -16,6 +16,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/file_size_limit.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/format.h"
@@ -243,28 +244,23 @@ class Writing {
     }
   }
 
-  // Phase 2. First it is tried whether there is room, since HDF5 cannot give up a file that it
-  // cannot write. Then the room is taken once more, for the file that HDF5 has made.
+  // Phase 2. Whether there is room for the data is tried before HDF5 makes the file, which is to be
+  // quick to fail. Then room is taken for the file that HDF5 has made, no more and no less.
   void make_file() {
     // What is left of a killed run may still be written to by a process that does not yet know.
     if (::unlink(temporary_.c_str()) != 0 && errno != ENOENT) {
       fail_with_errno(temporary_, "is in the way and cannot be removed");
     }
-    Descriptor(temporary_, O_WRONLY | O_CREAT | O_EXCL).reserve(largest_size());
+    Descriptor(temporary_, O_WRONLY | O_CREAT | O_EXCL).reserve(data_bytes());
     create_checkpoint_file(temporary_, state_, tensors_, regions_);
     const Descriptor made(temporary_, O_WRONLY);
     made.reserve(made.bytes());
   }
 
-  // No fewer bytes than the file is going to have, and not many more.
-  [[nodiscard]] std::int64_t largest_size() const {
-    constexpr std::int64_t for_describing = 4096;  // a dataset
-    constexpr std::int64_t aligned = std::int64_t{1} << 20;
-    std::int64_t bytes = aligned + static_cast<std::int64_t>(state_.configuration.size()) +
-                         static_cast<std::int64_t>(regions_.size()) * 128;
+  [[nodiscard]] std::int64_t data_bytes() const {
+    std::int64_t bytes = 0;
     for (const CheckpointTensor& tensor : tensors_) {
-      const std::int64_t data = element_count(tensor.shape) * 4;
-      bytes += for_describing + data + (data >= aligned ? aligned : 0);
+      bytes += element_count(tensor.shape) * 4;
     }
     return bytes;
   }
@@ -334,6 +330,7 @@ std::filesystem::path temporary_name(const std::filesystem::path& file) {
 WriteReport write_checkpoint(const Communicator& communicator, const std::filesystem::path& file,
                              const CheckpointState& state, std::span<const TensorPart> tensors,
                              const WriteOptions& options) {
+  const FileSizeSignalBlocked blocked;
   try {
     return Writing(communicator, file, state, tensors, options).run();
   } catch (const JointError&) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "collectives/communicator.h"
@@ -121,8 +122,9 @@ void Checkpointing::take_directory(bool make_it) {
   together(
       communicator_,
       [&] {
+        std::error_code problem;  // which listing it will tell
         if (communicator_.rank() == 0 &&
-            (make_it || std::filesystem::is_directory(options_.directory))) {
+            (make_it || std::filesystem::is_directory(options_.directory, problem))) {
           prepare_directory(options_.directory);
           take_lock();
         }
@@ -136,6 +138,7 @@ std::optional<CheckpointState> Checkpointing::resume(const CheckpointState& now,
   ResumeChoice choice =
       resume_from(*model_, options_, now, callbacks, lock_ && lock_->held(), say_);
   known_ = std::move(choice.checkpoints);
+  newest_ = choice.file;
   return std::move(choice.state);
 }
 
@@ -236,6 +239,8 @@ void Checkpointing::settle() {
     ++written_;
     bytes_ = report_.bytes;
     writing_ += report_.seconds;
+    newest_ = file_;
+    unsaved_.clear();
     return;
   }
   ++failed_;
@@ -245,6 +250,10 @@ void Checkpointing::settle() {
     throw Error(text);
   }
   say_("WARNING: " + text + "; training goes on");
+  unsaved_ = fmt::format(
+      "the state after step {} is lost: {}; {}", saved_->state().step, failure,
+      newest_ ? fmt::format("the newest whole checkpoint is {}", newest_->string())
+              : fmt::format("there is no whole checkpoint in {}", options_.directory.string()));
 }
 
 void Checkpointing::finish() {
@@ -264,6 +273,9 @@ void Checkpointing::finish() {
       time_text(writing_ / count), beside_training_ ? " beside it" : "", time_text(paused_ / all),
       time_text(longest_pause_),
       beside_training_ ? fmt::format(", and {} at the end", time_text(waited)) : ""));
+  if (!unsaved_.empty()) {
+    say_("WARNING: " + unsaved_);
+  }
 }
 
 }  // namespace meshwork

@@ -22,6 +22,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,8 +75,11 @@ class Checkpointing {
   /// Waits for what is under way and says how it ended. Throws the same `Error` on all ranks if it
   /// failed and that is to stop the run. Collective.
   void settle();
-  /// Settles, and says what the checkpoints have cost. Collective.
+  /// Settles, and says what the checkpoints have cost, and what is lost. Collective.
   void finish();
+  /// After `finish`: which state is lost, why, and which checkpoint is the newest whole one, if the
+  /// last one that was taken could not be written; else "". The same on all ranks.
+  [[nodiscard]] const std::string& unsaved() const { return unsaved_; }
   /// When this rank leaves the run because of `failure`: lets the checkpoint under way come to its
   /// end, if that is within a minute. Else other ranks may not write it, since this one may have
   /// failed alone, and the job is ended with `failure`.
@@ -100,7 +104,9 @@ class Checkpointing {
   Communicator communicator_;
   std::optional<DirectoryLock> lock_;  // on rank 0, once the directory is there
   std::unique_ptr<SavedRun> saved_;
-  std::vector<FoundCheckpoint> known_;  // in the directory; on rank 0
+  std::vector<FoundCheckpoint> known_;           // in the directory; on rank 0
+  std::optional<std::filesystem::path> newest_;  // that was read or written whole
+  std::string unsaved_;
   std::chrono::steady_clock::time_point last_;
 
   // The one under way. The thread alone has these until it is joined.

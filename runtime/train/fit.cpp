@@ -157,6 +157,7 @@ class Fitting {
     if (checkpoints_) {
       const TracedActivity saves(&model_.watchdog->trace(), saving_);
       checkpoints_->finish();
+      history_.unsaved = checkpoints_->unsaved();
     }
     if (model_.profile) {
       model_.profile->compare(*model_.transport, model_.mesh().all(), profiling_);

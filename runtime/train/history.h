@@ -30,6 +30,9 @@ struct History {
   HistoryParameters params;                            // by the trainer
   std::optional<StepParts> step_parts;  // of this rank, if the run was profiled long enough
   int stop_reason = 0;  // of the StopRequest that ended the run before its end; 0: it ended itself
+  /// Which state is lost and why, where the last checkpoint could not be written and the run was to
+  /// go on (CheckpointFailure::continue_anyway); else "".
+  std::string unsaved;
 
   /// The values of `name`. Throws `Error` naming those there are.
   [[nodiscard]] const std::vector<double>& at(const std::string& name) const;

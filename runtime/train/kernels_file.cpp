@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include "collectives/error.h"
+#include "collectives/file_size_limit.h"
 #include "runtime/config/load.h"
 
 namespace meshwork {
@@ -103,6 +104,7 @@ void require_writable(const fs::path& file) {
 }
 
 void write_kernel_records(const fs::path& file, const KernelRecords& records) {
+  const FileSizeSignalBlocked blocked;
   const fs::path target = target_of(file), aside = aside_of(target);
   errno = 0;
   std::ofstream out(aside);

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -449,6 +450,17 @@ ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
              },
              {trace, "waiting for rank 0's list of " + directory});
   }
+  // The run begins, or goes on, beside what is none. Only the checkpoint of this name cannot be
+  // written, if it comes to that.
+  std::erase_if(listing.checkpoints, [&](const FoundCheckpoint& found) {
+    std::error_code problem;
+    const bool is_directory = std::filesystem::is_directory(found.file, problem);
+    if (is_directory) {
+      say(fmt::format("WARNING: {}: is a directory; no checkpoint can be written under its name",
+                      found.file.string()));
+    }
+    return is_directory;
+  });
   ResumeChoice choice;
   choice.checkpoints = listing.checkpoints;
   const std::vector<FoundCheckpoint> candidates = [&] {

@@ -5,9 +5,9 @@
 // error (Resume::strict). What the system refuses to give is asked for again for some seconds,
 // since it may be whole; if it stays away it is passed over like a damaged one, and said to be what
 // it is: a run at night goes on. That none of several can be read is an error always: a run never
-// begins anew beside checkpoints. Every rank reads its own blocks, whatever mesh wrote them, and
-// the ranks compare the sums of what they have read with those in the file before anything is
-// believed.
+// begins anew beside checkpoints. A directory under a checkpoint's name is none. Every rank reads
+// its own blocks, whatever mesh wrote them, and the ranks compare the sums of what they have read
+// with those in the file before anything is believed.
 //
 // Names and shapes of variables, and the optimizer with its slots, must be the same; all that
 // differs is said at once. A callback takes up what one of its class remembered that was about the

@@ -5,6 +5,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "runtime/checkpoint/directory.h"
 #include "runtime/config/load.h"
 #include "runtime/config/reader.h"
 #include "runtime/data/batches.h"
@@ -419,6 +420,9 @@ void RunConfig::check_callbacks(const Source& source, bool validated) const {
   if (const auto checkpoint = document_.find("checkpoint")) {
     if (const auto best = checkpoint->find("best")) {
       best->located([&] { check_best_log(fit_.checkpoint.best, logs); });
+    }
+    if (const auto directory = checkpoint->find("directory")) {
+      directory->located([&] { check_directory(fit_.checkpoint.directory); });
     }
   }
 }

@@ -107,7 +107,8 @@ class RunConfig {
                      const StopRequest* stop_request = nullptr) const;
 
   /// Checks the callbacks and what checkpoints are the best against the logs that training on
-  /// `source` will have. For the root alone: it looks at files.
+  /// `source` will have, and that checkpoints can be where they are to be. For the root alone: it
+  /// looks at files.
   void check_callbacks(const Source& source, bool validated) const;
 
   /// The plan for batches of `rows` of `source` on `mesh`, as `rank` of it has it; nothing of the

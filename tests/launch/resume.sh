@@ -73,4 +73,23 @@ for file in checkpoints/*.h5; do : >"$file"; done
 train none 1 --set checkpoint.directory=checkpoints --resume
 says none "checkpoints can be read"
 
+# The last state is lost: one line says so, and a status of its own, after the predictions. A run that
+# has lost an earlier one only ends well.
+continues() { # NAME STATUS STEP...: the checkpoints of these steps cannot be written
+  local name=$1 expected=$2
+  shift 2
+  rm -rf "$name"
+  for step in "$@"; do mkdir -p "$name/step-0000000$step.h5.tmp"; done
+  train "$name" "$expected" --set "checkpoint.directory=$name" --set checkpoint.on_error=continue \
+    --predict "$name.csv"
+  cmp straight.csv "$name.csv" || failures=$((failures + 1))
+}
+continues last_lost 76 16 24
+says last_lost "WARNING: the state after step 24 is lost: "
+says last_lost "cannot be removed: Is a directory; the newest whole checkpoint is last_lost/step-000000008.h5"
+continues all_lost 76 08 16 24
+says all_lost "; there is no whole checkpoint in all_lost"
+continues one_lost 0 16
+grep -q "is lost" one_lost.txt && echo "one_lost has lost its last state" && failures=$((failures + 1))
+
 exit $((failures > 0))

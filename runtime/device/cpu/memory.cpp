@@ -31,6 +31,25 @@ std::int64_t available_bytes() {
   return std::numeric_limits<std::int64_t>::max();
 }
 
+// What libraries may still take of the addresses that the process may have: their code, which Open
+// MPI loads as it is used, kernels that oneDNN makes. They end with a segmentation fault where they
+// get no memory.
+constexpr std::int64_t kept_for_libraries = std::int64_t{96} << 20;
+
+/// Of addresses, that the process has.
+std::int64_t addresses() {
+  std::int64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * ::sysconf(_SC_PAGESIZE);
+}
+
+/// Whether `bytes` more leave as many addresses as libraries may need.
+bool leaves_addresses(std::int64_t bytes) {
+  struct rlimit limit {};
+  return ::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+         static_cast<std::int64_t>(limit.rlim_cur) - kept_for_libraries - addresses() >= bytes;
+}
+
 std::string in_words(std::int64_t bytes) {
   return fmt::format("{} bytes ({:.1f} MiB)", bytes, static_cast<double>(bytes) / (1 << 20));
 }
@@ -39,12 +58,11 @@ std::string in_words(std::int64_t bytes) {
 std::string limit_of_process() {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
-  std::int64_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
   return fmt::format(
-      "this process may have {} of addresses (ulimit -v, RLIMIT_AS), of which it has {}, and ",
-      in_words(static_cast<std::int64_t>(limit.rlim_cur)),
-      in_words(pages * ::sysconf(_SC_PAGESIZE)));
+      "this process may have {} of addresses (ulimit -v, RLIMIT_AS), of which it has {} and keeps "
+      "{} for libraries, and ",
+      in_words(static_cast<std::int64_t>(limit.rlim_cur)), in_words(addresses()),
+      in_words(kept_for_libraries));
 }
 
 [[noreturn]] void fail_for(std::int64_t bytes, std::int64_t available) {
@@ -84,6 +102,7 @@ Memory allocate_large(std::int64_t bytes) {
 Memory allocate(std::int64_t bytes) {
   if (bytes < 0) internal_error(fmt::format("{} bytes of memory were asked for", bytes));
   if (bytes == 0) return {};
+  if (!leaves_addresses(bytes)) fail_for(bytes, available_bytes());
   return bytes < least_bytes_for_huge_pages ? allocate_small(bytes) : allocate_large(bytes);
 }
 

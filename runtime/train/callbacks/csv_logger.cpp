@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/file_size_limit.h"
 
 namespace meshwork {
 namespace {
@@ -149,6 +150,7 @@ class CSVLoggerCallback final : public Callback {
   }
 
   void write(const std::string& line) {
+    const FileSizeSignalBlocked blocked;
     errno = 0;
     stream_ << line << '\n' << std::flush;
     check_stream("written");

@@ -1,7 +1,12 @@
 #include "runtime/checkpoint/directory.h"
 
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
+#include "collectives/error.h"
 #include "runtime/checkpoint/directory_lock.h"
 #include "tests/support/catch.h"
 
@@ -40,6 +45,47 @@ TEST_CASE("the newest stay, and the best one") {
 TEST_CASE("a directory that is not there has no checkpoints, one that cannot be made is an error") {
   CHECK(list_checkpoints("nowhere/at/all", "").checkpoints.empty());
   CHECK_THROWS_WITH(prepare_directory("/proc/nothing"), Catch::Contains("/proc/nothing"));
+}
+
+TEST_CASE("a directory that checkpoints cannot be in is found without making anything") {
+  namespace fs = std::filesystem;
+  fs::remove_all("checked");
+  fs::create_directories("checked/there");
+  std::ofstream("checked/file").flush();
+  fs::create_symlink("loop", "checked/loop");
+  fs::create_symlink("nowhere", "checked/dangling");
+  const std::string long_name(300, 'x');
+  const auto flaw = [](const fs::path& directory) {
+    try {
+      check_directory(directory);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (const char* name : {"checked/there", "checked/there/", "checked/new", "checked/new/below/",
+                           "checked/there/../new", ".", "new"}) {
+    CHECK(flaw(name) == "");
+  }
+  CHECK(flaw("checked/file") == "checkpoint directory checked/file: is no directory");
+  CHECK(flaw("checked/file/below") ==
+        "checkpoint directory checked/file/below: checked/file is no directory");
+  CHECK_THAT(flaw("checked/loop/below"), Catch::EndsWith(std::strerror(ELOOP)));
+  CHECK_THAT(flaw("checked/dangling"), Catch::Contains("checked/dangling is a symbolic link to") &&
+                                           Catch::EndsWith(std::strerror(ENOENT)));
+  CHECK_THAT(flaw("checked/there/" + long_name), Catch::EndsWith(std::strerror(ENAMETOOLONG)));
+  CHECK_THAT(flaw("checked/new/" + long_name), Catch::EndsWith(std::strerror(ENAMETOOLONG)));
+  // Root may go everywhere; somebody else may not.
+  if (::geteuid() == 0) {
+    fs::create_directories("checked/sealed/below");
+    fs::permissions("checked/sealed", fs::perms::owner_all);
+    REQUIRE(::seteuid(65534) == 0);
+    const std::string sealed = flaw("checked/sealed/below");
+    REQUIRE(::seteuid(0) == 0);
+    CHECK_THAT(sealed, Catch::Contains("checked/sealed/below: cannot be reached") &&
+                           Catch::EndsWith(std::strerror(EACCES)));
+  }
+  CHECK_FALSE(fs::exists("checked/new"));
 }
 
 TEST_CASE("what a killed run had not finished is removed, and nothing else") {

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -42,6 +43,7 @@ struct Fault {
 };
 Fault fault;                                      // set while nothing is written
 std::array<std::atomic<int>, call_count> counts;  // of calls on the files in question
+std::atomic<off_t> most_reserved{0};
 
 // Counts a call; whether it is the one that fails.
 bool fails(Call call) {
@@ -153,6 +155,7 @@ int fallocate(int descriptor, int mode, off_t offset, off_t length) {
     errno = fault.error;
     return -1;
   }
+  if (is_temporary(descriptor)) most_reserved = std::max<off_t>(most_reserved, offset + length);
   return system(descriptor, mode, offset, length);
 }
 
@@ -306,5 +309,16 @@ TEST_CASE("what the disk says is in the message") {
     const std::string message = attempt(world, file, {CheckpointWriter::plain}, 1);
     fault = {};
     CHECK_THAT(message, Catch::Contains("said.h5") && Catch::Contains(std::strerror(error)));
+  }
+}
+
+TEST_CASE("the room that is asked for is what the file takes") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path file = fs::current_path() / "room.h5";
+  for (const CheckpointWriter writer : {CheckpointWriter::parallel, CheckpointWriter::plain}) {
+    most_reserved = 0;
+    REQUIRE(attempt(world, file, {writer}, 1) == "");
+    if (world.rank() == 0) CHECK(most_reserved == static_cast<off_t>(fs::file_size(file)));
+    check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
   }
 }

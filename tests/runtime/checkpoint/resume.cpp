@@ -559,13 +559,12 @@ TEST_CASE("checkpoints of which none can be read are an error, never a fresh sta
   if (mesh.rank() == 0) {
     std::ofstream(directory / checkpoint_name(30)) << "a text";
     std::ofstream(directory / checkpoint_name(20)).flush();
-    fs::create_directory(directory / checkpoint_name(10));
+    fs::create_directory(directory / checkpoint_name(10));  // is none
   }
   check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
   CHECK_THROWS_WITH(part_of_run(mesh, kinds()[0], {}, directory, checkpoint),
-                    Catch::Contains("none of the 3 checkpoints can be read") &&
-                        Catch::Contains("is no HDF5 file") && Catch::Contains("is empty") &&
-                        Catch::Contains("is a directory"));
+                    Catch::Contains("none of the 2 checkpoints can be read") &&
+                        Catch::Contains("is no HDF5 file") && Catch::Contains("is empty"));
 }
 
 TEST_CASE("a checkpoint that cannot be written stops the run, or does not, as was chosen") {
@@ -587,6 +586,7 @@ TEST_CASE("a checkpoint that cannot be written stops the run, or does not, as wa
     check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
     const Outcome run = part_of_run(mesh, kind, {}, directory, checkpoint);
     CHECK(same_bits(run.weights, straight.weights));
+    CHECK(run.history.unsaved.empty());  // the last two were written
     if (mesh.rank() == 0) {
       CHECK(list_checkpoints(directory / "checkpoints", "").checkpoints.size() == 2);
       for (const FoundCheckpoint& found :
@@ -599,5 +599,55 @@ TEST_CASE("a checkpoint that cannot be written stops the run, or does not, as wa
     CHECK_THROWS_WITH(part_of_run(mesh, kind, {}, directory, checkpoint),
                       Catch::Contains("the checkpoint of step 8 could not be written") &&
                           Catch::Contains(checkpoint_name(8)));
+  }
+}
+
+TEST_CASE("a run whose last state is lost goes to its end, and its history says what is left") {
+  DeviceMesh mesh = mesh_of_all();
+  const Kind kind = kinds()[1];
+  const fs::path directory = run_directory(mesh, "lost");
+  const fs::path checkpoints = directory / "checkpoints";
+  const CheckpointOptions checkpoint{.directory = checkpoints,
+                                     .resume = Resume::automatic,
+                                     .on_error = CheckpointFailure::continue_anyway};
+  (void)part_of_run(mesh, kind, {}, directory, checkpoint, batches);
+  if (mesh.rank() == 0) {
+    for (std::int64_t epoch = 2; epoch <= epochs; ++epoch) {
+      fs::create_directories(checkpoints / (checkpoint_name(epoch * batches) + ".tmp"));
+    }
+  }
+  check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
+  const Outcome run = part_of_run(mesh, kind, {}, directory, checkpoint);
+  CHECK(run.history.epoch.size() == static_cast<std::size_t>(epochs));
+  CHECK_THAT(
+      run.history.unsaved,
+      Catch::StartsWith(fmt::format("the state after step {} is lost: ", epochs * batches)) &&
+          Catch::Contains(checkpoint_name(epochs * batches) + ".tmp: is in the way") &&
+          Catch::EndsWith("; the newest whole checkpoint is " +
+                          (checkpoints / checkpoint_name(batches)).string()));
+}
+
+TEST_CASE("a directory under a checkpoint's name costs that checkpoint, and not the run") {
+  DeviceMesh mesh = mesh_of_all();
+  const Kind kind = kinds()[1];
+  const Outcome straight = part_of_run(mesh, kind, {}, run_directory(mesh, "straight"), {});
+  for (const Resume resume : {Resume::never, Resume::automatic, Resume::strict}) {
+    const fs::path directory = run_directory(mesh, "in_the_way");
+    const fs::path checkpoints = directory / "checkpoints";
+    if (mesh.rank() == 0) fs::create_directories(checkpoints / checkpoint_name(2 * batches));
+    check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
+    const Outcome run = part_of_run(mesh, kind, {}, directory,
+                                    {.directory = checkpoints,
+                                     .keep = epochs,
+                                     .resume = resume,
+                                     .on_error = CheckpointFailure::continue_anyway});
+    CHECK(same_bits(run.weights, straight.weights));
+    CHECK(run.history.unsaved.empty());
+    if (mesh.rank() == 0) {
+      CHECK(fs::is_directory(checkpoints / checkpoint_name(2 * batches)));
+      for (std::int64_t epoch = 1; epoch <= epochs; ++epoch) {
+        CHECK((epoch == 2 || fs::is_regular_file(checkpoints / checkpoint_name(epoch * batches))));
+      }
+    }
   }
 }

@@ -9,8 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <optional>
 
@@ -83,25 +84,20 @@ class FullDisk {
  public:
   explicit FullDisk(rlim_t bytes) {
     getrlimit(RLIMIT_FSIZE, &before_);
-    handler_ = std::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{bytes, before_.rlim_max};
     setrlimit(RLIMIT_FSIZE, &limit);
   }
-  ~FullDisk() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
+  ~FullDisk() { setrlimit(RLIMIT_FSIZE, &before_); }
 
  private:
   rlimit before_{};
-  void (*handler_)(int) = nullptr;
 };
 
 // A small file system in memory over `directory`, if this is root.
 class SmallDisk {
  public:
   explicit SmallDisk(const fs::path& directory) : directory_(directory) {
-    mounted_ = geteuid() == 0 && ::mount("none", directory.c_str(), "tmpfs", 0, "size=2400k") == 0;
+    mounted_ = geteuid() == 0 && ::mount("none", directory.c_str(), "tmpfs", 0, "size=3000k") == 0;
   }
   ~SmallDisk() {
     if (mounted_) remove(directory_);
@@ -286,6 +282,46 @@ TEST_CASE("a full disk leaves the older checkpoint whole, and no temporary file"
   }
 }
 
+TEST_CASE(
+    "whatever size a file may have, a checkpoint is whole or an error, and the program goes on") {
+  const Communicator world = Communicator::world().duplicate();
+  const fs::path directory = fresh_directory(world, "limited");
+  const fs::path file = directory / "a.h5";
+  write_example(world, file, {CheckpointWriter::plain});
+  check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+  const rlim_t size = fs::file_size(file);
+  for (const CheckpointWriter writer : writers) {
+    int written = 0;
+    // The limit of all ranks, and that of the last one alone.
+    for (const bool all : {true, false}) {
+      for (const rlim_t bytes : {rlim_t{0}, rlim_t{1000}, size / 2, size - 200000, size - 20000,
+                                 size - 1, size, size + 20000, size + 200000}) {
+        INFO(bytes << " of " << size << " bytes, on " << (all ? "all ranks" : "the last rank"));
+        std::string message;
+        {
+          std::optional<FullDisk> full;
+          if (all || world.rank() == world.size() - 1) full.emplace(bytes);
+          try {
+            write_example(world, file, {writer});
+            ++written;
+          } catch (const Error& error) {
+            message = error.what();
+          }
+        }
+        check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+        if (!message.empty()) {
+          CHECK_THAT(message, Catch::Contains("a.h5.tmp") && Catch::Contains(std::strerror(EFBIG)));
+          CHECK(bytes < size + 200000);
+        }
+        CHECK_FALSE(fs::exists(temporary_name(file)));
+        check_example(file);
+        check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+      }
+    }
+    CHECK(written >= 2);
+  }
+}
+
 TEST_CASE("a full file system leaves the older checkpoint whole") {
   const Communicator world = Communicator::world().duplicate();
   if (world.rank() == 0) SmallDisk::remove(fs::absolute("small_disk"));
@@ -297,23 +333,33 @@ TEST_CASE("a full file system leaves the older checkpoint whole") {
     WARN("skipped: only root can mount a small file system");
     return;
   }
-  // There is room for one of about 1 MB and what is reserved beside it, not for two.
+  // There is room for one, and for a second one but for some pages: all of it, what describes the
+  // data, the last page.
   std::vector<std::string> messages;
   for (const CheckpointWriter writer : writers) {
     const fs::path first = directory / "first.h5";
     if (world.rank() == 0) fs::remove(first);
     check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
     write_example(world, first, {writer});
-    try {
-      write_example(world, directory / "second.h5", {writer});
-      messages.emplace_back("written");
-    } catch (const Error& error) {
-      messages.emplace_back(error.what());
+    for (const std::uintmax_t missing : {500000, 40000, 12000, 4096}) {
+      if (world.rank() == 0) {
+        std::ofstream(directory / "filler").flush();
+        const std::uintmax_t filler =
+            fs::space(directory).available + missing - fs::file_size(first) / 4096 * 4096 - 4096;
+        std::ofstream(directory / "filler") << std::string(filler, 'x');
+      }
+      check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+      try {
+        write_example(world, directory / "second.h5", {writer});
+        messages.emplace_back(fmt::format("written where {} bytes are missing", missing));
+      } catch (const Error& error) {
+        messages.emplace_back(error.what());
+      }
+      check_example(first);
+      check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
+      CHECK_FALSE(fs::exists(temporary_name(directory / "second.h5")));
+      check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
     }
-    check_example(first);
-    check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
-    CHECK_FALSE(fs::exists(temporary_name(directory / "second.h5")));
-    check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
   }
   for (const std::string& message : messages) {
     CHECK_THAT(message, Catch::Contains("second.h5.tmp") && Catch::Contains("No space left"));

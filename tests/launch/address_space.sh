@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# The program where it may have few addresses (ulimit -v): it trains, or says what is too little, and
+# no signal ends it.
+#
+#   address_space.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
+set -u
+meshwork=$1
+config=$2
+shift 2
+launcher=("$@")
+failures=0
+trained=0
+complain() {
+  echo "$limit KiB, $*"
+  cat said.txt
+  failures=$((failures + 1))
+}
+
+for limit in 100000 160000 200000 250000 272000 276000 285000 300000 330000 370000 420000 500000 \
+  700000 1000000 2000000 4000000; do
+  rm -rf checkpoints
+  # shellcheck disable=SC2016 # the inner shell's
+  "${launcher[@]}" bash -c 'ulimit -v "$0" && exec "$@"' "$limit" "$meshwork" train "$config" \
+    --set fit.epochs=1 --set checkpoint.directory=checkpoints >said.txt 2>&1
+  status=$?
+  case $status in
+    0)
+      trained=$((trained + 1))
+      [ $limit -gt 250000 ] || complain "and it is said to have begun"
+      ;;
+    1)
+      [ "$(grep -cE "this process may have .* of addresses \(ulimit -v, RLIMIT_AS\)" said.txt)" = 1 ] ||
+        complain "and no line says once what is too little"
+      ;;
+    *) complain "status $status" ;;
+  esac
+  if [ $limit = 200000 ] && ! grep -qE \
+    "may have 195.3 MiB of addresses .* and needs 265.0 MiB to begin with, on 1 thread" said.txt; then
+    complain "and not both numbers are said"
+  fi
+done
+[ $trained -ge 5 ] || complain "and only $trained runs trained"
+
+exit $((failures > 0))

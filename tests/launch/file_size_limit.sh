@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# The program where files may have few bytes (ulimit -f): what cannot be written is said, with the
+# status for it, and no signal ends anything.
+#
+#   file_size_limit.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 1
+set -u
+meshwork=$1
+config=$2
+shift 2
+launcher=("$@")
+failures=0
+
+# limited NAME STATUS KIB ARGUMENTS...: runs it with files of at most KIB, and keeps what it says in
+# NAME.txt. The launcher has no limit.
+limited() {
+  local name=$1 expected=$2 limit=$3
+  shift 3
+  # shellcheck disable=SC2016 # the inner shell's
+  "${launcher[@]}" bash -c 'ulimit -f "$0" && exec "$@"' "$limit" "$meshwork" "$@" 2>&1 |
+    cat >"$name.txt"
+  local status=${PIPESTATUS[0]}
+  if [ "$status" != "$expected" ]; then
+    echo "$name, $limit KiB: status $status instead of $expected"
+    cat "$name.txt"
+    failures=$((failures + 1))
+  fi
+}
+
+# says NAME TEXT: NAME.txt has TEXT.
+says() {
+  if ! grep -qF -- "$2" "$1.txt"; then
+    echo "$1 does not say: $2"
+    cat "$1.txt"
+    failures=$((failures + 1))
+  fi
+}
+
+rm -rf checkpoints stopped whole ./*.txt ./*.h5 ./*.csv
+limited all 0 unlimited train "$config" --set checkpoint.directory=whole --set fit.epochs=1
+kib=$(($(stat -c %s whole/step-000000008.h5) / 1024))
+for limit in 0 $((kib / 2)) $((kib - 2)); do
+  rm -rf checkpoints stopped exported.weights.h5 outputs.csv
+  limited goes_on 76 "$limit" train "$config" --set checkpoint.directory=checkpoints \
+    --set checkpoint.on_error=continue
+  says goes_on "WARNING: the state after step 24 is lost: checkpoints/step-000000024.h5.tmp: there is no"
+  says goes_on "File too large"
+  says goes_on "; there is no whole checkpoint in checkpoints"
+  limited stops 1 "$limit" train "$config" --set checkpoint.directory=stopped
+  says stops "the checkpoint of step 8 could not be written: stopped/step-000000008.h5.tmp: there is no"
+  limited exported 2 "$limit" export whole --keras exported.weights.h5
+  says exported "exported.weights.h5: there is no room for its"
+done
+limited enough 0 $((kib + 70)) train "$config" --set checkpoint.directory=checkpoints
+limited enough 0 $((kib + 70)) export whole --keras exported.weights.h5
+for limit in 0 4; do
+  limited csv 1 $limit predict "$config" --output outputs.csv
+  says csv "outputs.csv.part: cannot be written: File too large"
+  limited hdf5 2 $limit predict "$config" --output outputs.h5
+  says hdf5 "outputs.h5.part: there is no room for its"
+  limited logged 1 0 train "$config" --set "fit.callbacks=[{CSVLogger: {file: log.csv}}]"
+  says logged "CSVLogger: log.csv cannot be written: File too large"
+done
+ls ./*.tmp >/dev/null 2>&1 && ls ./*.tmp && failures=$((failures + 1))
+
+exit $((failures > 0))
