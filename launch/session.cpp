@@ -112,8 +112,17 @@ void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mod
       source, mode == Mode::train ? config_->batch_size() : config_->evaluation_batch_size(), mode);
   const LoadedWeights loaded = model_->load_weights(line_->weights);
   if (runtime_->is_root()) {
-    std::fprintf(stderr, "weights: %s%s\n", loaded.file.c_str(),
-                 loaded.updates > 0 ? fmt::format(", step {}", loaded.updates).c_str() : "");
+    // Only training has a use for the optimizer's state, and is told who takes it.
+    std::string line =
+        fmt::format("{}{}", loaded.file.string(),
+                    loaded.updates > 0 ? fmt::format(", step {}", loaded.updates) : "");
+    if (mode == Mode::train) {
+      line = describe(loaded);
+      if (loaded.has_optimizer) {
+        line += loaded.keras ? ", which `meshwork import` takes" : ", which --resume takes";
+      }
+    }
+    std::fprintf(stderr, "weights: %s\n", line.c_str());
   }
 }
 

@@ -38,7 +38,13 @@ class ModelReader {
       read_layer(layer);
     }
     std::size_t output = values_.size() - 1;
+    if (const auto several = reader_.node("outputs")) {
+      refuse_outputs(*several);
+    }
     if (const auto named = reader_.node("output")) {
+      if (named->is_sequence()) {
+        refuse_outputs(*named);
+      }
       output = find(*named);
     }
     reader_.finish();
@@ -125,6 +131,12 @@ class ModelReader {
   }
 
   [[nodiscard]] bool is_input(const Value& value) const { return !value.symbol.call()->layer; }
+
+  [[noreturn]] static void refuse_outputs(const ConfigNode& node) {
+    node.fail(
+        "a model has one output, which its loss compares with targets; give the name of one layer "
+        "as `output`, and join several by a layer such as Concatenate");
+  }
 
   // What a layer takes that does not say.
   std::vector<std::size_t> previous(const ConfigNode& layer) const {

@@ -32,8 +32,8 @@ struct ConfiguredModel {
 
 /// The model that `model`, the section of that name, describes, of layers that `layers` knows.
 /// Throws `ConfigError` with the place: an unknown layer or option, two layers or inputs of one
-/// name, a name in `inputs` or `output` that is none or is further down, inputs whose shape the
-/// layer does not take, an input or a layer of which nothing is made.
+/// name, a name in `inputs` or `output` that is none or is further down, several outputs, inputs
+/// whose shape the layer does not take, an input or a layer of which nothing is made.
 [[nodiscard]] ConfiguredModel model_from_config(const ConfigNode& model,
                                                 const LayerRegistry& layers);
 

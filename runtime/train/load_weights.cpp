@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -137,7 +138,13 @@ LoadedWeights load_checkpoint(Model::State& model, const std::filesystem::path& 
       take_rate(model.compiled->optimizer, then.learning_rate, then.step);
     }
   }
-  return {file, false, optimizer, then.step};
+  return {.file = file,
+          .keras = false,
+          .optimizer = optimizer,
+          .updates = then.step,
+          .variables = std::ssize(model.graph->variables),
+          .has_optimizer = !then.optimizer.empty(),
+          .optimizer_class = then.optimizer};
 }
 
 // ---- from Keras ---------------------------------------------------------------------------------
@@ -319,10 +326,31 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
       take_rate(model.compiled->optimizer, *rate, model.iteration);
     }
   }
-  return {file, true, optimizer, updates};
+  return {.file = file,
+          .keras = true,
+          .optimizer = optimizer,
+          .updates = updates,
+          .variables = std::ssize(model.graph->variables),
+          .has_optimizer = has_iteration,
+          .optimizer_class = {}};
 }
 
 }  // namespace
+
+std::string describe(const LoadedWeights& loaded) {
+  const auto counted = [](std::int64_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  const std::string taken =
+      fmt::format("{} of {}", counted(loaded.variables, "variable"), loaded.file.string());
+  const std::string steps = counted(loaded.updates, "step");
+  if (loaded.has_optimizer) {
+    return fmt::format("{}; {} its optimizer's state ({}{})", taken,
+                       loaded.optimizer ? "and" : "not",
+                       loaded.optimizer_class.empty() ? "" : loaded.optimizer_class + ", ", steps);
+  }
+  return loaded.updates > 0 ? fmt::format("{}, after {}", taken, steps) : taken;
+}
 
 std::filesystem::path weights_file(const std::filesystem::path& path) {
   std::error_code problem;

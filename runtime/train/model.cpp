@@ -336,6 +336,7 @@ void Model::compile(CompileOptions options) {
   if (!options.loss) {
     fail("compile needs a loss");
   }
+  check_one_output(*state_->graph);
   check_metric_names(options.metrics);
   state_->compiled = std::move(options);
   // What was made for another loss or optimizer is made again; the weights stay. The optimizer is
@@ -365,6 +366,11 @@ void Model::predict(std::shared_ptr<const Source> data,
                     const std::function<void(std::int64_t, std::span<const float>)>& receive,
                     EvaluateOptions options) {
   state_->compare(settings_of(options, *data), "what predict is given");
+  if (const Graph& graph = *state_->graph; graph.outputs.size() > 1 && !state_->told_output) {
+    state_->told_output = true;
+    state_->say(fmt::format("note: predictions are of \"{}\", the first of the model's {} outputs",
+                            graph.tensors[graph.outputs.front()].path, graph.outputs.size()));
+  }
   // Targets that happen to be there are not looked at, but where nothing is made yet.
   state_->prepare(state_->engine ? std::nullopt : target_of(*data), options.batch_size);
   FedSource fed(*state_, Mode::predict, std::move(data), options.batch_size, "prediction data");

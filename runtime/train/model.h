@@ -124,7 +124,8 @@ class Model {
   History fit(std::shared_ptr<const Source> training, FitOptions options);
   /// The loss, then the metrics, over all samples.
   [[nodiscard]] Logs evaluate(std::shared_ptr<const Source> data, EvaluateOptions options = {});
-  /// The first output for every sample, row-major, on every rank.
+  /// The first output for every sample, row-major, on every rank; of a model with several outputs
+  /// rank 0 says once which one that is.
   [[nodiscard]] std::vector<float> predict(std::shared_ptr<const Source> data,
                                            EvaluateOptions options = {});
   /// The same batch by batch: `receive` gets the index of the first row and the rows' outputs.

@@ -48,7 +48,8 @@ struct Model::State {
   std::unique_ptr<StepProfile> profile;  // of the fit that goes on, if it is profiled
   bool has_slots = false;  // whether the engine's slots are those of the compiled optimizer
   std::int64_t iteration = 0;
-  bool fitting = false;  // inside fit, whose steps belong to the engine
+  bool told_output = false;  // that predictions are of the first output of several
+  bool fitting = false;      // inside fit, whose steps belong to the engine
 
   [[nodiscard]] DeviceMesh& mesh() const { return *distribution.mesh; }
   [[nodiscard]] bool is_root() const { return mesh().rank() == 0; }

@@ -8,8 +8,24 @@ Objective without_objective(std::shared_ptr<const Graph> model) {
   return {std::move(model), {}, -1, {}, {}, 0};
 }
 
+void check_one_output(const Graph& model) {
+  if (model.outputs.size() == 1) {
+    return;
+  }
+  std::string names;
+  for (const TensorId output : model.outputs) {
+    const std::string& path = model.tensors[output].path;
+    names += (names.empty() ? "\"" : ", \"") + path + "\"";
+  }
+  fail(
+      "the model has {} outputs, {}, and a loss compares one with targets: the others would not be "
+      "trained; join them in a layer such as Concatenate, or make the model with one of them",
+      model.outputs.size(), names);
+}
+
 Objective with_objective(const Graph& model, const Loss& loss,
                          const std::vector<SharedMetric>& metrics, const Shape& target) {
+  check_one_output(model);
   check_metric_names(metrics);
   auto graph = std::make_shared<Graph>(model);
   Objective objective;

@@ -26,8 +26,13 @@ struct Objective {
 /// `model` as it is, for prediction.
 [[nodiscard]] Objective without_objective(std::shared_ptr<const Graph> model);
 
-/// `model` with `loss` and `metrics` on its first output, compared with a target whose samples have
-/// the shape `target` (an empty one: a scalar). Throws `Error` if they do not go together.
+/// Throws `Error`, with their names, for a model of several outputs: there is one loss, and those
+/// that it does not see would not be trained.
+void check_one_output(const Graph& model);
+
+/// `model` with `loss` and `metrics` on its output, compared with a target whose samples have the
+/// shape `target` (an empty one: a scalar). Throws `Error` if they do not go together, and as
+/// `check_one_output` does.
 [[nodiscard]] Objective with_objective(const Graph& model, const Loss& loss,
                                        const std::vector<SharedMetric>& metrics,
                                        const Shape& target);

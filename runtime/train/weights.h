@@ -39,11 +39,18 @@ struct LoadWeightsOptions {
 
 /// What was loaded.
 struct LoadedWeights {
-  std::filesystem::path file;  // in a directory the newest checkpoint
-  bool keras = false;          // else a checkpoint
-  bool optimizer = false;      // whether its state was taken up
-  std::int64_t updates = 0;    // that the file's weights have had; 0 if it does not say
+  std::filesystem::path file;   // in a directory the newest checkpoint
+  bool keras = false;           // else a checkpoint
+  bool optimizer = false;       // whether its state was taken up
+  std::int64_t updates = 0;     // that the file's weights have had; 0 if it does not say
+  std::int64_t variables = 0;   // that were set: all of the model
+  bool has_optimizer = false;   // whether the file has an optimizer's state
+  std::string optimizer_class;  // of that state; Keras's files do not say it
 };
+
+/// What was taken up and what was left in the file, in a line: "12 variables of run/step-000000300.h5;
+/// not its optimizer's state (Adam, 300 steps)".
+[[nodiscard]] std::string describe(const LoadedWeights& loaded);
 
 /// The file that `path` stands for: itself or, for a directory of checkpoints, the newest of them.
 /// Throws `Error` if a directory has none, or if its newest cannot be read. Not collective.

@@ -16,6 +16,7 @@
 #include "runtime/train/run_config.h"
 #include "tests/support/one_rank.h"
 #include "tests/support/random_run.h"
+#include "tests/support/repeated_layer.h"
 
 using namespace meshwork;
 using namespace meshwork::test;
@@ -25,6 +26,7 @@ namespace {
 RunConfig read(const std::string& text) {
   LayerRegistry layers;
   register_layers(layers);
+  register_repeated(layers);
   return {parse_config(text, "random.yaml"), layers};
 }
 

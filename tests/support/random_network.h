@@ -2,7 +2,8 @@
 // user writes it.
 //
 // A network is a chain of layers over images, sequences or vectors, with branches that add or
-// concatenate; lengths are small and odd, so that blocks are unequal, thinner than windows, or
+// concatenate, and with layers that are called several times (repeated_layer.h, which the reader of
+// the text has to know); lengths are small and odd, so that blocks are unequal, thinner than windows, or
 // empty. Every layer's options are drawn too. Every network is legal.
 #pragma once
 
@@ -129,6 +130,9 @@ class RandomNetwork {
   // ---- layers -----------------------------------------------------------------------------------
 
   void add_something() {
+    if (draws_.one_in(5)) {
+      return add_repeated();
+    }
     if (shape_.size() == 1) {
       return draws_.one_in(2) ? add_dense() : add_anywhere();
     }
@@ -312,6 +316,56 @@ class RandomNetwork {
     }
   }
 
+  Options normalization_options() {
+    Options options;
+    if (draws_.one_in(3)) options.emplace_back("scale: false");
+    if (draws_.one_in(3)) options.emplace_back("center: false");
+    if (draws_.one_in(3)) options.emplace_back("momentum: 0.5");
+    if (draws_.one_in(4)) options.emplace_back("trainable: false");
+    return options;
+  }
+
+  // One layer that is called two or three times, on its own output or on several values.
+  void add_repeated() {
+    const bool chain = draws_.one_in(2);
+    Shape shape = shape_;
+    std::string layer = "BatchNormalization";
+    Options options;
+    const auto draw_channels = [&] {
+      shape.back() = chain ? shape.back() : draws_.from(1, 5);
+      return shape.back();
+    };
+    switch (draws_.from(1, 6)) {
+      case 1:
+        layer = "Dense";
+        options.push_back(fmt::format("units: {}", draw_channels()));
+        kernel_options(options);
+        break;
+      case 2:
+        if (shape_.size() > 1) {
+          layer = fmt::format("Conv{}D", shape_.size() - 1);
+          options = {fmt::format("filters: {}", draw_channels()), "padding: same",
+                     fmt::format("kernel_size: {}", draws_.from(1, 3))};
+          kernel_options(options);
+          break;
+        }
+        [[fallthrough]];
+      case 3:
+        layer = "Sequential";
+        options.push_back(
+            fmt::format("layers: [Dense: {{units: {}, use_bias: false}}, BatchNormalization: "
+                        "{{momentum: 0.5}}, Dropout: {{rate: 0.2}}]",
+                        draw_channels()));
+        break;
+      default:
+        options = normalization_options();
+    }
+    add("Repeated",
+        {fmt::format("calls: {}", draws_.from(2, 3)), chain ? "join: chain" : "join: mean",
+         fmt::format("layer: {{{}: {{{}}}}}", layer, fmt::join(options, ", "))},
+        shape);
+  }
+
   void add_anywhere() {
     const auto dimensions = static_cast<std::int64_t>(shape_.size());
     switch (draws_.from(1, 12)) {
@@ -329,12 +383,7 @@ class RandomNetwork {
       case 1:
       case 2:
       case 3: {
-        Options options;
-        if (draws_.one_in(3)) options.emplace_back("scale: false");
-        if (draws_.one_in(3)) options.emplace_back("center: false");
-        if (draws_.one_in(3)) options.emplace_back("momentum: 0.5");
-        if (draws_.one_in(4)) options.emplace_back("trainable: false");
-        add("BatchNormalization", options, shape_);
+        add("BatchNormalization", normalization_options(), shape_);
         break;
       }
       case 4:

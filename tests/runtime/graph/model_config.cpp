@@ -104,6 +104,12 @@ TEST_CASE("a model needs layers, and an input that says its shape") {
                     Catch::Contains("nothing is made of this input"));
   CHECK_THROWS_WITH(graph("{input: [6], layers: [{Dense: {units: 4}}], output: input}"),
                     Catch::Contains("nothing is made of this layer's output"));
+  for (const std::string outputs : {"output: [a, b]", "outputs: [a, b]"}) {
+    CHECK_THROWS_WITH(graph("{input: [6], layers: [{Dense: {name: a, units: 4, inputs: input}}, "
+                            "{Dense: {name: b, units: 4, inputs: input}}], " +
+                            outputs + "}"),
+                      Catch::Contains("test.yaml:") && Catch::Contains("has one output"));
+  }
   CHECK_THROWS_WITH(graph("{input: [6], layers: [{Dense: {name: input, units: 4}}]}"),
                     Catch::Contains("an input \"input\" already"));
 }

@@ -15,6 +15,7 @@
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"
+#include "tests/support/aside.h"
 #include "tests/support/one_rank.h"
 
 using namespace meshwork;
@@ -290,38 +291,53 @@ TEST_CASE("clipping and decay are those of whole variables, on every mesh") {
 TEST_CASE("a variable that does not lead to the loss has its penalty's gradient, each step anew") {
   DeviceMesh mesh({{"data", -1}});
   const auto x = Input({1});
-  const auto used = Dense({.name = "used", .units = 1})(x);
   const auto aside = Dense({.name = "aside",
                             .units = 1,
                             .use_bias = false,
                             .kernel_initializer = initializer_by_name("ones"),
-                            .kernel_regularizer = {.l2 = 0.25f}})(x);
-  Model model({x}, {used, aside}, DataParallel(mesh));
+                            .kernel_regularizer = {.l2 = 0.25f}});
+  Model model(x, Aside(Dense({.name = "used", .units = 1}), {aside})(x), DataParallel(mesh));
   model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 1.0})});
   const Floats zeros(8, 0.0f);
   // w - 0.5 w, three times.
   for (const float expected : {0.5f, 0.25f, 0.125f}) {
     (void)model.train_step({.rows = 8, .inputs = {zeros}, .target = zeros});
-    CHECK(model.variable("aside/kernel") == Floats{expected});
+    CHECK(model.variable("all/aside/kernel") == Floats{expected});
   }
 }
 
 TEST_CASE("weight decay and clipping leave a variable alone that leads to no loss") {
   DeviceMesh mesh({{"data", -1}});
   const auto x = Input({1});
-  const auto used = Dense({.name = "used", .units = 1})(x);
   const auto aside =
-      Dense({.name = "aside", .units = 1, .kernel_initializer = initializer_by_name("ones")})(x);
-  Model model({x}, {used, aside}, DataParallel(mesh));
+      Dense({.name = "aside", .units = 1, .kernel_initializer = initializer_by_name("ones")});
+  Model model(x, Aside(Dense({.name = "used", .units = 1}), {aside})(x), DataParallel(mesh));
   model.compile({.loss = MeanSquaredError(),
                  .optimizer = AdamW({.learning_rate = 0.1, .weight_decay = 0.5, .clipnorm = 1})});
   const Floats ones(8, 1.0f);
-  const Floats before = model.variable("used/kernel");
+  const Floats before = model.variable("all/used/kernel");
   for (int step = 0; step < 3; ++step) {
     (void)model.train_step({.rows = 8, .inputs = {ones}, .target = ones});
   }
-  CHECK(model.variable("aside/kernel") == Floats{1});
-  CHECK(model.variable("used/kernel") != before);
+  CHECK(model.variable("all/aside/kernel") == Floats{1});
+  CHECK(model.variable("all/used/kernel") != before);
+}
+
+TEST_CASE("a loss on a model of several outputs is an error that names them") {
+  DeviceMesh mesh({{"data", -1}});
+  const auto x = Input({2});
+  const auto left = Dense({.name = "left", .units = 3})(x);
+  const auto right = Dense({.name = "right", .units = 1})(x);
+  Model model({x}, {left, right}, DataParallel(mesh));
+  CHECK_THROWS_WITH(
+      model.compile({.loss = MeanSquaredError()}),
+      Catch::StartsWith("the model has 2 outputs, \"left/output\", \"right/output\", and a loss"));
+  // It is not compiled; what needs no loss works.
+  CHECK_THROWS_WITH(model.optimizer(), Catch::Contains("call compile first"));
+  const Floats ones(8, 1.0f);
+  const auto data = std::make_shared<ArraySource>(std::vector<Array>{Array("x", ones, {4, 2})});
+  CHECK(model.output_shape() == Shape{3});
+  CHECK(model.predict(data, {.batch_size = 4}).size() == 4 * 3);
 }
 
 TEST_CASE("a layout that does not fit is an error that names its key") {

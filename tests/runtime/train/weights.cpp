@@ -218,6 +218,28 @@ TEST_CASE("an optimizer of Keras's that has updated nothing makes the model's be
   CHECK(difference(other.evaluate(samples()), straight.evaluate(samples()), 1e-6) == "");
 }
 
+TEST_CASE("what is loaded says whose optimizer's state it left in the file, or took up") {
+  DeviceMesh mesh({{"data", -1}});
+  Model model = make_model(mesh, {}, 1);
+  fit(model, 1);
+  const auto said = [&](const fs::path& file, LoadWeightsOptions options = {}) {
+    Model other = make_model(mesh, {}, 2);
+    return describe(other.load_weights(file, options));
+  };
+  const fs::path checkpoint = file_called("weights.h5");
+  const fs::path keras = file_called("a.weights.h5");
+  model.save_weights(checkpoint);
+  model.save_weights(keras);
+  CHECK(said(checkpoint) ==
+        "8 variables of " + checkpoint.string() + "; not its optimizer's state (Adam, 3 steps)");
+  CHECK(said(checkpoint, {.optimizer = true}) ==
+        "8 variables of " + checkpoint.string() + "; and its optimizer's state (Adam, 3 steps)");
+  CHECK(said(keras) ==
+        "8 variables of " + keras.string() + "; not its optimizer's state (3 steps)");
+  model.save_weights(keras, {.optimizer = false});
+  CHECK(said(keras) == "8 variables of " + keras.string());
+}
+
 TEST_CASE("a rate that was set is loaded with the optimizer") {
   DeviceMesh mesh({{"data", -1}});
   for (const std::string name : {"weights.h5", "a.weights.h5"}) {
