@@ -274,6 +274,12 @@ ParsedCommandLine without_command(int status, const std::string& text) {
 
 }  // namespace
 
+void add_overwrite(CLI::App& command, CommandLine& line) {
+  command.add_flag(
+      "--overwrite", line.overwrite,
+      "Replace also files of another kind than what is written, but none that is read");
+}
+
 ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   CommandLine line;
   CLI::App program(
@@ -299,6 +305,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   add_output(*train, "--predict", line,
              "When trained, write the model's output for the test data, or what --data names; "
              ".h5, .hdf5 or .csv");
+  add_overwrite(*train, line);
   add_part(*train, line);
 
   train->add_flag_callback(
@@ -327,6 +334,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   add_part(*predict, line);
   add_output(*predict, "--output", line, "Where to: .h5, .hdf5 or .csv");
   predict->get_option("--output")->required();
+  add_overwrite(*predict, line);
 
   CLI::App* plan = program.add_subcommand("plan", "Show how a model is spread over a mesh");
   plan->footer(plan_examples);
@@ -377,6 +385,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   imported->add_option("--output", line.output, "Where to: a directory for checkpoints, or NAME.h5")
       ->type_name("PATH")
       ->required();
+  add_overwrite(*imported, line);
   imported->add_flag("--weights-only", line.weights_only, "Leave out the optimizer's state");
   commands[imported] = Command::import_weights;
 

@@ -38,6 +38,7 @@ struct CommandLine {
   std::string weights;
   // train: also write predictions; predict, export, import: where to
   std::string output;
+  bool overwrite = false;  // train, predict, export, import: also files of other kinds
   // evaluate, predict, plan: which data
   std::optional<DataPart> part;
   // plan

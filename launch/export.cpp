@@ -4,6 +4,7 @@
 
 #include "collectives/error.h"
 #include "launch/checkpoint_files.h"
+#include "launch/run_files.h"
 #include "runtime/checkpoint/keras_weights.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/graph/plan_report.h"
@@ -69,6 +70,9 @@ Said export_weights(const CommandLine& line) {
         "yet; go on from it for a step, and export what is written then",
         reader.file().string(), state.program);
   }
+  RunFiles files(line.overwrite);
+  files.read(reader.file(), "the checkpoint");
+  files.write(line.output, "Keras's weights", is_keras_weights);
   const bool optimizer = !line.weights_only && !state.optimizer.empty() && state.step > 0;
   Export exported(reader, line.output);
   exported.write_weights();

@@ -94,6 +94,7 @@ void add_file_commands(CLI::App& program, CommandLine& line,
   exported->add_option("--keras", line.output, "Where to: a name that ends with .weights.h5")
       ->type_name("FILE")
       ->required();
+  add_overwrite(*exported, line);
   exported->add_flag("--weights-only", line.weights_only, "Leave out the optimizer's state");
   commands[exported] = Command::export_weights;
 }

@@ -13,4 +13,7 @@ namespace meshwork {
 void add_file_commands(CLI::App& program, CommandLine& line,
                        std::map<const CLI::App*, Command>& commands);
 
+/// The flag of the commands that write files.
+void add_overwrite(CLI::App& command, CommandLine& line);
+
 }  // namespace meshwork

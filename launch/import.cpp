@@ -7,6 +7,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "launch/commands.h"
+#include "launch/run_files.h"
 #include "launch/session.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/directory_lock.h"
@@ -31,8 +32,9 @@ void check_source(const std::string& file) {
 
 // Where the checkpoint goes: into a directory under the name of a checkpoint after `updates`. No
 // run may use the directory meanwhile.
-std::string destination(const std::string& output, std::int64_t updates,
+std::string destination(const CommandLine& line, std::int64_t updates,
                         std::optional<DirectoryLock>& lock) {
+  const std::string& output = line.output;
   if (has_keras_name(output)) {
     fail(
         "--output: {}: is a name of Keras's files; a checkpoint is written, NAME.h5 or a directory",
@@ -46,6 +48,10 @@ std::string destination(const std::string& output, std::int64_t updates,
     if (step_in_name(std::filesystem::path(output).filename().string())) {
       lock.emplace(folder.empty() ? "." : folder, std::chrono::seconds(0));
     }
+    RunFiles files(line.overwrite);
+    files.read(line.config, "the configuration");
+    files.read(line.files.front(), "the file of the weights");
+    files.write(output, "a checkpoint", is_checkpoint_of_ours);
     return output;
   }
   prepare_directory(output);
@@ -78,7 +84,7 @@ int import_weights(Runtime& runtime, const CommandLine& line) {
     loaded = session->model().load_weights(file, {.optimizer = optimizer});
     together(runtime.world(), [&] {
       if (runtime.is_root()) {
-        output = destination(line.output, loaded.optimizer ? loaded.updates : 0, lock);
+        output = destination(line, loaded.optimizer ? loaded.updates : 0, lock);
       }
     });
     output = broadcast_text(runtime.world(), output);

@@ -18,6 +18,7 @@ int predict(Runtime& runtime, const CommandLine& line) {
     session->examine(source, part, Mode::predict);
     session->build();
     session->load_weights(source, Mode::predict);
+    session->claim_outputs({source}, false);
     if (!line.dry_run) {
       file = session->prediction_file(*source);
     }

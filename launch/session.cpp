@@ -6,8 +6,10 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
+#include "launch/run_files.h"
 #include "layers/registry.h"
 #include "runtime/config/load.h"
+#include "runtime/train/kernel_choice.h"
 #include "runtime/train/progress.h"
 
 namespace meshwork {
@@ -111,6 +113,7 @@ void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mod
   (void)model_->plan(
       source, mode == Mode::train ? config_->batch_size() : config_->evaluation_batch_size(), mode);
   const LoadedWeights loaded = model_->load_weights(line_->weights);
+  weights_ = loaded.file;
   if (runtime_->is_root()) {
     // Only training has a use for the optimizer's state, and is told who takes it.
     std::string line =
@@ -124,6 +127,32 @@ void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mod
     }
     std::fprintf(stderr, "weights: %s\n", line.c_str());
   }
+}
+
+void Session::claim_outputs(const std::vector<std::shared_ptr<const Source>>& sources,
+                            bool trains) {
+  together(runtime_->world(), [&] {
+    if (!runtime_->is_root()) return;
+    RunFiles files(line_->overwrite);
+    files.read(line_->config, "the configuration");
+    files.read(weights_, "the file of the weights");
+    for (const std::string& plugin : line_->plugins) files.read(plugin, "a plugin");
+    files.read(kernels_option(config_->options().kernels).file, "the file of kernels");
+    for (const auto& source : sources) {
+      for (const auto& file : source ? source->files() : std::vector<std::filesystem::path>()) {
+        files.read(file, "data");
+      }
+    }
+    const std::vector<SharedCallback> none;
+    for (const auto& callback : trains ? config_->fit_options().callbacks : none) {
+      if (!callback) continue;
+      if (const std::filesystem::path file = callback->writes(); !file.empty()) {
+        files.write(file, "what " + callback->class_name() + " writes",
+                    [&](const auto& there) { return callback->has_written(there); });
+      }
+    }
+    if (!line_->output.empty()) files.write(line_->output, "predictions", is_predictions);
+  });
 }
 
 std::unique_ptr<PredictionFile> Session::prediction_file(const Source& source) {

@@ -2,6 +2,7 @@
 // with its data, all of it checked.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -50,6 +51,10 @@ class Session {
   /// `source`. To be called after `build`.
   void load_weights(const std::shared_ptr<const Source>& source, Mode mode);
 
+  /// Throws on all ranks if something that the run writes would destroy something: what it reads, or
+  /// a file of another kind (run_files.h). `sources` are read. To be called when weights are loaded,
+  /// before anything is written.
+  void claim_outputs(const std::vector<std::shared_ptr<const Source>>& sources, bool trains);
   /// The file for predictions on the root, none elsewhere.
   [[nodiscard]] std::unique_ptr<PredictionFile> prediction_file(const Source& source);
   /// Predicts for all of `source`; the root writes what comes.
@@ -61,6 +66,7 @@ class Session {
   std::optional<RunConfig> config_;
   std::optional<DeviceMesh> mesh_;
   std::optional<Model> model_;  // after the mesh, which outlives it
+  std::filesystem::path weights_;  // that were loaded
   bool introduced_ = false;
 };
 

@@ -40,6 +40,7 @@ int train(Runtime& runtime, const CommandLine& line) {
       predicted = session->open(part, Mode::predict);
       session->examine(predicted, part, Mode::predict);
     }
+    session->claim_outputs({data.training, data.validation, test, predicted}, true);
     if (predicted && !line.dry_run) {
       file = session->prediction_file(*predicted);
     }

@@ -273,6 +273,12 @@ std::string Hdf5Source::fingerprint() const {
   return text;
 }
 
+std::vector<std::filesystem::path> Hdf5Source::files() const {
+  std::vector<std::filesystem::path> files;
+  for (const auto& dataset : datasets_) files.emplace_back(dataset->options.location.file);
+  return files;
+}
+
 void Hdf5Source::read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                            std::byte* destination) const {
   datasets_[field]->read(rows, block, destination);

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -67,6 +68,7 @@ class Hdf5Source final : public Source {
 
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
   [[nodiscard]] std::string fingerprint() const override;
+  [[nodiscard]] std::vector<std::filesystem::path> files() const override;
 
  private:
   struct Dataset;

@@ -315,6 +315,12 @@ std::string IdxSource::fingerprint() const {
   return text;
 }
 
+std::vector<std::filesystem::path> IdxSource::files() const {
+  std::vector<std::filesystem::path> files;
+  for (const auto& file : files_) files.push_back(file->options.path);
+  return files;
+}
+
 void IdxSource::read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                           std::byte* destination) const {
   prepare(field);

@@ -46,6 +46,7 @@ class IdxSource final : public Source {
   void prepare(int field) const override;
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
   [[nodiscard]] std::string fingerprint() const override;
+  [[nodiscard]] std::vector<std::filesystem::path> files() const override;
 
  private:
   struct File;

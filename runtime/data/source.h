@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -82,6 +83,9 @@ class Source {
   /// shapes and types. A run that is continued compares it with what it began with.
   [[nodiscard]] virtual std::string fingerprint() const = 0;
 
+  /// The files that it reads.
+  [[nodiscard]] virtual std::vector<std::filesystem::path> files() const { return {}; }
+
  protected:
   /// Checks that the fields are a legal list: a feature first, targets last, no name twice, lengths
   /// not negative. Throws `Error` beginning with `what` ("data set train.h5").
@@ -110,6 +114,9 @@ class Subset final : public Source {
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
   [[nodiscard]] std::int64_t classes_by_construction(int field) const override;
   [[nodiscard]] std::string fingerprint() const override;
+  [[nodiscard]] std::vector<std::filesystem::path> files() const override {
+    return source_->files();
+  }
 
  private:
   void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,

@@ -51,6 +51,9 @@ class ShapedSource final : public Source {
     return source_->classes_by_construction(field);
   }
   [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
+  [[nodiscard]] std::vector<std::filesystem::path> files() const override {
+    return source_->files();
+  }
 
  private:
   void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
@@ -97,6 +100,9 @@ class CachedSource final : public Source {
     return source_->classes_by_construction(field);
   }
   [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
+  [[nodiscard]] std::vector<std::filesystem::path> files() const override {
+    return source_->files();
+  }
 
  private:
   /// The rows of one field in one block.

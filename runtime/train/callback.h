@@ -15,6 +15,7 @@
 // weights that the run ends with. A run that goes on from it first takes the restoring back.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <span>
@@ -53,6 +54,11 @@ class Callback {
   /// How many values of the root's it hands to all ranks in an epoch (Training::agree), so that
   /// plans can show it.
   [[nodiscard]] virtual std::int64_t agreed_values() const { return 0; }
+
+  /// The file that it writes, on the root; empty for none.
+  [[nodiscard]] virtual std::filesystem::path writes() const { return {}; }
+  /// Of such a file that exists and is not empty: whether a callback like this has written it.
+  [[nodiscard]] virtual bool has_written(const std::filesystem::path&) const { return true; }
 
   /// Throws `Error` for what cannot work in a run with these logs: before the run, on the root
   /// alone. It changes nothing.

@@ -19,12 +19,20 @@
 namespace meshwork {
 namespace {
 
+const std::string first_column = "epoch";
+
 class CSVLoggerCallback final : public Callback {
  public:
   explicit CSVLoggerCallback(const CSVLoggerOptions& options) : options_(options) {}
 
   std::string class_name() const override { return "CSVLogger"; }
   bool decides_alike() const override { return true; }
+  std::filesystem::path writes() const override { return options_.file; }
+  bool has_written(const std::filesystem::path& file) const override {
+    std::string line;
+    std::getline(std::ifstream(file), line);
+    return line == first_column || line.starts_with(first_column + options_.separator);
+  }
 
   void check(const ExpectedLogs&) const override {
     std::error_code problem;
@@ -135,7 +143,7 @@ class CSVLoggerCallback final : public Callback {
       }
     }
     columns_.assign(names.begin(), names.end());
-    std::string header = "epoch";
+    std::string header = first_column;
     for (const std::string& column : columns_) {
       header += options_.separator + column;
     }

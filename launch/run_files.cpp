@@ -1,0 +1,93 @@
+#include "launch/run_files.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <fstream>
+#include <system_error>
+
+#include "collectives/error.h"
+#include "runtime/checkpoint/hdf5_values.h"
+#include "runtime/checkpoint/keras_weights.h"
+
+namespace meshwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where the file is, or would be: the same text for the same file, by whatever name.
+std::string place_of(const fs::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) == 0) {
+    return fmt::format("{}:{}", status.st_dev, status.st_ino);
+  }
+  std::error_code problem;
+  const fs::path place = fs::weakly_canonical(fs::absolute(file, problem), problem);
+  return problem ? file.string() : place.string();
+}
+
+// What `judge` says of an HDF5 file; of what is none: false.
+template <class Judge>
+bool judged(const fs::path& file, const Judge& judge) {
+  try {
+    return judge();
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+bool is_predictions(const fs::path& file) {
+  if (file.extension() == ".csv") {
+    std::string line;
+    std::getline(std::ifstream(file), line);
+    return line == "output_0" || line.starts_with("output_0,");
+  }
+  return judged(file, [&] {
+    const Hdf5Guard guard;
+    const Hdf5File opened = open_for_reading(file, H5P_DEFAULT, "a file of predictions");
+    const std::string name = file.string();
+    return link_names(open_group(opened.native(), "/", name), name) ==
+           std::vector<std::string>{"predictions"};
+  });
+}
+
+bool is_keras_weights(const fs::path& file) {
+  return judged(file, [&] {
+    (void)KerasWeightsReader(file);
+    return true;
+  });
+}
+
+bool is_checkpoint_of_ours(const fs::path& file) {
+  return judged(file, [&] { return is_checkpoint_file(file); });
+}
+
+void RunFiles::read(const fs::path& file, const std::string& what) {
+  std::error_code problem;
+  if (!file.empty() && fs::exists(file, problem)) read_.push_back({place_of(file), what});
+}
+
+void RunFiles::write(const fs::path& file, const std::string& what,
+                     const IsSameKind& is_same_kind) {
+  const std::string place = place_of(file);
+  const auto known = [&](const std::vector<Known>& files) {
+    return std::find_if(files.begin(), files.end(),
+                        [&](const Known& one) { return one.place == place; });
+  };
+  if (const auto input = known(read_); input != read_.end()) {
+    fail("{}: is {} of this run; {} is not written over it", file.string(), input->what, what);
+  }
+  if (const auto other = known(written_); other != written_.end()) {
+    fail("{}: {} and {} would both be written to it", file.string(), other->what, what);
+  }
+  std::error_code problem;
+  const bool regular = fs::is_regular_file(file, problem);
+  if (regular && fs::file_size(file, problem) > 0 && !overwrite_ && !is_same_kind(file)) {
+    fail("{}: exists and is something else than {}; --overwrite replaces it", file.string(), what);
+  }
+  written_.push_back({place, what});
+}
+
+}  // namespace meshwork

@@ -1,0 +1,53 @@
+// The files of a run: what it reads, and what it may write.
+//
+// A file that the run reads is never written over, whatever name it goes by: files are compared by
+// where they are, through symbolic and hard links. Another file that exists is replaced by one of
+// its own kind (a log by a log), and by another only where that was asked for. An empty file is of
+// every kind.
+//
+//     RunFiles files(line.overwrite);
+//     files.read(line.config, "the configuration");
+//     files.write(log, "the log", is_log);   // throws if it would destroy something
+//
+// Nothing is opened for writing here, and nothing is left behind.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace meshwork {
+
+/// Whether an existing file may be replaced as one of the same kind.
+using IsSameKind = std::function<bool(const std::filesystem::path& file)>;
+
+/// Of predictions (predictions.h), Keras's weights and checkpoints. A file that cannot be read is of
+/// no kind.
+[[nodiscard]] bool is_predictions(const std::filesystem::path& file);
+[[nodiscard]] bool is_keras_weights(const std::filesystem::path& file);
+[[nodiscard]] bool is_checkpoint_of_ours(const std::filesystem::path& file);
+
+class RunFiles {
+ public:
+  explicit RunFiles(bool overwrite) : overwrite_(overwrite) {}
+
+  /// The run reads `file`, which is `what` to it: "the configuration". One that is not there, or an
+  /// empty name, is none.
+  void read(const std::filesystem::path& file, const std::string& what);
+  /// The run will write `what` to `file`. Throws `Error` if the run reads it or writes something
+  /// else to it, or if it exists and is neither of the same kind nor may be overwritten.
+  void write(const std::filesystem::path& file, const std::string& what,
+             const IsSameKind& is_same_kind);
+
+ private:
+  struct Known {
+    std::string place;  // the same for the same file
+    std::string what;
+  };
+  std::vector<Known> read_, written_;
+  bool overwrite_;
+};
+
+}  // namespace meshwork

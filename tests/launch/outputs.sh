@@ -1,0 +1,83 @@
+#!/usr/bin/env bash
+# What a run reads it does not write over, whichever command and option asks for it: status 2, one
+# message, and every file as it was.
+#
+#     outputs.sh MESHWORK LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
+set -uo pipefail
+meshwork=$1
+shift
+launcher=("$@")
+export OMPI_MCA_odls_base_sigkill_timeout=0
+rm -rf ./*
+failures=0
+
+cat > run.yaml <<'YAML'
+data:
+  train: {kind: synthetic, rows: 40, features: {kind: normal, shape: [6]}, targets: {kind: classes, classes: 4}}
+  batch_size: 20
+model: {input: [6], layers: [{Dense: {name: d, units: 4}}]}
+loss: {SparseCategoricalCrossentropy: {from_logits: true}}
+optimizer: SGD
+fit: {epochs: 1}
+checkpoint: {directory: checkpoints}
+YAML
+
+run() {
+  said=$("${launcher[@]}" "$meshwork" "$@" 2>&1)
+  status=$?
+}
+wrong() {
+  echo "WRONG: $1"
+  echo "$said"
+  failures=$((failures + 1))
+}
+# refused TEXT COMMAND...: it ends with 2, says TEXT, and no file is another one than before.
+refused() {
+  local text=$1 before after
+  shift
+  before=$(find . -type f | sort | xargs sha256sum)
+  run "$@"
+  after=$(find . -type f | sort | xargs sha256sum)
+  [[ $status -eq 2 ]] || wrong "$*: status $status"
+  [[ $said == *"$text"* ]] || wrong "$*: does not say \"$text\""
+  [[ $before == "$after" ]] || wrong "$*: files changed"
+}
+done_with() {
+  run "$@"
+  [[ $status -eq 0 ]] || wrong "$*: status $status"
+}
+
+done_with train run.yaml
+checkpoint=$(ls checkpoints/step-*.h5)
+refused "is the file of the weights of this run" \
+  predict run.yaml --checkpoint "$checkpoint" --output "$checkpoint"
+refused "is the file of the weights of this run" \
+  predict run.yaml --checkpoint checkpoints --output "$checkpoint" --overwrite
+cp "$checkpoint" other.h5
+refused "exists and is something else than predictions" \
+  predict run.yaml --checkpoint "$checkpoint" --output other.h5
+done_with predict run.yaml --checkpoint "$checkpoint" --output other.h5 --overwrite
+done_with predict run.yaml --checkpoint "$checkpoint" --output other.h5
+log='fit.callbacks=[{CSVLogger: {file: run.yaml}}]'
+refused "is the configuration of this run; what CSVLogger writes is not written over it" \
+  train run.yaml --set "$log" --set checkpoint.directory=second
+refused "is the configuration of this run" \
+  train run.yaml --overwrite --set "$log" --set checkpoint.directory=second
+log='fit.callbacks=[{CSVLogger: {file: log.csv}}]'
+done_with train run.yaml --set "$log" --set checkpoint.directory=third
+done_with train run.yaml --set "$log" --set checkpoint.directory=fourth
+echo "precious" > log.csv
+refused "log.csv: exists and is something else than what CSVLogger writes" \
+  train run.yaml --set "$log" --set checkpoint.directory=fifth
+refused "would both be written to it" \
+  train run.yaml --overwrite --set "$log" --predict log.csv --set checkpoint.directory=fifth
+done_with export "$checkpoint" --keras model.weights.h5
+done_with export "$checkpoint" --keras model.weights.h5
+cp run.yaml notes.weights.h5
+refused "exists and is something else than Keras's weights" export "$checkpoint" --keras notes.weights.h5
+ln model.weights.h5 alias.h5
+refused "is the file of the weights of this run" import run.yaml model.weights.h5 --output alias.h5
+done_with import run.yaml model.weights.h5 --output start.h5
+done_with import run.yaml model.weights.h5 --output start.h5
+echo "failures: $failures"
+exit $((failures > 0))

@@ -1,0 +1,84 @@
+// What a run may write over, and what not.
+#include "launch/run_files.h"
+
+#include <fstream>
+
+#include "collectives/error.h"
+#include "launch/predictions.h"
+#include "runtime/checkpoint/keras_weights.h"
+#include "tests/support/catch.h"
+
+namespace meshwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+void put(const fs::path& file, const std::string& text) {
+  std::ofstream(file) << text;
+}
+bool no_kind(const fs::path&) {
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("what is read is not written over, by whatever name") {
+  put("run.yaml", "seed: 1");
+  fs::create_directories("folder");
+  fs::remove("link");
+  fs::remove("hard");
+  fs::create_symlink("run.yaml", "link");
+  fs::create_hard_link("run.yaml", "hard");
+  for (const bool overwrite : {false, true}) {
+    RunFiles files(overwrite);
+    files.read("run.yaml", "the configuration");
+    for (const char* name : {"run.yaml", "./folder/../run.yaml", "link", "hard"}) {
+      CHECK_THROWS_WITH(
+          files.write(name, "the log", [](const fs::path&) { return true; }),
+          std::string(name) + ": is the configuration of this run; the log is not written over it");
+    }
+    CHECK_NOTHROW(files.write("other.csv", "the log", no_kind));
+  }
+}
+
+TEST_CASE("two outputs do not go to one file, also before it is there") {
+  fs::create_directories("folder");
+  fs::remove("new.csv");
+  RunFiles files(true);
+  files.write("new.csv", "the log", no_kind);
+  CHECK_THROWS_WITH(files.write("folder/../new.csv", "predictions", no_kind),
+                    "folder/../new.csv: the log and predictions would both be written to it");
+}
+
+TEST_CASE("a file of another kind is replaced where that is asked for, an empty one always") {
+  put("notes.csv", "dear diary");
+  put("empty.csv", "");
+  CHECK_THROWS_WITH(
+      RunFiles(false).write("notes.csv", "predictions", is_predictions),
+      "notes.csv: exists and is something else than predictions; --overwrite replaces it");
+  CHECK_NOTHROW(RunFiles(true).write("notes.csv", "predictions", is_predictions));
+  CHECK_NOTHROW(RunFiles(false).write("empty.csv", "predictions", is_predictions));
+}
+
+TEST_CASE("predictions, and Keras's weights, are known again") {
+  for (const char* name : {"out.csv", "out.h5"}) {
+    const auto file = make_prediction_file(name, 2, {3});
+    const std::vector<float> values(6, 1.0F);
+    file->write(0, values);
+    file->finish();
+    CHECK(is_predictions(name));
+    CHECK_FALSE(is_keras_weights(name));
+  }
+  KerasWeightsWriter writer("model.weights.h5");
+  const std::vector<float> values(6, 1.0F);
+  writer.write("layers/dense/vars/0", {6}, values);
+  writer.finish();
+  CHECK(is_keras_weights("model.weights.h5"));
+  CHECK_FALSE(is_predictions("model.weights.h5"));
+  CHECK_FALSE(is_checkpoint_of_ours("model.weights.h5"));
+  put("text.h5", "no HDF5");
+  CHECK_FALSE(is_predictions("text.h5"));
+  CHECK_FALSE(is_keras_weights("text.h5"));
+}
+
+}  // namespace meshwork
