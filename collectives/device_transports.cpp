@@ -189,6 +189,9 @@ void prefer_settings_of_devices() {
   // Buffers of captured operations are not registered: with other ranks' registrations, a step's
   // memory could not be given back when a larger step takes its place.
   ::setenv("NCCL_GRAPH_REGISTER", "0", 0);
+  // The operations of several communicators, two models' too, run in the order in which they were
+  // started (from NCCL 2.26 on).
+  ::setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 0);
 #endif
 }
 

@@ -100,6 +100,10 @@ class Device {
   /// where it computes in the host's memory.
   [[nodiscard]] virtual std::int64_t free_bytes() { return 0; }
 
+  /// The calling thread uses the device from here on, if another one has made it or it has used
+  /// another device meanwhile. Programs, and what a step is fed and read by, do this themselves.
+  virtual void make_current() {}
+
   /// Memory filled with zeros. Taking and releasing it may wait for what was started: when it is
   /// released, nothing that was started uses it. Throws `Error` with the bytes asked for and those
   /// free if the memory is not to be had.

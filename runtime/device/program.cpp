@@ -26,6 +26,7 @@ constexpr std::int64_t aligned(std::int64_t bytes) {
 
 void Program::run() {
   if (instructions_.empty()) return;
+  device_->make_current();
   if (measured_.seconds.empty()) {
     walk(prepared(), [](std::size_t) {});
   } else {

@@ -168,6 +168,7 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
 }
 
 void Step::feed(TensorId tensor, const void* host) {
+  device_->make_current();
   feed_rings_[tensor].feed(host);
 }
 
@@ -185,6 +186,7 @@ void Step::feed_rows(std::span<const void* const> tables, std::span<const std::i
 }
 
 void Step::run(const StepScalars& scalars) {
+  device_->make_current();
   if (gathered_on_host_.empty()) {
     scalars_.feed(&scalars);
   } else {

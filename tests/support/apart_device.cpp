@@ -4,12 +4,16 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/error.h"
 #include "tests/support/apart_queues.h"
 
 namespace meshwork::test {
 namespace {
 
 std::int64_t free_bytes_said = std::int64_t{1} << 30;
+
+// As CUDA has a current GPU for each thread: a kernel on another one would fail, or run elsewhere.
+thread_local const ApartQueues* current = nullptr;
 
 class ApartKernel final : public Kernel {
  public:
@@ -20,6 +24,7 @@ class ApartKernel final : public Kernel {
   ApartKernel& operator=(const ApartKernel&) = delete;
 
   void run(void* const* operands) override {
+    if (current != &queues_) fail("the device is not the current one of the thread");
     queues_.start([this, operands] { kernel_->run(operands); });
   }
   [[nodiscard]] std::int64_t workspace_bytes() const override { return kernel_->workspace_bytes(); }
@@ -41,28 +46,38 @@ class ApartDevice final : public Device {
   ApartDevice(const DeviceOptions& options, bool has_streams)
       : Device(traits_but_for_name()),
         cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})),
-        queues_(true, has_streams) {}
+        queues_(true, has_streams) {
+    ApartDevice::make_current();
+  }
 
   [[nodiscard]] std::string description() const override {
     return cpu_->description() + ", kept apart";
   }
 
+  void make_current() override { current = &queues_; }
   [[nodiscard]] std::int64_t free_bytes() override { return free_bytes_said; }
   [[nodiscard]] bool is_faster_in(Precision precision) const override {
     return cpu_->is_faster_in(precision);
   }
 
-  [[nodiscard]] Memory allocate(std::int64_t bytes) override { return queues_.allocate(bytes); }
+  [[nodiscard]] Memory allocate(std::int64_t bytes) override {
+    make_current();
+    return queues_.allocate(bytes);
+  }
   void copy_in(void* device_destination, const void* host_source, std::int64_t bytes) override {
     copy(device_destination, host_source, bytes);
   }
   void copy_out(void* host_destination, const void* device_source, std::int64_t bytes) override {
     copy(host_destination, device_source, bytes);
   }
-  void synchronize() override { queues_.finish(); }
+  void synchronize() override {
+    make_current();
+    queues_.finish();
+  }
   [[nodiscard]] DeviceQueues& queues() override { return queues_; }
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
+    make_current();
     return std::make_unique<ApartKernel>(cpu_->compile(spec), queues_);
   }
   [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
@@ -77,6 +92,7 @@ class ApartDevice final : public Device {
 
  private:
   void copy(void* destination, const void* source, std::int64_t bytes) {
+    make_current();
     if (bytes == 0) return;
     queues_.finish();
     queues_.start([=] { std::memcpy(destination, source, static_cast<std::size_t>(bytes)); });

@@ -51,7 +51,7 @@ Visibility look() {
 class CudaDevice final : public Device {
  public:
   CudaDevice(int gpu, int visible) : Device(cuda::traits()), gpu_(gpu), visible_(visible) {
-    check_cuda(cudaSetDevice(gpu), "cudaSetDevice");
+    CudaDevice::make_current();
     check_cuda(cudaGetDeviceProperties(&properties_, gpu), "cudaGetDeviceProperties");
     queues_ = std::make_unique<CudaQueues>(allocations_, activity_);
     libraries_.stream = queues_->kernels().stream();
@@ -89,13 +89,18 @@ class CudaDevice final : public Device {
     return precision != Precision::float32 && properties_.major >= ampere;
   }
   [[nodiscard]] std::int64_t free_bytes() override {
+    make_current();
     std::size_t available = 0, total = 0;
     check_cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
     return static_cast<std::int64_t>(available) / sharers_;
   }
 
+  /// CUDA has a current GPU for each thread, 0 for a new one.
+  void make_current() override { check_cuda(cudaSetDevice(gpu_), "cudaSetDevice"); }
+
   [[nodiscard]] Memory allocate(std::int64_t bytes) override {
     if (bytes <= 0) return {};
+    make_current();
     void* data = nullptr;
     const auto size = static_cast<std::size_t>(bytes);
     const cudaError_t code = cudaMalloc(&data, size);
@@ -125,10 +130,14 @@ class CudaDevice final : public Device {
     copy(host_destination, device_source, bytes);
   }
 
-  void synchronize() override { queues_->synchronize(); }
+  void synchronize() override {
+    make_current();
+    queues_->synchronize();
+  }
   [[nodiscard]] DeviceQueues& queues() override { return *queues_; }
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
+    make_current();
     return std::visit(
         [&](const auto& one) {
           const Context context = checked_context(one, spec);
@@ -137,6 +146,7 @@ class CudaDevice final : public Device {
         spec);
   }
   [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
+    make_current();
     return std::visit(
         [&](const auto& one) { return cuda::candidates(one, checked_context(one, spec)); }, spec);
   }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "runtime/device/program.h"
@@ -156,6 +157,20 @@ TEST_CASE("what is measured are the kernels, not their start") {
   CHECK(much_longer);
   program.stop_measuring();
   CHECK(program.measured().seconds.empty());
+}
+
+TEST_CASE("a program runs on its device from whichever thread, beside other devices") {
+  const auto first = test::make_apart_device({}), second = test::make_apart_device({});
+  std::vector<float> seen(4);
+  ProgramBuilder builder(*first);
+  const Buffer values = builder.scratch(16, "values");
+  builder.keep(values);
+  builder.emit(AffineSpec{4, 0, 3}, {values, values}, "three");
+  Program program = builder.finish();
+  for (int run = 0; run < 2; ++run) program.run();
+  std::thread([&] { program.run(); }).join();
+  first->copy_out(seen.data(), program.address(values), 16);
+  CHECK(seen == std::vector<float>(4, 3));
 }
 
 }  // namespace meshwork
