@@ -1,5 +1,8 @@
 #include "runtime/device/cuda/cuda_device.h"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -50,10 +53,14 @@ Visibility look() {
 
 class CudaDevice final : public Device {
  public:
-  CudaDevice(int gpu, int visible) : Device(cuda::traits()), gpu_(gpu), visible_(visible) {
+  CudaDevice(int gpu, int visible, bool sleeps)
+      : Device(cuda::traits()), gpu_(gpu), visible_(visible) {
     CudaDevice::make_current();
+    if (sleeps) {
+      check_cuda(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "cudaSetDeviceFlags");
+    }
     check_cuda(cudaGetDeviceProperties(&properties_, gpu), "cudaGetDeviceProperties");
-    queues_ = std::make_unique<CudaQueues>(allocations_, activity_);
+    queues_ = std::make_unique<CudaQueues>(allocations_, activity_, sleeps);
     libraries_.stream = queues_->kernels().stream();
     check_cublas(cublasLtCreate(libraries_.lt.out()), "cublasLtCreate", "matrix products");
     context_.launcher.stream = libraries_.stream;
@@ -196,13 +203,23 @@ std::string why_unavailable() {
   return why_none(seen, std::getenv("CUDA_VISIBLE_DEVICES"));
 }
 
+/// That this process may run on.
+int own_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+}
+
 std::unique_ptr<Device> make(const DeviceOptions& options) {
   const Visibility seen = look();
   if (seen.state != Visibility::State::visible) {
     fail("device \"cuda\": {}", why_none(seen, std::getenv("CUDA_VISIBLE_DEVICES")));
   }
   const int gpu = choose_gpu(seen.count, options.ranks_on_node, options.rank_on_node);
-  return std::make_unique<CudaDevice>(gpu, seen.count);
+  return std::make_unique<CudaDevice>(
+      gpu, seen.count,
+      sleeps_while_waiting(own_cores(), static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)),
+                           options.ranks_on_node));
 }
 
 }  // namespace

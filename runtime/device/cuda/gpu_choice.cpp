@@ -11,6 +11,11 @@ int choose_gpu(int visible, int ranks_on_node, int rank_on_node) {
   return static_cast<int>(static_cast<std::int64_t>(rank_on_node) * visible / ranks_on_node);
 }
 
+bool sleeps_while_waiting(int own_cores, int cores_of_machine, int ranks_on_node) {
+  const bool is_bound = own_cores < cores_of_machine;
+  return (is_bound ? own_cores : own_cores / ranks_on_node) < 3;
+}
+
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }

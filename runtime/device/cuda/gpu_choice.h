@@ -13,6 +13,12 @@ namespace meshwork::cuda {
 /// By CUDA's count of those it shows, `visible` > 0 of them.
 [[nodiscard]] int choose_gpu(int visible, int ranks_on_node, int rank_on_node);
 
+/// Whether a thread that waits for the GPU sleeps, which takes some microseconds longer than looking
+/// again and again: where a rank has fewer than three cores, for itself, the thread that reads
+/// samples and NCCL's. The process may run on `own_cores` of the machine's; all of them are shared
+/// by the ranks on the node.
+[[nodiscard]] bool sleeps_while_waiting(int own_cores, int cores_of_machine, int ranks_on_node);
+
 /// "13.0" of CUDA's 13000.
 [[nodiscard]] std::string version_text(int version);
 

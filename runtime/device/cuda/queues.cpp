@@ -19,10 +19,12 @@ using GraphExecution = Owned<cudaGraphExec_t, cudaGraphExecDestroy>;
 
 class CudaMark final : public Mark {
  public:
-  CudaMark(bool timed, std::shared_ptr<const Activity> activity) : activity_(std::move(activity)) {
-    check_cuda(
-        cudaEventCreateWithFlags(event_.out(), timed ? cudaEventDefault : cudaEventDisableTiming),
-        "cudaEventCreateWithFlags");
+  CudaMark(bool timed, bool sleeps, std::shared_ptr<const Activity> activity)
+      : activity_(std::move(activity)) {
+    const unsigned timing = timed ? cudaEventDefault : cudaEventDisableTiming;
+    const unsigned waiting = sleeps ? cudaEventBlockingSync : cudaEventDefault;
+    check_cuda(cudaEventCreateWithFlags(event_.out(), timing | waiting),
+               "cudaEventCreateWithFlags");
   }
   // An event that was never recorded is complete.
   void wait() override {
@@ -131,14 +133,15 @@ void CudaQueue::synchronize() {
 }
 
 CudaQueues::CudaQueues(std::shared_ptr<const Allocations> allocations,
-                       std::shared_ptr<Activity> activity)
+                       std::shared_ptr<Activity> activity, bool sleeps)
     : allocations_(std::move(allocations)),
       activity_(std::move(activity)),
       kernels_(activity_, Urgency::behind),
       transfers_(activity_, Urgency::first),
       feeds_(activity_, Urgency::behind),
-      joined_(std::make_unique<CudaMark>(false, activity_)),
-      graphs_(wants_graphs()) {}
+      joined_(std::make_unique<CudaMark>(false, sleeps, activity_)),
+      graphs_(wants_graphs()),
+      sleeps_(sleeps) {}
 
 Memory CudaQueues::allocate_pinned(std::int64_t bytes) {
   if (bytes <= 0) return {};
@@ -156,7 +159,7 @@ Memory CudaQueues::allocate_pinned(std::int64_t bytes) {
 }
 
 std::unique_ptr<Mark> CudaQueues::make_mark(bool timed) {
-  return std::make_unique<CudaMark>(timed, activity_);
+  return std::make_unique<CudaMark>(timed, sleeps_, activity_);
 }
 
 void CudaQueues::synchronize() {

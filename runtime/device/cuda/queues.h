@@ -56,8 +56,9 @@ class CudaQueue final : public Queue {
 
 class CudaQueues final : public DeviceQueues {
  public:
-  /// `activity` is where kernels note their starts.
-  CudaQueues(std::shared_ptr<const Allocations> allocations, std::shared_ptr<Activity> activity);
+  /// `activity` is where kernels note their starts. Threads that wait for marks sleep if `sleeps`.
+  CudaQueues(std::shared_ptr<const Allocations> allocations, std::shared_ptr<Activity> activity,
+             bool sleeps);
 
   [[nodiscard]] bool owns(const void* address) const override {
     return allocations_->hold(address);
@@ -81,7 +82,7 @@ class CudaQueues final : public DeviceQueues {
   std::shared_ptr<Activity> activity_;
   CudaQueue kernels_, transfers_, feeds_;
   std::unique_ptr<Mark> joined_;
-  bool capturing_ = false, graphs_;
+  bool capturing_ = false, graphs_, sleeps_;
 };
 
 }  // namespace meshwork::cuda

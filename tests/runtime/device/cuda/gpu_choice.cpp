@@ -34,6 +34,16 @@ TEST_CASE("neighbouring ranks share where there are fewer GPUs, as evenly as can
   }
 }
 
+TEST_CASE("waiting threads sleep where a rank has few cores") {
+  CHECK(sleeps_while_waiting(2, 2, 1));
+  CHECK_FALSE(sleeps_while_waiting(16, 16, 1));
+  CHECK_FALSE(sleeps_while_waiting(16, 16, 4));
+  CHECK(sleeps_while_waiting(16, 16, 8));
+  // Bound to cores of its own.
+  CHECK(sleeps_while_waiting(2, 16, 8));
+  CHECK_FALSE(sleeps_while_waiting(4, 16, 4));
+}
+
 TEST_CASE("why there is no GPU is said with what can be done about it") {
   using State = Visibility::State;
   CHECK(version_text(13000) == "13.0");
