@@ -1,8 +1,10 @@
 #include "collectives/exchange.h"
 
+#include <fmt/ranges.h>
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <exception>
 #include <limits>
@@ -58,6 +60,15 @@ bool same_on_all(const Communicator& communicator, const std::string& list) {
   const std::uint64_t hash = fnv1a(list);
   return reduce(communicator, hash, MPI_UINT64_T, MPI_MIN) ==
          reduce(communicator, hash, MPI_UINT64_T, MPI_MAX);
+}
+
+/// "rank 3", "ranks 0, 2", and of many the first few.
+std::string ranks_in_words(const std::vector<int>& ranks) {
+  constexpr std::size_t most = 8;
+  const std::size_t shown = std::min(ranks.size(), most);
+  const std::span first(ranks.data(), shown);
+  return fmt::format("rank{} {}{}", ranks.size() == 1 ? "" : "s", fmt::join(first, ", "),
+                     ranks.size() > shown ? fmt::format(" and {} more", ranks.size() - shown) : "");
 }
 
 /// How two lists of settings that are not the same differ first, in words.
@@ -243,6 +254,29 @@ void require_agreement(const Communicator& communicator, const std::vector<std::
     return fmt::format("at entry {}, rank {} {}, rank {} {}", first + 1, reference_rank,
                        shown(reference, first), job_rank(), shown(entries, first));
   });
+}
+
+void require_same_call(const Communicator& communicator, const std::string& call) {
+  if (same_on_all(communicator, call)) return;
+  const std::vector<DistinctText> calls = distinct_texts(communicator, call);
+  const auto mine = std::find_if(calls.begin(), calls.end(),
+                                 [&](const DistinctText& other) { return other.text == call; });
+  // Which of the calls a rank makes, and its number in the job.
+  const std::array<int, 2> own{static_cast<int>(mine - calls.begin()), job_rank()};
+  std::vector<std::array<int, 2>> all(static_cast<std::size_t>(communicator.size()));
+  check_mpi(MPI_Allgather(own.data(), 2, MPI_INT, all.data(), 2, MPI_INT, communicator.native()),
+            "MPI_Allgather");
+  std::string text;
+  for (std::size_t c = 0; c < calls.size(); ++c) {
+    std::vector<int> ranks;
+    for (const auto& [which, rank] : all) {
+      if (which == static_cast<int>(c)) ranks.push_back(rank);
+    }
+    text += fmt::format("{}{} call{} {}", c == 0 ? "" : "; ", ranks_in_words(ranks),
+                        ranks.size() == 1 ? "s" : "", calls[c].text);
+  }
+  fail("the ranks make different calls: {}. Every rank has to make the same calls in one order",
+       text);
 }
 
 void require_same_settings(const Communicator& communicator, const Settings& settings,

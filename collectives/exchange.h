@@ -52,6 +52,11 @@ void together(const Communicator& communicator, const std::function<void()>& act
 void require_agreement(const Communicator& communicator, const std::vector<std::string>& entries,
                        const std::string& what);
 
+/// Compares what the ranks call: `call` is a line, such as "fit". If it differs between ranks,
+/// throws on all of them an `Error` that says which rank calls what. Equal calls cost two reductions
+/// of one number.
+void require_same_call(const Communicator& communicator, const std::string& call);
+
 /// Options by their names, in their order.
 using Settings = std::vector<std::pair<std::string, std::string>>;
 /// One of them, with a value that fmt writes.

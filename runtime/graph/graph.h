@@ -20,6 +20,8 @@
 
 namespace meshwork {
 
+class Layer;
+
 using TensorId = int;
 
 enum class TensorRole : std::uint8_t {
@@ -73,6 +75,7 @@ struct GraphLayer {
   std::string path;
   std::string class_name;
   TensorId output = -1;
+  std::shared_ptr<Layer> layer = {};  // that was called
 };
 
 struct Graph {

@@ -284,7 +284,7 @@ TensorId LayerBuilder::apply(std::unique_ptr<Operation> operation, std::vector<T
 TensorId LayerBuilder::call(const std::shared_ptr<Layer>& layer, std::span<const TensorId> inputs) {
   const std::string path = path_of(layer);
   const int index = static_cast<int>(graph_->layers.size());
-  graph_->layers.push_back({path, layer->class_name(), -1});
+  graph_->layers.push_back({path, layer->class_name(), -1, layer});
   layer_stack_.push_back(index);
   TensorId output = -1;
   try {

@@ -15,6 +15,11 @@
 // is a layer made of layers, which gives its name to their paths ("block/d1/kernel"); a model
 // written as a class is one. A layer that is called in several scopes keeps the path of its first
 // call.
+//
+// A model has the variables of its layers for itself: another model of the same layer object would
+// have others, under the same name. So a layer with variables is of one model at a time. Making a
+// second one of it is an error for as long as the first is there; layers without variables, such as
+// Flatten, may be in any number of models.
 #pragma once
 
 #include <map>
@@ -48,8 +53,14 @@ class Layer {
   [[nodiscard]] virtual TensorId build(LayerBuilder& builder,
                                        std::span<const TensorId> inputs) const = 0;
 
+  /// Which model has the layer's variables, in words; null if none has, or that one is gone.
+  [[nodiscard]] std::shared_ptr<const std::string> model() const { return model_.lock(); }
+  /// The variables are those of `model`, as long as that is there.
+  void join(const std::shared_ptr<const std::string>& model) { model_ = model; }
+
  private:
   std::string name_;
+  std::weak_ptr<const std::string> model_;
 };
 
 /// A value of a model that is being written down. A cheap handle.

@@ -28,6 +28,19 @@ void check_axes(const MeshShape& mesh, std::span<const Axis> axes) {
 DeviceMesh::DeviceMesh(std::vector<MeshAxis> axes, const Communicator& communicator)
     : all_(communicator.duplicate()), shape_(std::move(axes), communicator.size()) {
   for (Axis axis = 0; axis < shape_.axis_count(); ++axis) prepare(std::vector<Axis>{axis});
+#ifndef NDEBUG
+  check_calls();
+#endif
+}
+
+void DeviceMesh::check_calls() {
+  if (!calls_) calls_.emplace(all_.duplicate());
+}
+
+void DeviceMesh::require_same_call(const std::string& call, const Settings& settings) const {
+  if (!calls_ || all_.size() == 1) return;
+  meshwork::require_same_call(*calls_, call);
+  require_same_settings(*calls_, settings, "what " + call + " is given");
 }
 
 std::int64_t DeviceMesh::coordinate(std::string_view name) const {

@@ -3,16 +3,25 @@
 // Built from splits of one communicator by all of its ranks. One communicator an axis is made at
 // once; those over several axes that a plan needs are made by `prepare`, by all ranks in the same
 // order, when the plan is made, and never later: `communicator` only finds.
+//
+// Collective functions are called by all ranks of a mesh, in one order. A rank that calls one alone
+// is answered by whatever collective the others enter next, or waits for ever. Where calls are
+// *checked*, in debug builds and for models with the option `check_plan`, every such function of
+// models and sharded tensors first compares its name and its arguments on all ranks, and throws an
+// `Error` on all that says which rank calls what.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "collectives/communicator.h"
+#include "collectives/exchange.h"
 #include "runtime/mesh/mesh_shape.h"
 
 namespace meshwork {
@@ -20,6 +29,7 @@ namespace meshwork {
 class DeviceMesh {
  public:
   /// A mesh of all ranks of `communicator`, in their order. Collective. Errors as MeshShape's.
+  /// Debug builds check calls from then on.
   explicit DeviceMesh(std::vector<MeshAxis> axes,
                       const Communicator& communicator = Communicator::world());
 
@@ -37,8 +47,16 @@ class DeviceMesh {
   /// only, numbered row-major. Throws if it has not been prepared; not collective.
   [[nodiscard]] const Communicator& communicator(std::span<const Axis> axes) const;
 
+  /// Has calls checked from now on. Collective over the mesh.
+  void check_calls();
+  [[nodiscard]] bool checks_calls() const { return calls_.has_value(); }
+  /// Where calls are checked, throws an `Error` on all ranks unless all make `call`, and with the
+  /// same `settings`. Collective over the mesh.
+  void require_same_call(const std::string& call, const Settings& settings = {}) const;
+
  private:
   Communicator all_;
+  std::optional<Communicator> calls_;  // apart from what a call under way sends
   MeshShape shape_;
   std::map<std::vector<Axis>, Communicator> over_;
 };

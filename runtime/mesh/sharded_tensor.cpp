@@ -72,6 +72,16 @@ void for_each_run(const Shape& shape, const Block& block, std::int64_t size, Who
   }
 }
 
+// Every function that all ranks call begins with it: where calls are checked, ends on all ranks
+// unless they make this one, on a tensor of this shape and layout.
+void begin_call(const DeviceMesh& mesh, const char* call, const Shape& shape, const Layout& layout,
+                Settings more = {}) {
+  if (!mesh.checks_calls()) return;
+  more.insert(more.begin(), {setting("shape", to_string(shape)),
+                             setting("layout", to_string(layout, mesh.shape()))});
+  mesh.require_same_call(std::string("ShardedTensor::") + call, more);
+}
+
 }  // namespace
 
 ShardedTensor::ShardedTensor(const MeshContext& context, ElementType type, Shape shape,
@@ -97,6 +107,7 @@ void ShardedTensor::copy_block_from(const void* values) {
 
 ShardedTensor ShardedTensor::generate(const MeshContext& context, ElementType type, Shape shape,
                                       Layout layout, const Fill& fill) {
+  begin_call(context.mesh, "generate", shape, layout);
   ShardedTensor tensor(context, type, std::move(shape), std::move(layout));
   together(context.mesh.all(), [&] {
     const std::vector<Axis>& partial = tensor.layout_.partial;
@@ -126,6 +137,7 @@ ShardedTensor ShardedTensor::scatter(const MeshContext& context, ElementType typ
 
 ShardedTensor ShardedTensor::scatter(const MeshContext& context, ElementType type, Shape shape,
                                      Layout layout, const Fill& fill, int root) {
+  begin_call(context.mesh, "scatter", shape, layout, {setting("root", root)});
   ShardedTensor tensor(context, type, std::move(shape), std::move(layout));
   const MeshShape& mesh = context.mesh.shape();
   const std::int64_t rank = context.mesh.rank();
@@ -234,6 +246,7 @@ void gather_blocks(const MeshContext& context, ElementType type, const Shape& sh
 }
 
 void ShardedTensor::gather(void* whole, int root) const {
+  begin_call(*mesh_, "gather", shape_, layout_, {setting("root", root)});
   if (!layout_.partial.empty()) {
     return redistributed(layout_.without_partial()).gather(whole, root);
   }
@@ -241,6 +254,7 @@ void ShardedTensor::gather(void* whole, int root) const {
 }
 
 void ShardedTensor::gather(void* whole) const {
+  begin_call(*mesh_, "gather", shape_, layout_);
   const ShardedTensor replicated = redistributed(Layout::replicated(shape_.size()));
   device_->copy_out(whole, replicated.data(), element_count(shape_) * element_bytes(type_));
 }
@@ -252,6 +266,7 @@ void ShardedTensor::redistribute(const Layout& layout) {
 
 ShardedTensor ShardedTensor::redistributed(const Layout& layout) const {
   const MeshShape& mesh = mesh_->shape();
+  begin_call(*mesh_, "redistribute", shape_, layout_, {setting("to", to_string(layout, mesh))});
   ShardedTensor next(context(), type_, shape_, layout);
   const std::vector<RedistributionStep> steps = plan_redistribution(layout_, layout, shape_, mesh);
   if (steps.empty()) {

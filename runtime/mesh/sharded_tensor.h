@@ -5,7 +5,8 @@
 // axes, the tensor is the sum of the blocks of the ranks along them.
 //
 // Everything here that moves data is collective over the mesh: every rank calls it, in the same
-// order, with the same arguments but for what only the root has. It is for setting up, reading and
+// order, with the same arguments but for what only the root has; DeviceMesh says where that is
+// checked. It is for setting up, reading and
 // writing, not for the step, whose redistributions are part of its program.
 #pragma once
 
@@ -41,7 +42,7 @@ class ShardedTensor {
   /// A tensor of zeros. Not collective. Throws `Error` if `layout` does not fit `shape`.
   ShardedTensor(const MeshContext& context, ElementType type, Shape shape, Layout layout);
 
-  /// A tensor that each rank fills for itself, with no communication of data. Where the layout is
+  /// A tensor that each rank fills for itself, with no communication of data. Collective. Where the layout is
   /// partial, only the first rank along its axes does, the others hold zeros. An exception of
   /// `fill` on one rank is thrown on all of them.
   [[nodiscard]] static ShardedTensor generate(const MeshContext& context, ElementType type,
@@ -49,24 +50,27 @@ class ShardedTensor {
 
   /// A tensor that rank `root` of the mesh has whole, row-major, in host memory; `whole` is read
   /// there only. Each distinct block leaves the root once; its replicas get it from each other.
+  /// Collective.
   [[nodiscard]] static ShardedTensor scatter(const MeshContext& context, ElementType type,
                                              Shape shape, Layout layout, const void* whole,
                                              int root = 0);
   /// The same for a tensor that rank `root` can produce in parts: `fill` is called there only, once
   /// for each distinct block. No more than a few blocks, or 64 MiB, are in its memory at a time.
+  /// Collective.
   [[nodiscard]] static ShardedTensor scatter(const MeshContext& context, ElementType type,
                                              Shape shape, Layout layout, const Fill& fill,
                                              int root = 0);
 
   /// Writes the whole tensor, row-major, to `whole` in the host memory of rank `root`; elsewhere
-  /// `whole` is ignored. A partial sum is added up.
+  /// `whole` is ignored. A partial sum is added up. Collective.
   void gather(void* whole, int root) const;
-  /// The same on every rank.
+  /// The same on every rank. Collective.
   void gather(void* whole) const;
 
   /// Brings the tensor to `layout`, by the steps of plan_redistribution and with its errors.
+  /// Collective.
   void redistribute(const Layout& layout);
-  /// The same, as a tensor of its own.
+  /// The same, as a tensor of its own. Collective.
   [[nodiscard]] ShardedTensor redistributed(const Layout& layout) const;
 
   /// A copy with memory of its own. Not collective.

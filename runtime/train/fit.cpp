@@ -524,6 +524,7 @@ Settings settings_of(const FitOptions& options, const Source& training) {
 }  // namespace
 
 History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
+  state_->begin_call("fit", [&] { return settings_of(options, *training); });
   if (!state_->compiled) {
     fail("fit needs a loss and an optimizer: call compile first");
   }

@@ -375,6 +375,9 @@ std::filesystem::path weights_file(const std::filesystem::path& path) {
 }
 
 LoadedWeights Model::load_weights(const std::filesystem::path& path, LoadWeightsOptions options) {
+  state_->begin_call("load_weights", [&] {
+    return Settings{setting("path", path.string()), setting("optimizer", options.optimizer)};
+  });
   if (options.optimizer && !state_->compiled) {
     fail("load_weights: there is no optimizer to take up a state: call compile first");
   }

@@ -7,6 +7,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/fnv1a.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/array.h"
 #include "runtime/train/model_state.h"
@@ -85,6 +86,71 @@ int variable_index(const Graph& graph, const std::string& path) {
   const std::string nearest = nearest_name(path, paths);
   fail("the model has no variable \"{}\"{}", path,
        nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+}
+
+// For a model, which has no name: by its first and last layer.
+std::string in_words(const Graph& graph) {
+  std::string first, last;
+  for (const GraphLayer& layer : graph.layers) {
+    if (layer.path.find('/') == std::string::npos) {
+      first = first.empty() ? layer.path : first;
+      last = layer.path;
+    }
+  }
+  return first == last ? fmt::format("the model of \"{}\"", first)
+                       : fmt::format("the model from \"{}\" to \"{}\"", first, last);
+}
+
+// The layers that have variables, each with its path.
+std::map<std::string, Layer*> layers_with_variables(const Graph& graph) {
+  std::map<std::string, Layer*> owners;
+  for (const Variable& variable : graph.variables) {
+    owners[variable.path.substr(0, variable.path.rfind('/'))] = nullptr;
+  }
+  for (const GraphLayer& layer : graph.layers) {
+    if (const auto found = owners.find(layer.path); found != owners.end()) {
+      found->second = layer.layer.get();
+    }
+  }
+  return owners;
+}
+
+// Ends with the layers that another model has.
+void check_layers_are_free(const Graph& graph, const std::string& words) {
+  for (const auto& [path, layer] : layers_with_variables(graph)) {
+    if (const std::shared_ptr<const std::string> other = layer->model()) {
+      fail(
+          "the layer \"{}\" is in {} already, and {} would not share its weights; make a layer of "
+          "its own for each, or the second model when the first is gone",
+          path, *other, *other == words ? "a second model of the same layers" : words);
+    }
+  }
+}
+
+std::uint64_t hash_of(std::span<const float> values) {
+  return fnv1a(std::as_bytes(values));
+}
+
+// The values are compared by their hash.
+Settings settings_of(const BatchView& batch) {
+  Settings settings{setting("rows", batch.rows)};
+  for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
+    settings.push_back(setting(fmt::format("hash of input {}", i), hash_of(batch.inputs[i])));
+  }
+  settings.push_back(setting("hash of the target", hash_of(batch.target)));
+  return settings;
+}
+
+Settings settings_of(const CompileOptions& options) {
+  Settings settings{setting("loss", options.loss ? options.loss->name() : "none"),
+                    setting("optimizer", options.optimizer.class_name())};
+  for (const SharedMetric& metric : options.metrics) {
+    settings.push_back(setting("metric", metric->name()));
+  }
+  for (auto& [name, value] : options.optimizer.settings()) {
+    settings.emplace_back(name, value);
+  }
+  return settings;
 }
 
 // The values of variables and slots from one engine to the next: each rank's blocks on the host,
@@ -191,6 +257,13 @@ void Model::State::say_remarks() {
   say_once(device_remark, device->remark());
 }
 
+void Model::State::compare_call(const char* call, Settings settings) const {
+  const TracedCollective inside(
+      TracePoint(&watchdog->trace(), fmt::format("{}, which every rank calls", call)));
+  settings.insert(settings.begin(), setting("model", *words));
+  mesh().require_same_call(call, settings);
+}
+
 void Model::State::compare(const Settings& settings, const std::string& what) const {
   const TracedCollective inside(TracePoint(&watchdog->trace(), "comparison of " + what));
   require_same_settings(mesh().all(), settings, what);
@@ -263,6 +336,9 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
           State{.graph = std::make_shared<Graph>(make_graph(inputs, outputs)),
                 .distribution = std::move(distribution),
                 .options = std::move(options)})) {
+  state_->words = std::make_shared<const std::string>(in_words(*state_->graph));
+  check_layers_are_free(*state_->graph, *state_->words);
+  state_->mesh().require_same_call("Model", {setting("model", *state_->words)});
   const KernelsOption kernels = kernels_option(state_->options.kernels);
   std::vector<std::string> warnings;
   (void)close_layouts(*state_->graph, state_->distribution.layouts,
@@ -293,6 +369,7 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   });
   state_->say_remarks();
   if (state_->options.check_plan) {
+    state_->mesh().check_calls();
     state_->counting = std::make_unique<CountingTransport>(*state_->transport);
   }
   state_->watchdog->trace().follow(state_->transport->enqueued());
@@ -302,6 +379,9 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
           state_->mesh().all(), device, &state_->watchdog->trace(), kernels.file,
           [state = state_.get()](const std::string& line) { state->say(line); });
     });
+  }
+  for (const auto& [path, layer] : layers_with_variables(*state_->graph)) {
+    layer->join(state_->words);
   }
 }
 
@@ -333,6 +413,7 @@ Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 
 void Model::compile(CompileOptions options) {
+  state_->begin_call("compile", [&] { return settings_of(options); });
   if (!options.loss) {
     fail("compile needs a loss");
   }
@@ -348,6 +429,7 @@ void Model::compile(CompileOptions options) {
 }
 
 Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options) {
+  state_->begin_call("evaluate", [&] { return settings_of(options, *data); });
   if (!state_->compiled) {
     fail("evaluate needs a loss: call compile first");
   }
@@ -365,6 +447,7 @@ Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options
 void Model::predict(std::shared_ptr<const Source> data,
                     const std::function<void(std::int64_t, std::span<const float>)>& receive,
                     EvaluateOptions options) {
+  state_->begin_call("predict", [&] { return settings_of(options, *data); });
   state_->compare(settings_of(options, *data), "what predict is given");
   if (const Graph& graph = *state_->graph; graph.outputs.size() > 1 && !state_->told_output) {
     state_->told_output = true;
@@ -447,6 +530,7 @@ Logs step_on(Model::State& state, Mode mode, const BatchView& batch, const StepS
 }  // namespace
 
 Logs Model::train_step(const BatchView& batch) {
+  state_->begin_call("train_step", [&] { return settings_of(batch); });
   const std::int64_t iteration = state_->iteration;
   const float rate = state_->compiled
                          ? static_cast<float>(state_->compiled->optimizer.learning_rate(iteration))
@@ -457,6 +541,7 @@ Logs Model::train_step(const BatchView& batch) {
 }
 
 Logs Model::evaluate_step(const BatchView& batch) {
+  state_->begin_call("evaluate_step", [&] { return settings_of(batch); });
   return step_on(*state_, Mode::evaluate, batch, {});
 }
 
@@ -485,6 +570,10 @@ Optimizer& Model::optimizer() {
 }
 
 PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t rows, Mode mode) {
+  state_->begin_call("plan", [&] {
+    return Settings{setting("rows", rows), setting("mode", name_of(mode)),
+                    setting("samples", data->rows())};
+  });
   if (mode != Mode::predict && !state_->compiled) {
     fail("a plan to {} needs a loss: call compile first", name_of(mode));
   }
@@ -508,6 +597,7 @@ PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t r
 }
 
 std::vector<float> Model::variable(const std::string& path) {
+  state_->begin_call("variable", [&] { return Settings{setting("path", path)}; });
   const int index = variable_index(*state_->graph, path);
   if (!state_->engine) {
     state_->prepare(std::nullopt, 32);
@@ -516,6 +606,10 @@ std::vector<float> Model::variable(const std::string& path) {
 }
 
 void Model::set_variable(const std::string& path, std::span<const float> values) {
+  state_->begin_call("set_variable", [&] {
+    return Settings{setting("path", path), setting("elements", values.size()),
+                    setting("hash of the values", hash_of(values))};
+  });
   const int index = variable_index(*state_->graph, path);
   if (!state_->engine) {
     state_->prepare(std::nullopt, 32);

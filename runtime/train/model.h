@@ -6,8 +6,10 @@
 //                    .metrics = {SparseCategoricalAccuracy()}});
 //     History history = model.fit(train, {.epochs = 3, .validation = test});
 //
-// Every rank of the mesh makes the same model and calls the same functions with the same arguments.
-// The plan is made, and programs are compiled, when data is first seen: only then are batch size
+// Functions that say "Collective" are called by every rank of the mesh, in one order, with the same
+// arguments. In debug builds and with the option `check_plan` each begins by comparing its name and
+// its arguments on all ranks, and throws an `Error` on all that says which rank calls what; elsewhere
+// a rank that calls one alone waits until the watchdog ends the job, or MPI does. The plan is made, and programs are compiled, when data is first seen: only then are batch size
 // and targets known. Batch sizes are global. Numbers do not depend on the mesh, beyond rounding.
 #pragma once
 
@@ -54,7 +56,8 @@ struct ModelOptions {
   /// How long a rank may wait for another inside one collective; then the job ends and says for
   /// whom it waited (watchdog.h). 0: for ever.
   double watchdog_seconds = 1800;
-  /// Count what every step sends, and end the run where it is not what the plan says.
+  /// Count what every step sends, and end the run where it is not what the plan says; and compare
+  /// the collective calls of all ranks on the model's mesh, and what they are given.
   bool check_plan = false;
 };
 
@@ -105,38 +108,45 @@ struct BatchView {
 
 class Model {
  public:
-  /// Collective over the mesh. Throws `Error` for graphs that are none, for layouts that do not fit
-  /// the model's variables and outputs and for keys of the map that match nothing.
+  /// Collective. Throws `Error` for graphs that are none, for layouts that do not fit the model's
+  /// variables and outputs, for keys of the map that match nothing, and for layers with variables
+  /// that another model has, which would not share them. When that one is gone, or for layers
+  /// without variables, all is well.
   Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
         Distribution distribution, ModelOptions options = {});
   Model(const SymbolicTensor& input, const SymbolicTensor& output, Distribution distribution,
         ModelOptions options = {});
   /// A model written as a class: `block` called on an input of samples of `shape`. Paths begin with
-  /// the block's sub-layers, not with its own name.
+  /// the block's sub-layers, not with its own name. Collective.
   Model(Shape shape, const std::shared_ptr<LayerBlock>& block, Distribution distribution,
         ModelOptions options = {});
+  /// Collective.
   ~Model();
   Model(Model&&) noexcept;
 
+  /// Sets loss, optimizer and metrics. Throws `Error` for a model of several outputs, which names
+  /// them: there is one loss. Collective.
   void compile(CompileOptions options);
 
-  /// Trains. Returns the logs of every epoch.
+  /// Trains. Returns the logs of every epoch. Collective.
   History fit(std::shared_ptr<const Source> training, FitOptions options);
-  /// The loss, then the metrics, over all samples.
+  /// The loss, then the metrics, over all samples. Collective.
   [[nodiscard]] Logs evaluate(std::shared_ptr<const Source> data, EvaluateOptions options = {});
   /// The first output for every sample, row-major, on every rank; of a model with several outputs
-  /// rank 0 says once which one that is.
+  /// rank 0 says once which one that is. Collective.
   [[nodiscard]] std::vector<float> predict(std::shared_ptr<const Source> data,
                                            EvaluateOptions options = {});
   /// The same batch by batch: `receive` gets the index of the first row and the rows' outputs.
+  /// Collective.
   void predict(
       std::shared_ptr<const Source> data,
       const std::function<void(std::int64_t first_row, std::span<const float> rows)>& receive,
       EvaluateOptions options = {});
 
   /// One update on a batch of the user's; gives the loss and the metrics of this batch.
+  /// Collective.
   Logs train_step(const BatchView& batch);
-  /// The loss and the metrics of a batch, without an update.
+  /// The loss and the metrics of a batch, without an update. Collective.
   [[nodiscard]] Logs evaluate_step(const BatchView& batch);
 
   [[nodiscard]] const Graph& graph() const;
@@ -148,22 +158,22 @@ class Model {
   [[nodiscard]] Optimizer& optimizer();
 
   /// Makes the plan for global batches of `rows` of `data` (if that was not done before) and
-  /// reports it for this rank. All but prediction need a loss and targets.
+  /// reports it for this rank. All but prediction need a loss and targets. Collective.
   [[nodiscard]] PlanReport plan(const std::shared_ptr<const Source>& data, std::int64_t rows,
                                 Mode mode = Mode::train);
 
-  /// The variable called `path`, whole, on every rank. All ranks call it.
+  /// The variable called `path`, whole, on every rank. Collective.
   [[nodiscard]] std::vector<float> variable(const std::string& path);
-  /// Sets it; all ranks call it, with the same values.
+  /// Sets it to the same values on every rank. Collective.
   void set_variable(const std::string& path, std::span<const float> values);
 
   /// Writes all variables to `file`: with a name that ends with `.weights.h5` as Keras does, with
-  /// any other `.h5` as a checkpoint (weights.h). Every rank calls it. Throws the same `Error` on
-  /// all.
+  /// any other `.h5` as a checkpoint (weights.h). Collective. Throws the same `Error` on all ranks.
   void save_weights(const std::filesystem::path& file, SaveWeightsOptions options = {});
-  /// Sets all variables from a checkpoint, the newest one in a directory, or a file of Keras. Every
-  /// rank calls it. Throws the same `Error` on all: for what is no such file, or of another model,
-  /// in which case the model is as it was; and for damage, after which its variables hold anything.
+  /// Sets all variables from a checkpoint, the newest one in a directory, or a file of Keras.
+  /// Collective. Throws the same `Error` on all ranks: for what is no such file, or of another
+  /// model, in which case the model is as it was; and for damage, after which its variables hold
+  /// anything.
   LoadedWeights load_weights(const std::filesystem::path& path, LoadWeightsOptions options = {});
 
   struct State;  // model_state.h

@@ -30,7 +30,8 @@ namespace meshwork {
 struct UserBatches;
 
 struct Model::State {
-  std::shared_ptr<const Graph> graph;  // of the layers
+  std::shared_ptr<const Graph> graph;        // of the layers
+  std::shared_ptr<const std::string> words;  // for this model, which its layers share
   Distribution distribution;
   ModelOptions options;
   KerasModel keras_model = KerasModel::functional;
@@ -58,6 +59,13 @@ struct Model::State {
   /// Prints what transport and device remark, unless it was said.
   void say_remarks();
 
+  /// Every collective function begins with it: where calls are checked (device_mesh.h), ends on
+  /// all ranks unless they make this call on this model, with the settings that `settings` gives.
+  template <class GetSettings>
+  void begin_call(const char* call, GetSettings&& settings) const {
+    if (mesh().checks_calls()) compare_call(call, settings());
+  }
+  void compare_call(const char* call, Settings settings) const;
   /// Ends on all ranks, which all call this, with what differs in `settings`, which are `what`.
   void compare(const Settings& settings, const std::string& what) const;
   /// Makes objective, plan and parameters for data whose targets have the shape `target`, if that

@@ -32,6 +32,7 @@ class Runtime {
   /// Initialises MPI for the life of the object, of which a program has one, in `main`. Collective
   /// over the job.
   Runtime(int& argc, char**& argv);
+  /// Collective over the job.
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -44,10 +45,11 @@ class Runtime {
   /// Asked by SIGUSR1, SIGTERM and SIGINT, with the signal's number as the reason. The first call
   /// takes these signals for the life of the runtime.
   [[nodiscard]] const StopRequest& stop_request();
-  /// The reason for which any rank has been asked to stop, the same on all; 0 for none. Collective.
+  /// The reason for which any rank has been asked to stop, the same on all; 0 for none. Collective
+  /// over the job.
   [[nodiscard]] int agreed_stop();
 
-  /// Runs `body`, which all ranks do, and returns 0. If it throws on all ranks, rank 0 prints one
+  /// Runs `body` and returns 0. Collective over the job. If it throws on all ranks, rank 0 prints one
   /// message, that of the lowest rank which knows more than that others have gone, and all return
   /// `status` if it is an `Error` (the status for its reason if it is a `Stopped`), else 1. If it
   /// throws on some ranks only, and the others do not come within 5 s, those end the job with their

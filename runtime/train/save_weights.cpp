@@ -89,6 +89,12 @@ void save_checkpoint(Model::State& model, const std::filesystem::path& file,
 }  // namespace
 
 void Model::save_weights(const std::filesystem::path& file, SaveWeightsOptions options) {
+  state_->begin_call("save_weights", [&] {
+    return Settings{setting("file", file.string()), setting("optimizer", options.optimizer),
+                    setting("configuration", options.configuration),
+                    setting("parallel", options.writer == CheckpointWriter::parallel),
+                    setting("verify", options.verify)};
+  });
   if (!file.string().ends_with(".h5")) {
     fail(
         "{}: weights are saved under names that end with .weights.h5, as Keras has them, or with "

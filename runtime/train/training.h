@@ -63,17 +63,17 @@ class Training {
   virtual void stop() = 0;
   [[nodiscard]] virtual bool stopping() const = 0;
 
-  /// The weights as they are; every rank calls it. The optimizer's slots are not in it.
+  /// The weights as they are. The optimizer's slots are not in it. Collective.
   [[nodiscard]] virtual std::shared_ptr<const WeightsSnapshot> snapshot_weights() = 0;
-  /// Every rank calls it.
+  /// Collective.
   virtual void restore_weights(const WeightsSnapshot& snapshot) = 0;
 
   /// Whether this is rank 0, which writes and decides.
   [[nodiscard]] virtual bool is_root() const = 0;
-  /// Makes `values` those of the root, on every rank; all call it, with as many.
+  /// Makes `values` those of the root, on every rank; all have as many. Collective.
   virtual void agree(std::span<double> values) = 0;
   /// After a batch whose loss is not finite: on which rank, and in what, that was first seen, in
-  /// words; "" if it cannot be told. Every rank calls it and gets the same. It takes long.
+  /// words; "" if it cannot be told. The same on every rank. It takes long. Collective.
   [[nodiscard]] virtual std::string where_not_finite() { return {}; }
   /// Prints a line for the user, from the root.
   virtual void say(const std::string& line) = 0;

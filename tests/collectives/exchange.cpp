@@ -146,6 +146,29 @@ TEST_CASE("after an error the ranks can go on together") {
   }
 }
 
+TEST_CASE(
+    "calls that differ are shown with the ranks that make them, by their numbers in the job") {
+  const Communicator world = Communicator::world();
+  require_same_call(world, "fit");
+  const std::string message =
+      message_of([&] { require_same_call(world, world.rank() == 1 ? "variable" : "fit"); });
+  if (world.size() == 1) {
+    CHECK(message == "no error");
+  } else if (world.size() == 2) {
+    CHECK_THAT(message,
+               Catch::StartsWith("the ranks make different calls: rank 0 calls fit; rank 1 "
+                                 "calls variable."));
+  } else if (world.size() == 3) {
+    CHECK_THAT(message, Catch::Contains("ranks 0, 2 call fit; rank 1 calls variable."));
+  } else {
+    const Communicator parity = world.split(world.rank() % 2, world.rank());
+    const std::string in_part =
+        message_of([&] { require_same_call(parity, world.rank() < 2 ? "fit" : "evaluate"); });
+    CHECK_THAT(in_part, Catch::Contains(world.rank() % 2 == 0 ? ": rank 0 calls fit; rank"
+                                                              : ": rank 1 calls fit; rank"));
+  }
+}
+
 TEST_CASE("equal lists agree") {
   const Communicator world = Communicator::world();
   CHECK_NOTHROW(require_agreement(world, {}, "nothing"));

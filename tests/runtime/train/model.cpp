@@ -5,7 +5,9 @@
 
 #include <array>
 #include <numeric>
+#include <optional>
 
+#include "layers/activation.h"
 #include "layers/add.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
@@ -338,6 +340,34 @@ TEST_CASE("a loss on a model of several outputs is an error that names them") {
   const auto data = std::make_shared<ArraySource>(std::vector<Array>{Array("x", ones, {4, 2})});
   CHECK(model.output_shape() == Shape{3});
   CHECK(model.predict(data, {.batch_size = 4}).size() == 4 * 3);
+}
+
+TEST_CASE("layers with variables are of one model at a time") {
+  DeviceMesh mesh({{"data", -1}});
+  const auto x = Input({2});
+  const auto shared = Dense({.name = "shared", .units = 3});
+  const auto hidden = ActivationLayer({.name = "bend", .activation = Activation::relu})(shared(x));
+  const auto left = Dense({.name = "left", .units = 1})(hidden);
+  const auto right = Dense({.name = "right", .units = 1})(hidden);
+  std::optional<Model> first(std::in_place, x, left, DataParallel(mesh));
+  CHECK_THROWS_WITH(
+      Model(x, right, DataParallel(mesh)),
+      Catch::StartsWith("the layer \"shared\" is in the model from \"shared\" to \"left\" already, "
+                        "and the model from \"shared\" to \"right\" would not share its weights"));
+  CHECK_THROWS_WITH(Model(x, left, DataParallel(mesh)),
+                    Catch::Contains("a second model of the same layers would not share"));
+  // Those without variables may be in both; and the refused model took none.
+  const auto own = Dense({.name = "own", .units = 3})(x);
+  const auto bend = ActivationLayer({.name = "bend", .activation = Activation::relu});
+  const Model one(x, bend(own), DataParallel(mesh));
+  const Model other(x, bend(Dense({.name = "other", .units = 3})(x)), DataParallel(mesh));
+  // A model that was moved still has them; one that is gone does not.
+  std::optional<Model> moved(std::move(*first));
+  first.reset();
+  CHECK_THROWS_WITH(Model(x, right, DataParallel(mesh)), Catch::Contains("\"shared\" is in"));
+  moved.reset();
+  Model second(x, right, DataParallel(mesh));
+  CHECK(second.variable("shared/kernel").size() == 6);
 }
 
 TEST_CASE("a layout that does not fit is an error that names its key") {
