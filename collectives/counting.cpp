@@ -60,14 +60,14 @@ void CountingTransport::count_all_reduce(const Communicator& communicator, std::
 
 void CountingTransport::all_reduce(const Communicator& communicator, ElementType type,
                                    Reduction reduction, void* buffer, std::int64_t elements) {
-  inner_.all_reduce(communicator, type, reduction, buffer, elements);
+  inner().all_reduce(communicator, type, reduction, buffer, elements);
   count_all_reduce(communicator, elements, type);
 }
 
 Pending CountingTransport::start_all_reduce(const Communicator& communicator, ElementType type,
                                             Reduction reduction, void* buffer,
                                             std::int64_t elements) {
-  Pending pending = inner_.start_all_reduce(communicator, type, reduction, buffer, elements);
+  Pending pending = inner().start_all_reduce(communicator, type, reduction, buffer, elements);
   count_all_reduce(communicator, elements, type);
   return pending;
 }
@@ -75,7 +75,7 @@ Pending CountingTransport::start_all_reduce(const Communicator& communicator, El
 Pending CountingTransport::start_reduce_in_parts(const Communicator& communicator, ElementType type,
                                                  Reduction reduction, void* buffer,
                                                  std::int64_t elements) {
-  Pending pending = inner_.start_reduce_in_parts(communicator, type, reduction, buffer, elements);
+  Pending pending = inner().start_reduce_in_parts(communicator, type, reduction, buffer, elements);
   count_all_reduce(communicator, elements, type);
   return pending;
 }
@@ -83,7 +83,7 @@ Pending CountingTransport::start_reduce_in_parts(const Communicator& communicato
 void CountingTransport::reduce_scatter(const Communicator& communicator, ElementType type,
                                        const void* send, void* receive,
                                        std::span<const std::int64_t> counts) {
-  inner_.reduce_scatter(communicator, type, send, receive, counts);
+  inner().reduce_scatter(communicator, type, send, receive, counts);
   count(Collective::reduce_scatter, communicator,
         elements_sent_once(total_of(counts), communicator.size()), type);
 }
@@ -92,7 +92,7 @@ void CountingTransport::all_gather(const Communicator& communicator, ElementType
                                    const void* send, void* receive,
                                    std::span<const std::int64_t> counts,
                                    std::span<const std::int64_t> offsets) {
-  inner_.all_gather(communicator, type, send, receive, counts, offsets);
+  inner().all_gather(communicator, type, send, receive, counts, offsets);
   count(Collective::all_gather, communicator,
         elements_sent_once(total_of(counts), communicator.size()), type);
 }
@@ -102,8 +102,8 @@ void CountingTransport::all_to_all(const Communicator& communicator, ElementType
                                    std::span<const std::int64_t> send_offsets, void* receive,
                                    std::span<const std::int64_t> receive_counts,
                                    std::span<const std::int64_t> receive_offsets) {
-  inner_.all_to_all(communicator, type, send, send_counts, send_offsets, receive, receive_counts,
-                    receive_offsets);
+  inner().all_to_all(communicator, type, send, send_counts, send_offsets, receive, receive_counts,
+                     receive_offsets);
   const std::size_t own = static_cast<std::size_t>(communicator.rank());
   count(Collective::all_to_all, communicator, total_of(send_counts) - send_counts[own], type);
 }
@@ -111,7 +111,7 @@ void CountingTransport::all_to_all(const Communicator& communicator, ElementType
 void CountingTransport::exchange(const Communicator& communicator, ElementType type,
                                  const void* send, std::span<const NeighbourBlock> sends,
                                  void* receive, std::span<const NeighbourBlock> receives) {
-  inner_.exchange(communicator, type, send, sends, receive, receives);
+  inner().exchange(communicator, type, send, sends, receive, receives);
   std::int64_t sent = 0;
   for (const NeighbourBlock& block : sends) sent += block.count;
   count(Collective::exchange, communicator, sent, type);
@@ -119,7 +119,7 @@ void CountingTransport::exchange(const Communicator& communicator, ElementType t
 
 void CountingTransport::broadcast(const Communicator& communicator, ElementType type, void* buffer,
                                   std::int64_t elements, int root) {
-  inner_.broadcast(communicator, type, buffer, elements, root);
+  inner().broadcast(communicator, type, buffer, elements, root);
   const bool sends = communicator.size() > 1 && communicator.rank() == root;
   count(Collective::broadcast, communicator, sends ? elements : 0, type);
 }

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "collectives/transport.h"
+#include "collectives/forwarding.h"
 
 namespace meshwork {
 
@@ -37,10 +37,10 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-class CountingTransport final : public Transport {
+class CountingTransport final : public ForwardingTransport {
  public:
   /// Counts what goes through `inner`, which outlives this object.
-  explicit CountingTransport(Transport& inner) : inner_(inner) {}
+  explicit CountingTransport(Transport& inner) : ForwardingTransport(inner) {}
 
   /// What was counted, by collective, then by number of ranks. Operations over one rank are there,
   /// with no bytes.
@@ -52,31 +52,11 @@ class CountingTransport final : public Transport {
   /// Forgets what was counted.
   void clear() { traffic_.clear(); }
 
-  [[nodiscard]] std::string_view name() const override { return inner_.name(); }
-  void prepare(const Communicator& communicator) override { inner_.prepare(communicator); }
-  void reserve(std::int64_t bytes, std::span<const std::int64_t> started) override {
-    inner_.reserve(bytes, started);
-  }
-  [[nodiscard]] TransportMemory allocate(const Communicator& communicator,
-                                         std::int64_t bytes) override {
-    return inner_.allocate(communicator, bytes);
-  }
-  [[nodiscard]] bool shares_memory() const override { return inner_.shares_memory(); }
-  [[nodiscard]] Sharers sharers(const Communicator& communicator) const override {
-    return inner_.sharers(communicator);
-  }
-  /// Not counted: nothing is sent.
-  void barrier_of_sharers(const Communicator& communicator) override {
-    inner_.barrier_of_sharers(communicator);
-  }
-  void advance() override { inner_.advance(); }
-  [[nodiscard]] bool wants_advancing() const override { return inner_.wants_advancing(); }
   /// What is to be counted is not captured, so that every operation comes by here.
   [[nodiscard]] bool enqueues(const Communicator& /*communicator*/, ElementType /*type*/,
                               Reduction /*reduction*/) const override {
     return false;
   }
-  [[nodiscard]] Enqueued* enqueued() override { return inner_.enqueued(); }
   void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
                   void* buffer, std::int64_t count) override;
   [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
@@ -107,7 +87,6 @@ class CountingTransport final : public Transport {
   void count(Collective collective, const Communicator& communicator, std::int64_t elements_sent,
              ElementType type);
 
-  Transport& inner_;
   std::vector<Traffic> traffic_;
 };
 

@@ -13,6 +13,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/forwarding.h"
 #include "collectives/host_transports.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/staged_transport.h"
@@ -72,10 +73,9 @@ std::string why_not_nccl(const Communicator& ranks, const DeviceBackends& backen
   return broadcast_text(ranks, judged(all));
 }
 
-std::unique_ptr<Transport> make_cuda_aware_mpi(DeviceQueues& device, std::string remark = {}) {
-  return make_staged_transport(
-      make_mpi_transport(), device,
-      {.inner_reaches_device = true, .name = "cuda_aware_mpi", .remark = std::move(remark)});
+std::unique_ptr<Transport> make_cuda_aware_mpi(DeviceQueues& device) {
+  return make_staged_transport(make_mpi_transport(), device,
+                               {.inner_reaches_device = true, .name = "cuda_aware_mpi"});
 }
 
 /// Of an all-reduce of `bytes` of a device's memory, on the slowest rank; the best of some.
@@ -104,7 +104,39 @@ std::unique_ptr<Transport> make_staged(std::string_view name, const Communicator
                                {.remark = std::move(remark)});
 }
 
-/// Of staging and MPI that takes the device's addresses the faster one.
+/// Of staging and MPI that takes the device's addresses the one that was faster, until a run that
+/// goes on takes up the other.
+class TimedTransport final : public ForwardingTransport {
+ public:
+  TimedTransport(std::unique_ptr<Transport> staged, std::unique_ptr<Transport> direct, bool stages,
+                 std::string remark)
+      : ForwardingTransport(stages ? *staged : *direct),
+        staged_(std::move(staged)),
+        direct_(std::move(direct)),
+        remark_(std::move(remark)) {}
+
+  [[nodiscard]] std::string remark() const override { return remark_; }
+  void prepare(const Communicator& communicator) override {
+    staged_->prepare(communicator);
+    direct_->prepare(communicator);
+  }
+  [[nodiscard]] bool take_up(std::string_view name) override {
+    for (Transport* const other : {staged_.get(), direct_.get()}) {
+      if (other == &inner() || other->name() != name) continue;
+      forward_to(*other);
+      remark_ = fmt::format(
+          "collectives are by \"{}\" as in the run that this one goes on from, whatever the time",
+          name);
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  std::unique_ptr<Transport> staged_, direct_;
+  std::string remark_;
+};
+
 std::unique_ptr<Transport> make_faster(const Communicator& ranks, DeviceQueues& device,
                                        const DeviceMemory& device_memory) {
   constexpr std::int64_t bytes = std::int64_t{4} << 20;
@@ -123,13 +155,12 @@ std::unique_ptr<Transport> make_faster(const Communicator& ranks, DeviceQueues& 
     }
   }
   const bool stages = staged <= direct;
-  std::string remark = fmt::format(
-      "collectives: an all-reduce of {} MiB takes {:.2f} ms by CUDA-aware MPI and {:.2f} ms staged "
-      "through the host's memory, so it is {}",
-      bytes >> 20, 1e3 * direct, 1e3 * staged,
-      stages ? "staged" : "MPI (\"cuda_aware_mpi\" always is)");
-  if (stages) return make_staged("auto", ranks, device, std::move(remark));
-  return make_cuda_aware_mpi(device, std::move(remark));
+  return std::make_unique<TimedTransport>(
+      make_staged("auto", ranks, device), make_cuda_aware_mpi(device), stages,
+      fmt::format("collectives: an all-reduce of {} MiB takes {:.2f} ms by CUDA-aware MPI and "
+                  "{:.2f} ms staged through the host's memory, so it is {}",
+                  bytes >> 20, 1e3 * direct, 1e3 * staged,
+                  stages ? "staged" : "MPI (\"cuda_aware_mpi\" always is)"));
 }
 
 }  // namespace
@@ -176,7 +207,8 @@ std::unique_ptr<Transport> make_device_transport(std::string_view name, const Co
   }
   return make_staged(name, ranks, device,
                      automatic && backends.is_gpu
-                         ? fmt::format("collectives are staged through the host's memory, since "
+                         ? fmt::format("collectives are staged through the host's memory, of "
+                                       "which as much is pinned as is under way at once, since "
                                        "NCCL is not to be had: {}",
                                        problem)
                          : "");

@@ -10,10 +10,11 @@
 //                   there: where the MPI says, when asked at run time, that it takes them.
 //
 // "auto" takes NCCL where it can be had: where a communicator of all ranks could be made and has
-// summed what it should. Else, since an MPI that takes such addresses may still
-// bring everything to the host and reduce it there (open-mpi/ompi #2397), it takes the time of both
-// ways, when the transport is made, and the faster one: who wants the same bits in the next run
-// names it. The two are never under way together, which could block a GPU.
+// summed what it should. Else, since an MPI that takes such addresses may still bring everything to
+// the host and reduce it there (open-mpi/ompi #2397), it takes the time of both ways, when the
+// transport is made, and the faster one. A run that goes on from a checkpoint takes up the choice
+// that is in it, for the same bits (`Transport::take_up`). The two are never under way together,
+// which could block a GPU.
 #pragma once
 
 #include <functional>

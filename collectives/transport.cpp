@@ -63,6 +63,9 @@ bool Transport::enqueues(const Communicator& /*communicator*/, ElementType /*typ
 
 void Transport::prepare(const Communicator& /*communicator*/) {}
 
+void Transport::prepare_sum(const Communicator& /*communicator*/,
+                            std::span<const std::int64_t> /*counts*/) {}
+
 Sharers Transport::sharers(const Communicator& /*communicator*/) const {
   return {};
 }

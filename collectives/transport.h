@@ -138,6 +138,12 @@ class Transport {
   /// that needs nothing does nothing.
   virtual void prepare(const Communicator& communicator);
 
+  /// Announces a sum over a prepared communicator: an all-reduce of counts[0] elements, or a
+  /// reduce-scatter of blocks of `counts`. Every rank that the transport serves calls it at the same
+  /// time. So a backend whose siblings would add this one in different orders learns of it before
+  /// copies of a value part. Others do nothing.
+  virtual void prepare_sum(const Communicator& communicator, std::span<const std::int64_t> counts);
+
   /// Makes what operations need whose buffers have up to `bytes` on this rank, sent and received
   /// together, and such on `started` bytes that are under way at once, lest the first of them do.
   /// A matter of this rank alone. A backend that needs nothing does nothing.
@@ -163,6 +169,18 @@ class Transport {
   /// Whether started operations go on faster if `advance` is called between other work. If not, it
   /// need not be called.
   [[nodiscard]] virtual bool wants_advancing() const { return false; }
+
+  /// For a run that goes on from one whose transport was `name`: where this one was chosen by timing
+  /// and `name` was the other choice, that is taken, and it is true. Nothing may be under way. Every
+  /// rank that the transport serves calls it. The same on all.
+  [[nodiscard]] virtual bool take_up(std::string_view name) {
+    (void)name;
+    return false;
+  }
+
+  /// After an error, before memory is given back that operations may still use: waits some seconds
+  /// for what was started, then ends what other ranks never join. No operation may follow.
+  virtual void give_up() {}
 
   /// buffer[i] = reduction over the ranks of buffer[i], in place.
   virtual void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,

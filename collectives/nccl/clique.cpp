@@ -11,6 +11,8 @@ namespace meshwork::nccl {
 namespace {
 
 constexpr std::chrono::milliseconds between_looks{250};
+/// Longer than a rank that reports an error waits for the others.
+constexpr std::chrono::seconds for_reports{8};
 
 /// NCCL's name for the failure, and the line that it left of it.
 std::string words_of(ncclResult_t code) {
@@ -68,8 +70,8 @@ Clique::Clique(const Clique& whole, const Communicator& part, int number) : size
 Clique::~Clique() {
   if (!exists()) return;
   // What goes wrong here was wrong before, and has been said.
-  static_cast<void>(std::uncaught_exceptions() > 0 ? ncclCommAbort(native_)
-                                                   : ncclCommDestroy(native_));
+  static_cast<void>(given_up_ || std::uncaught_exceptions() > 0 ? ncclCommAbort(native_)
+                                                                : ncclCommDestroy(native_));
 }
 
 std::string Clique::failure() const {
@@ -102,7 +104,10 @@ void Watch::look() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, between_looks, [this] { return over_; })) {
     for (const Clique* const clique : cliques_) {
-      if (const std::string failure = clique->failure(); !failure.empty()) abort_job(1, failure);
+      const std::string failure = clique->failure();
+      if (failure.empty()) continue;
+      if (wake_.wait_for(lock, for_reports, [this] { return over_; })) return;
+      abort_job(1, failure);
     }
   }
 }

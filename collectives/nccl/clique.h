@@ -58,7 +58,8 @@ class Clique {
   /// `number` as the ranks of its part and no others; a part of one rank has none: `exists` says
   /// so.
   Clique(const Clique& whole, const Communicator& part, int number);
-  /// Waits for all ranks' last operations; where an error unwinds it, for nothing.
+  /// Waits for all ranks' last operations; where an error unwinds it, or it was given up, for
+  /// nothing.
   ~Clique();
   Clique(const Clique&) = delete;
   Clique& operator=(const Clique&) = delete;
@@ -66,6 +67,8 @@ class Clique {
   [[nodiscard]] bool exists() const { return native_ != nullptr; }
   [[nodiscard]] ncclComm_t native() const { return native_; }
   [[nodiscard]] int size() const { return size_; }
+  /// What is under way will not be waited for.
+  void give_up() { given_up_ = true; }
   /// Notes what is started, for messages. `operation` is a literal.
   void note(const char* operation) { last_.store(operation, std::memory_order_relaxed); }
   /// What went wrong after it was started; empty if nothing did. From any thread.
@@ -74,10 +77,12 @@ class Clique {
  private:
   ncclComm_t native_ = nullptr;
   int size_;
+  bool given_up_ = false;
   std::atomic<const char*> last_{"nothing"};
 };
 
-/// A thread that ends the job when an operation of a clique fails after it was started.
+/// A thread that ends the job when an operation of a clique fails after it was started: some seconds
+/// later, since it may have failed because a rank gives up after an error, which that rank reports.
 class Watch {
  public:
   Watch();

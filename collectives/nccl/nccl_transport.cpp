@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <exception>
+#include <set>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -65,9 +68,8 @@ class NcclTransport final : public Transport {
         abort_job(1, error.what());
       }
     }
-    watch_.reset();
     // First of all: where an error unwinds this, the rest could wait for operations that never end.
-    while (!cliques_.empty()) cliques_.pop_back();  // parts before the whole
+    end_cliques();
   }
   NcclTransport(const NcclTransport&) = delete;
   NcclTransport& operator=(const NcclTransport&) = delete;
@@ -79,24 +81,65 @@ class NcclTransport final : public Transport {
     if (communicator.attachment(key_.get()) != nullptr) return;
     staged_->prepare(communicator);
     const auto attached = std::make_shared<Attached>();
-    Clique* const made = make_clique(communicator);
-    if (siblings_add_alike(ranks_, communicator, device_, [&](float* values, std::int64_t count) {
-          sum_now(*made, values, count);
-        })) {
-      if (!tried_) {
-        tried_ = true;
-        try_sum(made);
-        try_capturing(made);
-      }
-      attached->clique = made;
-    } else {
-      stages_sums_ = true;
-      add_remark(fmt::format(
-          "collectives over groups of {} ranks are staged through the host's memory, since NCCL "
-          "adds in another order in each: copies of a value would part",
-          communicator.size()));
-    }
+    attached->clique = make_clique(communicator);
+    attached->may_part = are_siblings(ranks_, communicator);
     communicator.attach(key_, attached);
+    if (!tried_) {
+      tried_ = true;
+      try_sum(attached->clique);
+      try_capturing(attached->clique);
+    }
+    // Of those that nobody announces, a small, a middle and a large one: NCCL has an algorithm for
+    // each.
+    for (const std::int64_t count : {256, 65'536, 2'097'152}) {
+      prepare_sum(communicator, std::span(&count, 1));
+    }
+  }
+
+  void prepare_sum(const Communicator& communicator, Counts counts) override {
+    auto* const attached = static_cast<Attached*>(communicator.attachment(key_.get()));
+    if (attached == nullptr || !attached->may_part) return;
+    const std::vector<std::int64_t> known(counts.begin(), counts.end());
+    if (on_all(ranks_, attached->alike.contains(known))) return;
+    const auto sum = [&](float* send, float* receive) {
+      if (counts.size() == 1) {
+        enqueue_all_reduce(*attached->clique, ElementType::float32, Reduction::sum, send,
+                           counts.front());
+      } else {
+        enqueue_reduce_scatter(*attached->clique, communicator, ElementType::float32, send, receive,
+                               counts);
+      }
+      turn().wait();
+    };
+    if (siblings_add_alike(ranks_, communicator, device_, counts, sum)) {
+      attached->alike.insert(known);
+      return;
+    }
+    attached->clique = nullptr;
+    attached->may_part = false;
+    stages_sums_ = true;
+    add_remark(fmt::format(
+        "collectives over groups of {} ranks are staged through the host's memory, since NCCL "
+        "adds in another order in each: copies of a value would part",
+        communicator.size()));
+  }
+
+  void give_up() override {
+    constexpr std::chrono::seconds patience{3};
+    const auto end = std::chrono::steady_clock::now() + patience;
+    try {
+      for (const std::unique_ptr<Mark>& turn : turns_) {
+        while (!turn->reached() && std::chrono::steady_clock::now() < end) {
+          std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
+        if (turn->reached()) continue;
+        for (const std::unique_ptr<Clique>& clique : cliques_) clique->give_up();
+        break;
+      }
+    } catch (const std::exception&) {  // the GPU has failed, as has been said: nothing waits for it
+      for (const std::unique_ptr<Clique>& clique : cliques_) clique->give_up();
+    }
+    end_cliques();
   }
 
   void reserve(std::int64_t bytes, std::span<const std::int64_t> started) override {
@@ -159,26 +202,7 @@ class NcclTransport final : public Transport {
       staged_->reduce_scatter(communicator, type, send, receive, counts);
       return;
     }
-    begin(*clique, "a reduce-scatter");
-    if (std::all_of(counts.begin(), counts.end(), [&](auto each) { return each == counts[0]; })) {
-      check_nccl(ncclReduceScatter(send, receive, unsigned_of(counts[0]), native_type(type),
-                                   ncclSum, clique->native(), stream()),
-                 "ncclReduceScatter");
-    } else {
-      Group group;
-      std::int64_t offset = 0;
-      for (int root = 0; root < communicator.size(); ++root) {
-        const std::int64_t count = counts[static_cast<std::size_t>(root)];
-        if (count > 0) {
-          check_nccl(ncclReduce(element_at(send, offset, type), receive, unsigned_of(count),
-                                native_type(type), ncclSum, root, clique->native(), stream()),
-                     "ncclReduce");
-        }
-        offset += count;
-      }
-      group.end();
-    }
-    end();
+    enqueue_reduce_scatter(*clique, communicator, type, send, receive, counts);
     lead_kernels();
   }
 
@@ -281,7 +305,9 @@ class NcclTransport final : public Transport {
  private:
   /// What is kept for a prepared communicator.
   struct Attached {
-    Clique* clique = nullptr;  // null: the transport that stages serves it
+    Clique* clique = nullptr;                        // null: the transport that stages serves it
+    bool may_part = false;                           // siblings may add in different orders
+    std::set<std::vector<std::int64_t>> alike = {};  // counts of sums for which they do not
   };
 
   class Started final : public Pending::Request {
@@ -328,6 +354,11 @@ class NcclTransport final : public Transport {
     return made;
   }
 
+  void end_cliques() {
+    watch_.reset();
+    while (!cliques_.empty()) cliques_.pop_back();  // parts before the whole
+  }
+
   Clique* keep(std::unique_ptr<Clique> made) {
     watch_->add(*made);
     return cliques_.emplace_back(std::move(made)).get();
@@ -338,12 +369,6 @@ class NcclTransport final : public Transport {
     int likeness = MPI_UNEQUAL;
     check_mpi(MPI_Comm_compare(one.native(), other.native(), &likeness), "MPI_Comm_compare");
     return likeness == MPI_IDENT || likeness == MPI_CONGRUENT;
-  }
-
-  /// Of values of float32, in place, by the clique; they are there when it returns.
-  void sum_now(Clique& clique, float* values, std::int64_t count) {
-    enqueue_all_reduce(clique, ElementType::float32, Reduction::sum, values, count);
-    turn().wait();
   }
 
   /// The first operation, in which NCCL does what it does once. Throws on all ranks if it fails on
@@ -459,6 +484,30 @@ class NcclTransport final : public Transport {
                              native_operation(reduction), clique.native(), stream()),
                "ncclAllReduce");
     end(done);
+  }
+
+  void enqueue_reduce_scatter(Clique& clique, const Communicator& communicator, ElementType type,
+                              const void* send, void* receive, Counts counts) {
+    begin(clique, "a reduce-scatter");
+    if (std::all_of(counts.begin(), counts.end(), [&](auto each) { return each == counts[0]; })) {
+      check_nccl(ncclReduceScatter(send, receive, unsigned_of(counts[0]), native_type(type),
+                                   ncclSum, clique.native(), stream()),
+                 "ncclReduceScatter");
+    } else {
+      Group group;
+      std::int64_t offset = 0;
+      for (int root = 0; root < communicator.size(); ++root) {
+        const std::int64_t count = counts[static_cast<std::size_t>(root)];
+        if (count > 0) {
+          check_nccl(ncclReduce(element_at(send, offset, type), receive, unsigned_of(count),
+                                native_type(type), ncclSum, root, clique.native(), stream()),
+                     "ncclReduce");
+        }
+        offset += count;
+      }
+      group.end();
+    }
+    end();
   }
 
   Pending start(Clique& clique, ElementType type, Reduction reduction, void* buffer,

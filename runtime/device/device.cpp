@@ -40,7 +40,7 @@ constexpr std::array<DeviceKind, 2> built_in_kinds{{
 }};
 
 struct AddedKind {
-  std::string name;
+  DeviceTraits traits;
   DeviceFactory make;
 };
 
@@ -57,25 +57,26 @@ bool is_available(const DeviceKind& kind) {
 
 }  // namespace
 
-void add_device_kind(std::string name, DeviceFactory make) {
+void add_device_kind(DeviceTraits traits, DeviceFactory make) {
+  const std::string& name = traits.kind;
   const std::vector<std::string> taken = device_kinds();
   if (name.empty() || name == "auto" || std::ranges::find(taken, name) != taken.end()) {
     fail("a kind of device cannot be added as \"{}\": {}", name,
          name.empty() || name == "auto" ? "that is no name for one" : "there is one of that name");
   }
-  added_kinds().push_front({std::move(name), std::move(make)});
+  added_kinds().push_front({std::move(traits), std::move(make)});
 }
 
 std::vector<std::string> device_kinds() {
   std::vector<std::string> names;
-  for (const AddedKind& kind : added_kinds()) names.push_back(kind.name);
+  for (const AddedKind& kind : added_kinds()) names.push_back(kind.traits.kind);
   for (const DeviceKind& kind : built_in_kinds) names.push_back(kind.name());
   return names;
 }
 
 DeviceTraits traits_of_device(const std::string& kind) {
   for (const AddedKind& added : added_kinds()) {
-    if (kind == "auto" || kind == added.name) return added.make({.kind = kind})->traits();
+    if (kind == "auto" || kind == added.traits.kind) return added.traits;
   }
   for (const DeviceKind& one : built_in_kinds) {
     if (kind == one.name() || (kind == "auto" && one.make != nullptr && is_available(one))) {
@@ -93,8 +94,8 @@ std::unique_ptr<Device> make_device(const DeviceOptions& options) {
   }
   std::string built;
   for (const AddedKind& kind : added_kinds()) {
-    if (options.kind == "auto" || options.kind == kind.name) return kind.make(options);
-    built += fmt::format("{}{}", built.empty() ? "" : ", ", kind.name);
+    if (options.kind == "auto" || options.kind == kind.traits.kind) return kind.make(options);
+    built += fmt::format("{}{}", built.empty() ? "" : ", ", kind.traits.kind);
   }
   for (const DeviceKind& kind : built_in_kinds) {
     if (kind.make == nullptr) continue;

@@ -137,8 +137,8 @@ struct DeviceOptions {
 /// The device of this rank. Throws `Error` naming those there are if `kind` is not among them.
 [[nodiscard]] std::unique_ptr<Device> make_device(const DeviceOptions& options);
 
-/// Of what `make_device` would make; "auto" is looked up on this machine, and a kind that was added
-/// is made, to be asked. Throws `Error` for a name that is none.
+/// Of what `make_device` would make; "auto" is looked up on this machine. Makes none. Throws `Error`
+/// for a name that is none.
 [[nodiscard]] DeviceTraits traits_of_device(const std::string& kind);
 
 /// Every kind of device that can be asked for, those of other builds too; without "auto".
@@ -147,9 +147,10 @@ struct DeviceOptions {
 /// Makes the device of one rank; throws `Error` if it cannot.
 using DeviceFactory = std::function<std::unique_ptr<Device>(const DeviceOptions& options)>;
 
-/// From now on, in this process, `name` is a kind of device that `make` makes. `auto` prefers it to
+/// From now on, in this process, `make` makes devices of these traits, which name a kind. `auto`
+/// prefers it to
 /// those that were there before. Called by `main` before models are made, on all ranks alike; not
 /// while another thread makes a device. Throws `Error` if there is a kind of that name.
-void add_device_kind(std::string name, DeviceFactory make);
+void add_device_kind(DeviceTraits traits, DeviceFactory make);
 
 }  // namespace meshwork

@@ -72,13 +72,18 @@ const std::vector<Program::Instruction>& Program::prepared() {
   if (!captures_) return instructions_;
   if (captured_bound_ != binding_->bound) {
     // The first run on new addresses is as it was written: what a library does once, it does there.
-    captured_.clear();
-    pieces_.clear();
+    release_captured();
     captured_bound_ = binding_->bound;
     return instructions_;
   }
   if (captured_.empty()) make_pieces();
   return captured_;
+}
+
+void Program::release_captured() {
+  captured_.clear();
+  pieces_.clear();
+  captured_bound_ = -1;
 }
 
 void Program::make_pieces() {
@@ -125,8 +130,7 @@ void Program::record_in(CollectiveTrace& trace) {
   for (Instruction& instruction : instructions_) {
     instruction.label = trace.label(*instruction.label);
   }
-  captured_.clear();
-  pieces_.clear();
+  release_captured();
   trace_ = &trace;
   activity_ = &trace.activity();
 }

@@ -101,6 +101,8 @@ class Program {
   /// For a program that other ranks run as well: how all learn whether all could capture a piece
   /// with collectives. Called in a run, while the activity is the piece.
   void agree_by(OnAllRanks on_all_ranks) { on_all_ranks_ = std::move(on_all_ranks); }
+  /// Gives back what was captured; the next runs are as the first ones.
+  void release_captured();
   [[nodiscard]] std::size_t instruction_count() const { return instructions_.size(); }
   /// What the last run started, one after the other: instructions, and captured pieces of them.
   [[nodiscard]] std::size_t start_count() const {

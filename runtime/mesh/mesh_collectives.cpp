@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <functional>
 #include <initializer_list>
 #include <span>
 
@@ -31,7 +32,8 @@ struct Entry {
   CollectiveTrace* trace = nullptr;
   const std::string* label = nullptr;  // of the trace
   Enqueued* enqueued = nullptr;        // the transport's
-  bool is_enqueued = false;            // and nothing else
+  /// Whether its runs enqueue and nothing else. It may change until all collectives are announced.
+  std::function<bool()> is_enqueued = [] { return false; };
   const Kernel* begun_by = nullptr;
 };
 
@@ -53,7 +55,7 @@ class CollectiveKernel : public Kernel {
     operations_ = (captured ? entry_.enqueued->captured() : started()) - before;
     if (!captured) note_enqueued();
   }
-  [[nodiscard]] bool is_enqueued() const final { return entry_.is_enqueued; }
+  [[nodiscard]] bool is_enqueued() const final { return entry_.is_enqueued(); }
   [[nodiscard]] const Kernel* begun_by() const final { return entry_.begun_by; }
   void note_start() final {
     const TracedCollective inside(entry_.trace, entry_.label);
@@ -116,6 +118,7 @@ class BoundCollectives final : public MeshCollectives {
   std::unique_ptr<Kernel> all_reduce(const CollectiveRecord& record, std::int64_t count) override {
     reserve(record, count);
     const Communicator& communicator = communicator_for(record);
+    announce(record, std::span(&count, 1));
     return bound(entry_of(record), [&transport = transport_, &communicator, type = record.type,
                                     reduction = record.reduction, count](void* const* operands) {
       transport.all_reduce(communicator, type, reduction, operands[0], count);
@@ -150,6 +153,7 @@ class BoundCollectives final : public MeshCollectives {
     const Communicator& communicator = communicator_for(record);
     check_counts({&counts}, communicator);
     if (record.reduction != Reduction::sum) internal_error("a reduce_scatter that is not a sum");
+    announce(record, counts);
     reserve(record, total_of(counts) + counts[static_cast<std::size_t>(communicator.rank())]);
     return bound(entry_of(record), [&transport = transport_, &communicator, type = record.type,
                                     counts = std::move(counts)](void* const* operands) {
@@ -218,6 +222,7 @@ class BoundCollectives final : public MeshCollectives {
     }
     transport_.reserve(0, std::span(started_bytes_).subspan(started_bytes_.front() > 0 ? 0 : 1));
     const Communicator& communicator = communicator_for(record);
+    announce(record, std::span(&count, 1));
     const auto pending = std::make_shared<Pending>();
     auto start =
         bound(entry_of(record, "start "),
@@ -237,8 +242,10 @@ class BoundCollectives final : public MeshCollectives {
   [[nodiscard]] Entry entry_of(const CollectiveRecord& record, const char* prefix = "") const {
     Entry made = entry(describe(record, mesh()), record.purpose.phase, prefix);
     made.enqueued = transport_.enqueued();
-    made.is_enqueued =
-        transport_.enqueues(mesh_.communicator(record.axes), record.type, record.reduction);
+    made.is_enqueued = [&transport = transport_, &communicator = mesh_.communicator(record.axes),
+                        type = record.type, reduction = record.reduction] {
+      return transport.enqueues(communicator, type, reduction);
+    };
     return made;
   }
   [[nodiscard]] Entry entry(std::string description, const std::string& phase,
@@ -259,6 +266,12 @@ class BoundCollectives final : public MeshCollectives {
   const Communicator& communicator_for(const CollectiveRecord& record) {
     records_.push_back(record);
     return communicator_over(record.axes);
+  }
+
+  void announce(const CollectiveRecord& record, std::span<const std::int64_t> counts) {
+    if (record.reduction == Reduction::sum && record.type == ElementType::float32) {
+      transport_.prepare_sum(mesh_.communicator(record.axes), counts);
+    }
   }
 
   /// For a collective of `elements`, sent and received together.

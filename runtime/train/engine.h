@@ -82,6 +82,7 @@ class Step {
   /// From now on runs are measured, all anew.
   void measure() { program_.measure(); }
   void stop_measuring() { program_.stop_measuring(); }
+  void release_captured() { program_.release_captured(); }
 
  private:
   /// Inputs and targets that come as float32, and can be searched for what is not finite.
@@ -144,6 +145,10 @@ class Engine {
 
   /// Drops the steps, to be made anew: other kernels have been chosen. Who has one lets it go.
   void forget_steps() { steps_.clear(); }
+  /// Gives back what steps have captured.
+  void release_captured() {
+    for (auto& [key, step] : steps_) step->release_captured();
+  }
 
   [[nodiscard]] const Plan& plan() const { return plan_; }
   [[nodiscard]] Parameters& parameters() { return parameters_; }

@@ -374,7 +374,7 @@ class Fitting {
       return;
     }
     resumed_ = true;
-    model_.take_up_kernels(state->kernels);
+    model_.take_up_choices(*state);
     Optimizer& optimizer = model_.compiled->optimizer;
     if (optimizer.schedule().is_constant() && state->constant_rate &&
         state->schedule == schedule_) {
@@ -524,7 +524,7 @@ Settings settings_of(const FitOptions& options, const Source& training) {
 }  // namespace
 
 History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
-  state_->begin_call("fit", [&] { return settings_of(options, *training); });
+  const auto call = state_->begin_call("fit", [&] { return settings_of(options, *training); });
   if (!state_->compiled) {
     fail("fit needs a loss and an optimizer: call compile first");
   }

@@ -375,7 +375,7 @@ std::filesystem::path weights_file(const std::filesystem::path& path) {
 }
 
 LoadedWeights Model::load_weights(const std::filesystem::path& path, LoadWeightsOptions options) {
-  state_->begin_call("load_weights", [&] {
+  const auto call = state_->begin_call("load_weights", [&] {
     return Settings{setting("path", path.string()), setting("optimizer", options.optimizer)};
   });
   if (options.optimizer && !state_->compiled) {

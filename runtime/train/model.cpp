@@ -323,11 +323,14 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
   say_remarks();
 }
 
-void Model::State::take_up_kernels(const KernelRecord& earlier) {
-  if (chooser && chooser->take_up(earlier) && engine) {
+void Model::State::take_up_choices(const CheckpointState& earlier) {
+  const bool other_transport = transport->take_up(earlier.collectives);
+  const bool other_kernels = chooser && chooser->take_up(earlier.kernels);
+  if ((other_transport || other_kernels) && engine) {
     user_batches.clear();
     engine->forget_steps();
   }
+  say_remarks();
 }
 
 Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
@@ -409,11 +412,17 @@ Model::Model(std::pair<std::vector<SymbolicTensor>, std::vector<SymbolicTensor>>
     : Model(std::move(ends.first), std::move(ends.second), std::move(distribution),
             std::move(options)) {}
 
-Model::~Model() = default;
+Model::~Model() {
+  if (state_ == nullptr || !state_->broke_off) return;
+  // In this order: what was captured keeps the transport's operations, and memory is given back
+  // when these are over.
+  if (state_->engine) state_->engine->release_captured();
+  state_->transport->give_up();
+}
 Model::Model(Model&&) noexcept = default;
 
 void Model::compile(CompileOptions options) {
-  state_->begin_call("compile", [&] { return settings_of(options); });
+  const auto call = state_->begin_call("compile", [&] { return settings_of(options); });
   if (!options.loss) {
     fail("compile needs a loss");
   }
@@ -429,7 +438,7 @@ void Model::compile(CompileOptions options) {
 }
 
 Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options) {
-  state_->begin_call("evaluate", [&] { return settings_of(options, *data); });
+  const auto call = state_->begin_call("evaluate", [&] { return settings_of(options, *data); });
   if (!state_->compiled) {
     fail("evaluate needs a loss: call compile first");
   }
@@ -447,7 +456,7 @@ Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options
 void Model::predict(std::shared_ptr<const Source> data,
                     const std::function<void(std::int64_t, std::span<const float>)>& receive,
                     EvaluateOptions options) {
-  state_->begin_call("predict", [&] { return settings_of(options, *data); });
+  const auto call = state_->begin_call("predict", [&] { return settings_of(options, *data); });
   state_->compare(settings_of(options, *data), "what predict is given");
   if (const Graph& graph = *state_->graph; graph.outputs.size() > 1 && !state_->told_output) {
     state_->told_output = true;
@@ -530,7 +539,7 @@ Logs step_on(Model::State& state, Mode mode, const BatchView& batch, const StepS
 }  // namespace
 
 Logs Model::train_step(const BatchView& batch) {
-  state_->begin_call("train_step", [&] { return settings_of(batch); });
+  const auto call = state_->begin_call("train_step", [&] { return settings_of(batch); });
   const std::int64_t iteration = state_->iteration;
   const float rate = state_->compiled
                          ? static_cast<float>(state_->compiled->optimizer.learning_rate(iteration))
@@ -541,7 +550,7 @@ Logs Model::train_step(const BatchView& batch) {
 }
 
 Logs Model::evaluate_step(const BatchView& batch) {
-  state_->begin_call("evaluate_step", [&] { return settings_of(batch); });
+  const auto call = state_->begin_call("evaluate_step", [&] { return settings_of(batch); });
   return step_on(*state_, Mode::evaluate, batch, {});
 }
 
@@ -570,7 +579,7 @@ Optimizer& Model::optimizer() {
 }
 
 PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t rows, Mode mode) {
-  state_->begin_call("plan", [&] {
+  const auto call = state_->begin_call("plan", [&] {
     return Settings{setting("rows", rows), setting("mode", name_of(mode)),
                     setting("samples", data->rows())};
   });
@@ -597,7 +606,7 @@ PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t r
 }
 
 std::vector<float> Model::variable(const std::string& path) {
-  state_->begin_call("variable", [&] { return Settings{setting("path", path)}; });
+  const auto call = state_->begin_call("variable", [&] { return Settings{setting("path", path)}; });
   const int index = variable_index(*state_->graph, path);
   if (!state_->engine) {
     state_->prepare(std::nullopt, 32);
@@ -606,7 +615,7 @@ std::vector<float> Model::variable(const std::string& path) {
 }
 
 void Model::set_variable(const std::string& path, std::span<const float> values) {
-  state_->begin_call("set_variable", [&] {
+  const auto call = state_->begin_call("set_variable", [&] {
     return Settings{setting("path", path), setting("elements", values.size()),
                     setting("hash of the values", hash_of(values))};
   });

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <map>
 #include <memory>
@@ -51,6 +52,7 @@ struct Model::State {
   std::int64_t iteration = 0;
   bool told_output = false;  // that predictions are of the first output of several
   bool fitting = false;      // inside fit, whose steps belong to the engine
+  bool broke_off = false;    // an error has left a collective function
 
   [[nodiscard]] DeviceMesh& mesh() const { return *distribution.mesh; }
   [[nodiscard]] bool is_root() const { return mesh().rank() == 0; }
@@ -59,11 +61,25 @@ struct Model::State {
   /// Prints what transport and device remark, unless it was said.
   void say_remarks();
 
+  /// Notes that an error leaves a call, if one does: what the device has under way then, other ranks
+  /// may never join.
+  class [[nodiscard]] Call {
+   public:
+    explicit Call(State& model) : model_(model), errors_before_(std::uncaught_exceptions()) {}
+    ~Call() { model_.broke_off |= std::uncaught_exceptions() > errors_before_; }
+    Call(const Call&) = delete;
+    Call& operator=(const Call&) = delete;
+
+   private:
+    State& model_;
+    int errors_before_;
+  };
   /// Every collective function begins with it: where calls are checked (device_mesh.h), ends on
   /// all ranks unless they make this call on this model, with the settings that `settings` gives.
   template <class GetSettings>
-  void begin_call(const char* call, GetSettings&& settings) const {
+  Call begin_call(const char* call, GetSettings&& settings) {
     if (mesh().checks_calls()) compare_call(call, settings());
+    return Call(*this);
   }
   void compare_call(const char* call, Settings settings) const;
   /// Ends on all ranks, which all call this, with what differs in `settings`, which are `what`.
@@ -72,9 +88,9 @@ struct Model::State {
   /// was not done; `rows` is the batch length that the plan is made for. Parameters and slots that
   /// exist keep their values.
   void prepare(const std::optional<Shape>& target, std::int64_t rows);
-  /// Takes up the kernels that an earlier run had chosen, if kernels are timed. All ranks call it,
-  /// while no steps are at work.
-  void take_up_kernels(const KernelRecord& earlier);
+  /// Takes up what an earlier run had chosen by timing: kernels, if they are timed, and the
+  /// transport. All ranks call it, while no steps are at work.
+  void take_up_choices(const CheckpointState& earlier);
   /// The plan for `objective`.
   [[nodiscard]] Plan make_plan(const Objective& objective, std::int64_t rows) const;
 };

@@ -27,12 +27,12 @@ void ModelTraining::set_learning_rate(double rate) {
 }
 
 std::shared_ptr<const WeightsSnapshot> ModelTraining::snapshot_weights() {
-  model_->begin_call("snapshot_weights", [] { return Settings{}; });
+  const auto call = model_->begin_call("snapshot_weights", [] { return Settings{}; });
   return std::make_shared<ParameterSnapshot>(model_->engine->parameters());
 }
 
 void ModelTraining::restore_weights(const WeightsSnapshot& snapshot) {
-  model_->begin_call("restore_weights", [] { return Settings{}; });
+  const auto call = model_->begin_call("restore_weights", [] { return Settings{}; });
   const auto* weights = dynamic_cast<const ParameterSnapshot*>(&snapshot);
   if (weights == nullptr) {
     internal_error("weights of another model's snapshot");
@@ -43,14 +43,15 @@ void ModelTraining::restore_weights(const WeightsSnapshot& snapshot) {
 }
 
 void ModelTraining::agree(std::span<double> numbers) {
-  model_->begin_call("agree", [&] { return Settings{setting("values", numbers.size())}; });
+  const auto call =
+      model_->begin_call("agree", [&] { return Settings{setting("values", numbers.size())}; });
   const TracedCollective inside(&model_->watchdog->trace(), agreeing_);
   model_->transport->broadcast(model_->mesh().all(), ElementType::float64, numbers.data(),
                                static_cast<std::int64_t>(numbers.size()), 0);
 }
 
 std::string ModelTraining::where_not_finite() {
-  model_->begin_call("where_not_finite", [] { return Settings{}; });
+  const auto call = model_->begin_call("where_not_finite", [] { return Settings{}; });
   return last_step == nullptr
              ? ""
              : meshwork::where_not_finite(*last_step, model_->mesh().all(), locating_);

@@ -89,7 +89,7 @@ void save_checkpoint(Model::State& model, const std::filesystem::path& file,
 }  // namespace
 
 void Model::save_weights(const std::filesystem::path& file, SaveWeightsOptions options) {
-  state_->begin_call("save_weights", [&] {
+  const auto call = state_->begin_call("save_weights", [&] {
     return Settings{setting("file", file.string()), setting("optimizer", options.optimizer),
                     setting("configuration", options.configuration),
                     setting("parallel", options.writer == CheckpointWriter::parallel),

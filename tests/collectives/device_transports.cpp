@@ -98,7 +98,8 @@ TEST_CASE("what a rank lacks of NCCL is said on all, and collectives are staged"
   const Made made("auto", backends);
   CHECK(made.transport->name() == "shared");
   CHECK(made.transport->remark() ==
-        "collectives are staged through the host's memory, since NCCL is not to be had: " +
+        "collectives are staged through the host's memory, of which as much is pinned as is under "
+        "way at once, since NCCL is not to be had: " +
             expected);
   CHECK_THROWS_WITH(Made("nccl", backends),
                     Catch::Contains("the transport \"nccl\" is not to be had: " + expected + ";"));
@@ -121,7 +122,8 @@ TEST_CASE("an NCCL that fails when it is tried on one rank is taken on none") {
   const Made made("auto", backends);
   CHECK(made.transport->name() == "shared");
   CHECK(made.transport->remark() ==
-        "collectives are staged through the host's memory, since NCCL is not to be had: rank 1: "
+        "collectives are staged through the host's memory, of which as much is pinned as is under "
+        "way at once, since NCCL is not to be had: rank 1: "
         "ncclCommInitRank failed");
   CHECK_THROWS_WITH(Made("nccl", backends),
                     Catch::Contains("the transport \"nccl\" is not to be had: rank 1: "
@@ -159,6 +161,23 @@ TEST_CASE("between MPI on a GPU's memory and staging the time decides, and is sa
   CHECK_THAT(made.transport->remark(),
              Catch::Contains("an all-reduce of 4 MiB takes ") &&
                  Catch::Contains(name == "shared" ? "so it is staged" : "so it is MPI"));
+  // A run that goes on takes up what an earlier one had chosen.
+  const std::string other = name == "shared" ? "cuda_aware_mpi" : "shared";
+  made.transport->prepare(Communicator::world());
+  CHECK_FALSE(made.transport->take_up(name));
+  CHECK_FALSE(made.transport->take_up("nccl"));
+  CHECK(made.transport->take_up(other));
+  CHECK(made.transport->name() == other);
+  CHECK_THAT(made.transport->remark(), Catch::Contains("as in the run that this one goes on from"));
+  const Memory memory = made.device.allocate(4);
+  const float one = 1;
+  float sum = 0;
+  made.device.kernels().start_copy(memory.data(), &one, 4);
+  made.transport->all_reduce(Communicator::world(), ElementType::float32, Reduction::sum,
+                             memory.data(), 1);
+  made.device.kernels().start_copy(&sum, memory.data(), 4);
+  made.device.finish();
+  CHECK(sum == static_cast<float>(Communicator::world().size()));
   // Without memory to try it in, nothing is tried.
   CHECK(Made("auto", without_nccl(), false).transport->name() == "shared");
 }

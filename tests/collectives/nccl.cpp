@@ -338,6 +338,33 @@ TEST_CASE("communicators that add in another order than their siblings are stage
   CHECK(subject.others_than(4, memory) == 0);
 }
 
+TEST_CASE("siblings are compared at the sizes of the sums that are announced") {
+  const Communicator world = Communicator::world();
+  if (world.size() < 8) return;
+  for (const bool scattered : {false, true}) {
+    const Communicator half = world.split(world.rank() / 4, world.rank());
+    Subject subject;
+    subject.transport->prepare(half);
+    const std::vector<std::int64_t> counts =
+        scattered ? std::vector<std::int64_t>{500, 600, 0, 700} : std::vector<std::int64_t>{1000};
+    subject.transport->prepare_sum(half, counts);
+    CHECK(subject.transport->remark().empty());
+    CHECK(subject.transport->enqueues(half, ElementType::float32));
+    nccl_on_host().adds_backwards = world.rank() < 4;
+    // Known already; and those that add up other things are not compared.
+    subject.transport->prepare_sum(half, counts);
+    const std::int64_t own = 100 + world.rank() / 4;
+    subject.transport->prepare_sum(half, std::span(&own, 1));
+    CHECK(subject.transport->remark().empty());
+    const std::vector<std::int64_t> others =
+        scattered ? std::vector<std::int64_t>{50, 60, 0, 70} : std::vector<std::int64_t>{2000};
+    subject.transport->prepare_sum(half, others);
+    nccl_on_host().adds_backwards = false;
+    CHECK_THAT(subject.transport->remark(), Catch::Contains("groups of 4 ranks are staged"));
+    CHECK_FALSE(subject.transport->enqueues(half, ElementType::float32));
+  }
+}
+
 TEST_CASE("an error of NCCL says the call, NCCL's words and where to learn more") {
   Subject subject;
   if (alone()) return;

@@ -1,7 +1,9 @@
-// How a job ends whose NCCL fails after an operation was started, or, with an argument, on one rank
-// that makes a communicator while the others wait for it inside NCCL: with a message, and soon.
+// How a job ends whose NCCL fails after an operation was started, or, with "alone", on one rank that
+// makes a communicator while the others wait for it inside NCCL: with a message, and soon. With
+// "unmatched", one rank never joins an operation of the others, which give it up and end.
 #include <chrono>
 #include <cstdio>
+#include <string_view>
 #include <thread>
 
 #include "collectives/mpi_transport.h"
@@ -18,9 +20,20 @@ int main(int argc, char** argv) {
   test::ApartQueues device(true, true);
   const auto transport =
       nccl::make_nccl_transport(world, make_staged_transport(make_mpi_transport(), device), device);
-  if (argc > 1 && world.rank() == 0) test::nccl_on_host().failing = "ncclCommInitRankConfig";
+  const std::string_view ending = argc > 1 ? argv[1] : "";
+  if (ending == "alone" && world.rank() == 0) {
+    test::nccl_on_host().failing = "ncclCommInitRankConfig";
+  }
   transport->prepare(world);
   const Memory memory = device.allocate(400);
+  if (ending == "unmatched") {
+    if (world.rank() > 0) {
+      transport->all_reduce(world, ElementType::float32, Reduction::sum, memory.data(), 100);
+    }
+    transport->give_up();
+    std::printf("rank %d has given up\n", world.rank());
+    return 0;
+  }
   transport->all_reduce(world, ElementType::float32, Reduction::sum, memory.data(), 100);
   test::fail_nccl_later();
   // The processor computes, or waits for the GPU: nothing calls NCCL.

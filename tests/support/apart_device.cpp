@@ -34,17 +34,10 @@ class ApartKernel final : public Kernel {
   ApartQueues& queues_;
 };
 
-// Those of the CUDA device, so that what is booked for that is tested.
-DeviceTraits traits_but_for_name() {
-  DeviceTraits traits = traits_of_device("cuda");
-  traits.kind = "apart";
-  return traits;
-}
-
 class ApartDevice final : public Device {
  public:
   ApartDevice(const DeviceOptions& options, bool has_streams)
-      : Device(traits_but_for_name()),
+      : Device(apart_traits("apart")),
         cpu_(make_device({"cpu", options.ranks_on_node, options.rank_on_node})),
         queues_(true, has_streams) {
     ApartDevice::make_current();
@@ -107,6 +100,12 @@ class ApartDevice final : public Device {
 
 void set_apart_free_bytes(std::int64_t bytes) {
   free_bytes_said = bytes;
+}
+
+DeviceTraits apart_traits(std::string kind) {
+  DeviceTraits traits = traits_of_device("cuda");
+  traits.kind = std::move(kind);
+  return traits;
 }
 
 std::unique_ptr<Device> make_apart_device(const DeviceOptions& options) {

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "runtime/device/device.h"
 
@@ -15,6 +16,9 @@ namespace meshwork::test {
 
 /// What `free_bytes` of all such devices says from now on; 1 GiB before.
 void set_apart_free_bytes(std::int64_t bytes);
+
+/// Those of the CUDA device, so that what is booked for that is tested; of the kind `kind`.
+[[nodiscard]] DeviceTraits apart_traits(std::string kind);
 
 /// Its kind is "apart".
 [[nodiscard]] std::unique_ptr<Device> make_apart_device(const DeviceOptions& options);

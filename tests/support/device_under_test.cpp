@@ -26,10 +26,12 @@ std::string device_under_test() {
 const bool added = [] {
   const std::string kind = device_under_test();
   if (kind == "apart") {
-    add_device_kind("apart", make_apart_device);
+    add_device_kind(apart_traits("apart"), make_apart_device);
     return true;
   }
-  add_device_kind("the device under test", [kind](const DeviceOptions& options) {
+  DeviceTraits traits = traits_of_device(kind);
+  traits.kind = "the device under test";
+  add_device_kind(std::move(traits), [kind](const DeviceOptions& options) {
     return make_device({kind, options.ranks_on_node, options.rank_on_node});
   });
   if (kind == "cpu") return true;

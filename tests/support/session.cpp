@@ -1,9 +1,25 @@
 #define CATCH_CONFIG_RUNNER  // 2.x: the implementation is compiled here
 #include "tests/support/session.h"
 
+#include <utility>
+#include <vector>
+
 #include "tests/support/catch.h"
 
 namespace meshwork::test {
+
+namespace {
+
+std::vector<std::function<void()>>& releases() {
+  static std::vector<std::function<void()>> all;
+  return all;
+}
+
+}  // namespace
+
+void after_tests(std::function<void()> release) {
+  releases().push_back(std::move(release));
+}
 
 int run_session(int argc, char** argv) {
   Catch::Session session;
@@ -15,7 +31,9 @@ int run_session(int argc, char** argv) {
   session.configData().useColour = Catch::UseColour::No;
 #endif
   if (const int status = session.applyCommandLine(argc, argv); status != 0) return status;
-  return session.run();
+  const int status = session.run();
+  for (const std::function<void()>& release : releases()) release();
+  return status;
 }
 
 }  // namespace meshwork::test

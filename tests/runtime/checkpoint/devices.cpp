@@ -77,7 +77,7 @@ Outcome trained_on(const std::vector<std::string>& devices, DeviceMesh& mesh,
 
 TEST_CASE("a run that goes from device to device is the run that stays") {
   const std::string kind(make_device({})->traits().kind);
-  if (kind == "cpu") add_device_kind("somewhere else", make_apart_device);
+  if (kind == "cpu") add_device_kind(apart_traits("somewhere else"), make_apart_device);
   DeviceMesh mesh({{"data", -1}});
   const Outcome stays = trained_on({"cpu", "cpu", "cpu"}, mesh, directory_for(mesh, "stays"));
   const std::string other = kind == "cpu" ? "somewhere else" : "auto";

@@ -53,7 +53,7 @@ TEST_CASE("a kind that there is not is an error that names those that there are"
 }
 
 TEST_CASE("a kind that was added is made by its name, and preferred by auto") {
-  add_device_kind("mine", [](const DeviceOptions& options) {
+  add_device_kind({.kind = "mine"}, [](const DeviceOptions& options) {
     CHECK(options.ranks_on_node == 3);
     return make_device({.kind = "cpu"});
   });
@@ -61,9 +61,11 @@ TEST_CASE("a kind that was added is made by its name, and preferred by auto") {
   CHECK(make_device({.ranks_on_node = 3})->traits().kind == "cpu");
   CHECK_THROWS_WITH(make_device({.kind = "gpu"}), Catch::Contains("this build has: mine, "));
   for (const char* name : {"mine", "cpu", "cuda"}) {
-    CHECK_THROWS_WITH(add_device_kind(name, {}), Catch::EndsWith("there is one of that name"));
+    CHECK_THROWS_WITH(add_device_kind({.kind = name}, {}),
+                      Catch::EndsWith("there is one of that name"));
   }
-  CHECK_THROWS_WITH(add_device_kind("auto", {}), Catch::EndsWith("that is no name for one"));
+  CHECK_THROWS_WITH(add_device_kind({.kind = "auto"}, {}),
+                    Catch::EndsWith("that is no name for one"));
 }
 
 TEST_CASE("memory is aligned, zeroed and writable to its last byte") {

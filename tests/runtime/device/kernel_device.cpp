@@ -11,6 +11,7 @@
 #include "runtime/device/cpu/compile.h"
 #include "runtime/device/kernel_checks.h"
 #include "tests/support/cuda_on_host/device.h"
+#include "tests/support/session.h"
 
 namespace meshwork::test {
 
@@ -32,7 +33,10 @@ std::unique_ptr<Device> make() {
 }
 
 // Before the first test, and so before `main`, which knows of no devices.
-const std::unique_ptr<Device> device = make();
+std::unique_ptr<Device> device = [] {
+  after_tests([] { device.reset(); });
+  return make();
+}();
 
 // The candidate named MESHWORK_TEST_CANDIDATE, else the first with this word in its name, where
 // there is one. A word of no candidate of any kernel under test is a failure.

@@ -32,7 +32,7 @@ Prices& prices() {
 }
 
 const bool added = [] {
-  add_device_kind("counted", [](const DeviceOptions& options) {
+  add_device_kind({.kind = "counted"}, [](const DeviceOptions& options) {
     return std::make_unique<CountedDevice>(prices(), options);
   });
   return true;

@@ -22,7 +22,7 @@ DeviceQueues* watched_queues = nullptr;
 
 void add_watched_kind() {
   static const bool added = [] {
-    add_device_kind("watched", [](const DeviceOptions& options) {
+    add_device_kind(apart_traits("watched"), [](const DeviceOptions& options) {
       std::unique_ptr<Device> device = make_apart_device(options);
       watched_queues = &device->queues();
       return device;

@@ -66,7 +66,7 @@ std::shared_ptr<CountedSource> samples(unsigned seed, std::int64_t largest_class
 std::string device_apart() {
   static const std::string kind = [] {
     if (!make_device({})->traits().computes_in_host_memory) return "auto";
-    add_device_kind("on its own", make_apart_device);
+    add_device_kind(apart_traits("on its own"), make_apart_device);
     return "on its own";
   }();
   return kind;

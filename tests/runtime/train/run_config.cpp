@@ -145,7 +145,7 @@ TEST_CASE("a plan for a mesh that is not there is the plan of its ranks") {
 }
 
 TEST_CASE("a kind of device that was added can be named, and is among those that are listed") {
-  add_device_kind("abacus", [](const DeviceOptions& options) {
+  add_device_kind({.kind = "abacus"}, [](const DeviceOptions& options) {
     return make_device({"cpu", options.ranks_on_node, options.rank_on_node});
   });
   const RunConfig config = run(branches + "device: abacus\n");

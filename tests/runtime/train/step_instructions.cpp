@@ -63,7 +63,7 @@ TEST_CASE("the runtime's own instructions of a step are few and do not grow") {
     std::cout << "skipped: " << counter().why_not() << "\n";
     return;
   }
-  add_device_kind("uncounted", [](const DeviceOptions& options) {
+  add_device_kind({.kind = "uncounted"}, [](const DeviceOptions& options) {
     return std::make_unique<UncountedDevice>(options);
   });
   DeviceMesh mesh = alone();

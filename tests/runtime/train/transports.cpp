@@ -161,8 +161,9 @@ TEST_CASE("a run ends bit for bit alike whoever brings its gradients on between 
 }
 
 TEST_CASE("nobody goes on with variables of which another rank has not updated its part") {
-  add_device_kind(
-      "late", [](const DeviceOptions& options) { return std::make_unique<LateDevice>(options); });
+  add_device_kind({.kind = "late"}, [](const DeviceOptions& options) {
+    return std::make_unique<LateDevice>(options);
+  });
   for (const test::LayoutEntries& layouts : {by_places, by_rows}) {
     CHECK(trained_spread("late", layouts) == trained_spread("cpu", layouts));
   }

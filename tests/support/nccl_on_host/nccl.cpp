@@ -2,6 +2,7 @@
 
 #include <mpi.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <functional>
@@ -271,6 +272,14 @@ ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDa
 ncclResult_t ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                         ncclRedOp_t reduction, int root, ncclComm_t over, cudaStream_t stream) {
   return enqueue("ncclReduce", over, stream, [=, ranks = over->ranks](auto&) {
+    if (nccl_on_host().adds_backwards && type == ncclFloat32 && reduction == ncclSum) {
+      std::vector<float> sum(count);
+      sum_backwards(static_cast<const float*>(send), sum.data(), static_cast<int>(count), ranks);
+      int rank = 0;
+      check(MPI_Comm_rank(ranks, &rank));
+      if (rank == root) std::copy(sum.begin(), sum.end(), static_cast<float*>(receive));
+      return;
+    }
     check(MPI_Reduce(send, receive, static_cast<int>(count), native(type), native(reduction), root,
                      ranks));
   });

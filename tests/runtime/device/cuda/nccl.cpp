@@ -10,6 +10,7 @@
 #include "collectives/error.h"
 #include "runtime/device/device.h"
 #include "tests/support/catch.h"
+#include "tests/support/session.h"
 
 using namespace meshwork;
 
@@ -40,9 +41,10 @@ struct Gpu {
 
 /// This rank's GPU and NCCL over all ranks; null where they share GPUs.
 const Gpu* gpu() {
-  static const std::unique_ptr<Gpu> made = []() -> std::unique_ptr<Gpu> {
+  static std::unique_ptr<Gpu> made = []() -> std::unique_ptr<Gpu> {
     const Communicator world = Communicator::world();
     const Communicator node = world.split_by_node();
+    test::after_tests([] { made.reset(); });
     auto one = std::make_unique<Gpu>();
     try {
       one->device =
