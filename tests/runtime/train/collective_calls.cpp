@@ -16,7 +16,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-constexpr std::int64_t rows = 8;
+constexpr std::int64_t rows = 32;
 
 std::shared_ptr<const Source> samples() {
   return std::make_shared<ArraySource>(

@@ -1,6 +1,7 @@
 // A run that goes on for long: what it has taken of the machine after many epochs, evaluations and
 // checkpoints is what it had taken after the first hundred. The long version:
 // MESHWORK_SOAK_CYCLES=20000.
+#include <hdf5.h>
 #include <malloc.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "layers/activation.h"
 #include "layers/dense.h"
@@ -28,6 +30,8 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t rows = 24;
 constexpr std::int64_t warm_cycles = 100;
+// Over so many the least is taken: a checkpoint that is being written has a megabyte for itself.
+constexpr std::int64_t looks = 20;
 
 std::int64_t cycles() {
   const char* asked = std::getenv("MESHWORK_SOAK_CYCLES");
@@ -93,6 +97,12 @@ Taken taken_now(const fs::path& checkpoints) {
   return taken;
 }
 
+Taken least(const Taken& one, const Taken& other) {
+  return {std::min(one.resident, other.resident), std::min(one.heap, other.heap),
+          std::min(one.descriptors, other.descriptors),
+          std::min(one.checkpoints, other.checkpoints), std::min(one.mappings, other.mappings)};
+}
+
 // Looks at what is taken when the first cycles are over, and at the end.
 class Look final : public Callback {
  public:
@@ -100,8 +110,12 @@ class Look final : public Callback {
   std::string class_name() const override { return "Look"; }
   bool decides_alike() const override { return true; }
   void on_epoch_end(Training& training) override {
-    if (training.position().epoch + 1 == warm_cycles) early = taken_now(checkpoints_);
-    last = taken_now(checkpoints_);
+    const std::int64_t epoch = training.position().epoch;
+    for (const auto& [from, taken] : {std::pair(warm_cycles, &early), {cycles() - looks, &last}}) {
+      if (epoch < from || epoch >= from + looks) continue;
+      const Taken now = taken_now(checkpoints_);
+      *taken = epoch == from ? now : least(*taken, now);
+    }
   }
   Taken early, last;
 
@@ -112,6 +126,8 @@ class Look final : public Callback {
 }  // namespace
 
 TEST_CASE("epochs, evaluations and checkpoints leave nothing behind") {
+  // The HDF5 library keeps up to some megabytes of what it has freed.
+  REQUIRE(H5set_free_list_limits(0, 0, 0, 0, 0, 0) >= 0);
   const Communicator world = Communicator::world();
   const fs::path folder = fs::current_path() / "soak";
   if (world.rank() == 0) fs::remove_all(folder);
@@ -133,7 +149,7 @@ TEST_CASE("epochs, evaluations and checkpoints leave nothing behind") {
   options.verbose = Verbosity::silent;
   options.checkpoint.directory = folder;
   options.checkpoint.keep = 2;
-  REQUIRE(options.epochs > warm_cycles);
+  REQUIRE(options.epochs > warm_cycles + looks);
   const std::set<std::string> before = segments();
   (void)model.fit(samples(3), options);
   const Taken &early = look->early, &last = look->last;
@@ -143,7 +159,7 @@ TEST_CASE("epochs, evaluations and checkpoints leave nothing behind") {
   const std::int64_t history = (options.epochs - warm_cycles) * 1024;
   CHECK(last.heap < early.heap + (std::int64_t{1} << 20) + history);
   CHECK(last.resident < early.resident + (std::int64_t{8} << 20) + history);
-  CHECK(last.descriptors <= early.descriptors + 1);  // of a file that is being written
+  CHECK(last.descriptors <= early.descriptors);
   CHECK(last.mappings < early.mappings + 16);
   // Two, the lock, and one that is being written.
   CHECK(last.checkpoints <= 4);
