@@ -58,7 +58,7 @@ bool siblings_add_alike(const Communicator& ranks, const Communicator& communica
   for (std::int64_t i = 0; i < sent; ++i) send[i] = term(communicator.rank(), i);
   sum(send, receive);
   const std::uint64_t subject =
-      fnv1a(std::as_bytes(counts), fnv1a_of_nothing + static_cast<std::uint64_t>(rank));
+      fnv1a(std::as_bytes(std::span(&rank, 1)), fnv1a(std::as_bytes(counts)));
   return agree(ranks, subject,
                fnv1a(std::as_bytes(std::span(receive, static_cast<std::size_t>(received)))));
 }

@@ -147,7 +147,9 @@ class Engine {
   void forget_steps() { steps_.clear(); }
   /// Gives back what steps have captured.
   void release_captured() {
-    for (auto& [key, step] : steps_) step->release_captured();
+    for (auto& [key, step] : steps_) {
+      if (step != nullptr) step->release_captured();  // null: it could not be made
+    }
   }
 
   [[nodiscard]] const Plan& plan() const { return plan_; }

@@ -155,7 +155,7 @@ TEST_CASE("MPI is handed a GPU's memory if it says on all ranks that it takes it
 
 TEST_CASE("between MPI on a GPU's memory and staging the time decides, and is said") {
   if (alone()) return;
-  const Made made("auto", without_nccl());
+  Made made("auto", without_nccl());
   const std::string name(made.transport->name());
   CHECK((name == "cuda_aware_mpi" || name == "shared"));
   CHECK_THAT(made.transport->remark(),
