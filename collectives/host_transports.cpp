@@ -1,5 +1,6 @@
 #include "collectives/host_transports.h"
 
+#include <fmt/ranges.h>
 #include <mpi.h>
 
 #include "collectives/error.h"
@@ -43,10 +44,7 @@ std::unique_ptr<Transport> make_host_transport(std::string_view name, const Comm
     require_one_node(ranks, Nodes(ranks));
     return make_shared_transport(ranks);
   }
-  fail(
-      "there is no transport \"{}\"; there are \"auto\", \"cuda_aware_mpi\", \"hierarchical\", "
-      "\"mpi\", \"nccl\" and \"shared\"",
-      name);
+  fail("there is no transport \"{}\"; there are: {}", name, fmt::join(transport_names(), ", "));
 }
 
 }  // namespace meshwork

@@ -92,6 +92,12 @@ std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType typ
   return count / parts * part / line * line;
 }
 
+const std::vector<std::string>& transport_names() {
+  static const std::vector<std::string> names{"auto", "cuda_aware_mpi", "hierarchical",
+                                              "mpi",  "nccl",           "shared"};
+  return names;
+}
+
 std::unique_ptr<Transport> make_transport(std::string_view name, const Communicator& ranks,
                                           DeviceQueues* device, const DeviceMemory& device_memory) {
   if (device != nullptr) {

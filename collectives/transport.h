@@ -238,6 +238,9 @@ class Transport {
   [[nodiscard]] virtual Enqueued* enqueued() { return nullptr; }
 };
 
+/// What `make_transport` takes, "auto" first.
+[[nodiscard]] const std::vector<std::string>& transport_names();
+
 /// Gives `bytes` of a device's memory.
 using DeviceMemory = std::function<Memory(std::int64_t bytes)>;
 

@@ -96,6 +96,15 @@ Examples:
   mpirun -n 4 meshwork devices
   mpirun -n 8 meshwork devices --mesh data=2,model=4)";
 
+constexpr const char* options_examples = R"(
+Lists what a configuration can say: sections, layers, losses, metrics, optimizers, schedules and
+callbacks, and of each the options with their defaults.
+
+Examples:
+  meshwork options
+  meshwork options Adam
+  meshwork options checkpoint)";
+
 std::string without_spaces_around(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(' ');
   return begin == std::string::npos ? ""
@@ -153,6 +162,14 @@ void add_config(CLI::App& command, CommandLine& line, bool required) {
       ->trigger_on_parse();
 }
 
+void add_plugins(CLI::App& command, CommandLine& line) {
+  command
+      .add_option("--plugin", line.plugins,
+                  "A shared library with classes of your own; can be repeated")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+}
+
 void add_model_options(CLI::App& command, CommandLine& line) {
   command
       .add_option_function<std::string>(
@@ -163,11 +180,7 @@ void add_model_options(CLI::App& command, CommandLine& line) {
           "The seed of everything that is random")
       ->type_name("NUMBER")
       ->trigger_on_parse();
-  command
-      .add_option("--plugin", line.plugins,
-                  "A shared library with layers of your own; can be repeated")
-      ->type_name("FILE")
-      ->allow_extra_args(false);
+  add_plugins(command, line);
 }
 
 void add_run_options(CLI::App& command, CommandLine& line) {
@@ -368,11 +381,15 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   devices->footer(devices_examples);
   add_config(*devices, line, false);
 
-  std::map<const CLI::App*, Command> commands{{train, Command::train},
-                                              {evaluate, Command::evaluate},
-                                              {predict, Command::predict},
-                                              {plan, Command::plan},
-                                              {devices, Command::devices}};
+  CLI::App* options = program.add_subcommand("options", "Say what a configuration can say");
+  options->footer(options_examples);
+  options->add_option("NAME", line.name, "A class, such as Adam, or a section, such as fit")
+      ->type_name("");
+  add_plugins(*options, line);
+
+  std::map<const CLI::App*, Command> commands{
+      {train, Command::train}, {evaluate, Command::evaluate}, {predict, Command::predict},
+      {plan, Command::plan},   {devices, Command::devices},   {options, Command::options}};
   add_file_commands(program, line, commands);
   CLI::App* imported = program.add_subcommand("import", "Write Keras's weights as a checkpoint");
   imported->footer(import_examples);

@@ -19,6 +19,7 @@ enum class Command : std::uint8_t {
   predict,
   plan,
   devices,
+  options,
   inspect,
   verify,
   diff,
@@ -30,6 +31,7 @@ struct CommandLine {
   Command command = Command::train;
   std::string config;
   std::vector<ConfigOverride> overrides;  // --set, --mesh, --seed, in their order
+  std::string name;                       // of what has options
   std::vector<std::string> plugins;       // libraries of the user's own layers
   bool verbose = false;
   bool dry_run = false;

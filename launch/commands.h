@@ -25,4 +25,8 @@ inline constexpr int unsaved_status = 76;
 [[nodiscard]] std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t ranks,
                                std::vector<std::string>& warnings);
 
+/// What `options` prints: the classes and sections, or the options of the one that is named. Throws
+/// `Error` for a name that is none. Pure.
+[[nodiscard]] std::string options_text(const CommandLine& line);
+
 }  // namespace meshwork

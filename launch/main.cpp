@@ -114,6 +114,25 @@ int run_plan(int argc, char** argv, const CommandLine& line, const Settings& ask
   });
 }
 
+int run_options(int argc, char** argv, const CommandLine& line, const Settings& asked) {
+  if (!started_by_launcher()) {
+    try {
+      print(options_text(line), 0);
+    } catch (const std::exception& error) {
+      print(message_of(error) + "\n", 2);
+      return 2;
+    }
+    return 0;
+  }
+  return on_ranks(argc, argv, asked, [&](Runtime& runtime) {
+    return runtime.attempt(2, [&] {
+      std::string text;
+      together(runtime.world(), [&] { text = options_text(line); });
+      if (runtime.is_root()) print(text, 0);
+    });
+  });
+}
+
 int run_on_files(int argc, char** argv, const CommandLine& line, const Settings& asked) {
   if (!started_by_launcher()) {
     return run_on_files(line, nullptr);
@@ -141,6 +160,8 @@ int run(int argc, char** argv, const CommandLine& line, const Settings& asked) {
   switch (line.command) {
     case Command::plan:
       return run_plan(argc, argv, line, asked);
+    case Command::options:
+      return run_options(argc, argv, line, asked);
     case Command::inspect:
     case Command::verify:
     case Command::diff:

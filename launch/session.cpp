@@ -7,20 +7,26 @@
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
 #include "launch/run_files.h"
-#include "layers/registry.h"
+#include "layers/pages.h"
 #include "runtime/config/load.h"
+#include "runtime/pages.h"
 #include "runtime/train/kernel_choice.h"
 #include "runtime/train/progress.h"
 
 namespace meshwork {
 
-RunConfig read_run(const CommandLine& line) {
-  LayerRegistry layers;
-  register_layers(layers);
+Catalog catalog_of(const CommandLine& line) {
+  Catalog catalog;
+  add_runtime(catalog);
+  add_layers(catalog);
   for (const std::string& plugin : line.plugins) {
-    load_plugin(plugin, layers);
+    load_plugin(plugin, catalog);
   }
-  return {load_config(line.config, line.overrides), layers};
+  return catalog;
+}
+
+RunConfig read_run(const CommandLine& line) {
+  return {load_config(line.config, line.overrides), catalog_of(line)};
 }
 
 RunConfig read_same_run(const Communicator& ranks, const CommandLine& line) {

@@ -15,6 +15,9 @@
 
 namespace meshwork {
 
+/// What the program is built with, and what the plug-ins of the command line add.
+[[nodiscard]] Catalog catalog_of(const CommandLine& line);
+
 /// The configuration that `line` names, with its overrides. Not collective.
 [[nodiscard]] RunConfig read_run(const CommandLine& line);
 /// The same on all ranks. Collective; throws `Error` on all if one cannot read it, or has another.
@@ -65,7 +68,7 @@ class Session {
   const CommandLine* line_;
   std::optional<RunConfig> config_;
   std::optional<DeviceMesh> mesh_;
-  std::optional<Model> model_;  // after the mesh, which outlives it
+  std::optional<Model> model_;     // after the mesh, which outlives it
   std::filesystem::path weights_;  // that were loaded
   bool introduced_ = false;
 };

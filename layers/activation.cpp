@@ -26,16 +26,18 @@ class ActivationLayerClass final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(ActivationLayerOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option.required("activation", options.activation, "the function of each element");
+}
+
 SharedLayer ActivationLayer(ActivationLayerOptions options) {
   return SharedLayer(std::make_shared<ActivationLayerClass>(options));
 }
 
-SharedLayer activation_from_config(const ConfigNode& node, const LayerRegistry&) {
-  ActivationLayerOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.required("activation", options.activation);
-  reader.finish();
-  return ActivationLayer(std::move(options));
+void add_activation(Catalog& catalog) {
+  catalog.add<SharedLayer, ActivationLayerOptions>("Activation", {}, ActivationLayer);
 }
 
 }  // namespace meshwork

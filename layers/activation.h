@@ -8,7 +8,6 @@
 
 #include "runtime/device/kernels.h"
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -22,7 +21,5 @@ struct ActivationLayerOptions {
 [[nodiscard]] SharedLayer ActivationLayer(ActivationLayerOptions options = {});
 
 /// `activation` has to be given, as in Keras.
-[[nodiscard]] SharedLayer activation_from_config(const ConfigNode& node,
-                                                 const LayerRegistry& registry);
 
 }  // namespace meshwork

@@ -29,14 +29,17 @@ class AddLayer final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(AddOptions& options, Visitor& option) {
+  describe_name(options, option);
+}
+
 SharedLayer Add(AddOptions options) {
   return SharedLayer(std::make_shared<AddLayer>(std::move(options.name)));
 }
 
-SharedLayer add_from_config(const ConfigNode& node, const LayerRegistry&) {
-  AddOptions options;
-  layer_reader(node, options.name).finish();
-  return Add(std::move(options));
+void add_add(Catalog& catalog) {
+  catalog.add<SharedLayer, AddOptions>("Add", {}, Add);
 }
 
 }  // namespace meshwork

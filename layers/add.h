@@ -4,7 +4,6 @@
 #include <string>
 
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -15,7 +14,5 @@ struct AddOptions {
 /// y = x_0 + x_1 + ...; called on a list of inputs of one shape. No variables. Throws `Error` when
 /// called on inputs of different shapes.
 [[nodiscard]] SharedLayer Add(AddOptions options = {});
-
-[[nodiscard]] SharedLayer add_from_config(const ConfigNode& node, const LayerRegistry& registry);
 
 }  // namespace meshwork

@@ -62,38 +62,37 @@ class BatchNormalizationLayer final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(BatchNormalizationLayerOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option("axis", options.axis, "the dimension of the channels: the last, -1");
+  option("momentum", options.momentum, between(0, 1), "how much of the moving statistics is kept");
+  option("epsilon", options.epsilon, positive, "what is added to the variance");
+  option("center", options.center, "add beta");
+  option("scale", options.scale, "multiply by gamma");
+  option("trainable", options.trainable, "train, by the statistics of the batch");
+  option("beta_initializer", options.beta_initializer, "of beta");
+  option("gamma_initializer", options.gamma_initializer, "of gamma");
+  option("moving_mean_initializer", options.moving_mean_initializer, "of the moving mean");
+  option("moving_variance_initializer", options.moving_variance_initializer,
+         "of the moving variance");
+  option("beta_regularizer", options.beta_regularizer, "penalty of beta");
+  option("gamma_regularizer", options.gamma_regularizer, "penalty of gamma");
+}
+
 SharedLayer BatchNormalization(BatchNormalizationLayerOptions options) {
   const std::string layer = called(options.name, "BatchNormalization");
-  if (!(options.momentum >= 0 && options.momentum <= 1)) {
-    fail("{}: `momentum` is {}; it has to lie between 0 and 1", layer, options.momentum);
-  }
-  if (!(options.epsilon > 0)) {
-    fail("{}: `epsilon`, which is added to the variance, is {}; it has to be positive", layer,
-         options.epsilon);
+  check_options(layer, options);
+  if (options.axis != -1) {
+    fail("{}: axis: expected -1, the last dimension, where the channels are, found {}", layer,
+         options.axis);
   }
   return SharedLayer(std::make_shared<BatchNormalizationLayer>(std::move(options)));
 }
 
-SharedLayer batch_normalization_from_config(const ConfigNode& node, const LayerRegistry&) {
-  BatchNormalizationLayerOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  if (const std::optional<ConfigNode> dimension = reader.node("axis");
-      dimension && dimension->as<int>() != -1) {
-    dimension->fail("`axis` is the dimension of the channels, which are the last: -1");
-  }
-  reader.optional("momentum", options.momentum, between(0, 1));
-  reader.optional("epsilon", options.epsilon, positive);
-  reader.optional("center", options.center);
-  reader.optional("scale", options.scale);
-  reader.optional("trainable", options.trainable);
-  reader.optional("beta_initializer", options.beta_initializer);
-  reader.optional("gamma_initializer", options.gamma_initializer);
-  reader.optional("moving_mean_initializer", options.moving_mean_initializer);
-  reader.optional("moving_variance_initializer", options.moving_variance_initializer);
-  reader.optional("beta_regularizer", options.beta_regularizer);
-  reader.optional("gamma_regularizer", options.gamma_regularizer);
-  reader.finish();
-  return BatchNormalization(std::move(options));
+void add_batch_normalization(Catalog& catalog) {
+  catalog.add<SharedLayer, BatchNormalizationLayerOptions>("BatchNormalization", {},
+                                                           BatchNormalization);
 }
 
 }  // namespace meshwork

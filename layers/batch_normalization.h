@@ -4,12 +4,12 @@
 #include <string>
 
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
 struct BatchNormalizationLayerOptions {
   std::string name;
+  int axis = -1;           // the dimension of the channels: the last, and no other
   double momentum = 0.99;  // of the moving values
   double epsilon = 1e-3;   // added to the variance
   bool center = true;      // add beta
@@ -34,8 +34,5 @@ struct BatchNormalizationLayerOptions {
 /// a momentum outside [0, 1] or an epsilon that is not positive; when called, for an input of fewer
 /// dimensions.
 [[nodiscard]] SharedLayer BatchNormalization(BatchNormalizationLayerOptions options = {});
-
-[[nodiscard]] SharedLayer batch_normalization_from_config(const ConfigNode& node,
-                                                          const LayerRegistry& registry);
 
 }  // namespace meshwork

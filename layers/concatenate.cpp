@@ -51,16 +51,18 @@ class ConcatenateLayer final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(ConcatenateOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option("axis", options.axis, "the dimension that inputs are joined along; -1 is the last");
+}
+
 SharedLayer Concatenate(ConcatenateOptions options) {
   return SharedLayer(std::make_shared<ConcatenateLayer>(options));
 }
 
-SharedLayer concatenate_from_config(const ConfigNode& node, const LayerRegistry&) {
-  ConcatenateOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.optional("axis", options.axis);
-  reader.finish();
-  return Concatenate(std::move(options));
+void add_concatenate(Catalog& catalog) {
+  catalog.add<SharedLayer, ConcatenateOptions>("Concatenate", {}, Concatenate);
 }
 
 }  // namespace meshwork

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -17,8 +16,5 @@ struct ConcatenateOptions {
 /// list of inputs. No variables. Throws `Error` when called: `axis` is the batch or no dimension of
 /// the inputs, or the inputs differ in another dimension.
 [[nodiscard]] SharedLayer Concatenate(ConcatenateOptions options = {});
-
-[[nodiscard]] SharedLayer concatenate_from_config(const ConfigNode& node,
-                                                  const LayerRegistry& registry);
 
 }  // namespace meshwork

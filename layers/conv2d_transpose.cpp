@@ -34,25 +34,23 @@ class Conv2DTransposeLayer final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(Conv2DTransposeOptions& options, Visitor& option) {
+  describe_name(options, option);
+  describe_windows(options, option);
+  option.choice("padding", options.padding, image_paddings, padding_help);
+  describe_kernel_and_bias(options, option);
+}
+
 SharedLayer Conv2DTranspose(Conv2DTransposeOptions options) {
   const std::string layer = called(options.name, "Conv2DTranspose");
-  check_length(layer, "filters", options.filters);
-  check_length(layer, "kernel_size", options.kernel_size);
-  check_length(layer, "strides", options.strides);
-  check_length(layer, "dilation_rate", options.dilation_rate);
+  check_options(layer, options);
   check_spans(layer, options.kernel_size, options.dilation_rate);
-  check_not_causal(layer, options.padding);
   return SharedLayer(std::make_shared<Conv2DTransposeLayer>(std::move(options)));
 }
 
-SharedLayer conv2d_transpose_from_config(const ConfigNode& node, const LayerRegistry&) {
-  Conv2DTransposeOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  read_windows(reader, options);
-  reader.optional("padding", options.padding);
-  read_kernel_and_bias(reader, options);
-  reader.finish();
-  return Conv2DTranspose(std::move(options));
+void add_conv2d_transpose(Catalog& catalog) {
+  catalog.add<SharedLayer, Conv2DTransposeOptions>("Conv2DTranspose", {}, Conv2DTranspose);
 }
 
 }  // namespace meshwork

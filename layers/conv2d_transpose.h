@@ -7,7 +7,6 @@
 #include "layers/spatial.h"
 #include "runtime/device/kernels.h"
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -33,8 +32,5 @@ struct Conv2DTransposeOptions {
 /// if `use_bias`. Throws `Error` for lengths that are not positive; when called, for inputs that
 /// are no images.
 [[nodiscard]] SharedLayer Conv2DTranspose(Conv2DTransposeOptions options = {});
-
-[[nodiscard]] SharedLayer conv2d_transpose_from_config(const ConfigNode& node,
-                                                       const LayerRegistry& registry);
 
 }  // namespace meshwork

@@ -50,34 +50,36 @@ class ConvolutionLayer final : public Layer {
   Conv2DOptions options_;
 };
 
+}  // namespace
+
+template <class Visitor>
+void describe(Conv2DOptions& options, Visitor& option) {
+  describe_name(options, option);
+  describe_windows(options, option);
+  option("groups", options.groups, length, "parts that channels and filters are divided into");
+  option.choice("padding", options.padding, image_paddings, padding_help);
+  describe_kernel_and_bias(options, option);
+}
+
+template <class Visitor>
+void describe(Conv1DOptions& options, Visitor& option) {
+  describe_name(options, option);
+  describe_windows(options, option);
+  option("groups", options.groups, length, "parts that channels and filters are divided into");
+  option.choice("padding", options.padding,
+                {{"valid", Padding::valid}, {"same", Padding::same}, {"causal", Padding::causal}},
+                padding_help);
+  describe_kernel_and_bias(options, option);
+}
+
+namespace {
+
 void check_windows(const std::string& layer, const auto& options) {
-  check_length(layer, "filters", options.filters);
-  check_length(layer, "kernel_size", options.kernel_size);
-  check_length(layer, "strides", options.strides);
-  check_length(layer, "dilation_rate", options.dilation_rate);
-  check_length(layer, "groups", options.groups);
+  check_options(layer, options);
   check_spans(layer, options.kernel_size, options.dilation_rate);
   if (options.filters % options.groups != 0) {
     fail("{}: {} `filters` do not divide into {} `groups`", layer, options.filters, options.groups);
   }
-}
-
-template <class Options>
-Options options_from(const ConfigNode& node) {
-  Options options;
-  ConfigReader reader = layer_reader(node, options.name);
-  read_windows(reader, options);
-  reader.optional("groups", options.groups, positive);
-  if constexpr (std::is_same_v<Options, Conv1DOptions>) {
-    reader.choice(
-        "padding", options.padding,
-        {{"valid", Padding::valid}, {"same", Padding::same}, {"causal", Padding::causal}});
-  } else {
-    reader.optional("padding", options.padding);
-  }
-  read_kernel_and_bias(reader, options);
-  reader.finish();
-  return options;
 }
 
 }  // namespace
@@ -85,7 +87,6 @@ Options options_from(const ConfigNode& node) {
 SharedLayer Conv2D(Conv2DOptions options) {
   const std::string layer = called(options.name, "Conv2D");
   check_windows(layer, options);
-  check_not_causal(layer, options.padding);
   std::vector<SlidingWindow> windows = sliding_windows(options);
   return SharedLayer(
       std::make_shared<ConvolutionLayer>("Conv2D", std::move(windows), std::move(options)));
@@ -109,12 +110,9 @@ SharedLayer Conv1D(Conv1DOptions options) {
       std::make_shared<ConvolutionLayer>("Conv1D", std::move(windows), std::move(shared)));
 }
 
-SharedLayer conv2d_from_config(const ConfigNode& node, const LayerRegistry&) {
-  return Conv2D(options_from<Conv2DOptions>(node));
-}
-
-SharedLayer conv1d_from_config(const ConfigNode& node, const LayerRegistry&) {
-  return Conv1D(options_from<Conv1DOptions>(node));
+void add_convolution(Catalog& catalog) {
+  catalog.add<SharedLayer, Conv2DOptions>("Conv2D", {}, Conv2D);
+  catalog.add<SharedLayer, Conv1DOptions>("Conv1D", {}, Conv1D);
 }
 
 }  // namespace meshwork

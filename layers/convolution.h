@@ -8,7 +8,6 @@
 #include "layers/spatial.h"
 #include "runtime/device/kernels.h"
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -54,8 +53,5 @@ struct Conv1DOptions {
 
 /// The same on x (batch, steps, channels), with kernel (kernel size, channels / groups, filters).
 [[nodiscard]] SharedLayer Conv1D(Conv1DOptions options = {});
-
-[[nodiscard]] SharedLayer conv2d_from_config(const ConfigNode& node, const LayerRegistry& registry);
-[[nodiscard]] SharedLayer conv1d_from_config(const ConfigNode& node, const LayerRegistry& registry);
 
 }  // namespace meshwork

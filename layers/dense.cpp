@@ -35,21 +35,20 @@ class DenseLayer final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(DenseOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option.required("units", options.units, positive, "number of outputs");
+  describe_kernel_and_bias(options, option);
+}
+
 SharedLayer Dense(DenseOptions options) {
-  if (options.units < 1) {
-    fail("{}: `units`, the number of outputs, is {}; it has to be positive",
-         called(options.name, "Dense"), options.units);
-  }
+  check_options(called(options.name, "Dense"), options);
   return SharedLayer(std::make_shared<DenseLayer>(std::move(options)));
 }
 
-SharedLayer dense_from_config(const ConfigNode& node, const LayerRegistry&) {
-  DenseOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.required("units", options.units, positive);
-  read_kernel_and_bias(reader, options);
-  reader.finish();
-  return Dense(std::move(options));
+void add_dense(Catalog& catalog) {
+  catalog.add<SharedLayer, DenseOptions>("Dense", {}, Dense);
 }
 
 }  // namespace meshwork

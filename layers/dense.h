@@ -6,7 +6,6 @@
 
 #include "runtime/device/kernels.h"
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -26,7 +25,5 @@ struct DenseOptions {
 /// `bias` if `use_bias`. Throws `Error` if `units` is not positive; when called, for an input of
 /// fewer dimensions.
 [[nodiscard]] SharedLayer Dense(DenseOptions options = {});
-
-[[nodiscard]] SharedLayer dense_from_config(const ConfigNode& node, const LayerRegistry& registry);
 
 }  // namespace meshwork

@@ -26,20 +26,19 @@ class DropoutLayer final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(DropoutOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option.required("rate", options.rate, between(0, 1), "the fraction that is dropped");
+}
+
 SharedLayer Dropout(DropoutOptions options) {
-  if (!(options.rate >= 0 && options.rate <= 1)) {
-    fail("{}: `rate`, the fraction that is dropped, is {}; it has to lie between 0 and 1",
-         called(options.name, "Dropout"), options.rate);
-  }
+  check_options(called(options.name, "Dropout"), options);
   return SharedLayer(std::make_shared<DropoutLayer>(options));
 }
 
-SharedLayer dropout_from_config(const ConfigNode& node, const LayerRegistry&) {
-  DropoutOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.required("rate", options.rate, between(0, 1));
-  reader.finish();
-  return Dropout(std::move(options));
+void add_dropout(Catalog& catalog) {
+  catalog.add<SharedLayer, DropoutOptions>("Dropout", {}, Dropout);
 }
 
 }  // namespace meshwork

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -18,8 +17,5 @@ struct DropoutOptions {
 /// the layer's path, the step and the element's global index. No variables. Throws `Error` if
 /// `rate` is not within [0, 1].
 [[nodiscard]] SharedLayer Dropout(DropoutOptions options);
-
-[[nodiscard]] SharedLayer dropout_from_config(const ConfigNode& node,
-                                              const LayerRegistry& registry);
 
 }  // namespace meshwork

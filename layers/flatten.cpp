@@ -24,14 +24,17 @@ class FlattenLayer final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(FlattenOptions& options, Visitor& option) {
+  describe_name(options, option);
+}
+
 SharedLayer Flatten(FlattenOptions options) {
   return SharedLayer(std::make_shared<FlattenLayer>(std::move(options.name)));
 }
 
-SharedLayer flatten_from_config(const ConfigNode& node, const LayerRegistry&) {
-  FlattenOptions options;
-  layer_reader(node, options.name).finish();
-  return Flatten(std::move(options));
+void add_flatten(Catalog& catalog) {
+  catalog.add<SharedLayer, FlattenOptions>("Flatten", {}, Flatten);
 }
 
 }  // namespace meshwork

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -15,8 +14,5 @@ struct FlattenOptions {
 /// y (batch, product of the dimensions of a sample), the elements in row-major order; an input of
 /// shape (batch) becomes (batch, 1). No variables.
 [[nodiscard]] SharedLayer Flatten(FlattenOptions options = {});
-
-[[nodiscard]] SharedLayer flatten_from_config(const ConfigNode& node,
-                                              const LayerRegistry& registry);
 
 }  // namespace meshwork

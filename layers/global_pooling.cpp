@@ -48,15 +48,13 @@ SharedLayer pooling_of(const std::string& class_name, std::size_t spatial,
       std::make_shared<GlobalPoolingLayer<Pooled>>(class_name, spatial, std::move(options)));
 }
 
-GlobalPoolingOptions options_from(const ConfigNode& node) {
-  GlobalPoolingOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.optional("keepdims", options.keepdims);
-  reader.finish();
-  return options;
-}
-
 }  // namespace
+
+template <class Visitor>
+void describe(GlobalPoolingOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option("keepdims", options.keepdims, "keep the dimensions that were reduced, of length 1");
+}
 
 SharedLayer GlobalAveragePooling2D(GlobalPoolingOptions options) {
   return pooling_of<GlobalAverageOperation>("GlobalAveragePooling2D", 2, std::move(options));
@@ -74,20 +72,13 @@ SharedLayer GlobalMaxPooling1D(GlobalPoolingOptions options) {
   return pooling_of<GlobalMaximumOperation>("GlobalMaxPooling1D", 1, std::move(options));
 }
 
-SharedLayer global_average_pooling2d_from_config(const ConfigNode& node, const LayerRegistry&) {
-  return GlobalAveragePooling2D(options_from(node));
-}
-
-SharedLayer global_max_pooling2d_from_config(const ConfigNode& node, const LayerRegistry&) {
-  return GlobalMaxPooling2D(options_from(node));
-}
-
-SharedLayer global_average_pooling1d_from_config(const ConfigNode& node, const LayerRegistry&) {
-  return GlobalAveragePooling1D(options_from(node));
-}
-
-SharedLayer global_max_pooling1d_from_config(const ConfigNode& node, const LayerRegistry&) {
-  return GlobalMaxPooling1D(options_from(node));
+void add_global_pooling(Catalog& catalog) {
+  catalog.add<SharedLayer, GlobalPoolingOptions>("GlobalAveragePooling2D", {},
+                                                 GlobalAveragePooling2D);
+  catalog.add<SharedLayer, GlobalPoolingOptions>("GlobalMaxPooling2D", {}, GlobalMaxPooling2D);
+  catalog.add<SharedLayer, GlobalPoolingOptions>("GlobalAveragePooling1D", {},
+                                                 GlobalAveragePooling1D);
+  catalog.add<SharedLayer, GlobalPoolingOptions>("GlobalMaxPooling1D", {}, GlobalMaxPooling1D);
 }
 
 }  // namespace meshwork

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -22,14 +21,5 @@ struct GlobalPoolingOptions {
 /// The same of x (batch, steps, channels).
 [[nodiscard]] SharedLayer GlobalAveragePooling1D(GlobalPoolingOptions options = {});
 [[nodiscard]] SharedLayer GlobalMaxPooling1D(GlobalPoolingOptions options = {});
-
-[[nodiscard]] SharedLayer global_average_pooling2d_from_config(const ConfigNode& node,
-                                                               const LayerRegistry& registry);
-[[nodiscard]] SharedLayer global_max_pooling2d_from_config(const ConfigNode& node,
-                                                           const LayerRegistry& registry);
-[[nodiscard]] SharedLayer global_average_pooling1d_from_config(const ConfigNode& node,
-                                                               const LayerRegistry& registry);
-[[nodiscard]] SharedLayer global_max_pooling1d_from_config(const ConfigNode& node,
-                                                           const LayerRegistry& registry);
 
 }  // namespace meshwork

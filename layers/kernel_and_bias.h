@@ -44,15 +44,15 @@ template <class Options>
   return y;
 }
 
-/// Reads the members above.
-template <class Options>
-void read_kernel_and_bias(ConfigReader& reader, Options& options) {
-  reader.optional("activation", options.activation);
-  reader.optional("use_bias", options.use_bias);
-  reader.optional("kernel_initializer", options.kernel_initializer);
-  reader.optional("bias_initializer", options.bias_initializer);
-  reader.optional("kernel_regularizer", options.kernel_regularizer);
-  reader.optional("bias_regularizer", options.bias_regularizer);
+/// Describes the members above.
+template <class Options, class Visitor>
+void describe_kernel_and_bias(Options& options, Visitor& option) {
+  option("activation", options.activation, "function of each output");
+  option("use_bias", options.use_bias, "add a bias");
+  option("kernel_initializer", options.kernel_initializer, "of the kernel");
+  option("bias_initializer", options.bias_initializer, "of the bias");
+  option("kernel_regularizer", options.kernel_regularizer, "penalty of the kernel");
+  option("bias_regularizer", options.bias_regularizer, "penalty of the bias");
 }
 
 }  // namespace meshwork

@@ -31,6 +31,13 @@ class PermuteLayer final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(PermuteOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option.required("dims", options.dims, positive,
+                  "the dimensions of a sample in their new order, counted from 1");
+}
+
 SharedLayer Permute(PermuteOptions options) {
   std::vector<int> sorted = options.dims;
   std::sort(sorted.begin(), sorted.end());
@@ -47,12 +54,8 @@ SharedLayer Permute(PermuteOptions options) {
   return SharedLayer(std::make_shared<PermuteLayer>(std::move(options)));
 }
 
-SharedLayer permute_from_config(const ConfigNode& node, const LayerRegistry&) {
-  PermuteOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.required("dims", options.dims, positive);
-  reader.finish();
-  return Permute(std::move(options));
+void add_permute(Catalog& catalog) {
+  catalog.add<SharedLayer, PermuteOptions>("Permute", {}, Permute);
 }
 
 }  // namespace meshwork

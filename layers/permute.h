@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -20,8 +19,5 @@ struct PermuteOptions {
 /// `Error` unless `dims` has each number from 1 to its length once; when called, for samples of
 /// another number of dimensions.
 [[nodiscard]] SharedLayer Permute(PermuteOptions options = {});
-
-[[nodiscard]] SharedLayer permute_from_config(const ConfigNode& node,
-                                              const LayerRegistry& registry);
 
 }  // namespace meshwork

@@ -33,13 +33,23 @@ class PoolingLayer final : public Layer {
   std::vector<SlidingWindow> windows_;
 };
 
+}  // namespace
+
+template <class Options, class Visitor>
+requires std::same_as<Options, Pooling2DOptions> || std::same_as<Options, Pooling1DOptions>
+void describe(Options& options, Visitor& option) {
+  describe_name(options, option);
+  option("pool_size", options.pool_size, length, "elements of a window");
+  option("strides", options.strides, length, "from one window to the next; none: as pool_size");
+  option.choice("padding", options.padding, image_paddings, padding_help);
+}
+
+namespace {
+
 SharedLayer pooling_of(const std::string& class_name, Pooling pooling, Pooling2DOptions options) {
-  const std::string layer = called(options.name, class_name);
+  check_options(called(options.name, class_name), options);
   const RowsAndColumns& size = options.pool_size;
   const RowsAndColumns strides = options.strides.value_or(size);
-  check_length(layer, "pool_size", size);
-  check_length(layer, "strides", strides);
-  check_not_causal(layer, options.padding);
   return SharedLayer(std::make_shared<PoolingLayer>(
       class_name, std::move(options.name), pooling,
       std::vector<SlidingWindow>{{size.rows, strides.rows, 1, options.padding},
@@ -47,25 +57,11 @@ SharedLayer pooling_of(const std::string& class_name, Pooling pooling, Pooling2D
 }
 
 SharedLayer pooling_of(const std::string& class_name, Pooling pooling, Pooling1DOptions options) {
-  const std::string layer = called(options.name, class_name);
+  check_options(called(options.name, class_name), options);
   const std::int64_t stride = options.strides.value_or(options.pool_size);
-  check_length(layer, "pool_size", options.pool_size);
-  check_length(layer, "strides", stride);
-  check_not_causal(layer, options.padding);
   return SharedLayer(std::make_shared<PoolingLayer>(
       class_name, std::move(options.name), pooling,
       std::vector<SlidingWindow>{{options.pool_size, stride, 1, options.padding}}));
-}
-
-template <class Options>
-Options options_from(const ConfigNode& node) {
-  Options options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.optional("pool_size", options.pool_size, positive);
-  reader.optional("strides", options.strides, positive);
-  reader.optional("padding", options.padding);
-  reader.finish();
-  return options;
 }
 
 }  // namespace
@@ -86,20 +82,11 @@ SharedLayer AveragePooling1D(Pooling1DOptions options) {
   return pooling_of("AveragePooling1D", Pooling::average, std::move(options));
 }
 
-SharedLayer max_pooling2d_from_config(const ConfigNode& node, const LayerRegistry&) {
-  return MaxPooling2D(options_from<Pooling2DOptions>(node));
-}
-
-SharedLayer average_pooling2d_from_config(const ConfigNode& node, const LayerRegistry&) {
-  return AveragePooling2D(options_from<Pooling2DOptions>(node));
-}
-
-SharedLayer max_pooling1d_from_config(const ConfigNode& node, const LayerRegistry&) {
-  return MaxPooling1D(options_from<Pooling1DOptions>(node));
-}
-
-SharedLayer average_pooling1d_from_config(const ConfigNode& node, const LayerRegistry&) {
-  return AveragePooling1D(options_from<Pooling1DOptions>(node));
+void add_pooling(Catalog& catalog) {
+  catalog.add<SharedLayer, Pooling2DOptions>("MaxPooling2D", {}, MaxPooling2D);
+  catalog.add<SharedLayer, Pooling2DOptions>("AveragePooling2D", {}, AveragePooling2D);
+  catalog.add<SharedLayer, Pooling1DOptions>("MaxPooling1D", {}, MaxPooling1D);
+  catalog.add<SharedLayer, Pooling1DOptions>("AveragePooling1D", {}, AveragePooling1D);
 }
 
 }  // namespace meshwork

@@ -8,7 +8,6 @@
 
 #include "layers/spatial.h"
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -35,14 +34,5 @@ struct Pooling1DOptions {
 /// The same on (batch, steps, channels).
 [[nodiscard]] SharedLayer MaxPooling1D(Pooling1DOptions options = {});
 [[nodiscard]] SharedLayer AveragePooling1D(Pooling1DOptions options = {});
-
-[[nodiscard]] SharedLayer max_pooling2d_from_config(const ConfigNode& node,
-                                                    const LayerRegistry& registry);
-[[nodiscard]] SharedLayer average_pooling2d_from_config(const ConfigNode& node,
-                                                        const LayerRegistry& registry);
-[[nodiscard]] SharedLayer max_pooling1d_from_config(const ConfigNode& node,
-                                                    const LayerRegistry& registry);
-[[nodiscard]] SharedLayer average_pooling1d_from_config(const ConfigNode& node,
-                                                        const LayerRegistry& registry);
 
 }  // namespace meshwork

@@ -35,30 +35,23 @@ class ReLULayer final : public Layer {
   Rectifier rectifier_;
 };
 
-void check_not_negative(const std::string& layer, std::string_view option, float value) {
-  if (!(value >= 0)) {
-    fail("{}: `{}` is {}; it has to be at least 0", layer, option, value);
-  }
-}
-
 }  // namespace
 
+template <class Visitor>
+void describe(ReLUOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option("max_value", options.max_value, at_least(0), "what larger outputs become");
+  option("negative_slope", options.negative_slope, at_least(0), "slope below the threshold");
+  option("threshold", options.threshold, at_least(0), "where the slope changes to 1");
+}
+
 SharedLayer ReLU(ReLUOptions options) {
-  const std::string layer = called(options.name, "ReLU");
-  check_not_negative(layer, "max_value", options.max_value.value_or(0));
-  check_not_negative(layer, "negative_slope", options.negative_slope);
-  check_not_negative(layer, "threshold", options.threshold);
+  check_options(called(options.name, "ReLU"), options);
   return SharedLayer(std::make_shared<ReLULayer>(std::move(options)));
 }
 
-SharedLayer relu_from_config(const ConfigNode& node, const LayerRegistry&) {
-  ReLUOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.optional("max_value", options.max_value, at_least(0));
-  reader.optional("negative_slope", options.negative_slope, at_least(0));
-  reader.optional("threshold", options.threshold, at_least(0));
-  reader.finish();
-  return ReLU(std::move(options));
+void add_relu(Catalog& catalog) {
+  catalog.add<SharedLayer, ReLUOptions>("ReLU", {}, ReLU);
 }
 
 }  // namespace meshwork

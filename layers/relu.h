@@ -5,7 +5,6 @@
 #include <string>
 
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -21,7 +20,5 @@ struct ReLUOptions {
 /// variables. In paths it is "re_lu", as in Keras. Throws `Error` for options that are negative or
 /// no numbers.
 [[nodiscard]] SharedLayer ReLU(ReLUOptions options = {});
-
-[[nodiscard]] SharedLayer relu_from_config(const ConfigNode& node, const LayerRegistry& registry);
 
 }  // namespace meshwork

@@ -29,21 +29,20 @@ class RescalingLayer final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(RescalingOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option.required("scale", options.scale, finite, "what inputs are multiplied by");
+  option("offset", options.offset, finite, "what is added then");
+}
+
 SharedLayer Rescaling(RescalingOptions options) {
-  if (!std::isfinite(options.scale) || !std::isfinite(options.offset)) {
-    fail("{}: `scale` {} and `offset` {} have to be finite numbers",
-         called(options.name, "Rescaling"), options.scale, options.offset);
-  }
+  check_options(called(options.name, "Rescaling"), options);
   return SharedLayer(std::make_shared<RescalingLayer>(options));
 }
 
-SharedLayer rescaling_from_config(const ConfigNode& node, const LayerRegistry&) {
-  RescalingOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.required("scale", options.scale, finite);
-  reader.optional("offset", options.offset, finite);
-  reader.finish();
-  return Rescaling(std::move(options));
+void add_rescaling(Catalog& catalog) {
+  catalog.add<SharedLayer, RescalingOptions>("Rescaling", {}, Rescaling);
 }
 
 }  // namespace meshwork

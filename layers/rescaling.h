@@ -4,7 +4,6 @@
 #include <string>
 
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -19,7 +18,5 @@ struct RescalingOptions {
 [[nodiscard]] SharedLayer Rescaling(RescalingOptions options = {});
 
 /// `scale` has to be given, as in Keras.
-[[nodiscard]] SharedLayer rescaling_from_config(const ConfigNode& node,
-                                                const LayerRegistry& registry);
 
 }  // namespace meshwork

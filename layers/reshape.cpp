@@ -54,6 +54,13 @@ class ReshapeLayer final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(ReshapeOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option.required("target_shape", options.target_shape,
+                  "shape of a sample of the output; one length may be -1, which follows");
+}
+
 SharedLayer Reshape(ReshapeOptions options) {
   const Shape& target = options.target_shape;
   const std::string name = called(options.name, "Reshape");
@@ -70,12 +77,8 @@ SharedLayer Reshape(ReshapeOptions options) {
   return SharedLayer(std::make_shared<ReshapeLayer>(std::move(options)));
 }
 
-SharedLayer reshape_from_config(const ConfigNode& node, const LayerRegistry&) {
-  ReshapeOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.required("target_shape", options.target_shape);
-  reader.finish();
-  return Reshape(std::move(options));
+void add_reshape(Catalog& catalog) {
+  catalog.add<SharedLayer, ReshapeOptions>("Reshape", {}, Reshape);
 }
 
 }  // namespace meshwork

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -17,8 +16,5 @@ struct ReshapeOptions {
 /// length that is neither positive nor -1 and for a second -1; when called, for an input whose
 /// samples have another number of elements.
 [[nodiscard]] SharedLayer Reshape(ReshapeOptions options = {});
-
-[[nodiscard]] SharedLayer reshape_from_config(const ConfigNode& node,
-                                              const LayerRegistry& registry);
 
 }  // namespace meshwork

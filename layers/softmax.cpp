@@ -47,16 +47,18 @@ class SoftmaxLayer final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(SoftmaxOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option("axis", options.axis, "the dimension of the classes; -1 is the last");
+}
+
 SharedLayer Softmax(SoftmaxOptions options) {
   return SharedLayer(std::make_shared<SoftmaxLayer>(std::move(options)));
 }
 
-SharedLayer softmax_from_config(const ConfigNode& node, const LayerRegistry&) {
-  SoftmaxOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.optional("axis", options.axis);
-  reader.finish();
-  return Softmax(std::move(options));
+void add_softmax(Catalog& catalog) {
+  catalog.add<SharedLayer, SoftmaxOptions>("Softmax", {}, Softmax);
 }
 
 }  // namespace meshwork

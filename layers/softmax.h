@@ -4,7 +4,6 @@
 #include <string>
 
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -16,8 +15,5 @@ struct SoftmaxOptions {
 /// y = exp(x) / sum exp(x), over one dimension of an input of two or more. No variables. Throws
 /// `Error`, when called, for a dimension that the input does not have, or its batch.
 [[nodiscard]] SharedLayer Softmax(SoftmaxOptions options = {});
-
-[[nodiscard]] SharedLayer softmax_from_config(const ConfigNode& node,
-                                              const LayerRegistry& registry);
 
 }  // namespace meshwork

@@ -37,29 +37,6 @@ void from_config(const ConfigNode& node, RowsAndColumns& lengths) {
   lengths = {both[0], both[1]};
 }
 
-void from_config(const ConfigNode& node, Padding& padding) {
-  padding = node.choice<Padding>({{"valid", Padding::valid}, {"same", Padding::same}});
-}
-
-void check_length(const std::string& layer, std::string_view option,
-                  const RowsAndColumns& lengths) {
-  if (lengths.rows < 1 || lengths.columns < 1) {
-    fail("{}: `{}` is {}; both have to be positive", layer, option, to_string(lengths));
-  }
-  if (std::max(lengths.rows, lengths.columns) > most_length) {
-    fail("{}: `{}` is {}; {} is the most", layer, option, to_string(lengths), most_length);
-  }
-}
-
-void check_length(const std::string& layer, std::string_view option, std::int64_t length) {
-  if (length < 1) {
-    fail("{}: `{}` is {}; it has to be positive", layer, option, length);
-  }
-  if (length > most_length) {
-    fail("{}: `{}` is {}; {} is the most", layer, option, length, most_length);
-  }
-}
-
 void check_spans(const std::string& layer, const RowsAndColumns& kernel_size,
                  const RowsAndColumns& dilation_rate) {
   const RowsAndColumns spans{span_of(kernel_size.rows, dilation_rate.rows),
@@ -74,13 +51,6 @@ void check_spans(const std::string& layer, std::int64_t kernel_size, std::int64_
   if (span > most_length) {
     fail_with_spans(layer, std::to_string(kernel_size), std::to_string(dilation_rate),
                     std::to_string(span));
-  }
-}
-
-void check_not_causal(const std::string& layer, Padding padding) {
-  if (padding == Padding::causal) {
-    fail("{}: `padding` is \"causal\", which Conv1D has alone; expected \"valid\" or \"same\"",
-         layer);
   }
 }
 

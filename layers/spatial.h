@@ -15,6 +15,7 @@ namespace meshwork {
 /// A length for rows and one for columns, as in `.kernel_size = 3` or `.kernel_size = {3, 5}`; in
 /// configurations `3` or `[3, 5]`.
 struct RowsAndColumns {
+  static constexpr const char* expected = "a positive integer, or a list of two";
   std::int64_t rows = 1, columns = 1;
   RowsAndColumns() = default;
   RowsAndColumns(std::int64_t both) : rows(both), columns(both) {}
@@ -28,33 +29,37 @@ struct RowsAndColumns {
 
 /// One positive integer, or a list of two.
 void from_config(const ConfigNode& node, RowsAndColumns& lengths);
-/// "valid" or "same"; "causal" is not everybody's.
-void from_config(const ConfigNode& node, Padding& padding);
+[[nodiscard]] inline std::string to_text(const RowsAndColumns& lengths) {
+  return to_string(lengths);
+}
+/// Those of which options check the range.
+[[nodiscard]] inline std::array<std::int64_t, 2> numbers_of(const RowsAndColumns& lengths) {
+  return {lengths.rows, lengths.columns};
+}
+
+/// "causal" is Conv1D's alone.
+inline const ChoiceTable<Padding> image_paddings{{"valid", Padding::valid},
+                                                 {"same", Padding::same}};
+constexpr const char* padding_help = "what windows find beyond the borders";
 
 /// No length that such an option gives, nor what a window spans, is larger, so that positions of
 /// places can be counted.
 constexpr std::int64_t most_length = std::int64_t{1} << 24;
+inline constexpr ValueRange length = positive.up_to(most_length);
 
-/// Throws `Error` unless option `option` of layer `layer`, one length or both, is positive and not
-/// above `most_length`.
-void check_length(const std::string& layer, std::string_view option, const RowsAndColumns& lengths);
-void check_length(const std::string& layer, std::string_view option, std::int64_t length);
 /// Throws `Error` for windows of layer `layer` that span more than `most_length` elements.
 void check_spans(const std::string& layer, const RowsAndColumns& kernel_size,
                  const RowsAndColumns& dilation_rate);
 void check_spans(const std::string& layer, std::int64_t kernel_size, std::int64_t dilation_rate);
 
-/// Throws `Error` for "causal" padding, which only Conv1D knows.
-void check_not_causal(const std::string& layer, Padding padding);
-
-/// Reads what says how many windows there are and how they slide: filters, kernel_size, strides and
-/// dilation_rate.
-template <class Options>
-void read_windows(ConfigReader& reader, Options& options) {
-  reader.required("filters", options.filters, positive);
-  reader.required("kernel_size", options.kernel_size, positive);
-  reader.optional("strides", options.strides, positive);
-  reader.optional("dilation_rate", options.dilation_rate, positive);
+/// Describes what says how many windows there are and how they slide.
+template <class Options, class Visitor>
+void describe_windows(Options& options, Visitor& option) {
+  option.required("filters", options.filters, length, "number of output channels");
+  option.required("kernel_size", options.kernel_size, length, "elements of a window");
+  option("strides", options.strides, length, "from one window to the next");
+  option("dilation_rate", options.dilation_rate, length,
+         "from one element of a window to the next");
 }
 
 /// The windows over rows and over columns that such options of images describe.

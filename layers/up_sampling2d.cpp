@@ -29,19 +29,22 @@ class UpSampling2DLayer final : public Layer {
 
 }  // namespace
 
+template <class Visitor>
+void describe(UpSampling2DOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option("size", options.size, length, "how often rows and columns are repeated");
+  option.choice("interpolation", options.interpolation,
+                {{"nearest", Interpolation::nearest}, {"bilinear", Interpolation::bilinear}},
+                "what lies between inputs");
+}
+
 SharedLayer UpSampling2D(UpSampling2DOptions options) {
-  check_length(called(options.name, "UpSampling2D"), "size", options.size);
+  check_options(called(options.name, "UpSampling2D"), options);
   return SharedLayer(std::make_shared<UpSampling2DLayer>(std::move(options)));
 }
 
-SharedLayer up_sampling2d_from_config(const ConfigNode& node, const LayerRegistry&) {
-  UpSampling2DOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.optional("size", options.size);
-  reader.choice("interpolation", options.interpolation,
-                {{"nearest", Interpolation::nearest}, {"bilinear", Interpolation::bilinear}});
-  reader.finish();
-  return UpSampling2D(std::move(options));
+void add_up_sampling2d(Catalog& catalog) {
+  catalog.add<SharedLayer, UpSampling2DOptions>("UpSampling2D", {}, UpSampling2D);
 }
 
 }  // namespace meshwork

@@ -6,7 +6,6 @@
 #include "layers/spatial.h"
 #include "runtime/device/kernels.h"
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -20,8 +19,5 @@ struct UpSampling2DOptions {
 /// interpolated between the centres of pixels (bilinear), as Keras does. No variables. Throws
 /// `Error` for factors that are not positive; when called, for inputs that are no images.
 [[nodiscard]] SharedLayer UpSampling2D(UpSampling2DOptions options = {});
-
-[[nodiscard]] SharedLayer up_sampling2d_from_config(const ConfigNode& node,
-                                                    const LayerRegistry& registry);
 
 }  // namespace meshwork

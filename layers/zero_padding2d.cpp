@@ -49,6 +49,22 @@ ImageBorders::Pair pair_from(const ConfigNode& node) {
 
 }  // namespace
 
+std::string to_text(const ImageBorders& borders) {
+  return fmt::format("(({}, {}), ({}, {}))", borders.rows.before, borders.rows.behind,
+                     borders.columns.before, borders.columns.behind);
+}
+
+std::array<std::int64_t, 4> numbers_of(const ImageBorders& borders) {
+  return {borders.rows.before, borders.rows.behind, borders.columns.before, borders.columns.behind};
+}
+
+template <class Visitor>
+void describe(ZeroPadding2DOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option("padding", options.padding, at_least(0).up_to(most_length),
+         "zeros around the image: one number, or (rows, columns), or ((before, behind), ...)");
+}
+
 void from_config(const ConfigNode& node, ImageBorders& borders) {
   if (!node.is_sequence()) {
     borders = node.as<std::int64_t>(at_least(0));
@@ -62,23 +78,12 @@ void from_config(const ConfigNode& node, ImageBorders& borders) {
 }
 
 SharedLayer ZeroPadding2D(ZeroPadding2DOptions options) {
-  const ImageBorders& borders = options.padding;
-  const auto [least, most] = std::minmax(
-      {borders.rows.before, borders.rows.behind, borders.columns.before, borders.columns.behind});
-  if (least < 0 || most > most_length) {
-    fail("{}: `padding` is (({}, {}), ({}, {})); {}", called(options.name, "ZeroPadding2D"),
-         borders.rows.before, borders.rows.behind, borders.columns.before, borders.columns.behind,
-         least < 0 ? "none of it may be negative" : fmt::format("{} is the most", most_length));
-  }
+  check_options(called(options.name, "ZeroPadding2D"), options);
   return SharedLayer(std::make_shared<ZeroPadding2DLayer>(std::move(options)));
 }
 
-SharedLayer zero_padding2d_from_config(const ConfigNode& node, const LayerRegistry&) {
-  ZeroPadding2DOptions options;
-  ConfigReader reader = layer_reader(node, options.name);
-  reader.optional("padding", options.padding);
-  reader.finish();
-  return ZeroPadding2D(std::move(options));
+void add_zero_padding2d(Catalog& catalog) {
+  catalog.add<SharedLayer, ZeroPadding2DOptions>("ZeroPadding2D", {}, ZeroPadding2D);
 }
 
 }  // namespace meshwork

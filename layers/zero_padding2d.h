@@ -6,7 +6,6 @@
 
 #include "runtime/config/node.h"
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -34,8 +33,5 @@ struct ZeroPadding2DOptions {
 /// y (batch, rows + what is added, columns + what is added, channels): x with zeros around it. No
 /// variables. Throws `Error` for negative borders; when called, for inputs that are no images.
 [[nodiscard]] SharedLayer ZeroPadding2D(ZeroPadding2DOptions options = {});
-
-[[nodiscard]] SharedLayer zero_padding2d_from_config(const ConfigNode& node,
-                                                     const LayerRegistry& registry);
 
 }  // namespace meshwork

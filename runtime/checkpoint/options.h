@@ -9,9 +9,10 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "collectives/exchange.h"
-#include "runtime/config/node.h"
+#include "runtime/config/options.h"
 
 namespace meshwork {
 
@@ -61,6 +62,12 @@ struct CheckpointOptions {
 /// Reads the section `checkpoint` of a configuration, which must name a directory. Throws
 /// `ConfigError`.
 void from_config(const ConfigNode& node, CheckpointOptions& options);
+
+/// Throws `Error` for options out of range.
+void check_options(const CheckpointOptions& options);
+
+/// What help says of them.
+[[nodiscard]] std::vector<OptionText> checkpoint_option_texts();
 
 /// What ranks that save together have to be given alike, by names as in a configuration.
 [[nodiscard]] Settings settings_of(const CheckpointOptions& options);

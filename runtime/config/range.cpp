@@ -32,7 +32,11 @@ std::string ValueRange::of(std::string_view noun) const {
   const bool from = std::isfinite(low), to = std::isfinite(high);
   const bool without_infinity = (!from && !low_included) || (!to && !high_included);
   const std::string named = fmt::format("{}{}", without_infinity ? "finite " : "", noun);
-  if (from && low == 0 && !low_included && !to) return fmt::format("a positive {}", named);
+  if (from && low == 0 && !low_included) {
+    const std::string end =
+        to ? fmt::format(" {} {}", high_included ? "of at most" : "below", written(high)) : "";
+    return fmt::format("a positive {}{}", named, end);
+  }
   const std::string what = with_article(named);
   if (from && to && low_included && high_included) {
     return fmt::format("{} between {} and {}", what, written(low), written(high));

@@ -32,9 +32,9 @@ struct ConfigTree {
   std::string text;    // of a scalar
   bool plain = false;  // a scalar without quotes: it may be a number, true or false
   std::vector<Child> children;
-  std::int64_t size = 1;  // nodes, aliases written out
+  std::int64_t size = 1;        // nodes, aliases written out
   std::int64_t text_bytes = 0;  // of the scalars below, aliases written out
-  int height = 1;         // levels
+  int height = 1;               // levels
 
   [[nodiscard]] std::int64_t written_bytes() const {
     return text_bytes + static_cast<std::int64_t>(text.size());

@@ -26,6 +26,14 @@ const std::vector<std::pair<std::string, std::string>>& initializer_classes() {
   return classes;
 }
 
+const ChoiceTable<Activation>& activations() {
+  static const ChoiceTable<Activation> all{
+      {"linear", Activation::linear}, {"relu", Activation::relu},
+      {"gelu", Activation::gelu},     {"sigmoid", Activation::sigmoid},
+      {"tanh", Activation::tanh},     {"softmax", Activation::softmax}};
+  return all;
+}
+
 Initializer initializer_named(const ConfigEntry& entry) {
   std::vector<std::string> known;
   for (const auto& [class_name, name] : initializer_classes()) {
@@ -39,24 +47,15 @@ Initializer initializer_named(const ConfigEntry& entry) {
 
 }  // namespace
 
-ConfigReader layer_reader(const ConfigNode& options, std::string& name) {
-  ConfigReader reader(options);
-  reader.optional("name", name);
-  static_cast<void>(reader.node("inputs"));
-  return reader;
+void from_config(const ConfigNode& node, Activation& activation) {
+  activation = node.is_null() ? Activation::linear : node.choice(activations());
 }
 
-void from_config(const ConfigNode& node, Activation& activation) {
-  if (node.is_null()) {
-    activation = Activation::linear;
-    return;
+std::string to_text(Activation activation) {
+  for (const auto& [name, one] : activations()) {
+    if (one == activation) return name;
   }
-  activation = node.choice<Activation>({{"linear", Activation::linear},
-                                        {"relu", Activation::relu},
-                                        {"gelu", Activation::gelu},
-                                        {"sigmoid", Activation::sigmoid},
-                                        {"tanh", Activation::tanh},
-                                        {"softmax", Activation::softmax}});
+  internal_error("an activation without a name");
 }
 
 void from_config(const ConfigNode& node, Initializer& initializer) {
@@ -94,6 +93,18 @@ void from_config(const ConfigNode& node, Initializer& initializer) {
       break;
   }
   reader.finish();
+}
+
+std::string to_text(const Initializer& initializer) {
+  for (const auto& [class_name, name] : initializer_classes()) {
+    if (initializer == initializer_by_name(name)) return name;
+  }
+  return "an initializer with options of its own";
+}
+
+std::string to_text(const Regularizer& regularizer) {
+  return regularizer.active() ? fmt::format("l1 {}, l2 {}", regularizer.l1, regularizer.l2)
+                              : "none";
 }
 
 // As in Keras, L1 and L2 are 0.01 if nothing is said, and 0 within L1L2.

@@ -1,15 +1,14 @@
-// Reading the options of layers from a configuration.
+// What options of layers are made of, and how messages speak of layers (catalog.h).
 //
-//     SharedLayer scale_from_config(const ConfigNode& node, const LayerRegistry&) {
-//       ScaleOptions options;
-//       ConfigReader reader = layer_reader(node, options.name);
-//       reader.required("factor", options.factor);
-//       reader.finish();
-//       return Scale(options);
+//     template <class Visitor>
+//     void describe(ScaleOptions& options, Visitor& option) {
+//       describe_name(options, option);
+//       option.required("factor", options.factor, finite, "what inputs are multiplied by");
 //     }
 //
-// The functions `from_config` make Activation, Initializer and Regularizer readable by
-// `ConfigReader::optional` and `ConfigNode::as`:
+//     void add_scale(Catalog& catalog) { catalog.add<SharedLayer, ScaleOptions>("Scale", {}, Scale); }
+//
+// The functions `from_config` make Activation, Initializer and Regularizer options:
 //
 //     activation: relu                                   # ~ is linear
 //     kernel_initializer: he_normal
@@ -20,22 +19,37 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
-#include "runtime/config/reader.h"
+#include "runtime/config/catalog.h"
 #include "runtime/device/kernels.h"
 #include "runtime/graph/graph.h"
 #include "runtime/graph/initializer.h"
+#include "runtime/graph/layer.h"
 
 namespace meshwork {
 
-/// A reader of a layer's options that has read `name`. The key `inputs`, which says what the layer
-/// is called on and belongs to the model's description, is left to it.
-[[nodiscard]] ConfigReader layer_reader(const ConfigNode& options, std::string& name);
+template <>
+struct KindOf<SharedLayer> {
+  static constexpr const char* word = "layer";
+  static constexpr const char* article = "a layer";
+  /// What the layer is called on, which belongs to the model's description (model_config.h).
+  static std::vector<std::string> other_keys() { return {"inputs"}; }
+};
+
+/// The option that every layer has.
+template <class Options, class Visitor>
+void describe_name(Options& options, Visitor& option) {
+  option("name", options.name, "begins the paths of the layer's variables");
+}
 
 void from_config(const ConfigNode& node, Activation& activation);
+[[nodiscard]] std::string to_text(Activation activation);
 /// A name (`he_normal`, `HeNormal`), or a class with its options.
 void from_config(const ConfigNode& node, Initializer& initializer);
+[[nodiscard]] std::string to_text(const Initializer& initializer);
 /// Null is none.
 void from_config(const ConfigNode& node, Regularizer& regularizer);
+[[nodiscard]] std::string to_text(const Regularizer& regularizer);
 
 }  // namespace meshwork

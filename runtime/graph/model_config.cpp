@@ -7,6 +7,7 @@
 
 #include "runtime/config/nearest.h"
 #include "runtime/config/reader.h"
+#include "runtime/graph/layer_config.h"
 
 namespace meshwork {
 namespace {
@@ -21,8 +22,8 @@ struct Value {
 
 class ModelReader {
  public:
-  ModelReader(const ConfigNode& model, const LayerRegistry& layers)
-      : reader_(model), registry_(&layers) {}
+  ModelReader(const ConfigNode& model, const Catalog& catalog)
+      : reader_(model), catalog_(&catalog) {}
 
   ConfiguredModel read() {
     const std::vector<SymbolicTensor> inputs = read_inputs();
@@ -108,7 +109,7 @@ class ModelReader {
   }
 
   void read_layer(const ConfigNode& node) {
-    const SharedLayer layer = registry_->make(node);
+    const SharedLayer layer = catalog_->make<SharedLayer>(node);
     const ConfigEntry entry = node.single_entry("a layer");
     const std::optional<ConfigNode> named =
         entry.value.is_null() ? std::nullopt : entry.value.find("inputs");
@@ -182,15 +183,15 @@ class ModelReader {
   }
 
   ConfigReader reader_;
-  const LayerRegistry* registry_;
+  const Catalog* catalog_;
   std::vector<Value> values_;          // inputs, then layers
   std::vector<std::string> upcoming_;  // the names of all layers, as written
 };
 
 }  // namespace
 
-ConfiguredModel model_from_config(const ConfigNode& model, const LayerRegistry& layers) {
-  return ModelReader(model, layers).read();
+ConfiguredModel model_from_config(const ConfigNode& model, const Catalog& catalog) {
+  return ModelReader(model, catalog).read();
 }
 
 }  // namespace meshwork

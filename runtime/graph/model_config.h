@@ -19,9 +19,9 @@
 
 #include <vector>
 
+#include "runtime/config/catalog.h"
 #include "runtime/config/node.h"
 #include "runtime/graph/layer.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork {
 
@@ -30,11 +30,10 @@ struct ConfiguredModel {
   SymbolicTensor output;
 };
 
-/// The model that `model`, the section of that name, describes, of layers that `layers` knows.
+/// The model that `model`, the section of that name, describes, of layers that `catalog` has.
 /// Throws `ConfigError` with the place: an unknown layer or option, two layers or inputs of one
 /// name, a name in `inputs` or `output` that is none or is further down, several outputs, inputs
 /// whose shape the layer does not take, an input or a layer of which nothing is made.
-[[nodiscard]] ConfiguredModel model_from_config(const ConfigNode& model,
-                                                const LayerRegistry& layers);
+[[nodiscard]] ConfiguredModel model_from_config(const ConfigNode& model, const Catalog& catalog);
 
 }  // namespace meshwork

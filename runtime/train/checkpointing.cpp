@@ -49,21 +49,6 @@ std::string time_text(double seconds) {
 
 }  // namespace
 
-void check_options(const CheckpointOptions& options) {
-  const auto check = [](bool right, const char* option, std::string_view expected, auto found) {
-    if (!right) {
-      fail("checkpoint: {}: expected {}, found {}", option, expected, found);
-    }
-  };
-  check(options.every_epochs.value_or(1) > 0, "every_epochs", "a positive integer",
-        options.every_epochs.value_or(1));
-  check(options.every_steps.value_or(1) > 0, "every_steps", "a positive integer",
-        options.every_steps.value_or(1));
-  check(finite_positive.contains(options.every_minutes.value_or(1)), "every_minutes",
-        finite_positive.of("number"), options.every_minutes.value_or(1));
-  check(options.keep > 0, "keep", "a positive integer", options.keep);
-}
-
 Checkpointing::Checkpointing(Model::State& model, const CheckpointOptions& options, Say say)
     : model_(&model),
       options_(options),

@@ -39,9 +39,6 @@
 
 namespace meshwork {
 
-/// Throws `Error` for options out of range.
-void check_options(const CheckpointOptions& options);
-
 class Checkpointing {
  public:
   /// Collective over the model's mesh. `model` has its parameters and outlives this.

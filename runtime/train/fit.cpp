@@ -12,6 +12,7 @@
 #include "runtime/train/between_steps.h"
 #include "runtime/train/callbacks/monitor.h"
 #include "runtime/train/checkpointing.h"
+#include "runtime/train/model_options.h"
 #include "runtime/train/model_state.h"
 #include "runtime/train/model_training.h"
 #include "runtime/train/progress.h"
@@ -50,8 +51,7 @@ class Fitting {
              data_on_device()),
         schedule_(model.compiled->optimizer.schedule().name()) {
     if (options_.validation) {
-      const std::int64_t size =
-          options_.validation_batch_size > 0 ? options_.validation_batch_size : options_.batch_size;
+      const std::int64_t size = options_.validation_batch_size.value_or(options_.batch_size);
       validation_.emplace(model, options_.validation, size, options_.prefetch, "val_",
                           "validation data", options_.stop_request, data_on_device());
     }
@@ -219,7 +219,7 @@ class Fitting {
       }
     }
     look_at_loss();
-    if (validation_ && (run_.at.epoch + 1) % options_.validation_frequency == 0) {
+    if (validation_ && (run_.at.epoch + 1) % options_.validation_freq == 0) {
       validate(done);
       if (interrupted()) {
         return;
@@ -501,21 +501,17 @@ class Fitting {
 };
 
 // What decides which steps there are, and what ranks do between them.
-Settings settings_of(const FitOptions& options, const Source& training) {
-  Settings settings{setting("epochs", options.epochs),
-                    setting("batch_size", options.batch_size),
-                    setting("samples", training.rows()),
-                    setting("initial_epoch", options.initial_epoch),
-                    setting("steps_per_epoch", options.steps_per_epoch.value_or(0)),
-                    setting("validation", options.validation ? options.validation->rows() : 0),
-                    setting("validation_split", options.validation_split),
-                    setting("validation_batch_size", options.validation_batch_size),
-                    setting("validation_frequency", options.validation_frequency),
-                    setting("shuffle", options.shuffle),
-                    setting("callbacks that decide alike", decide_alike(options.callbacks)),
-                    setting("data_on_device", options.data_on_device == DataOnDevice::automatic),
-                    setting("profile", options.profile),
-                    setting("stop_request", options.stop_request != nullptr)};
+Settings settings_of(FitOptions options, const Source& training) {
+  options.verbose = Verbosity::automatic;  // each rank as it likes
+  OptionLister option;
+  describe_data_section(options, option);
+  describe_fit_section(options, option);
+  Settings settings = std::move(option.settings);
+  settings.push_back(setting("samples", training.rows()));
+  settings.push_back(setting("initial_epoch", options.initial_epoch));
+  settings.push_back(setting("validation", options.validation ? options.validation->rows() : 0));
+  settings.push_back(setting("callbacks that decide alike", decide_alike(options.callbacks)));
+  settings.push_back(setting("stop_request", options.stop_request != nullptr));
   const Settings checkpoint = settings_of(options.checkpoint);
   settings.insert(settings.end(), checkpoint.begin(), checkpoint.end());
   return settings;
@@ -528,15 +524,11 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
   if (!state_->compiled) {
     fail("fit needs a loss and an optimizer: call compile first");
   }
-  if (options.epochs < 1 || options.initial_epoch < 0) {
-    fail("fit: epochs must be at least 1 and initial_epoch at least 0, found {} and {}",
-         options.epochs, options.initial_epoch);
-  }
-  if (options.validation_frequency < 1) {
-    fail("fit: validation_frequency must be at least 1, found {}", options.validation_frequency);
-  }
-  if (options.steps_per_epoch && *options.steps_per_epoch < 1) {
-    fail("fit: steps_per_epoch must be at least 1, found {}", *options.steps_per_epoch);
+  OptionChecker option("fit");
+  describe_data_section(options, option);
+  describe_fit_section(options, option);
+  if (options.initial_epoch < 0) {
+    fail("fit: initial_epoch: expected an integer of at least 0, found {}", options.initial_epoch);
   }
   check_options(options.checkpoint);
   state_->compare(settings_of(options, *training), "what fit is given");

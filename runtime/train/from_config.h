@@ -1,5 +1,5 @@
-// Losses, metrics, optimizers, schedules and callbacks as configurations write them: the one place
-// that knows them all by name.
+// Losses, metrics, optimizers, schedules and callbacks as configurations write them, of the classes
+// that a catalog has.
 //
 //     loss: {SparseCategoricalCrossentropy: {from_logits: true}}      # or only the name; or mse
 //     optimizer: {Adam: {learning_rate: {CosineDecay: {initial_learning_rate: 0.1,
@@ -9,33 +9,58 @@
 //
 // Each is its class, with options by Keras's names and defaults, or one of the short names that
 // Keras takes (`mse`, `adam`). A metric that is written by a short name is shown under it; `name`
-// gives it another. Every loss is a metric too. All functions throw `ConfigError` with the place:
+// gives it another. Every loss is a metric too. LearningRateScheduler, whose function cannot be
+// written down, takes a schedule that is read at the number of the epoch. All functions throw `ConfigError` with the place:
 // an unknown class or option with the nearest right one, and values that do not fit.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "runtime/config/node.h"
+#include "runtime/config/catalog.h"
 #include "runtime/train/callback.h"
 #include "runtime/train/loss.h"
 #include "runtime/train/optimizer.h"
 
 namespace meshwork {
 
-[[nodiscard]] SharedLoss loss_from_config(const ConfigNode& node);
-[[nodiscard]] SharedMetric metric_from_config(const ConfigNode& node);
-/// A list of metrics, no two of one name; null is an empty one.
-[[nodiscard]] std::vector<SharedMetric> metrics_from_config(const ConfigNode& node);
+template <>
+struct KindOf<SharedLoss> {
+  static constexpr const char* word = "loss";
+  static constexpr const char* article = "a loss";
+};
+template <>
+struct KindOf<SharedMetric> {
+  static constexpr const char* word = "metric";
+  static constexpr const char* article = "a metric";
+};
+template <>
+struct KindOf<Optimizer> {
+  static constexpr const char* word = "optimizer";
+  static constexpr const char* article = "an optimizer";
+};
+template <>
+struct KindOf<Schedule> {
+  static constexpr const char* word = "schedule";
+  static constexpr const char* article = "a number or a schedule";
+};
+template <>
+struct KindOf<SharedCallback> {
+  static constexpr const char* word = "callback";
+  static constexpr const char* article = "a callback";
+};
 
 /// A number, which is a constant rate, or a schedule.
-[[nodiscard]] Schedule schedule_from_config(const ConfigNode& node);
-[[nodiscard]] Optimizer optimizer_from_config(const ConfigNode& node);
+void from_config(const ConfigNode& node, Schedule& schedule, const Catalog& catalog);
+/// "0.1", or "ExponentialDecay of decay_steps 10, ...".
+[[nodiscard]] std::string to_text(const Schedule& schedule);
 
-/// LearningRateScheduler, whose function cannot be written down, takes `schedule`: a schedule that
-/// is read at the number of the epoch.
-[[nodiscard]] SharedCallback callback_from_config(const ConfigNode& node);
+[[nodiscard]] SharedMetric metric_from_config(const ConfigNode& node, const Catalog& catalog);
+/// A list of metrics, no two of one name; null is an empty one.
+[[nodiscard]] std::vector<SharedMetric> metrics_from_config(const ConfigNode& node,
+                                                            const Catalog& catalog);
 /// A list of callbacks; null is an empty one.
-[[nodiscard]] std::vector<SharedCallback> callbacks_from_config(const ConfigNode& node);
+[[nodiscard]] std::vector<SharedCallback> callbacks_from_config(const ConfigNode& node,
+                                                                const Catalog& catalog);
 
 }  // namespace meshwork

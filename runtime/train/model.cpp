@@ -10,6 +10,7 @@
 #include "collectives/fnv1a.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/array.h"
+#include "runtime/train/model_options.h"
 #include "runtime/train/model_state.h"
 
 namespace meshwork {
@@ -60,14 +61,9 @@ std::vector<std::string> warnings_of(Precision precision, const Communicator& ra
 }
 
 /// Of ranks whose device is of the kind `device`.
-Settings settings_of(const ModelOptions& options, std::string_view device) {
-  return {setting("seed", options.seed),
-          setting("device", device),
-          setting("collectives", options.collectives),
-          setting("precision", name_of(options.precision)),
-          setting("kernels", options.kernels),
-          setting("watchdog_seconds", options.watchdog_seconds),
-          setting("check_plan", options.check_plan)};
+Settings settings_of(ModelOptions options, const std::string& device) {
+  options.device = device;
+  return settings_of<ModelOptions>(options);
 }
 
 Settings settings_of(const EvaluateOptions& options, const Source& data) {

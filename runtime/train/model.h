@@ -71,9 +71,9 @@ struct FitOptions {
   std::int64_t epochs = 1;       // the index of the epoch before which training ends
   std::int64_t batch_size = 32;  // global
   std::shared_ptr<const Source> validation;
-  double validation_split = 0;             // or: the last part of the training data
-  std::int64_t validation_batch_size = 0;  // 0: batch_size
-  std::int64_t validation_frequency = 1;   // in epochs
+  double validation_split = 0;                        // or: the last part of the training data
+  std::optional<std::int64_t> validation_batch_size;  // none: batch_size
+  std::int64_t validation_freq = 1;                   // in epochs
   bool shuffle = true;
   std::int64_t initial_epoch = 0;
   std::optional<std::int64_t> steps_per_epoch;  // fewer steps than the data has

@@ -23,12 +23,12 @@ constexpr Clip clips[] = {
 }  // namespace
 
 Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
-                     Settings own_options, std::vector<std::string> slot_names, Update update)
+                     Settings options, std::vector<std::string> slot_names, Update update)
     : class_name_(std::move(class_name)),
       schedule_(std::move(learning_rate)),
       slot_names_(std::move(slot_names)),
-      options_(std::move(own_options)) {
-  constexpr double largest = std::numeric_limits<float>::max();
+      options_(std::move(options)) {
+  std::erase_if(options_, [](const auto& option) { return option.first == "learning_rate"; });
   const char* given = nullptr;
   for (const Clip& clip : clips) {
     const std::optional<double>& value = common.*clip.value;
@@ -39,18 +39,11 @@ Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const Commo
       fail("{}: {} and {} are both given; gradients are clipped in one way", class_name_, given,
            clip.option);
     }
-    if (!(*value > 0)) {
-      fail("{}: {}: expected a positive finite number, found {}", class_name_, clip.option, *value);
-    }
-    check_option(class_name_, clip.option, *value, 0, largest);
     given = clip.option;
-    options_.push_back(setting(clip.option, *value));
     rule_.clipping = clip.kind;
     rule_.clip = static_cast<float>(*value);
   }
   const double decay = common.weight_decay.value_or(0);
-  check_option(class_name_, "weight_decay", decay, 0, largest);
-  options_.push_back(setting("weight_decay", decay));
   rule_.slots = static_cast<int>(slot_names_.size());
   std::visit([decay](auto& spec) { spec.decay = static_cast<float>(decay); }, update);
   rule_.kernel = [update](const UpdatedBlock& block) {
@@ -86,18 +79,6 @@ Settings Optimizer::settings() const {
       {"learning_rate", schedule_.name() + (options.empty() ? "" : " of ") + options}};
   settings.insert(settings.end(), options_.begin(), options_.end());
   return settings;
-}
-
-void check_option(const std::string& optimizer, const std::string& option, double value, double low,
-                  double high) {
-  if (value >= low && value <= high) {
-    return;
-  }
-  if (high >= std::numeric_limits<float>::max()) {
-    fail("{}: {}: expected a finite number of at least {}, found {}", optimizer, option, low,
-         value);
-  }
-  fail("{}: {}: expected a number from {} to {}, found {}", optimizer, option, low, high, value);
 }
 
 }  // namespace meshwork

@@ -35,10 +35,10 @@ class Optimizer {
   /// The kernel. This class fills in the decay, and for each block what UpdatedBlock says.
   using Update = std::variant<SgdSpec, AdamSpec, RmspropSpec>;
 
-  /// `class_name` as in Keras. `own_options` are those that are not common to all: ranks compare
-  /// them. Throws `Error` for two clips, and for one or a decay out of range.
+  /// `class_name` as in Keras. `options` are all of them: ranks compare them. Throws `Error` for two
+  /// clips. Pages call `make_optimizer` (optimizers/make.h).
   Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
-            Settings own_options, std::vector<std::string> slot_names, Update update);
+            Settings options, std::vector<std::string> slot_names, Update update);
 
   [[nodiscard]] const std::string& class_name() const { return class_name_; }
   /// What is kept for each parameter, in the order of the kernel's operands.
@@ -63,9 +63,5 @@ class Optimizer {
   Settings options_;
   UpdateRule rule_;
 };
-
-/// Throws `Error`, "Adam: beta_1: ...", unless low <= value <= high.
-void check_option(const std::string& optimizer, const std::string& option, double value, double low,
-                  double high);
 
 }  // namespace meshwork

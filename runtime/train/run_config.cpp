@@ -16,6 +16,7 @@
 #include "runtime/train/engine.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/kernel_choice.h"
+#include "runtime/train/model_options.h"
 
 namespace meshwork {
 namespace {
@@ -58,13 +59,6 @@ std::vector<Block> whole_batches(const Source& source, int field, std::int64_t b
     blocks.push_back(whole(shape));
   }
   return blocks;
-}
-
-// "auto", and every kind of device that was built or added.
-ChoiceTable<std::string> device_names() {
-  ChoiceTable<std::string> names{{"auto", "auto"}};
-  for (const std::string& kind : device_kinds()) names.emplace_back(kind, kind);
-  return names;
 }
 
 // Reads all of `field`, or until `stop` is asked for, and throws for a value that is no class.
@@ -116,22 +110,10 @@ std::vector<MeshAxis> mesh_from_config(const ConfigNode& node) {
   return axes;
 }
 
-RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
-    : document_(document) {
+RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : document_(document) {
   ConfigReader reader(document);
-  reader.optional("seed", options_.seed);
-  reader.choice("device", options_.device, device_names());
-  reader.choice("collectives", options_.collectives,
-                {{"auto", "auto"},
-                 {"cuda_aware_mpi", "cuda_aware_mpi"},
-                 {"hierarchical", "hierarchical"},
-                 {"mpi", "mpi"},
-                 {"nccl", "nccl"},
-                 {"shared", "shared"}});
-  reader.choice("precision", options_.precision,
-                {{"float32", Precision::float32},
-                 {"tf32", Precision::tf32},
-                 {"bfloat16", Precision::bfloat16}});
+  OptionReader option(reader, catalog);
+  describe(options_, option);
   if (options_.precision == Precision::tf32 && options_.device == "cpu") {
     reader.node("precision")
         ->fail(
@@ -139,31 +121,28 @@ RunConfig::RunConfig(const ConfigNode& document, const LayerRegistry& layers)
             "float32 and bfloat16");
   }
   if (const auto kernels = reader.node("kernels")) {
-    options_.kernels = kernels->as<std::string>();
     (void)kernels->as_path();  // as which it may be meant
     (void)kernels->located([&] { return kernels_option(options_.kernels); });
   }
-  reader.optional("watchdog_seconds", options_.watchdog_seconds, at_least(0));
-  reader.optional("check_plan", options_.check_plan);
   read_distribution(reader);
   if (const auto data = reader.node("data")) {
-    read_data(*data);
+    read_data(*data, catalog);
   }
   const ConfigNode model = reader.required_node("model", "the model's input and layers");
-  model_ = model_from_config(model, layers);
+  model_ = model_from_config(model, catalog);
   graph_ = model.located(
       [&] { return std::make_shared<const Graph>(make_graph(model_->inputs, {model_->output})); });
   if (const auto loss = reader.node("loss")) {
-    compile_.loss = loss_from_config(*loss);
+    compile_.loss = catalog.make<SharedLoss>(*loss);
   }
   if (const auto optimizer = reader.node("optimizer")) {
-    compile_.optimizer = optimizer_from_config(*optimizer);
+    compile_.optimizer = catalog.make<Optimizer>(*optimizer);
   }
   if (const auto metrics = reader.node("metrics")) {
-    compile_.metrics = metrics_from_config(*metrics);
+    compile_.metrics = metrics_from_config(*metrics, catalog);
   }
   if (const auto fit = reader.node("fit")) {
-    read_fit(*fit);
+    read_fit(*fit, catalog);
   }
   if (const auto checkpoint = reader.node("checkpoint")) {
     from_config(*checkpoint, fit_.checkpoint);
@@ -192,35 +171,23 @@ void RunConfig::read_distribution(ConfigReader& reader) {
                 {{"error", UnmatchedLayouts::error}, {"warn", UnmatchedLayouts::warn}});
 }
 
-void RunConfig::read_data(const ConfigNode& node) {
+void RunConfig::read_data(const ConfigNode& node, const Catalog& catalog) {
   ConfigReader reader(node);
   for (const DataPart part : {DataPart::train, DataPart::validation, DataPart::test}) {
     parts_[static_cast<int>(part)] = reader.node(std::string(name_of(part)));
   }
-  reader.optional("batch_size", batch_size_, positive);
-  reader.optional("shuffle", fit_.shuffle);
+  OptionReader option(reader, catalog);
+  describe_data_section(fit_, option);
   reader.optional("cache", cache_);
-  reader.choice("on_device", fit_.data_on_device,
-                {{"auto", DataOnDevice::automatic}, {"never", DataOnDevice::never}});
   reader.finish();
-  fit_.batch_size = batch_size_;
 }
 
-void RunConfig::read_fit(const ConfigNode& node) {
+void RunConfig::read_fit(const ConfigNode& node, const Catalog& catalog) {
   ConfigReader reader(node);
-  reader.optional("epochs", fit_.epochs, positive);
-  reader.optional("validation_split", fit_.validation_split, at_least(0).below(1));
-  reader.optional("steps_per_epoch", fit_.steps_per_epoch, positive);
-  reader.optional("validation_batch_size", fit_.validation_batch_size, positive);
-  reader.optional("validation_freq", fit_.validation_frequency, positive);
-  reader.optional("profile", fit_.profile);
-  reader.choice("verbose", fit_.verbose,
-                {{"auto", Verbosity::automatic},
-                 {"bar", Verbosity::bar},
-                 {"lines", Verbosity::lines},
-                 {"silent", Verbosity::silent}});
+  OptionReader option(reader, catalog);
+  describe_fit_section(fit_, option);
   if (const auto callbacks = reader.node("callbacks")) {
-    fit_.callbacks = callbacks_from_config(*callbacks);
+    fit_.callbacks = callbacks_from_config(*callbacks, catalog);
   }
   reader.finish();
   if (fit_.validation_split > 0 && has(DataPart::validation)) {
@@ -231,7 +198,7 @@ void RunConfig::read_fit(const ConfigNode& node) {
 }
 
 std::int64_t RunConfig::evaluation_batch_size() const {
-  return fit_.validation_batch_size > 0 ? fit_.validation_batch_size : batch_size_;
+  return fit_.validation_batch_size.value_or(fit_.batch_size);
 }
 
 const std::optional<ConfigNode>& RunConfig::part_node(DataPart part) const {
@@ -374,7 +341,7 @@ void RunConfig::check_data(const Source& source, DataPart part, const MeshShape&
   const std::optional<ConfigNode> batch_size = data ? data->find("batch_size") : std::nullopt;
   const ConfigNode wrong = source.rows() > 0 && batch_size ? *batch_size : node_of(part);
   wrong.located([&] {
-    check_batching(source.rows(), batch_size_, axis ? mesh.size(*axis) : 1,
+    check_batching(source.rows(), fit_.batch_size, axis ? mesh.size(*axis) : 1,
                    axis ? mesh.name(*axis) : "", words_for(part));
   });
 }

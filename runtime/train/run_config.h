@@ -40,8 +40,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/config/catalog.h"
 #include "runtime/config/reader.h"
-#include "runtime/graph/layer_registry.h"
 #include "runtime/graph/model_config.h"
 #include "runtime/train/model.h"
 #include "runtime/train/stop_request.h"
@@ -65,13 +65,13 @@ struct TrainingData {
 class RunConfig {
  public:
   /// Reads `document`, with the layers that `layers` knows.
-  RunConfig(const ConfigNode& document, const LayerRegistry& layers);
+  RunConfig(const ConfigNode& document, const Catalog& catalog);
 
   [[nodiscard]] const ConfigNode& document() const { return document_; }
   [[nodiscard]] const ModelOptions& options() const { return options_; }
   /// Of the layers, without loss and metrics.
   [[nodiscard]] const Graph& graph() const { return *graph_; }
-  [[nodiscard]] std::int64_t batch_size() const { return batch_size_; }
+  [[nodiscard]] std::int64_t batch_size() const { return fit_.batch_size; }
   /// Of batches that are not trained on.
   [[nodiscard]] std::int64_t evaluation_batch_size() const;
   [[nodiscard]] bool has(DataPart part) const { return part_node(part).has_value(); }
@@ -131,8 +131,8 @@ class RunConfig {
   };
 
   void read_distribution(ConfigReader& reader);
-  void read_data(const ConfigNode& node);
-  void read_fit(const ConfigNode& node);
+  void read_data(const ConfigNode& node, const Catalog& catalog);
+  void read_fit(const ConfigNode& node, const Catalog& catalog);
   [[nodiscard]] const std::optional<ConfigNode>& part_node(DataPart part) const;
   [[nodiscard]] ConfigNode node_of(DataPart part) const;
   [[nodiscard]] Objective objective(const Source& source, Mode mode) const;
@@ -143,7 +143,6 @@ class RunConfig {
   std::vector<LayoutEntry> layouts_;
   DistributionOptions distribution_;
   std::optional<ConfigNode> parts_[3];  // by DataPart
-  std::int64_t batch_size_ = 32;
   bool cache_ = false;
   std::optional<ConfiguredModel> model_;
   std::shared_ptr<const Graph> graph_;

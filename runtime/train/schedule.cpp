@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/train/from_config.h"
 
 namespace meshwork {
 namespace {
@@ -25,6 +26,33 @@ void check_steps(std::int64_t steps, const std::string& what) {
 }
 
 }  // namespace
+
+template <class Visitor>
+void describe(CosineDecayOptions& options, Visitor& option) {
+  option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
+                  "the rate of the first iteration");
+  option.required("decay_steps", options.decay_steps, positive, "iterations of the decay");
+  option("alpha", options.alpha, finite_not_negative, "part of the rate that is left at the end");
+  option("warmup_target", options.warmup_target, finite_not_negative,
+         "the rate that a warm-up rises to");
+  option("warmup_steps", options.warmup_steps, at_least(0), "iterations of the warm-up");
+}
+
+template <class Visitor>
+void describe(PiecewiseConstantDecayOptions& options, Visitor& option) {
+  option.required("boundaries", options.boundaries, "last iterations of each rate but the last");
+  option.required("values", options.values, finite_not_negative, "the rates");
+}
+
+template <class Visitor>
+void describe(ExponentialDecayOptions& options, Visitor& option) {
+  option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
+                  "the rate of the first iteration");
+  option.required("decay_steps", options.decay_steps, positive, "iterations of one decay");
+  option.required("decay_rate", options.decay_rate, finite_positive,
+                  "what the rate becomes in them");
+  option("staircase", options.staircase, "decay at once, at their end");
+}
 
 Schedule::Schedule(double rate) : name_(fmt::format("{}", rate)), constant_(rate) {
   check_rate(rate, "learning rate");
@@ -126,6 +154,13 @@ Schedule ExponentialDecay(const ExponentialDecayOptions& options) {
           fmt::format("initial_learning_rate {}, decay_steps {}, decay_rate {}, staircase {}",
                       options.initial_learning_rate, options.decay_steps, options.decay_rate,
                       options.staircase)};
+}
+
+void add_schedules(Catalog& catalog) {
+  catalog.add<Schedule, CosineDecayOptions>("CosineDecay", {}, CosineDecay);
+  catalog.add<Schedule, PiecewiseConstantDecayOptions>("PiecewiseConstantDecay", {},
+                                                       PiecewiseConstantDecay);
+  catalog.add<Schedule, ExponentialDecayOptions>("ExponentialDecay", {}, ExponentialDecay);
 }
 
 }  // namespace meshwork

@@ -11,8 +11,9 @@
 // gradients of nothing but rounding: these change by 1e-5.
 #include <cstdlib>
 
-#include "layers/registry.h"
+#include "layers/pages.h"
 #include "runtime/config/load.h"
+#include "runtime/pages.h"
 #include "runtime/train/run_config.h"
 #include "tests/support/one_rank.h"
 #include "tests/support/random_run.h"
@@ -24,10 +25,11 @@ using namespace meshwork::test;
 namespace {
 
 RunConfig read(const std::string& text) {
-  LayerRegistry layers;
-  register_layers(layers);
-  register_repeated(layers);
-  return {parse_config(text, "random.yaml"), layers};
+  Catalog catalog;
+  add_runtime(catalog);
+  add_layers(catalog);
+  add_repeated(catalog);
+  return {parse_config(text, "random.yaml"), catalog};
 }
 
 std::vector<std::pair<std::string, std::size_t>> paths_of(const std::string& text) {

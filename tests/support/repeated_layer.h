@@ -17,7 +17,6 @@
 #include "layers/add.h"
 #include "layers/rescaling.h"
 #include "runtime/graph/layer_config.h"
-#include "runtime/graph/layer_registry.h"
 
 namespace meshwork::test {
 
@@ -45,17 +44,20 @@ class RepeatedLayer : public LayerBlock {
   SharedLayer mean_ = Rescaling({.scale = 1.0f / static_cast<float>(calls_)});
 };
 
-inline void register_repeated(LayerRegistry& registry) {
-  registry.add("Repeated", [](const ConfigNode& node, const LayerRegistry& all) {
+inline void add_repeated(Catalog& catalog) {
+  const auto make = [](const ConfigNode& node, const Catalog& all) {
     std::string name, join;
     std::int64_t calls = 2;
-    ConfigReader reader = layer_reader(node, name);
+    ConfigReader reader(node);
+    reader.optional("name", name);
+    static_cast<void>(reader.node("inputs"));
     reader.required("calls", calls, positive);
     reader.required("join", join);
-    const SharedLayer layer = all.make(reader.required_node("layer", "a layer"));
+    const auto layer = all.make<SharedLayer>(reader.required_node("layer", "a layer"));
     reader.finish();
     return SharedLayer(std::make_shared<RepeatedLayer>(layer, calls, join == "chain", name));
-  });
+  };
+  catalog.enter<SharedLayer>({"Repeated", {}, make, {}});
 }
 
 }  // namespace meshwork::test

@@ -15,6 +15,7 @@
 
 #include "collectives/error.h"
 #include "collectives/file_size_limit.h"
+#include "runtime/train/from_config.h"
 
 namespace meshwork {
 namespace {
@@ -180,11 +181,31 @@ class CSVLoggerCallback final : public Callback {
 
 }  // namespace
 
+/// One character.
+void from_config(const ConfigNode& node, char& separator) {
+  const auto text = node.as<std::string>();
+  if (text.size() != 1) {
+    node.fail("expected one character, found {}", node.found());
+  }
+  separator = text[0];
+}
+
+template <class Visitor>
+void describe(CSVLoggerOptions& options, Visitor& option) {
+  option.required("file", options.file, "what is written, a line an epoch");
+  option("separator", options.separator, "between values");
+  option("append", options.append, "go on after what the file has");
+}
+
 SharedCallback CSVLogger(const CSVLoggerOptions& options) {
   if (options.file.empty()) {
     fail("CSVLogger: there is no file name");
   }
   return std::make_shared<CSVLoggerCallback>(options);
+}
+
+void add_csv_logger(Catalog& catalog) {
+  catalog.add<SharedCallback, CSVLoggerOptions>("CSVLogger", {}, CSVLogger);
 }
 
 }  // namespace meshwork

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/train/from_config.h"
 
 namespace meshwork {
 namespace {
@@ -129,12 +130,25 @@ class EarlyStoppingCallback final : public Callback {
 
 }  // namespace
 
+template <class Visitor>
+void describe(EarlyStoppingOptions& options, Visitor& option) {
+  option("monitor", options.monitor, "the log that is watched");
+  option("min_delta", options.min_delta, finite, "what counts as better");
+  option("patience", options.patience, at_least(0), "epochs that may be no better");
+  option("verbose", options.verbose, "say when training ends");
+  option.choice("mode", options.mode, monitor_modes, "whether lower or higher is better");
+  option("baseline", options.baseline, finite, "what has to be bettered at first");
+  option("restore_best_weights", options.restore_best_weights, "end with those of the best epoch");
+  option("start_from_epoch", options.start_from_epoch, at_least(0), "epochs that do not count");
+}
+
 SharedCallback EarlyStopping(const EarlyStoppingOptions& options) {
-  if (options.patience < 0) {
-    fail("EarlyStopping: patience: expected a number that is not negative, found {}",
-         options.patience);
-  }
+  check_options("EarlyStopping", options);
   return std::make_shared<EarlyStoppingCallback>(options);
+}
+
+void add_early_stopping(Catalog& catalog) {
+  catalog.add<SharedCallback, EarlyStoppingOptions>("EarlyStopping", {}, EarlyStopping);
 }
 
 }  // namespace meshwork

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/train/from_config.h"
 
 namespace meshwork {
 namespace {
@@ -56,6 +57,32 @@ SharedCallback LearningRateScheduler(LearningRateSchedulerOptions options) {
     fail("LearningRateScheduler: there is no function");
   }
   return std::make_shared<LearningRateSchedulerCallback>(std::move(options));
+}
+
+namespace {
+
+/// As configurations have them, which cannot write a function down.
+struct ScheduledOptions {
+  Schedule schedule = 0.0;
+  bool verbose = false;
+};
+
+template <class Visitor>
+void describe(ScheduledOptions& options, Visitor& option) {
+  option.required("schedule", options.schedule, "is read at the number of the epoch");
+  option("verbose", options.verbose, "say each rate");
+}
+
+}  // namespace
+
+void add_learning_rate_scheduler(Catalog& catalog) {
+  catalog.add<SharedCallback, ScheduledOptions>(
+      "LearningRateScheduler", {}, [](const ScheduledOptions& options) {
+        return LearningRateScheduler(
+            {.schedule = [schedule = options.schedule](std::int64_t epoch,
+                                                       double) { return schedule.at(epoch); },
+             .verbose = options.verbose});
+      });
 }
 
 }  // namespace meshwork

@@ -9,11 +9,14 @@
 #include <optional>
 #include <string>
 
+#include "runtime/config/node.h"
 #include "runtime/train/training.h"
 
 namespace meshwork {
 
 enum class MonitorMode : std::uint8_t { automatic, min, max };
+inline const ChoiceTable<MonitorMode> monitor_modes{
+    {"auto", MonitorMode::automatic}, {"min", MonitorMode::min}, {"max", MonitorMode::max}};
 
 /// Throws `Error` unless `name`, by which a checkpoint is the best, is empty or a log whose
 /// direction is known.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/train/from_config.h"
 
 namespace meshwork {
 namespace {
@@ -96,26 +97,27 @@ class ReduceLROnPlateauCallback final : public Callback {
   bool loaded_ = false;
 };
 
-void check_not_negative(std::int64_t value, const char* option) {
-  if (value < 0) {
-    fail("ReduceLROnPlateau: {}: expected a number that is not negative, found {}", option, value);
-  }
-}
-
 }  // namespace
 
+template <class Visitor>
+void describe(ReduceLROnPlateauOptions& options, Visitor& option) {
+  option("monitor", options.monitor, "the log that is watched");
+  option("factor", options.factor, at_least(0).below(1), "what the rate is multiplied by");
+  option("patience", options.patience, at_least(0), "epochs that may be no better");
+  option("verbose", options.verbose, "say when the rate changes");
+  option.choice("mode", options.mode, monitor_modes, "whether lower or higher is better");
+  option("min_delta", options.min_delta, finite, "what counts as better");
+  option("cooldown", options.cooldown, at_least(0), "epochs after a change that do not count");
+  option("min_lr", options.min_lr, finite_not_negative, "the least rate");
+}
+
 SharedCallback ReduceLROnPlateau(const ReduceLROnPlateauOptions& options) {
-  if (!(options.factor >= 0 && options.factor < 1)) {
-    fail("ReduceLROnPlateau: factor: expected a number of at least 0 and below 1, found {}",
-         options.factor);
-  }
-  if (!(options.min_lr >= 0 && std::isfinite(options.min_lr))) {
-    fail("ReduceLROnPlateau: min_lr: expected a finite number that is not negative, found {}",
-         options.min_lr);
-  }
-  check_not_negative(options.patience, "patience");
-  check_not_negative(options.cooldown, "cooldown");
+  check_options("ReduceLROnPlateau", options);
   return std::make_shared<ReduceLROnPlateauCallback>(options);
+}
+
+void add_reduce_lr_on_plateau(Catalog& catalog) {
+  catalog.add<SharedCallback, ReduceLROnPlateauOptions>("ReduceLROnPlateau", {}, ReduceLROnPlateau);
 }
 
 }  // namespace meshwork

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "collectives/error.h"
+#include "runtime/train/from_config.h"
 
 namespace meshwork {
 namespace {
@@ -41,8 +42,17 @@ class TerminateOnNaNCallback final : public Callback {
 
 }  // namespace
 
+template <class Visitor>
+void describe(TerminateOnNaNOptions& options, Visitor& option) {
+  option("raise_error", options.raise_error, "end with an error");
+}
+
 SharedCallback TerminateOnNaN(const TerminateOnNaNOptions& options) {
   return std::make_shared<TerminateOnNaNCallback>(options);
+}
+
+void add_terminate_on_nan(Catalog& catalog) {
+  catalog.add<SharedCallback, TerminateOnNaNOptions>("TerminateOnNaN", {}, TerminateOnNaN);
 }
 
 }  // namespace meshwork

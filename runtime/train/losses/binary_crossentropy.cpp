@@ -1,15 +1,21 @@
 #include "runtime/train/losses/binary_crossentropy.h"
 
 #include "collectives/error.h"
+#include "runtime/train/from_config.h"
 #include "runtime/train/losses/value_loss.h"
 
 namespace meshwork {
 
+template <class Visitor>
+void describe(BinaryCrossentropyOptions& options, Visitor& option) {
+  option("from_logits", options.from_logits, "predictions are logits, not probabilities");
+  option("label_smoothing", options.label_smoothing, between(0, 1),
+         "part of each target that is shared out evenly");
+  option("name", options.name, "what logs call it");
+}
+
 SharedLoss BinaryCrossentropy(const BinaryCrossentropyOptions& options) {
-  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-    fail("BinaryCrossentropy: expected label_smoothing between 0 and 1, found {}",
-         options.label_smoothing);
-  }
+  check_options("BinaryCrossentropy", options);
   const bool from_logits = options.from_logits;
   const float smoothing = static_cast<float>(options.label_smoothing);
   return make_value_loss(
@@ -24,6 +30,11 @@ SharedLoss BinaryCrossentropy(const BinaryCrossentropyOptions& options) {
                                                           from_logits, smoothing},
                            {lowering.input(0), lowering.input(1), lowering.input_gradient(0)});
            }});
+}
+
+void add_binary_crossentropy(Catalog& catalog) {
+  catalog.add<SharedLoss, BinaryCrossentropyOptions>(
+      "BinaryCrossentropy", {"binary_crossentropy", "bce", "BCE"}, BinaryCrossentropy);
 }
 
 }  // namespace meshwork

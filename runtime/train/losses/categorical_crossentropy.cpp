@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/train/from_config.h"
 #include "runtime/train/losses/class_crossentropy.h"
 
 namespace meshwork {
@@ -32,12 +33,22 @@ class CategoricalCrossentropyLoss final : public Loss {
 
 }  // namespace
 
+template <class Visitor>
+void describe(CategoricalCrossentropyOptions& options, Visitor& option) {
+  option("from_logits", options.from_logits, "predictions are logits, not probabilities");
+  option("label_smoothing", options.label_smoothing, between(0, 1),
+         "part of each target that is shared out evenly");
+  option("name", options.name, "what logs call it");
+}
+
 SharedLoss CategoricalCrossentropy(const CategoricalCrossentropyOptions& options) {
-  if (!(options.label_smoothing >= 0 && options.label_smoothing <= 1)) {
-    fail("CategoricalCrossentropy: expected label_smoothing between 0 and 1, found {}",
-         options.label_smoothing);
-  }
+  check_options("CategoricalCrossentropy", options);
   return std::make_shared<CategoricalCrossentropyLoss>(options);
+}
+
+void add_categorical_crossentropy(Catalog& catalog) {
+  catalog.add<SharedLoss, CategoricalCrossentropyOptions>(
+      "CategoricalCrossentropy", {"categorical_crossentropy"}, CategoricalCrossentropy);
 }
 
 }  // namespace meshwork

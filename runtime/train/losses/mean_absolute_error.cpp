@@ -1,5 +1,6 @@
 #include "runtime/train/losses/mean_absolute_error.h"
 
+#include "runtime/train/from_config.h"
 #include "runtime/train/losses/value_loss.h"
 
 namespace meshwork {
@@ -18,6 +19,11 @@ void book_gradient(Lowering& lowering, std::int64_t count, double scale) {
 
 }  // namespace
 
+template <class Visitor>
+void describe(MeanAbsoluteErrorOptions& options, Visitor& option) {
+  option("name", options.name, "what logs call it");
+}
+
 SharedLoss MeanAbsoluteError(const MeanAbsoluteErrorOptions& options) {
   return make_value_loss(options.name, "mean_absolute_error",
                          {.sum =
@@ -25,6 +31,11 @@ SharedLoss MeanAbsoluteError(const MeanAbsoluteErrorOptions& options) {
                                 return AbsoluteErrorSpec{count, scale};
                               },
                           .gradient = book_gradient});
+}
+
+void add_mean_absolute_error(Catalog& catalog) {
+  catalog.add<SharedLoss, MeanAbsoluteErrorOptions>(
+      "MeanAbsoluteError", {"mean_absolute_error", "mae", "MAE"}, MeanAbsoluteError);
 }
 
 }  // namespace meshwork

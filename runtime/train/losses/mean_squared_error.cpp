@@ -1,8 +1,14 @@
 #include "runtime/train/losses/mean_squared_error.h"
 
+#include "runtime/train/from_config.h"
 #include "runtime/train/losses/value_loss.h"
 
 namespace meshwork {
+
+template <class Visitor>
+void describe(MeanSquaredErrorOptions& options, Visitor& option) {
+  option("name", options.name, "what logs call it");
+}
 
 SharedLoss MeanSquaredError(const MeanSquaredErrorOptions& options) {
   return make_value_loss(
@@ -16,6 +22,11 @@ SharedLoss MeanSquaredError(const MeanSquaredErrorOptions& options) {
              lowering.emit(SquaredErrorGradientSpec{count, static_cast<float>(scale)},
                            {lowering.input(0), lowering.input(1), lowering.input_gradient(0)});
            }});
+}
+
+void add_mean_squared_error(Catalog& catalog) {
+  catalog.add<SharedLoss, MeanSquaredErrorOptions>(
+      "MeanSquaredError", {"mean_squared_error", "mse", "MSE"}, MeanSquaredError);
 }
 
 }  // namespace meshwork

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/train/from_config.h"
 #include "runtime/train/losses/class_crossentropy.h"
 
 namespace meshwork {
@@ -33,8 +34,20 @@ class SparseCategoricalCrossentropyLoss final : public Loss {
 
 }  // namespace
 
+template <class Visitor>
+void describe(SparseCategoricalCrossentropyOptions& options, Visitor& option) {
+  option("from_logits", options.from_logits, "predictions are logits, not probabilities");
+  option("name", options.name, "what logs call it");
+}
+
 SharedLoss SparseCategoricalCrossentropy(const SparseCategoricalCrossentropyOptions& options) {
   return std::make_shared<SparseCategoricalCrossentropyLoss>(options);
+}
+
+void add_sparse_categorical_crossentropy(Catalog& catalog) {
+  catalog.add<SharedLoss, SparseCategoricalCrossentropyOptions>("SparseCategoricalCrossentropy",
+                                                                {"sparse_categorical_crossentropy"},
+                                                                SparseCategoricalCrossentropy);
 }
 
 }  // namespace meshwork

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/train/from_config.h"
 #include "runtime/train/metrics/binary_accuracy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 
@@ -41,8 +42,17 @@ class AccuracyMetric final : public Metric {
 
 }  // namespace
 
+template <class Visitor>
+void describe(AccuracyOptions& options, Visitor& option) {
+  option("name", options.name, "what logs call it");
+}
+
 SharedMetric Accuracy(const AccuracyOptions& options) {
   return std::make_shared<AccuracyMetric>(options);
+}
+
+void add_accuracy(Catalog& catalog) {
+  catalog.add<SharedMetric, AccuracyOptions>("Accuracy", {"accuracy", "acc"}, Accuracy);
 }
 
 }  // namespace meshwork

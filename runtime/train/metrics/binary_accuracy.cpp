@@ -7,6 +7,7 @@
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 #include "runtime/train/comparison.h"
+#include "runtime/train/from_config.h"
 
 namespace meshwork {
 namespace {
@@ -69,11 +70,20 @@ class BinaryAccuracyMetric final : public Metric {
 
 }  // namespace
 
+template <class Visitor>
+void describe(BinaryAccuracyOptions& options, Visitor& option) {
+  option("threshold", options.threshold, finite, "above it a prediction is 1");
+  option("name", options.name, "what logs call it");
+}
+
 SharedMetric BinaryAccuracy(const BinaryAccuracyOptions& options) {
-  if (std::isnan(options.threshold)) {
-    fail("BinaryAccuracy: the threshold is not a number");
-  }
+  check_options("BinaryAccuracy", options);
   return std::make_shared<BinaryAccuracyMetric>(options);
+}
+
+void add_binary_accuracy(Catalog& catalog) {
+  catalog.add<SharedMetric, BinaryAccuracyOptions>("BinaryAccuracy", {"binary_accuracy"},
+                                                   BinaryAccuracy);
 }
 
 }  // namespace meshwork

@@ -1,30 +1,33 @@
 #include "runtime/train/optimizers/adam.h"
 
-#include <cmath>
-#include <limits>
+#include "runtime/train/optimizers/make.h"
 
 namespace meshwork {
+
+template <class Options, class Visitor>
+requires std::same_as<Options, AdamOptions> || std::same_as<Options, AdamWOptions>
+void describe(Options& options, Visitor& option) {
+  describe_common(options, option);
+  option("beta_1", options.beta_1, at_least(0).below(1),
+         "how much of the mean of gradients is kept");
+  option("beta_2", options.beta_2, at_least(0).below(1), "how much of the mean of squares is kept");
+  option("epsilon", options.epsilon, finite_not_negative, "what is added to the root");
+  option("amsgrad", options.amsgrad, "divide by the largest mean of squares so far");
+}
+
 namespace {
 
-Optimizer make_adam(const std::string& class_name, const AdamOptions& options) {
-  const double below_one = std::nextafter(1.0, 0.0);
-  check_option(class_name, "beta_1", options.beta_1, 0, below_one);
-  check_option(class_name, "beta_2", options.beta_2, 0, below_one);
-  check_option(class_name, "epsilon", options.epsilon, 0, std::numeric_limits<float>::max());
+template <class Options>
+Optimizer make_adam(const std::string& class_name, const Options& options) {
   std::vector<std::string> slots{"m", "v"};
   if (options.amsgrad) {
     slots.emplace_back("v_max");
   }
-  return {class_name,
-          options.learning_rate,
-          {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm},
-          {setting("beta_1", options.beta_1), setting("beta_2", options.beta_2),
-           setting("epsilon", options.epsilon), setting("amsgrad", options.amsgrad)},
-          std::move(slots),
-          AdamSpec{.beta_1 = options.beta_1,
-                   .beta_2 = options.beta_2,
-                   .epsilon = options.epsilon,
-                   .amsgrad = options.amsgrad}};
+  return make_optimizer(class_name, options, std::move(slots),
+                        AdamSpec{.beta_1 = options.beta_1,
+                                 .beta_2 = options.beta_2,
+                                 .epsilon = options.epsilon,
+                                 .amsgrad = options.amsgrad});
 }
 
 }  // namespace
@@ -34,15 +37,12 @@ Optimizer Adam(const AdamOptions& options) {
 }
 
 Optimizer AdamW(const AdamWOptions& options) {
-  return make_adam("AdamW", {.learning_rate = options.learning_rate,
-                             .beta_1 = options.beta_1,
-                             .beta_2 = options.beta_2,
-                             .epsilon = options.epsilon,
-                             .amsgrad = options.amsgrad,
-                             .weight_decay = options.weight_decay,
-                             .clipnorm = options.clipnorm,
-                             .clipvalue = options.clipvalue,
-                             .global_clipnorm = options.global_clipnorm});
+  return make_adam("AdamW", options);
+}
+
+void add_adam(Catalog& catalog) {
+  catalog.add<Optimizer, AdamOptions>("Adam", {"adam"}, Adam);
+  catalog.add<Optimizer, AdamWOptions>("AdamW", {"adamw"}, AdamW);
 }
 
 }  // namespace meshwork

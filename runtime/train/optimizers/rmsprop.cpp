@@ -1,13 +1,19 @@
 #include "runtime/train/optimizers/rmsprop.h"
 
-#include <limits>
+#include "runtime/train/optimizers/make.h"
 
 namespace meshwork {
 
+template <class Visitor>
+void describe(RMSpropOptions& options, Visitor& option) {
+  describe_common(options, option);
+  option("rho", options.rho, between(0, 1), "how much of the mean of squares is kept");
+  option("momentum", options.momentum, between(0, 1), "how much of the last update is kept");
+  option("epsilon", options.epsilon, finite_not_negative, "what is added under the root");
+  option("centered", options.centered, "take the mean of gradients from that of squares");
+}
+
 Optimizer RMSprop(const RMSpropOptions& options) {
-  check_option("RMSprop", "rho", options.rho, 0, 1);
-  check_option("RMSprop", "momentum", options.momentum, 0, 1);
-  check_option("RMSprop", "epsilon", options.epsilon, 0, std::numeric_limits<float>::max());
   std::vector<std::string> slots{"velocity"};
   if (options.momentum != 0) {
     slots.emplace_back("momentum");
@@ -15,16 +21,15 @@ Optimizer RMSprop(const RMSpropOptions& options) {
   if (options.centered) {
     slots.emplace_back("average_gradient");
   }
-  return {"RMSprop",
-          options.learning_rate,
-          {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm},
-          {setting("rho", options.rho), setting("momentum", options.momentum),
-           setting("epsilon", options.epsilon), setting("centered", options.centered)},
-          std::move(slots),
-          RmspropSpec{.rho = options.rho,
-                      .momentum = options.momentum,
-                      .epsilon = options.epsilon,
-                      .centered = options.centered}};
+  return make_optimizer("RMSprop", options, std::move(slots),
+                        RmspropSpec{.rho = options.rho,
+                                    .momentum = options.momentum,
+                                    .epsilon = options.epsilon,
+                                    .centered = options.centered});
+}
+
+void add_rmsprop(Catalog& catalog) {
+  catalog.add<Optimizer, RMSpropOptions>("RMSprop", {"rmsprop"}, RMSprop);
 }
 
 }  // namespace meshwork

@@ -1,19 +1,28 @@
 #include "runtime/train/optimizers/sgd.h"
 
+#include "runtime/train/optimizers/make.h"
+
 namespace meshwork {
 
+template <class Visitor>
+void describe(SGDOptions& options, Visitor& option) {
+  describe_common(options, option);
+  option("momentum", options.momentum, between(0, 1), "how much of the last update is kept");
+  option("nesterov", options.nesterov, "take the gradient one update ahead");
+}
+
 Optimizer SGD(const SGDOptions& options) {
-  check_option("SGD", "momentum", options.momentum, 0, 1);
   std::vector<std::string> slots;
   if (options.momentum != 0) {
     slots.emplace_back("momentum");
   }
-  return {"SGD",
-          options.learning_rate,
-          {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm},
-          {setting("momentum", options.momentum), setting("nesterov", options.nesterov)},
-          std::move(slots),
-          SgdSpec{.momentum = static_cast<float>(options.momentum), .nesterov = options.nesterov}};
+  return make_optimizer(
+      "SGD", options, std::move(slots),
+      SgdSpec{.momentum = static_cast<float>(options.momentum), .nesterov = options.nesterov});
+}
+
+void add_sgd(Catalog& catalog) {
+  catalog.add<Optimizer, SGDOptions>("SGD", {"sgd"}, SGD);
 }
 
 }  // namespace meshwork

@@ -152,7 +152,7 @@ TEST_CASE("a range is part of what is expected") {
   CHECK(message<double>("1", at_least(0).below(1)) ==
         place + "expected a number of at least 0 and below 1, found 1");
   CHECK(message<double>("0", above(0).up_to(1)) ==
-        place + "expected a number above 0 and at most 1, found 0");
+        place + "expected a positive number of at most 1, found 0");
   CHECK(message<double>("0", positive) == place + "expected a positive number, found 0");
   CHECK(message<double>(".inf", positive) == "no error");
   CHECK(message<double>(".inf", finite) == place + "expected a finite number, found .inf");

@@ -3,7 +3,7 @@
 #include "runtime/graph/model_config.h"
 
 #include "collectives/error.h"
-#include "layers/registry.h"
+#include "layers/pages.h"
 #include "runtime/config/load.h"
 #include "tests/support/catch.h"
 
@@ -12,9 +12,9 @@ using namespace meshwork;
 namespace {
 
 ConfiguredModel model(const std::string& text) {
-  LayerRegistry registry;
-  register_layers(registry);
-  return model_from_config(parse_config(text, "test.yaml"), registry);
+  Catalog catalog;
+  add_layers(catalog);
+  return model_from_config(parse_config(text, "test.yaml"), catalog);
 }
 
 Graph graph(const std::string& text) {

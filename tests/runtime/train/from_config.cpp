@@ -2,6 +2,7 @@
 #include "runtime/train/from_config.h"
 
 #include "runtime/config/load.h"
+#include "runtime/pages.h"
 #include "tests/runtime/train/scripted_training.h"
 #include "tests/support/catch.h"
 
@@ -18,20 +19,29 @@ ConfigNode value(const std::string& text, const std::string& key) {
   return *config(text).find(key);
 }
 
+const Catalog& catalog() {
+  static const Catalog all = [] {
+    Catalog filled;
+    add_runtime(filled);
+    return filled;
+  }();
+  return all;
+}
+
 SharedLoss loss(const std::string& text) {
-  return loss_from_config(value("loss: " + text, "loss"));
+  return catalog().make<SharedLoss>(value("loss: " + text, "loss"));
 }
 
 std::vector<SharedMetric> metrics(const std::string& text) {
-  return metrics_from_config(value("metrics: " + text, "metrics"));
+  return metrics_from_config(value("metrics: " + text, "metrics"), catalog());
 }
 
 Optimizer optimizer(const std::string& text) {
-  return optimizer_from_config(value("optimizer: " + text, "optimizer"));
+  return catalog().make<Optimizer>(value("optimizer: " + text, "optimizer"));
 }
 
 std::vector<SharedCallback> callbacks(const std::string& text) {
-  return callbacks_from_config(value("callbacks: " + text, "callbacks"));
+  return callbacks_from_config(value("callbacks: " + text, "callbacks"), catalog());
 }
 
 }  // namespace

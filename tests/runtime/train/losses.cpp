@@ -315,8 +315,9 @@ TEST_CASE("targets of another shape are errors that say what was expected and fo
                     Catch::Contains("at least two dimensions"));
   CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->target_shape({-1, 1 << 25}),
                     Catch::Contains("too many classes"));
-  CHECK_THROWS_WITH(CategoricalCrossentropy({.label_smoothing = 1.5}),
-                    Catch::Contains("label_smoothing between 0 and 1, found 1.5"));
+  CHECK_THROWS_WITH(
+      CategoricalCrossentropy({.label_smoothing = 1.5}),
+      Catch::Contains("label_smoothing: expected a number between 0 and 1, found 1.5"));
   CHECK_THROWS_WITH(BinaryCrossentropy({.label_smoothing = -1}),
                     Catch::Contains("label_smoothing"));
 }

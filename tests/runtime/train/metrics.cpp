@@ -149,7 +149,7 @@ TEST_CASE("names in the logs are told apart") {
 
 TEST_CASE("options out of range are errors") {
   CHECK_THROWS_WITH(TopKCategoricalAccuracy({.k = 0}),
-                    "TopKCategoricalAccuracy: expected k of at least 1, found 0");
+                    "TopKCategoricalAccuracy: k: expected an integer of at least 1, found 0");
   CHECK_THROWS_WITH(SparseTopKCategoricalAccuracy({.k = -1}), Catch::Contains("found -1"));
   CHECK_THROWS_WITH(BinaryAccuracy({.threshold = std::nan("")}), Catch::Contains("threshold"));
 }

@@ -199,7 +199,7 @@ TEST_CASE("a constant rate can be set, a schedule's cannot") {
 
 TEST_CASE("options out of range are errors that name them") {
   CHECK_THROWS_WITH(SGD({.momentum = 1.5}),
-                    "SGD: momentum: expected a number from 0 to 1, found 1.5");
+                    "SGD: momentum: expected a number between 0 and 1, found 1.5");
   CHECK_THROWS_WITH(Adam({.beta_1 = 1}), Catch::Contains("Adam: beta_1"));
   CHECK_THROWS_WITH(Adam({.epsilon = -1}),
                     "Adam: epsilon: expected a finite number of at least 0, found -1");
@@ -211,10 +211,12 @@ TEST_CASE("an optimizer lists all that it was given") {
   CHECK(SGD({.learning_rate = 0.5, .momentum = 0.25, .clipnorm = 2}).settings() ==
         Settings{{"class", "SGD"},
                  {"learning_rate", "0.5"},
-                 {"momentum", "0.25"},
-                 {"nesterov", "false"},
+                 {"weight_decay", "none"},
                  {"clipnorm", "2"},
-                 {"weight_decay", "0"}});
+                 {"clipvalue", "none"},
+                 {"global_clipnorm", "none"},
+                 {"momentum", "0.25"},
+                 {"nesterov", "false"}});
   const Settings adam = Adam({.beta_1 = 0.5}).settings();
   CHECK(std::find(adam.begin(), adam.end(), Settings::value_type("beta_1", "0.5")) != adam.end());
   CHECK(adam != Adam({.beta_1 = 0.5, .amsgrad = true}).settings());

@@ -6,8 +6,9 @@
 #include <cstdlib>
 
 #include "collectives/error.h"
-#include "layers/registry.h"
+#include "layers/pages.h"
 #include "runtime/config/load.h"
+#include "runtime/pages.h"
 #include "runtime/train/engine.h"
 #include "tests/support/catch.h"
 
@@ -46,9 +47,10 @@ fit: {epochs: 2, validation_split: 0.2, validation_batch_size: 10, verbose: sile
 )";
 
 RunConfig run(const std::string& text, const std::vector<ConfigOverride>& overrides = {}) {
-  LayerRegistry layers;
-  register_layers(layers);
-  return {parse_config(text, "run.yaml", overrides), layers};
+  Catalog catalog;
+  add_runtime(catalog);
+  add_layers(catalog);
+  return {parse_config(text, "run.yaml", overrides), catalog};
 }
 
 History trained(const RunConfig& config, DeviceMesh& mesh) {
@@ -89,7 +91,7 @@ TEST_CASE("the sections of a run arrive where they belong") {
   CHECK(config.evaluation_batch_size() == 10);
   CHECK(config.fit_options().epochs == 2);
   CHECK(config.fit_options().steps_per_epoch == 2);
-  CHECK(config.fit_options().validation_frequency == 3);
+  CHECK(config.fit_options().validation_freq == 3);
   CHECK(config.has(DataPart::train));
   CHECK(!config.has(DataPart::test));
   CHECK(config.least_ranks() == 1);

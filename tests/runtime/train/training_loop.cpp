@@ -113,7 +113,7 @@ TEST_CASE("callbacks see the events in order") {
   (void)model.fit(counting_samples(17), {.epochs = 2,
                                          .batch_size = 8,
                                          .validation = counting_samples(9),
-                                         .validation_frequency = 2,
+                                         .validation_freq = 2,
                                          .callbacks = {recorder},
                                          .verbose = Verbosity::silent});
   CHECK(recorder->events == Strings{"train<",       "epoch<0",      "batch<0",      "batch>0",
@@ -163,7 +163,7 @@ TEST_CASE("the history has a value an epoch for each name, and the epochs' numbe
   const History history = model.fit(counting_samples(17), {.epochs = 3,
                                                            .batch_size = 8,
                                                            .validation = counting_samples(9),
-                                                           .validation_frequency = 2,
+                                                           .validation_freq = 2,
                                                            .verbose = Verbosity::silent});
   CHECK(history.epoch == std::vector<std::int64_t>{0, 1, 2});
   CHECK(history.params.epochs == 3);
@@ -367,8 +367,8 @@ TEST_CASE("what cannot be trained on is an error that says why") {
   CHECK_THROWS_WITH(fit({.epochs = 0, .batch_size = 8}), Catch::Contains("epochs"));
   CHECK_THROWS_WITH(fit({.batch_size = 8, .steps_per_epoch = 0}),
                     Catch::Contains("steps_per_epoch"));
-  CHECK_THROWS_WITH(fit({.batch_size = 8, .validation_frequency = 0}),
-                    Catch::Contains("validation_frequency"));
+  CHECK_THROWS_WITH(fit({.batch_size = 8, .validation_freq = 0}),
+                    Catch::Contains("validation_freq"));
   CHECK_THROWS_WITH(
       fit({.batch_size = 8, .validation = counting_samples(9), .validation_split = 0.5}),
       Catch::Contains("not both"));

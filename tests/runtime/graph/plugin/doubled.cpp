@@ -1,8 +1,8 @@
 // A layer from outside: y = x + x + factor, in a library of its own.
 #include <memory>
+#include <string>
 
 #include "runtime/graph/layer_config.h"
-#include "runtime/graph/layer_registry.h"
 #include "runtime/graph/operations/add.h"
 #include "runtime/graph/operations/bias.h"
 
@@ -21,12 +21,19 @@ class Doubled final : public meshwork::Layer {
   }
 };
 
+struct Options {
+  std::string name;
+};
+
+template <class Visitor>
+void describe(Options& options, Visitor& option) {
+  meshwork::describe_name(options, option);
+}
+
 }  // namespace
 
-extern "C" void meshwork_register(meshwork::LayerRegistry& registry) {
-  registry.add("Doubled", [](const meshwork::ConfigNode& options, const meshwork::LayerRegistry&) {
-    std::string name;
-    meshwork::layer_reader(options, name).finish();
-    return meshwork::SharedLayer(std::make_shared<Doubled>(name));
+extern "C" void meshwork_register(meshwork::Catalog& catalog) {
+  catalog.add<meshwork::SharedLayer, Options>("Doubled", {}, [](const Options& options) {
+    return meshwork::SharedLayer(std::make_shared<Doubled>(options.name));
   });
 }

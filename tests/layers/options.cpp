@@ -1,8 +1,9 @@
 // Layers as configurations write them: every option of each, and what goes wrong.
-#include "layers/registry.h"
+#include "layers/pages.h"
 
 #include "collectives/error.h"
 #include "runtime/config/load.h"
+#include "runtime/graph/layer_config.h"
 #include "tests/support/catch.h"
 
 using namespace meshwork;
@@ -10,9 +11,9 @@ using namespace meshwork;
 namespace {
 
 SharedLayer made(const std::string& text) {
-  LayerRegistry registry;
-  register_layers(registry);
-  return registry.make(parse_config(text, "net.yaml"));
+  Catalog catalog;
+  add_layers(catalog);
+  return catalog.make<SharedLayer>(parse_config(text, "net.yaml"));
 }
 
 // The graph of the layer alone on samples of `shape`.
@@ -111,7 +112,8 @@ TEST_CASE("layers over images are read from their options") {
   CHECK_THAT(error_of("Conv2D: {filters: 4, kernel_size: 3, padding: causal}"),
              Catch::Contains("valid") && Catch::Contains("same"));
   CHECK_THAT(error_of("ReLU: {threshold: -1}"), Catch::Contains("at least 0"));
-  CHECK_THAT(error_of("BatchNormalization: {axis: 1}"), Catch::Contains("which are the last"));
+  CHECK_THAT(error_of("BatchNormalization: {axis: 1}"),
+             Catch::Contains("axis: expected -1, the last dimension"));
   CHECK_THAT(error_of("ZeroPadding2D: {padding: -1}"), Catch::Contains("at least 0"));
   CHECK_THAT(error_of("UpSampling2D: {interpolation: bicubic}"), Catch::Contains("bilinear"));
 }

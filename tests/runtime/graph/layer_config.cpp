@@ -1,10 +1,10 @@
 // Registering layers, reading their options, and loading them from a library of the user's.
-#include "runtime/graph/layer_registry.h"
+#include "runtime/config/catalog.h"
 
 #include <fstream>
 
 #include "collectives/error.h"
-#include "layers/registry.h"
+#include "layers/pages.h"
 #include "runtime/config/load.h"
 #include "runtime/graph/layer_config.h"
 #include "tests/support/catch.h"
@@ -18,9 +18,9 @@ ConfigNode parsed(const std::string& text) {
 }
 
 SharedLayer made(const std::string& text) {
-  LayerRegistry registry;
-  register_layers(registry);
-  return registry.make(parsed(text));
+  Catalog catalog;
+  add_layers(catalog);
+  return catalog.make<SharedLayer>(parsed(text));
 }
 
 Initializer initializer(const std::string& text) {
@@ -30,38 +30,38 @@ Initializer initializer(const std::string& text) {
 }  // namespace
 
 TEST_CASE("a class can be registered once, and begins with a capital letter") {
-  LayerRegistry registry;
-  register_layers(registry);
-  CHECK(registry.contains("Dense"));
-  CHECK(registry.class_names() ==
-        std::vector<std::string>{"Activation",
-                                 "Add",
-                                 "AveragePooling1D",
-                                 "AveragePooling2D",
-                                 "BatchNormalization",
-                                 "Concatenate",
-                                 "Conv1D",
-                                 "Conv2D",
-                                 "Conv2DTranspose",
-                                 "Dense",
-                                 "Dropout",
-                                 "Flatten",
-                                 "GlobalAveragePooling1D",
-                                 "GlobalAveragePooling2D",
-                                 "GlobalMaxPooling1D",
-                                 "GlobalMaxPooling2D",
-                                 "MaxPooling1D",
-                                 "MaxPooling2D",
-                                 "Permute",
-                                 "ReLU",
-                                 "Rescaling",
-                                 "Reshape",
-                                 "Sequential",
-                                 "Softmax",
-                                 "UpSampling2D",
-                                 "ZeroPadding2D"});
-  CHECK_THROWS_WITH(register_layers(registry), "there are two layer classes \"Activation\"");
-  CHECK_THROWS_WITH(registry.add("scale", nullptr), Catch::Contains("capital letter"));
+  Catalog catalog;
+  add_layers(catalog);
+  CHECK(catalog.find<SharedLayer>("Dense") != nullptr);
+  CHECK(catalog.class_names<SharedLayer>() == std::vector<std::string>{"Activation",
+                                                                       "Add",
+                                                                       "AveragePooling1D",
+                                                                       "AveragePooling2D",
+                                                                       "BatchNormalization",
+                                                                       "Concatenate",
+                                                                       "Conv1D",
+                                                                       "Conv2D",
+                                                                       "Conv2DTranspose",
+                                                                       "Dense",
+                                                                       "Dropout",
+                                                                       "Flatten",
+                                                                       "GlobalAveragePooling1D",
+                                                                       "GlobalAveragePooling2D",
+                                                                       "GlobalMaxPooling1D",
+                                                                       "GlobalMaxPooling2D",
+                                                                       "MaxPooling1D",
+                                                                       "MaxPooling2D",
+                                                                       "Permute",
+                                                                       "ReLU",
+                                                                       "Rescaling",
+                                                                       "Reshape",
+                                                                       "Sequential",
+                                                                       "Softmax",
+                                                                       "UpSampling2D",
+                                                                       "ZeroPadding2D"});
+  CHECK_THROWS_WITH(add_layers(catalog), "there are two layer classes \"Activation\"");
+  CHECK_THROWS_WITH(catalog.enter<SharedLayer>({"scale", {}, {}, {}}),
+                    Catch::Contains("capital letter"));
 }
 
 TEST_CASE("a layer that does not exist is an error with place and nearest name") {
@@ -123,32 +123,32 @@ TEST_CASE("activations are names, and nothing is linear") {
 }
 
 TEST_CASE("a library that cannot be loaded is an error that says why") {
-  LayerRegistry registry;
-  CHECK_THROWS_WITH(load_plugin("not/there.so", registry),
-                    "cannot load layers from not/there.so: there is no such file");
+  Catalog catalog;
+  CHECK_THROWS_WITH(load_plugin("not/there.so", catalog),
+                    "cannot load not/there.so: there is no such file");
   std::ofstream("text.so") << "no library\n";
-  CHECK_THROWS_WITH(load_plugin("text.so", registry),
-                    Catch::StartsWith("cannot load layers from text.so: "));
+  CHECK_THROWS_WITH(load_plugin("text.so", catalog), Catch::StartsWith("cannot load text.so: "));
 }
 
 #ifdef MESHWORK_TEST_PLUGIN
 TEST_CASE("a library of the user's adds its layers") {
-  LayerRegistry registry;
-  register_layers(registry);
-  load_plugin(MESHWORK_TEST_PLUGIN, registry);
-  REQUIRE(registry.contains("Doubled"));
+  Catalog catalog;
+  add_layers(catalog);
+  load_plugin(MESHWORK_TEST_PLUGIN, catalog);
+  REQUIRE(catalog.find<SharedLayer>("Doubled") != nullptr);
   const auto x = Input({3});
-  const auto y = registry.make(parsed("{Doubled: {name: twice}}"))(x);
+  const auto y = catalog.make<SharedLayer>(parsed("{Doubled: {name: twice}}"))(x);
   const Graph graph = make_graph({x}, {y});
   CHECK(graph.paths() == std::vector<std::string>{"twice/factor", "twice/output"});
-  CHECK_THROWS_WITH(registry.make(parsed("{Doubled: {factor: 3}}")), Catch::Contains("factor"));
-  CHECK_THROWS_WITH(load_plugin(MESHWORK_TEST_PLUGIN, registry),
+  CHECK_THROWS_WITH(catalog.make<SharedLayer>(parsed("{Doubled: {factor: 3}}")),
+                    Catch::Contains("factor"));
+  CHECK_THROWS_WITH(load_plugin(MESHWORK_TEST_PLUGIN, catalog),
                     Catch::Contains("there are two layer classes \"Doubled\""));
 }
 
 TEST_CASE("a library without layers is an error that says what it lacks") {
-  LayerRegistry registry;
-  CHECK_THROWS_WITH(load_plugin(MESHWORK_TEST_EMPTY_PLUGIN, registry),
+  Catalog catalog;
+  CHECK_THROWS_WITH(load_plugin(MESHWORK_TEST_EMPTY_PLUGIN, catalog),
                     Catch::Contains("does not define extern \"C\" void meshwork_register"));
 }
 #endif

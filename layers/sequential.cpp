@@ -1,0 +1,52 @@
+// Sequential in a configuration: a block of layers with a name of its own.
+//
+//     Sequential: {name: features, layers: [{Dense: {units: 10}}, Flatten]}
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/graph/layer_config.h"
+
+namespace meshwork {
+namespace {
+
+struct Chain {
+  static constexpr const char* expected = "a list of layers";
+  std::vector<SharedLayer> layers;
+};
+
+struct SequentialOptions {
+  std::string name;
+  Chain layers;
+};
+
+void from_config(const ConfigNode& node, Chain& chain, const Catalog& catalog) {
+  for (const ConfigNode& layer : node.elements()) {
+    const ConfigEntry entry = layer.single_entry("a layer");
+    if (const auto inputs = entry.value.is_map() ? entry.value.find("inputs") : std::nullopt) {
+      inputs->fail("the layers of a Sequential stand one after the other, each with one input");
+    }
+    chain.layers.push_back(catalog.make<SharedLayer>(layer));
+  }
+}
+
+std::string to_text(const Chain& chain) {
+  return fmt::format("{} layers", chain.layers.size());
+}
+
+template <class Visitor>
+void describe(SequentialOptions& options, Visitor& option) {
+  describe_name(options, option);
+  option.required("layers", options.layers, "one after the other");
+}
+
+}  // namespace
+
+void add_sequential(Catalog& catalog) {
+  catalog.add<SharedLayer, SequentialOptions>("Sequential", {}, [](SequentialOptions options) {
+    return Sequential(std::move(options.layers.layers), std::move(options.name));
+  });
+}
+
+}  // namespace meshwork

@@ -1,0 +1,153 @@
+// Catalog: the classes that a configuration can name, of every kind: layers, losses, metrics,
+// optimizers, schedules, callbacks.
+//
+// A set is open. A class is a page: a file of its own with a function that enters it, under the
+// name of the file. Nothing else names the page; the build finds these functions and writes the one
+// that calls them all, for each room (launch/cmake/pages.cmake).
+//
+//     void add_sgd(Catalog& catalog) {
+//       catalog.add<Optimizer, SGDOptions>("SGD", {"sgd"}, SGD);
+//     }
+//
+// A program makes a catalog, lets the rooms enter their pages, and extensions theirs, and hands it
+// on; there is no global one. In a configuration an object is a class name with its options, or
+// that name alone:
+//
+//     optimizer: {SGD: {momentum: 0.9}}
+//     optimizer: sgd
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <typeindex>
+#include <utility>
+#include <vector>
+
+#include "runtime/config/node.h"
+#include "runtime/config/options.h"
+
+namespace meshwork {
+
+/// How messages speak of a kind, next to whose declaration it is specialised:
+///
+///     template <>
+///     struct KindOf<Optimizer> {
+///       static constexpr const char* word = "optimizer";      // unknown optimizer "Adem"
+///       static constexpr const char* article = "an optimizer"; // expected an optimizer
+///       static std::vector<std::string> other_keys();           // optional: keys that are no options
+///     };
+template <class Value>
+struct KindOf;
+
+/// One class of a kind.
+template <class Value>
+struct CatalogEntry {
+  std::string class_name;
+  std::vector<std::string> short_names;
+  std::function<Value(const ConfigNode& options, const Catalog& catalog)> make;
+  std::function<std::vector<OptionText>()> options;
+};
+
+class Catalog {
+ public:
+  template <class Value>
+  using Entries = std::map<std::string, CatalogEntry<Value>>;
+
+  /// Throws `Error` if the kind has a class of that name already, or the name does not begin with a
+  /// capital letter, by which configurations tell classes from options.
+  template <class Value>
+  void enter(CatalogEntry<Value> entry) {
+    check_class_name(KindOf<Value>::word, entry.class_name);
+    const std::string name = entry.class_name;
+    described_[KindOf<Value>::word][name] = {entry.short_names, entry.options};
+    if (!entries_of<Value>().try_emplace(name, std::move(entry)).second) {
+      fail("there are two {} classes \"{}\"", KindOf<Value>::word, name);
+    }
+  }
+
+  /// A class that `make` makes of its described options (options.h).
+  template <class Value, class Options, class Make>
+  void add(const std::string& class_name, std::vector<std::string> short_names, Make make) {
+    enter<Value>({class_name, std::move(short_names),
+                  [make](const ConfigNode& node, const Catalog& catalog) -> Value {
+                    std::vector<std::string> others;
+                    if constexpr (requires { KindOf<Value>::other_keys(); }) {
+                      others = KindOf<Value>::other_keys();
+                    }
+                    return make(read_options<Options>(node, catalog, others));
+                  },
+                  [] { return option_texts<Options>(); }});
+  }
+
+  /// What help says of a class.
+  struct Described {
+    std::vector<std::string> short_names;
+    std::function<std::vector<OptionText>()> options;  // null: it reads them in a way of its own
+  };
+  /// All classes, by the word for their kind and by their name.
+  [[nodiscard]] const std::map<std::string, std::map<std::string, Described>>& described() const {
+    return described_;
+  }
+
+  /// By class name.
+  template <class Value>
+  [[nodiscard]] const Entries<Value>& all() const {
+    static const Entries<Value> none;
+    const auto found = kinds_.find(typeid(Value));
+    return found == kinds_.end() ? none : *static_cast<const Entries<Value>*>(found->second.get());
+  }
+
+  /// The class that is called so, or has this short name; null if there is none.
+  template <class Value>
+  [[nodiscard]] const CatalogEntry<Value>* find(const std::string& name) const {
+    for (const auto& [class_name, entry] : all<Value>()) {
+      if (class_name == name) return &entry;
+      for (const std::string& other : entry.short_names) {
+        if (other == name) return &entry;
+      }
+    }
+    return nullptr;
+  }
+
+  template <class Value>
+  [[nodiscard]] std::vector<std::string> class_names() const {
+    std::vector<std::string> names;
+    for (const auto& [name, entry] : all<Value>()) names.push_back(name);
+    return names;
+  }
+
+  /// The object written as `Dense: {units: 10}`, `Flatten:` or `Flatten`. Throws `ConfigError`: a
+  /// class that there is not, with the nearest name; options that are wrong.
+  template <class Value>
+  [[nodiscard]] Value make(const ConfigNode& node) const {
+    const ConfigEntry written = node.single_entry(KindOf<Value>::article);
+    const CatalogEntry<Value>* const entry = find<Value>(written.name);
+    if (entry == nullptr) throw written.key.unknown(KindOf<Value>::word, class_names<Value>());
+    return written.value.located([&] { return entry->make(written.value, *this); });
+  }
+
+ private:
+  template <class Value>
+  Entries<Value>& entries_of() {
+    std::shared_ptr<void>& kind = kinds_[typeid(Value)];
+    if (!kind) kind = std::make_shared<Entries<Value>>();
+    return *static_cast<Entries<Value>*>(kind.get());
+  }
+  static void check_class_name(const char* kind, const std::string& name);
+
+  std::map<std::type_index, std::shared_ptr<void>> kinds_;  // Entries of each, by the type
+  std::map<std::string, std::map<std::string, Described>> described_;
+};
+
+/// Loads the shared library in `path` and lets it enter its classes: it defines
+///
+///     extern "C" void meshwork_register(meshwork::Catalog& catalog);
+///
+/// The library stays loaded until the process ends, since its objects may live as long. Throws
+/// `Error`: no such file, one that cannot be loaded, one without `meshwork_register`, or what that
+/// throws.
+void load_plugin(const std::string& path, Catalog& catalog);
+
+}  // namespace meshwork

@@ -1,0 +1,261 @@
+// Options, described once.
+//
+// The options of a layer, an optimizer, a callback are a struct of defaults. Beside it stands one
+// description: what each option is called, which values it takes, and a line that explains it.
+//
+//     template <class Visitor>
+//     void describe(SGDOptions& options, Visitor& option) {
+//       option("momentum", options.momentum, between(0, 1), "how much of the last update is kept");
+//       option("nesterov", options.nesterov, "take the gradient one update ahead");
+//       option.required("units", options.units, positive, "number of outputs");
+//     }
+//
+// From it follow
+//
+//     read_options      what a configuration says, each error with its place (ConfigReader);
+//     check_options     the ranges, for options that C++ gives;
+//     settings_of       names and values, which ranks compare and checkpoints keep;
+//     option_texts      what help and reference print.
+//
+// An option may be a bool, a number, a string, a file name, anything with `from_config` and
+// `to_text`, or a std::optional or std::vector of these. A range holds for numbers, for each number
+// of a list, and for each of what `numbers_of` gives of a type of one's own. Values of an
+// enumeration have names:
+//
+//       option.choice("mode", options.mode, {{"min", Mode::min}, {"max", Mode::max}}, "...");
+#pragma once
+
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "runtime/config/reader.h"
+
+namespace meshwork {
+
+class Catalog;
+
+/// An option as help and reference print it.
+struct OptionText {
+  std::string name;
+  std::string expected;  // "a positive integer", "one of min, max"; "" if its value says it
+  std::string initial;   // the default; "" if there is none
+  std::string help;
+};
+
+namespace options_detail {
+
+template <class Value>
+concept ReadWithCatalog = requires(const ConfigNode& node, Value& value, const Catalog& catalog) {
+  from_config(node, value, catalog);
+};
+
+template <class Value>
+void read(const ConfigNode& node, Value& value, const ValueRange& range, const Catalog& catalog) {
+  if constexpr (ReadWithCatalog<Value>) {
+    from_config(node, value, catalog);
+  } else {
+    value = node.as<Value>(range);
+  }
+}
+
+/// A type of one's own may say what a configuration has to give: `static constexpr const char*
+/// expected`.
+template <class Value>
+std::string expected(const ValueRange& range) {
+  if constexpr (requires { Value::expected; }) {
+    return Value::expected;
+  } else {
+    return expected_words<Value>(range);
+  }
+}
+
+template <class Value>
+std::string names_in(const ChoiceTable<Value>& table) {
+  std::string names;
+  for (const auto& [name, value] : table) names += (names.empty() ? "one of " : ", ") + name;
+  return names;
+}
+
+template <class Value>
+std::string text(const Value& value) {
+  using Element = config_detail::Element<Value>;
+  if constexpr (Element::optional) {
+    return value ? text(*value) : "none";
+  } else if constexpr (Element::list) {
+    std::string all;
+    for (const auto& element : value) all += (all.empty() ? "" : ", ") + text(element);
+    return "[" + all + "]";
+  } else if constexpr (std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>) {
+    return fmt::format("{}", value);
+  } else if constexpr (std::is_same_v<Value, std::filesystem::path>) {
+    return value.string();
+  } else {
+    return to_text(value);
+  }
+}
+
+/// Throws `Error` unless the number, or each of the list, lies in `range`.
+template <class Value>
+void check(const std::string& owner, const char* name, const Value& value,
+           const ValueRange& range) {
+  using Element = config_detail::Element<Value>;
+  if constexpr (Element::optional) {
+    if (value) check(owner, name, *value, range);
+  } else if constexpr (Element::list) {
+    for (const auto& element : value) check(owner, name, element, range);
+  } else if constexpr (std::is_arithmetic_v<Value> && !std::is_same_v<Value, bool>) {
+    if (range.contains(static_cast<double>(value))) return;
+    fail("{}: {}: expected {}, found {}", owner, name,
+         range.of(std::is_integral_v<Value> ? "integer" : "number"), value);
+  } else if constexpr (requires { numbers_of(value); }) {
+    for (const auto& number : numbers_of(value)) check(owner, name, number, range);
+  }
+}
+
+/// What visitors have in common: an option without a range takes any value, and one that has to be
+/// given is like others but for who reads it.
+template <class Derived>
+class OptionVisitor {
+ public:
+  template <class Value>
+  void operator()(const char* name, Value& value, const char* help) {
+    self().visit(name, value, {}, help, false);
+  }
+  template <class Value>
+  void operator()(const char* name, Value& value, const ValueRange& range, const char* help) {
+    self().visit(name, value, range, help, false);
+  }
+  template <class Value>
+  void required(const char* name, Value& value, const char* help) {
+    self().visit(name, value, {}, help, true);
+  }
+  template <class Value>
+  void required(const char* name, Value& value, const ValueRange& range, const char* help) {
+    self().visit(name, value, range, help, true);
+  }
+  template <class Value>
+  void choice(const char* name, Value& value, const std::type_identity_t<ChoiceTable<Value>>& table,
+              const char* help) {
+    self().visit_choice(name, value, table, help);
+  }
+
+ private:
+  Derived& self() { return static_cast<Derived&>(*this); }
+};
+
+}  // namespace options_detail
+
+// The visitors; options that stand in several maps are visited by hand.
+
+class OptionReader : public options_detail::OptionVisitor<OptionReader> {
+ public:
+  OptionReader(ConfigReader& reader, const Catalog& catalog) : reader_(reader), catalog_(catalog) {}
+  template <class Value>
+  void visit(const char* name, Value& value, const ValueRange& range, const char*, bool required) {
+    if (required) {
+      options_detail::read(reader_.required_node(name, options_detail::expected<Value>(range)),
+                           value, range, catalog_);
+    } else if (const auto node = reader_.node(name)) {
+      options_detail::read(*node, value, range, catalog_);
+    }
+  }
+  template <class Value>
+  void visit_choice(const char* name, Value& value, const ChoiceTable<Value>& table, const char*) {
+    reader_.choice(name, value, table);
+  }
+
+ private:
+  ConfigReader& reader_;
+  const Catalog& catalog_;
+};
+
+class OptionChecker : public options_detail::OptionVisitor<OptionChecker> {
+ public:
+  explicit OptionChecker(std::string owner) : owner_(std::move(owner)) {}
+  template <class Value>
+  void visit(const char* name, Value& value, const ValueRange& range, const char*, bool) {
+    options_detail::check(owner_, name, value, range);
+  }
+  template <class Value>
+  void visit_choice(const char* name, Value& value, const ChoiceTable<Value>& table, const char*) {
+    for (const auto& entry : table) {
+      if (entry.second == value) return;
+    }
+    fail("{}: {}: expected {}", owner_, name, options_detail::names_in(table));
+  }
+
+ private:
+  std::string owner_;
+};
+
+class OptionLister : public options_detail::OptionVisitor<OptionLister> {
+ public:
+  template <class Value>
+  void visit(const char* name, Value& value, const ValueRange& range, const char* help,
+             bool required) {
+    add(name, options_detail::expected<Value>(range), options_detail::text(value), help, required);
+  }
+  template <class Value>
+  void visit_choice(const char* name, Value& value, const ChoiceTable<Value>& table,
+                    const char* help) {
+    std::string named;
+    for (const auto& [choice, one] : table) {
+      if (one == value) named = choice;
+    }
+    add(name, options_detail::names_in(table), named, help, false);
+  }
+
+  Settings settings;
+  std::vector<OptionText> texts;
+
+ private:
+  void add(const char* name, std::string expected, const std::string& value, const char* help,
+           bool required) {
+    settings.emplace_back(name, value);
+    texts.push_back({name, std::move(expected), required ? "" : value, help});
+  }
+};
+
+/// What the map `node`, or null, says; what it does not say is as in `Options{}`. Keys in `others`
+/// are somebody else's. Throws `ConfigError`.
+template <class Options>
+[[nodiscard]] Options read_options(const ConfigNode& node, const Catalog& catalog,
+                                   const std::vector<std::string>& others = {}) {
+  Options options;
+  ConfigReader reader(node);
+  OptionReader option(reader, catalog);
+  describe(options, option);
+  for (const std::string& other : others) static_cast<void>(reader.node(other));
+  reader.finish();
+  return options;
+}
+
+/// Throws `Error`, "SGD: momentum: expected a number between 0 and 1, found 2", for an option out of
+/// its range. `owner` is whose options they are.
+template <class Options>
+void check_options(const std::string& owner, Options options) {
+  OptionChecker option(owner);
+  describe(options, option);
+}
+
+/// In the order of the description.
+template <class Options>
+[[nodiscard]] Settings settings_of(Options options) {
+  OptionLister option;
+  describe(options, option);
+  return std::move(option.settings);
+}
+
+template <class Options>
+[[nodiscard]] std::vector<OptionText> option_texts() {
+  Options options;
+  OptionLister option;
+  describe(options, option);
+  return std::move(option.texts);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,39 @@
+// How an optimizer's page makes it of its described options (runtime/config/options.h).
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/train/from_config.h"
+#include "runtime/train/optimizer.h"
+
+namespace meshwork {
+
+/// Describes what every optimizer has an option for; `describe` of its page calls it first.
+template <class Options, class Visitor>
+void describe_common(Options& options, Visitor& option) {
+  option("learning_rate", options.learning_rate, "a number or a schedule");
+  option("weight_decay", options.weight_decay, finite_not_negative,
+         "part of each weight that an update of rate 1 takes away, apart from the gradient");
+  option("clipnorm", options.clipnorm, finite_positive, "most that a variable's gradient measures");
+  option("clipvalue", options.clipvalue, finite_positive, "most that its elements are");
+  option("global_clipnorm", options.global_clipnorm, finite_positive,
+         "most that all gradients together measure");
+}
+
+/// Throws `Error` for options out of range.
+template <class Options>
+[[nodiscard]] Optimizer make_optimizer(const std::string& class_name, const Options& options,
+                                       std::vector<std::string> slot_names,
+                                       Optimizer::Update update) {
+  check_options(class_name, options);
+  return {class_name,
+          options.learning_rate,
+          {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm},
+          settings_of(options),
+          std::move(slot_names),
+          std::move(update)};
+}
+
+}  // namespace meshwork
