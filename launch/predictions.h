@@ -11,7 +11,7 @@
 #include <span>
 #include <string>
 
-#include "runtime/mesh/shape.h"
+#include "runtime/shape/shape.h"
 
 namespace meshwork {
 

@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "runtime/device/kernel_record.h"
-#include "runtime/mesh/shape.h"
+#include "runtime/shape/shape.h"
 
 namespace meshwork {
 

@@ -15,7 +15,7 @@
 #include "runtime/data/foreign_hdf5.h"
 #include "runtime/data/hdf5_handles.h"
 #include "runtime/mesh/layout.h"
-#include "runtime/mesh/shape.h"
+#include "runtime/shape/shape.h"
 
 namespace meshwork {
 

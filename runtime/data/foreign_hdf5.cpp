@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -24,6 +25,9 @@ constexpr H5Z_filter_t lzf = 32000;  // h5py's, by its number in The HDF Group's
 // Deflate, the strongest of the filters, packs no more bytes into one.
 constexpr std::uint64_t largest_packing = 1032;
 
+// A chunk is in memory whole.
+constexpr std::uint64_t largest_unstored_chunk = std::uint64_t{64} << 20;
+constexpr std::size_t widest_number = 16;  // a long double's
 constexpr std::size_t most_names = 1'000;
 constexpr int most_looked_at = 20'000;
 constexpr int deepest_names = 16;
@@ -108,6 +112,11 @@ std::uint64_t declared_bytes(const Hdf5Dataset& dataset, const std::string& name
   check_hdf5(H5Sget_simple_extent_dims(space.native(), lengths.data(), nullptr), "no shape",
              subject);
   std::uint64_t bytes = H5Tget_size(type.native());
+  const H5T_class_t kind = H5Tget_class(type.native());
+  if ((kind == H5T_INTEGER || kind == H5T_FLOAT) && bytes > widest_number) {
+    fail("{}: {} declares numbers of {} bytes each; {} are the most", subject, name, bytes,
+         widest_number);
+  }
   bool overflow = bytes == 0;
   for (int i = 0; i < dimensions; ++i) {
     overflow |= __builtin_mul_overflow(bytes, lengths[static_cast<std::size_t>(i)], &bytes);
@@ -115,6 +124,22 @@ std::uint64_t declared_bytes(const Hdf5Dataset& dataset, const std::string& name
   }
   if (overflow || bytes > std::uint64_t{1} << 62) {
     fail("{}: {} declares more elements than any memory has", subject, name);
+  }
+  return bytes;
+}
+
+// Of the chunk that the library holds in memory to read any element of it; 0 without chunks.
+std::uint64_t chunk_bytes(const Hdf5Dataset& dataset, hid_t creation, const std::string& subject) {
+  if (H5Pget_layout(creation) != H5D_CHUNKED) return 0;
+  std::array<hsize_t, H5S_MAX_RANK> lengths{};
+  const int dimensions = check_hdf5(H5Pget_chunk(creation, H5S_MAX_RANK, lengths.data()),
+                                    "no lengths of chunks", subject);
+  const Hdf5Datatype type(check_hdf5(H5Dget_type(dataset.native()), "no type", subject));
+  std::uint64_t bytes = H5Tget_size(type.native());
+  for (int i = 0; i < dimensions; ++i) {
+    if (__builtin_mul_overflow(bytes, lengths[static_cast<std::size_t>(i)], &bytes)) {
+      return std::numeric_limits<std::uint64_t>::max();
+    }
   }
   return bytes;
 }
@@ -199,6 +224,13 @@ void check_dataset(const Hdf5Dataset& dataset, const std::string& name, const st
   } else {
     check_filters(creation.native(), name, subject);
     stored = stored_bytes(dataset, subject);
+    const std::uint64_t chunk = chunk_bytes(dataset, creation.native(), subject);
+    if (chunk > largest_unstored_chunk && chunk / largest_packing > stored) {
+      fail(
+          "{}: {} declares chunks of {} bytes each, of which {} are stored; no filter packs so "
+          "many",
+          subject, name, chunk, stored);
+    }
   }
   const std::uint64_t declared = declared_bytes(dataset, name, subject);
   if (declared > rules.unstored_bytes && declared / largest_packing > stored) {

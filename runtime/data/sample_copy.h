@@ -10,7 +10,7 @@
 #include <span>
 
 #include "runtime/mesh/layout.h"
-#include "runtime/mesh/shape.h"
+#include "runtime/shape/shape.h"
 
 namespace meshwork {
 

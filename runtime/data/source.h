@@ -26,7 +26,7 @@
 
 #include "collectives/element_type.h"
 #include "runtime/mesh/layout.h"
-#include "runtime/mesh/shape.h"
+#include "runtime/shape/shape.h"
 
 namespace meshwork {
 

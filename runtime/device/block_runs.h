@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/mesh/layout.h"
+#include "runtime/shape/block.h"
 
 namespace meshwork {
 

@@ -22,7 +22,7 @@
 #include "runtime/device/kernels/activation.h"
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/program.h"
-#include "runtime/mesh/shape.h"
+#include "runtime/shape/shape.h"
 
 namespace meshwork {
 

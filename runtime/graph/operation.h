@@ -33,8 +33,8 @@
 #include <vector>
 
 #include "runtime/graph/epilogue.h"
-#include "runtime/mesh/partition.h"
-#include "runtime/mesh/shape.h"
+#include "runtime/shape/partition.h"
+#include "runtime/shape/shape.h"
 
 namespace meshwork {
 

@@ -1,8 +1,8 @@
-// The form of the flat memory (parameters.h), which follows from a plan and from who shares memory.
+#include "runtime/graph/parameter_form.h"
+
 #include <algorithm>
 
 #include "runtime/device/alignment.h"
-#include "runtime/graph/parameters.h"
 #include "runtime/mesh/block_copy.h"
 #include "runtime/mesh/redistribution.h"
 

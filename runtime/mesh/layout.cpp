@@ -95,18 +95,6 @@ std::string to_string(const Layout& layout, const MeshShape& mesh) {
   return text;
 }
 
-Shape shape_of(const Block& block) {
-  Shape shape;
-  for (const Range& range : block) shape.push_back(range.length());
-  return shape;
-}
-
-Block whole(const Shape& shape) {
-  Block block;
-  for (const std::int64_t length : shape) block.push_back({0, length});
-  return block;
-}
-
 Block block_of(const Layout& layout, const Shape& shape, const MeshShape& mesh, std::int64_t rank) {
   if (layout.dimensions.size() != shape.size()) {
     internal_error(fmt::format("layout {} for a tensor of shape {}", to_string(layout, mesh),

@@ -18,8 +18,7 @@
 #include <vector>
 
 #include "runtime/mesh/mesh_shape.h"
-#include "runtime/mesh/partition.h"
-#include "runtime/mesh/shape.h"
+#include "runtime/shape/block.h"
 
 namespace meshwork {
 
@@ -52,12 +51,6 @@ struct LayoutHash {
 
 /// "[data, ~, data+model]", with " partial over model" behind where it applies.
 [[nodiscard]] std::string to_string(const Layout& layout, const MeshShape& mesh);
-
-/// The part of a tensor that a rank holds: an interval in each dimension.
-using Block = std::vector<Range>;
-
-[[nodiscard]] Shape shape_of(const Block& block);
-[[nodiscard]] Block whole(const Shape& shape);
 
 /// The block of `rank` in a tensor of `shape` (global) lying as `layout`.
 [[nodiscard]] Block block_of(const Layout& layout, const Shape& shape, const MeshShape& mesh,

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/mesh/shape.h"
+#include "runtime/shape/shape.h"
 
 namespace meshwork::test {
 

@@ -11,7 +11,7 @@
 
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cpu/compile.h"
-#include "runtime/mesh/partition.h"
+#include "runtime/shape/partition.h"
 
 namespace meshwork::cpu {
 

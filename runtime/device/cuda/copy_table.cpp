@@ -4,7 +4,7 @@
 
 #include "collectives/error.h"
 #include "runtime/device/copy_boxes.h"
-#include "runtime/mesh/partition.h"
+#include "runtime/shape/partition.h"
 
 namespace meshwork::cuda {
 

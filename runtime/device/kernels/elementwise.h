@@ -6,7 +6,7 @@
 
 #include "collectives/element_type.h"
 #include "runtime/device/kernels/activation.h"
-#include "runtime/mesh/layout.h"
+#include "runtime/shape/block.h"
 
 namespace meshwork {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/mesh/layout.h"
-#include "runtime/mesh/shape.h"
+#include "runtime/shape/shape.h"
 
 namespace meshwork {
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <string>
 
-#include "runtime/mesh/shape.h"
+#include "runtime/shape/shape.h"
 
 namespace meshwork {
 

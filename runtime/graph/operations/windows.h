@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "runtime/device/kernels.h"
-#include "runtime/mesh/partition.h"
+#include "runtime/shape/partition.h"
 
 namespace meshwork {
 

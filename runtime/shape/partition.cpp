@@ -1,4 +1,4 @@
-#include "runtime/mesh/partition.h"
+#include "runtime/shape/partition.h"
 
 #include <algorithm>
 

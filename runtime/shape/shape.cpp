@@ -1,4 +1,4 @@
-#include "runtime/mesh/shape.h"
+#include "runtime/shape/shape.h"
 
 #include <fmt/format.h>
 
