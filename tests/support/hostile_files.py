@@ -27,7 +27,7 @@ def _largest(path):
         return max((n for n in _datasets(file) if file[n].dtype.kind == "f"), key=lambda n: file[n].size)
 
 
-def _low_level(file, name, shape, *, chunks=None, filters=(), storage=None):
+def _low_level(file, name, shape, *, chunks=None, filters=(), storage=None, grows=False):
     """A dataset of which nothing is written."""
     creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
     if chunks:
@@ -36,7 +36,8 @@ def _low_level(file, name, shape, *, chunks=None, filters=(), storage=None):
         creation.set_filter(number, h5py.h5z.FLAG_OPTIONAL, (1,))
     if storage:
         creation.set_external(*storage)
-    h5py.h5d.create(file.id, name.encode(), h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple(shape), creation)
+    h5py.h5d.create(file.id, name.encode(), h5py.h5t.IEEE_F32LE,
+                    h5py.h5s.create_simple(shape, (h5py.h5s.UNLIMITED,) * len(shape) if grows else shape), creation)
 
 
 def _changes(folder, whole, place):
@@ -74,6 +75,11 @@ def _changes(folder, whole, place):
     def declares_more_than_2_64(file):
         _low_level(file, place, (1 << 50, 1 << 50, 1 << 50), chunks=(16, 16, 16))
 
+    def chunk_of_2_31(file):
+        lengths = (1 << 29,) + (1,) * (len(shape) - 1)
+        _low_level(file, place, shape, chunks=lengths, filters=(h5py.h5z.FILTER_DEFLATE,), grows=True)
+        file[place].id.write_direct_chunk((0,) * len(shape), b"x" * 64)
+
     def unknown_filter(file):
         _low_level(file, place, shape, chunks=shape, filters=(32015,))
 
@@ -94,7 +100,7 @@ def _changes(folder, whole, place):
 
     yield from ((change.__name__, change) for change in (
         external_storage, virtual, external_link, external_link_to_nothing, soft_link_in_a_circle,
-        declares_2_40, declares_2_60_in_chunks, declares_more_than_2_64, unknown_filter, texts, compound,
+        declares_2_40, declares_2_60_in_chunks, declares_more_than_2_64, chunk_of_2_31, unknown_filter, texts, compound,
         lists, a_group, nothing))
 
 
