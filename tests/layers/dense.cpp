@@ -126,8 +126,8 @@ TEST_CASE("a layer that is called twice gathers the gradients of both calls") {
 }
 
 TEST_CASE("dense needs a positive number of units") {
-  CHECK_THROWS_WITH(Dense(), "Dense: `units`, the number of outputs, is 0; it has to be positive");
-  CHECK_THROWS_WITH(Dense({.name = "d1", .units = -3}), Catch::StartsWith("d1: `units`"));
+  CHECK_THROWS_WITH(Dense(), "Dense: units: expected a positive integer, found 0");
+  CHECK_THROWS_WITH(Dense({.name = "d1", .units = -3}), Catch::StartsWith("d1: units: "));
 }
 
 TEST_CASE("an activation is a layer of its own, with Keras's class name") {

@@ -77,9 +77,8 @@ TEST_CASE("two dropouts, and two uses of one, draw different masks") {
 
 TEST_CASE("a rate outside of 0 to 1 is an error, and so is none") {
   CHECK_THROWS_WITH(Dropout({.name = "drop", .rate = 1.5f}),
-                    "drop: `rate`, the fraction that is dropped, is 1.5; it has to lie between 0 "
-                    "and 1");
-  CHECK_THROWS_WITH(Dropout({.rate = -0.5f}), Catch::StartsWith("Dropout: `rate`"));
+                    "drop: rate: expected a number between 0 and 1, found 1.5");
+  CHECK_THROWS_WITH(Dropout({.rate = -0.5f}), Catch::StartsWith("Dropout: rate: "));
   CHECK_THROWS_AS(Dropout({.rate = std::numeric_limits<float>::quiet_NaN()}), Error);
   CHECK_THROWS_AS(Dropout({}), Error);
   CHECK_NOTHROW(Dropout({.rate = 1}));
