@@ -26,9 +26,9 @@ std::string place_of(const fs::path& file) {
   return problem ? file.string() : place.string();
 }
 
-// What `judge` says of an HDF5 file; of what is none: false.
+// What `judge` says; false where the file is none that it can read.
 template <class Judge>
-bool judged(const fs::path& file, const Judge& judge) {
+bool judged(const Judge& judge) {
   try {
     return judge();
   } catch (const Error&) {
@@ -44,7 +44,7 @@ bool is_predictions(const fs::path& file) {
     std::getline(std::ifstream(file), line);
     return line == "output_0" || line.starts_with("output_0,");
   }
-  return judged(file, [&] {
+  return judged([&] {
     const Hdf5Guard guard;
     const Hdf5File opened = open_for_reading(file, H5P_DEFAULT, "a file of predictions");
     const std::string name = file.string();
@@ -54,14 +54,14 @@ bool is_predictions(const fs::path& file) {
 }
 
 bool is_keras_weights(const fs::path& file) {
-  return judged(file, [&] {
+  return judged([&] {
     (void)KerasWeightsReader(file);
     return true;
   });
 }
 
 bool is_checkpoint_of_ours(const fs::path& file) {
-  return judged(file, [&] { return is_checkpoint_file(file); });
+  return judged([&] { return is_checkpoint_file(file); });
 }
 
 void RunFiles::read(const fs::path& file, const std::string& what) {

@@ -1,0 +1,101 @@
+// Options that are described once: read, checked, listed, and told to people.
+#include "runtime/config/options.h"
+
+#include "runtime/config/catalog.h"
+#include "runtime/config/load.h"
+#include "tests/support/catch.h"
+
+using namespace meshwork;
+
+namespace {
+
+enum class Colour : std::uint8_t { red, green };
+
+struct PaintOptions {
+  std::int64_t coats = 0;
+  double gloss = 0.5;
+  std::optional<double> hours;
+  std::vector<double> mixture{1, 2};
+  bool wet = false;
+  Colour colour = Colour::green;
+  std::string name = "wall";
+};
+
+template <class Visitor>
+void describe(PaintOptions& options, Visitor& option) {
+  option.required("coats", options.coats, positive, "how many");
+  option("gloss", options.gloss, between(0, 1), "how much it shines");
+  option("hours", options.hours, finite_positive, "to dry");
+  option("mixture", options.mixture, at_least(0), "parts of each");
+  option("wet", options.wet, "on what is wet");
+  option.choice("colour", options.colour, {{"red", Colour::red}, {"green", Colour::green}},
+                "of it");
+  option("name", options.name, "of what is painted");
+}
+
+PaintOptions read(const std::string& text) {
+  return read_options<PaintOptions>(parse_config(text, "paint.yaml"), Catalog(), {"inputs"});
+}
+
+std::string refusal(const PaintOptions& options) {
+  try {
+    check_options("Paint", options);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("what a configuration does not say is as the struct has it") {
+  const PaintOptions options = read("{coats: 2, hours: 3, colour: red, mixture: [4], inputs: x}");
+  CHECK(options.coats == 2);
+  CHECK(options.gloss == 0.5);
+  CHECK(options.hours == 3.0);
+  CHECK(options.mixture == std::vector<double>{4});
+  CHECK(options.colour == Colour::red);
+  CHECK(options.name == "wall");
+}
+
+TEST_CASE("a configuration that does not fit the description is an error with its place") {
+  CHECK_THROWS_WITH(read("{gloss: 0.5}"), Catch::Contains("key \"coats\" is missing; expected a "
+                                                          "positive integer"));
+  CHECK_THROWS_WITH(read("{coats: 1, gloss: 2}"),
+                    Catch::StartsWith("paint.yaml:1:19: gloss: expected a number between 0 and 1"));
+  CHECK_THROWS_WITH(read("{coats: 1, mixture: [1, -1]}"), Catch::Contains("at least 0"));
+  CHECK_THROWS_WITH(read("{coats: 1, colour: gren}"), Catch::Contains("did you mean \"green\"?"));
+  CHECK_THROWS_WITH(read("{coats: 1, glos: 1}"), Catch::Contains("did you mean \"gloss\"?"));
+}
+
+TEST_CASE("the same ranges hold for options that C++ gives") {
+  CHECK(refusal({.coats = 1}).empty());
+  CHECK(refusal({}) == "Paint: coats: expected a positive integer, found 0");
+  CHECK(refusal({.coats = 1, .gloss = -1}) ==
+        "Paint: gloss: expected a number between 0 and 1, found -1");
+  CHECK(refusal({.coats = 1, .hours = 0}) ==
+        "Paint: hours: expected a positive finite number, found 0");
+  CHECK(refusal({.coats = 1, .mixture = {1, -2}}) ==
+        "Paint: mixture: expected a number of at least 0, found -2");
+  CHECK(refusal({.coats = 1, .colour = static_cast<Colour>(7)}) ==
+        "Paint: colour: expected one of red, green");
+}
+
+TEST_CASE("ranks and people are told all of them, in their order") {
+  CHECK(settings_of(PaintOptions{.coats = 3, .hours = 1.5}) == Settings{{"coats", "3"},
+                                                                        {"gloss", "0.5"},
+                                                                        {"hours", "1.5"},
+                                                                        {"mixture", "[1, 2]"},
+                                                                        {"wet", "false"},
+                                                                        {"colour", "green"},
+                                                                        {"name", "wall"}});
+  const std::vector<OptionText> texts = option_texts<PaintOptions>();
+  REQUIRE(texts.size() == 7);
+  CHECK(texts[0].name == "coats");
+  CHECK(texts[0].expected == "a positive integer");
+  CHECK(texts[0].initial.empty());  // it has to be given
+  CHECK(texts[0].help == "how many");
+  CHECK(texts[2].initial == "none");
+  CHECK(texts[5].expected == "one of red, green");
+  CHECK(texts[5].initial == "green");
+}
