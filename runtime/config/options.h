@@ -37,6 +37,8 @@
 namespace meshwork {
 
 class Catalog;
+template <class Value>
+struct KindOf;
 
 /// An option as help and reference print it.
 struct OptionText {
@@ -68,6 +70,8 @@ template <class Value>
 std::string expected(const ValueRange& range) {
   if constexpr (requires { Value::expected; }) {
     return Value::expected;
+  } else if constexpr (requires { KindOf<Value>::article; }) {
+    return KindOf<Value>::article;
   } else {
     return expected_words<Value>(range);
   }

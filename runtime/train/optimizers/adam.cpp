@@ -11,7 +11,7 @@ void describe(Options& options, Visitor& option) {
   option("beta_1", options.beta_1, at_least(0).below(1),
          "how much of the mean of gradients is kept");
   option("beta_2", options.beta_2, at_least(0).below(1), "how much of the mean of squares is kept");
-  option("epsilon", options.epsilon, finite_not_negative, "what is added to the root");
+  option("epsilon", options.epsilon, float_not_negative, "what is added to the root");
   option("amsgrad", options.amsgrad, "divide by the largest mean of squares so far");
 }
 

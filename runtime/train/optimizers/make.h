@@ -1,6 +1,7 @@
 // How an optimizer's page makes it of its described options (runtime/config/options.h).
 #pragma once
 
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,15 +11,20 @@
 
 namespace meshwork {
 
+/// Of numbers that kernels take as float32.
+inline constexpr ValueRange float_not_negative =
+    at_least(0).up_to(std::numeric_limits<float>::max());
+inline constexpr ValueRange float_positive = positive.up_to(std::numeric_limits<float>::max());
+
 /// Describes what every optimizer has an option for; `describe` of its page calls it first.
 template <class Options, class Visitor>
 void describe_common(Options& options, Visitor& option) {
   option("learning_rate", options.learning_rate, "a number or a schedule");
-  option("weight_decay", options.weight_decay, finite_not_negative,
+  option("weight_decay", options.weight_decay, float_not_negative,
          "part of each weight that an update of rate 1 takes away, apart from the gradient");
-  option("clipnorm", options.clipnorm, finite_positive, "most that a variable's gradient measures");
-  option("clipvalue", options.clipvalue, finite_positive, "most that its elements are");
-  option("global_clipnorm", options.global_clipnorm, finite_positive,
+  option("clipnorm", options.clipnorm, float_positive, "most that a variable's gradient measures");
+  option("clipvalue", options.clipvalue, float_positive, "most that its elements are");
+  option("global_clipnorm", options.global_clipnorm, float_positive,
          "most that all gradients together measure");
 }
 

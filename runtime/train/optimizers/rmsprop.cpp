@@ -9,7 +9,7 @@ void describe(RMSpropOptions& options, Visitor& option) {
   describe_common(options, option);
   option("rho", options.rho, between(0, 1), "how much of the mean of squares is kept");
   option("momentum", options.momentum, between(0, 1), "how much of the last update is kept");
-  option("epsilon", options.epsilon, finite_not_negative, "what is added under the root");
+  option("epsilon", options.epsilon, float_not_negative, "what is added under the root");
   option("centered", options.centered, "take the mean of gradients from that of squares");
 }
 
