@@ -6,7 +6,7 @@
 
 #include <string>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/layer.h"
 
 namespace meshwork {

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "layers/spatial.h"
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/layer.h"
 
 namespace meshwork {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/layer.h"
 
 namespace meshwork {

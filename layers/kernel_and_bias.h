@@ -14,6 +14,7 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/graph.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/layer_config.h"

@@ -6,6 +6,7 @@
 
 #include "collectives/error.h"
 #include "layers/one_input.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/graph/layer_config.h"
 #include "runtime/graph/operations/activation.h"
 #include "runtime/graph/operations/rectifier.h"

@@ -1,6 +1,7 @@
 // What the layers over images have in common: lengths of rows and columns, and their options.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "layers/spatial.h"
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/upsampling.h"
 #include "runtime/graph/layer.h"
 
 namespace meshwork {

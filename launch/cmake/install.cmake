@@ -18,7 +18,7 @@ install(PROGRAMS launch/meshwork-mpirun launch/meshwork.sbatch
 
 install(DIRECTORY collectives runtime layers DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshwork
   FILES_MATCHING PATTERN "*.h" PATTERN "runtime/device/cuda" EXCLUDE PATTERN "collectives/nccl" EXCLUDE)
-install(FILES launch/meshwork.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshwork)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/include/meshwork DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/meshwork)
 install(EXPORT meshwork-targets NAMESPACE meshwork:: DESTINATION ${package_folder})

@@ -8,11 +8,16 @@
 #include "collectives/error.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cuda/library.h"
+#include "runtime/device/kernel_set.h"
 
 namespace meshwork {
 
 bool Device::is_faster_in(Precision) const {
   return false;
+}
+
+void refuse_kernel(const KernelSpec& spec) {
+  fail("this device has no kernel for {}", spec.text());
 }
 
 std::vector<KernelCandidate> Device::candidates(const KernelSpec&) {

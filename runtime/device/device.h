@@ -1,6 +1,6 @@
 // Device: what one rank computes on. Memory, an execution stream, and compiled kernels.
 //
-// Operations see only this interface. A kernel is compiled from a specification (kernels.h) when a
+// Operations see only this interface. A kernel is compiled from a specification (kernel_spec.h) when a
 // program is made, on this rank's local shapes, and run any number of times on bare pointers;
 // running allocates nothing and looks nothing up. `run` starts a kernel in the device's queue of
 // kernels (collectives/device_queues.h), where kernels run in the order in which they were started;
@@ -25,7 +25,8 @@
 
 #include "collectives/device_queues.h"
 #include "collectives/memory.h"
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernel_spec.h"
+#include "runtime/device/kernels/precision.h"
 
 namespace meshwork {
 

@@ -9,11 +9,8 @@
 #include <limits>
 #include <optional>
 #include <string>
-#include <variant>
 
 #include "collectives/error.h"
-#include "runtime/device/convolution_counts.h"
-#include "runtime/device/kernel_record.h"
 #include "runtime/device/narrowing.h"
 
 namespace meshwork {
@@ -25,36 +22,6 @@ constexpr int most_runs_a_sample = 64;
 constexpr std::size_t least_turns = 2, most_turns = 51;
 constexpr double enough_seconds = 0.2;  // after which there are no more turns than the least
 constexpr double hopeless = 2;          // times the fastest
-
-// Elements of the operands, the result last.
-
-std::vector<std::int64_t> operand_counts(const MatmulSpec& s) {
-  std::vector<std::int64_t> counts{s.m * s.k, s.k * s.n};
-  const std::int64_t mask = s.m * relu_mask_row_bytes(s.n) / 4;
-  if (s.bias) counts.push_back(s.n);
-  if (s.derivative != Activation::linear) counts.push_back(s.mask ? mask : s.m * s.n);
-  counts.push_back(s.m * s.n);
-  if (s.column_sums) counts.push_back(s.n);
-  if (writes_mask(s)) counts.push_back(mask);
-  return counts;
-}
-
-std::vector<std::int64_t> operand_counts(const ConvolutionSpec& s) {
-  std::vector<std::int64_t> counts{input_count(s.at), kernel_count(s.at)};
-  if (s.bias) counts.push_back(s.at.filters);
-  counts.push_back(output_count(s.at));
-  return counts;
-}
-std::vector<std::int64_t> operand_counts(const ConvolutionInputGradientSpec& s) {
-  return {output_count(s.at), kernel_count(s.at), input_count(s.at)};
-}
-std::vector<std::int64_t> operand_counts(const ConvolutionKernelGradientSpec& s) {
-  return {input_count(s.at), output_count(s.at), kernel_count(s.at)};
-}
-std::vector<std::int64_t> operand_counts(const auto& spec) {
-  internal_error(fmt::format("{} was to be timed, of which there is but one kernel",
-                             describe(KernelSpec(spec))));
-}
 
 /// Numbers between -1 and 1 that repeat late and look like none in particular: read as float32 and,
 /// twice as many, as bfloat16.
@@ -105,7 +72,7 @@ std::unique_ptr<Kernel> compile_candidate(Device& device, const KernelSpec& spec
     if (candidate.name == name) return candidate.compile();
     known += fmt::format("{}{}", known.empty() ? "" : ", ", candidate.name);
   }
-  fail("{} has no kernel \"{}\" for {} (known: {})", device.platform(), name, key_of(spec),
+  fail("{} has no kernel \"{}\" for {} (known: {})", device.platform(), name, spec.key(),
        known.empty() ? "none by name" : known);
 }
 
@@ -113,7 +80,8 @@ std::vector<double> time_kernels(Device& device, const KernelSpec& spec,
                                  std::span<const std::unique_ptr<Kernel>> kernels) {
   std::vector<Memory> memories;
   std::vector<void*> operands;
-  const auto counts = std::visit([](const auto& one) { return operand_counts(one); }, spec);
+  const std::vector<std::int64_t> counts = spec.operand_counts();
+  if (counts.empty()) internal_error(fmt::format("{} was to be timed", spec.text()));
   for (const std::int64_t count : counts) {
     memories.push_back(device.allocate(count * static_cast<std::int64_t>(sizeof(float))));
     operands.push_back(memories.back().data());

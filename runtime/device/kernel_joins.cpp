@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <variant>
+
+#include "runtime/device/kernels/classes.h"
 
 namespace meshwork {
 
@@ -10,16 +11,16 @@ namespace {
 
 /// Whether two comparisons are of the same rows, but for the smoothing, which only a loss has.
 bool same_rows(const BookedKernel& a, const BookedKernel& b) {
-  ClassColumns of_a = std::get<ClassComparisonSpec>(a.spec).at;
-  const ClassColumns& of_b = std::get<ClassComparisonSpec>(b.spec).at;
+  ClassColumns of_a = a.spec.get_if<ClassComparisonSpec>()->at;
+  const ClassColumns& of_b = b.spec.get_if<ClassComparisonSpec>()->at;
   of_a.smoothing = of_b.smoothing;
   return of_a == of_b && std::equal(a.operands.begin(), a.operands.begin() + 2, b.operands.begin());
 }
 
 std::optional<BookedKernel> joined_comparisons(const BookedKernel& first,
                                                const BookedKernel& next) {
-  const auto& a = std::get<ClassComparisonSpec>(first.spec);
-  const auto& b = std::get<ClassComparisonSpec>(next.spec);
+  const auto& a = *first.spec.get_if<ClassComparisonSpec>();
+  const auto& b = *next.spec.get_if<ClassComparisonSpec>();
   const bool a_loses = a.crossentropy != Crossentropy::none;
   const bool b_loses = b.crossentropy != Crossentropy::none;
   if ((a_loses && b_loses) || !same_rows(first, next)) return std::nullopt;
@@ -30,7 +31,7 @@ std::optional<BookedKernel> joined_comparisons(const BookedKernel& first,
   std::vector<Operand> operands = (b_loses ? next : first).operands;
   operands.resize(operands.size() - (b_loses ? b : a).within.size());
   for (const BookedKernel* one : {&first, &next}) {
-    const auto& numbers = std::get<ClassComparisonSpec>(one->spec).within;
+    const auto& numbers = one->spec.get_if<ClassComparisonSpec>()->within;
     operands.insert(operands.end(), std::prev(one->operands.end(), std::ssize(numbers)),
                     one->operands.end());
   }
@@ -40,11 +41,9 @@ std::optional<BookedKernel> joined_comparisons(const BookedKernel& first,
 }  // namespace
 
 std::optional<BookedKernel> joined(const BookedKernel& first, const BookedKernel& next) {
-  if (std::holds_alternative<ClassComparisonSpec>(first.spec) &&
-      std::holds_alternative<ClassComparisonSpec>(next.spec)) {
-    return joined_comparisons(first, next);
-  }
-  return std::nullopt;
+  const bool both_compare = first.spec.get_if<ClassComparisonSpec>() != nullptr &&
+                            next.spec.get_if<ClassComparisonSpec>() != nullptr;
+  return both_compare ? joined_comparisons(first, next) : std::nullopt;
 }
 
 }  // namespace meshwork

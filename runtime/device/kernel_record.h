@@ -9,21 +9,17 @@
 #include <map>
 #include <string>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernel_spec.h"
 
 namespace meshwork {
 
 struct KernelRecord {
   std::string platform;                       // empty: nothing was timed
-  std::map<std::string, std::string> chosen;  // names of candidates, by `key_of`
+  std::map<std::string, std::string> chosen;  // names of candidates, by `KernelSpec::key`
 
   /// The name of the candidate for `spec`; null if none was chosen.
   [[nodiscard]] const std::string* find(const KernelSpec& spec) const;
   bool operator==(const KernelRecord&) const = default;
 };
-
-/// The line by which a record knows `spec`: equal for equal specifications alone, of those that
-/// have candidates.
-[[nodiscard]] std::string key_of(const KernelSpec& spec);
 
 }  // namespace meshwork

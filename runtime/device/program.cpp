@@ -262,7 +262,7 @@ void ProgramBuilder::emit(const KernelSpec& spec, std::vector<Operand> operands,
       return;
     }
   }
-  std::string full_label = fmt::format("{}: {}", label, describe(spec));
+  std::string full_label = fmt::format("{}: {}", label, spec.text());
   std::unique_ptr<Kernel> kernel;
   if (specs_ != nullptr) specs_->push_back(spec);
   try {
@@ -275,7 +275,7 @@ void ProgramBuilder::emit(const KernelSpec& spec, std::vector<Operand> operands,
   } catch (const std::exception& error) {
     throw Error(fmt::format("{}: {}", full_label, error.what()));
   }
-  emit(std::move(kernel), operands, full_label, work_of(spec));
+  emit(std::move(kernel), operands, full_label, spec.work());
   last_ = Emitted{spec, std::move(operands), label};
   if (!make_follower_) return;
   if (std::unique_ptr<Kernel> follower = make_follower_()) {

@@ -36,7 +36,7 @@
 #include "runtime/device/captured_piece.h"
 #include "runtime/device/device.h"
 #include "runtime/device/kernel_record.h"
-#include "runtime/device/kernel_work.h"
+#include "runtime/device/kernel_spec.h"
 
 namespace meshwork {
 

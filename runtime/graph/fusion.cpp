@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/operation_windows.h"
 #include "runtime/graph/operations/activation.h"
 

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "runtime/config/catalog.h"
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/graph.h"
 #include "runtime/graph/initializer.h"
 #include "runtime/graph/layer.h"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/graph/step/context.h"
 #include "runtime/graph/step/gradients.h"
 #include "runtime/graph/step/operation_lowering.h"

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "runtime/device/device.h"
+#include "runtime/device/kernels/precision.h"
 #include "runtime/device/program.h"
 #include "runtime/graph/parameters.h"
 #include "runtime/graph/plan.h"

@@ -32,6 +32,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/epilogue.h"
 #include "runtime/shape/partition.h"
 #include "runtime/shape/shape.h"

@@ -41,6 +41,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/graph.h"
 #include "runtime/mesh/layout.h"
 #include "runtime/mesh/mesh_shape.h"

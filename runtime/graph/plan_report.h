@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/device/kernels/precision.h"
 #include "runtime/graph/lower.h"
 
 namespace meshwork {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/copies.h"
 #include "runtime/mesh/layout.h"
 
 namespace meshwork {

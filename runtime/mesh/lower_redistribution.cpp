@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/mesh/block_copy.h"
 
 namespace meshwork {

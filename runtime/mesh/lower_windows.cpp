@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/mesh/block_copy.h"
 
 namespace meshwork {

@@ -20,7 +20,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/classes.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
 

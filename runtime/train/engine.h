@@ -19,6 +19,8 @@
 
 #include "collectives/counting.h"
 #include "runtime/device/device.h"
+#include "runtime/device/kernels/precision.h"
+#include "runtime/device/kernels/step_scalars.h"
 #include "runtime/graph/lower.h"
 #include "runtime/graph/parameters.h"
 #include "runtime/graph/plan.h"

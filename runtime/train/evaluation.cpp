@@ -3,6 +3,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "runtime/data/views.h"
+#include "runtime/device/kernels/step_scalars.h"
 #include "runtime/train/model_state.h"
 
 namespace meshwork {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/step_scalars.h"
 #include "runtime/train/between_steps.h"
 #include "runtime/train/callbacks/monitor.h"
 #include "runtime/train/checkpointing.h"

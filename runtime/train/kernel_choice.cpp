@@ -164,7 +164,7 @@ void KernelChooser::choose(const std::vector<KernelSpec>& specs, const StopReque
   std::map<std::string, Own> own;
   for (const KernelSpec& spec : specs) {
     std::vector<KernelCandidate> candidates = device_->candidates(spec);
-    if (!candidates.empty()) own.try_emplace(key_of(spec), Own{spec, std::move(candidates)});
+    if (!candidates.empty()) own.try_emplace(spec.key(), Own{spec, std::move(candidates)});
   }
 
   std::vector<Wanted> open;
@@ -174,7 +174,7 @@ void KernelChooser::choose(const std::vector<KernelSpec>& specs, const StopReque
   }
   // What no candidate is common for is compiled by the rule, whatever a record says.
   for (const KernelSpec& spec : specs) {
-    const std::string key = key_of(spec);
+    const std::string key = spec.key();
     const bool is_chosen =
         std::any_of(open.begin(), open.end(), [&](const Wanted& one) { return one.key == key; });
     if (!is_chosen) record_.chosen.erase(key);

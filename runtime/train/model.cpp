@@ -1,4 +1,6 @@
 #include "runtime/train/model.h"
+#include "runtime/device/kernels/products.h"
+#include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/node_device.h"
 
 #include <cstdio>

@@ -26,6 +26,7 @@
 
 #include "runtime/checkpoint/options.h"
 #include "runtime/data/source.h"
+#include "runtime/device/kernels/precision.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/plan_report.h"
 #include "runtime/train/callback.h"

@@ -5,6 +5,7 @@
 #include "collectives/transport.h"
 #include "runtime/config/options.h"
 #include "runtime/device/device.h"
+#include "runtime/device/kernels/precision.h"
 #include "runtime/train/model.h"
 
 namespace meshwork {

@@ -17,6 +17,7 @@
 #include "collectives/watchdog.h"
 #include "runtime/data/array.h"
 #include "runtime/data/batches.h"
+#include "runtime/device/kernels/step_scalars.h"
 #include "runtime/train/keras_places.h"
 #include "runtime/train/kernel_choice.h"
 #include "runtime/train/late_sums.h"

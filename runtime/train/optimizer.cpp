@@ -3,9 +3,9 @@
 #include <cmath>
 #include <limits>
 #include <utility>
-#include <variant>
 
 #include "collectives/error.h"
+#include "runtime/device/kernel_spec.h"
 
 namespace meshwork {
 namespace {
@@ -23,7 +23,8 @@ constexpr Clip clips[] = {
 }  // namespace
 
 Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
-                     Settings options, std::vector<std::string> slot_names, Update update)
+                     Settings options, std::vector<std::string> slot_names,
+                     std::function<KernelSpec(const UpdatedBlock& block)> kernel)
     : class_name_(std::move(class_name)),
       schedule_(std::move(learning_rate)),
       slot_names_(std::move(slot_names)),
@@ -43,19 +44,8 @@ Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const Commo
     rule_.clipping = clip.kind;
     rule_.clip = static_cast<float>(*value);
   }
-  const double decay = common.weight_decay.value_or(0);
   rule_.slots = static_cast<int>(slot_names_.size());
-  std::visit([decay](auto& spec) { spec.decay = static_cast<float>(decay); }, update);
-  rule_.kernel = [update](const UpdatedBlock& block) {
-    return std::visit(
-        [&](auto spec) -> KernelSpec {
-          spec.count = block.count;
-          spec.scaled = block.scaled;
-          spec.narrows = block.narrows;
-          return spec;
-        },
-        update);
-  };
+  rule_.kernel = std::move(kernel);
 }
 
 double Optimizer::learning_rate(std::int64_t iteration) const {

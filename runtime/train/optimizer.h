@@ -10,13 +10,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "collectives/exchange.h"
-#include "runtime/device/kernels/updates.h"
 #include "runtime/graph/lower.h"
 #include "runtime/train/schedule.h"
 
@@ -32,13 +31,11 @@ struct CommonOptions {
 
 class Optimizer {
  public:
-  /// The kernel. This class fills in the decay, and for each block what UpdatedBlock says.
-  using Update = std::variant<SgdSpec, AdamSpec, RmspropSpec>;
-
   /// `class_name` as in Keras. `options` are all of them: ranks compare them. Throws `Error` for two
   /// clips. Pages call `make_optimizer` (optimizers/make.h).
   Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
-            Settings options, std::vector<std::string> slot_names, Update update);
+            Settings options, std::vector<std::string> slot_names,
+            std::function<KernelSpec(const UpdatedBlock& block)> kernel);
 
   [[nodiscard]] const std::string& class_name() const { return class_name_; }
   /// What is kept for each parameter, in the order of the kernel's operands.

@@ -8,6 +8,8 @@
 
 #include "collectives/exchange.h"
 #include "runtime/config/text_table.h"
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/products.h"
 #include "runtime/graph/plan_report.h"
 
 namespace meshwork {
@@ -157,7 +159,7 @@ DeviceRates measure_rates(Device& device) {
     const MatmulSpec product{
         .m = n, .n = n, .k = n, .precision = gains ? precision : Precision::float32};
     rates.flops_per_second[static_cast<std::size_t>(precision)] =
-        work_of(product).flops /
+        product.work().flops /
         shortest_run(device, *device.compile(product), {a.data(), b.data(), c.data()});
   }
   constexpr std::array<std::int64_t, 3> sizes{std::int64_t{256} << 10, std::int64_t{4} << 20,

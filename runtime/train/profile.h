@@ -11,7 +11,7 @@
 //   reading      until the next batch is there
 //   feeding      copying its blocks to the device
 //   between      callbacks, logs, agreements, checkpoints
-// A kernel's time is held against its *bound*: the time that the least it has to do (kernel_work.h)
+// A kernel's time is held against its *bound*: the time that the least it has to do (KernelWork)
 // would take at the rates which this device was seen to reach when the run began, those of a large
 // product in the kernel's precision and of copies that fit the caches or do not. The first steps do
 // not count, nor do batches that are not full, nor what happens between two epochs.

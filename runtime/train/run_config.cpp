@@ -11,6 +11,7 @@
 #include "runtime/data/batches.h"
 #include "runtime/data/from_config.h"
 #include "runtime/data/views.h"
+#include "runtime/device/kernels/precision.h"
 #include "runtime/train/between_steps.h"
 #include "runtime/train/callbacks/monitor.h"
 #include "runtime/train/engine.h"

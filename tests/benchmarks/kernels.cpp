@@ -17,6 +17,20 @@
 #include <vector>
 
 #include "runtime/device/device.h"
+#include "runtime/device/kernels/adam.h"
+#include "runtime/device/kernels/classes.h"
+#include "runtime/device/kernels/convolution.h"
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/middle.h"
+#include "runtime/device/kernels/normalization.h"
+#include "runtime/device/kernels/norms.h"
+#include "runtime/device/kernels/pooling.h"
+#include "runtime/device/kernels/products.h"
+#include "runtime/device/kernels/rmsprop.h"
+#include "runtime/device/kernels/rows.h"
+#include "runtime/device/kernels/sgd.h"
+#include "runtime/device/kernels/upsampling.h"
 
 namespace meshwork {
 
@@ -239,7 +253,7 @@ void measure(Device& device, const Case& of) {
   }
   std::sort(seconds.begin(), seconds.end());
   const double median = seconds[seconds.size() / 2];
-  fmt::print("{:<72} {:>10.2f} us {:>8.1f} {:<7} ({:.2f} to {:.2f} us)\n", describe(of.spec),
+  fmt::print("{:<72} {:>10.2f} us {:>8.1f} {:<7} ({:.2f} to {:.2f} us)\n", of.spec.text(),
              median * 1e6, of.work.amount / median * 1e-9, of.work.unit, seconds.front() * 1e6,
              seconds.back() * 1e6);
 }
@@ -259,7 +273,7 @@ int main(int argument_count, char** arguments) {
     const auto device = meshwork::make_device({.kind = kind});
     fmt::print("{}\n", device->description());
     for (const auto& one : meshwork::cases(*device)) {
-      const std::string name = describe(one.spec);
+      const std::string name = one.spec.text();
       const bool wanted = std::any_of(words.begin(), words.end(), [&](const std::string& word) {
         return name.find(word) != name.npos;
       });

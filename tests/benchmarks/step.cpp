@@ -41,6 +41,8 @@
 #include "layers/reshape.h"
 #include "runtime/data/synthetic.h"
 #include "runtime/data/views.h"
+#include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/precision.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/precision.h"
 #include "tests/support/apart_queues.h"
 
 namespace meshwork::test {

@@ -10,6 +10,7 @@
 #include "layers/dropout.h"
 #include "layers/global_pooling.h"
 #include "layers/relu.h"
+#include "runtime/device/kernels/activation.h"
 
 namespace meshwork::test {
 

@@ -21,6 +21,7 @@
 #include "runtime/device/cpu/memory.h"
 #include "runtime/device/device.h"
 #include "runtime/device/kernel_record.h"
+#include "runtime/device/kernels/products.h"
 
 namespace meshwork::test {
 
@@ -75,7 +76,7 @@ class CountedDevice final : public Device {
   }
   [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
     std::vector<KernelCandidate> found;
-    const auto* product = std::get_if<MatmulSpec>(&spec);
+    const auto* product = spec.get_if<MatmulSpec>();
     if (product == nullptr || !prices_->candidates) return found;
     for (const Prices::Candidate& candidate : prices_->candidates(*product)) {
       const auto index = static_cast<int>(found.size());
@@ -97,7 +98,7 @@ class CountedDevice final : public Device {
           spec_(spec),
           candidate_(std::move(candidate)),
           index_(index),
-          key_(key_of(spec) + " by " + candidate_.name) {}
+          key_(KernelSpec(spec).key() + " by " + candidate_.name) {}
     void run(void* const* operands) override {
       kernel_->run(operands);
       auto* const result = static_cast<float*>(operands[result_operand(spec_)]);

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/device/kernels/activation.h"
 #include "runtime/shape/shape.h"
 
 namespace meshwork::test {

@@ -36,6 +36,8 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/program.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"

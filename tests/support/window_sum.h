@@ -16,7 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
 #include "tests/support/tensor.h"

@@ -1,4 +1,5 @@
 #include "runtime/device/cpu/bfloat16_rounding.h"
+#include "runtime/device/kernels/elementwise.h"
 
 #include <algorithm>
 #include <array>
@@ -70,13 +71,11 @@ Primitive narrowing(const NarrowSpec& spec) {
   const memory::desc wide({spec.count}, memory::data_type::f32, memory::dims{1});
   const memory::desc narrow({spec.count}, memory::data_type::bf16, memory::dims{1});
   const dnnl::reorder::primitive_desc description(engine, wide, engine, narrow);
-  Primitive primitive(describe(spec), engine, dnnl::reorder(description));
+  Primitive primitive(spec.text(), engine, dnnl::reorder(description));
   primitive.add(DNNL_ARG_FROM, wide);
   primitive.add(DNNL_ARG_TO, narrow);
   return primitive;
 }
-
-}  // namespace
 
 KernelPointer compile(const NarrowSpec& spec, const Context& context) {
   if (spec.count > 0 && uses_bfloat16_instructions()) {
@@ -93,6 +92,8 @@ KernelPointer compile(const NarrowSpec& spec, const Context& context) {
   });
 }
 
+}  // namespace
+
 KernelPointer with_rounded_inputs(KernelPointer kernel, int operand_count, std::int64_t first_count,
                                   std::int64_t second_count, const Context& context) {
   return std::make_unique<InFloats<float>>(std::move(kernel), operand_count,
@@ -103,6 +104,11 @@ KernelPointer with_widened_inputs(KernelPointer kernel, int operand_count, std::
                                   std::int64_t second_count, const Context& context) {
   return std::make_unique<InFloats<std::uint16_t>>(
       std::move(kernel), operand_count, std::array{first_count, second_count}, context.threads);
+}
+
+void add_bfloat16_rounding(Kernels& kernels) {
+  kernels.add<NarrowSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

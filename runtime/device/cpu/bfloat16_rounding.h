@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "runtime/device/cpu/compile.h"
+#include "runtime/device/cpu/kernels.h"
 
 namespace meshwork::cpu {
 

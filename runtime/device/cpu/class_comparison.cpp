@@ -10,6 +10,7 @@
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/row_tiles.h"
 #include "runtime/device/cpu/vector_math.h"
+#include "runtime/device/kernels/classes.h"
 
 namespace meshwork::cpu {
 
@@ -322,8 +323,6 @@ void finish(const ClassComparisonSpec& spec, const Places& places) {
   }
 }
 
-}  // namespace
-
 KernelPointer compile(const ClassComparisonSpec& spec, const Context& context) {
   const auto body = [=, threads = context.threads](void* const* operands) {
     const Places places(spec, operands);
@@ -338,6 +337,13 @@ KernelPointer compile(const ClassComparisonSpec& spec, const Context& context) {
     finish(spec, places);
   };
   return make_kernel(body, Places::workspace_bytes(spec.at.rows));
+}
+
+}  // namespace
+
+void add_class_comparison(Kernels& kernels) {
+  kernels.add<ClassComparisonSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

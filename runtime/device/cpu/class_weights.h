@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "runtime/device/class_functions.h"
+#include "runtime/device/kernels/classes.h"
 
 namespace meshwork::cpu {
 

@@ -5,6 +5,7 @@
 #include "runtime/device/cpu/class_weights.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/vector_math.h"
+#include "runtime/device/kernels/classes.h"
 
 namespace meshwork::cpu {
 
@@ -23,8 +24,6 @@ KernelPointer for_target_rows(const ClassColumns& columns, const Context& contex
   return columns.target == TargetKind::sparse ? make.template operator()<SparseWeights>()
                                               : make.template operator()<DenseWeights>();
 }
-
-}  // namespace
 
 // ---- from logits ------------------------------------------------------------------------------
 
@@ -193,6 +192,15 @@ KernelPointer compile(const FirstMaximumSpec& spec, const Context& context) {
       index[row] = static_cast<float>(j < here.columns ? here.first_class + j : here.classes);
     });
   });
+}
+
+}  // namespace
+
+void add_classes(Kernels& kernels) {
+  kernels.add<LogitStatisticsSpec, LogitLossSpec, LogitGradientSpec, ProbabilityLossSpec,
+              ProbabilityGradientSpec, TargetValueSpec, CountAheadSpec, CountBelowSpec,
+              FirstMaximumSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

@@ -40,6 +40,7 @@
 #include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/epilogue.h"
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/kernels/convolution.h"
 
 namespace meshwork::cpu {
 
@@ -108,7 +109,7 @@ KernelPointer compile_by_library(const Spec& spec, Form form) {
   } catch (const dnnl::error& error) {
     // oneDNN has no implementation at all; any other failure is one.
     if (error.status == dnnl_unimplemented) return nullptr;
-    fail("oneDNN cannot make {}: {} (status {})", describe(spec), error.what(),
+    fail("oneDNN cannot make {}: {} (status {})", spec.text(), error.what(),
          static_cast<int>(error.status));
   }
 }
@@ -165,8 +166,6 @@ std::vector<KernelCandidate> ways_of(const Spec& spec, const Context& context) {
   return found;
 }
 
-}  // namespace
-
 KernelPointer compile(const ConvolutionSpec& spec, const Context& context) {
   if (output_count(spec.at) == 0) return make_kernel([](void* const*) {});
   if (has_terms(spec.at)) return compile_by_rule(spec, context);
@@ -197,6 +196,16 @@ std::vector<KernelCandidate> candidates(const ConvolutionInputGradientSpec& spec
 std::vector<KernelCandidate> candidates(const ConvolutionKernelGradientSpec& spec,
                                         const Context& context) {
   return ways_of(spec, context);
+}
+
+}  // namespace
+
+void add_convolution(Kernels& kernels) {
+  kernels.add<ConvolutionSpec, ConvolutionInputGradientSpec, ConvolutionKernelGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
+  kernels
+      .add_candidates<ConvolutionSpec, ConvolutionInputGradientSpec, ConvolutionKernelGradientSpec>(
+          [](const auto& spec, const Context& context) { return candidates(spec, context); });
 }
 
 }  // namespace meshwork::cpu

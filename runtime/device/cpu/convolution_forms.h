@@ -4,7 +4,8 @@
 #include <cstdint>
 
 #include "runtime/device/convolution_counts.h"
-#include "runtime/device/cpu/compile.h"
+#include "runtime/device/cpu/kernels.h"
+#include "runtime/device/kernels/convolution.h"
 
 namespace meshwork::cpu {
 

@@ -11,6 +11,7 @@
 #include "runtime/device/cpu/convolution_forms.h"
 #include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/reordered_primitive.h"
+#include "runtime/device/kernels/convolution.h"
 
 namespace meshwork::cpu {
 
@@ -135,7 +136,7 @@ KernelPointer compile_native(const ConvolutionSpec& spec, ImageFormat format) {
       {DNNL_ARG_WEIGHTS, set.plain.weights, set.forward.weights_desc()}};
   if (spec.bias) arguments.push_back({DNNL_ARG_BIAS, set.plain.bias, set.plain.bias});
   arguments.push_back({DNNL_ARG_DST, set.plain.destination, destination, true});
-  return std::make_unique<ReorderedPrimitive>(describe(spec), set.engine,
+  return std::make_unique<ReorderedPrimitive>(spec.text(), set.engine,
                                               dnnl::convolution_forward(set.forward), arguments,
                                               set.forward.scratchpad_desc());
 }
@@ -152,7 +153,7 @@ KernelPointer compile_native(const ConvolutionInputGradientSpec& spec, ImageForm
       {DNNL_ARG_DIFF_DST, set.plain.destination, destination},
       {DNNL_ARG_WEIGHTS, set.plain.weights, gradient.weights_desc()},
       {DNNL_ARG_DIFF_SRC, set.plain.source, source, true}};
-  return std::make_unique<ReorderedPrimitive>(describe(spec), set.engine,
+  return std::make_unique<ReorderedPrimitive>(spec.text(), set.engine,
                                               dnnl::convolution_backward_data(gradient), arguments,
                                               gradient.scratchpad_desc());
 }
@@ -169,7 +170,7 @@ KernelPointer compile_native(const ConvolutionKernelGradientSpec& spec, ImageFor
       {DNNL_ARG_SRC, set.plain.source, source},
       {DNNL_ARG_DIFF_DST, set.plain.destination, destination},
       {DNNL_ARG_DIFF_WEIGHTS, set.plain.weights, gradient.diff_weights_desc(), true}};
-  return std::make_unique<ReorderedPrimitive>(describe(spec), set.engine,
+  return std::make_unique<ReorderedPrimitive>(spec.text(), set.engine,
                                               dnnl::convolution_backward_weights(gradient),
                                               arguments, gradient.scratchpad_desc());
 }

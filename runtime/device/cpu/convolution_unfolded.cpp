@@ -11,6 +11,7 @@
 #include "runtime/device/cpu/convolution_forms.h"
 #include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/kernels/convolution.h"
 
 namespace meshwork::cpu {
 

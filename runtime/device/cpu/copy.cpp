@@ -18,6 +18,8 @@
 #include "collectives/error.h"
 #include "runtime/device/copy_boxes.h"
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
 
 namespace meshwork::cpu {
 
@@ -183,8 +185,6 @@ KernelPointer copy(std::vector<Box> boxes, const Context& context) {
   });
 }
 
-}  // namespace
-
 KernelPointer compile(const CopySpec& spec, const Context& context) {
   std::vector<Box> boxes = boxes_of(spec);
   if (std::any_of(boxes.begin(), boxes.end(), [](const Box& box) { return box.add; })) {
@@ -211,6 +211,13 @@ KernelPointer compile(const ZeroSpec& spec, const Context& context) {
       std::memset(x + begin, 0, static_cast<std::size_t>(end - begin));
     });
   });
+}
+
+}  // namespace
+
+void add_copy(Kernels& kernels) {
+  kernels.add<CopySpec, ZeroSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

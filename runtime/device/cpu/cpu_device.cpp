@@ -3,17 +3,16 @@
 #include <cstring>
 #include <fstream>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/bfloat16_instructions.h"
-#include "runtime/device/cpu/compile.h"
 #include "runtime/device/cpu/dnnl_version.h"
+#include "runtime/device/cpu/kernels.h"
 #include "runtime/device/cpu/memory.h"
 #include "runtime/device/cpu/queues.h"
 #include "runtime/device/cpu/threads.h"
-#include "runtime/device/kernel_checks.h"
+#include "runtime/device/kernels/precision.h"
 
 namespace meshwork::cpu {
 
@@ -30,22 +29,12 @@ std::string processor_name() {
   return "processor";
 }
 
-/// Throws `Error` for a precision in which no processor multiplies.
-void check_precision(const auto& one, const KernelSpec& spec) {
-  if constexpr (requires { one.precision; }) {
-    if (one.precision == Precision::tf32) {
-      fail(
-          "{}: no processor multiplies in tf32, which is of NVIDIA's GPUs; bfloat16 is what "
-          "processors have beside float32",
-          describe(spec));
-    }
-  }
-}
-
 class CpuDevice final : public Device {
  public:
   explicit CpuDevice(const DeviceOptions& options)
-      : Device(cpu::traits()), context_{.threads = threads_for(options.ranks_on_node)} {
+      : Device(cpu::traits()),
+        context_{.threads = threads_for(options.ranks_on_node), .kernels = &kernels_} {
+    add_kernels(kernels_);
     prepare_threads(context_.threads);
   }
 
@@ -78,20 +67,26 @@ class CpuDevice final : public Device {
   [[nodiscard]] DeviceQueues& queues() override { return queues_; }
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
-    check(spec);
-    return std::visit(
-        [&](const auto& one) {
-          check_precision(one, spec);
-          return cpu::compile(one, context_);
-        },
-        spec);
+    check_precision(spec);
+    return kernels_.compile(spec, context_);
   }
   [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
-    check(spec);
-    return std::visit([this](const auto& one) { return cpu::candidates(one, context_); }, spec);
+    check_precision(spec);
+    return kernels_.candidates(spec, context_);
   }
 
  private:
+  /// Throws `Error` for a precision in which no processor multiplies.
+  static void check_precision(const KernelSpec& spec) {
+    if (spec.work().precision == Precision::tf32) {
+      fail(
+          "{}: no processor multiplies in tf32, which is of NVIDIA's GPUs; bfloat16 is what "
+          "processors have beside float32",
+          spec.text());
+    }
+  }
+
+  Kernels kernels_;
   Context context_;
   CpuQueues queues_;
 };

@@ -13,6 +13,8 @@
 
 #include "runtime/device/block_runs.h"
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/philox.h"
 #include "runtime/device/philox_lanes.h"
 
@@ -42,8 +44,6 @@ void philox_group(std::uint64_t key, std::uint64_t first, std::uint64_t step,
     words[4 * c + 3] = static_cast<std::uint32_t>(lanes[3][c]);
   }
 }
-
-}  // namespace
 
 KernelPointer compile(const DropoutSpec& spec, const Context& context) {
   const BlockRuns runs = runs_of(spec.global, spec.block);
@@ -95,6 +95,13 @@ KernelPointer compile(const DropoutSpec& spec, const Context& context) {
     }
   };
   return make_kernel(body);
+}
+
+}  // namespace
+
+void add_dropout(Kernels& kernels) {
+  kernels.add<DropoutSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

@@ -6,6 +6,10 @@
 #include "collectives/error.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/vector_math.h"
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/norms.h"
+#include "runtime/device/kernels/products.h"
 #include "runtime/device/with_type.h"
 
 namespace meshwork::cpu {
@@ -129,8 +133,6 @@ KernelPointer gather(const Context& context, const GatherSpec& spec, Function f)
     });
   });
 }
-
-}  // namespace
 
 KernelPointer compile(const BiasAddSpec& spec, const Context& context) {
   return with_activation(spec.activation, "bias add", [&](auto f) {
@@ -261,6 +263,15 @@ KernelPointer compile(const PenaltyGradientSpec& spec, const Context& context) {
           }
         });
       });
+}
+
+}  // namespace
+
+void add_elementwise(Kernels& kernels) {
+  kernels.add<BiasAddSpec, ActivationSpec, ActivationGradientSpec, RectifySpec, RectifyGradientSpec,
+              AffineSpec, ConvertSpec, GatherSpec, SumSpec, ScaleBySpec, ClampSpec,
+              PenaltyGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

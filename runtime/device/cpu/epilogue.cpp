@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/products.h"
+
 namespace meshwork::cpu {
 
 namespace {

@@ -8,7 +8,8 @@
 
 #include <cstdint>
 
-#include "runtime/device/cpu/compile.h"
+#include "runtime/device/cpu/kernels.h"
+#include "runtime/device/kernels/activation.h"
 
 namespace meshwork::cpu {
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/kernels/elementwise.h"
 
 namespace meshwork::cpu {
 

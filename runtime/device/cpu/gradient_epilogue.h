@@ -7,7 +7,8 @@
 // same; it is computed for devices that are tried on this one.
 #pragma once
 
-#include "runtime/device/cpu/compile.h"
+#include "runtime/device/cpu/kernels.h"
+#include "runtime/device/kernels/products.h"
 
 namespace meshwork::cpu {
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cpu/compile.h"
+#include "runtime/device/cpu/kernels.h"
 #include "runtime/shape/partition.h"
 
 namespace meshwork::cpu {

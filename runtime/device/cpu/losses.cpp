@@ -4,6 +4,7 @@
 
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/vector_math.h"
+#include "runtime/device/kernels/losses.h"
 
 namespace meshwork::cpu {
 
@@ -38,8 +39,6 @@ KernelPointer derivatives(const Context& context, std::int64_t count, Derivative
     });
   });
 }
-
-}  // namespace
 
 KernelPointer compile(const SquaredErrorSpec& spec, const Context& context) {
   return scaled_sum(context, spec.count, spec.scale, [](float p, float t) {
@@ -101,6 +100,14 @@ KernelPointer compile(const BinaryMatchSpec& spec, const Context& context) {
                     [threshold = spec.threshold](float p, float t) {
                       return (p > threshold ? 1.0f : 0.0f) == t ? 1.0f : 0.0f;
                     });
+}
+
+}  // namespace
+
+void add_losses(Kernels& kernels) {
+  kernels.add<SquaredErrorSpec, SquaredErrorGradientSpec, AbsoluteErrorSpec, BinaryCrossentropySpec,
+              BinaryCrossentropyGradientSpec, BinaryMatchSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

@@ -32,6 +32,7 @@
 #include "runtime/device/cpu/gradient_epilogue.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/reordered_primitive.h"
+#include "runtime/device/kernels/products.h"
 
 namespace meshwork::cpu {
 
@@ -39,7 +40,7 @@ namespace {
 
 void check_dnnl(dnnl_status_t status, const MatmulSpec& spec) {
   if (status != dnnl_success) {
-    fail("oneDNN failed in {} with status {}: {}", describe(spec), static_cast<int>(status),
+    fail("oneDNN failed in {} with status {}: {}", spec.text(), static_cast<int>(status),
          dnnl_status2str(status));
   }
 }
@@ -93,7 +94,7 @@ KernelPointer compile_primitive(const MatmulSpec& spec) {
       {DNNL_ARG_WEIGHTS, memory::desc(b_lengths, stored, b_strides), b}};
   if (spec.bias) arguments.push_back({DNNL_ARG_BIAS, bias, bias});
   arguments.push_back({DNNL_ARG_DST, c, c, true});
-  return std::make_unique<ReorderedPrimitive>(describe(spec), engine, dnnl::matmul(description),
+  return std::make_unique<ReorderedPrimitive>(spec.text(), engine, dnnl::matmul(description),
                                               arguments, description.scratchpad_desc());
 }
 
@@ -148,7 +149,7 @@ KernelPointer compile_form(const MatmulSpec& spec, const Context& context, const
   try {
     return form.compile(spec, context);
   } catch (const dnnl::error& error) {
-    fail("oneDNN cannot make {}: {} (status {})", describe(spec), error.what(),
+    fail("oneDNN cannot make {}: {} (status {})", spec.text(), error.what(),
          static_cast<int>(error.status));
   }
 }
@@ -173,8 +174,6 @@ KernelPointer of_rounded(KernelPointer wide, const MatmulSpec& spec, const Conte
   const auto convert = spec.narrow ? with_widened_inputs : with_rounded_inputs;
   return convert(std::move(wide), operand_count(spec), spec.m * spec.k, spec.k * spec.n, context);
 }
-
-}  // namespace
 
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   if (rule_rounds(spec)) return of_rounded(compile(in_float32(spec), context), spec, context);
@@ -205,6 +204,15 @@ std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& c
     }
   }
   return found;
+}
+
+}  // namespace
+
+void add_matmul(Kernels& kernels) {
+  kernels.add<MatmulSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
+  kernels.add_candidates<MatmulSpec>(
+      [](const auto& spec, const Context& context) { return candidates(spec, context); });
 }
 
 }  // namespace meshwork::cpu

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/kernels/middle.h"
 
 namespace meshwork::cpu {
 
@@ -29,8 +30,6 @@ void for_tiles(int threads, std::int64_t outer, std::int64_t middle, std::int64_
 inline bool is_maximum(float x, float m) {
   return x == m || (x != x && m != m);
 }
-
-}  // namespace
 
 KernelPointer compile(const MiddleSumSpec& spec, const Context& context) {
   return make_kernel([=, threads = context.threads](void* const* operands) {
@@ -134,6 +133,14 @@ KernelPointer compile(const MiddleMaximumGradientSpec& spec, const Context& cont
                 }
               });
   });
+}
+
+}  // namespace
+
+void add_middle(Kernels& kernels) {
+  kernels.add<MiddleSumSpec, MiddleBroadcastSpec, MiddleMaximumSpec, MiddleTiesSpec,
+              MiddleMaximumGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

@@ -13,6 +13,7 @@
 
 #include "runtime/device/cpu/channel_sums.h"
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/kernels/normalization.h"
 
 namespace meshwork::cpu {
 
@@ -257,8 +258,6 @@ KernelPointer normalize_gradient(const NormalizeGradientSpec& spec, const Contex
       plan.bytes(5));
 }
 
-}  // namespace
-
 KernelPointer compile(const ChannelMomentsSpec& spec, const Context& context) {
   const SumPlan plan(spec.rows, spec.channels, 1);
   return make_kernel(
@@ -320,6 +319,14 @@ KernelPointer compile(const NormalizeGradientSumsSpec& spec, const Context& cont
 KernelPointer compile(const NormalizeGradientSpec& spec, const Context& context) {
   return spec.at.activation == Activation::relu ? normalize_gradient<true>(spec, context)
                                                 : normalize_gradient<false>(spec, context);
+}
+
+}  // namespace
+
+void add_normalization(Kernels& kernels) {
+  kernels.add<ChannelMomentsSpec, ChannelStatisticsSpec, InverseDeviationSpec, NormalizeSpec,
+              NormalizeGradientSumsSpec, NormalizeGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

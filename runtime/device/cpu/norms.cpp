@@ -5,8 +5,11 @@
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/kernels/norms.h"
 
 namespace meshwork::cpu {
+
+namespace {
 
 KernelPointer compile(const PowerSumSpec& spec, const Context& context) {
   const auto make = [&](auto term) {
@@ -46,6 +49,13 @@ KernelPointer compile(const ClipFactorSpec& spec, const Context&) {
             global ? clip * std::min(1.0 / norm, 1.0 / clip) : clip / std::max(norm, clip);
         *at(operands, 1) = static_cast<float>(factor);
       });
+}
+
+}  // namespace
+
+void add_norms(Kernels& kernels) {
+  kernels.add<PowerSumSpec, WeightedSumSpec, ClipFactorSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/kernels/pooling.h"
 #include "runtime/device/window_places.h"
 
 namespace meshwork::cpu {
@@ -156,8 +157,6 @@ KernelPointer maximum_gradient(const PoolingShape& at, const Context& context) {
   });
 }
 
-}  // namespace
-
 KernelPointer compile(const MaximumPoolingSpec& spec, const Context& context) {
   if (!spec.winners) return maximum<std::int32_t, false>(spec.at, context);
   return winner_type(spec.at) == ElementType::uint8 ? maximum<std::uint8_t, true>(spec.at, context)
@@ -212,6 +211,14 @@ KernelPointer compile(const AveragePoolingGradientSpec& spec, const Context& con
           });
         });
   });
+}
+
+}  // namespace
+
+void add_pooling(Kernels& kernels) {
+  kernels.add<MaximumPoolingSpec, MaximumPoolingGradientSpec, AveragePoolingSpec,
+              AveragePoolingGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device/cpu/compile.h"
 #include "runtime/device/cpu/dnnl_version.h"
+#include "runtime/device/cpu/kernels.h"
 #include "runtime/device/cpu/primitive.h"
 
 namespace meshwork::cpu {

@@ -2,9 +2,11 @@
 //
 // They are bound by memory traffic but for the exponential; a softmax over ten classes is so small
 // that calls and loop ends are what it costs, and goes by tiles where the columns are whole.
+#include "runtime/device/kernels/rows.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/row_tiles.h"
 #include "runtime/device/cpu/vector_math.h"
+#include "runtime/device/kernels/products.h"
 
 namespace meshwork::cpu {
 
@@ -23,8 +25,6 @@ void tile_sum(const float* x, std::int64_t stride, Range rows, std::int64_t colu
   }
   std::copy_n(totals, columns, sums);
 }
-
-}  // namespace
 
 // The rows are cut into parts that depend on their number alone; each part and tile of columns is
 // added up downwards, then the parts are added in order. The partial sums lie in the workspace.
@@ -104,8 +104,6 @@ KernelPointer compile(const RowSumSpec& spec, const Context& context) {
   });
 }
 
-namespace {
-
 // The sums of a row's columns, in double and in the order of `lane_sum`.
 template <class Term>
 TileRow<> tile_sums(std::int64_t columns, const Term& term) {
@@ -174,8 +172,6 @@ void softmax_gradient_row(const float* y, const float* dy, float dot, float* dx,
   for (std::int64_t j = 0; j < columns; ++j) dx[j] = y[j] * (dy[j] - dot);
 }
 
-}  // namespace
-
 KernelPointer compile(const RowDotSpec& spec, const Context& context) {
   return make_kernel([=, columns = spec.columns, threads = context.threads](void* const* operands) {
     const float* a = at(operands, 0);
@@ -218,6 +214,14 @@ KernelPointer compile(const SoftmaxSpec& spec, const Context& context) {
     for_rows(threads, spec.rows, columns * 16,
              [=](std::int64_t row) { softmax_row(x + row * columns, y + row * columns, columns); });
   });
+}
+
+}  // namespace
+
+void add_rows(Kernels& kernels) {
+  kernels.add<ColumnSumSpec, RowMaximumSpec, RowExponentialSpec, RowDivideSpec, RowSumSpec,
+              RowDotSpec, SoftmaxGradientSpec, SoftmaxSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

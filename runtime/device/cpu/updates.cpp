@@ -1,4 +1,4 @@
-// Optimizers: one fused pass over parameters, gradients and slots (update_functions.h).
+// Optimizers: one fused pass over parameters, gradients and slots (kernels/update.h).
 //
 // They are bound by memory traffic: bytes read and written for a parameter are 12 for plain SGD, 20
 // with momentum, 28 for Adam. New values that are stored in bfloat16 too are rounded piece by
@@ -16,7 +16,11 @@
 // (174 ms a step of the network `wide` of tests/benchmarks/step, 171 with two passes): all ranks
 // then want the memory at the same time, behind backward, where otherwise one adds up while another
 // still computes.
-#include "runtime/device/update_functions.h"
+#include "runtime/device/kernels/updates.h"
+#include "runtime/device/kernels/adam.h"
+#include "runtime/device/kernels/rmsprop.h"
+#include "runtime/device/kernels/sgd.h"
+#include "runtime/device/kernels/update.h"
 
 #include <algorithm>
 
@@ -59,8 +63,8 @@ void update_range(const Form& form, const UpdateRates& rates, std::uint16_t* nar
 }
 
 template <class Spec>
-KernelPointer compile_update(const Spec& spec, const Context& context) {
-  return with_update_form(spec, [&]<class Form>(std::type_identity<Form>) {
+KernelPointer compile(const Spec& spec, const Context& context) {
+  return spec.with_form([&]<class Form>(std::type_identity<Form>) {
     return make_kernel([=, threads = context.threads](void* const* operands) {
       const UpdateOperands in(operands, spec.scaled);
       const Form form(spec, in);
@@ -76,16 +80,9 @@ KernelPointer compile_update(const Spec& spec, const Context& context) {
 
 }  // namespace
 
-KernelPointer compile(const SgdSpec& spec, const Context& context) {
-  return compile_update(spec, context);
-}
-
-KernelPointer compile(const AdamSpec& spec, const Context& context) {
-  return compile_update(spec, context);
-}
-
-KernelPointer compile(const RmspropSpec& spec, const Context& context) {
-  return compile_update(spec, context);
+void add_updates(Kernels& kernels) {
+  EveryUpdate::enter(
+      kernels, [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

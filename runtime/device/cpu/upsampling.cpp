@@ -11,6 +11,7 @@
 
 #include "collectives/error.h"
 #include "runtime/device/cpu/loops.h"
+#include "runtime/device/kernels/upsampling.h"
 #include "runtime/device/upsampling_looks.h"
 
 namespace meshwork::cpu {
@@ -61,10 +62,8 @@ void enlarge_bilinear(const Upsampling& of, const Look& row, const float* image,
   }
 }
 
-}  // namespace
-
 KernelPointer compile(const UpsamplingSpec& spec, const Context& context) {
-  const auto body = [of = Upsampling(spec.at, describe(spec)),
+  const auto body = [of = Upsampling(spec.at, spec.text()),
                      threads = context.threads](void* const* operands) {
     const UpsamplingShape& at = of.at;
     const float* x = meshwork::at(operands, 0);
@@ -85,7 +84,7 @@ KernelPointer compile(const UpsamplingSpec& spec, const Context& context) {
 }
 
 KernelPointer compile(const UpsamplingGradientSpec& spec, const Context& context) {
-  const auto body = [of = Upsampling(spec.at, describe(spec)),
+  const auto body = [of = Upsampling(spec.at, spec.text()),
                      threads = context.threads](void* const* operands) {
     const UpsamplingShape& at = of.at;
     const float* dy = meshwork::at(operands, 0);
@@ -114,6 +113,13 @@ KernelPointer compile(const UpsamplingGradientSpec& spec, const Context& context
     });
   };
   return make_kernel(body);
+}
+
+}  // namespace
+
+void add_upsampling(Kernels& kernels) {
+  kernels.add<UpsamplingSpec, UpsamplingGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cpu

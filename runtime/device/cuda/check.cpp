@@ -1,7 +1,7 @@
 #include "runtime/device/cuda/check.h"
 
 #include "collectives/error.h"
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
 
 namespace meshwork::cuda {
 

@@ -9,6 +9,7 @@
 #include "runtime/device/cuda/class_weights.h"
 #include "runtime/device/cuda/functions.h"
 #include "runtime/device/cuda/sums.h"
+#include "runtime/device/kernels/classes.h"
 
 namespace meshwork::cuda {
 
@@ -141,8 +142,6 @@ struct AddUp {
   }
 };
 
-}  // namespace
-
 KernelPointer compile(const ClassComparisonSpec& spec, const Context& context) {
   const std::int64_t rows = spec.at.rows;
   const SumParts parts(rows);
@@ -186,6 +185,13 @@ KernelPointer compile(const ClassComparisonSpec& spec, const Context& context) {
   const auto doubles = static_cast<std::int64_t>(sizeof(double));
   const auto ranks = static_cast<std::int64_t>(sizeof(std::int32_t));
   return with_weights(spec.at, body, rows > 0 ? (rows + parts.parts) * doubles + rows * ranks : 0);
+}
+
+}  // namespace
+
+void add_class_comparison(Kernels& kernels) {
+  kernels.add<ClassComparisonSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

@@ -9,9 +9,10 @@
 
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/class_functions.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/host_device.h"
+#include "runtime/device/kernels/classes.h"
 
 namespace meshwork::cuda {
 

@@ -9,9 +9,10 @@
 
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/class_weights.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/sums.h"
+#include "runtime/device/kernels/classes.h"
 
 namespace meshwork::cuda {
 
@@ -164,8 +165,6 @@ struct FirstMaximum {
   }
 };
 
-}  // namespace
-
 KernelPointer compile(const LogitStatisticsSpec& spec, const Context& context) {
   return with_weights(spec.at, [here = spec.at, launcher = context.launcher](void* const* operands,
                                                                              const auto& weights) {
@@ -257,6 +256,15 @@ KernelPointer compile(const FirstMaximumSpec& spec, const Context& context) {
                 FirstMaximum{at(operands, 0), at(operands, 1), at(operands, 2), here.first_class,
                              here.columns, here.classes});
   });
+}
+
+}  // namespace
+
+void add_classes(Kernels& kernels) {
+  kernels.add<LogitStatisticsSpec, LogitLossSpec, LogitGradientSpec, ProbabilityLossSpec,
+              ProbabilityGradientSpec, TargetValueSpec, CountAheadSpec, CountBelowSpec,
+              FirstMaximumSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

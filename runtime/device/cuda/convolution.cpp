@@ -30,13 +30,15 @@
 
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/check.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/convolution_description.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/epilogue.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/libraries.h"
 #include "runtime/device/cuda/trial.h"
 #include "runtime/device/cuda/workspace.h"
+#include "runtime/device/kernels/convolution.h"
+#include "runtime/device/kernels/elementwise.h"
 
 namespace meshwork::cuda {
 
@@ -326,7 +328,7 @@ std::vector<KernelCandidate> forms(const Spec& spec, const Context& context, std
     for (const auto& choice : Form::choices_for(of, context.libraries->dnn())) {
       if (found.size() == most) break;
       const char* const name = name_of(choice.algorithm);
-      const bool stands = context.trials->stands(describe(spec), name, name, [&] {
+      const bool stands = context.trials->stands(spec.text(), name, name, [&] {
         Form form(Description(spec.at, spec.precision, context), choice, context);
         std::array<std::int64_t, 3> bytes = Form::operand_counts(spec.at);
         for (std::int64_t& count : bytes) count *= static_cast<std::int64_t>(sizeof(float));
@@ -381,8 +383,6 @@ KernelPointer compile_first(const auto& spec, const Context& context) {
   return listed(spec, context, 1).front().compile();
 }
 
-}  // namespace
-
 std::vector<KernelCandidate> candidates(const ConvolutionSpec& spec, const Context& context) {
   return has_terms(spec.at) ? listed(spec, context, all) : std::vector<KernelCandidate>();
 }
@@ -415,6 +415,16 @@ KernelPointer compile(const ConvolutionInputGradientSpec& spec, const Context& c
 
 KernelPointer compile(const ConvolutionKernelGradientSpec& spec, const Context& context) {
   return has_terms(spec.at) ? compile_first(spec, context) : zeros(kernel_count(spec.at), context);
+}
+
+}  // namespace
+
+void add_convolution(Kernels& kernels) {
+  kernels.add<ConvolutionSpec, ConvolutionInputGradientSpec, ConvolutionKernelGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
+  kernels
+      .add_candidates<ConvolutionSpec, ConvolutionInputGradientSpec, ConvolutionKernelGradientSpec>(
+          [](const auto& spec, const Context& context) { return candidates(spec, context); });
 }
 
 }  // namespace meshwork::cuda

@@ -9,10 +9,11 @@
 
 #include "collectives/error.h"
 #include "runtime/device/cuda/check.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/convolution_forms.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/libraries.h"
 #include "runtime/device/cuda/workspace.h"
+#include "runtime/device/kernels/convolution.h"
 
 namespace meshwork::cuda {
 

@@ -12,10 +12,11 @@
 // and kernels as (filters, rows, columns, channels); windows as rows of a matrix and back, for
 // products. All are a thread an element and bound by memory traffic.
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/image_index.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/kernels/convolution.h"
 #include "runtime/device/narrowing.h"
 #include "runtime/device/window_places.h"
 

@@ -4,7 +4,8 @@
 #include <cstdint>
 
 #include "runtime/device/convolution_counts.h"
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
+#include "runtime/device/kernels/convolution.h"
 
 namespace meshwork::cuda {
 

@@ -13,9 +13,11 @@
 #include <vector>
 
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/convolution_forms.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/workspace.h"
+#include "runtime/device/kernels/convolution.h"
+#include "runtime/device/kernels/products.h"
 
 namespace meshwork::cuda {
 

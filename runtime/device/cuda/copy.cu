@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/copy_table.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
 
 namespace meshwork::cuda {
 
@@ -61,8 +63,6 @@ KernelPointer copy(const CopyTable& table, const Context& context) {
       });
 }
 
-}  // namespace
-
 KernelPointer compile(const CopySpec& spec, const Context& context) {
   const CopyTable table = copy_table(spec, *context.launcher.name);
   if (table.adds()) {
@@ -83,6 +83,13 @@ KernelPointer compile(const ZeroSpec& spec, const Context& context) {
   return make_kernel([bytes = spec.bytes, launcher = context.launcher](void* const* operands) {
     zero_bytes(launcher, operands[0], bytes);
   });
+}
+
+}  // namespace
+
+void add_copy(Kernels& kernels) {
+  kernels.add<CopySpec, ZeroSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

@@ -63,14 +63,15 @@ message(STATUS "The CUDA device is built with CUDA ${CUDAToolkit_VERSION}, for $
 if(CCACHE)
   set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
 endif()
-file(GLOB cuda_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/device/cuda/*.cu
+file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/runtime/device/cuda/*.cu
   ${PROJECT_SOURCE_DIR}/runtime/device/cuda/*.cpp)
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 knows no option of nvcc beyond 17
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()
-list(FILTER cuda_sources EXCLUDE REGEX "/library.cpp$")
-add_library(meshwork_cuda MODULE ${cuda_sources})
+list(FILTER sources EXCLUDE REGEX "/library.cpp$")
+meshwork_pages(meshwork::cuda::add_kernels "Kernels& kernels" runtime/device/cuda/kernels.h)
+add_library(meshwork_cuda MODULE ${sources})
 set_target_properties(meshwork_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON
   CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF CUDA_RUNTIME_LIBRARY Static
   DISABLE_PRECOMPILE_HEADERS ON LINKER_LANGUAGE CXX INSTALL_RPATH "$ORIGIN")

@@ -7,25 +7,19 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "collectives/error.h"
 #include "runtime/device/cuda/check.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/gpu_choice.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/libraries.h"
 #include "runtime/device/cuda/library.h"
 #include "runtime/device/cuda/queues.h"
 #include "runtime/device/cuda/trial.h"
-#include "runtime/device/kernel_checks.h"
+#include "runtime/device/kernels/precision.h"
 
 namespace meshwork::cuda {
-
-/// For a specification that has one kernel: no list.
-std::vector<KernelCandidate> candidates(const auto& /*spec*/, const Context& /*context*/) {
-  return {};
-}
 
 namespace {
 
@@ -69,6 +63,8 @@ class CudaDevice final : public Device {
     context_.device = this;
     context_.libraries = &libraries_;
     context_.trials = &trials_;
+    add_kernels(kernels_);
+    context_.kernels = &kernels_;
   }
 
   [[nodiscard]] std::string description() const override {
@@ -144,39 +140,26 @@ class CudaDevice final : public Device {
   [[nodiscard]] DeviceQueues& queues() override { return *queues_; }
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
-    make_current();
-    return std::visit(
-        [&](const auto& one) {
-          const Context context = checked_context(one, spec);
-          return cuda::compile(one, context);
-        },
-        spec);
+    return kernels_.compile(spec, context_of(spec));
   }
   [[nodiscard]] std::vector<KernelCandidate> candidates(const KernelSpec& spec) override {
-    make_current();
-    return std::visit(
-        [&](const auto& one) { return cuda::candidates(one, checked_context(one, spec)); }, spec);
+    return kernels_.candidates(spec, context_of(spec));
   }
 
  private:
-  /// For a kernel of `spec`, which is `one`, if it can be.
-  [[nodiscard]] Context checked_context(const auto& one, const KernelSpec& spec) const {
-    check(spec);
-    Context context = context_;
-    context.launcher.name = std::make_shared<const std::string>(describe(spec));
-    check_precision(one, *context.launcher.name);
-    return context;
-  }
   /// Throws `Error` for a precision that this GPU has no instructions for.
-  void check_precision(const auto& spec, const std::string& name) const {
-    if constexpr (requires { spec.precision; }) {
-      if (spec.precision != Precision::float32 && !is_faster_in(spec.precision)) {
-        fail(
-            "{}: {} has no instructions for it, which GPUs have from compute capability 8.0 on; "
-            "this one has {}.{}",
-            name, properties_.name, properties_.major, properties_.minor);
-      }
+  [[nodiscard]] Context context_of(const KernelSpec& spec) {
+    make_current();
+    const Precision precision = spec.work().precision;
+    if (precision != Precision::float32 && !is_faster_in(precision)) {
+      fail(
+          "{}: {} has no instructions for it, which GPUs have from compute capability 8.0 on; this "
+          "one has {}.{}",
+          spec.text(), properties_.name, properties_.major, properties_.minor);
     }
+    Context context = context_;
+    context.launcher.name = std::make_shared<const std::string>(spec.text());
+    return context;
   }
 
   void copy(void* to, const void* from, std::int64_t bytes) {
@@ -194,6 +177,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<CudaQueues> queues_;
   Libraries libraries_;
   Trials trials_;
+  Kernels kernels_;
   Context context_;
 };
 

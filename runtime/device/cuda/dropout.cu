@@ -9,8 +9,10 @@
 
 #include "runtime/device/block_runs.h"
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/philox.h"
 
 namespace meshwork::cuda {
@@ -52,8 +54,6 @@ struct Dropout {
   }
 };
 
-}  // namespace
-
 KernelPointer compile(const DropoutSpec& spec, const Context& context) {
   const BlockRuns runs = runs_of(spec.global, spec.block);
   const auto threshold =
@@ -84,6 +84,13 @@ KernelPointer compile(const DropoutSpec& spec, const Context& context) {
     body.y = at(operands, 2);
     for_elements(launcher, count, body);
   });
+}
+
+}  // namespace
+
+void add_dropout(Kernels& kernels) {
+  kernels.add<DropoutSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

@@ -3,6 +3,10 @@
 // are too.
 #include "runtime/device/cuda/functions.h"
 #include "runtime/device/cuda/maps.h"
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/norms.h"
+#include "runtime/device/kernels/products.h"
 #include "runtime/device/narrowing.h"
 #include "runtime/device/with_type.h"
 
@@ -150,8 +154,6 @@ struct PenaltyGradient {
   }
 };
 
-}  // namespace
-
 KernelPointer compile(const BiasAddSpec& spec, const Context& context) {
   return with_activation(spec.activation, [&](auto f) {
     return make_kernel([=, launcher = context.launcher](void* const* operands) {
@@ -250,6 +252,15 @@ KernelPointer compile(const PenaltyGradientSpec& spec, const Context& context) {
     for_elements(launcher, spec.count,
                  PenaltyGradient{at(operands, 0), at(operands, 1), spec.l1, 2 * spec.l2});
   });
+}
+
+}  // namespace
+
+void add_elementwise(Kernels& kernels) {
+  kernels.add<BiasAddSpec, ActivationSpec, ActivationGradientSpec, RectifySpec, RectifyGradientSpec,
+              AffineSpec, ConvertSpec, NarrowSpec, GatherSpec, SumSpec, ScaleBySpec, ClampSpec,
+              PenaltyGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

@@ -4,6 +4,9 @@
 #include <cstddef>
 #include <utility>
 
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/products.h"
+
 namespace meshwork::cuda {
 
 namespace {

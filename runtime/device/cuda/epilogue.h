@@ -5,7 +5,8 @@
 
 #include <cstdint>
 
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
+#include "runtime/device/kernels/activation.h"
 
 namespace meshwork::cuda {
 

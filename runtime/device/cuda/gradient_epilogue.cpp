@@ -8,6 +8,7 @@
 #include "runtime/device/cuda/epilogue.h"
 #include "runtime/device/cuda/relu_mask.h"
 #include "runtime/device/cuda/workspace.h"
+#include "runtime/device/kernels/elementwise.h"
 
 namespace meshwork::cuda {
 

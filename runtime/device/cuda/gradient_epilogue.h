@@ -2,7 +2,8 @@
 // kernels do it behind. They are bound by bytes, out of the second cache where the matrix fits.
 #pragma once
 
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
+#include "runtime/device/kernels/products.h"
 
 namespace meshwork::cuda {
 

@@ -5,6 +5,7 @@
 #include "runtime/device/cuda/functions.h"
 #include "runtime/device/cuda/maps.h"
 #include "runtime/device/cuda/sums.h"
+#include "runtime/device/kernels/losses.h"
 
 namespace meshwork::cuda {
 
@@ -95,8 +96,6 @@ struct Match {
   }
 };
 
-}  // namespace
-
 KernelPointer compile(const SquaredErrorSpec& spec, const Context& context) {
   return scaled_sum(context, spec.count, spec.scale, SquaredError{});
 }
@@ -125,6 +124,14 @@ KernelPointer compile(const BinaryCrossentropyGradientSpec& spec, const Context&
 
 KernelPointer compile(const BinaryMatchSpec& spec, const Context& context) {
   return scaled_sum(context, spec.count, spec.scale, Match{spec.threshold});
+}
+
+}  // namespace
+
+void add_losses(Kernels& kernels) {
+  kernels.add<SquaredErrorSpec, SquaredErrorGradientSpec, AbsoluteErrorSpec, BinaryCrossentropySpec,
+              BinaryCrossentropyGradientSpec, BinaryMatchSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
 #include "runtime/device/host_device.h"
 

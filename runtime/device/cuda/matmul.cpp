@@ -36,12 +36,14 @@
 
 #include "collectives/error.h"
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/gradient_epilogue.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/narrow_inputs.h"
 #include "runtime/device/cuda/product.h"
 #include "runtime/device/cuda/product_trials.h"
 #include "runtime/device/cuda/trial.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/products.h"
 
 namespace meshwork::cuda {
 
@@ -95,7 +97,7 @@ bool stands(const Way& way, const Algorithm& algorithm, std::string_view name,
             const Context& context) {
   const std::string key(reinterpret_cast<const char*>(&algorithm.algorithm),
                         sizeof(algorithm.algorithm));
-  return context.trials->stands(describe(way.fused), name, key, [&] {
+  return context.trials->stands(way.fused.text(), name, key, [&] {
     Product product(way.fused, context);
     product.take(algorithm, algorithm);
     return refusal(product, way.fused, context);
@@ -153,21 +155,19 @@ std::vector<KernelCandidate> first_candidates(const MatmulSpec& spec, const Cont
   }
   if (!found.empty()) return found;
   if (spec.precision == Precision::tf32) {
-    context.trials->note_last_resort(describe(spec), "a product in float32");
+    context.trials->note_last_resort(spec.text(), "a product in float32");
     MatmulSpec exact = spec;
     exact.precision = Precision::float32;
     found = first_candidates(exact, context, most);
     for (KernelCandidate& candidate : found) candidate.name = "in float32, " + candidate.name;
     return found;
   }
-  context.trials->note_last_resort(describe(spec), "a slow kernel of our own");
+  context.trials->note_last_resort(spec.text(), "a slow kernel of our own");
   found.push_back(
       {"direct",
        [=] { return finished(compile_direct(bare(spec), context), spec, bare(spec), context); }});
   return found;
 }
-
-}  // namespace
 
 std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& context) {
   if (!has_terms(spec)) return {};
@@ -177,6 +177,15 @@ std::vector<KernelCandidate> candidates(const MatmulSpec& spec, const Context& c
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   if (!has_terms(spec)) return empty_sum(spec, context);
   return first_candidates(spec, context, 1).front().compile();
+}
+
+}  // namespace
+
+void add_matmul(Kernels& kernels) {
+  kernels.add<MatmulSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
+  kernels.add_candidates<MatmulSpec>(
+      [](const auto& spec, const Context& context) { return candidates(spec, context); });
 }
 
 }  // namespace meshwork::cuda

@@ -6,9 +6,10 @@
 #include <limits>
 
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/kernels/middle.h"
 
 namespace meshwork::cuda {
 
@@ -135,8 +136,6 @@ struct MaximumGradient {
   }
 };
 
-}  // namespace
-
 KernelPointer compile(const MiddleSumSpec& spec, const Context& context) {
   return make_kernel([=, launcher = context.launcher](void* const* operands) {
     const Extents extents{spec.middle, spec.inner};
@@ -179,6 +178,14 @@ KernelPointer compile(const MiddleMaximumGradientSpec& spec, const Context& cont
                                  at(operands, 4),
                                  {spec.middle, spec.inner}});
   });
+}
+
+}  // namespace
+
+void add_middle(Kernels& kernels) {
+  kernels.add<MiddleSumSpec, MiddleBroadcastSpec, MiddleMaximumSpec, MiddleTiesSpec,
+              MiddleMaximumGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/device/cuda/workspace.h"
+#include "runtime/device/kernels/elementwise.h"
 
 namespace meshwork::cuda {
 

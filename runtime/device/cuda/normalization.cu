@@ -7,9 +7,11 @@
 #include <cstdint>
 
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/sums.h"
+#include "runtime/device/kernels/normalization.h"
+#include "runtime/device/kernels/products.h"
 
 namespace meshwork::cuda {
 
@@ -187,8 +189,6 @@ KernelPointer normalize_gradient(const NormalizeGradientSpec& spec, const Contex
   });
 }
 
-}  // namespace
-
 KernelPointer compile(const ColumnSumSpec& spec, const Context& context) {
   const ColumnParts parts(spec.rows, spec.columns);
   const std::int64_t bytes = column_sum_bytes(parts);
@@ -244,6 +244,14 @@ KernelPointer compile(const NormalizeGradientSumsSpec& spec, const Context& cont
 KernelPointer compile(const NormalizeGradientSpec& spec, const Context& context) {
   return spec.at.activation == Activation::relu ? normalize_gradient<true>(spec, context)
                                                 : normalize_gradient<false>(spec, context);
+}
+
+}  // namespace
+
+void add_normalization(Kernels& kernels) {
+  kernels.add<ColumnSumSpec, ChannelMomentsSpec, ChannelStatisticsSpec, InverseDeviationSpec,
+              NormalizeSpec, NormalizeGradientSumsSpec, NormalizeGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

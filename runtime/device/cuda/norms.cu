@@ -4,8 +4,9 @@
 #include <cmath>
 
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/sums.h"
+#include "runtime/device/kernels/norms.h"
 
 namespace meshwork::cuda {
 
@@ -53,8 +54,6 @@ struct ClipFactor {
   }
 };
 
-}  // namespace
-
 KernelPointer compile(const PowerSumSpec& spec, const Context& context) {
   return spec.power == 1 ? power_sum<Magnitude>(context, spec.count)
                          : power_sum<Square>(context, spec.count);
@@ -81,6 +80,13 @@ KernelPointer compile(const ClipFactorSpec& spec, const Context& context) {
     for_elements(launcher, 1,
                  ClipFactor{at<const double>(operands, 0), at(operands, 1), clip, global});
   });
+}
+
+}  // namespace
+
+void add_norms(Kernels& kernels) {
+  kernels.add<PowerSumSpec, WeightedSumSpec, ClipFactorSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

@@ -7,10 +7,11 @@
 #include <limits>
 
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
 #include "runtime/device/cuda/image_index.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/kernels/pooling.h"
 #include "runtime/device/window_places.h"
 
 namespace meshwork::cuda {
@@ -147,8 +148,6 @@ KernelPointer maximum_gradient(const PoolingShape& shape, const Context& context
   });
 }
 
-}  // namespace
-
 KernelPointer compile(const MaximumPoolingSpec& spec, const Context& context) {
   return winner_type(spec.at) == ElementType::uint8 ? maximum<std::uint8_t>(spec, context)
                                                     : maximum<std::int32_t>(spec, context);
@@ -172,6 +171,14 @@ KernelPointer compile(const AveragePoolingGradientSpec& spec, const Context& con
     for_elements(launcher, input_count(spec.at),
                  AverageGradient{spec.at, at(operands, 0), at(operands, 1)});
   });
+}
+
+}  // namespace
+
+void add_pooling(Kernels& kernels) {
+  kernels.add<MaximumPoolingSpec, MaximumPoolingGradientSpec, AveragePoolingSpec,
+              AveragePoolingGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

@@ -33,9 +33,10 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/owned.h"
 #include "runtime/device/cuda/product_layout.h"
+#include "runtime/device/kernels/products.h"
 
 namespace meshwork::cuda {
 

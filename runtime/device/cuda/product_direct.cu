@@ -4,8 +4,9 @@
 #include <cmath>
 
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/kernels/products.h"
 #include "runtime/device/narrowing.h"
 
 namespace meshwork::cuda {

@@ -11,8 +11,9 @@
 
 #include <string>
 
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/product.h"
+#include "runtime/device/kernels/products.h"
 
 namespace meshwork::cuda {
 

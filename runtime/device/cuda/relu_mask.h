@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
 
 namespace meshwork::cuda {
 

@@ -5,9 +5,10 @@
 #include <limits>
 
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/functions.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/kernels/rows.h"
 
 namespace meshwork::cuda {
 
@@ -130,8 +131,6 @@ void sum_rows(const Launcher& launcher, std::int64_t rows, std::int64_t columns,
   reduce_rows(launcher, rows, columns, SumOfRow<Term>{term, s, columns});
 }
 
-}  // namespace
-
 KernelPointer compile(const RowMaximumSpec& spec, const Context& context) {
   return make_kernel([=, launcher = context.launcher](void* const* operands) {
     reduce_rows(launcher, spec.rows, spec.columns,
@@ -186,6 +185,14 @@ KernelPointer compile(const SoftmaxGradientSpec& spec, const Context& context) {
                  SoftmaxGradient{at(operands, 0), at(operands, 1), at(operands, 2), at(operands, 3),
                                  spec.columns});
   });
+}
+
+}  // namespace
+
+void add_rows(Kernels& kernels) {
+  kernels.add<RowMaximumSpec, RowExponentialSpec, RowDivideSpec, RowSumSpec, RowDotSpec,
+              SoftmaxSpec, SoftmaxGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

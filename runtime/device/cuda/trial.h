@@ -15,7 +15,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
 
 namespace meshwork::cuda {
 

@@ -1,14 +1,18 @@
-// Optimizers: one fused pass over parameters, gradients and slots (update_functions.h); one launch
+// Optimizers: one fused pass over parameters, gradients and slots (kernels/update.h); one launch
 // for a whole flat block. What depends on the step alone is worked out once a block of threads,
 // from the scalars in device memory, so that nothing of a launch changes from step to step. A
 // thread an element; bound by memory traffic: 12 bytes a parameter for plain SGD, 20 with momentum,
 // 28 for Adam; 2 more where new values are stored in bfloat16 too.
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
 #include "runtime/device/host_device.h"
+#include "runtime/device/kernels/adam.h"
+#include "runtime/device/kernels/rmsprop.h"
+#include "runtime/device/kernels/sgd.h"
+#include "runtime/device/kernels/update.h"
+#include "runtime/device/kernels/updates.h"
 #include "runtime/device/narrowing.h"
-#include "runtime/device/update_functions.h"
 
 namespace meshwork::cuda {
 
@@ -26,8 +30,8 @@ struct Narrowing {
 };
 
 template <class Spec>
-KernelPointer compile_update(const Spec& spec, const Context& context) {
-  return with_update_form(spec, [&]<class Form>(std::type_identity<Form>) {
+KernelPointer compile(const Spec& spec, const Context& context) {
+  return spec.with_form([&]<class Form>(std::type_identity<Form>) {
     return make_kernel([=, launcher = context.launcher](void* const* operands) {
       const UpdateOperands in(operands, spec.scaled);
       std::uint16_t* narrow = spec.narrows ? in.narrow_block(Form::blocks) : nullptr;
@@ -39,16 +43,9 @@ KernelPointer compile_update(const Spec& spec, const Context& context) {
 
 }  // namespace
 
-KernelPointer compile(const SgdSpec& spec, const Context& context) {
-  return compile_update(spec, context);
-}
-
-KernelPointer compile(const AdamSpec& spec, const Context& context) {
-  return compile_update(spec, context);
-}
-
-KernelPointer compile(const RmspropSpec& spec, const Context& context) {
-  return compile_update(spec, context);
+void add_updates(Kernels& kernels) {
+  EveryUpdate::enter(
+      kernels, [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

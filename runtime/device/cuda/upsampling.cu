@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/compile.h"
 #include "runtime/device/cuda/image_index.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/kernels/upsampling.h"
 #include "runtime/device/upsampling_looks.h"
 
 namespace meshwork::cuda {
@@ -110,8 +111,6 @@ struct Tables {
   }
 };
 
-}  // namespace
-
 KernelPointer compile(const UpsamplingSpec& spec, const Context& context) {
   const Tables tables(spec.at, *context.launcher.name);
   return make_kernel([at = spec.at, rows = upload(context, tables.rows),
@@ -136,6 +135,13 @@ KernelPointer compile(const UpsamplingGradientSpec& spec, const Context& context
                             table_in<Lookers>(row_lookers), table_in<Lookers>(column_lookers),
                             meshwork::at(operands, 0), meshwork::at(operands, 1)});
       });
+}
+
+}  // namespace
+
+void add_upsampling(Kernels& kernels) {
+  kernels.add<UpsamplingSpec, UpsamplingGradientSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 
 }  // namespace meshwork::cuda

@@ -3,7 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 #include <vector>
+
+#include "runtime/device/kernels/page.h"
 
 namespace meshwork {
 
@@ -19,21 +23,33 @@ struct ClassColumns {
   TargetKind target = TargetKind::sparse;
   float smoothing = 0;
   bool operator==(const ClassColumns&) const = default;
+
+  /// "name 4x5 at 5 of 10".
+  [[nodiscard]] std::string text(std::string_view name) const;
+  /// What reads and writes all columns, the targets, and float32 values of rows so many times.
+  [[nodiscard]] KernelWork work(int of_columns, int of_targets, int of_rows) const;
+  void require_sparse(std::string_view kernel) const;
 };
 
 /// Of logits x with row maxima m (over all classes): z (rows, 3) = this rank's part of
 /// { sum exp(x - m), sum t (x - m), sum t }. Operands: x, target, m, z.
 struct LogitStatisticsSpec {
   ClassColumns at;
+  [[nodiscard]] std::string text() const { return at.text("logit statistics"); }
+  [[nodiscard]] KernelWork work() const { return at.work(1, 1, 4); }
 };
 /// loss (float64 scalar) = sum over rows of log(z0) * z2 - z1. Operands: z, loss.
 struct LogitLossSpec {
   std::int64_t rows = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("logit loss", {rows}); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(3, rows); }
 };
 /// dx = scale * (exp(x - m) / z0 * z2 - t). Operands: x, target, m, z, dx.
 struct LogitGradientSpec {
   ClassColumns at;
   float scale = 1;
+  [[nodiscard]] std::string text() const { return at.text("logit gradient"); }
+  [[nodiscard]] KernelWork work() const { return at.work(2, 1, 4); }
 };
 
 /// Of probabilities p with row sums s (over all classes), q = p / s, clipped to [epsilon, 1 -
@@ -42,18 +58,25 @@ struct LogitGradientSpec {
 /// s, loss, u.
 struct ProbabilityLossSpec {
   ClassColumns at;
+  [[nodiscard]] std::string text() const { return at.text("probability loss"); }
+  [[nodiscard]] KernelWork work() const { return at.work(1, 1, 2); }
 };
 /// dp = scale * (u / s - t [q not clipped] / p), u completed over all classes.
 /// Operands: p, target, s, u, dp.
 struct ProbabilityGradientSpec {
   ClassColumns at;
   float scale = 1;
+  [[nodiscard]] std::string text() const { return at.text("probability gradient"); }
+  [[nodiscard]] KernelWork work() const { return at.work(2, 1, 2); }
 };
 
 /// v (rows) = this rank's part of the value of the target class: x at the target class if it is
 /// among its columns, else 0. Sparse targets. Operands: x, target, v.
 struct TargetValueSpec {
   ClassColumns at;
+  [[nodiscard]] std::string text() const { return at.text("target value"); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(3, at.rows); }
+  void check() const { at.require_sparse("target value"); }
 };
 /// c (rows) = how many of this rank's classes stand before the target class in descending order of
 /// x, a tie going to the lower class: x_j > v or (x_j = v and j < target); NaN stands before
@@ -61,16 +84,25 @@ struct TargetValueSpec {
 /// Operands: x, target, v, c.
 struct CountAheadSpec {
   ClassColumns at;
+  [[nodiscard]] std::string text() const { return at.text("count ahead"); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(at.rows, at.columns + 3); }
+  void check() const { at.require_sparse("count ahead"); }
 };
 /// n (float64 scalar) = how many of c (rows) are < k. Operands: c, n.
 struct CountBelowSpec {
   std::int64_t rows = 0;
   std::int64_t k = 1;
+  [[nodiscard]] std::string text() const {
+    return "count below " + std::to_string(k) + " " + std::to_string(rows);
+  }
+  [[nodiscard]] KernelWork work() const { return spec::passes(1, rows); }
 };
 /// i (rows, float32) = the lowest class among this rank's columns whose x equals m, else `classes`.
 /// NaN equals NaN. Operands: x, m, i.
 struct FirstMaximumSpec {
   ClassColumns at;
+  [[nodiscard]] std::string text() const { return at.text("first maximum"); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(at.rows, at.columns + 2); }
 };
 
 /// Which cross-entropy, of what the columns hold.
@@ -90,6 +122,9 @@ struct ClassComparisonSpec {
   bool gradient = false;
   float scale = 1;
   std::vector<std::int64_t> within;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] KernelWork work() const { return at.work(gradient ? 2 : 1, 1, 0); }
+  void check() const;
 };
 
 }  // namespace meshwork

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
 
-#include "runtime/device/kernels/activation.h"
-#include "runtime/device/kernels/precision.h"
+#include "runtime/device/kernels/page.h"
 #include "runtime/device/kernels/windows.h"
 
 namespace meshwork {
@@ -18,6 +20,12 @@ struct ConvolutionShape {
   WindowDimension rows, columns;
   std::int64_t channels = 0, filters = 0;
   std::int64_t groups = 1;
+
+  [[nodiscard]] std::string text(std::string_view name, Precision precision) const;
+  /// Of the convolution and both gradients: all three multiply the same pairs.
+  [[nodiscard]] KernelWork work(Precision precision) const;
+  void check(const std::string& kernel) const;
+  [[nodiscard]] std::string details() const;
 };
 
 /// y (batch, output rows, output columns, filters) = activation(bias (filters) + sum over window
@@ -29,6 +37,11 @@ struct ConvolutionSpec {
   bool bias = false;
   Activation activation = Activation::linear;
   Precision precision = Precision::float32;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] KernelWork work() const { return at.work(precision); }
+  void check() const;
+  [[nodiscard]] std::string details() const { return at.details(); }
+  [[nodiscard]] std::vector<std::int64_t> operand_counts() const;
 };
 
 /// dx (as x) = the gradient of the convolution by its input: each dy (as y) times the kernel, added
@@ -38,6 +51,13 @@ struct ConvolutionSpec {
 struct ConvolutionInputGradientSpec {
   ConvolutionShape at;
   Precision precision = Precision::float32;
+  [[nodiscard]] std::string text() const {
+    return at.text("convolution input gradient", precision);
+  }
+  [[nodiscard]] KernelWork work() const { return at.work(precision); }
+  void check() const { at.check(text()); }
+  [[nodiscard]] std::string details() const { return at.details(); }
+  [[nodiscard]] std::vector<std::int64_t> operand_counts() const;
 };
 
 /// dkernel (as kernel) = the gradient of the convolution by its kernel: written, over this rank's
@@ -45,6 +65,13 @@ struct ConvolutionInputGradientSpec {
 struct ConvolutionKernelGradientSpec {
   ConvolutionShape at;
   Precision precision = Precision::float32;
+  [[nodiscard]] std::string text() const {
+    return at.text("convolution kernel gradient", precision);
+  }
+  [[nodiscard]] KernelWork work() const { return at.work(precision); }
+  void check() const { at.check(text()); }
+  [[nodiscard]] std::string details() const { return at.details(); }
+  [[nodiscard]] std::vector<std::int64_t> operand_counts() const;
 };
 
 /// Operands without a workspace.

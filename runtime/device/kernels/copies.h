@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "collectives/element_type.h"
+#include "runtime/device/kernels/page.h"
 
 namespace meshwork {
 
@@ -22,6 +24,9 @@ struct CopyRegion {
 struct CopySpec {
   ElementType type = ElementType::float32;
   std::vector<CopyRegion> regions;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] KernelWork work() const;
+  void check() const;
 };
 
 /// y (rows, columns), float32 = rows of a table (any number, columns) of `from`, converted, then as
@@ -32,6 +37,8 @@ struct GatherSpec {
   std::int64_t rows = 0, columns = 0;
   ElementType from = ElementType::uint8;
   float scale = 1, offset = 0;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] KernelWork work() const;
 };
 
 }  // namespace meshwork

@@ -3,9 +3,10 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
 
 #include "collectives/element_type.h"
-#include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/page.h"
 #include "runtime/shape/block.h"
 
 namespace meshwork {
@@ -14,6 +15,9 @@ namespace meshwork {
 struct ActivationSpec {
   Activation activation = Activation::linear;
   std::int64_t count = 0;
+  [[nodiscard]] std::string text() const { return spec::sized(name_of(activation), {count}); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(2, count); }
+  void check() const { spec::require_elementwise(activation, "activation"); }
 };
 
 /// dx = dy / divisor * activation'(value), where `value` is y for relu, sigmoid and tanh, and x for
@@ -22,6 +26,9 @@ struct ActivationGradientSpec {
   Activation activation = Activation::linear;
   std::int64_t count = 0;
   float divisor = 1;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] KernelWork work() const { return spec::passes(3, count); }
+  void check() const;
 };
 
 /// relu in Keras's general form, with threshold, limit and slope not below 0; NaN stays NaN:
@@ -34,18 +41,24 @@ struct Rectifier {
 struct RectifySpec {
   Rectifier rectifier;
   std::int64_t count = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("rectify", {count}); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(2, count); }
 };
 /// dx = dy * slope where x <= threshold, 0 where x >= limit, else dy. May be in place on dy.
 /// Operands: x, dy, dx.
 struct RectifyGradientSpec {
   Rectifier rectifier;
   std::int64_t count = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("rectify gradient", {count}); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(3, count); }
 };
 
 /// y = x * scale + offset. May be in place. Operands: x, y.
 struct AffineSpec {
   std::int64_t count = 0;
   float scale = 1, offset = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("affine", {count}); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(2, count); }
 };
 
 /// y (float32) = x converted from `from`, then as AffineSpec. Operands: x, y.
@@ -53,18 +66,27 @@ struct ConvertSpec {
   std::int64_t count = 0;
   ElementType from = ElementType::uint8;
   float scale = 1, offset = 0;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] KernelWork work() const;
 };
 
 /// y (bfloat16, two bytes an element) = x rounded to nearest, ties to even; NaN stays NaN.
 /// Operands: x, y.
 struct NarrowSpec {
   std::int64_t count = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("narrow", {count}); }
+  [[nodiscard]] KernelWork work() const {
+    return {0, (spec::f32 + spec::bf16) * static_cast<double>(count)};
+  }
 };
 
 /// y = sum of `inputs` tensors; the first may be y itself. Operands: x_0 ... x_{inputs-1}, y.
 struct SumSpec {
   std::int64_t count = 0;
   int inputs = 2;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] KernelWork work() const { return spec::passes(inputs + 1, count); }
+  void check() const { spec::require(inputs >= 1, text(), "has no tensor"); }
 };
 
 /// Dropout as Keras: element i of the *global* tensor of shape `global` is kept if its Philox word
@@ -76,11 +98,16 @@ struct DropoutSpec {
   std::uint64_t key = 0;
   Shape global;
   Block block;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] KernelWork work() const { return spec::passes(2, element_count(shape_of(block))); }
+  void check() const;
 };
 
 /// x = 0 in `bytes` bytes. Operands: x.
 struct ZeroSpec {
   std::int64_t bytes = 0;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] KernelWork work() const { return {0, static_cast<double>(bytes)}; }
 };
 
 }  // namespace meshwork

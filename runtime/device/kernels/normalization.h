@@ -10,8 +10,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
-#include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/page.h"
 
 namespace meshwork {
 
@@ -20,6 +22,13 @@ namespace meshwork {
 /// mean is a million deviations away. Operands: x, z.
 struct ChannelMomentsSpec {
   std::int64_t rows = 0, channels = 0;
+  [[nodiscard]] std::string text() const {
+    return spec::sized("channel moments", {rows, channels});
+  }
+  [[nodiscard]] KernelWork work() const {
+    return {0,
+            spec::f32 * spec::product({rows, channels}) + spec::f64 * spec::product({2, channels})};
+  }
 };
 
 /// From z, summed over all ranks, of `count` rows in all: mean = z0 / count, variance = z1 / count
@@ -32,12 +41,18 @@ struct ChannelStatisticsSpec {
   std::int64_t channels = 0;
   std::int64_t count = 0;
   double epsilon = 1e-3, momentum = 0.99;
+  [[nodiscard]] std::string text() const { return spec::sized("channel statistics", {channels}); }
+  [[nodiscard]] KernelWork work() const {
+    return {0, (2 * spec::f64 + 6 * spec::f32) * static_cast<double>(channels)};
+  }
 };
 
 /// inverse (channels) = 1 / sqrt(variance (channels) + epsilon). Operands: variance, inverse.
 struct InverseDeviationSpec {
   std::int64_t channels = 0;
   double epsilon = 1e-3;
+  [[nodiscard]] std::string text() const { return spec::sized("inverse deviation", {channels}); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(2, channels); }
 };
 
 /// What normalizing and its gradients share: whether there is a gamma (`scale`) and a beta
@@ -46,12 +61,19 @@ struct NormalizationShape {
   std::int64_t rows = 0, channels = 0;
   bool scale = true, center = true;
   Activation activation = Activation::linear;
+
+  [[nodiscard]] std::string text(std::string_view name, std::string_view more = "") const {
+    return spec::sized(name, {rows, channels}).append(more) + spec::activated(activation);
+  }
 };
 
 /// y = activation((x - mean) * inverse * gamma + beta). May be in place. Operands: x, mean,
 /// inverse, [gamma], [beta], y.
 struct NormalizeSpec {
   NormalizationShape at;
+  [[nodiscard]] std::string text() const { return at.text("normalize"); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(2 * at.rows, at.channels); }
+  void check() const { spec::require_fused(at.activation, text()); }
 };
 
 /// z (2, channels; float64) = this rank's { sum of g, sum of g * (x - mean) * inverse }, where g is
@@ -59,6 +81,9 @@ struct NormalizeSpec {
 /// [gamma], [beta], z.
 struct NormalizeGradientSumsSpec {
   NormalizationShape at;
+  [[nodiscard]] std::string text() const { return at.text("normalize gradient sums"); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(2 * at.rows, at.channels); }
+  void check() const { spec::require_fused(at.activation, text()); }
 };
 
 /// dx = gamma * inverse * (g - (z0 + (x - mean) * inverse * z1) / count), g as above and z summed
@@ -69,6 +94,11 @@ struct NormalizeGradientSpec {
   NormalizationShape at;
   std::int64_t count = 0;
   bool frozen = false;
+  [[nodiscard]] std::string text() const {
+    return at.text("normalize gradient", frozen ? " frozen" : "");
+  }
+  [[nodiscard]] KernelWork work() const { return spec::rows(3 * at.rows, at.channels); }
+  void check() const { spec::require_fused(at.activation, text()); }
 };
 
 }  // namespace meshwork

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
 
 #include "collectives/element_type.h"
+#include "runtime/device/kernels/page.h"
 #include "runtime/device/kernels/windows.h"
 
 namespace meshwork {
@@ -14,6 +17,10 @@ struct PoolingShape {
   std::int64_t batch = 0;
   WindowDimension rows, columns;
   std::int64_t channels = 0;
+
+  [[nodiscard]] std::string text(std::string_view name) const;
+  [[nodiscard]] KernelWork work(bool winners) const;
+  void check(const std::string& kernel) const;
 };
 
 /// The element type in which maximum pooling writes its winners: uint8 for windows of up to 256
@@ -28,20 +35,32 @@ struct PoolingShape {
 struct MaximumPoolingSpec {
   PoolingShape at;
   bool winners = false;
+  [[nodiscard]] std::string text() const { return at.text("maximum pooling"); }
+  [[nodiscard]] KernelWork work() const { return at.work(winners); }
+  void check() const { at.check(text()); }
 };
 /// dx (as x) = sum of dy over the windows whose winner it is. Operands: w, dy, dx.
 struct MaximumPoolingGradientSpec {
   PoolingShape at;
+  [[nodiscard]] std::string text() const { return at.text("maximum pooling gradient"); }
+  [[nodiscard]] KernelWork work() const { return at.work(true); }
+  void check() const { at.check(text()); }
 };
 
 /// y = mean over the window without its padding, 0 if it is all padding. Operands: x, y.
 struct AveragePoolingSpec {
   PoolingShape at;
+  [[nodiscard]] std::string text() const { return at.text("average pooling"); }
+  [[nodiscard]] KernelWork work() const { return at.work(false); }
+  void check() const { at.check(text()); }
 };
 /// dx (as x) = sum over its windows of dy / (elements of the window that are no padding).
 /// Operands: dy, dx.
 struct AveragePoolingGradientSpec {
   PoolingShape at;
+  [[nodiscard]] std::string text() const { return at.text("average pooling gradient"); }
+  [[nodiscard]] KernelWork work() const { return at.work(false); }
+  void check() const { at.check(text()); }
 };
 
 }  // namespace meshwork

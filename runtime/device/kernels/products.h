@@ -13,9 +13,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
-#include "runtime/device/kernels/activation.h"
-#include "runtime/device/kernels/precision.h"
+#include "runtime/device/kernels/page.h"
 
 namespace meshwork {
 
@@ -47,6 +48,10 @@ struct MatmulSpec {
   bool mask = false;
 
   bool operator==(const MatmulSpec&) const = default;
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] KernelWork work() const;
+  void check() const;
+  [[nodiscard]] std::vector<std::int64_t> operand_counts() const;
 };
 
 [[nodiscard]] constexpr bool writes_mask(const MatmulSpec& spec) {
@@ -70,11 +75,18 @@ struct MatmulSpec {
 struct BiasAddSpec {
   std::int64_t rows = 0, columns = 0;
   Activation activation = Activation::linear;
+  [[nodiscard]] std::string text() const {
+    return spec::sized("bias add", {rows, columns}) + spec::activated(activation);
+  }
+  [[nodiscard]] KernelWork work() const { return spec::rows(2 * rows + 1, columns); }
+  void check() const { spec::require_elementwise(activation, "bias add"); }
 };
 
 /// s (columns) = sum over rows of x (rows, columns). Operands: x, s.
 struct ColumnSumSpec {
   std::int64_t rows = 0, columns = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("column sum", {rows, columns}); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(rows + 1, columns); }
 };
 
 }  // namespace meshwork

@@ -5,6 +5,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+
+#include "runtime/device/kernels/page.h"
 
 namespace meshwork {
 
@@ -12,26 +15,36 @@ namespace meshwork {
 /// Operands: x, m.
 struct RowMaximumSpec {
   std::int64_t rows = 0, columns = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("row maximum", {rows, columns}); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(rows, columns + 1); }
 };
 
 /// e = exp(x - m), s (rows) = sum over columns of e. Operands: x, m, e, s.
 struct RowExponentialSpec {
   std::int64_t rows = 0, columns = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("row exponential", {rows, columns}); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(rows, 2 * columns + 2); }
 };
 
 /// y = e / s. May be in place. Operands: e, s, y.
 struct RowDivideSpec {
   std::int64_t rows = 0, columns = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("row divide", {rows, columns}); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(rows, 2 * columns + 1); }
 };
 
 /// s (rows) = sum over columns of x. Operands: x, s.
 struct RowSumSpec {
   std::int64_t rows = 0, columns = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("row sum", {rows, columns}); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(rows, columns + 1); }
 };
 
 /// r (rows) = sum over columns of a * b. Operands: a, b, r.
 struct RowDotSpec {
   std::int64_t rows = 0, columns = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("row dot", {rows, columns}); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(rows, 2 * columns + 1); }
 };
 
 /// dx = y * (dy - r), the gradient of softmax with r = RowDot(y, dy). `whole`: r is found on the
@@ -39,12 +52,18 @@ struct RowDotSpec {
 struct SoftmaxGradientSpec {
   std::int64_t rows = 0, columns = 0;
   bool whole = false;
+  [[nodiscard]] std::string text() const {
+    return spec::sized("softmax gradient", {rows, columns}) + spec::words({{whole, "whole"}});
+  }
+  [[nodiscard]] KernelWork work() const { return spec::rows(rows, 3 * columns + (whole ? 0 : 1)); }
 };
 
 /// y = softmax(x): RowMaximumSpec, RowExponentialSpec and RowDivideSpec in one. May be in place.
 /// Operands: x, y.
 struct SoftmaxSpec {
   std::int64_t rows = 0, columns = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("softmax", {rows, columns}); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(rows, 2 * columns); }
 };
 
 }  // namespace meshwork

@@ -2,6 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "runtime/device/kernels/page.h"
 
 namespace meshwork {
 
@@ -24,17 +28,24 @@ struct UpsamplingShape {
   UpsamplingDimension rows, columns;
   std::int64_t channels = 0;
   Interpolation interpolation = Interpolation::nearest;
+
+  [[nodiscard]] std::string text(std::string_view name) const;
+  [[nodiscard]] KernelWork work() const;
 };
 
 /// y (batch, output rows, output columns, channels) from x (batch, input rows, input columns,
 /// channels): Keras's UpSampling2D. Operands: x, y.
 struct UpsamplingSpec {
   UpsamplingShape at;
+  [[nodiscard]] std::string text() const { return at.text("upsampling"); }
+  [[nodiscard]] KernelWork work() const { return at.work(); }
 };
 /// dx (as x) = the gradient by what the rank holds of its part of the result; 0 where that does not
 /// look. Operands: dy, dx.
 struct UpsamplingGradientSpec {
   UpsamplingShape at;
+  [[nodiscard]] std::string text() const { return at.text("upsampling gradient"); }
+  [[nodiscard]] KernelWork work() const { return at.work(); }
 };
 
 }  // namespace meshwork

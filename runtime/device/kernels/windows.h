@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 namespace meshwork {
 
@@ -20,5 +21,15 @@ struct WindowDimension {
   std::int64_t window = 1, stride = 1, dilation = 1;
   std::int64_t padding = 0;
 };
+
+namespace spec {
+
+/// " by 6x6 stride 2x2 dilation 1x2": how windows slide over rows and columns.
+[[nodiscard]] std::string windows(const WindowDimension& rows, const WindowDimension& columns);
+/// Throws `Error` for lengths and strides that none has.
+void check_windows(const WindowDimension& rows, const WindowDimension& columns,
+                   const std::string& kernel);
+
+}  // namespace spec
 
 }  // namespace meshwork

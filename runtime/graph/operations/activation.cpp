@@ -1,30 +1,13 @@
 #include "runtime/graph/operations/activation.h"
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 #include "runtime/graph/operations/identity.h"
 #include "runtime/graph/operations/softmax.h"
 
 namespace meshwork {
-
-std::string_view name_of(Activation activation) {
-  switch (activation) {
-    case Activation::linear:
-      return "linear";
-    case Activation::relu:
-      return "relu";
-    case Activation::gelu:
-      return "gelu";
-    case Activation::sigmoid:
-      return "sigmoid";
-    case Activation::tanh:
-      return "tanh";
-    case Activation::softmax:
-      return "softmax";
-  }
-  internal_error("an activation without a name");
-}
 
 bool differentiable_from_output(Activation activation) {
   return activation == Activation::linear || activation == Activation::relu ||

@@ -4,13 +4,10 @@
 
 #include <memory>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/operation.h"
 
 namespace meshwork {
-
-/// "relu" and so on, as Keras names them.
-[[nodiscard]] std::string_view name_of(Activation activation);
 
 /// Whether the derivative can be told from the value: relu, sigmoid, tanh, and linear. Only these
 /// can be joined to the operation before, which keeps no value from before the activation.

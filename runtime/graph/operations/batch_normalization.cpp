@@ -1,6 +1,7 @@
 #include "runtime/graph/operations/batch_normalization.h"
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 

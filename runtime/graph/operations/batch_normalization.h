@@ -18,7 +18,7 @@
 // relu can be joined behind.
 #pragma once
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/normalization.h"
 #include "runtime/device/program.h"
 #include "runtime/graph/operation.h"
 

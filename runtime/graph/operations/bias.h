@@ -5,7 +5,7 @@
 // + bias).
 #pragma once
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/operation.h"
 
 namespace meshwork {

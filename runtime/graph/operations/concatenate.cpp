@@ -1,6 +1,7 @@
 #include "runtime/graph/operations/concatenate.h"
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/copies.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 

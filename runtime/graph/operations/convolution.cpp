@@ -1,6 +1,9 @@
 #include "runtime/graph/operations/convolution.h"
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/products.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 

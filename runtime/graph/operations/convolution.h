@@ -17,7 +17,7 @@
 
 #include <vector>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/convolution.h"
 #include "runtime/device/program.h"
 #include "runtime/graph/operation.h"
 #include "runtime/graph/operations/windows.h"

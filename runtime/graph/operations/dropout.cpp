@@ -1,5 +1,6 @@
 #include "runtime/graph/operations/dropout.h"
 
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 

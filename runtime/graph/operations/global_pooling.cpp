@@ -1,6 +1,7 @@
 #include "runtime/graph/operations/global_pooling.h"
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/middle.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 

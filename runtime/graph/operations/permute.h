@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/copies.h"
 #include "runtime/graph/operation.h"
 
 namespace meshwork {

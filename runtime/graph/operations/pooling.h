@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/pooling.h"
 #include "runtime/device/program.h"
 #include "runtime/graph/operation.h"
 #include "runtime/graph/operations/windows.h"

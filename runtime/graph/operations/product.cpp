@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/products.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/box_rows.h"
 #include "runtime/graph/operations/dimensions.h"

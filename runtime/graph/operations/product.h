@@ -19,7 +19,7 @@
 
 #include <cstddef>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/copies.h"
 #include "runtime/device/program.h"
 #include "runtime/graph/operation.h"
 

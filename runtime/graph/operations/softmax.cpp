@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/rows.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 

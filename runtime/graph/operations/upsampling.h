@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/upsampling.h"
 #include "runtime/graph/operation.h"
 
 namespace meshwork {

@@ -15,7 +15,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/device/kernels.h"
+#include "runtime/device/kernels/windows.h"
+#include "runtime/shape/block.h"
 #include "runtime/shape/partition.h"
 
 namespace meshwork {

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 

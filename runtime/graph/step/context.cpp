@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "collectives/blocks.h"
+#include "runtime/device/kernels/products.h"
+#include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/narrowing.h"
 #include "runtime/mesh/lower_redistribution.h"
 

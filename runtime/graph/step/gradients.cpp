@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/mesh/block_copy.h"
 #include "runtime/mesh/lower_windows.h"
 #include "runtime/mesh/redistribution.h"

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/kernel_spec.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/narrowing.h"
 #include "runtime/device/philox.h"
@@ -12,18 +14,6 @@
 
 namespace meshwork {
 namespace {
-
-// Products are computed in the precision of the step, whichever operation books them.
-KernelSpec in_precision(KernelSpec spec, Precision precision) {
-  std::visit(
-      [precision](auto& one) {
-        if constexpr (requires { one.precision; }) {
-          one.precision = precision;
-        }
-      },
-      spec);
-  return spec;
-}
 
 class OperationLowering final : public Lowering {
  public:
@@ -195,10 +185,13 @@ class OperationLowering final : public Lowering {
   Operand step_scalars() override { return step_.scalars; }
 
   void emit(const KernelSpec& spec, std::vector<Operand> operands) override {
-    KernelSpec kernel = in_precision(spec, step_.request.precision);
-    if (auto* product = std::get_if<MatmulSpec>(&kernel)) {
-      sum_as_stored(*product, operands);
-      narrow_factors(*product, operands);
+    // Products are computed in the precision of the step, whichever operation books them.
+    KernelSpec kernel = spec.in(step_.request.precision);
+    if (const auto* booked = kernel.get_if<MatmulSpec>()) {
+      MatmulSpec product = *booked;
+      sum_as_stored(product, operands);
+      narrow_factors(product, operands);
+      kernel = product;
     }
     step_.builder.emit(kernel, std::move(operands), path());
   }

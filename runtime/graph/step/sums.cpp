@@ -5,6 +5,9 @@
 #include <set>
 #include <utility>
 
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/norms.h"
+
 namespace meshwork {
 
 StepSums::StepSums(StepContext& step) : step_(step) {

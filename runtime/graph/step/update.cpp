@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/norms.h"
 #include "runtime/device/narrowing.h"
 
 namespace meshwork {

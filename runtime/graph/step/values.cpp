@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/mesh/block_copy.h"
 #include "runtime/mesh/lower_windows.h"
 

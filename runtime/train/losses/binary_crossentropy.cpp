@@ -1,6 +1,7 @@
 #include "runtime/train/losses/binary_crossentropy.h"
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/losses.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/losses/value_loss.h"
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/device/kernels/classes.h"
+#include "runtime/device/kernels/rows.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 

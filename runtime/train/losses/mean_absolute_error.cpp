@@ -1,5 +1,8 @@
 #include "runtime/train/losses/mean_absolute_error.h"
 
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/losses.h"
+#include "runtime/device/kernels/norms.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/losses/value_loss.h"
 

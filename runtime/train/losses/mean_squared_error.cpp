@@ -1,5 +1,6 @@
 #include "runtime/train/losses/mean_squared_error.h"
 
+#include "runtime/device/kernels/losses.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/losses/value_loss.h"
 

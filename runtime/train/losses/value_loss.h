@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/device/kernel_spec.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/train/loss.h"
 

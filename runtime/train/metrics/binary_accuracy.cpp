@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/losses.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 #include "runtime/train/comparison.h"

@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "runtime/device/kernels/classes.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/rows.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 

@@ -1,5 +1,6 @@
 #include "runtime/train/optimizers/adam.h"
 
+#include "runtime/device/kernels/adam.h"
 #include "runtime/train/optimizers/make.h"
 
 namespace meshwork {

@@ -28,18 +28,25 @@ void describe_common(Options& options, Visitor& option) {
          "most that all gradients together measure");
 }
 
-/// Throws `Error` for options out of range.
-template <class Options>
+/// `update` is the kernel's specification, with what the options say of it. Throws `Error` for
+/// options out of range.
+template <class Options, class Spec>
 [[nodiscard]] Optimizer make_optimizer(const std::string& class_name, const Options& options,
-                                       std::vector<std::string> slot_names,
-                                       Optimizer::Update update) {
+                                       std::vector<std::string> slot_names, Spec update) {
   check_options(class_name, options);
+  update.decay = static_cast<float>(options.weight_decay.value_or(0));
   return {class_name,
           options.learning_rate,
           {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm},
           settings_of(options),
           std::move(slot_names),
-          std::move(update)};
+          [update](const UpdatedBlock& block) {
+            Spec spec = update;
+            spec.count = block.count;
+            spec.scaled = block.scaled;
+            spec.narrows = block.narrows;
+            return KernelSpec(spec);
+          }};
 }
 
 }  // namespace meshwork

@@ -1,5 +1,6 @@
 #include "runtime/train/optimizers/rmsprop.h"
 
+#include "runtime/device/kernels/rmsprop.h"
 #include "runtime/train/optimizers/make.h"
 
 namespace meshwork {

@@ -1,5 +1,6 @@
 #include "runtime/train/optimizers/sgd.h"
 
+#include "runtime/device/kernels/sgd.h"
 #include "runtime/train/optimizers/make.h"
 
 namespace meshwork {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/program.h"
 #include "tests/support/apart_device.h"
 #include "tests/support/apart_queues.h"

@@ -5,6 +5,9 @@
 #include <functional>
 #include <limits>
 
+#include "runtime/device/kernels/classes.h"
+#include "runtime/device/kernels/rows.h"
+#include "runtime/shape/block.h"
 #include "tests/runtime/device/support.h"
 
 namespace meshwork::test {

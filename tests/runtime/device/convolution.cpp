@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 
+#include "runtime/device/kernels/convolution.h"
 #include "runtime/device/narrowing.h"
 #include "tests/runtime/device/support.h"
 

@@ -1,5 +1,7 @@
 #include <functional>
 
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "tests/runtime/device/support.h"
 
 namespace meshwork::test {

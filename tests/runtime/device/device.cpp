@@ -1,4 +1,10 @@
 #include "runtime/device/device.h"
+#include "runtime/device/kernels/adam.h"
+#include "runtime/device/kernels/classes.h"
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/products.h"
+#include "runtime/device/kernels/sgd.h"
 
 #include <omp.h>
 #include <sys/resource.h>
@@ -184,29 +190,28 @@ TEST_CASE("the threads that compute flush denormals to zero") {
 }
 
 TEST_CASE("kernels are described by name and sizes") {
-  CHECK(describe(MatmulSpec{.m = 64, .n = 256, .k = 784}) == "matmul 64x256x784");
-  CHECK(describe(MatmulSpec{
-            .m = 64, .n = 256, .k = 784, .bias = true, .activation = Activation::relu}) ==
-        "matmul 64x256x784 bias relu");
-  CHECK(describe(MatmulSpec{.m = 2, .n = 3, .k = 4, .transpose_a = true, .accumulate = true}) ==
+  CHECK(MatmulSpec{.m = 64, .n = 256, .k = 784}.text() == "matmul 64x256x784");
+  CHECK(MatmulSpec{.m = 64, .n = 256, .k = 784, .bias = true, .activation = Activation::relu}
+            .text() == "matmul 64x256x784 bias relu");
+  CHECK(MatmulSpec{.m = 2, .n = 3, .k = 4, .transpose_a = true, .accumulate = true}.text() ==
         "matmul tn add 2x3x4");
   MatmulSpec gradient{.m = 2, .n = 3, .k = 4, .transpose_b = true};
   gradient.derivative = Activation::relu;
-  CHECK(describe(gradient) == "matmul nt 2x3x4 relu gradient");
+  CHECK(gradient.text() == "matmul nt 2x3x4 relu gradient");
   gradient.mask = true;
-  CHECK(describe(gradient) == "matmul nt 2x3x4 relu gradient from a mask");
-  CHECK(describe(MatmulSpec{.m = 2, .n = 3, .k = 4, .transpose_a = true, .column_sums = true}) ==
+  CHECK(gradient.text() == "matmul nt 2x3x4 relu gradient from a mask");
+  CHECK(MatmulSpec{.m = 2, .n = 3, .k = 4, .transpose_a = true, .column_sums = true}.text() ==
         "matmul tn 2x3x4 with column sums");
-  CHECK(describe(AdamSpec{.count = 10, .scaled = true}) == "adam 10 scaled");
-  CHECK(describe(SgdSpec{.count = 10, .narrows = true}) == "sgd 10 narrows");
-  CHECK(describe(LogitLossSpec{8}) == "logit loss 8");
-  CHECK(describe(TargetValueSpec{{.rows = 4, .columns = 5, .first_class = 5, .classes = 10}}) ==
+  CHECK(AdamSpec{.count = 10, .scaled = true}.text() == "adam 10 scaled");
+  CHECK(SgdSpec{.count = 10, .narrows = true}.text() == "sgd 10 narrows");
+  CHECK(LogitLossSpec{8}.text() == "logit loss 8");
+  CHECK(TargetValueSpec{{.rows = 4, .columns = 5, .first_class = 5, .classes = 10}}.text() ==
         "target value 4x5 at 5 of 10");
-  CHECK(describe(CopySpec{ElementType::uint8, {{{2, 3}, 0, 0, {3, 1}, {3, 1}}}}) ==
+  CHECK(CopySpec{ElementType::uint8, {{{2, 3}, 0, 0, {3, 1}, {3, 1}}}}.text() ==
         "copy 6 uint8 in 1 region");
-  CHECK(describe(CopySpec{ElementType::float32, {{{2}, 0, 0, {1}, {1}, true}}}) ==
+  CHECK(CopySpec{ElementType::float32, {{{2}, 0, 0, {1}, {1}, true}}}.text() ==
         "copy and add 2 float32 in 1 region");
-  CHECK(describe(DropoutSpec{0.5f, 1, {4, 4}, {{0, 2}, {0, 4}}}) == "dropout 0.5 (2, 4)");
+  CHECK(DropoutSpec{0.5f, 1, {4, 4}, {{0, 2}, {0, 4}}}.text() == "dropout 0.5 (2, 4)");
 }
 
 }  // namespace meshwork

@@ -1,5 +1,7 @@
 #include <limits>
 
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/philox.h"
 #include "tests/runtime/device/support.h"
 
@@ -35,7 +37,7 @@ void check_dropout(const DropoutSpec& spec, std::int64_t step) {
   Array<> x(std::vector<float>(static_cast<std::size_t>(count), 1)), y(count);
   Array<StepScalars> scalars({StepScalars{step, 0}});
   run(spec, x, scalars, y);
-  INFO(describe(spec));
+  INFO(spec.text());
   check_close(y, reference(spec, step), 2e-7);
 }
 

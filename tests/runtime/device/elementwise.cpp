@@ -3,6 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/norms.h"
+#include "runtime/device/kernels/products.h"
 #include "runtime/device/narrowing.h"
 #include "tests/runtime/device/support.h"
 

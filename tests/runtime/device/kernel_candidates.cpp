@@ -1,4 +1,8 @@
 #include "runtime/device/kernel_candidates.h"
+#include "runtime/device/kernels/adam.h"
+#include "runtime/device/kernels/convolution.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/products.h"
 
 #include <array>
 #include <set>
@@ -134,7 +138,7 @@ TEST_CASE("products are timed with what they take along") {
   from_mask.mask = true;
   std::set<std::string> keys;
   for (const MatmulSpec& spec : {forward, backward, from_mask, sums}) {
-    keys.insert(key_of(spec));
+    keys.insert(KernelSpec(spec).key());
     std::vector<std::unique_ptr<Kernel>> kernels;
     for (const KernelCandidate& candidate : device->candidates(spec)) {
       kernels.push_back(candidate.compile());
@@ -191,7 +195,7 @@ TEST_CASE("a name that is no candidate's is refused with those there are") {
 TEST_CASE("a record knows two specifications apart wherever they differ") {
   std::vector<KernelSpec> all{product};
   const auto add = [&](auto change) {
-    auto spec = std::get<MatmulSpec>(all.front());
+    auto spec = *all.front().get_if<MatmulSpec>();
     change(spec);
     all.emplace_back(spec);
   };
@@ -229,8 +233,8 @@ TEST_CASE("a record knows two specifications apart wherever they differ") {
   all.emplace_back(ConvolutionSpec{convolution(), false, Activation::linear, Precision::bfloat16});
   std::set<std::string> keys;
   for (const KernelSpec& spec : all) {
-    INFO(key_of(spec));
-    CHECK(keys.insert(key_of(spec)).second);
+    INFO(KernelSpec(spec).key());
+    CHECK(keys.insert(KernelSpec(spec).key()).second);
   }
 }
 
@@ -240,7 +244,7 @@ TEST_CASE("a program runs the candidate that was chosen, with its workspace, and
     return std::vector{at_price("one", 1), at_price("two", 1)};
   };
   CountedDevice device(prices, {});
-  KernelRecord record{.platform = "here", .chosen = {{key_of(product), "two"}}};
+  KernelRecord record{.platform = "here", .chosen = {{KernelSpec(product).key(), "two"}}};
   std::vector<float> a(20, 1), b(15, 1), chosen(12), first(12);
   ProgramBuilder builder(device, &record);
   const auto external = [&](std::vector<float>& values) {
@@ -268,8 +272,8 @@ TEST_CASE("a builder that only plans lists what it is asked for") {
   builder.emit(product, {buffer, buffer, buffer}, "layer");
   builder.emit(ZeroSpec{40}, {buffer}, "layer");
   REQUIRE(specs.size() == 2);
-  CHECK(key_of(specs[0]) == "matmul 4x3x5");
-  CHECK(key_of(specs[1]) == "zero 40 bytes");
+  CHECK(KernelSpec(specs[0]).key() == "matmul 4x3x5");
+  CHECK(KernelSpec(specs[1]).key() == "zero 40 bytes");
 }
 
 }  // namespace meshwork::test

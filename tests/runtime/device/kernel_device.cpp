@@ -4,12 +4,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "collectives/error.h"
-#include "runtime/device/cpu/compile.h"
-#include "runtime/device/kernel_checks.h"
+#include "runtime/device/cpu/kernels.h"
 #include "tests/support/cuda_on_host/device.h"
 #include "tests/support/session.h"
 
@@ -70,14 +68,21 @@ class ForcedCandidate {
 
 std::unique_ptr<Kernel> forced_candidate(const KernelSpec& spec, int threads) {
   static ForcedCandidate forced;
-  check(spec);
   if (device->traits().kind != "cpu") return forced.compile(device->candidates(spec));
-  return forced.compile(std::visit(
-      [&](const auto& one) { return cpu::candidates(one, cpu::Context{.threads = threads}); },
-      spec));
+  const cpu::Context context = cpu_context(threads);
+  return forced.compile(context.kernels->candidates(spec, context));
 }
 
 }  // namespace
+
+cpu::Context cpu_context(int threads) {
+  static const cpu::Kernels kernels = [] {
+    cpu::Kernels all;
+    cpu::add_kernels(all);
+    return all;
+  }();
+  return {.threads = threads, .kernels = &kernels};
+}
 
 Device& kernel_device() {
   return *device;
@@ -92,8 +97,7 @@ std::vector<Precision> precisions() {
 std::unique_ptr<Kernel> compile_for_test(const KernelSpec& spec, int threads) {
   if (std::unique_ptr<Kernel> forced = forced_candidate(spec, threads)) return forced;
   if (kernel_device().traits().kind != "cpu") return kernel_device().compile(spec);
-  return std::visit(
-      [&](const auto& one) { return cpu::compile(one, cpu::Context{.threads = threads}); }, spec);
+  return cpu::compile(spec, cpu_context(threads));
 }
 
 }  // namespace meshwork::test

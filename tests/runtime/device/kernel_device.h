@@ -12,7 +12,9 @@
 #include <memory>
 #include <vector>
 
+#include "runtime/device/cpu/kernels.h"
 #include "runtime/device/device.h"
+#include "runtime/device/kernels/precision.h"
 
 namespace meshwork::test {
 
@@ -23,5 +25,8 @@ namespace meshwork::test {
 
 /// A kernel of it. `threads` are the CPU's; other devices have no such thing.
 [[nodiscard]] std::unique_ptr<Kernel> compile_for_test(const KernelSpec& spec, int threads);
+
+/// For kernels of the CPU's alone.
+[[nodiscard]] cpu::Context cpu_context(int threads);
 
 }  // namespace meshwork::test

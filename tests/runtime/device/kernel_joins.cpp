@@ -1,4 +1,6 @@
 #include "runtime/device/kernel_joins.h"
+#include "runtime/device/kernels/classes.h"
+#include "runtime/device/kernels/elementwise.h"
 
 #include <fmt/format.h>
 
@@ -102,7 +104,7 @@ TEST_CASE("what only plans sees joined kernels as one") {
   builder.emit(ClassComparisonSpec{.at = at, .within = {1}}, {x, t, sums}, "one");
   builder.emit(ClassComparisonSpec{.at = at, .within = {2}}, {x, t, Operand(sums, 8)}, "two");
   REQUIRE(specs.size() == 1);
-  CHECK(std::get<ClassComparisonSpec>(specs[0]).within == std::vector<std::int64_t>{1, 2});
+  CHECK(specs[0].get_if<ClassComparisonSpec>()->within == std::vector<std::int64_t>{1, 2});
 }
 
 }  // namespace meshwork

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/device/kernel_spec.h"
+#include "runtime/device/kernels/losses.h"
 #include "tests/runtime/device/support.h"
 
 namespace meshwork::test {
@@ -150,7 +152,7 @@ TEST_CASE("summed losses do not depend on the number of threads or on addresses"
     run_kernel(spec, {prediction.data(), target.data(), alone.data()}, 1);
     run_kernel(spec, {prediction.data(), target.data(), shared.data()}, 3);
     run_kernel(spec, {shifted.data() + 1, target.data(), moved.data()}, 2);
-    INFO(describe(spec));
+    INFO(spec.text());
     CHECK(alone[0] == shared[0]);
     CHECK(alone[0] == moved[0]);
   }

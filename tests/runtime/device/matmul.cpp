@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/device/kernels/products.h"
 #include "tests/runtime/device/products.h"
 
 namespace meshwork::test {
@@ -37,7 +38,7 @@ void check_product(const MatmulSpec& spec) {
   } else {
     run(spec, a, b, c);
   }
-  INFO(describe(spec));
+  INFO(spec.text());
   check_close(c, reference(spec, of), relative_error(spec), absolute_error(spec));
   CHECK(a.values() == of.a);
   CHECK(b.values() == of.b);
@@ -181,7 +182,7 @@ TEST_CASE("without instructions for bfloat16 a product gives the same numbers") 
     const MatmulSpec spec{.m = 33, .n = 50, .k = 271, .transpose_b = true, .bias = bias};
     const Product of = random_product(spec);
     Array<> a(of.a), b(of.b), with_bias(of.bias), c(spec.m * spec.n);
-    const cpu::Context context;
+    const cpu::Context context = cpu_context(1);
     const cpu::KernelPointer kernel = cpu::with_rounded_inputs(
         cpu::compile(spec, context), bias ? 4 : 3, spec.m * spec.k, spec.k * spec.n, context);
     const Memory workspace = make_device({.kind = "cpu"})->allocate(kernel->workspace_bytes());

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "runtime/device/kernels/middle.h"
 #include "tests/runtime/device/support.h"
 
 namespace meshwork::test {

@@ -1,4 +1,5 @@
 #include "runtime/device/node_device.h"
+#include "runtime/device/kernel_spec.h"
 
 #include <memory>
 #include <string>

@@ -1,3 +1,5 @@
+#include "runtime/device/kernels/normalization.h"
+#include "runtime/device/kernel_spec.h"
 #include "runtime/shape/partition.h"
 #include "tests/runtime/device/support.h"
 

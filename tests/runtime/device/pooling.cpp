@@ -1,6 +1,7 @@
 #include <functional>
 #include <limits>
 
+#include "runtime/device/kernels/pooling.h"
 #include "tests/runtime/device/support.h"
 
 namespace meshwork::test {
@@ -105,7 +106,7 @@ void check_average(const PoolingShape& at, const std::vector<float>& x_values,
 }
 
 void check_pooling(const PoolingShape& at) {
-  INFO(describe(MaximumPoolingSpec{at}));
+  INFO(MaximumPoolingSpec{at}.text());
   std::vector<float> x = random_values(input_count(at), 1);
   const std::vector<float> dy = random_values(output_count(at), 2);
   check_average(at, x, dy);

@@ -2,6 +2,7 @@
 #include <array>
 #include <cmath>
 
+#include "runtime/device/kernels/products.h"
 #include "tests/runtime/device/products.h"
 
 namespace meshwork::test {
@@ -67,7 +68,7 @@ TEST_CASE("a product takes along the derivative of an activation, at its value")
       for (const bool transpose_b : {false, true}) {
         spec.derivative = activation;
         spec.transpose_b = transpose_b;
-        INFO(describe(spec));
+        INFO(spec.text());
         const Factors of = random_factors(spec);
         const std::vector<float> at = random_values(spec.m * spec.n, 5);
         std::vector<double> expected = product_of(spec, of);
@@ -87,7 +88,7 @@ TEST_CASE("the gradient of a kernel brings along the sums over the columns of th
   for_each_shape([](MatmulSpec spec) {
     if (spec.precision != Precision::float32) return;
     spec.transpose_a = spec.column_sums = true;
-    INFO(describe(spec));
+    INFO(spec.text());
     const Factors of = random_factors(spec);
     MatmulSpec ones = spec;
     ones.m = 1;
@@ -109,7 +110,7 @@ TEST_CASE("relu behind a product writes the mask of what is above 0, and a produ
       forward.activation = Activation::relu;
       MatmulSpec unmasked = forward;
       forward.mask = true;
-      INFO(describe(forward));
+      INFO(forward.text());
       const Factors of = random_factors(forward);
       Array<> a(of.a), b(of.b), of_bias(random_values(spec.n, 3)), y(spec.m * spec.n),
           without(spec.m * spec.n);
@@ -165,7 +166,7 @@ TEST_CASE("a derivative comes along with factors that are stored in bfloat16 too
     const std::vector<float> at = random_values(m * n, 5);
     Array<> value(at), c(m * n);
     spec.derivative = Activation::tanh;
-    INFO(describe(spec));
+    INFO(spec.text());
     std::vector<double> expected = product_of(spec, of);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       expected[i] *= derivative_at(spec.derivative, static_cast<double>(at[i]));

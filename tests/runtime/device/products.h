@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/device/cpu/bfloat16_rounding.h"
+#include "runtime/device/kernels/products.h"
 #include "runtime/device/narrowing.h"
 #include "tests/runtime/device/support.h"
 

@@ -1,4 +1,5 @@
 #include "runtime/device/program.h"
+#include "runtime/device/kernels/elementwise.h"
 
 #include <chrono>
 #include <cstring>

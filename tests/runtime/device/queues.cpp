@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "runtime/device/kernels/elementwise.h"
 #include "tests/runtime/device/kernel_device.h"
 #include "tests/support/catch.h"
 

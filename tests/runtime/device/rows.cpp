@@ -1,5 +1,7 @@
 #include <limits>
 
+#include "runtime/device/kernels/products.h"
+#include "runtime/device/kernels/rows.h"
 #include "tests/runtime/device/support.h"
 
 namespace meshwork::test {

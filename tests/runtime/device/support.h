@@ -145,7 +145,7 @@ inline void run_kernel(const KernelSpec& spec, std::vector<void*> operands, int 
   const auto untouched = [](auto first, auto last) {
     return std::all_of(first, last, [](std::uint8_t byte) { return byte == 0xff; });
   };
-  INFO(describe(spec));
+  INFO(spec.text());
   CHECK(untouched(workspace.begin(), workspace.begin() + guard));
   CHECK(untouched(workspace.end() - guard, workspace.end()));
 }
@@ -154,7 +154,7 @@ inline void run_kernel(const KernelSpec& spec, std::vector<void*> operands, int 
 template <class... Arrays>
 void run(const KernelSpec& spec, Arrays&... arrays) {
   run_kernel(spec, {arrays.data()...});
-  INFO(describe(spec));
+  INFO(spec.text());
   CHECK((arrays.intact() && ...));
 }
 

@@ -2,6 +2,9 @@
 // below, and random ones over several steps against the formulas written in double.
 #include <functional>
 
+#include "runtime/device/kernels/adam.h"
+#include "runtime/device/kernels/rmsprop.h"
+#include "runtime/device/kernels/sgd.h"
 #include "runtime/device/narrowing.h"
 #include "tests/runtime/device/support.h"
 
@@ -65,7 +68,7 @@ void check_update(Spec spec, int slot_count, const Update& update) {
             update(reference, i, static_cast<double>(gradient[i]) * (scaled ? 0.5 : 1.0), step + 1);
           }
         }
-        INFO(describe(spec));
+        INFO(spec.text());
         // A few roundings of values below 1 in each of six steps.
         check_close(w, reference.w, 1e-6, 1e-6);
         CHECK(w.intact());

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "runtime/device/kernels/upsampling.h"
 #include "tests/runtime/device/support.h"
 
 namespace meshwork::test {

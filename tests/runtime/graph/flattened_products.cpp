@@ -1,5 +1,6 @@
 // Products over images that a model flattens first.
 #include "runtime/graph/flattened_products.h"
+#include "runtime/device/kernels/activation.h"
 
 #include "layers/activation.h"
 #include "layers/dense.h"

@@ -2,6 +2,8 @@
 // products. Numbers under every layout are those of tests/layers/spread.cpp; here it is counted
 // what a step is made of.
 #include "runtime/graph/fusion.h"
+#include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/precision.h"
 
 #include <algorithm>
 #include <string>

@@ -1,5 +1,6 @@
 // Calling layers, and the graph that follows: names, paths, sharing, blocks, errors.
 #include "runtime/graph/layer.h"
+#include "runtime/device/kernels/activation.h"
 
 #include "collectives/error.h"
 #include "layers/activation.h"

@@ -1,5 +1,6 @@
 // Registering layers, reading their options, and loading them from a library of the user's.
 #include "runtime/config/catalog.h"
+#include "runtime/device/kernels/activation.h"
 
 #include <fstream>
 

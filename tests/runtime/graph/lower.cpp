@@ -4,6 +4,9 @@
 // On the mesh that is there, a counting transport holds what every rank really sends against its
 // plan.
 #include "runtime/graph/lower.h"
+#include "runtime/device/kernel_spec.h"
+#include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/precision.h"
 
 #include <algorithm>
 #include <map>

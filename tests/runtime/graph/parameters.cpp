@@ -1,5 +1,6 @@
 // The form of the flat memory: what follows from a plan alone, without MPI.
 #include "runtime/graph/parameters.h"
+#include "runtime/device/kernels/activation.h"
 
 #include <algorithm>
 #include <numeric>

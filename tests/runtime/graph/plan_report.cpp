@@ -1,6 +1,7 @@
 // Reports of plans: tables and JSON, with numbers worked out by hand. That their collectives and
 // memory are those of a run is tested in lower.cpp.
 #include "runtime/graph/plan_report.h"
+#include "runtime/device/kernels/precision.h"
 
 #include "layers/dense.h"
 #include "runtime/train/losses/mean_squared_error.h"

@@ -1,4 +1,5 @@
 // Plans of small dense networks, held against splits and collectives worked out by hand.
+#include "runtime/device/kernels/sgd.h"
 #include "runtime/graph/plan.h"
 
 #include "runtime/graph/lower.h"

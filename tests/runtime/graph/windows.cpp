@@ -13,6 +13,7 @@
 #include "layers/dense.h"
 #include "layers/flatten.h"
 #include "layers/pooling.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/operation_windows.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/optimizers/sgd.h"

@@ -10,6 +10,7 @@
 #include "collectives/nccl/nccl_transport.h"
 #include "collectives/staged_transport.h"
 #include "layers/dense.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/train/engine.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"

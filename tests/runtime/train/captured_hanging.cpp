@@ -8,6 +8,7 @@
 #include "collectives/nccl/nccl_transport.h"
 #include "collectives/staged_transport.h"
 #include "collectives/watchdog.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/program.h"
 #include "runtime/mesh/mesh_collectives.h"
 #include "tests/support/apart_device.h"

@@ -16,6 +16,8 @@
 #include "layers/flatten.h"
 #include "layers/pooling.h"
 #include "layers/rescaling.h"
+#include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/precision.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"

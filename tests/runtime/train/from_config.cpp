@@ -1,5 +1,8 @@
 // Losses, metrics, optimizers, schedules and callbacks out of configurations.
 #include "runtime/train/from_config.h"
+#include "runtime/device/kernels/adam.h"
+#include "runtime/device/kernels/rmsprop.h"
+#include "runtime/device/kernels/sgd.h"
 
 #include "runtime/config/load.h"
 #include "runtime/pages.h"
@@ -106,25 +109,29 @@ TEST_CASE("optimizers are read with Keras's options and defaults") {
   CHECK(optimizer("adam").learning_rate(0) == 0.001);
   CHECK(optimizer("{SGD: {learning_rate: 0.5, momentum: 0.9, nesterov: true}}").learning_rate(7) ==
         0.5);
-  const auto sgd =
-      std::get<SgdSpec>(optimizer("{SGD: {momentum: 0.9, nesterov: true, weight_decay: 0.25}}")
-                            .update_rule()
-                            .kernel({.count = 3}));
+  const auto sgd = *optimizer("{SGD: {momentum: 0.9, nesterov: true, weight_decay: 0.25}}")
+                        .update_rule()
+                        .kernel({.count = 3})
+                        .get_if<SgdSpec>();
   CHECK(sgd.momentum == 0.9f);
   CHECK(sgd.nesterov);
   CHECK(sgd.decay == 0.25f);
   const Optimizer adamw = optimizer("{AdamW: {beta_1: 0.8, amsgrad: true, global_clipnorm: 2}}");
-  const auto adam = std::get<AdamSpec>(adamw.update_rule().kernel({.count = 3}));
+  const auto adam = *adamw.update_rule().kernel({.count = 3}).get_if<AdamSpec>();
   CHECK(adam.beta_1 == 0.8);
   CHECK(adam.beta_2 == 0.999);
   CHECK(adam.decay == 0.004f);
   CHECK(adamw.slot_names().size() == 3);
   CHECK(adamw.update_rule().clipping == Clipping::global_norm);
-  CHECK(
-      std::get<AdamSpec>(optimizer("{AdamW: {weight_decay: ~}}").update_rule().kernel({.count = 3}))
-          .decay == 0);
-  const auto rmsprop = std::get<RmspropSpec>(
-      optimizer("{RMSprop: {rho: 0.5, centered: true}}").update_rule().kernel({.count = 3}));
+  CHECK(optimizer("{AdamW: {weight_decay: ~}}")
+            .update_rule()
+            .kernel({.count = 3})
+            .get_if<AdamSpec>()
+            ->decay == 0);
+  const auto rmsprop = *optimizer("{RMSprop: {rho: 0.5, centered: true}}")
+                            .update_rule()
+                            .kernel({.count = 3})
+                            .get_if<RmspropSpec>();
   CHECK(rmsprop.rho == 0.5);
   CHECK(rmsprop.centered);
 }

@@ -8,6 +8,7 @@
 #include "layers/flatten.h"
 #include "layers/rescaling.h"
 #include "layers/reshape.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/metrics/top_k_categorical_accuracy.h"

@@ -1,6 +1,9 @@
 // One choice of kernels for all ranks, recorded: with prices instead of durations, and with those
 // of the CPU.
 #include "runtime/train/kernel_choice.h"
+#include "runtime/device/kernel_spec.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/products.h"
 
 #include <filesystem>
 #include <fstream>

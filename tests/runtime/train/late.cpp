@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "layers/dense.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/train/feed_ring.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"

@@ -17,6 +17,7 @@
 #include "layers/dropout.h"
 #include "layers/flatten.h"
 #include "layers/rescaling.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"

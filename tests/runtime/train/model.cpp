@@ -2,6 +2,7 @@
 // weights outlive what is made anew, penalties and clips count once on every mesh; and what is
 // wrong is said.
 #include "runtime/train/model.h"
+#include "runtime/device/kernels/activation.h"
 
 #include <array>
 #include <numeric>

@@ -4,6 +4,7 @@
 
 #include "layers/activation.h"
 #include "layers/dense.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/train/callbacks/terminate_on_nan.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/optimizers/sgd.h"

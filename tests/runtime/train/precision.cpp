@@ -18,6 +18,8 @@
 #include "layers/dense.h"
 #include "layers/flatten.h"
 #include "runtime/data/synthetic.h"
+#include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/precision.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/model.h"

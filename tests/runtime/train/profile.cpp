@@ -1,4 +1,6 @@
 #include "runtime/train/profile.h"
+#include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/precision.h"
 
 #include <cmath>
 #include <iostream>

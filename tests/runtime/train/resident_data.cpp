@@ -1,5 +1,6 @@
 // Samples that stay on the device: the numbers are those of samples that are fed, on every mesh.
 #include "runtime/train/resident_data.h"
+#include "runtime/device/kernels/activation.h"
 
 #include <array>
 #include <atomic>

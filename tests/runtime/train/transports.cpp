@@ -1,6 +1,8 @@
 // Training by every transport. By shared memory gradients stand where all ranks of a node see them,
 // in a place of its own on each rank, and are reduced there; by MPI they are this rank's alone.
 #include "collectives/transport.h"
+#include "runtime/device/kernel_spec.h"
+#include "runtime/device/kernels/adam.h"
 
 #include <chrono>
 #include <cstdlib>
@@ -29,7 +31,7 @@ class LateDevice final : public test::CpuBehind {
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
     std::unique_ptr<Kernel> kernel = CpuBehind::compile(spec);
-    if (!late_ || !std::holds_alternative<AdamSpec>(spec)) return kernel;
+    if (!late_ || !spec.get_if<AdamSpec>()) return kernel;
     return test::within(std::move(kernel), [](const auto& run) {
       std::this_thread::sleep_for(std::chrono::milliseconds(3));
       run();

@@ -1,6 +1,7 @@
 // Weights in files: saved on one mesh they are the same on every other, in both formats; the
 // optimizer's state too; and what does not fit is said before anything is changed.
 #include "runtime/train/weights.h"
+#include "runtime/device/kernels/activation.h"
 
 #include <filesystem>
 

@@ -5,24 +5,26 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
 
 #include "collectives/error.h"
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/device/cuda/compile.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/epilogue.h"
 #include "runtime/device/cuda/functions.h"
 #include "runtime/device/cuda/gradient_epilogue.h"
 #include "runtime/device/cuda/narrow_inputs.h"
-#include "runtime/device/kernel_checks.h"
+#include "runtime/device/kernels/convolution.h"
+#include "runtime/device/kernels/products.h"
 
 namespace meshwork::cuda {
 
 void refuse(const std::string& kernel, const std::string& reason) {
   fail("{}: {}", kernel, reason);
 }
+
+namespace {
 
 /// A product by its definition (product_direct.cu), in place of cuBLASLt's.
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {
@@ -50,6 +52,38 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   });
 }
 
+/// The direct convolutions or, with `unfolds`, products where there are no groups, in place of
+/// cuDNN's.
+KernelPointer convolution(const auto& spec, bool unfolds, const Context& context) {
+  const ConvolutionShape& at = spec.at;
+  const bool has_terms = input_count(at) > 0 && output_count(at) > 0;
+  return unfolds && at.groups == 1 && has_terms ? compile_unfolded(spec, context)
+                                                : compile_direct(spec, context);
+}
+
+}  // namespace
+
+Kernels all_kernels(bool unfolds) {
+  Kernels kernels;
+  add_kernels(kernels);
+  kernels.add<MatmulSpec>(
+      [](const auto& spec, const Context& context) { return compile(spec, context); });
+  kernels.add<ConvolutionInputGradientSpec, ConvolutionKernelGradientSpec>(
+      [unfolds](const auto& spec, const Context& context) {
+        return convolution(spec, unfolds, context);
+      });
+  kernels.add<ConvolutionSpec>([unfolds](const ConvolutionSpec& spec, const Context& context) {
+    return with_epilogue(
+        convolution(spec, unfolds, context),
+        {.rows = output_count(spec.at) / std::max<std::int64_t>(spec.at.filters, 1),
+         .columns = spec.at.filters,
+         .bias = spec.bias,
+         .activation = spec.activation},
+        context);
+  });
+  return kernels;
+}
+
 }  // namespace meshwork::cuda
 
 namespace meshwork::test {
@@ -58,7 +92,8 @@ namespace {
 
 class CudaOnHost final : public Device {
  public:
-  explicit CudaOnHost(bool unfolds) : Device({.kind = "cuda-on-host"}), unfolds_(unfolds) {}
+  explicit CudaOnHost(bool unfolds)
+      : Device({.kind = "cuda-on-host"}), kernels_(cuda::all_kernels(unfolds)) {}
   [[nodiscard]] std::string description() const override {
     return "the kernels of the CUDA device, on the host";
   }
@@ -73,47 +108,23 @@ class CudaOnHost final : public Device {
   [[nodiscard]] DeviceQueues& queues() override { return memory_->queues(); }
 
   [[nodiscard]] std::unique_ptr<Kernel> compile(const KernelSpec& spec) override {
-    check(spec);
     cuda::Context context;
-    context.launcher.name = std::make_shared<const std::string>(describe(spec));
+    context.launcher.name = std::make_shared<const std::string>(spec.text());
     context.device = this;
-    return std::visit([&](const auto& one) { return make(one, context); }, spec);
+    context.kernels = &kernels_;
+    return kernels_.compile(spec, context);
   }
 
  private:
-  std::unique_ptr<Kernel> make(const auto& spec, const cuda::Context& context) const {
-    return cuda::compile(spec, context);
-  }
-  std::unique_ptr<Kernel> make(const ConvolutionSpec& spec, const cuda::Context& context) const {
-    return cuda::with_epilogue(
-        convolution(spec, context),
-        {.rows = output_count(spec.at) / std::max<std::int64_t>(spec.at.filters, 1),
-         .columns = spec.at.filters,
-         .bias = spec.bias,
-         .activation = spec.activation},
-        context);
-  }
-  std::unique_ptr<Kernel> make(const ConvolutionInputGradientSpec& spec,
-                               const cuda::Context& context) const {
-    return convolution(spec, context);
-  }
-  std::unique_ptr<Kernel> make(const ConvolutionKernelGradientSpec& spec,
-                               const cuda::Context& context) const {
-    return convolution(spec, context);
-  }
-  [[nodiscard]] std::unique_ptr<Kernel> convolution(const auto& spec,
-                                                    const cuda::Context& context) const {
-    const ConvolutionShape& at = spec.at;
-    const bool has_terms = input_count(at) > 0 && output_count(at) > 0;
-    return unfolds_ && at.groups == 1 && has_terms ? cuda::compile_unfolded(spec, context)
-                                                   : cuda::compile_direct(spec, context);
-  }
-
-  bool unfolds_;
+  cuda::Kernels kernels_;
   std::unique_ptr<Device> memory_ = cpu::make_cpu_device({});
 };
 
 }  // namespace
+
+std::set<std::type_index> cuda_on_host_kernels() {
+  return cuda::all_kernels(false).types();
+}
 
 std::unique_ptr<Device> make_cuda_on_host(bool unfolds) {
   return std::make_unique<CudaOnHost>(unfolds);

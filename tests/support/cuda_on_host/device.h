@@ -4,11 +4,16 @@
 #pragma once
 
 #include <memory>
+#include <set>
+#include <typeindex>
 
 #include "runtime/device/device.h"
 
 namespace meshwork::test {
 
 [[nodiscard]] std::unique_ptr<Device> make_cuda_on_host(bool unfolds = false);
+
+/// The specifications that it has kernels for.
+[[nodiscard]] std::set<std::type_index> cuda_on_host_kernels();
 
 }  // namespace meshwork::test

@@ -1,4 +1,5 @@
 #include "runtime/device/cuda/convolution_forms.h"
+#include "runtime/device/kernels/windows.h"
 
 #include <vector>
 

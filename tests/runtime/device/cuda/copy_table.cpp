@@ -1,4 +1,5 @@
 #include "runtime/device/cuda/copy_table.h"
+#include "runtime/device/kernels/copies.h"
 
 #include "tests/support/catch.h"
 

@@ -1,4 +1,5 @@
 #include "runtime/device/cuda/product_layout.h"
+#include "runtime/device/kernels/products.h"
 
 #include <random>
 #include <vector>

@@ -1,5 +1,6 @@
 // Batch normalization: the statistics of the whole batch, however it is split.
 #include "runtime/graph/operations/batch_normalization.h"
+#include "runtime/device/kernels/activation.h"
 
 #include <cmath>
 

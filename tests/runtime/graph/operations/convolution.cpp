@@ -1,5 +1,6 @@
 // Convolutions and transposed convolutions, over every split that their rules allow.
 #include "runtime/graph/operations/convolution.h"
+#include "runtime/device/kernels/activation.h"
 
 #include "collectives/error.h"
 #include "runtime/graph/operations/activation.h"

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/device/philox.h"
 #include "runtime/graph/operations/activation.h"
 #include "runtime/graph/operations/add.h"

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/operations/box_rows.h"
 #include "runtime/graph/operations/permute.h"
 #include "runtime/graph/operations/product.h"

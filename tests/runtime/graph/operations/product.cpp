@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/activation.h"
 #include "runtime/graph/operations/activation.h"
 #include "runtime/graph/operations/bias.h"
 #include "runtime/graph/operations/identity.h"

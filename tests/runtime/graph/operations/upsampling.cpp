@@ -1,4 +1,5 @@
 // Upsampling, over every split.
+#include "runtime/device/kernels/upsampling.h"
 #include "runtime/graph/operations/upsampling.h"
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // The validator itself: a rule or a gradient that is wrong must not pass.
+#include "runtime/device/kernels/products.h"
 #include "tests/support/strategy_validator.h"
 
 #include <functional>

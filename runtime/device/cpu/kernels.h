@@ -1,0 +1,31 @@
+// The CPU's kernels.
+//
+// A file of this folder holds kernels of one concern; its opening comment says which and what
+// bounds them, and its last function enters them (kernel_set.h). One that composes others asks
+// `compile` for them.
+#pragma once
+
+#include <memory>
+
+#include "runtime/device/kernel_set.h"
+
+namespace meshwork::cpu {
+
+struct Context;
+using Kernels = KernelSet<Context>;
+using KernelPointer = std::unique_ptr<Kernel>;
+
+/// What kernels of one device share.
+struct Context {
+  int threads = 1;
+  const Kernels* kernels = nullptr;
+};
+
+/// Enters those of every file of this folder.
+void add_kernels(Kernels& kernels);
+
+inline KernelPointer compile(const KernelSpec& spec, const Context& context) {
+  return context.kernels->compile(spec, context);
+}
+
+}  // namespace meshwork::cpu

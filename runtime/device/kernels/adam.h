@@ -1,0 +1,103 @@
+// Adam, and AdamW, which is Adam with a decay.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "runtime/device/kernels/update.h"
+
+namespace meshwork {
+
+/// Operands: StepScalars, [factor], g, w, m, v, [running maximum of v if amsgrad], [narrowed w].
+/// m += (1 - beta_1)(g - m); v += (1 - beta_2)(g^2 - v); w -= a m / (sqrt(v, or its maximum) +
+/// epsilon), a = lr sqrt(1 - beta_2^t) / (1 - beta_1^t).
+struct AdamSpec {
+  std::int64_t count = 0;
+  double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7;
+  bool amsgrad = false;
+  float decay = 0;
+  bool scaled = false;
+  bool narrows = false;
+
+  /// choose(std::type_identity<Form>()) for its form.
+  template <class Choose>
+  auto with_form(const Choose& choose) const;
+  [[nodiscard]] std::string text() const {
+    return spec::sized("adam", {count}) + spec::words({{amsgrad, "amsgrad"}}) +
+           words_of_update(*this);
+  }
+  [[nodiscard]] KernelWork work() const;
+};
+
+/// Plain rates with Adam's correction in the rate: lr sqrt(1 - beta_2^t) / (1 - beta_1^t), in double,
+/// t the number of the step, counted from 1.
+class AdamRates {
+ public:
+  using Result = UpdateRates;
+  AdamRates(const AdamSpec& spec, const UpdateOperands& in)
+      : scalars_(in.scalars()),
+        plain_(spec.decay, in),
+        beta_1_(spec.beta_1),
+        beta_2_(spec.beta_2) {}
+  MESHWORK_HOST_DEVICE UpdateRates operator()() const {
+    UpdateRates rates = plain_();
+    const double t = static_cast<double>(scalars_->step) + 1.0;
+    rates.rate = static_cast<float>(static_cast<double>(rates.rate) * sqrt(1.0 - pow(beta_2_, t)) /
+                                    (1.0 - pow(beta_1_, t)));
+    return rates;
+  }
+
+ private:
+  const StepScalars* scalars_;
+  PlainRates plain_;
+  double beta_1_, beta_2_;
+};
+
+template <bool amsgrad>
+struct AdamForm {
+  static constexpr int blocks = amsgrad ? 5 : 4;
+  const float* g;
+  float *w, *m, *v, *largest;
+  float new_1, new_2, epsilon;
+
+  AdamForm(const AdamSpec& spec, const UpdateOperands& in)
+      : g(in.block(0)),
+        w(in.block(1)),
+        m(in.block(2)),
+        v(in.block(3)),
+        largest(amsgrad ? in.block(4) : nullptr),
+        new_1(static_cast<float>(1.0 - spec.beta_1)),
+        new_2(static_cast<float>(1.0 - spec.beta_2)),
+        epsilon(static_cast<float>(spec.epsilon)) {}
+  [[nodiscard]] static AdamRates step_rates(const AdamSpec& spec, const UpdateOperands& in) {
+    return {spec, in};
+  }
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i, const UpdateRates& rates) const {
+    const float gradient = g[i] * rates.factor;
+    const float decayed = w[i] - w[i] * rates.decay;
+    const float mean = m[i] + (gradient - m[i]) * new_1;
+    const float square = v[i] + (gradient * gradient - v[i]) * new_2;
+    m[i] = mean;
+    v[i] = square;
+    float below = square;
+    if constexpr (amsgrad) {
+      // Of a NaN and a number, the NaN: as Keras's maximum does.
+      below = square <= largest[i] ? largest[i] : square;
+      largest[i] = below;
+    }
+    w[i] = decayed - rates.rate * mean / (sqrtf(below) + epsilon);
+  }
+};
+
+template <class Choose>
+auto AdamSpec::with_form(const Choose& choose) const {
+  return amsgrad ? choose(std::type_identity<AdamForm<true>>())
+                 : choose(std::type_identity<AdamForm<false>>());
+}
+
+inline KernelWork AdamSpec::work() const {
+  return work_of_update(*this);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,45 @@
+#include "runtime/device/kernels/elementwise.h"
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+std::string ActivationGradientSpec::text() const {
+  return spec::sized(std::string(name_of(activation)) + " gradient", {count}) +
+         spec::words({{divisor != 1, "divided"}});
+}
+
+void ActivationGradientSpec::check() const {
+  spec::require_elementwise(activation, "activation gradient");
+  spec::require(divisor > 0.0f, text(), fmt::format("is divided by {}", divisor));
+}
+
+std::string ConvertSpec::text() const {
+  return fmt::format("convert {} from {}", count, name_of(from)) +
+         spec::words({{scale != 1 || offset != 0, "scaled"}});
+}
+
+KernelWork ConvertSpec::work() const {
+  return {0, static_cast<double>(count) * (spec::f32 + static_cast<double>(element_bytes(from)))};
+}
+
+std::string SumSpec::text() const {
+  return fmt::format("sum of {} tensors {}", inputs, count);
+}
+
+std::string DropoutSpec::text() const {
+  return fmt::format("dropout {} {}", rate, to_string(shape_of(block)));
+}
+
+void DropoutSpec::check() const {
+  spec::require(block.size() == global.size(), text(), "has a block of other dimensions");
+  if (!(rate >= 0.0f && rate <= 1.0f)) {
+    fail("dropout: the rate is {}; it lies between 0 and 1", rate);
+  }
+}
+
+std::string ZeroSpec::text() const {
+  return fmt::format("zero {} bytes", bytes);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,52 @@
+#include "runtime/device/kernels/page.h"
+
+#include <array>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+std::string_view name_of(Activation activation) {
+  constexpr std::array<std::string_view, 6> names{"linear",  "relu", "gelu",
+                                                  "sigmoid", "tanh", "softmax"};
+  return names[static_cast<std::size_t>(activation)];
+}
+
+namespace spec {
+
+std::string sized(std::string_view name, std::initializer_list<std::int64_t> lengths) {
+  return fmt::format("{} {}", name, fmt::join(lengths, "x"));
+}
+
+std::string words(std::initializer_list<std::pair<bool, std::string_view>> words) {
+  std::string text;
+  for (const auto& [set, word] : words) {
+    if (set) text.append(" ").append(word);
+  }
+  return text;
+}
+
+std::string activated(Activation activation) {
+  return words({{activation != Activation::linear, name_of(activation)}});
+}
+
+std::string in_precision(Precision precision) {
+  return precision == Precision::float32 ? "" : fmt::format(" in {}", name_of(precision));
+}
+
+void require_elementwise(Activation activation, std::string_view kernel) {
+  if (activation == Activation::softmax) fail("{}: softmax is not elementwise", kernel);
+}
+
+void require_fused(Activation activation, const std::string& kernel, std::source_location where) {
+  require(activation == Activation::linear || activation == Activation::relu, kernel,
+          "fuses an activation that is neither linear nor relu", where);
+}
+
+void require(bool holds, const std::string& kernel, std::string_view problem,
+             std::source_location where) {
+  if (!holds) internal_error(fmt::format("{} {}", kernel, problem), where);
+}
+
+}  // namespace spec
+}  // namespace meshwork

@@ -1,0 +1,48 @@
+#include "runtime/device/kernel_set.h"
+
+#include "runtime/device/cpu/kernels.h"
+#include "tests/support/catch.h"
+#include "tests/support/cuda_on_host/device.h"
+
+namespace meshwork {
+
+namespace {
+
+struct DoubleSpec {
+  double factor = 2;
+  [[nodiscard]] std::string text() const { return "double"; }
+  [[nodiscard]] KernelWork work() const { return {}; }
+  void check() const {
+    if (factor != 2) throw std::runtime_error("that is not double");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the CPU and the CUDA device have kernels for the same specifications") {
+  cpu::Kernels kernels;
+  cpu::add_kernels(kernels);
+  CHECK(kernels.types().size() > 60);
+  CHECK(kernels.types() == test::cuda_on_host_kernels());
+}
+
+TEST_CASE("a kernel of somebody else's is one like ours") {
+  struct Factor final : Kernel {
+    void run(void* const* operands) override { *static_cast<double*>(operands[0]) *= 2; }
+  };
+  cpu::Kernels kernels;
+  const cpu::Context context{.kernels = &kernels};
+  const KernelSpec spec = DoubleSpec{};
+  CHECK_THROWS_WITH(cpu::compile(spec, context), "this device has no kernel for double");
+
+  kernels.add<DoubleSpec>(
+      [](const DoubleSpec&, const cpu::Context&) { return std::make_unique<Factor>(); });
+  double value = 21;
+  void* operand = &value;
+  cpu::compile(spec, context)->run(&operand);
+  CHECK(value == 42);
+  CHECK(kernels.candidates(spec, context).empty());
+  CHECK_THROWS_WITH(cpu::compile(DoubleSpec{3}, context), "that is not double");
+}
+
+}  // namespace meshwork
