@@ -22,6 +22,7 @@
 #include "runtime/device/kernels/convolution.h"
 #include "runtime/device/kernels/copies.h"
 #include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/losses.h"
 #include "runtime/device/kernels/middle.h"
 #include "runtime/device/kernels/normalization.h"
 #include "runtime/device/kernels/norms.h"
@@ -195,6 +196,21 @@ std::vector<Case> cases(Device& device) {
                      5 * batch * in));
   all.push_back(pass(ConvertSpec{batch * in, ElementType::uint8, 1.0f / 255},
                      {batch * in, batch * in * 4}, 5 * batch * in));
+  all.push_back(pass(RectifySpec{{}, count}, {bytes, bytes}, 2 * bytes));
+  all.push_back(pass(RectifyGradientSpec{{}, count}, {bytes, bytes, bytes}, 3 * bytes));
+  all.push_back(pass(AffineSpec{count, 2, 1}, {bytes, bytes}, 2 * bytes));
+  all.push_back(pass(BiasAddSpec{batch, hidden, relu}, {bytes, hidden * 4, bytes}, 2 * bytes));
+  all.push_back(pass(ScaleBySpec{count}, {4, bytes}, 2 * bytes));
+  all.push_back(pass(ClampSpec{count, 1}, {bytes}, 2 * bytes));
+  all.push_back(pass(PenaltyGradientSpec{count, 1e-3f, 1e-3f}, {bytes, bytes}, 3 * bytes));
+  all.push_back(pass(SquaredErrorSpec{count, 1}, {bytes, bytes, 8}, 2 * bytes));
+  all.push_back(pass(SquaredErrorGradientSpec{count, 1}, {bytes, bytes, bytes}, 3 * bytes));
+  for (const bool from_logits : {false, true}) {
+    all.push_back(
+        pass(BinaryCrossentropySpec{count, 1, from_logits, 0}, {bytes, bytes, 8}, 2 * bytes));
+    all.push_back(pass(BinaryCrossentropyGradientSpec{count, 1, from_logits, 0},
+                       {bytes, bytes, bytes}, 3 * bytes));
+  }
   all.push_back(pass(DropoutSpec{0.4f, 1, {batch, hidden}, {{0, batch}, {0, hidden}}},
                      {bytes, static_cast<std::int64_t>(sizeof(StepScalars)), bytes}, 2 * bytes));
   all.push_back(pass(ColumnSumSpec{batch, hidden}, {bytes, hidden * 4}, bytes));

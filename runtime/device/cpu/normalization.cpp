@@ -9,7 +9,6 @@
 // GB/s, which four lanes in place of eight or one sum in place of four do not better (10 and 11.5);
 // those of the gradient 12 GB/s, after 9 with every term converted.
 #include <algorithm>
-#include <cmath>
 
 #include "runtime/device/cpu/channel_sums.h"
 #include "runtime/device/cpu/loops.h"
@@ -268,44 +267,6 @@ KernelPointer compile(const ChannelMomentsSpec& spec, const Context& context) {
       plan.bytes());
 }
 
-KernelPointer compile(const ChannelStatisticsSpec& spec, const Context&) {
-  return make_kernel([=](void* const* operands) {
-    const double* z = at<double>(operands, 0);
-    const float* moving_mean = at(operands, 1);
-    const float* moving_variance = at(operands, 2);
-    float* means = at(operands, 3);
-    float* inverses = at(operands, 4);
-    float* new_mean = at(operands, 5);
-    float* new_variance = at(operands, 6);
-    const double share = spec.count > 0 ? 1.0 / static_cast<double>(spec.count) : 0.0;
-    // Of no rows nothing is learnt.
-    const double momentum = spec.count > 0 ? spec.momentum : 1.0;
-    for (std::int64_t c = 0; c < spec.channels; ++c) {
-      const double mean = z[c] * share;
-      // A NaN stays one.
-      const double difference = z[spec.channels + c] * share - mean * mean;
-      const double variance = difference < 0 ? 0.0 : difference;
-      means[c] = static_cast<float>(mean);
-      inverses[c] = static_cast<float>(1 / std::sqrt(variance + spec.epsilon));
-      new_mean[c] = static_cast<float>(momentum * static_cast<double>(moving_mean[c]) +
-                                       (1 - momentum) * mean);
-      new_variance[c] = static_cast<float>(momentum * static_cast<double>(moving_variance[c]) +
-                                           (1 - momentum) * variance);
-    }
-  });
-}
-
-KernelPointer compile(const InverseDeviationSpec& spec, const Context&) {
-  return make_kernel([=](void* const* operands) {
-    const float* variance = at(operands, 0);
-    float* inverse = at(operands, 1);
-    for (std::int64_t c = 0; c < spec.channels; ++c) {
-      inverse[c] =
-          static_cast<float>(1 / std::sqrt(static_cast<double>(variance[c]) + spec.epsilon));
-    }
-  });
-}
-
 KernelPointer compile(const NormalizeSpec& spec, const Context& context) {
   return spec.at.activation == Activation::relu ? normalize<true>(spec.at, context)
                                                 : normalize<false>(spec.at, context);
@@ -324,8 +285,7 @@ KernelPointer compile(const NormalizeGradientSpec& spec, const Context& context)
 }  // namespace
 
 void add_normalization(Kernels& kernels) {
-  kernels.add<ChannelMomentsSpec, ChannelStatisticsSpec, InverseDeviationSpec, NormalizeSpec,
-              NormalizeGradientSumsSpec, NormalizeGradientSpec>(
+  kernels.add<ChannelMomentsSpec, NormalizeSpec, NormalizeGradientSumsSpec, NormalizeGradientSpec>(
       [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 

@@ -8,50 +8,21 @@
 
 namespace meshwork::cuda {
 
-struct Linear {
-  MESHWORK_HOST_DEVICE float operator()(float x) const { return x; }
-};
-// A NaN passes, so that a diverged run shows.
-struct Relu {
-  MESHWORK_HOST_DEVICE float operator()(float x) const { return x < 0.0f ? 0.0f : x; }
-};
-/// Phi(x), the distribution function of the standard normal, relatively accurate in its tails too.
-[[nodiscard]] MESHWORK_HOST_DEVICE inline float normal_cdf(float x) {
-  return 0.5f * erfcf(-0.707106781186547524f * x);
-}
-struct Gelu {
-  MESHWORK_HOST_DEVICE float operator()(float x) const { return x * normal_cdf(x); }
-};
-/// 1 / (1 + e^-x), from e^-|x| so that nothing overflows.
-struct Sigmoid {
-  MESHWORK_HOST_DEVICE float operator()(float x) const {
+/// As bodies/functions.h wants them.
+struct Math {
+  MESHWORK_HOST_DEVICE static float exp(float x) { return expf(x); }
+  MESHWORK_HOST_DEVICE static float log(float x) { return logf(x); }
+  MESHWORK_HOST_DEVICE static float log1p(float x) { return log1pf(x); }
+  MESHWORK_HOST_DEVICE static float tanh(float x) { return tanhf(x); }
+  /// 1 / (1 + e^-x), from e^-|x| so that nothing overflows.
+  MESHWORK_HOST_DEVICE static float sigmoid(float x) {
     const float e = expf(-fabsf(x));
     return (x < 0.0f ? e : 1.0f) / (1.0f + e);
   }
-};
-struct Tanh {
-  MESHWORK_HOST_DEVICE float operator()(float x) const { return tanhf(x); }
-};
-
-// Gradients: f(value, dy) = dx.
-struct LinearGradient {
-  MESHWORK_HOST_DEVICE float operator()(float, float dy) const { return dy; }
-};
-struct ReluGradient {
-  MESHWORK_HOST_DEVICE float operator()(float y, float dy) const { return y > 0.0f ? dy : 0.0f; }
-};
-struct GeluGradient {
-  MESHWORK_HOST_DEVICE float operator()(float x, float dy) const {
-    constexpr float density_at_zero = 0.398942280401432678f;
-    const float density = density_at_zero * expf(-0.5f * x * x);
-    return dy * (normal_cdf(x) + x * density);
+  /// Relatively accurate in its tails too.
+  MESHWORK_HOST_DEVICE static float normal_cdf(float x) {
+    return 0.5f * erfcf(-0.707106781186547524f * x);
   }
-};
-struct SigmoidGradient {
-  MESHWORK_HOST_DEVICE float operator()(float y, float dy) const { return dy * (y * (1.0f - y)); }
-};
-struct TanhGradient {
-  MESHWORK_HOST_DEVICE float operator()(float y, float dy) const { return dy * (1.0f - y * y); }
 };
 
 [[nodiscard]] MESHWORK_HOST_DEVICE inline bool is_nan(float x) {

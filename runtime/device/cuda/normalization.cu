@@ -44,35 +44,6 @@ struct Moments {
   }
 };
 
-struct Statistics {
-  const double* z;
-  const float *moving_mean, *moving_variance;
-  float *means, *inverses, *new_mean, *new_variance;
-  std::int64_t channels;
-  double share, momentum, epsilon;
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t c) const {
-    const double mean = z[c] * share;
-    // A NaN stays one.
-    const double difference = z[channels + c] * share - mean * mean;
-    const double variance = difference < 0 ? 0.0 : difference;
-    means[c] = static_cast<float>(mean);
-    inverses[c] = static_cast<float>(1 / sqrt(variance + epsilon));
-    new_mean[c] =
-        static_cast<float>(momentum * static_cast<double>(moving_mean[c]) + (1 - momentum) * mean);
-    new_variance[c] = static_cast<float>(momentum * static_cast<double>(moving_variance[c]) +
-                                         (1 - momentum) * variance);
-  }
-};
-
-struct InverseDeviation {
-  const float* variance;
-  float* inverse;
-  double epsilon;
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t c) const {
-    inverse[c] = static_cast<float>(1 / sqrt(static_cast<double>(variance[c]) + epsilon));
-  }
-};
-
 /// Where the constants of a normalization lie.
 struct Parameters {
   const float *mean, *inverse, *gamma, *beta;  // gamma, beta: may be null
@@ -212,25 +183,6 @@ KernelPointer compile(const ChannelMomentsSpec& spec, const Context& context) {
       bytes);
 }
 
-KernelPointer compile(const ChannelStatisticsSpec& spec, const Context& context) {
-  return make_kernel([=, launcher = context.launcher](void* const* operands) {
-    const double share = spec.count > 0 ? 1.0 / static_cast<double>(spec.count) : 0.0;
-    // Of no rows nothing is learnt.
-    const double momentum = spec.count > 0 ? spec.momentum : 1.0;
-    for_elements(launcher, spec.channels,
-                 Statistics{at<const double>(operands, 0), at(operands, 1), at(operands, 2),
-                            at(operands, 3), at(operands, 4), at(operands, 5), at(operands, 6),
-                            spec.channels, share, momentum, spec.epsilon});
-  });
-}
-
-KernelPointer compile(const InverseDeviationSpec& spec, const Context& context) {
-  return make_kernel([=, launcher = context.launcher](void* const* operands) {
-    for_elements(launcher, spec.channels,
-                 InverseDeviation{at(operands, 0), at(operands, 1), spec.epsilon});
-  });
-}
-
 KernelPointer compile(const NormalizeSpec& spec, const Context& context) {
   return spec.at.activation == Activation::relu ? normalize<true>(spec.at, context)
                                                 : normalize<false>(spec.at, context);
@@ -249,8 +201,8 @@ KernelPointer compile(const NormalizeGradientSpec& spec, const Context& context)
 }  // namespace
 
 void add_normalization(Kernels& kernels) {
-  kernels.add<ColumnSumSpec, ChannelMomentsSpec, ChannelStatisticsSpec, InverseDeviationSpec,
-              NormalizeSpec, NormalizeGradientSumsSpec, NormalizeGradientSpec>(
+  kernels.add<ColumnSumSpec, ChannelMomentsSpec, NormalizeSpec, NormalizeGradientSumsSpec,
+              NormalizeGradientSpec>(
       [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 

@@ -1,7 +1,7 @@
 #include "runtime/device/cuda/relu_mask.h"
 
+#include "runtime/device/bodies/functions.h"
 #include "runtime/device/body_kernel.h"
-#include "runtime/device/cuda/functions.h"
 #include "runtime/device/cuda/launch.h"
 
 namespace meshwork::cuda {
@@ -21,7 +21,7 @@ struct ReluToMask {
     for (int bit = 0; bit < 8; ++bit) {
       const std::int64_t j = begin + bit;
       if (j >= columns) break;
-      const float y = Relu{}(bias == nullptr ? of_row[j] : of_row[j] + bias[j]);
+      const float y = bodies::Relu{}(bias == nullptr ? of_row[j] : of_row[j] + bias[j]);
       of_row[j] = y;
       if (y > 0.0f) bits |= 1U << bit;
     }

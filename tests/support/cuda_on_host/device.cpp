@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/bodies/functions.h"
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/epilogue.h"
-#include "runtime/device/cuda/functions.h"
 #include "runtime/device/cuda/gradient_epilogue.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/narrow_inputs.h"
 #include "runtime/device/kernels/convolution.h"
 #include "runtime/device/kernels/products.h"
@@ -47,7 +47,7 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
     const float* bias = spec.bias ? at(operands, 2) : nullptr;
     for (std::int64_t i = 0; i < spec.m * spec.n; ++i) {
       if (bias != nullptr) c[i] += bias[i % spec.n];
-      if (spec.activation == Activation::relu) c[i] = Relu{}(c[i]);
+      if (spec.activation == Activation::relu) c[i] = bodies::Relu{}(c[i]);
     }
   });
 }

@@ -1,0 +1,114 @@
+// Losses that compare prediction and target element by element, summed, and their gradients, for
+// the loops of any device (maps.h). Sums are formed in double. Bound by memory traffic.
+#pragma once
+
+#include <cmath>
+
+#include "runtime/device/bodies/maps.h"
+#include "runtime/device/class_functions.h"
+#include "runtime/device/kernels/losses.h"
+
+namespace meshwork::bodies {
+
+struct SquaredError {
+  MESHWORK_HOST_DEVICE double operator()(float p, float t) const {
+    const double difference = static_cast<double>(p) - static_cast<double>(t);
+    return difference * difference;
+  }
+};
+struct SquaredErrorGradient {
+  float factor;
+  MESHWORK_HOST_DEVICE float operator()(float p, float t) const { return factor * (p - t); }
+};
+struct AbsoluteError {
+  MESHWORK_HOST_DEVICE double operator()(float p, float t) const {
+    return fabs(static_cast<double>(p) - static_cast<double>(t));
+  }
+};
+struct Match {
+  float threshold;
+  MESHWORK_HOST_DEVICE double operator()(float p, float t) const {
+    return (p > threshold ? 1.0f : 0.0f) == t ? 1.0 : 0.0;
+  }
+};
+
+struct SmoothedTarget {
+  float keep, add;
+  explicit SmoothedTarget(float smoothing) : keep(1.0f - smoothing), add(0.5f * smoothing) {}
+  MESHWORK_HOST_DEVICE float operator()(float t) const { return t * keep + add; }
+};
+template <class Math>
+struct CrossentropyOfLogit {
+  SmoothedTarget smoothed;
+  MESHWORK_HOST_DEVICE double operator()(float x, float t) const {
+    const float positive = x < 0.0f ? 0.0f : x;
+    return static_cast<double>(positive) -
+           static_cast<double>(x) * static_cast<double>(smoothed(t)) +
+           static_cast<double>(Math::log1p(Math::exp(-fabsf(x))));
+  }
+};
+template <class Math>
+struct CrossentropyOfProbability {
+  SmoothedTarget smoothed;
+  MESHWORK_HOST_DEVICE double operator()(float p, float t) const {
+    const float q = clip(p);
+    const double weight = static_cast<double>(smoothed(t));
+    return -(weight * static_cast<double>(Math::log(q)) +
+             (1.0 - weight) * static_cast<double>(Math::log(1.0f - q)));
+  }
+};
+template <class Math>
+struct GradientOfLogit {
+  float scale;
+  SmoothedTarget smoothed;
+  MESHWORK_HOST_DEVICE float operator()(float x, float t) const {
+    return scale * (Math::sigmoid(x) - smoothed(t));
+  }
+};
+struct GradientOfProbability {
+  float scale;
+  SmoothedTarget smoothed;
+  MESHWORK_HOST_DEVICE float operator()(float p, float t) const {
+    const float label = smoothed(t);
+    const bool clipped = (p < clip_low) | (p > clip_high);
+    const float q = clipped ? 0.5f : p;  // keeps the division away from 0
+    const float gradient = scale * ((q - label) / (q * (1.0f - q)));
+    return clipped ? 0.0f : gradient;
+  }
+};
+
+template <class Loops>
+void add_losses(auto& kernels) {
+  using Math = typename Loops::Math;
+  kernels.template add<SquaredErrorSpec>([](const SquaredErrorSpec& spec, const auto& context) {
+    return sum_of_two<Loops>(context, spec.count, spec.scale, SquaredError{});
+  });
+  kernels.template add<SquaredErrorGradientSpec>(
+      [](const SquaredErrorGradientSpec& spec, const auto& context) {
+        return map_two<Loops>(context, spec.count, SquaredErrorGradient{2 * spec.scale});
+      });
+  kernels.template add<AbsoluteErrorSpec>([](const AbsoluteErrorSpec& spec, const auto& context) {
+    return sum_of_two<Loops>(context, spec.count, spec.scale, AbsoluteError{});
+  });
+  kernels.template add<BinaryMatchSpec>([](const BinaryMatchSpec& spec, const auto& context) {
+    return sum_of_two<Loops>(context, spec.count, spec.scale, Match{spec.threshold});
+  });
+  kernels.template add<BinaryCrossentropySpec>(
+      [](const BinaryCrossentropySpec& spec, const auto& context) {
+        const SmoothedTarget smoothed(spec.smoothing);
+        return spec.from_logits ? sum_of_two<Loops>(context, spec.count, spec.scale,
+                                                    CrossentropyOfLogit<Math>{smoothed})
+                                : sum_of_two<Loops>(context, spec.count, spec.scale,
+                                                    CrossentropyOfProbability<Math>{smoothed});
+      });
+  kernels.template add<BinaryCrossentropyGradientSpec>(
+      [](const BinaryCrossentropyGradientSpec& spec, const auto& context) {
+        const SmoothedTarget smoothed(spec.smoothing);
+        return spec.from_logits ? map_two<Loops>(context, spec.count,
+                                                 GradientOfLogit<Math>{spec.scale, smoothed})
+                                : map_two<Loops>(context, spec.count,
+                                                 GradientOfProbability{spec.scale, smoothed});
+      });
+}
+
+}  // namespace meshwork::bodies

@@ -1,0 +1,64 @@
+// Bodies whose result's elements are functions of the operands' elements at the same place, and the
+// loops that bodies are for.
+//
+// A device has a class `Loops` with its Math (functions.h) and with functions that make kernels:
+//   elements(context, count, bytes, make)      body(i) for each i of `count`
+//   grid(context, rows, columns, bytes, make)  body(row, column, i) for each element i of a matrix
+//   sum(context, count, bytes, operands, scale, make)
+//       the last of so many operands, a double, = scale * the sum of body(i), in double, in an
+//       order that the count alone decides
+// make(operands) gives the body of a run: an object of plain values and of pointers into the
+// device's memory. `bytes` is what an element costs in traffic.
+#pragma once
+
+#include <cstdint>
+
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/host_device.h"
+
+namespace meshwork::bodies {
+
+template <class From, class Function>
+struct MapOne {
+  const From* x;
+  float* y;
+  Function f;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = f(static_cast<float>(x[i])); }
+};
+template <class Function>
+struct MapTwo {
+  const float *a, *b;
+  float* y;
+  Function f;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = f(a[i], b[i]); }
+};
+template <class Term>
+struct TermOfTwo {
+  const float *a, *b;
+  Term term;
+  MESHWORK_HOST_DEVICE double operator()(std::int64_t i) const { return term(a[i], b[i]); }
+};
+
+/// y[i] = f(x[i]). Operands: x, of `From`, y.
+template <class Loops, class From = float, class Function>
+auto map_one(const auto& context, std::int64_t count, Function f) {
+  return Loops::elements(context, count, sizeof(From) + 4, [=](void* const* operands) {
+    return MapOne<From, Function>{at<const From>(operands, 0), at(operands, 1), f};
+  });
+}
+/// y[i] = f(a[i], b[i]). Operands: a, b, y.
+template <class Loops, class Function>
+auto map_two(const auto& context, std::int64_t count, Function f) {
+  return Loops::elements(context, count, 12, [=](void* const* operands) {
+    return MapTwo<Function>{at(operands, 0), at(operands, 1), at(operands, 2), f};
+  });
+}
+/// *s = scale * the sum of term(a[i], b[i]). Operands: a, b, s.
+template <class Loops, class Term>
+auto sum_of_two(const auto& context, std::int64_t count, double scale, Term term) {
+  return Loops::sum(context, count, 8, 3, scale, [=](void* const* operands) {
+    return TermOfTwo<Term>{at(operands, 0), at(operands, 1), term};
+  });
+}
+
+}  // namespace meshwork::bodies
