@@ -1,5 +1,6 @@
 // meshwork inspect: what is in a checkpoint, or in a file of Keras's weights.
 #include <algorithm>
+#include <concepts>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -10,6 +11,7 @@
 #include "collectives/error.h"
 #include "launch/checkpoint_files.h"
 #include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/fields.h"
 #include "runtime/checkpoint/keras_weights.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/config/load.h"
@@ -324,43 +326,43 @@ std::string json_kernels(const KernelRecord& record) {
   return fmt::format(R"({{"platform": {}, "chosen": {{{}}}}})", json_text(record.platform), chosen);
 }
 
+// Lists fields (fields.h), but those of which something better is said.
+struct JsonFields {
+  void operator()(const char* name, const std::string& text) { add(name, json_text(text)); }
+  void operator()(const char* name, double number) { add(name, json_number(number)); }
+  template <std::integral Number>
+  void operator()(const char* name, Number number) {
+    add(name, fmt::format("{}", number));
+  }
+  void later(const char* name, const std::string& text) { (*this)(name, text); }
+  void dataset(const char* name, const std::string& text) { (*this)(name, text); }
+  void dataset(const char* name, const std::vector<std::string>& texts) {
+    add(name, json_list(texts, json_text));
+  }
+  void dataset(const char* name, const std::vector<double>& numbers) {
+    add(name, json_list(numbers, json_number));
+  }
+  template <class Pairs>
+  void columns(const char*, const char*, const Pairs&) {}
+  template <class Pairs>
+  void later_columns(const char*, const char*, const Pairs&) {}
+  void add(const char* name, const std::string& value) {
+    json += fmt::format("{}  \"{}\": {}", json.empty() ? "\n" : ",\n", name, value);
+  }
+
+  std::string json;
+};
+
 std::string json_of(const CheckpointReader& reader) {
   const CheckpointState& state = reader.state();
-  std::vector<std::string> fields;
-  const auto add = [&](const char* name, const std::string& json) {
-    fields.push_back(fmt::format("  \"{}\": {}", name, json));
-  };
-  const auto text = [&](const char* name, const std::string& value) {
-    add(name, json_text(value));
-  };
-  const auto number = [&](const char* name, auto value) { add(name, fmt::format("{}", value)); };
-  text("file", reader.file().string());
-  number("bytes", reader.bytes());
-  number("format_version", reader.format_version());
-  text("program", state.program);
-  text("writer", state.writer);
-  text("created", state.created);
-  number("step", state.step);
-  number("epoch", state.epoch);
-  number("batch", state.batch);
-  number("samples", state.samples);
-  number("epochs", state.epochs);
-  number("steps_per_epoch", state.steps_per_epoch);
-  number("stopped", state.stopped);
-  text("mesh", state.mesh);
-  text("device", state.device);
-  text("collectives", state.collectives);
-  text("precision", state.precision);
+  JsonFields field;
+  field("file", reader.file().string());
+  field("bytes", reader.bytes());
+  field("format_version", reader.format_version());
+  describe_file(state, field);
+  describe_state(state, field);
+  const auto add = [&](const char* name, const std::string& json) { field.add(name, json); };
   add("kernels", json_kernels(state.kernels));
-  number("seed", state.seed);
-  text("data", state.data);
-  number("data_rows", state.data_rows);
-  number("batch_size", state.batch_size);
-  number("shuffle", state.shuffle);
-  text("optimizer", state.optimizer);
-  add("slots", json_list(state.slots, json_text));
-  text("schedule", state.schedule);
-  add("learning_rate", json_number(state.learning_rate));
   add("tensors", json_list(reader.tensors(), [&](const CheckpointTensor& tensor) {
         return "\n    " + json_tensor(tensor, state);
       }));
@@ -372,12 +374,7 @@ std::string json_of(const CheckpointReader& reader) {
     history += fmt::format(", {}: {}", json_text(log), json_list(values, json_number));
   }
   add("history", "{" + history + "}");
-  text("configuration", state.configuration);
-  std::string joined;
-  for (const std::string& field : fields) {
-    joined += (joined.empty() ? "" : ",\n") + field;
-  }
-  return "{\n" + joined + "\n}\n";
+  return "{" + field.json + "\n}\n";
 }
 
 std::string json_of(const CheckpointListing& listing) {

@@ -113,11 +113,11 @@ struct CheckpointState {
   std::vector<KerasPlace> keras_places;  // of all variables, in Keras's order (keras_places.h)
 
   // What fixes rounding. If one of these is another, the run goes on equal to rounding.
-  std::string mesh;         // "data=2 x model=4"
-  std::string device;       // kind and description
-  std::string collectives;  // transport
-  std::string precision;    // of products
-  KernelRecord kernels;     // chosen by timing; none: they were not
+  std::string mesh;                   // "data=2 x model=4"
+  std::string device;                 // kind and description
+  std::string collectives;            // transport
+  std::string precision = "float32";  // of products; what files of the first days do not say
+  KernelRecord kernels;               // chosen by timing; none: they were not
 
   // What it has seen.
   std::vector<std::int64_t> history_epochs;

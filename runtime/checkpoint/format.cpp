@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <map>
 #include <span>
+#include <type_traits>
 
 #include "collectives/error.h"
 #include "collectives/file_size_limit.h"
 #include "runtime/checkpoint/checksum.h"
+#include "runtime/checkpoint/fields.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/structure.h"
 #include "runtime/checkpoint/written_file.h"
@@ -18,17 +20,30 @@ constexpr hsize_t alignment = hsize_t{1} << 20;
 // What the limit of a file's size must allow for a file to be made; create_dataset sees to the rest.
 constexpr std::int64_t least_bytes = 64 << 10;
 
-const char* name_of_kind(TensorKind kind) {
-  switch (kind) {
-    case TensorKind::variable:
-      return "variable";
-    case TensorKind::slot:
-      return "slot";
-    case TensorKind::kept:
-      return "kept";
+// Writes fields (fields.h) as attributes of an object.
+class AttributeWriter {
+ public:
+  AttributeWriter(hid_t object, const std::string& subject) : object_(object), subject_(subject) {}
+
+  void operator()(const char* name, const std::string& text) const {
+    write_attribute(object_, name, text, subject_);
   }
-  internal_error("a kind of tensor that is not known");
-}
+  void operator()(const char* name, TensorKind kind) const {
+    for (const TensorKindName& known : tensor_kinds) {
+      if (known.kind == kind) write_attribute(object_, name, std::string(known.name), subject_);
+    }
+  }
+  template <class Number>
+  void operator()(const char* name, Number value) const {
+    using Stored = std::conditional_t<sizeof(Number) < 8, std::int64_t, Number>;
+    write_attribute(object_, name, static_cast<Stored>(value), subject_);
+  }
+  void later(const char* name, const std::string& text) const { (*this)(name, text); }
+
+ private:
+  hid_t object_;
+  const std::string& subject_;
+};
 
 // Writes the small datasets, and keeps their hashes.
 class Builder {
@@ -119,60 +134,41 @@ class Builder {
   Hash all_;
 };
 
+// Writes fields as what stands below /state.
+class StateWriter : public AttributeWriter {
+ public:
+  StateWriter(const Hdf5Group& group, Builder& builder, const std::string& subject)
+      : AttributeWriter(group.native(), subject), builder_(builder) {}
+
+  template <class Value>
+  void dataset(const char* name, const Value& value) const {
+    builder_.write(std::string("state/") + name, value);
+  }
+  template <class Pairs>
+  void columns(const char* first, const char* second, const Pairs& pairs) const {
+    std::vector<std::string> names;
+    std::vector<SecondOf<Pairs>> values;
+    for (const auto& [name, value] : pairs) {
+      names.push_back(name);
+      values.push_back(value);
+    }
+    dataset(first, names);
+    dataset(second, values);
+  }
+  template <class Pairs>
+  void later_columns(const char* first, const char* second, const Pairs& pairs) const {
+    columns(first, second, pairs);
+  }
+
+ private:
+  Builder& builder_;
+};
+
 void write_state(hid_t file, Builder& builder, const CheckpointState& state,
                  const std::string& subject) {
   const Hdf5Group group = create_group(file, "state", subject);
-  const auto number = [&](const char* name, auto value) {
-    write_attribute(group.native(), name, value, subject);
-  };
-  number("batch", state.batch);
-  number("samples", state.samples);
-  number("stopped", std::int64_t{state.stopped});
-  number("seed", state.seed);
-  number("data_rows", state.data_rows);
-  number("batch_size", state.batch_size);
-  number("steps_per_epoch", state.steps_per_epoch);
-  number("shuffle", std::int64_t{state.shuffle});
-  number("epochs", state.epochs);
-  number("learning_rate", state.learning_rate);
-  number("constant_rate", std::int64_t{state.constant_rate});
-  number("running_penalties", state.running.penalties);
-  number("running_rows", state.running.rows);
-  number("optimizer", state.optimizer);
-  number("schedule", state.schedule);
-  number("device", state.device);
-  number("collectives", state.collectives);
-  number("precision", state.precision);
-  number("kernels_platform", state.kernels.platform);
-  builder.write("state/running_names", state.running.names);
-  builder.write("state/running_sums", state.running.sums);
-  builder.write("state/slots", state.slots);
-  builder.write("state/data", state.data);
-  builder.write("state/configuration", state.configuration);
-  std::vector<std::string> variables;
-  std::vector<std::string> places;
-  for (const KerasPlace& place : state.keras_places) {
-    variables.push_back(place.variable);
-    places.push_back(place.place);
-  }
-  builder.write("state/keras_variables", variables);
-  builder.write("state/keras_places", places);
-  std::vector<std::string> names;
-  std::vector<double> values;
-  for (const auto& [name, value] : state.logs) {
-    names.push_back(name);
-    values.push_back(value);
-  }
-  builder.write("state/log_names", names);
-  builder.write("state/log_values", values);
-  std::vector<std::string> specifications;
-  std::vector<std::string> candidates;
-  for (const auto& [key, name] : state.kernels.chosen) {
-    specifications.push_back(key);
-    candidates.push_back(name);
-  }
-  builder.write("state/kernel_specifications", specifications);
-  builder.write("state/kernel_candidates", candidates);
+  const StateWriter field(group, builder, subject);
+  describe_state(state, field);
 }
 
 void write_history(hid_t file, Builder& builder, const CheckpointState& state,
@@ -194,8 +190,8 @@ void write_callbacks(hid_t file, Builder& builder, const CheckpointState& state,
     const CallbackRecord& record = state.callbacks[i];
     const std::string name = callback_group(static_cast<int>(i), state.callbacks);
     const Hdf5Group group = create_group(file, name, subject);
-    write_attribute(group.native(), "class", record.class_name, subject);
-    write_attribute(group.native(), "keeps_weights", std::int64_t{record.keeps_weights}, subject);
+    const AttributeWriter field(group.native(), subject);
+    describe_callback(record, field);
     const Hdf5Group numbers = create_group(file, name + "/numbers", subject);
     (void)create_group(file, name + "/texts", subject);
     int texts = 0;
@@ -216,14 +212,8 @@ void make_tensors(hid_t file, const CheckpointState& state,
   for (const CheckpointTensor& tensor : tensors) {
     const Hdf5Dataset dataset = create_dataset(file, name_of(tensor, state.callbacks),
                                                H5T_IEEE_F32LE, tensor.shape, subject);
-    const hid_t object = dataset.native();
-    write_attribute(object, "kind", std::string(name_of_kind(tensor.kind)), subject);
-    write_attribute(object, "path", tensor.path, subject);
-    write_attribute(object, "slot", tensor.slot, subject);
-    write_attribute(object, "callback", std::int64_t{tensor.callback}, subject);
-    write_attribute(object, "trainable", std::int64_t{tensor.trainable}, subject);
-    write_attribute(object, "layout", tensor.layout, subject);
-    write_attribute(object, "sum", tensor.sum, subject);
+    const AttributeWriter field(dataset.native(), subject);
+    describe_tensor(tensor, field);
   }
 }
 
@@ -312,12 +302,8 @@ void create_checkpoint_file(const std::string& name, const CheckpointState& stat
     const Hdf5Group root = open_group(file.native(), "/", name);
     write_attribute(root.native(), "format", std::string(checkpoint_format_name), name);
     write_attribute(root.native(), "format_version", checkpoint_format_version, name);
-    write_attribute(root.native(), "program", state.program, name);
-    write_attribute(root.native(), "writer", state.writer, name);
-    write_attribute(root.native(), "created", state.created, name);
-    write_attribute(root.native(), "step", state.step, name);
-    write_attribute(root.native(), "epoch", state.epoch, name);
-    write_attribute(root.native(), "mesh", state.mesh, name);
+    const AttributeWriter field(root.native(), name);
+    describe_file(state, field);
     Builder builder(file.native(), name);
     write_state(file.native(), builder, state, name);
     write_history(file.native(), builder, state, name);

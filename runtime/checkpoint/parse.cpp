@@ -5,9 +5,11 @@
 #include <cstring>
 #include <limits>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "runtime/checkpoint/checksum.h"
+#include "runtime/checkpoint/fields.h"
 #include "runtime/checkpoint/format.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/structure.h"
@@ -15,16 +17,47 @@
 namespace meshwork {
 namespace {
 
-TensorKind kind_of(const std::string& name, const std::string& subject) {
-  for (const auto& [known, kind] : {std::pair{"variable", TensorKind::variable},
-                                    {"slot", TensorKind::slot},
-                                    {"kept", TensorKind::kept}}) {
-    if (name == known) {
-      return kind;
+// Reads fields (fields.h) from the attributes of an object.
+class AttributeReader {
+ public:
+  AttributeReader(hid_t object, const std::string& subject) : object_(object), subject_(subject) {}
+
+  void operator()(const char* name, std::string& text) const {
+    text = read_text(object_, name, subject_);
+  }
+  void operator()(const char* name, TensorKind& kind) const {
+    const std::string found = read_text(object_, name, subject_);
+    for (const TensorKindName& known : tensor_kinds) {
+      if (found == known.name) {
+        kind = known.kind;
+        return;
+      }
+    }
+    fail("{}: \"{}\" is no kind of tensor", subject_, found);
+  }
+  void operator()(const char* name, bool& value) const {
+    value = read_number<std::int64_t>(object_, name, subject_) != 0;
+  }
+  void operator()(const char* name, int& value) const {
+    const auto number = read_number<std::int64_t>(object_, name, subject_);
+    value = static_cast<int>(number);
+    if (value != number) fail("{}: attribute \"{}\" is {}", subject_, name, number);
+  }
+  template <class Number>
+  void operator()(const char* name, Number& value) const {
+    value = read_number<Number>(object_, name, subject_);
+    if (std::is_same_v<Number, std::int64_t> && value < 0) {  // all of them count something
+      fail("{}: attribute \"{}\" is {}", subject_, name, value);
     }
   }
-  fail("{}: \"{}\" is no kind of tensor", subject, name);
-}
+  void later(const char* name, std::string& text) const {
+    if (has_attribute(object_, name, subject_)) (*this)(name, text);
+  }
+
+ private:
+  hid_t object_;
+  const std::string& subject_;
+};
 
 class Parser {
  public:
@@ -175,57 +208,55 @@ class Parser {
     return values;
   }
 
+  // Reads fields from what stands below /state.
+  class StateReader : public AttributeReader {
+   public:
+    StateReader(const Parser& parser, const Hdf5Group& group)
+        : AttributeReader(group.native(), parser.name_), parser_(parser) {}
+
+    void dataset(const std::string& name, std::string& value) const {
+      value = parser_.text("state/" + name);
+    }
+    void dataset(const std::string& name, std::vector<std::string>& value) const {
+      value = parser_.texts("state/" + name);
+    }
+    void dataset(const std::string& name, std::vector<double>& value) const {
+      value = parser_.numbers<double>("state/" + name);
+    }
+    template <class Pairs>
+    void columns(const char* first, const char* second, Pairs& pairs) const {
+      std::vector<std::string> names;
+      std::vector<SecondOf<Pairs>> values;
+      dataset(first, names);
+      dataset(second, values);
+      if (names.size() != values.size()) {
+        fail("{}: {} has {} elements, {} has {}", parser_.name_, first, names.size(), second,
+             values.size());
+      }
+      for (std::size_t i = 0; i < names.size(); ++i) {
+        pairs.insert(pairs.end(), typename Pairs::value_type{names[i], values[i]});
+      }
+    }
+    template <class Pairs>
+    void later_columns(const char* first, const char* second, Pairs& pairs) const {
+      const std::vector<std::string>& known = parser_.datasets_;
+      if (std::count(known.begin(), known.end(), std::string("state/") + second) > 0) {
+        columns(first, second, pairs);
+      }
+    }
+
+   private:
+    const Parser& parser_;
+  };
+
   void read_state() {
-    const hid_t root = root_.native();
-    state_.program = read_text(root, "program", name_);
-    state_.writer = read_text(root, "writer", name_);
-    state_.created = read_text(root, "created", name_);
-    state_.mesh = read_text(root, "mesh", name_);
-    state_.step = count(root, "step");
-    state_.epoch = count(root, "epoch");
+    const AttributeReader of_file(root_.native(), name_);
+    describe_file(state_, of_file);
     const Hdf5Group group = open_group(file_.native(), "state", name_);
-    const auto integer = [&](const char* name) { return count(group.native(), name); };
-    const auto line = [&](const char* name) { return read_text(group.native(), name, name_); };
-    state_.batch = integer("batch");
-    state_.samples = integer("samples");
-    state_.stopped = integer("stopped") != 0;
-    state_.seed = read_number<std::uint64_t>(group.native(), "seed", name_);
-    state_.data_rows = integer("data_rows");
-    state_.batch_size = integer("batch_size");
-    state_.steps_per_epoch = integer("steps_per_epoch");
-    state_.shuffle = integer("shuffle") != 0;
-    state_.epochs = integer("epochs");
-    state_.learning_rate = read_number<double>(group.native(), "learning_rate", name_);
-    state_.constant_rate = integer("constant_rate") != 0;
-    state_.running.penalties = read_number<double>(group.native(), "running_penalties", name_);
-    state_.running.rows = integer("running_rows");
-    state_.optimizer = line("optimizer");
-    state_.schedule = line("schedule");
-    state_.device = line("device");
-    state_.collectives = line("collectives");
-    // Files of the first days were all written by runs in float32.
-    state_.precision =
-        has_attribute(group.native(), "precision", name_) ? line("precision") : "float32";
-    state_.running.names = texts("state/running_names");
-    state_.running.sums = numbers<double>("state/running_sums");
-    state_.slots = texts("state/slots");
-    state_.data = text("state/data");
-    state_.configuration = text("state/configuration");
-    const std::vector<std::string> log_names = texts("state/log_names");
-    const std::vector<double> log_values = numbers<double>("state/log_values");
-    if (log_names.size() != log_values.size() ||
-        state_.running.names.size() != state_.running.sums.size()) {
+    const StateReader field(*this, group);
+    describe_state(state_, field);
+    if (state_.running.names.size() != state_.running.sums.size()) {
       fail("{}: there are more names than values, or fewer", name_);
-    }
-    for (std::size_t i = 0; i < log_names.size(); ++i) {
-      state_.logs.emplace_back(log_names[i], log_values[i]);
-    }
-    if (std::count(datasets_.begin(), datasets_.end(), "state/keras_places") > 0) {
-      read_keras_places();
-    }
-    if (has_attribute(group.native(), "kernels_platform", name_)) {
-      state_.kernels.platform = line("kernels_platform");
-      read_kernels();
     }
     state_.history_epochs = numbers<std::int64_t>("history/epoch");
     for (const std::string& link :
@@ -240,41 +271,6 @@ class Parser {
     read_callbacks();
   }
 
-  // A number that cannot be negative.
-  std::int64_t count(hid_t object, const char* attribute) const {
-    const auto number = read_number<std::int64_t>(object, attribute, name_);
-    if (number < 0) {
-      fail("{}: attribute \"{}\" is {}", name_, attribute, number);
-    }
-    return number;
-  }
-
-  // Files of the first days do not have them.
-  void read_kernels() {
-    const std::vector<std::string> specifications = texts("state/kernel_specifications");
-    const std::vector<std::string> candidates = texts("state/kernel_candidates");
-    if (specifications.size() != candidates.size()) {
-      fail("{}: there are {} specifications and {} kernels for them", name_, specifications.size(),
-           candidates.size());
-    }
-    for (std::size_t i = 0; i < candidates.size(); ++i) {
-      state_.kernels.chosen[specifications[i]] = candidates[i];
-    }
-  }
-
-  // Nor these.
-  void read_keras_places() {
-    const std::vector<std::string> variables = texts("state/keras_variables");
-    const std::vector<std::string> places = texts("state/keras_places");
-    if (variables.size() != places.size()) {
-      fail("{}: there are {} variables and {} places for them", name_, variables.size(),
-           places.size());
-    }
-    for (std::size_t i = 0; i < places.size(); ++i) {
-      state_.keras_places.push_back({variables[i], places[i]});
-    }
-  }
-
   void read_callbacks() {
     const std::vector<std::string> links =
         link_names(open_group(file_.native(), "callbacks", name_), name_);
@@ -283,8 +279,8 @@ class Parser {
       const std::string path = "callbacks/" + link;
       const Hdf5Group group = open_group(file_.native(), path, name_);
       CallbackRecord record;
-      record.class_name = read_text(group.native(), "class", name_);
-      record.keeps_weights = read_number<std::int64_t>(group.native(), "keeps_weights", name_) != 0;
+      const AttributeReader field(group.native(), name_);
+      describe_callback(record, field);
       const Hdf5Group values = open_group(file_.native(), path + "/numbers", name_);
       for (const std::string& key : attribute_names(values.native(), name_)) {
         record.state[key] = read_number<double>(values.native(), key, name_);
@@ -315,20 +311,13 @@ class Parser {
         continue;
       }
       CheckpointTensor tensor;
-      tensor.kind = kind_of(read_text(object, "kind", name_), name_);
-      tensor.path = read_text(object, "path", name_);
-      tensor.slot = read_text(object, "slot", name_);
-      const auto callback = read_number<std::int64_t>(object, "callback", name_);
-      tensor.trainable = read_number<std::int64_t>(object, "trainable", name_) != 0;
-      tensor.layout = read_text(object, "layout", name_);
-      tensor.sum = read_number<std::uint64_t>(object, "sum", name_);
+      const AttributeReader field(object, name_);
+      describe_tensor(tensor, field);
       tensor.shape = meshwork::shape_of(dataset, name_);
       const bool kept = tensor.kind == TensorKind::kept;
-      const auto callbacks = static_cast<std::int64_t>(state_.callbacks.size());
-      if (callback < (kept ? 0 : -1) || callback >= callbacks) {
-        fail("{}: {} belongs to callback {}, which there is not", name_, name, callback);
+      if (tensor.callback < (kept ? 0 : -1) || tensor.callback >= std::ssize(state_.callbacks)) {
+        fail("{}: {} belongs to callback {}, which there is not", name_, name, tensor.callback);
       }
-      tensor.callback = static_cast<int>(callback);
       if (name_of(tensor, state_.callbacks) != name) {
         fail("{}: {} says that it is {}", name_, name, name_of(tensor, state_.callbacks));
       }
