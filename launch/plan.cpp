@@ -52,7 +52,9 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
   const std::int64_t rows = line.rows.value_or(
       line.mode == Mode::train ? config.batch_size() : config.evaluation_batch_size());
   config.check_shapes(*source, part, line.mode);
-  const Plan plan = config.plan(*source, mesh, rows, line.mode, warnings);
+  Blueprint blueprint = config.blueprint(mesh);
+  const Plan& plan = config.plan(blueprint, *source, rows, line.mode);
+  warnings = blueprint.warnings;
   if (!line.picture.empty()) {
     return picture_of(plan, line.picture, rows);
   }

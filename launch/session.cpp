@@ -59,6 +59,7 @@ std::string readable(const Logs& logs) {
 Session::Session(Runtime& runtime, const CommandLine& line)
     : runtime_(&runtime), line_(&line), config_(read_same_run(runtime.world(), line)) {
   mesh_.emplace(config_->mesh());
+  blueprint_.emplace(config_->blueprint(mesh_->shape()));
 }
 
 TrainingData Session::open_training() {
@@ -85,18 +86,21 @@ std::shared_ptr<const Source> Session::open(DataPart part, Mode mode) {
 
 void Session::examine(const std::shared_ptr<const Source>& source, DataPart part, Mode mode) {
   config_->check_data(*source, part, mesh_->shape(), mode);
-  std::vector<std::string> warnings;  // the model says them
-  const std::int64_t rows =
-      mode == Mode::train ? config_->batch_size() : config_->evaluation_batch_size();
-  const Plan plan = config_->plan(*source, mesh_->shape(), rows, mode, warnings);
-  if (!introduced_ && (line_->verbose || line_->dry_run) && runtime_->is_root()) {
-    const PlanReport report = config_->report(plan, *source, rows, mode, 0);
-    std::printf("%s\n%s\n", printable(to_yaml(config_->document())).c_str(),
-                printable(to_text(report)).c_str());
-    std::fflush(stdout);
+  if (!model_ && !blueprint_->planned) {
+    const std::int64_t rows = rows_for(mode);
+    const Plan& plan = config_->plan(*blueprint_, *source, rows, mode);
+    if ((line_->verbose || line_->dry_run) && runtime_->is_root()) {
+      const PlanReport report = config_->report(plan, *source, rows, mode, 0);
+      std::printf("%s\n%s\n", printable(to_yaml(config_->document())).c_str(),
+                  printable(to_text(report)).c_str());
+      std::fflush(stdout);
+    }
   }
-  introduced_ = true;
   config_->check_samples(source, part, mode, runtime_->world(), &runtime_->stop_request());
+}
+
+std::int64_t Session::rows_for(Mode mode) const {
+  return mode == Mode::train ? config_->batch_size() : config_->evaluation_batch_size();
 }
 
 void Session::check_callbacks(const TrainingData& data) {
@@ -108,7 +112,7 @@ void Session::check_callbacks(const TrainingData& data) {
 }
 
 void Session::build() {
-  model_.emplace(config_->make_model(*mesh_));
+  model_.emplace(config_->make_model(*mesh_, std::move(*blueprint_)));
 }
 
 void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mode) {
@@ -116,8 +120,7 @@ void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mod
     return;
   }
   // Parameters are made for a plan: for that of the run, they need not be made again.
-  (void)model_->plan(
-      source, mode == Mode::train ? config_->batch_size() : config_->evaluation_batch_size(), mode);
+  (void)model_->plan(source, rows_for(mode), mode);
   const LoadedWeights loaded = model_->load_weights(line_->weights);
   weights_ = loaded.file;
   if (runtime_->is_root()) {

@@ -44,7 +44,7 @@ class Session {
   /// all.
   [[nodiscard]] TrainingData open_training();
   [[nodiscard]] std::shared_ptr<const Source> open(DataPart part, Mode mode);
-  /// Checks `source`, plans, and shows the plan where the command line asks for it.
+  /// Checks `source`; of the first one plans, and shows the plan where the command line asks for it.
   void examine(const std::shared_ptr<const Source>& source, DataPart part, Mode mode);
   /// Checks the callbacks for training on `data`.
   void check_callbacks(const TrainingData& data);
@@ -64,13 +64,16 @@ class Session {
   void predict(const std::shared_ptr<const Source>& source, PredictionFile* file);
 
  private:
+  /// Of a batch.
+  [[nodiscard]] std::int64_t rows_for(Mode mode) const;
+
   Runtime* runtime_;
   const CommandLine* line_;
   std::optional<RunConfig> config_;
   std::optional<DeviceMesh> mesh_;
-  std::optional<Model> model_;     // after the mesh, which outlives it
-  std::filesystem::path weights_;  // that were loaded
-  bool introduced_ = false;
+  std::optional<Model> model_;          // after the mesh, which outlives it
+  std::filesystem::path weights_;       // that were loaded
+  std::optional<Blueprint> blueprint_;  // of the model, which takes it
 };
 
 }  // namespace meshwork

@@ -294,19 +294,6 @@ std::vector<float> Step::prediction() {
   return host;
 }
 
-PlanReport report_run(const Plan& plan, Mode mode, std::int64_t rows, std::int64_t rank,
-                      const UpdateRule& update, const std::map<TensorId, ElementType>& fed,
-                      Precision precision, const DeviceTraits& device) {
-  PlanReport report = report_plan(plan, mode, rows, rank, update, fed, precision, device);
-  if (device.computes_in_host_memory) {
-    return report;
-  }
-  for (const ReportedTensor& tensor : report.fed) {
-    report.ahead_bytes += FeedRing::bytes_ahead(tensor.bytes);
-  }
-  return report;
-}
-
 Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,
                std::uint64_t seed, UpdateRule update, const std::vector<std::string>& slot_names,
                CollectiveTrace* trace, CountingTransport* counting, Precision precision,

@@ -118,13 +118,6 @@ class Step {
   std::vector<Traffic> planned_;
 };
 
-/// report_plan (plan_report.h), with what runs of steps keep of batches on their way to a device
-/// that is apart from the host (feed_ring.h).
-[[nodiscard]] PlanReport report_run(const Plan& plan, Mode mode, std::int64_t rows,
-                                    std::int64_t rank, const UpdateRule& update,
-                                    const std::map<TensorId, ElementType>& fed, Precision precision,
-                                    const DeviceTraits& device);
-
 class Engine {
  public:
   /// Makes the parameters. Every rank of the mesh calls it. Throws `Error` on all if they disagree

@@ -8,13 +8,6 @@
 
 namespace meshwork {
 
-std::optional<Shape> target_of(const Source& source) {
-  if (source.target_count() == 0) {
-    return std::nullopt;
-  }
-  return source.field(source.feature_count()).shape;
-}
-
 FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
                      std::int64_t batch_size, const std::string& what, DataOnDevice on_device)
     : model_(&model), mode_(mode), source_(std::move(source)), batch_size_(batch_size) {

@@ -541,7 +541,7 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
     training = std::move(split.training);
     options.validation = std::move(split.validation);
   }
-  const std::optional<Axis> batch_axis = state_->distribution.batch_axis;
+  const std::optional<Axis> batch_axis = state_->spread.batch_axis;
   const MeshShape& mesh = state_->mesh().shape();
   check_batching(training->rows(), options.batch_size, batch_axis ? mesh.size(*batch_axis) : 1,
                  batch_axis ? mesh.name(*batch_axis) : "", "training data");

@@ -210,36 +210,6 @@ class KeptParameters {
 
 }  // namespace
 
-std::map<TensorId, ClosedLayout> close_layouts(const Graph& graph, const LayoutMap& layouts,
-                                               UnmatchedLayouts unmatched,
-                                               std::vector<std::string>& warnings) {
-  std::map<TensorId, ClosedLayout> closed;
-  const std::vector<std::string> paths = graph.layout_paths();
-  for (const std::string& path : paths) {
-    const std::optional<LayoutMatch> match = layouts.find(path);
-    if (!match) {
-      continue;
-    }
-    const TensorId tensor = graph.find(path);
-    const Layout layout = layouts.resolve(*match, path, graph.tensors[tensor].shape);
-    closed[tensor] = {layout, match->origin.empty()
-                                  ? fmt::format("key {}", match->key)
-                                  : fmt::format("key {} ({})", match->key, match->origin)};
-  }
-  std::string messages;
-  for (const UnmatchedKey& key : layouts.unmatched(paths)) {
-    if (unmatched == UnmatchedLayouts::warn) {
-      warnings.push_back(key.message);
-    } else {
-      messages += (messages.empty() ? "" : "\n") + key.message;
-    }
-  }
-  if (!messages.empty()) {
-    throw Error(messages);
-  }
-  return closed;
-}
-
 void Model::State::say(const std::string& line) const {
   if (is_root()) {
     std::fprintf(stderr, "%s\n", line.c_str());
@@ -267,23 +237,8 @@ void Model::State::compare(const Settings& settings, const std::string& what) co
   require_same_settings(mesh().all(), settings, what);
 }
 
-Plan Model::State::make_plan(const Objective& target, std::int64_t rows) const {
-  std::vector<std::string> warnings;
-  PlanRequest request{
-      target.graph.get(),
-      target.loss_operation,
-      mesh().shape(),
-      distribution.batch_axis,
-      close_layouts(*target.graph, distribution.layouts, distribution.unmatched_layouts, warnings),
-      rows,
-      {}};
-  return meshwork::make_plan(request, target.graph);
-}
-
 void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows) {
-  const bool has_objective = objective.loss_operation >= 0;
-  const bool wants_objective = compiled && wanted;
-  if (engine && (!wants_objective || (has_objective && target == *wanted))) {
+  if (engine && (!compiled || !wanted || objective.is_for(*wanted))) {
     return;
   }
   if (fitting) {
@@ -291,10 +246,8 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
         "the model is being fitted: compiling it again, or evaluating it on targets of another "
         "shape, has to wait until fit has returned");
   }
-  Objective made = wants_objective
-                       ? with_objective(*graph, *compiled->loss, compiled->metrics, *wanted)
-                       : without_objective(graph);
-  Plan plan = make_plan(made, rows);
+  draw(wanted, rows);
+  Planned drawn = *std::exchange(planned, std::nullopt);
   UpdateRule update;
   std::vector<std::string> slots;
   if (compiled) {
@@ -304,14 +257,13 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
   }
   std::optional<KeptParameters> kept;
   if (engine) {
-    kept.emplace(*engine, plan, mesh().rank(), has_slots ? slots.size() : 0);
+    kept.emplace(*engine, drawn.plan, mesh().rank(), has_slots ? slots.size() : 0);
   }
   user_batches.clear();
   engine.reset();
-  objective = std::move(made);
-  target = wanted.value_or(Shape{});
+  objective = std::move(drawn.objective);
   Transport& through = counting ? *counting : *transport;
-  engine = std::make_unique<Engine>(mesh(), *device, through, std::move(plan), options.seed,
+  engine = std::make_unique<Engine>(mesh(), *device, through, std::move(drawn.plan), options.seed,
                                     std::move(update), std::move(slots), &watchdog->trace(),
                                     counting.get(), options.precision, chooser.get());
   if (kept) {
@@ -333,18 +285,17 @@ void Model::State::take_up_choices(const CheckpointState& earlier) {
 
 Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
              Distribution distribution, ModelOptions options)
-    : state_(std::make_unique<State>(
-          State{.graph = std::make_shared<Graph>(make_graph(inputs, outputs)),
-                .distribution = std::move(distribution),
-                .options = std::move(options)})) {
+    : Model(Blueprint(std::make_shared<Graph>(make_graph(inputs, outputs)), distribution.layouts,
+                      distribution.batch_axis, distribution.unmatched_layouts, std::move(options)),
+            *distribution.mesh) {}
+
+Model::Model(Blueprint blueprint, DeviceMesh& mesh)
+    : state_(std::make_unique<State>(std::move(blueprint), mesh)) {
   state_->words = std::make_shared<const std::string>(in_words(*state_->graph));
   check_layers_are_free(*state_->graph, *state_->words);
   state_->mesh().require_same_call("Model", {setting("model", *state_->words)});
   const KernelsOption kernels = kernels_option(state_->options.kernels);
-  std::vector<std::string> warnings;
-  (void)close_layouts(*state_->graph, state_->distribution.layouts,
-                      state_->distribution.unmatched_layouts, warnings);
-  for (const std::string& warning : warnings) {
+  for (const std::string& warning : state_->warnings) {
     state_->say("warning: " + warning);
   }
   const Communicator node = state_->mesh().all().split_by_node();
@@ -431,7 +382,7 @@ void Model::compile(CompileOptions options) {
   // new: it has updated nothing.
   state_->iteration = 0;
   state_->has_slots = false;
-  state_->target.clear();
+  state_->planned.reset();
   state_->objective.loss_operation = -1;
 }
 
@@ -555,9 +506,6 @@ Logs Model::evaluate_step(const BatchView& batch) {
 const Graph& Model::graph() const {
   return *state_->graph;
 }
-const Distribution& Model::distribution() const {
-  return state_->distribution;
-}
 
 Shape Model::output_shape() const {
   Shape shape = state_->graph->tensors[state_->graph->outputs.front()].shape;
@@ -588,19 +536,8 @@ PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t r
     fail("a plan to {} needs targets, which the data does not have", name_of(mode));
   }
   state_->prepare(target_of(*data), rows);
-  std::map<TensorId, ElementType> fed;
-  for (std::size_t i = 0; i < state_->graph->inputs.size(); ++i) {
-    fed[state_->graph->inputs[i]] = data->field(static_cast<int>(i)).type;
-  }
-  for (const TensorId tensor : state_->objective.targets) {
-    fed[tensor] = data->field(data->feature_count()).type;
-  }
-  UpdateRule update;
-  if (state_->compiled) {
-    update = state_->compiled->optimizer.update_rule();
-  }
-  return report_run(state_->engine->plan(), mode, rows, state_->mesh().rank(), update, fed,
-                    state_->options.precision, state_->device->traits());
+  return report_run(state_->engine->plan(), *data, mode, rows, state_->mesh().rank(),
+                    state_->compiled, state_->options.precision, state_->device->traits());
 }
 
 std::vector<float> Model::variable(const std::string& path) {

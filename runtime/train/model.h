@@ -29,44 +29,16 @@
 #include "runtime/device/kernels/precision.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/plan_report.h"
+#include "runtime/train/blueprint.h"
 #include "runtime/train/callback.h"
-#include "runtime/train/distribution.h"
 #include "runtime/train/engine.h"
 #include "runtime/train/history.h"
-#include "runtime/train/loss.h"
-#include "runtime/train/objective.h"
-#include "runtime/train/optimizer.h"
-#include "runtime/train/optimizers/rmsprop.h"
 #include "runtime/train/resident_data.h"
 #include "runtime/train/stop_request.h"
 #include "runtime/train/verbosity.h"
 #include "runtime/train/weights.h"
 
 namespace meshwork {
-
-struct ModelOptions {
-  std::uint64_t seed = 0;            // of initial weights, dropout and the order of samples
-  std::string device = "auto";       // auto, cpu, cuda, or one that was added (device.h)
-  std::string collectives = "auto";  // collectives/transport.h has the names
-  /// Of products and convolutions; everything else is float32 (kernels/precision.h).
-  Precision precision = Precision::float32;
-  /// Which of several kernels computes a product or a convolution (kernel_choice.h): "fixed", by
-  /// rules; "timed", the fastest as the model is made; or a file, in which what was timed is kept
-  /// and found again.
-  std::string kernels = "fixed";
-  /// How long a rank may wait for another inside one collective; then the job ends and says for
-  /// whom it waited (watchdog.h). 0: for ever.
-  double watchdog_seconds = 1800;
-  /// Count what every step sends, and end the run where it is not what the plan says; and compare
-  /// the collective calls of all ranks on the model's mesh, and what they are given.
-  bool check_plan = false;
-};
-
-struct CompileOptions {
-  SharedLoss loss;
-  Optimizer optimizer = RMSprop();
-  std::vector<SharedMetric> metrics;
-};
 
 struct FitOptions {
   std::int64_t epochs = 1;       // the index of the epoch before which training ends
@@ -121,6 +93,8 @@ class Model {
   /// the block's sub-layers, not with its own name. Collective.
   Model(Shape shape, const std::shared_ptr<LayerBlock>& block, Distribution distribution,
         ModelOptions options = {});
+  /// The model of `blueprint` on `mesh`, which has the shape that it is for. Collective.
+  Model(Blueprint blueprint, DeviceMesh& mesh);
   /// Collective.
   ~Model();
   Model(Model&&) noexcept;
@@ -151,7 +125,6 @@ class Model {
   [[nodiscard]] Logs evaluate_step(const BatchView& batch);
 
   [[nodiscard]] const Graph& graph() const;
-  [[nodiscard]] const Distribution& distribution() const;
   /// Samples of the first output have this shape.
   [[nodiscard]] Shape output_shape() const;
   /// Updates so far.
@@ -185,13 +158,5 @@ class Model {
 
   std::unique_ptr<State> state_;
 };
-
-/// The layouts that `distribution` closes in `graph`: variables and layer outputs by the map.
-/// Throws `Error` as the map does, and for keys that match nothing, unless the distribution only
-/// warns: then the messages are added to `warnings`.
-[[nodiscard]] std::map<TensorId, ClosedLayout> close_layouts(const Graph& graph,
-                                                             const LayoutMap& layouts,
-                                                             UnmatchedLayouts unmatched,
-                                                             std::vector<std::string>& warnings);
 
 }  // namespace meshwork

@@ -31,11 +31,11 @@ namespace meshwork {
 
 struct UserBatches;
 
-struct Model::State {
-  std::shared_ptr<const Graph> graph;        // of the layers
+/// Its blueprint, and what computes it.
+struct Model::State : Blueprint {
+  State(Blueprint blueprint, DeviceMesh& over) : Blueprint(std::move(blueprint)), mesh_(&over) {}
+
   std::shared_ptr<const std::string> words;  // for this model, which its layers share
-  Distribution distribution;
-  ModelOptions options;
   KerasModel keras_model = KerasModel::functional;
   std::unique_ptr<Device> device;
   std::unique_ptr<Transport> transport;
@@ -43,9 +43,7 @@ struct Model::State {
   std::unique_ptr<CountingTransport> counting;  // null: sends are not counted
   std::unique_ptr<Watchdog> watchdog;           // whose trace the engine writes
   std::unique_ptr<KernelChooser> chooser;       // null: kernels are fixed
-  std::optional<CompileOptions> compiled;
   Objective objective;  // the graph with loss and metrics, once targets are known
-  Shape target;         // of a sample, that the objective was made for
   std::unique_ptr<Engine> engine;
   std::map<std::pair<Mode, std::int64_t>, std::unique_ptr<UserBatches>> user_batches;  // by rows
   std::unique_ptr<StepProfile> profile;  // of the fit that goes on, if it is profiled
@@ -55,7 +53,7 @@ struct Model::State {
   bool fitting = false;      // inside fit, whose steps belong to the engine
   bool broke_off = false;    // an error has left a collective function
 
-  [[nodiscard]] DeviceMesh& mesh() const { return *distribution.mesh; }
+  [[nodiscard]] DeviceMesh& mesh() const { return *mesh_; }
   [[nodiscard]] bool is_root() const { return mesh().rank() == 0; }
   /// Prints a line, from rank 0.
   void say(const std::string& line) const;
@@ -92,8 +90,9 @@ struct Model::State {
   /// Takes up what an earlier run had chosen by timing: kernels, if they are timed, and the
   /// transport. All ranks call it, while no steps are at work.
   void take_up_choices(const CheckpointState& earlier);
-  /// The plan for `objective`.
-  [[nodiscard]] Plan make_plan(const Objective& objective, std::int64_t rows) const;
+
+ private:
+  DeviceMesh* mesh_;
 };
 
 /// A source joined to a model: what is read for which tensor, in which steps.
@@ -148,9 +147,6 @@ struct UserBatches {
   std::unique_ptr<Feeder> feeder;
   RunningMeans means;
 };
-
-/// The shape of a sample's target in `source`, or none if it has no targets.
-[[nodiscard]] std::optional<Shape> target_of(const Source& source);
 
 /// Ends a pass over data when somebody asks to stop: on all ranks, after the same batch.
 class BatchStops {

@@ -5,7 +5,7 @@
 namespace meshwork {
 
 Objective without_objective(std::shared_ptr<const Graph> model) {
-  return {std::move(model), {}, -1, {}, {}, 0};
+  return {.graph = std::move(model)};
 }
 
 void check_one_output(const Graph& model) {
@@ -50,6 +50,7 @@ Objective with_objective(const Graph& model, const Loss& loss,
   for (const SharedMetric& metric : metrics) {
     join(*metric, metric->name(), "metrics/" + metric->name());
   }
+  objective.target = target;
   objective.target_classes = loss.target_classes(predicted, target_shape);
   objective.graph = std::move(graph);
   return objective;

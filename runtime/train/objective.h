@@ -21,6 +21,12 @@ struct Objective {
   std::vector<std::string> names;      // of the sums, in the order of the operations: "loss" first
   std::vector<double> values_per_row;  // of each sum
   std::int64_t target_classes = 0;     // 0 if targets are not class numbers
+  Shape target;                        // of a sample
+
+  /// Whether it has a loss that compares with targets of the shape `wanted`.
+  [[nodiscard]] bool is_for(const Shape& wanted) const {
+    return loss_operation >= 0 && target == wanted;
+  }
 };
 
 /// `model` as it is, for prediction.

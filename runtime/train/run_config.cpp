@@ -397,33 +397,24 @@ void RunConfig::check_callbacks(const Source& source, bool validated) const {
 
 // ---- plan and model ----------------------------------------------------------------------------
 
-Plan RunConfig::plan(const Source& source, const MeshShape& mesh, std::int64_t rows, Mode mode,
-                     std::vector<std::string>& warnings) const {
-  const Objective target = objective(source, mode);
-  PlanRequest request{
-      target.graph.get(),
-      target.loss_operation,
-      mesh,
-      batch_axis(mesh),
-      close_layouts(*target.graph, layouts(mesh), distribution_.unmatched_layouts, warnings),
-      rows,
-      {}};
-  return ConfigReader(document_).section("layout").located(
-      [&] { return make_plan(request, target.graph); });
+Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
+  return {graph_,           layouts(mesh),
+          batch_axis(mesh), distribution_.unmatched_layouts,
+          options_,         has_loss() ? std::optional(compile_) : std::nullopt};
+}
+
+const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int64_t rows,
+                            Mode mode) const {
+  (void)objective(source, mode);  // whose errors have places of their own
+  ConfigReader(document_).section("layout").located(
+      [&] { blueprint.draw(mode == Mode::predict ? std::nullopt : target_of(source), rows); });
+  return blueprint.planned->plan;
 }
 
 PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_t rows, Mode mode,
                              std::int64_t rank) const {
-  std::map<TensorId, ElementType> fed;
-  int field = 0;
-  for (std::size_t tensor = 0; tensor < plan.graph->tensors.size(); ++tensor) {
-    const TensorRole role = plan.graph->tensors[tensor].role;
-    if (role == TensorRole::input || role == TensorRole::target) {
-      fed[static_cast<TensorId>(tensor)] = source.field(field++).type;
-    }
-  }
-  PlanReport report = report_run(plan, mode, rows, rank, compile_.optimizer.update_rule(), fed,
-                                 options_.precision, traits_of_device(options_.device));
+  PlanReport report = report_run(plan, source, mode, rows, rank, compile_, options_.precision,
+                                 traits_of_device(options_.device));
   report.between_steps = collectives_between_steps(
       mode, plan.mesh.rank_count(), rank,
       mode == Mode::train ? fit_.callbacks : std::vector<SharedCallback>{});
@@ -431,20 +422,15 @@ PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_
 }
 
 Model RunConfig::make_model(DeviceMesh& mesh) const {
-  DistributionOptions options = distribution_;
-  Distribution distribution = ModelParallel(mesh, layouts(mesh.shape()), options);
-  ConfigReader reader(document_);
-  Model model = [&] {
-    try {
-      return Model(model_->inputs, {model_->output}, std::move(distribution), options_);
-    } catch (const OptionError& error) {
-      throw reader.section(error.option()).error(error.what());
-    }
-  }();
-  if (has_loss()) {
-    model.compile(compile_);
+  return make_model(mesh, blueprint(mesh.shape()));
+}
+
+Model RunConfig::make_model(DeviceMesh& mesh, Blueprint blueprint) const {
+  try {
+    return Model(std::move(blueprint), mesh);
+  } catch (const OptionError& error) {
+    throw ConfigReader(document_).section(error.option()).error(error.what());
   }
-  return model;
 }
 
 }  // namespace meshwork

@@ -111,16 +111,17 @@ class RunConfig {
   /// looks at files.
   void check_callbacks(const Source& source, bool validated) const;
 
-  /// The plan for batches of `rows` of `source` on `mesh`, as `rank` of it has it; nothing of the
-  /// mesh needs to be there. Adds to `warnings` which keys of the layout match nothing, if that is
-  /// no error.
-  [[nodiscard]] Plan plan(const Source& source, const MeshShape& mesh, std::int64_t rows, Mode mode,
-                          std::vector<std::string>& warnings) const;
+  /// The run's model on `mesh`, nothing of which needs to be there.
+  [[nodiscard]] Blueprint blueprint(const MeshShape& mesh) const;
+  /// Plans for batches of `rows` of `source`.
+  const Plan& plan(Blueprint& blueprint, const Source& source, std::int64_t rows, Mode mode) const;
   [[nodiscard]] PlanReport report(const Plan& plan, const Source& source, std::int64_t rows,
                                   Mode mode, std::int64_t rank) const;
 
   /// The model on `mesh`, compiled if there is a loss. Collective; `mesh` must outlive it.
   [[nodiscard]] Model make_model(DeviceMesh& mesh) const;
+  /// The same of a blueprint for the shape of `mesh`, with what was planned of it.
+  [[nodiscard]] Model make_model(DeviceMesh& mesh, Blueprint blueprint) const;
   /// All that `fit` takes but the data.
   [[nodiscard]] const FitOptions& fit_options() const { return fit_; }
 
@@ -146,7 +147,7 @@ class RunConfig {
   bool cache_ = false;
   std::optional<ConfiguredModel> model_;
   std::shared_ptr<const Graph> graph_;
-  CompileOptions compile_;
+  CompileOptions compile_;  // without a loss: not at all
   FitOptions fit_;
 };
 

@@ -166,10 +166,10 @@ TEST_CASE("the ranks of any plan are to make the same collectives in the same or
     const RunConfig config = read(run.on_mesh);
     const std::shared_ptr<const Source> source = config.open(DataPart::train);
     const MeshShape mesh = config.mesh_shape(ranks);
-    std::vector<std::string> warnings;
+    Blueprint blueprint = config.blueprint(mesh);
     for (const Mode mode : {Mode::train, Mode::evaluate, Mode::predict}) {
       // A plan for whole batches also serves the short last one.
-      const Plan plan = config.plan(*source, mesh, config.batch_size(), mode, warnings);
+      const Plan& plan = config.plan(blueprint, *source, config.batch_size(), mode);
       for (const std::int64_t rows : {config.batch_size(), std::int64_t{1}}) {
         std::vector<std::string> of_first;
         for (std::int64_t rank = 0; rank < ranks; ++rank) {

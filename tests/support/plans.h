@@ -38,23 +38,17 @@ inline Plan plan_of(const Trained& training, const MeshShape& mesh, const Layout
   const Graph model = make_graph({input}, {training.build(input)});
   Shape target = training.loss->target_shape(model.tensors[model.outputs.front()].shape);
   target.erase(target.begin());
-  const Objective objective = with_objective(model, *training.loss, training.metrics, target);
   LayoutMap layouts(mesh);
   for (const auto& [key, layout] : entries) {
     layouts.insert(key, layout);
   }
-  std::vector<std::string> warnings;
-  PlanRequest request{objective.graph.get(),
-                      objective.loss_operation,
-                      mesh,
-                      std::nullopt,
-                      close_layouts(*objective.graph, layouts, UnmatchedLayouts::error, warnings),
-                      rows,
-                      costs};
-  if (!batch_axis.empty()) {
-    request.batch_axis = mesh.axis(batch_axis);
-  }
-  return make_plan(request, objective.graph);
+  Blueprint blueprint(std::make_shared<Graph>(model), layouts,
+                      batch_axis.empty() ? std::nullopt : std::optional(mesh.axis(batch_axis)),
+                      UnmatchedLayouts::error, {},
+                      CompileOptions{training.loss, training.optimizer, training.metrics});
+  blueprint.spread.costs = costs;
+  blueprint.draw(target, rows);
+  return blueprint.planned->plan;
 }
 
 /// "data+model".

@@ -26,20 +26,14 @@ PlanReport report(std::int64_t rank, Mode mode = Mode::train,
   const auto input = Input({6});
   const Graph model = make_graph(
       {input}, {Dense({.name = "d2", .units = 3})(Dense({.name = "d1", .units = 8})(input))});
-  const Objective objective = with_objective(model, *MeanSquaredError(), {}, {3});
   LayoutMap layouts(mesh);
   layouts.insert("d1/kernel", {unsharded, "model"}, origin);
-  std::vector<std::string> warnings;
-  const PlanRequest request{
-      objective.graph.get(),
-      objective.loss_operation,
-      mesh,
-      mesh.axis("data"),
-      close_layouts(*objective.graph, layouts, UnmatchedLayouts::error, warnings),
-      10,
-      {}};
-  return report_plan(make_plan(request, objective.graph), mode, 10, rank, Adam().update_rule(),
-                     {{objective.graph->inputs[0], ElementType::uint8}}, precision,
+  Blueprint blueprint(std::make_shared<Graph>(model), layouts, mesh.axis("data"),
+                      UnmatchedLayouts::error, {}, CompileOptions{.loss = MeanSquaredError()});
+  blueprint.draw(Shape{3}, 10);
+  const Plan& plan = blueprint.planned->plan;
+  return report_plan(plan, mode, 10, rank, Adam().update_rule(),
+                     {{plan.graph->inputs[0], ElementType::uint8}}, precision,
                      {.reads_narrow_operands = true});
 }
 

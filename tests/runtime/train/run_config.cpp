@@ -116,10 +116,9 @@ TEST_CASE("the precision of products is told with the plan") {
   for (const std::string name : {"float32", "bfloat16"}) {
     const RunConfig config = run(branches, {"precision=" + name});
     CHECK(name_of(config.options().precision) == name);
-    std::vector<std::string> warnings;
     const auto source = config.open(DataPart::train);
-    const MeshShape mesh = config.mesh_shape(2);
-    const PlanReport report = config.report(config.plan(*source, mesh, 16, Mode::train, warnings),
+    Blueprint blueprint = config.blueprint(config.mesh_shape(2));
+    const PlanReport report = config.report(config.plan(blueprint, *source, 16, Mode::train),
                                             *source, 16, Mode::train, 0);
     CHECK_THAT(to_json(report), Catch::Contains("\"precision\": \"" + name + "\""));
     CHECK((to_text(report).find("products in bfloat16") != std::string::npos) ==
@@ -131,9 +130,9 @@ TEST_CASE("a plan for a mesh that is not there is the plan of its ranks") {
   const RunConfig config = run(branches);
   const MeshShape mesh = config.mesh_shape(13);
   const auto source = config.open(DataPart::train);
-  std::vector<std::string> warnings;
-  const Plan plan = config.plan(*source, mesh, 26, Mode::train, warnings);
-  CHECK(warnings.empty());
+  Blueprint blueprint = config.blueprint(mesh);
+  const Plan& plan = config.plan(blueprint, *source, 26, Mode::train);
+  CHECK(blueprint.warnings.empty());
   const PlanReport report = config.report(plan, *source, 26, Mode::train, 12);
   CHECK(report.mesh == mesh);
   CHECK(report.rank == 12);
@@ -185,10 +184,9 @@ TEST_CASE("the plan for a device that is apart counts what waits for it there") 
   const auto planned = [](const std::string& device) {
     const RunConfig config = run(branches + "device: " + device + "\n");
     const TrainingData data = config.open_training();
-    std::vector<std::string> warnings;
-    const MeshShape mesh = config.mesh().shape();
-    return config.report(config.plan(*data.training, mesh, 1600, Mode::train, warnings),
-                         *data.training, 1600, Mode::train, 0);
+    Blueprint blueprint = config.blueprint(config.mesh().shape());
+    return config.report(config.plan(blueprint, *data.training, 1600, Mode::train), *data.training,
+                         1600, Mode::train, 0);
   };
   const PlanReport on_cpu = planned("cpu");
   const PlanReport on_gpu = planned("cuda");  // of which none need be here

@@ -1,0 +1,101 @@
+#include "runtime/train/blueprint.h"
+
+#include <utility>
+
+#include "collectives/error.h"
+#include "runtime/train/feed_ring.h"
+
+namespace meshwork {
+namespace {
+
+// What `layouts` closes in `graph`.
+std::map<TensorId, ClosedLayout> closed_by(const LayoutMap& layouts, const Graph& graph,
+                                           UnmatchedLayouts unmatched,
+                                           std::vector<std::string>& warnings) {
+  std::map<TensorId, ClosedLayout> closed;
+  const std::vector<std::string> paths = graph.layout_paths();
+  for (const std::string& path : paths) {
+    const std::optional<LayoutMatch> match = layouts.find(path);
+    if (!match) {
+      continue;
+    }
+    const TensorId tensor = graph.find(path);
+    const Layout layout = layouts.resolve(*match, path, graph.tensors[tensor].shape);
+    closed[tensor] = {layout, match->origin.empty()
+                                  ? fmt::format("key {}", match->key)
+                                  : fmt::format("key {} ({})", match->key, match->origin)};
+  }
+  std::string messages;
+  for (const UnmatchedKey& key : layouts.unmatched(paths)) {
+    if (unmatched == UnmatchedLayouts::warn) {
+      warnings.push_back(key.message);
+    } else {
+      messages += (messages.empty() ? "" : "\n") + key.message;
+    }
+  }
+  if (!messages.empty()) {
+    throw Error(messages);
+  }
+  return closed;
+}
+
+}  // namespace
+
+Blueprint::Blueprint(std::shared_ptr<const Graph> of_layers, const LayoutMap& layouts,
+                     std::optional<Axis> batch_axis, UnmatchedLayouts unmatched,
+                     ModelOptions model_options, std::optional<CompileOptions> compile_options)
+    : graph(std::move(of_layers)),
+      spread{.mesh = layouts.mesh(),
+             .batch_axis = batch_axis,
+             .closed = closed_by(layouts, *graph, unmatched, warnings)},
+      options(std::move(model_options)),
+      compiled(std::move(compile_options)) {}
+
+void Blueprint::draw(const std::optional<Shape>& target, std::int64_t rows) {
+  const bool joined = compiled && target;
+  if (planned && planned->rows == rows &&
+      (joined ? planned->objective.is_for(*target) : planned->objective.targets.empty())) {
+    return;
+  }
+  Objective objective = joined ? with_objective(*graph, *compiled->loss, compiled->metrics, *target)
+                               : without_objective(graph);
+  PlanRequest request = spread;
+  request.graph = objective.graph.get();
+  request.loss_operation = objective.loss_operation;
+  request.rows = rows;
+  Plan plan = make_plan(request, objective.graph);
+  planned = {std::move(objective), rows, std::move(plan)};
+}
+
+PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::int64_t rows,
+                      std::int64_t rank, const std::optional<CompileOptions>& compiled,
+                      Precision precision, const DeviceTraits& device) {
+  const Graph& graph = *plan.graph;
+  std::map<TensorId, ElementType> fed;
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+    fed[graph.inputs[i]] = source.field(static_cast<int>(i)).type;
+  }
+  for (std::size_t tensor = 0; tensor < graph.tensors.size(); ++tensor) {
+    if (graph.tensors[tensor].role == TensorRole::target && source.target_count() > 0) {
+      fed[static_cast<TensorId>(tensor)] = source.field(source.feature_count()).type;
+    }
+  }
+  PlanReport report = report_plan(plan, mode, rows, rank,
+                                  compiled ? compiled->optimizer.update_rule() : UpdateRule{}, fed,
+                                  precision, device);
+  if (!device.computes_in_host_memory) {
+    for (const ReportedTensor& tensor : report.fed) {
+      report.ahead_bytes += FeedRing::bytes_ahead(tensor.bytes);
+    }
+  }
+  return report;
+}
+
+std::optional<Shape> target_of(const Source& source) {
+  if (source.target_count() == 0) {
+    return std::nullopt;
+  }
+  return source.field(source.feature_count()).shape;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,85 @@
+// Blueprint: a model as it is going to be, apart from the ranks that compute it: the graph of its
+// layers, what of it is laid how on a mesh, its options, and the loss, optimizer and metrics that it
+// is compiled with. RunConfig makes one of a file, Model of what it is handed; `meshwork plan` shows
+// the plan that follows, and a model takes up the one that was made already.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/data/source.h"
+#include "runtime/graph/plan.h"
+#include "runtime/graph/plan_report.h"
+#include "runtime/train/distribution.h"
+#include "runtime/train/loss.h"
+#include "runtime/train/objective.h"
+#include "runtime/train/optimizer.h"
+#include "runtime/train/optimizers/rmsprop.h"
+
+namespace meshwork {
+
+struct ModelOptions {
+  std::uint64_t seed = 0;            // of initial weights, dropout and the order of samples
+  std::string device = "auto";       // auto, cpu, cuda, or one that was added (device.h)
+  std::string collectives = "auto";  // collectives/transport.h has the names
+  /// Of products and convolutions; everything else is float32 (kernels/precision.h).
+  Precision precision = Precision::float32;
+  /// Which of several kernels computes a product or a convolution (kernel_choice.h): "fixed", by
+  /// rules; "timed", the fastest as the model is made; or a file, in which what was timed is kept
+  /// and found again.
+  std::string kernels = "fixed";
+  /// How long a rank may wait for another inside one collective; then the job ends and says for
+  /// whom it waited (watchdog.h). 0: for ever.
+  double watchdog_seconds = 1800;
+  /// Count what every step sends, and end the run where it is not what the plan says; and compare
+  /// the collective calls of all ranks on the model's mesh, and what they are given.
+  bool check_plan = false;
+};
+
+struct CompileOptions {
+  SharedLoss loss;
+  Optimizer optimizer = RMSprop();
+  std::vector<SharedMetric> metrics;
+};
+
+/// A plan for batches of `rows`.
+struct Planned {
+  Objective objective;
+  std::int64_t rows = 0;
+  Plan plan;
+};
+
+struct Blueprint {
+  /// Throws `Error` as the map of `layouts` does, for layouts that do not fit the variables and
+  /// outputs, and for keys that match nothing, unless there are to be only warnings.
+  Blueprint(std::shared_ptr<const Graph> graph, const LayoutMap& layouts,
+            std::optional<Axis> batch_axis, UnmatchedLayouts unmatched, ModelOptions options = {},
+            std::optional<CompileOptions> compiled = {});
+
+  std::shared_ptr<const Graph> graph;  // of the layers
+  std::vector<std::string> warnings;   // of keys that match nothing
+  PlanRequest spread;                  // how, whatever is joined to the layers
+  ModelOptions options;
+  std::optional<CompileOptions> compiled;
+  std::optional<Planned> planned;  // by `draw`
+
+  /// Plans for targets whose samples have the shape `target`, or without an objective, unless that
+  /// is what is planned already.
+  void draw(const std::optional<Shape>& target, std::int64_t rows);
+};
+
+/// report_plan (plan_report.h) for batches of `source`, with what runs of steps keep of batches on
+/// their way to a device that is apart from the host (feed_ring.h).
+[[nodiscard]] PlanReport report_run(const Plan& plan, const Source& source, Mode mode,
+                                    std::int64_t rows, std::int64_t rank,
+                                    const std::optional<CompileOptions>& compiled,
+                                    Precision precision, const DeviceTraits& device);
+
+/// The shape of a sample's target in `source`, or none if it has no targets.
+[[nodiscard]] std::optional<Shape> target_of(const Source& source);
+
+}  // namespace meshwork
