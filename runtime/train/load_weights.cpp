@@ -34,19 +34,6 @@ void refuse(const std::filesystem::path& file, const std::vector<std::string>& d
   throw Error(text);
 }
 
-std::string described(const CheckpointTensor& tensor) {
-  return tensor.slot.empty() ? tensor.path : fmt::format("{} ({})", tensor.path, tensor.slot);
-}
-
-const CheckpointTensor* find(const std::vector<CheckpointTensor>& tensors, const std::string& path,
-                             const std::string& slot) {
-  const auto found =
-      std::find_if(tensors.begin(), tensors.end(), [&](const CheckpointTensor& tensor) {
-        return tensor.kind != TensorKind::kept && tensor.path == path && tensor.slot == slot;
-      });
-  return found == tensors.end() ? nullptr : &*found;
-}
-
 // Where ranks wait for each other over a file, for the watchdog.
 TracePoint waiting(const Model::State& model, const char* what, const std::filesystem::path& file) {
   return {&model.watchdog->trace(), fmt::format("{} {}", what, file.string())};
@@ -62,50 +49,6 @@ void take_rate(Optimizer& optimizer, double rate, std::int64_t iteration) {
 
 // ---- from a checkpoint --------------------------------------------------------------------------
 
-std::vector<std::string> differences(const Model::State& model, const CheckpointReader& reader,
-                                     bool optimizer) {
-  std::vector<std::string> found;
-  const CheckpointState& then = reader.state();
-  if (optimizer && then.optimizer != model.compiled->optimizer.class_name()) {
-    found.push_back(fmt::format("the optimizer is {}, the file's is {}",
-                                model.compiled->optimizer.class_name(), then.optimizer));
-    optimizer = false;  // slots of another say nothing more
-  }
-  const std::vector<CheckpointTensor> mine = tensors_of(model);
-  const auto counts = [&](const CheckpointTensor& tensor) {
-    return tensor.kind == TensorKind::variable || (optimizer && tensor.kind == TensorKind::slot);
-  };
-  // Variables come before their slots, which say nothing more of one that differs.
-  std::set<std::string> told;
-  const auto tell = [&](const CheckpointTensor& tensor, std::string text) {
-    found.push_back(std::move(text));
-    if (tensor.slot.empty()) {
-      told.insert(tensor.path);
-    }
-  };
-  for (const CheckpointTensor& tensor : mine) {
-    if (!counts(tensor) || told.contains(tensor.path)) {
-      continue;
-    }
-    const CheckpointTensor* theirs = find(reader.tensors(), tensor.path, tensor.slot);
-    if (theirs == nullptr) {
-      tell(tensor, fmt::format("the model has {} {}, the file does not", described(tensor),
-                               to_string(tensor.shape)));
-    } else if (theirs->shape != tensor.shape) {
-      tell(tensor, fmt::format("{} has shape {}, in the file {}", described(tensor),
-                               to_string(tensor.shape), to_string(theirs->shape)));
-    }
-  }
-  for (const CheckpointTensor& tensor : reader.tensors()) {
-    if (counts(tensor) && !told.contains(tensor.path) &&
-        find(mine, tensor.path, tensor.slot) == nullptr) {
-      tell(tensor, fmt::format("the file has {} {}, the model does not", described(tensor),
-                               to_string(tensor.shape)));
-    }
-  }
-  return found;
-}
-
 LoadedWeights load_checkpoint(Model::State& model, const std::filesystem::path& file,
                               const LoadWeightsOptions& options) {
   std::optional<CheckpointReader> reader;
@@ -116,19 +59,8 @@ LoadedWeights load_checkpoint(Model::State& model, const std::filesystem::path& 
   const CheckpointState& then = reader->state();
   // A checkpoint of weights alone names no optimizer.
   const bool optimizer = options.optimizer && !then.optimizer.empty();
-  refuse(file, differences(model, *reader, optimizer));
-  Parameters& parameters = model.engine->parameters();
-  std::vector<BlockTarget> targets;
-  for (const ParameterSpan& span : parameters.form().spans) {
-    const std::string& path = model.graph->variables[static_cast<std::size_t>(span.variable)].path;
-    targets.push_back({find(reader->tensors(), path, ""), &span});
-    for (std::size_t s = 0; optimizer && span.trainable && s < parameters.slot_names().size();
-         ++s) {
-      targets.push_back(
-          {find(reader->tensors(), path, parameters.slot_names()[s]), &span, static_cast<int>(s)});
-    }
-  }
-  const std::string damage = read_blocks(model, *reader, targets);
+  refuse(file, tensor_differences(model, *reader, "file", optimizer, false));
+  const std::string damage = read_blocks(model, *reader, model_targets(model, *reader, optimizer));
   if (!damage.empty()) {
     throw Error(damage);
   }

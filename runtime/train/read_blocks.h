@@ -1,4 +1,5 @@
-// Reading a model's tensors from a checkpoint: every rank its own blocks, whatever mesh wrote them,
+// A model's tensors in a checkpoint: what keeps the model from taking them, and the reading of them:
+// every rank its own blocks, whatever mesh wrote them,
 // and nothing believed before the sums of what all ranks have read are those in the file.
 #pragma once
 
@@ -19,6 +20,18 @@ struct BlockTarget {
   int slot = -1;              // which one it is of the variable; -1: the value
   float* kept = nullptr;      // in the host's memory, instead of the model's parameters
 };
+
+/// What keeps `model` from taking the tensors of `reader`, which is called `file`: names and shapes
+/// of variables and, with `optimizer`, its class and slots; and, to train on, which are trained.
+[[nodiscard]] std::vector<std::string> tensor_differences(const Model::State& model,
+                                                          const CheckpointReader& reader,
+                                                          const char* file, bool optimizer,
+                                                          bool trained);
+
+/// The values of all variables and, with `optimizer`, their slots. There are no differences.
+[[nodiscard]] std::vector<BlockTarget> model_targets(const Model::State& model,
+                                                     const CheckpointReader& reader,
+                                                     bool optimizer);
 
 /// Reads all targets and compares their sums. Collective; the ranks have the same targets. Gives ""
 /// or what is damaged, the same on all ranks; then the destinations hold anything.

@@ -28,67 +28,11 @@ constexpr std::array<std::chrono::milliseconds, 3> pauses_before_asking_again{
     std::chrono::milliseconds{500}, std::chrono::milliseconds{1000},
     std::chrono::milliseconds{2000}};
 
-std::string described(const CheckpointTensor& tensor) {
-  return tensor.slot.empty() ? tensor.path : fmt::format("{} ({})", tensor.path, tensor.slot);
-}
-
 // What keeps the model from taking the checkpoint, all of it.
 std::vector<std::string> differences(const Model::State& model, const CheckpointReader& reader,
                                      const CheckpointState& now) {
-  std::vector<std::string> found;
   const CheckpointState& then = reader.state();
-  if (then.optimizer != now.optimizer) {
-    found.push_back(
-        fmt::format("the optimizer is {}, the checkpoint's is {}", now.optimizer, then.optimizer));
-  }
-  using Key = std::pair<std::string, std::string>;
-  std::map<Key, CheckpointTensor> wanted;
-  for (const CheckpointTensor& tensor : tensors_of(model)) {
-    wanted[{tensor.path, tensor.slot}] = tensor;
-  }
-  // Variables come before their slots, which say nothing more of one that differs.
-  std::set<std::string> told;
-  const auto tell = [&](const CheckpointTensor& tensor, std::string text) {
-    found.push_back(std::move(text));
-    if (tensor.slot.empty()) {
-      told.insert(tensor.path);
-    }
-  };
-  for (const CheckpointTensor& tensor : reader.tensors()) {
-    if (tensor.kind == TensorKind::kept) {
-      continue;
-    }
-    const auto mine = wanted.find({tensor.path, tensor.slot});
-    if (told.contains(tensor.path)) {
-      if (mine != wanted.end()) {
-        wanted.erase(mine);
-      }
-      continue;
-    }
-    if (mine == wanted.end()) {
-      // Slots of another optimizer are said by its name.
-      if (tensor.slot.empty() || then.optimizer == now.optimizer) {
-        tell(tensor, fmt::format("the checkpoint has {} {}, the model does not", described(tensor),
-                                 to_string(tensor.shape)));
-      }
-      continue;
-    }
-    if (mine->second.shape != tensor.shape) {
-      tell(tensor, fmt::format("{} has shape {}, in the checkpoint {}", described(tensor),
-                               to_string(mine->second.shape), to_string(tensor.shape)));
-    } else if (mine->second.trainable != tensor.trainable && tensor.slot.empty()) {
-      found.push_back(fmt::format("{} is {}trained, in the checkpoint it is {}", tensor.path,
-                                  mine->second.trainable ? "" : "not ",
-                                  tensor.trainable ? "" : "not"));
-    }
-    wanted.erase(mine);
-  }
-  for (const auto& [key, tensor] : wanted) {
-    if (tensor.slot.empty() || (then.optimizer == now.optimizer && !told.contains(tensor.path))) {
-      tell(tensor, fmt::format("the model has {} {}, the checkpoint does not", described(tensor),
-                               to_string(tensor.shape)));
-    }
-  }
+  std::vector<std::string> found = tensor_differences(model, reader, "checkpoint", true, true);
   if (then.batch > 0) {
     const auto compare = [&](const char* what, const auto& a, const auto& b) {
       if (a != b) {
@@ -238,34 +182,24 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
   said = notes(now, then);
   const std::vector<Callback*> matched = match(then.callbacks, callbacks, said);
 
-  Parameters& parameters = model.engine->parameters();
-  const ParameterForm& form = parameters.form();
+  const ParameterForm& form = model.engine->parameters().form();
   std::vector<std::shared_ptr<ParameterSnapshot>> kept(matched.size());
-  std::vector<BlockTarget> targets;
-  for (const ParameterSpan& span : form.spans) {
-    const std::string& path = model.graph->variables[static_cast<std::size_t>(span.variable)].path;
-    const auto find = [&](const std::string& name) {
+  std::vector<BlockTarget> targets = model_targets(model, *reader, true);
+  for (std::size_t c = 0; c < matched.size(); ++c) {
+    if (matched[c] == nullptr || !then.callbacks[c].keeps_weights) {
+      continue;
+    }
+    kept[c] = std::make_shared<ParameterSnapshot>(form);
+    for (const ParameterSpan& span : form.spans) {
+      const std::string& path =
+          model.graph->variables[static_cast<std::size_t>(span.variable)].path;
+      const std::string name =
+          name_of({TensorKind::kept, path, "", static_cast<int>(c)}, then.callbacks);
       const CheckpointTensor* tensor = reader->find(name);
       if (tensor == nullptr || tensor->shape.size() != span.block.size()) {
         fail("{}: {} is missing, or of another shape", file.string(), name);
       }
-      return tensor;
-    };
-    targets.push_back({find("params/" + path), &span});
-    for (std::size_t s = 0; span.trainable && s < parameters.slot_names().size(); ++s) {
-      targets.push_back({find(fmt::format("slots/{}/{}", path, parameters.slot_names()[s])), &span,
-                         static_cast<int>(s)});
-    }
-    for (std::size_t c = 0; c < matched.size(); ++c) {
-      if (matched[c] != nullptr && then.callbacks[c].keeps_weights) {
-        if (!kept[c]) {
-          kept[c] = std::make_shared<ParameterSnapshot>(form);
-        }
-        const CheckpointTensor tensor{TensorKind::kept, path, "", static_cast<int>(c)};
-        targets.push_back({.tensor = find(name_of(tensor, then.callbacks)),
-                           .span = &span,
-                           .kept = kept[c]->value(span)});
-      }
+      targets.push_back({.tensor = tensor, .span = &span, .kept = kept[c]->value(span)});
     }
   }
   damage = read_blocks(model, *reader, targets);
