@@ -10,6 +10,7 @@
 #include "collectives/exchange.h"
 #include "launch/commands.h"
 #include "launch/session.h"
+#include "runtime/config/text_table.h"
 #include "runtime/device/node_device.h"
 
 namespace meshwork {
@@ -32,27 +33,6 @@ std::vector<std::string> columns_of(const std::string& row) {
     begin = end + 1;
   }
   return columns;
-}
-
-void print_table(const std::vector<std::string>& rows) {
-  std::vector<std::size_t> widths;
-  for (const std::string& row : rows) {
-    const std::vector<std::string> columns = columns_of(row);
-    widths.resize(std::max(widths.size(), columns.size()), 0);
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      widths[c] = std::max(widths[c], columns[c].size());
-    }
-  }
-  for (const std::string& row : rows) {
-    std::string line;
-    const std::vector<std::string> columns = columns_of(row);
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      line += fmt::format("{:<{}}  ", columns[c], widths[c]);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    std::printf("%s\n", line.c_str());
-  }
-  std::fflush(stdout);
 }
 
 // The mesh and the kind of device that were asked for, without a need for a model.
@@ -95,16 +75,15 @@ int devices(Runtime& runtime, const CommandLine& line) {
     }
     row += fmt::format("{}{}{}{}", column_end, device->traits().kind, column_end,
                        device->description());
-    std::vector<std::string> rows = gather_texts(runtime.world(), row);
+    const std::vector<std::string> rows = gather_texts(runtime.world(), row);
     if (runtime.is_root()) {
-      std::string heading = fmt::format("rank{}host{}on the node", column_end, column_end);
-      for (const MeshAxis& axis : mesh.axes()) {
-        heading += fmt::format("{}{}", column_end, axis.name);
-      }
-      rows.insert(rows.begin(),
-                  heading + fmt::format("{}device{}what it is", column_end, column_end));
-      std::printf("mesh %s\n", to_string(mesh).c_str());
-      print_table(rows);
+      std::vector<std::string> heading{"rank", "host", "on the node"};
+      for (const MeshAxis& axis : mesh.axes()) heading.push_back(axis.name);
+      heading.insert(heading.end(), {"device", "what it is"});
+      TextTable table(heading);
+      for (const std::string& row : rows) table.add(columns_of(row));
+      std::printf("mesh %s\n%s", to_string(mesh).c_str(), table.text(0).c_str());
+      std::fflush(stdout);
     }
   });
 }

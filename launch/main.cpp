@@ -85,17 +85,12 @@ int say_and_end(int argc, char** argv, const ParsedCommandLine& parsed) {
   });
 }
 
-int run_plan(int argc, char** argv, const CommandLine& line, const Settings& asked) {
-  std::vector<std::string> warnings;
-  const auto show = [&](const std::string& text) {
-    for (const std::string& warning : warnings) {
-      std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());
-    }
-    print(text, 0);
-  };
+// Prints what `make` gives, which is handed the ranks, or null if there is this process alone.
+template <class Make>
+int run_without_model(int argc, char** argv, const Settings& asked, const Make& make) {
   if (!started_by_launcher()) {
     try {
-      show(plan(read_run(line), line, 1, warnings));
+      print(make(nullptr), 0);
     } catch (const std::exception& error) {
       print(message_of(error) + "\n", 2);
       return 2;
@@ -104,33 +99,31 @@ int run_plan(int argc, char** argv, const CommandLine& line, const Settings& ask
   }
   return on_ranks(argc, argv, asked, [&](Runtime& runtime) {
     return runtime.attempt(2, [&] {
-      const RunConfig config = read_same_run(runtime.world(), line);
-      std::string text;
-      together(runtime.world(), [&] { text = plan(config, line, runtime.size(), warnings); });
-      if (runtime.is_root()) {
-        show(text);
-      }
+      const std::string text = make(&runtime.world());
+      if (runtime.is_root()) print(text, 0);
     });
   });
 }
 
-int run_options(int argc, char** argv, const CommandLine& line, const Settings& asked) {
-  if (!started_by_launcher()) {
-    try {
-      print(options_text(line), 0);
-    } catch (const std::exception& error) {
-      print(message_of(error) + "\n", 2);
-      return 2;
+std::string plan_text(const CommandLine& line, const Communicator* all) {
+  const RunConfig config = all == nullptr ? read_run(line) : read_same_run(*all, line);
+  std::string text;
+  std::vector<std::string> warnings;
+  const auto make = [&] { text = plan(config, line, all == nullptr ? 1 : all->size(), warnings); };
+  all == nullptr ? make() : together(*all, make);
+  for (const std::string& warning : warnings) {
+    if (all == nullptr || all->rank() == 0) {
+      std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());
     }
-    return 0;
   }
-  return on_ranks(argc, argv, asked, [&](Runtime& runtime) {
-    return runtime.attempt(2, [&] {
-      std::string text;
-      together(runtime.world(), [&] { text = options_text(line); });
-      if (runtime.is_root()) print(text, 0);
-    });
-  });
+  return text;
+}
+
+std::string options_text(const CommandLine& line, const Communicator* all) {
+  std::string text;
+  const auto make = [&] { text = options_text(line); };
+  all == nullptr ? make() : together(*all, make);
+  return text;
 }
 
 int run_on_files(int argc, char** argv, const CommandLine& line, const Settings& asked) {
@@ -159,9 +152,11 @@ int run_on_model(Runtime& runtime, const CommandLine& line) {
 int run(int argc, char** argv, const CommandLine& line, const Settings& asked) {
   switch (line.command) {
     case Command::plan:
-      return run_plan(argc, argv, line, asked);
+      return run_without_model(argc, argv, asked,
+                               [&](const Communicator* all) { return plan_text(line, all); });
     case Command::options:
-      return run_options(argc, argv, line, asked);
+      return run_without_model(argc, argv, asked,
+                               [&](const Communicator* all) { return options_text(line, all); });
     case Command::inspect:
     case Command::verify:
     case Command::diff:
