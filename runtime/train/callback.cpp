@@ -5,26 +5,13 @@
 #include "collectives/error.h"
 
 namespace meshwork {
-namespace {
-
-template <class Value>
-Value value_in(const CallbackState& state, const std::string& name, const std::string& owner) {
-  const auto found = state.find(name);
-  if (found == state.end() || !std::holds_alternative<Value>(found->second)) {
-    fail("{}: the saved state has no {} \"{}\"", owner,
-         std::is_same_v<Value, double> ? "number" : "text", name);
-  }
-  return std::get<Value>(found->second);
-}
-
-}  // namespace
 
 double number_in(const CallbackState& state, const std::string& name, const std::string& owner) {
-  return value_in<double>(state, name, owner);
-}
-
-std::string text_in(const CallbackState& state, const std::string& name, const std::string& owner) {
-  return value_in<std::string>(state, name, owner);
+  const auto found = state.find(name);
+  if (found == state.end() || !std::holds_alternative<double>(found->second)) {
+    fail("{}: the saved state has no number \"{}\"", owner, name);
+  }
+  return std::get<double>(found->second);
 }
 
 std::vector<std::string> CallbackList::adds_logs() const {
@@ -39,40 +26,10 @@ std::vector<std::string> CallbackList::adds_logs() const {
   return names;
 }
 
-void CallbackList::on_train_begin(Training& training) {
-  for (const SharedCallback& callback : callbacks_) callback->on_train_begin(training);
-}
-void CallbackList::on_train_end(Training& training) {
-  for (const SharedCallback& callback : callbacks_) callback->on_train_end(training);
-}
-void CallbackList::take_back_train_end(Training& training) {
+void CallbackList::take_back_train_end(Training& training) const {
   for (auto callback = callbacks_.rbegin(); callback != callbacks_.rend(); ++callback) {
     (*callback)->take_back_train_end(training);
   }
-}
-void CallbackList::on_epoch_begin(Training& training) {
-  for (const SharedCallback& callback : callbacks_) callback->on_epoch_begin(training);
-}
-void CallbackList::on_epoch_end(Training& training) {
-  for (const SharedCallback& callback : callbacks_) callback->on_epoch_end(training);
-}
-void CallbackList::on_train_batch_begin(Training& training) {
-  for (const SharedCallback& callback : callbacks_) callback->on_train_batch_begin(training);
-}
-void CallbackList::on_train_batch_end(Training& training) {
-  for (const SharedCallback& callback : callbacks_) callback->on_train_batch_end(training);
-}
-void CallbackList::on_test_begin(Training& training) {
-  for (const SharedCallback& callback : callbacks_) callback->on_test_begin(training);
-}
-void CallbackList::on_test_end(Training& training) {
-  for (const SharedCallback& callback : callbacks_) callback->on_test_end(training);
-}
-void CallbackList::on_test_batch_begin(Training& training) {
-  for (const SharedCallback& callback : callbacks_) callback->on_test_batch_begin(training);
-}
-void CallbackList::on_test_batch_end(Training& training) {
-  for (const SharedCallback& callback : callbacks_) callback->on_test_batch_end(training);
 }
 
 }  // namespace meshwork

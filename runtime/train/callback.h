@@ -91,32 +91,21 @@ class Callback {
 
 using SharedCallback = std::shared_ptr<Callback>;
 
-/// The number, or text, called `name` in a state. Throws `Error` naming `owner` if it is not there.
+/// The number called `name` in a state. Throws `Error` naming `owner` if it is not there.
 [[nodiscard]] double number_in(const CallbackState& state, const std::string& name,
                                const std::string& owner);
-[[nodiscard]] std::string text_in(const CallbackState& state, const std::string& name,
-                                  const std::string& owner);
 
-/// Several callbacks as one, in their order.
-class CallbackList final : public Callback {
+/// The callbacks of a run, in their order.
+class CallbackList {
  public:
   explicit CallbackList(std::vector<SharedCallback> callbacks) : callbacks_(std::move(callbacks)) {}
 
-  [[nodiscard]] const std::vector<SharedCallback>& callbacks() const { return callbacks_; }
-
-  std::string class_name() const override { return "CallbackList"; }
-  std::vector<std::string> adds_logs() const override;
-  void on_train_begin(Training& training) override;
-  void on_train_end(Training& training) override;
-  void take_back_train_end(Training& training) override;
-  void on_epoch_begin(Training& training) override;
-  void on_epoch_end(Training& training) override;
-  void on_train_batch_begin(Training& training) override;
-  void on_train_batch_end(Training& training) override;
-  void on_test_begin(Training& training) override;
-  void on_test_end(Training& training) override;
-  void on_test_batch_begin(Training& training) override;
-  void on_test_batch_end(Training& training) override;
+  [[nodiscard]] std::vector<std::string> adds_logs() const;
+  /// Passes `event` to all of them.
+  void call(void (Callback::*event)(Training&), Training& training) const {
+    for (const SharedCallback& callback : callbacks_) (*callback.*event)(training);
+  }
+  void take_back_train_end(Training& training) const;
 
  private:
   std::vector<SharedCallback> callbacks_;

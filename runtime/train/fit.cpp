@@ -137,7 +137,7 @@ class Fitting {
       callbacks_.take_back_train_end(run_);
     }
     const bool ended_before = resumed_ && run_.restored;
-    callbacks_.on_train_begin(run_);
+    callbacks_.call(&Callback::on_train_begin, run_);
     // After the last batch of an epoch only its end is left; the feeder goes to the next one.
     const BatchPosition start = first_batch_ < fed_.batches()
                                     ? BatchPosition{run_.at.first_epoch, first_batch_}
@@ -152,7 +152,7 @@ class Fitting {
     }
     if (!interrupted()) {
       run_.restored = false;
-      callbacks_.on_train_end(run_);
+      callbacks_.call(&Callback::on_train_end, run_);
       save_restored(ended_before);
     }
     if (checkpoints_) {
@@ -199,14 +199,14 @@ class Fitting {
     save_after_epoch_ = false;
     // What the rank does, but for the instructions of steps, which say so themselves.
     const TracedActivity calls(&model_.watchdog->trace(), called_);
-    callbacks_.on_epoch_begin(run_);
+    callbacks_.call(&Callback::on_epoch_begin, run_);
     if (model_.profile) model_.profile->skip();
     std::int64_t done = first;
     for (std::int64_t batch = first; batch < steps_ && !run_.ending; ++batch) {
       run_.at.batch = batch;
-      callbacks_.on_train_batch_begin(run_);
+      callbacks_.call(&Callback::on_train_batch_begin, run_);
       train_batch(next_batch(feeder));
-      callbacks_.on_train_batch_end(run_);
+      callbacks_.call(&Callback::on_train_batch_end, run_);
       done = batch + 1;
       end_step(done);
       if (model_.profile) model_.profile->end_step(*run_.last_step);
@@ -226,7 +226,7 @@ class Fitting {
         return;
       }
     }
-    callbacks_.on_epoch_end(run_);
+    callbacks_.call(&Callback::on_epoch_end, run_);
     end_epoch();
   }
 
@@ -444,18 +444,18 @@ class Fitting {
   // validates anew.
   void validate(std::int64_t done) {
     run_.at.batches = validation_->batches();
-    callbacks_.on_test_begin(run_);
+    callbacks_.call(&Callback::on_test_begin, run_);
     (void)run_.logs();  // with training's means
     run_.refresh = [this](Logs& logs) { validation_->write(logs); };
     try {
       validation_->run(
           [this](std::int64_t batch) {
             run_.at.batch = batch;
-            callbacks_.on_test_batch_begin(run_);
+            callbacks_.call(&Callback::on_test_batch_begin, run_);
           },
           [this](std::int64_t) {
             run_.stale = true;
-            callbacks_.on_test_batch_end(run_);
+            callbacks_.call(&Callback::on_test_batch_end, run_);
           });
     } catch (const Stopped& stopped) {
       history_.stop_reason = stopped.reason();
@@ -467,7 +467,7 @@ class Fitting {
       }
       return;
     }
-    callbacks_.on_test_end(run_);
+    callbacks_.call(&Callback::on_test_end, run_);
     run_.at.batches = steps_;
   }
 

@@ -47,14 +47,12 @@ class HistoryRecorder final : public Callback {
   std::string class_name() const override { return "History"; }
   void on_train_begin(Training& training) override;
   void on_epoch_end(Training& training) override;
-  CallbackState save() const override;
-  void load(const CallbackState& state) override;
-  /// What the history holds now is kept by the next train begin, as after `load`.
-  void keep() { loaded_ = true; }
+  /// What the history holds now is kept by the next train begin: the run goes on.
+  void keep() { kept_ = true; }
 
  private:
   History* history_;
-  bool loaded_ = false;
+  bool kept_ = false;
 };
 
 }  // namespace meshwork

@@ -45,28 +45,28 @@ class ScriptedTraining final : public Training {
     place_.epochs = first + static_cast<std::int64_t>(epochs.size());
     place_.batches = batches;
     stopping_ = false;
-    callbacks_.on_train_begin(*this);
+    callbacks_.call(&Callback::on_train_begin, *this);
     for (const Logs& logs : epochs) {
       place_.epoch = first++;
       place_.batch = 0;
       place_.samples = 0;
       logs_.clear();
       weights = place_.epoch;
-      callbacks_.on_epoch_begin(*this);
+      callbacks_.call(&Callback::on_epoch_begin, *this);
       for (; place_.batch < batches && !stopping_; ++place_.batch) {
-        callbacks_.on_train_batch_begin(*this);
+        callbacks_.call(&Callback::on_train_batch_begin, *this);
         logs_ = logs;
         ++place_.iteration;
         place_.samples += 10;
-        callbacks_.on_train_batch_end(*this);
+        callbacks_.call(&Callback::on_train_batch_end, *this);
       }
       logs_ = logs;
       rates.push_back(learning_rate());
-      callbacks_.on_epoch_end(*this);
+      callbacks_.call(&Callback::on_epoch_end, *this);
       ended.push_back(logs_);
       if (stopping_) break;
     }
-    callbacks_.on_train_end(*this);
+    callbacks_.call(&Callback::on_train_end, *this);
   }
 
   const TrainingPosition& position() const override { return place_; }
