@@ -1,5 +1,7 @@
 #include "runtime/train/comparison.h"
 
+#include <utility>
+
 #include "collectives/error.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
@@ -42,7 +44,53 @@ void check_prediction(TargetForm form, const Shape& prediction) {
   }
 }
 
+// A loss or a metric, as `Base` is one.
+template <class Base>
+class Compared : public Base {
+ public:
+  Compared(std::string name, TargetForm form, MakeOperation make)
+      : form_(form), name_(std::move(name)), make_(std::move(make)) {}
+
+  std::string name() const final { return name_; }
+  std::unique_ptr<Operation> operation(const Shape& prediction, const Shape& target) const final {
+    check_target(form_, prediction, target);
+    return make_();
+  }
+  std::int64_t target_classes(const Shape& prediction, const Shape&) const final {
+    return form_ == TargetForm::classes ? class_count(prediction) : 0;
+  }
+
+ protected:
+  TargetForm form_;
+
+ private:
+  std::string name_;
+  MakeOperation make_;
+};
+
+class ComparedLoss final : public Compared<Loss> {
+ public:
+  using Compared::Compared;
+  Shape target_shape(const Shape& prediction) const override {
+    return target_shape_of(form_, prediction);
+  }
+};
+
+class ComparedMetric final : public Compared<Metric> {
+ public:
+  using Compared::Compared;
+  Better better() const override { return Better::higher; }
+};
+
 }  // namespace
+
+SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make) {
+  return std::make_shared<ComparedLoss>(std::move(name), form, std::move(make));
+}
+
+SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make) {
+  return std::make_shared<ComparedMetric>(std::move(name), form, std::move(make));
+}
 
 Shape target_shape_of(TargetForm form, const Shape& prediction) {
   check_prediction(form, prediction);

@@ -18,11 +18,15 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
 #include <string_view>
 
 #include "runtime/device/kernels/classes.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
+#include "runtime/train/loss.h"
 
 namespace meshwork {
 
@@ -65,5 +69,11 @@ void reduce_over_classes(Lowering& lowering, Reduction reduction, Operand buffer
 /// What a kernel has to know of this rank's classes. Input 0 is the prediction.
 [[nodiscard]] ClassColumns class_columns(const Lowering& lowering, TargetForm form,
                                          double smoothing = 0);
+
+/// A loss, or a metric of which more is better, called `name`: it compares with targets of `form`, by
+/// the operation that `make` makes.
+using MakeOperation = std::function<std::unique_ptr<Operation>()>;
+[[nodiscard]] SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make);
+[[nodiscard]] SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make);
 
 }  // namespace meshwork

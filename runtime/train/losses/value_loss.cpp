@@ -51,31 +51,13 @@ class ValueLossOperation final : public Operation {
   ValueLossKernels kernels_;
 };
 
-class ValueLoss final : public Loss {
- public:
-  ValueLoss(std::string name, std::string kind, ValueLossKernels kernels)
-      : name_(std::move(name)), kind_(std::move(kind)), kernels_(std::move(kernels)) {}
-
-  std::string name() const override { return name_; }
-  Shape target_shape(const Shape& prediction) const override {
-    return target_shape_of(TargetForm::values, prediction);
-  }
-  std::unique_ptr<Operation> operation(const Shape& prediction,
-                                       const Shape& target) const override {
-    check_target(TargetForm::values, prediction, target);
-    return std::make_unique<ValueLossOperation>(kind_, kernels_);
-  }
-
- private:
-  std::string name_;
-  std::string kind_;
-  ValueLossKernels kernels_;
-};
-
 }  // namespace
 
 SharedLoss make_value_loss(std::string name, std::string kind, ValueLossKernels kernels) {
-  return std::make_shared<ValueLoss>(std::move(name), std::move(kind), std::move(kernels));
+  return make_loss(std::move(name), TargetForm::values,
+                   [kind = std::move(kind), kernels = std::move(kernels)] {
+                     return std::make_unique<ValueLossOperation>(kind, kernels);
+                   });
 }
 
 }  // namespace meshwork

@@ -1,9 +1,5 @@
 #include "runtime/train/metrics/binary_accuracy.h"
 
-#include <cmath>
-#include <utility>
-
-#include "collectives/error.h"
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/kernels/losses.h"
 #include "runtime/graph/lowering.h"
@@ -54,22 +50,6 @@ class BinaryMatchOperation final : public Operation {
   double threshold_;
 };
 
-class BinaryAccuracyMetric final : public Metric {
- public:
-  explicit BinaryAccuracyMetric(BinaryAccuracyOptions options) : options_(std::move(options)) {}
-
-  std::string name() const override { return options_.name; }
-  Better better() const override { return Better::higher; }
-  std::unique_ptr<Operation> operation(const Shape& prediction,
-                                       const Shape& target) const override {
-    check_target(TargetForm::values, prediction, target);
-    return std::make_unique<BinaryMatchOperation>(options_.threshold);
-  }
-
- private:
-  BinaryAccuracyOptions options_;
-};
-
 }  // namespace
 
 template <class Visitor>
@@ -80,7 +60,9 @@ void describe(BinaryAccuracyOptions& options, Visitor& option) {
 
 SharedMetric BinaryAccuracy(const BinaryAccuracyOptions& options) {
   check_options("BinaryAccuracy", options);
-  return std::make_shared<BinaryAccuracyMetric>(options);
+  return make_metric(options.name, TargetForm::values, [options] {
+    return std::make_unique<BinaryMatchOperation>(options.threshold);
+  });
 }
 
 void add_binary_accuracy(Catalog& catalog) {

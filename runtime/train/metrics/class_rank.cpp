@@ -85,32 +85,12 @@ class ClassRankOperation final : public Operation {
   ClassRank rank_;
 };
 
-class ClassRankMetric final : public Metric {
- public:
-  ClassRankMetric(std::string name, std::string kind, const ClassRank& rank)
-      : name_(std::move(name)), kind_(std::move(kind)), rank_(rank) {}
-
-  std::string name() const override { return name_; }
-  Better better() const override { return Better::higher; }
-  std::unique_ptr<Operation> operation(const Shape& prediction,
-                                       const Shape& target) const override {
-    check_target(rank_.targets, prediction, target);
-    return std::make_unique<ClassRankOperation>(kind_, rank_);
-  }
-  std::int64_t target_classes(const Shape& prediction, const Shape&) const override {
-    return rank_.targets == TargetForm::classes ? class_count(prediction) : 0;
-  }
-
- private:
-  std::string name_;
-  std::string kind_;
-  ClassRank rank_;
-};
-
 }  // namespace
 
 SharedMetric make_class_rank(std::string name, std::string kind, const ClassRank& rank) {
-  return std::make_shared<ClassRankMetric>(std::move(name), std::move(kind), rank);
+  return make_metric(std::move(name), rank.targets, [kind = std::move(kind), rank] {
+    return std::make_unique<ClassRankOperation>(kind, rank);
+  });
 }
 
 }  // namespace meshwork
