@@ -21,8 +21,8 @@
 #include "runtime/checkpoint/regions.h"
 #include "runtime/config/text_table.h"
 #include "runtime/graph/plan_report.h"
-#include "runtime/train/resume.h"
-#include "runtime/train/weights.h"
+#include "runtime/train/state/resume.h"
+#include "runtime/train/state/weights.h"
 
 namespace meshwork {
 namespace {

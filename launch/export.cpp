@@ -8,7 +8,7 @@
 #include "runtime/checkpoint/keras_weights.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/graph/plan_report.h"
-#include "runtime/train/weights.h"
+#include "runtime/train/state/weights.h"
 
 namespace meshwork {
 namespace {

@@ -17,8 +17,8 @@
 #include "runtime/config/load.h"
 #include "runtime/config/text_table.h"
 #include "runtime/graph/plan_report.h"
-#include "runtime/train/saved_run.h"
-#include "runtime/train/weights.h"
+#include "runtime/train/state/saved_run.h"
+#include "runtime/train/state/weights.h"
 
 namespace meshwork {
 namespace {

@@ -9,7 +9,7 @@
 #include "launch/session.h"
 #include "runtime/config/nearest.h"
 #include "runtime/mesh/picture.h"
-#include "runtime/train/terminal.h"
+#include "runtime/train/reporting/terminal.h"
 
 namespace meshwork {
 namespace {

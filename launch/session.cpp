@@ -10,8 +10,8 @@
 #include "layers/pages.h"
 #include "runtime/config/load.h"
 #include "runtime/pages.h"
-#include "runtime/train/kernel_choice.h"
-#include "runtime/train/progress.h"
+#include "runtime/train/engine/kernel_choice.h"
+#include "runtime/train/reporting/progress.h"
 
 namespace meshwork {
 

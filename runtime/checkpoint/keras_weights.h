@@ -5,7 +5,7 @@
 // variables has a group `vars` of arrays that are called 0, 1, ...; other groups, and attributes,
 // mean nothing. The optimizer's are `optimizer/vars`: how many updates it has made, its learning
 // rate unless that follows a schedule, then its slots, in an order of its own. Where the variables
-// of a model stand is said in runtime/train/keras_places.h.
+// of a model stand is said in runtime/train/state/keras_places.h.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 // What must hold:
 //   - Ranks that compute the same value use the same candidate, or their copies drift apart. So
 //     choosing is an affair of all ranks, once, while a step is made
-//     (runtime/train/kernel_choice.h).
+//     (runtime/train/engine/kernel_choice.h).
 //   - A run that goes on uses what it used before, or it is not equal bit for bit. So choices are
 //     recorded, by names that stay.
 //   - The first candidate is displaced only by one that is *clearly* faster, lest noise decide.

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "collectives/error.h"
-#include "runtime/train/feed_ring.h"
+#include "runtime/train/engine/feed_ring.h"
 
 namespace meshwork {
 namespace {

@@ -15,9 +15,9 @@
 #include "runtime/graph/plan.h"
 #include "runtime/graph/plan_report.h"
 #include "runtime/train/distribution.h"
-#include "runtime/train/loss.h"
+#include "runtime/train/losses/loss.h"
 #include "runtime/train/objective.h"
-#include "runtime/train/optimizer.h"
+#include "runtime/train/optimizers/optimizer.h"
 #include "runtime/train/optimizers/rmsprop.h"
 
 namespace meshwork {

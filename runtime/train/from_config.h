@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "runtime/config/catalog.h"
-#include "runtime/train/callback.h"
-#include "runtime/train/loss.h"
-#include "runtime/train/optimizer.h"
+#include "runtime/train/callbacks/callback.h"
+#include "runtime/train/losses/loss.h"
+#include "runtime/train/optimizers/optimizer.h"
 
 namespace meshwork {
 

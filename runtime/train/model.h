@@ -30,13 +30,13 @@
 #include "runtime/graph/layer.h"
 #include "runtime/graph/plan_report.h"
 #include "runtime/train/blueprint.h"
-#include "runtime/train/callback.h"
-#include "runtime/train/engine.h"
-#include "runtime/train/history.h"
-#include "runtime/train/resident_data.h"
-#include "runtime/train/stop_request.h"
-#include "runtime/train/verbosity.h"
-#include "runtime/train/weights.h"
+#include "runtime/train/callbacks/callback.h"
+#include "runtime/train/engine/engine.h"
+#include "runtime/train/engine/resident_data.h"
+#include "runtime/train/loop/stop_request.h"
+#include "runtime/train/reporting/history.h"
+#include "runtime/train/reporting/verbosity.h"
+#include "runtime/train/state/weights.h"
 
 namespace meshwork {
 

@@ -18,14 +18,14 @@
 #include "runtime/data/array.h"
 #include "runtime/data/batches.h"
 #include "runtime/device/kernels/step_scalars.h"
-#include "runtime/train/keras_places.h"
-#include "runtime/train/kernel_choice.h"
-#include "runtime/train/late_sums.h"
-#include "runtime/train/means.h"
+#include "runtime/train/engine/kernel_choice.h"
+#include "runtime/train/engine/resident_data.h"
+#include "runtime/train/loop/late_sums.h"
+#include "runtime/train/loop/means.h"
+#include "runtime/train/loop/step_agreement.h"
 #include "runtime/train/model.h"
-#include "runtime/train/profile.h"
-#include "runtime/train/resident_data.h"
-#include "runtime/train/step_agreement.h"
+#include "runtime/train/reporting/profile.h"
+#include "runtime/train/state/keras_places.h"
 
 namespace meshwork {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "runtime/graph/graph.h"
-#include "runtime/train/loss.h"
+#include "runtime/train/losses/loss.h"
 
 namespace meshwork {
 

@@ -12,11 +12,11 @@
 #include "runtime/data/from_config.h"
 #include "runtime/data/views.h"
 #include "runtime/device/kernels/precision.h"
-#include "runtime/train/between_steps.h"
 #include "runtime/train/callbacks/monitor.h"
-#include "runtime/train/engine.h"
+#include "runtime/train/engine/engine.h"
+#include "runtime/train/engine/kernel_choice.h"
 #include "runtime/train/from_config.h"
-#include "runtime/train/kernel_choice.h"
+#include "runtime/train/loop/between_steps.h"
 #include "runtime/train/model_options.h"
 
 namespace meshwork {

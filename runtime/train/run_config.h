@@ -43,8 +43,8 @@
 #include "runtime/config/catalog.h"
 #include "runtime/config/reader.h"
 #include "runtime/graph/model_config.h"
+#include "runtime/train/loop/stop_request.h"
 #include "runtime/train/model.h"
-#include "runtime/train/stop_request.h"
 
 namespace meshwork {
 

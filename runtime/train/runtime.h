@@ -23,7 +23,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/stop_signals.h"
-#include "runtime/train/stop_request.h"
+#include "runtime/train/loop/stop_request.h"
 
 namespace meshwork {
 

@@ -50,7 +50,7 @@
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/rmsprop.h"
 #include "runtime/train/optimizers/sgd.h"
-#include "runtime/train/profile.h"
+#include "runtime/train/reporting/profile.h"
 #include "tests/support/convnet.h"
 
 using namespace meshwork;

@@ -10,7 +10,7 @@
 #include "runtime/config/load.h"
 #include "runtime/data/hdf5.h"
 #include "runtime/data/idx.h"
-#include "runtime/train/kernels_file.h"
+#include "runtime/train/engine/kernels_file.h"
 #include "tests/runtime/checkpoint/example.h"
 #include "tests/runtime/checkpoint/mended.h"
 #include "tests/support/fuzz_files.h"

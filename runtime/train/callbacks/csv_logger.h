@@ -14,7 +14,7 @@
 
 #include <filesystem>
 
-#include "runtime/train/callback.h"
+#include "runtime/train/callbacks/callback.h"
 
 namespace meshwork {
 

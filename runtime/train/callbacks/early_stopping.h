@@ -13,7 +13,7 @@
 #include <optional>
 #include <string>
 
-#include "runtime/train/callback.h"
+#include "runtime/train/callbacks/callback.h"
 #include "runtime/train/callbacks/monitor.h"
 
 namespace meshwork {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "runtime/train/callback.h"
+#include "runtime/train/callbacks/callback.h"
 
 namespace meshwork {
 

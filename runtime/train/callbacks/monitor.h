@@ -10,7 +10,7 @@
 #include <string>
 
 #include "runtime/config/node.h"
-#include "runtime/train/training.h"
+#include "runtime/train/loop/training.h"
 
 namespace meshwork {
 

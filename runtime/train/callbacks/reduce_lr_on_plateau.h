@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/train/callback.h"
+#include "runtime/train/callbacks/callback.h"
 #include "runtime/train/callbacks/monitor.h"
 
 namespace meshwork {

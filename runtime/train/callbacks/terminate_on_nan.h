@@ -4,7 +4,7 @@
 // a device that works beside the host after every batch.
 #pragma once
 
-#include "runtime/train/callback.h"
+#include "runtime/train/callbacks/callback.h"
 
 namespace meshwork {
 

@@ -7,7 +7,7 @@
 
 #include <string>
 
-#include "runtime/train/loss.h"
+#include "runtime/train/losses/loss.h"
 
 namespace meshwork {
 

@@ -22,7 +22,7 @@
 #include <string>
 
 #include "runtime/graph/operation.h"
-#include "runtime/train/comparison.h"
+#include "runtime/train/losses/comparison.h"
 
 namespace meshwork {
 

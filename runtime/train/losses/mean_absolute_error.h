@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "runtime/train/loss.h"
+#include "runtime/train/losses/loss.h"
 
 namespace meshwork {
 

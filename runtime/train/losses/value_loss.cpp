@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "runtime/graph/operations/dimensions.h"
-#include "runtime/train/comparison.h"
+#include "runtime/train/losses/comparison.h"
 
 namespace meshwork {
 namespace {

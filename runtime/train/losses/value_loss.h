@@ -11,7 +11,7 @@
 
 #include "runtime/device/kernel_spec.h"
 #include "runtime/graph/lowering.h"
-#include "runtime/train/loss.h"
+#include "runtime/train/losses/loss.h"
 
 namespace meshwork {
 

@@ -4,8 +4,8 @@
 #include "runtime/device/kernels/losses.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
-#include "runtime/train/comparison.h"
 #include "runtime/train/from_config.h"
+#include "runtime/train/losses/comparison.h"
 
 namespace meshwork {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "runtime/train/metric.h"
+#include "runtime/train/metrics/metric.h"
 
 namespace meshwork {
 

@@ -16,8 +16,8 @@
 #include <memory>
 #include <string>
 
-#include "runtime/train/comparison.h"
-#include "runtime/train/metric.h"
+#include "runtime/train/losses/comparison.h"
+#include "runtime/train/metrics/metric.h"
 
 namespace meshwork {
 

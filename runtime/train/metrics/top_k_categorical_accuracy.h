@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/train/metric.h"
+#include "runtime/train/metrics/metric.h"
 
 namespace meshwork {
 

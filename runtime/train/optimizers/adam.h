@@ -10,7 +10,7 @@
 
 #include <optional>
 
-#include "runtime/train/optimizer.h"
+#include "runtime/train/optimizers/optimizer.h"
 
 namespace meshwork {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/train/from_config.h"
-#include "runtime/train/optimizer.h"
+#include "runtime/train/optimizers/optimizer.h"
 
 namespace meshwork {
 

@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "runtime/train/optimizer.h"
+#include "runtime/train/optimizers/optimizer.h"
 
 namespace meshwork {
 

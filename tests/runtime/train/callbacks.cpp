@@ -1,6 +1,6 @@
 // Callbacks: scripted logs, and the decisions that Keras's callbacks (keras/src/callbacks) make on
 // them.
-#include "runtime/train/callback.h"
+#include "runtime/train/callbacks/callback.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "runtime/train/callbacks/learning_rate_scheduler.h"
 #include "runtime/train/callbacks/reduce_lr_on_plateau.h"
 #include "runtime/train/callbacks/terminate_on_nan.h"
-#include "runtime/train/history.h"
+#include "runtime/train/reporting/history.h"
 #include "tests/runtime/train/scripted_training.h"
 #include "tests/support/catch.h"
 

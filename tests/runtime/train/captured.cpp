@@ -11,7 +11,7 @@
 #include "collectives/staged_transport.h"
 #include "layers/dense.h"
 #include "runtime/device/kernels/activation.h"
-#include "runtime/train/engine.h"
+#include "runtime/train/engine/engine.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "tests/support/apart_device.h"

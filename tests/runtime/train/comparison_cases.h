@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/train/metric.h"
+#include "runtime/train/metrics/metric.h"
 #include "tests/support/strategy_validator.h"
 
 namespace meshwork::test {

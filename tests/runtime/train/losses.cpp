@@ -1,6 +1,6 @@
 // Losses: hand-worked numbers and Keras's documented ones, references in double precision,
 // gradients by differences, and every split of every dimension against the whole.
-#include "runtime/train/loss.h"
+#include "runtime/train/losses/loss.h"
 
 #include "runtime/train/losses/binary_crossentropy.h"
 #include "runtime/train/losses/categorical_crossentropy.h"

@@ -1,6 +1,6 @@
 // Metrics: hand-worked numbers, references in double precision, and every split of every dimension
 // against the whole.
-#include "runtime/train/metric.h"
+#include "runtime/train/metrics/metric.h"
 
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/metrics/accuracy.h"

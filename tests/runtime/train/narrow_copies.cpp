@@ -9,7 +9,7 @@
 #include "layers/dense.h"
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/narrowing.h"
-#include "runtime/train/engine.h"
+#include "runtime/train/engine/engine.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/rmsprop.h"

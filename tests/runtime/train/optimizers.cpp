@@ -3,7 +3,7 @@
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/rmsprop.h"
 #include "runtime/device/kernels/sgd.h"
-#include "runtime/train/optimizer.h"
+#include "runtime/train/optimizers/optimizer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -9,7 +9,7 @@
 #include "layers/pages.h"
 #include "runtime/config/load.h"
 #include "runtime/pages.h"
-#include "runtime/train/engine.h"
+#include "runtime/train/engine/engine.h"
 #include "tests/support/catch.h"
 
 using namespace meshwork;

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/train/callback.h"
-#include "runtime/train/optimizer.h"
+#include "runtime/train/callbacks/callback.h"
+#include "runtime/train/optimizers/optimizer.h"
 #include "runtime/train/optimizers/sgd.h"
 
 namespace meshwork::test {

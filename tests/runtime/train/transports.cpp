@@ -11,11 +11,11 @@
 #include "layers/dense.h"
 #include "layers/flatten.h"
 #include "runtime/data/synthetic.h"
+#include "runtime/train/loop/stop_request.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"
-#include "runtime/train/stop_request.h"
 #include "tests/support/cpu_behind.h"
 #include "tests/support/one_rank.h"
 

@@ -1,0 +1,426 @@
+#include "runtime/train/engine/engine.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "runtime/mesh/sharded_tensor.h"
+#include "runtime/train/engine/kernel_choice.h"
+#include "runtime/train/engine/plan_check.h"
+
+namespace meshwork {
+namespace {
+
+constexpr std::int64_t word = 8;  // bytes of an address and of a row's number
+constexpr std::int64_t words_of_scalars = sizeof(StepScalars) / word;
+static_assert(sizeof(StepScalars) % word == 0);
+
+// Lowers without a device or communicators, compares, and gives the specifications of the kernels.
+// Binding comes after: to split communicators is collective, so that ranks which disagree would
+// wait for each other there.
+std::vector<KernelSpec> require_same_collectives(const LoweringRequest& request,
+                                                 const DeviceMesh& mesh) {
+  LoweringRequest planned = request;
+  planned.parameters = nullptr;
+  std::vector<KernelSpec> specs;
+  ProgramBuilder builder(&specs);
+  const std::unique_ptr<MeshCollectives> collectives = plan_collectives(mesh.shape(), mesh.rank());
+  (void)lower(planned, builder, *collectives);
+  std::vector<std::string> entries;
+  for (const CollectiveRecord& record : collectives->records()) {
+    entries.push_back(describe(record, request.plan->mesh));
+  }
+  require_agreement(mesh.all(), entries,
+                    fmt::format("the collectives of a step of {} rows ({})", request.rows,
+                                name_of(request.mode)));
+  return specs;
+}
+
+// Whether ranks of the mesh may share memory of the transport that the device computes in.
+bool may_share(const Transport& transport, const Device& device) {
+  return device.traits().computes_in_host_memory && transport.shares_memory();
+}
+
+// Ranks that share memory reduce gradients where these stand, with no copies between, if they stand
+// in the transport's memory.
+Memory gradient_memory(const DeviceMesh& mesh, Transport& transport, Device& device,
+                       std::int64_t bytes) {
+  if (!may_share(transport, device)) {
+    return device.allocate(bytes);
+  }
+  auto memory = std::make_shared<TransportMemory>(transport.allocate(mesh.all(), bytes));
+  return {memory->data(), bytes, [memory](void*) {}};
+}
+
+// `bytes` for all sharers over `axes`, in the memory of the first of them.
+Memory memory_of_sharers(const DeviceMesh& mesh, Transport& transport,
+                         const std::vector<Axis>& axes, std::int64_t bytes) {
+  const Communicator& ranks = mesh.communicator(axes);
+  auto memory = std::make_shared<TransportMemory>(
+      transport.allocate(ranks, transport.sharers(ranks).index == 0 ? bytes : 0));
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    if (const std::span<std::byte> part = memory->of(rank); std::ssize(part) == bytes) {
+      return {part.data(), bytes, [memory](void*) {}};
+    }
+  }
+  internal_error(fmt::format("{} bytes for several ranks, which this one does not see", bytes));
+}
+
+// The form of the parameters, which decides what memory the ranks make together: they agree about
+// it first, so that a job whose ranks differ is told how instead of hanging.
+ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& device,
+                          const Plan& plan, bool may_be_one_copy, Precision precision,
+                          const std::vector<std::string>& slots) {
+  std::vector<std::string> entries{
+      fmt::format("device {}, collectives by {}", device.traits().kind, transport.name())};
+  for (const ParameterSpan& span : parameter_form(plan, mesh.rank()).spans) {
+    const Variable& variable = plan.graph->variables[span.variable];
+    entries.push_back(fmt::format("{} of shape {}, layout {}", variable.path,
+                                  to_string(variable.options.shape),
+                                  to_string(span.layout, mesh.shape())));
+  }
+  entries.push_back(fmt::format("optimizer slots: {}", fmt::join(slots, ", ")));
+  entries.push_back(may_be_one_copy ? "one copy for ranks that share memory"
+                                    : "a copy for every rank");
+  require_agreement(mesh.all(), entries, "how variables are kept");
+  ParameterFormOptions options;
+  // Of ranks on unlike processors all do, or none.
+  options.narrow_copies =
+      on_all(mesh.all(), precision == Precision::bfloat16 && device.traits().reads_narrow_operands);
+  options.one_copy = may_be_one_copy;
+  if (may_share(transport, device)) {
+    options.sharers = [&](const std::vector<Axis>& axes) {
+      mesh.prepare(axes);
+      const Communicator& ranks = mesh.communicator(axes);
+      transport.prepare(ranks);
+      return transport.sharers(ranks);
+    };
+  }
+  return parameter_form(plan, mesh.rank(), options);
+}
+
+}  // namespace
+
+Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
+           ArenaPool& pool, StepScalars* scalars, CollectiveTrace* trace,
+           CountingTransport* counting, KernelChooser* chooser, const StopRequest* stop_request)
+    : device_(&device),
+      rows_(request.rows),
+      collectives_(bind_collectives(mesh, transport, trace)),
+      feeds_(request.plan->graph->tensors.size()),
+      feed_rings_(feeds_.size()),
+      counting_(counting),
+      name_(fmt::format("the step of {} rows ({})", request.rows, name_of(request.mode))) {
+  LoweringRequest bound = request;
+  const Graph& graph = *request.plan->graph;
+  std::int64_t tables = 0;
+  for (const TensorId id : fed_tensors(graph, request.mode)) {
+    const Block block = block_of(request.plan->tensors[id].layout, graph.shape_of(id, request.rows),
+                                 request.plan->mesh, mesh.rank());
+    const std::int64_t count = element_count(shape_of(block)), rows = block.front().length();
+    const auto found = request.fed.find(id);
+    const ElementType type = found == request.fed.end() ? ElementType::float32 : found->second;
+    if (!request.gathers) {
+      feeds_[id] = device.allocate(count * element_bytes(type));
+      feed_rings_[id] = FeedRing(device, feeds_[id].data(), feeds_[id].bytes());
+      bound.feeds[id] = feeds_[id].data();
+    }
+    if (type == ElementType::float32) {
+      const GraphTensor& tensor = graph.tensors[id];
+      const char* role = tensor.role == TensorRole::target ? "the targets" : "an input";
+      fed_floats_.push_back({id, tensor.path.empty() ? role : tensor.path, tables, block.front(),
+                             rows == 0 ? 0 : count / rows});
+    }
+    ++tables;
+  }
+  if (request.gathers) {
+    gathered_on_host_.resize(static_cast<std::size_t>(words_of_scalars + tables + request.rows));
+    gathered_ = device.allocate(std::ssize(gathered_on_host_) * word);
+    gathered_ring_ = FeedRing(device, gathered_.data(), gathered_.bytes());
+    bound.step_scalars = gathered_.data();
+    bound.gathered_rows = gathered_.bytes_at(words_of_scalars * word);
+  } else {
+    bound.step_scalars = scalars;
+    scalars_ = FeedRing(device, scalars, sizeof(StepScalars));
+  }
+  const std::vector<KernelSpec> specs = require_same_collectives(request, mesh);
+  if (chooser != nullptr) {
+    chooser->choose(specs, stop_request);
+  }
+  ProgramBuilder builder(device, chooser != nullptr ? &chooser->record() : nullptr);
+  lowered_ = lower(bound, builder, *collectives_);
+  sums_.resize(lowered_.sum_tensors.size() + (lowered_.has_penalty ? 1 : 0));
+  if (request.mode == Mode::predict) {
+    output_count_ = element_count(graph.shape_of(graph.outputs.front(), request.rows));
+  }
+  program_ = builder.finish(pool);
+  if (counting_ != nullptr) {
+    planned_ = planned_traffic(collectives_->records(), mesh.shape());
+  }
+  if (trace != nullptr) {
+    program_.record_in(*trace);
+  }
+  program_.agree_by([&mesh](bool here) { return on_all(mesh.all(), here); });
+}
+
+void Step::feed(TensorId tensor, const void* host) {
+  device_->make_current();
+  feed_rings_[tensor].feed(host);
+}
+
+void Step::feed_rows(std::span<const void* const> tables, std::span<const std::int64_t> samples) {
+  if (words_of_scalars + std::ssize(tables) + std::ssize(samples) !=
+      std::ssize(gathered_on_host_)) {
+    internal_error(
+        fmt::format("{} was given {} tables and {} rows", name_, tables.size(), samples.size()));
+  }
+  auto to = gathered_on_host_.begin() + words_of_scalars;
+  for (const void* table : tables) {
+    *to++ = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(table));
+  }
+  std::copy(samples.begin(), samples.end(), to);
+}
+
+void Step::run(const StepScalars& scalars) {
+  device_->make_current();
+  if (gathered_on_host_.empty()) {
+    scalars_.feed(&scalars);
+  } else {
+    std::memcpy(gathered_on_host_.data(), &scalars, sizeof scalars);
+    gathered_ring_.feed(gathered_on_host_.data());
+  }
+  try {
+    if (counting_ == nullptr) {
+      program_.run();
+    } else {
+      counting_->clear();
+      program_.run();
+      require_planned(planned_, counting_->traffic(), name_);
+    }
+  } catch (const std::exception& error) {
+    // The other ranks wait in a collective that this one will not reach.
+    if (collectives_->mesh().rank_count() > 1) {
+      abort_job(1, error.what());
+    }
+    throw;
+  }
+}
+
+std::vector<float> Step::fed_values(const FedFloats& fed) const {
+  std::vector<float> values(static_cast<std::size_t>(fed.rows.length() * fed.row_elements));
+  if (gathered_on_host_.empty()) {
+    device_->copy_out(values.data(), feeds_[fed.tensor].data(), feeds_[fed.tensor].bytes());
+    return values;
+  }
+  const auto tables = gathered_on_host_.begin() + words_of_scalars;
+  const auto* table = reinterpret_cast<const float*>(
+      static_cast<std::uintptr_t>(tables[static_cast<std::ptrdiff_t>(fed.table)]));
+  const std::int64_t* samples = gathered_on_host_.data() + (std::ssize(gathered_on_host_) - rows_);
+  for (std::int64_t row = 0; row < fed.rows.length(); ++row) {
+    device_->copy_out(values.data() + row * fed.row_elements,
+                      table + samples[fed.rows.begin + row] * fed.row_elements,
+                      fed.row_elements * 4);
+  }
+  return values;
+}
+
+std::optional<NotFinite> Step::first_not_finite() const {
+  std::vector<float> values;
+  const auto search_values = [&]() -> std::optional<std::int64_t> {
+    const auto found = std::find_if(values.begin(), values.end(),
+                                    [](float value) { return !std::isfinite(value); });
+    return found == values.end() ? std::nullopt : std::optional(found - values.begin());
+  };
+  const auto search = [&](const float* from, std::int64_t count) {
+    values.resize(static_cast<std::size_t>(count));
+    device_->copy_out(values.data(), from, count * 4);
+    return search_values();
+  };
+  const auto element = [&](std::int64_t index) {
+    return fmt::format("element {} of the rank's block is {}", index,
+                       values[static_cast<std::size_t>(index)]);
+  };
+  for (const FedFloats& fed : fed_floats_) {
+    values = fed_values(fed);
+    if (const auto found = search_values()) {
+      return NotFinite{0, fmt::format("the data fed as {}: {}", fed.name, element(*found))};
+    }
+  }
+  std::string overwritten;
+  for (const Observation& observation : program_.observations()) {
+    std::int64_t there = 0;
+    for (const Observation::Stretch& stretch : observation.still_there) {
+      there += stretch.count;
+      if (const auto found = search(program_.at(stretch), stretch.count)) {
+        return NotFinite{
+            1 + static_cast<std::int64_t>(observation.instruction),
+            fmt::format("{} (instruction {} of {}: {}): {}{}", observation.label,
+                        observation.instruction + 1, program_.instruction_count(),
+                        program_.labels()[observation.instruction], element(*found),
+                        overwritten.empty() ? "" : "; before it, no longer there:" + overwritten)};
+      }
+    }
+    if (there < observation.count) {
+      overwritten += (overwritten.empty() ? " " : ", ") + observation.label;
+    }
+  }
+  return std::nullopt;
+}
+
+std::span<const double> Step::sums() {
+  if (!sums_.empty()) {
+    device_->copy_out(sums_.data(), program_.address(lowered_.sums),
+                      static_cast<std::int64_t>(sums_.size() * sizeof(double)));
+  }
+  return sums_;
+}
+
+void Step::start_sums(std::span<double> pinned) {
+  if (pinned.size() < sums_.size()) {
+    internal_error(fmt::format("room for {} of {} sums", pinned.size(), sums_.size()));
+  }
+  device_->queues().kernels().start_copy(pinned.data(),
+                                         sums_.empty() ? nullptr : program_.address(lowered_.sums),
+                                         static_cast<std::int64_t>(sums_.size() * sizeof(double)));
+}
+
+std::vector<float> Step::prediction() {
+  std::vector<float> host(static_cast<std::size_t>(output_count_));
+  device_->copy_out(host.data(), program_.address(lowered_.output), output_count_ * 4);
+  return host;
+}
+
+Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,
+               std::uint64_t seed, UpdateRule update, const std::vector<std::string>& slot_names,
+               CollectiveTrace* trace, CountingTransport* counting, Precision precision,
+               KernelChooser* chooser)
+    : mesh_(&mesh),
+      device_(&device),
+      transport_(&transport),
+      trace_(trace),
+      counting_(counting),
+      plan_(std::move(plan)),
+      seed_(seed),
+      precision_(precision),
+      chooser_(chooser),
+      update_(std::move(update)),
+      parameters_(
+          device, plan_,
+          agreed_form(mesh, transport, device, plan_,
+                      may_share(transport, device) && !needs_norms(update_.clipping), precision,
+                      slot_names),
+          seed, slot_names,
+          {.gradients =
+               [&](std::int64_t bytes) { return gradient_memory(mesh, transport, device, bytes); },
+           .shared =
+               [&](const std::vector<Axis>& axes, std::int64_t bytes) {
+                 return memory_of_sharers(mesh, transport, axes, bytes);
+               }}),
+      pool_(device),
+      scalars_(device.allocate(sizeof(StepScalars))) {
+  transport.prepare(mesh.all());  // over which variables are gathered
+  meet();                         // initial values are there before anybody writes others
+}
+
+Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, ElementType>& fed,
+                   bool gathers, const StopRequest* stop_request) {
+  std::unique_ptr<Step>& step = steps_[{mode, rows, fed, gathers}];
+  if (!step) {
+    LoweringRequest request;
+    request.plan = &plan_;
+    request.mode = mode;
+    request.rows = rows;
+    request.seed = seed_;
+    request.precision = precision_;
+    request.device = device_->traits();
+    request.fed = fed;
+    request.gathers = gathers;
+    request.update = &update_;
+    request.form = &parameters_.form();
+    request.parameters = &parameters_;
+    step = std::make_unique<Step>(request, *mesh_, *transport_, *device_, pool_,
+                                  static_cast<StepScalars*>(scalars_.data()), trace_, counting_,
+                                  chooser_, stop_request);
+  }
+  return *step;
+}
+
+void Engine::meet() {
+  for (const std::vector<Axis>& axes : axes_of_shared_values(parameters_.form())) {
+    const TracedCollective inside(TracePoint(trace_, "barrier about variables that are shared"));
+    transport_->barrier_of_sharers(mesh_->communicator(axes));
+  }
+}
+
+std::vector<float> Engine::gather(const ParameterSpan& span, const float* block,
+                                  std::optional<int> root) {
+  const Variable& variable = plan_.graph->variables[span.variable];
+  const Shape& shape = variable.options.shape;
+  const bool split = mesh_->shape().size_over(span.layout.splitting_axes()) > 1;
+  // Where all have it whole, each is the root of its own.
+  const int first = split ? root.value_or(0) : root.value_or(static_cast<int>(mesh_->rank()));
+  std::vector<float> whole;
+  if (!root || mesh_->rank() == *root) {
+    whole.resize(static_cast<std::size_t>(element_count(shape)));
+  }
+  const TracedCollective inside(TracePoint(trace_, "gathering of " + variable.path));
+  gather_blocks({*device_, *mesh_, *transport_}, ElementType::float32, shape, span.layout, block,
+                whole.data(), first);
+  if (split && !root) {
+    transport_->broadcast(mesh_->all(), ElementType::float32, whole.data(), std::ssize(whole),
+                          first);
+  }
+  return whole;
+}
+
+std::vector<float> Engine::gather_variable(int variable, std::optional<int> root) {
+  return gather(parameters_.form().spans[variable], parameters_.value(variable), root);
+}
+
+std::vector<float> Engine::gather_slot(int slot, int variable, std::optional<int> root) {
+  return gather(parameters_.form().spans[variable], parameters_.slot(slot, variable), root);
+}
+
+void Engine::set_variable(int variable, std::span<const float> whole) {
+  const std::vector<float> block = own_block(parameters_.form().spans[variable], whole);
+  meet();
+  parameters_.write_value(variable, block);
+}
+
+void Engine::set_slot(int slot, int variable, std::span<const float> whole) {
+  const std::vector<float> block = own_block(parameters_.form().spans[variable], whole);
+  meet();
+  parameters_.write_slot(slot, variable, block);
+}
+
+std::vector<float> Engine::own_block(const ParameterSpan& span,
+                                     std::span<const float> whole) const {
+  const Shape& shape = plan_.graph->variables[span.variable].options.shape;
+  if (static_cast<std::int64_t>(whole.size()) != element_count(shape)) {
+    fail("{} has shape {}, found {} values", plan_.graph->variables[span.variable].path,
+         to_string(shape), whole.size());
+  }
+  // Row by row of the block: the last dimension is contiguous.
+  std::vector<float> block(static_cast<std::size_t>(span.count));
+  const Shape extent = shape_of(span.block);
+  const std::int64_t columns = extent.empty() ? 1 : extent.back();
+  const std::int64_t rows = columns == 0 ? 0 : span.count / columns;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    std::int64_t rest = row;
+    std::int64_t at = extent.empty() ? 0 : span.block.back().begin;
+    std::int64_t stride = extent.empty() ? 1 : shape.back();
+    for (std::size_t d = extent.size() > 0 ? extent.size() - 1 : 0; d-- > 0;) {
+      at += (span.block[d].begin + rest % extent[d]) * stride;
+      rest /= extent[d];
+      stride *= shape[d];
+    }
+    std::copy_n(whole.begin() + at, columns, block.begin() + row * columns);
+  }
+  return block;
+}
+
+}  // namespace meshwork

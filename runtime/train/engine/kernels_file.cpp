@@ -1,0 +1,135 @@
+#include "runtime/train/engine/kernels_file.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <climits>
+#include <cstdio>
+#include <fstream>
+#include <system_error>
+
+#include "collectives/error.h"
+#include "collectives/file_size_limit.h"
+#include "runtime/config/load.h"
+
+namespace meshwork {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail_to(const char* what, const fs::path& file, int reason) {
+  fail("the kernels' file {} cannot be {}: {}", file.string(), what,
+       std::generic_category().message(reason));
+}
+
+// Whether `file` is there. Throws for what nobody should wait for.
+bool is_there(const fs::path& file) {
+  std::error_code code;
+  const fs::file_status status = fs::status(file, code);
+  if (status.type() == fs::file_type::not_found) return false;
+  if (status.type() == fs::file_type::none) fail_to("read", file, code.value());
+  if (status.type() != fs::file_type::regular) {
+    fail("the kernels' file {} is {}; expected a regular file, or a name that is free",
+         file.string(),
+         status.type() == fs::file_type::directory ? "a directory" : "a pipe or a device");
+  }
+  return true;
+}
+
+// What a symbolic link names in the end, be it there or not; anything else is itself.
+fs::path target_of(fs::path file) {
+  constexpr int most_links = 40;  // as the system has it
+  for (int links = 0; links < most_links; ++links) {
+    std::error_code code;
+    const fs::path next = fs::read_symlink(file, code);
+    if (code) break;
+    file = file.parent_path() / next;  // which is `next` alone if that is absolute
+  }
+  return file;
+}
+
+// Beside `target`, where it can be renamed to it. Of this process alone: other hosts and containers
+// may have one of the same number.
+fs::path aside_of(const fs::path& target) {
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host = {};
+  return fmt::format("{}.{}.{}", target.string(), host.data(), ::getpid());
+}
+
+std::string checked_name(const ConfigNode& node) {
+  const auto name = node.as<std::string>();
+  if (std::any_of(name.begin(), name.end(), [](unsigned char c) { return std::iscntrl(c) != 0; })) {
+    node.fail("expected a name on one line, without tabs and other control characters, found {}",
+              node.found());
+  }
+  return name;
+}
+
+// As YAML reads back.
+std::string quoted(const std::string& name) {
+  std::string result = "\"";
+  for (const char c : name) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + "\"";
+}
+
+}  // namespace
+
+KernelRecords read_kernel_records(const fs::path& file) {
+  KernelRecords records;
+  if (!is_there(file)) return records;
+  const std::string name = file.string();
+  for (const ConfigEntry& platform : parse_document(read_config_file(name), name).entries()) {
+    KernelRecord& record = records[checked_name(platform.key)];
+    record.platform = platform.name;
+    for (const ConfigEntry& entry : platform.value.entries()) {
+      record.chosen[checked_name(entry.key)] = checked_name(entry.value);
+    }
+  }
+  return records;
+}
+
+void require_writable(const fs::path& file) {
+  const fs::path target = target_of(file), aside = aside_of(target);
+  errno = 0;
+  if (is_there(target) && ::access(target.c_str(), W_OK) != 0) fail_to("written", file, errno);
+  std::ofstream out(aside);
+  out.close();
+  if (!out || ::unlink(aside.c_str()) != 0) fail_to("written", file, errno);
+}
+
+void write_kernel_records(const fs::path& file, const KernelRecords& records) {
+  const FileSizeSignalBlocked blocked;
+  const fs::path target = target_of(file), aside = aside_of(target);
+  errno = 0;
+  std::ofstream out(aside);
+  out << "# Kernels chosen by timing, by processor or GPU and library. What is not here is timed "
+         "and added.\n";
+  for (const auto& [platform, record] : records) {
+    out << quoted(platform) << ":\n";
+    for (const auto& [key, name] : record.chosen) {
+      out << "  " << quoted(key) << ": " << quoted(name) << "\n";
+    }
+  }
+  out.close();
+  int reason = out ? 0 : (errno != 0 ? errno : EIO);
+  // It stays as readable, and as writable for a group, as it was.
+  std::error_code code;
+  const fs::file_status before = fs::status(target, code);
+  if (reason == 0 && fs::exists(before)) {
+    fs::permissions(aside, before.permissions(), code);
+    reason = code.value();
+  }
+  if (reason == 0 && std::rename(aside.c_str(), target.c_str()) != 0) reason = errno;
+  if (reason != 0) {
+    static_cast<void>(::unlink(aside.c_str()));  // it may not have come to be
+    fail_to("written", file, reason);
+  }
+}
+
+}  // namespace meshwork

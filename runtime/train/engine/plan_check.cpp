@@ -1,0 +1,90 @@
+#include "runtime/train/engine/plan_check.h"
+
+#include <algorithm>
+#include <tuple>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+namespace {
+
+Collective operation_of(CollectiveKind kind) {
+  switch (kind) {
+    case CollectiveKind::all_reduce:
+      return Collective::all_reduce;
+    case CollectiveKind::reduce_scatter:
+      return Collective::reduce_scatter;
+    case CollectiveKind::all_gather:
+      return Collective::all_gather;
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::permute:
+      return Collective::all_to_all;
+    case CollectiveKind::halo:
+      return Collective::exchange;
+  }
+  internal_error("a kind of collective that no transport has");
+}
+
+Traffic* find(std::vector<Traffic>& traffic, Collective collective, int ranks) {
+  const auto found = std::find_if(traffic.begin(), traffic.end(), [&](const Traffic& entry) {
+    return entry.collective == collective && entry.ranks == ranks;
+  });
+  return found == traffic.end() ? nullptr : &*found;
+}
+
+std::string text_of(const Traffic& traffic) {
+  return fmt::format("{} with {} bytes sent", traffic.operations, traffic.bytes);
+}
+
+}  // namespace
+
+std::vector<Traffic> planned_traffic(const std::vector<CollectiveRecord>& records,
+                                     const MeshShape& mesh) {
+  std::vector<Traffic> planned;
+  for (const CollectiveRecord& record : records) {
+    const Collective collective = operation_of(record.kind);
+    const int ranks = static_cast<int>(mesh.size_over(record.axes));
+    Traffic* entry = find(planned, collective, ranks);
+    if (entry == nullptr) {
+      entry = &planned.emplace_back(Traffic{.collective = collective, .ranks = ranks});
+    }
+    entry->operations += 1;
+    entry->bytes += record.bytes_sent;
+  }
+  const auto place = [](const Traffic& entry) { return std::tuple(entry.collective, entry.ranks); };
+  std::sort(planned.begin(), planned.end(),
+            [&](const Traffic& left, const Traffic& right) { return place(left) < place(right); });
+  return planned;
+}
+
+void require_planned(const std::vector<Traffic>& planned, const std::vector<Traffic>& sent,
+                     const std::string& what) {
+  if (planned == sent) {
+    return;
+  }
+  std::vector<Traffic> left = sent;
+  std::string differences;
+  const auto differ = [&](const Traffic& kind, const std::string& plan, const std::string& run) {
+    differences += fmt::format("\n  {} over {} ranks: {} planned, {} counted",
+                               name_of(kind.collective), kind.ranks, plan, run);
+  };
+  for (const Traffic& entry : planned) {
+    Traffic* found = find(left, entry.collective, entry.ranks);
+    if (found == nullptr) {
+      differ(entry, text_of(entry), "none");
+    } else if (*found != entry) {
+      differ(entry, text_of(entry), text_of(*found));
+    }
+  }
+  for (Traffic& entry : left) {
+    const bool known = std::any_of(planned.begin(), planned.end(), [&](const Traffic& other) {
+      return other.collective == entry.collective && other.ranks == entry.ranks;
+    });
+    if (!known) {
+      differ(entry, "none", text_of(entry));
+    }
+  }
+  fail("{} sent what its plan does not say:{}", what, differences);
+}
+
+}  // namespace meshwork

@@ -1,0 +1,65 @@
+// ModelTraining: what callbacks see of a run on a model, and what they do to it (training.h).
+//
+// `fit` keeps it up to date: it moves the position, writes the logs and looks whether a callback
+// has asked for the end. What callbacks ask of the model (weights, the learning rate, rank 0's
+// word) is answered here.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "runtime/train/loop/training.h"
+#include "runtime/train/model_state.h"
+
+namespace meshwork {
+
+class ModelTraining final : public Training {
+ public:
+  /// `say` prints a line for the user, on the root. `model`, which has its parameters, outlives
+  /// this.
+  ModelTraining(Model::State& model, std::function<void(const std::string&)> say);
+
+  // ---- for callbacks ----------------------------------------------------------------------------
+
+  const TrainingPosition& position() const override { return at; }
+  Logs& logs() override {
+    if (std::exchange(stale, false)) refresh(logs_);
+    return logs_;
+  }
+  const std::vector<std::string>& log_names() const override { return names; }
+  std::optional<Better> better(const std::string& log_name) const override;
+  double learning_rate() const override;
+  void set_learning_rate(double rate) override;
+  void stop() override { ending = true; }
+  bool stopping() const override { return ending; }
+  std::shared_ptr<const WeightsSnapshot> snapshot_weights() override;
+  void restore_weights(const WeightsSnapshot& snapshot) override;
+  bool is_root() const override { return model_->is_root(); }
+  void agree(std::span<double> numbers) override;
+  std::string where_not_finite() override;
+  void say(const std::string& line) override;
+
+  // ---- for `fit` --------------------------------------------------------------------------------
+
+  TrainingPosition at;
+  std::vector<std::string> names;      // that logs can have; there from the beginning of the run
+  bool ending = false;                 // a callback has asked for the end
+  Step* last_step = nullptr;           // of training
+  std::function<void(Logs&)> refresh;  // writes the running means as they are
+  bool stale = false;                  // the means have changed since they were written
+  bool restored = false;               // a callback has restored weights
+
+ private:
+  Model::State* model_;
+  std::function<void(const std::string&)> say_;
+  const std::string* agreeing_;  // label of the model's trace
+  TracePoint locating_;
+  Logs logs_;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,37 @@
+#include "runtime/train/loop/training.h"
+
+#include <algorithm>
+
+namespace meshwork {
+
+std::vector<std::string> log_names_of(std::span<const std::string> sums, bool validated,
+                                      std::span<const std::string> added) {
+  std::vector<std::string> names(sums.begin(), sums.end());
+  if (validated) {
+    for (const std::string& name : sums) {
+      names.push_back("val_" + name);
+    }
+  }
+  for (const std::string& name : added) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      names.push_back(name);
+    }
+  }
+  return names;
+}
+
+std::optional<Better> better_of(const std::string& log_name,
+                                std::span<const SharedMetric> metrics) {
+  const std::string name = log_name.starts_with("val_") ? log_name.substr(4) : log_name;
+  if (name == "loss") {
+    return Better::lower;
+  }
+  for (const SharedMetric& metric : metrics) {
+    if (metric->name() == name) {
+      return metric->better();
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace meshwork

@@ -1,0 +1,99 @@
+// Training: what callbacks see of a run, and what they can do to it.
+//
+// Callbacks know nothing of models or ranks beyond this interface, which the trainer implements.
+// Every rank runs every callback at every event, and on all of them the logs are the same bit for
+// bit. So a decision that follows from the logs and the position alone is the same everywhere. One
+// that depends on anything else (a clock, a file, the user's own function) is taken on rank 0, the
+// *root*, and handed out with `agree`. The trainer takes the root's word for stopping and for the
+// learning rate at the end of an epoch, lest a callback that forgot this made ranks go different
+// ways.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/train/metrics/metric.h"
+#include "runtime/train/reporting/logs.h"
+
+namespace meshwork {
+
+/// Weights at some moment, on each rank its own blocks. Opaque to callbacks.
+class WeightsSnapshot {
+ public:
+  virtual ~WeightsSnapshot() = default;
+};
+
+/// Where a run stands.
+struct TrainingPosition {
+  std::int64_t first_epoch = 0;  // with which this run began
+  std::int64_t epoch = 0;        // from 0
+  std::int64_t epochs = 1;       // before which training ends
+  std::int64_t batch = 0;        // in the epoch, or in the validation, from 0; at an epoch's
+                                 // begin the first that it will train
+  std::int64_t batches = 0;      // in an epoch, or in the validation
+  std::int64_t iteration = 0;    // updates of the parameters so far
+  std::int64_t samples = 0;      // of training seen in this epoch, by all ranks together
+};
+
+class Training {
+ public:
+  virtual ~Training() = default;
+
+  [[nodiscard]] virtual const TrainingPosition& position() const = 0;
+  /// During an epoch the running means since its start; at its end with the values of validation,
+  /// if there was one. Values that callbacks set at an epoch's end are seen by those after them.
+  /// Asked for after a batch, they wait for the device to be done with it: who can do without does.
+  [[nodiscard]] virtual Logs& logs() = 0;
+  /// The names that the logs of an epoch can have: those of training, then those of validation,
+  /// then what callbacks add. Epochs without validation lack the second.
+  [[nodiscard]] virtual const std::vector<std::string>& log_names() const = 0;
+  /// Whether lower or higher values of a log are better, as far as that is known: of the loss, the
+  /// metrics, and both in validation.
+  [[nodiscard]] virtual std::optional<Better> better(const std::string& log_name) const = 0;
+
+  /// The rate of the next update.
+  [[nodiscard]] virtual double learning_rate() const = 0;
+  /// Throws `Error` if the optimizer follows a schedule.
+  virtual void set_learning_rate(double rate) = 0;
+  /// Training ends after this batch, and its epoch with it.
+  virtual void stop() = 0;
+  [[nodiscard]] virtual bool stopping() const = 0;
+
+  /// The weights as they are. The optimizer's slots are not in it. Collective.
+  [[nodiscard]] virtual std::shared_ptr<const WeightsSnapshot> snapshot_weights() = 0;
+  /// Collective.
+  virtual void restore_weights(const WeightsSnapshot& snapshot) = 0;
+
+  /// Whether this is rank 0, which writes and decides.
+  [[nodiscard]] virtual bool is_root() const = 0;
+  /// Makes `values` those of the root, on every rank; all have as many. Collective.
+  virtual void agree(std::span<double> values) = 0;
+  /// After a batch whose loss is not finite: on which rank, and in what, that was first seen, in
+  /// words; "" if it cannot be told. The same on every rank. It takes long. Collective.
+  [[nodiscard]] virtual std::string where_not_finite() { return {}; }
+  /// Prints a line for the user, from the root.
+  virtual void say(const std::string& line) = 0;
+};
+
+/// The logs of a run that has not begun.
+struct ExpectedLogs {
+  std::vector<std::string> names;     // as Training::log_names
+  std::vector<SharedMetric> metrics;  // whose values are in them
+};
+
+/// `Training::log_names` of a run whose sums have these names ("loss" first), whose callbacks add
+/// `added`, with validation or without.
+[[nodiscard]] std::vector<std::string> log_names_of(std::span<const std::string> sums,
+                                                    bool validated,
+                                                    std::span<const std::string> added);
+
+/// `Training::better` for a run with these metrics, by their names: "loss" falls, and "val_"
+/// changes nothing.
+[[nodiscard]] std::optional<Better> better_of(const std::string& log_name,
+                                              std::span<const SharedMetric> metrics);
+
+}  // namespace meshwork

@@ -1,0 +1,79 @@
+// Comparison: which targets go with a prediction, and by which rule the two are compared.
+//
+// A *prediction* is the output of a model, (batch, ..., last), and a *target* what it is compared
+// with. Targets come in three forms:
+//
+//   values    a number for each predicted value: the prediction's shape. Where the last dimension
+//             is 1 it may be left out.
+//   classes   the number of the right class, classes being the prediction's last dimension: its
+//             shape without that dimension, or with 1 in its place.
+//   weights   a weight for each class (one-hot, or probabilities): the prediction's shape.
+//
+// Nothing is broadcast: a target of another shape is an error. A *row* is everything but the last
+// dimension; losses and metrics give one value a row and are sums over rows, together with the
+// number of rows. A prediction of one dimension, the batch, has one value a row.
+//
+// Whatever their type in the data, targets are float32 here; class numbers are exact in it up to
+// 2^24.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "runtime/device/kernels/classes.h"
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/operation.h"
+#include "runtime/train/losses/loss.h"
+
+namespace meshwork {
+
+enum class TargetForm : std::uint8_t { values, classes, weights };
+
+/// The letter of the classes in the rule of a comparison by classes or weights.
+inline constexpr std::string_view class_letter = "k";
+
+/// The target's shape for predictions of this one; an open batch stays open. Throws `Error` for a
+/// prediction that has no rows of classes where the form needs them.
+[[nodiscard]] Shape target_shape_of(TargetForm form, const Shape& prediction);
+
+/// Throws `Error`, with what was expected and found, unless `target` goes with `prediction`.
+void check_target(TargetForm form, const Shape& prediction, const Shape& target);
+
+/// How many classes the last dimension of the prediction stands for.
+[[nodiscard]] std::int64_t class_count(const Shape& prediction);
+
+/// The rule of a sum over everything: "bk,bk->" for values; the letter k is `own` where it stands
+/// for classes.
+[[nodiscard]] Rule comparison_rule(TargetForm form, const Shape& prediction, const Shape& target);
+
+/// The reduction of one value (or `values`) a row of that rule over the classes.
+[[nodiscard]] OwnReduction row_reduction(const Rule& rule, std::int64_t values, bool backward);
+
+/// Reduces float32 `buffer`, one value (or `values`) a row of this rank, over the classes.
+void reduce_over_classes(Lowering& lowering, Reduction reduction, Operand buffer,
+                         std::int64_t values, const std::string& what);
+
+/// Number of rows in a batch.
+[[nodiscard]] double row_count(const Shape& prediction);
+
+/// Values in a row of `prediction`, over which its value is a mean.
+[[nodiscard]] std::int64_t values_in_row(const Shape& prediction);
+
+/// 1 / rows of the global batch, by which the gradient of a sum becomes that of the mean; 0 for an
+/// empty batch.
+[[nodiscard]] double mean_factor(const Lowering& lowering);
+
+/// What a kernel has to know of this rank's classes. Input 0 is the prediction.
+[[nodiscard]] ClassColumns class_columns(const Lowering& lowering, TargetForm form,
+                                         double smoothing = 0);
+
+/// A loss, or a metric of which more is better, called `name`: it compares with targets of `form`, by
+/// the operation that `make` makes.
+using MakeOperation = std::function<std::unique_ptr<Operation>()>;
+[[nodiscard]] SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make);
+[[nodiscard]] SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make);
+
+}  // namespace meshwork

@@ -1,0 +1,74 @@
+#include "runtime/train/optimizers/optimizer.h"
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "collectives/error.h"
+#include "runtime/device/kernel_spec.h"
+
+namespace meshwork {
+namespace {
+
+struct Clip {
+  Clipping kind;
+  const char* option;
+  std::optional<double> CommonOptions::*value;
+};
+constexpr Clip clips[] = {
+    {Clipping::norm, "clipnorm", &CommonOptions::clipnorm},
+    {Clipping::value, "clipvalue", &CommonOptions::clipvalue},
+    {Clipping::global_norm, "global_clipnorm", &CommonOptions::global_clipnorm}};
+
+}  // namespace
+
+Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
+                     Settings options, std::vector<std::string> slot_names,
+                     std::function<KernelSpec(const UpdatedBlock& block)> kernel)
+    : class_name_(std::move(class_name)),
+      schedule_(std::move(learning_rate)),
+      slot_names_(std::move(slot_names)),
+      options_(std::move(options)) {
+  std::erase_if(options_, [](const auto& option) { return option.first == "learning_rate"; });
+  const char* given = nullptr;
+  for (const Clip& clip : clips) {
+    const std::optional<double>& value = common.*clip.value;
+    if (!value) {
+      continue;
+    }
+    if (given) {
+      fail("{}: {} and {} are both given; gradients are clipped in one way", class_name_, given,
+           clip.option);
+    }
+    given = clip.option;
+    rule_.clipping = clip.kind;
+    rule_.clip = static_cast<float>(*value);
+  }
+  rule_.slots = static_cast<int>(slot_names_.size());
+  rule_.kernel = std::move(kernel);
+}
+
+double Optimizer::learning_rate(std::int64_t iteration) const {
+  return schedule_.at(iteration);
+}
+
+void Optimizer::set_learning_rate(double rate) {
+  if (!schedule_.is_constant()) {
+    fail(
+        "the learning rate of {} follows {} and cannot be set; give the optimizer a number for "
+        "its learning rate",
+        class_name_, schedule_.name());
+  }
+  schedule_ = Schedule(rate);
+}
+
+Settings Optimizer::settings() const {
+  const std::string& options = schedule_.options();
+  Settings settings{
+      {"class", class_name_},
+      {"learning_rate", schedule_.name() + (options.empty() ? "" : " of ") + options}};
+  settings.insert(settings.end(), options_.begin(), options_.end());
+  return settings;
+}
+
+}  // namespace meshwork

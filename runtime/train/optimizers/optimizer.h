@@ -1,0 +1,64 @@
+// Optimizer: how parameters are updated, and at which rate.
+//
+// An optimizer is a value. It states its slots (what it keeps for each parameter, zeros at first,
+// each laid out as its parameter), the kernel that does one update in one fused pass, and how
+// gradients are clipped before; and it has the learning rate. Formulas and defaults are Keras's
+// (keras/src/optimizers); norms are those of whole variables, whatever their layout.
+// Functions with Keras's names make it, in optimizers/:
+//
+//     Optimizer optimizer = Adam({.learning_rate = 1e-3, .global_clipnorm = 1.0});
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "collectives/exchange.h"
+#include "runtime/graph/lower.h"
+#include "runtime/train/optimizers/schedule.h"
+
+namespace meshwork {
+
+/// What every optimizer has an option for. At most one clip may be given.
+struct CommonOptions {
+  std::optional<double> weight_decay;     // w -= w * decay * rate, apart from the update
+  std::optional<double> clipnorm;         // of each variable's gradient
+  std::optional<double> clipvalue;        // of each element
+  std::optional<double> global_clipnorm;  // of all gradients together
+};
+
+class Optimizer {
+ public:
+  /// `class_name` as in Keras. `options` are all of them: ranks compare them. Throws `Error` for two
+  /// clips. Pages call `make_optimizer` (optimizers/make.h).
+  Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
+            Settings options, std::vector<std::string> slot_names,
+            std::function<KernelSpec(const UpdatedBlock& block)> kernel);
+
+  [[nodiscard]] const std::string& class_name() const { return class_name_; }
+  /// What is kept for each parameter, in the order of the kernel's operands.
+  [[nodiscard]] const std::vector<std::string>& slot_names() const { return slot_names_; }
+  /// Clipping, slots and kernel, as the lowering takes them.
+  [[nodiscard]] const UpdateRule& update_rule() const { return rule_; }
+
+  /// The rate of iteration `iteration`, which counts from 0.
+  [[nodiscard]] double learning_rate(std::int64_t iteration) const;
+  [[nodiscard]] const Schedule& schedule() const { return schedule_; }
+  /// Sets a constant rate from now on. Throws `Error` if a schedule rules it, or if it is negative
+  /// or not finite.
+  void set_learning_rate(double rate);
+
+  /// Class, learning rate and all options, by their names.
+  [[nodiscard]] Settings settings() const;
+
+ private:
+  std::string class_name_;
+  Schedule schedule_;
+  std::vector<std::string> slot_names_;
+  Settings options_;
+  UpdateRule rule_;
+};
+
+}  // namespace meshwork

@@ -1,0 +1,269 @@
+#include "runtime/train/reporting/progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/train/reporting/terminal.h"
+
+namespace meshwork {
+namespace {
+
+constexpr std::int64_t cells = 20;
+constexpr double redraw_seconds = 0.05;
+
+constexpr std::string_view bold = "\x1b[1m";
+constexpr std::string_view green = "\x1b[32m";
+constexpr std::string_view white = "\x1b[37m";
+constexpr std::string_view plain = "\x1b[0m";
+
+// Text that knows how many columns it takes, which colours and UTF-8 do not tell.
+class Line {
+ public:
+  explicit Line(bool colours) : colours_(colours) {}
+
+  void add(std::string_view ascii) {
+    text_ += ascii;
+    columns_ += static_cast<std::int64_t>(ascii.size());
+  }
+  void add(std::string_view colour, std::string_view ascii) {
+    begin_colour(colour);
+    add(ascii);
+    end_colour();
+  }
+  void add_cells(std::string_view colour, std::string_view cell, std::int64_t count) {
+    if (count == 0) {
+      return;
+    }
+    begin_colour(colour);
+    for (std::int64_t i = 0; i < count; ++i) {
+      text_ += cell;
+    }
+    columns_ += count;
+    end_colour();
+  }
+
+  [[nodiscard]] const std::string& text() const { return text_; }
+  [[nodiscard]] std::int64_t columns() const { return columns_; }
+
+ private:
+  void begin_colour(std::string_view colour) { text_ += colours_ ? colour : ""; }
+  void end_colour() { text_ += colours_ ? plain : ""; }
+
+  bool colours_;
+  std::string text_;
+  std::int64_t columns_ = 0;
+};
+
+std::vector<std::string> entries(const Logs& logs, double samples_per_second) {
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : logs.in_display_order()) {
+    entries.push_back(fmt::format(" - {}: {}", name, format_value(value)));
+  }
+  entries.push_back(fmt::format(" - {:.0f} samples/s", samples_per_second));
+  return entries;
+}
+
+}  // namespace
+
+ProgressStyle progress_style(Verbosity verbosity, int descriptor) {
+  ProgressStyle style;
+  const bool terminal = ends_at_terminal(descriptor);
+  style.verbosity = verbosity != Verbosity::automatic ? verbosity
+                    : terminal                        ? Verbosity::bar
+                                                      : Verbosity::lines;
+  if (!terminal) {
+    return style;
+  }
+  const char* kind = std::getenv("TERM");
+  const char* no_colour = std::getenv("NO_COLOR");
+  style.colours = kind && std::string_view(kind) != "dumb" && !(no_colour && *no_colour);
+  winsize size{};
+  if (ioctl(descriptor, TIOCGWINSZ, &size) == 0) {
+    style.width = size.ws_col;
+  }
+  return style;
+}
+
+Clock steady_clock() {
+  return [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
+}
+
+std::string format_value(double value) {
+  return std::abs(value) > 1e-3 ? fmt::format("{:.4f}", value) : fmt::format("{:.4e}", value);
+}
+
+std::string format_step_time(double seconds) {
+  if (seconds >= 1 || seconds == 0) {
+    return fmt::format("{:.0f}s/step", seconds);
+  }
+  if (seconds >= 1e-3) {
+    return fmt::format("{:.0f}ms/step", seconds * 1e3);
+  }
+  return fmt::format("{:.0f}us/step", seconds * 1e6);
+}
+
+std::string format_remaining(double seconds) {
+  const auto whole = static_cast<std::int64_t>(seconds);
+  if (seconds > 3600) {
+    return fmt::format("{}:{:02}:{:02}", whole / 3600, whole % 3600 / 60, whole % 60);
+  }
+  if (seconds > 60) {
+    return fmt::format("{}:{:02}", whole / 60, whole % 60);
+  }
+  return fmt::format("{}s", whole);
+}
+
+ProgressDisplay::ProgressDisplay(std::ostream& out, const ProgressStyle& style, Clock clock)
+    : out_(&out), style_(style), clock_(std::move(clock)) {}
+
+void ProgressDisplay::begin(std::int64_t steps, std::int64_t done, std::int64_t samples) {
+  steps_ = steps;
+  start_ = {clock_(), done, samples};
+  first_ = last_ = start_;
+  anything_drawn_ = false;
+  drawn_width_ = 0;
+}
+
+void ProgressDisplay::update(std::int64_t step, std::int64_t samples, const Logs& logs) {
+  if (advance(step, samples)) {
+    redraw(logs);
+  }
+}
+
+bool ProgressDisplay::advance(std::int64_t step, std::int64_t samples) {
+  last_ = {clock_(), step, samples};
+  if (step == start_.step + 1) {
+    first_ = last_;
+  }
+  return style_.verbosity == Verbosity::bar &&
+         !(anything_drawn_ && last_.seconds - drawn_ < redraw_seconds);
+}
+
+void ProgressDisplay::redraw(const Logs& logs) {
+  draw(logs, false);
+}
+
+void ProgressDisplay::finish(const Logs& logs) {
+  if (style_.verbosity == Verbosity::bar) {
+    draw(logs, true);
+  } else if (style_.verbosity == Verbosity::lines) {
+    *out_ << fmt::format("{} - {:.0f}s - {}", count(), clock_() - start_.seconds,
+                         format_step_time(step_seconds()));
+    for (const std::string& entry : entries(logs, samples_per_second())) {
+      *out_ << entry;
+    }
+    *out_ << std::endl;
+  }
+}
+
+void ProgressDisplay::say(const std::string& line) {
+  erase();
+  *out_ << line << std::endl;
+}
+
+// From where times count: after the first step, or the beginning where there was no other.
+const ProgressDisplay::Mark& ProgressDisplay::warm() const {
+  return last_.step > first_.step ? first_ : start_;
+}
+
+double ProgressDisplay::step_seconds() const {
+  const std::int64_t steps = last_.step - warm().step;
+  return steps > 0 ? (last_.seconds - warm().seconds) / static_cast<double>(steps) : 0;
+}
+
+double ProgressDisplay::samples_per_second() const {
+  const double seconds = last_.seconds - warm().seconds;
+  return seconds > 0 ? static_cast<double>(last_.samples - warm().samples) / seconds : 0;
+}
+
+// Right-aligned to the digits of the total: " 57/250".
+std::string ProgressDisplay::count() const {
+  const std::string total = std::to_string(steps_);
+  return fmt::format("{:>{}}/{}", last_.step, total.size(), total);
+}
+
+void ProgressDisplay::draw(const Logs& logs, bool finished) {
+  const double now = clock_();
+  Line line(style_.colours);
+  line.add(bold, count());
+  line.add(" ");
+  const std::int64_t done = steps_ > 0 ? cells * last_.step / steps_ : cells;
+  line.add_cells(green, "━", done);
+  line.add_cells(white, style_.colours ? "━" : "─", cells - done);
+  line.add(" ");
+  line.add(bold, finished
+                     ? fmt::format("{:.0f}s", now - start_.seconds)
+                     : format_remaining(step_seconds() * static_cast<double>(steps_ - last_.step)));
+  line.add(" ");
+  line.add(format_step_time(step_seconds()));
+  // A line that wraps could not be drawn over; the last one may.
+  for (const std::string& entry : entries(logs, samples_per_second())) {
+    const std::int64_t columns = line.columns() + static_cast<std::int64_t>(entry.size());
+    if (!finished && style_.width > 0 && columns >= style_.width) {
+      break;
+    }
+    line.add(entry);
+  }
+  *out_ << '\r' << line.text();
+  if (line.columns() < drawn_width_) {
+    *out_ << std::string(static_cast<std::size_t>(drawn_width_ - line.columns()), ' ');
+  }
+  if (finished) {
+    *out_ << '\n';
+  }
+  *out_ << std::flush;
+  drawn_ = now;
+  anything_drawn_ = !finished;
+  drawn_width_ = finished ? 0 : line.columns();
+}
+
+void ProgressDisplay::erase() {
+  if (drawn_width_ > 0) {
+    *out_ << '\r' << std::string(static_cast<std::size_t>(drawn_width_), ' ') << '\r';
+    drawn_width_ = 0;
+    anything_drawn_ = false;  // so that the next update draws it again
+  }
+}
+
+Progress::Progress(std::ostream& out, const ProgressStyle& style, Clock clock)
+    : style_(style), out_(&out), display_(out, style, std::move(clock)) {}
+
+void Progress::on_epoch_begin(Training& training) {
+  if (!training.is_root() || style_.verbosity == Verbosity::silent) {
+    return;
+  }
+  const TrainingPosition& at = training.position();
+  if (at.epochs > 1) {
+    *out_ << fmt::format("Epoch {}/{}", at.epoch + 1, at.epochs) << std::endl;
+  }
+  display_.begin(at.batches, at.batch, at.samples);
+}
+
+void Progress::on_train_batch_end(Training& training) {
+  if (training.is_root()) {
+    const TrainingPosition& at = training.position();
+    // To ask for the logs is to wait for the device.
+    if (display_.advance(at.batch + 1, at.samples)) {
+      display_.redraw(training.logs());
+    }
+  }
+}
+
+void Progress::on_epoch_end(Training& training) {
+  if (training.is_root()) {
+    display_.finish(training.logs());
+  }
+}
+
+}  // namespace meshwork

@@ -1,0 +1,346 @@
+#include "runtime/train/state/weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/keras_weights.h"
+#include "runtime/checkpoint/reader.h"
+#include "runtime/checkpoint/verdict.h"
+#include "runtime/train/model_state.h"
+#include "runtime/train/state/keras_places.h"
+#include "runtime/train/state/read_blocks.h"
+#include "runtime/train/state/saved_run.h"
+
+namespace meshwork {
+namespace {
+
+void refuse(const std::filesystem::path& file, const std::vector<std::string>& different) {
+  if (different.empty()) {
+    return;
+  }
+  std::string text = fmt::format("{}: these are not the weights of this model:", file.string());
+  for (const std::string& line : different) {
+    text += "\n  " + line;
+  }
+  throw Error(text);
+}
+
+// Where ranks wait for each other over a file, for the watchdog.
+TracePoint waiting(const Model::State& model, const char* what, const std::filesystem::path& file) {
+  return {&model.watchdog->trace(), fmt::format("{} {}", what, file.string())};
+}
+
+// A rate that the file has, but for the rounding to float32 in which Keras keeps it.
+void take_rate(Optimizer& optimizer, double rate, std::int64_t iteration) {
+  if (optimizer.schedule().is_constant() &&
+      static_cast<float>(rate) != static_cast<float>(optimizer.learning_rate(iteration))) {
+    optimizer.set_learning_rate(rate);
+  }
+}
+
+// ---- from a checkpoint --------------------------------------------------------------------------
+
+LoadedWeights load_checkpoint(Model::State& model, const std::filesystem::path& file,
+                              const LoadWeightsOptions& options) {
+  std::optional<CheckpointReader> reader;
+  Failures failures;
+  failures.attempt([&] { reader.emplace(file); });
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         waiting(model, "agreement that all can read", file));
+  const CheckpointState& then = reader->state();
+  // A checkpoint of weights alone names no optimizer.
+  const bool optimizer = options.optimizer && !then.optimizer.empty();
+  refuse(file, tensor_differences(model, *reader, "file", optimizer, false));
+  const std::string damage = read_blocks(model, *reader, model_targets(model, *reader, optimizer));
+  if (!damage.empty()) {
+    throw Error(damage);
+  }
+  if (optimizer) {
+    model.iteration = then.step;
+    if (then.constant_rate) {
+      take_rate(model.compiled->optimizer, then.learning_rate, then.step);
+    }
+  }
+  return {.file = file,
+          .keras = false,
+          .optimizer = optimizer,
+          .updates = then.step,
+          .variables = std::ssize(model.graph->variables),
+          .has_optimizer = !then.optimizer.empty(),
+          .optimizer_class = then.optimizer};
+}
+
+// ---- from Keras ---------------------------------------------------------------------------------
+
+bool is_of_optimizer(const std::string& place) {
+  return place.starts_with("optimizer/");
+}
+
+std::set<std::string> weight_places(const KerasWeightsReader& reader) {
+  std::set<std::string> places;
+  for (const KerasArray& array : reader.arrays()) {
+    if (!is_of_optimizer(array.place)) {
+      places.insert(array.place);
+    }
+  }
+  return places;
+}
+
+// The model's places in the file. The same layers can have been written in several ways (as a
+// functional model, as a class), which the file shows; if it shows none of them, what differs is
+// said of the model as it is.
+std::vector<KerasPlace> places_in(const Model::State& model, const KerasWeightsReader& reader) {
+  const std::set<std::string> there = weight_places(reader);
+  for (const KerasModel kind :
+       {model.keras_model, KerasModel::functional, KerasModel::subclass, KerasModel::members}) {
+    std::vector<KerasPlace> places = keras_places(*model.graph, kind);
+    if (places.size() == there.size() &&
+        std::all_of(places.begin(), places.end(),
+                    [&](const KerasPlace& place) { return there.count(place.place) > 0; })) {
+      return places;
+    }
+  }
+  return keras_places(*model.graph, model.keras_model);
+}
+
+const Variable& variable_called(const Graph& graph, const std::string& path) {
+  return *std::find_if(graph.variables.begin(), graph.variables.end(),
+                       [&](const Variable& variable) { return variable.path == path; });
+}
+
+std::vector<std::string> differences(const Graph& graph, const std::vector<KerasPlace>& places,
+                                     const KerasWeightsReader& reader) {
+  std::vector<std::string> found;
+  std::set<std::string> left = weight_places(reader);
+  for (const KerasPlace& place : places) {
+    const Shape& shape = variable_called(graph, place.variable).options.shape;
+    const KerasArray* array = reader.find(place.place);
+    if (array == nullptr) {
+      found.push_back(fmt::format("the model has {} {}, the file has no {}", place.variable,
+                                  to_string(shape), place.place));
+    } else if (array->shape != shape) {
+      found.push_back(fmt::format("{} has shape {}, in the file {} has {}", place.variable,
+                                  to_string(shape), place.place, to_string(array->shape)));
+    }
+    left.erase(place.place);
+  }
+  for (const std::string& place : left) {
+    found.push_back(fmt::format("the file has {} {}, the model has nothing for it", place,
+                                to_string(reader.find(place)->shape)));
+  }
+  return found;
+}
+
+// What keeps the model's optimizer from taking up the file's.
+std::vector<std::string> slot_differences(const Model::State& model, const KerasOptimizer& keras,
+                                          const KerasWeightsReader& reader) {
+  const std::string& name = model.compiled->optimizer.class_name();
+  const auto count = static_cast<std::size_t>(
+      std::count_if(reader.arrays().begin(), reader.arrays().end(),
+                    [](const KerasArray& array) { return is_of_optimizer(array.place); }));
+  if (count != keras_optimizer_arrays(keras)) {
+    std::string slots;
+    for (const std::string& slot : keras.slots) {
+      slots += (slots.empty() ? "" : ", ") + slot;
+    }
+    return {fmt::format(
+        "{} has {} arrays of its own ({}{} for each of {} trained variables), the file has {}; the "
+        "weights alone can be taken without it",
+        name, keras_optimizer_arrays(keras),
+        keras.constant_rate ? "iteration, learning rate, " : "iteration, ",
+        slots.empty() ? "no slots" : slots, keras.variables.size(), count)};
+  }
+  std::vector<std::string> found;
+  for (std::size_t v = 0; v < keras.variables.size(); ++v) {
+    const Shape& shape = variable_called(*model.graph, keras.variables[v]).options.shape;
+    for (std::size_t s = 0; s < keras.slots.size(); ++s) {
+      const std::string place = keras_slot_place(keras, s, v);
+      const KerasArray* array = reader.find(place);
+      if (array == nullptr || array->shape != shape) {
+        found.push_back(fmt::format("{} ({}) has shape {}, in the file {} {}", keras.variables[v],
+                                    keras.slots[s], to_string(shape), place,
+                                    array ? "has " + to_string(array->shape) : "is missing"));
+      }
+    }
+  }
+  return found;
+}
+
+// The number of updates, which Keras keeps as any number.
+std::int64_t updates_in(const KerasWeightsReader& reader) {
+  constexpr double most = 9007199254740992.0;  // 2^53: up to here every integer is a double
+  const double number = reader.read_number(keras_iteration_place);
+  if (!(number >= 0 && number <= most) || number != std::floor(number)) {
+    fail("{}: {} is {}, which is no number of updates", reader.file().string(),
+         keras_iteration_place, number);
+  }
+  return static_cast<std::int64_t>(number);
+}
+
+LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
+                         const LoadWeightsOptions& options) {
+  std::optional<KerasWeightsReader> reader;
+  Failures failures;
+  failures.attempt([&] { reader.emplace(file); });
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         waiting(model, "agreement that all can read", file));
+  const std::vector<KerasPlace> places = places_in(model, *reader);
+  std::vector<std::string> different = differences(*model.graph, places, *reader);
+  // One that has updated nothing need not have slots.
+  const bool has_iteration = reader->find(keras_iteration_place) != nullptr;
+  std::int64_t updates = 0;
+  std::optional<double> rate;
+  KerasOptimizer keras;
+  failures.attempt([&] {
+    updates = has_iteration ? updates_in(*reader) : 0;
+    if (!options.optimizer || !has_iteration) {
+      return;
+    }
+    keras = keras_optimizer(*model.graph, model.compiled->optimizer, places);
+    if (updates > 0) {
+      for (std::string& line : slot_differences(model, keras, *reader)) {
+        different.push_back(std::move(line));
+      }
+    }
+    if (keras.constant_rate && different.empty() && reader->find(keras_rate_place) != nullptr) {
+      rate = reader->read_number(keras_rate_place);
+    }
+  });
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         waiting(model, "agreement on the optimizer in", file));
+  refuse(file, different);
+  const bool optimizer = options.optimizer && has_iteration;
+
+  Parameters& parameters = model.engine->parameters();
+  std::map<std::string, const ParameterSpan*> spans;
+  for (const ParameterSpan& span : parameters.form().spans) {
+    spans[model.graph->variables[static_cast<std::size_t>(span.variable)].path] = &span;
+  }
+  std::vector<float> block;
+  const auto read = [&](const std::string& place, const ParameterSpan& span) {
+    block.resize(static_cast<std::size_t>(span.count));
+    reader->read(*reader->find(place), span.block, block);
+  };
+  for (const KerasPlace& place : places) {
+    const ParameterSpan& span = *spans.at(place.variable);
+    failures.attempt([&] {
+      read(place.place, span);
+      parameters.write_value(span.variable, block);
+    });
+  }
+  for (std::size_t v = 0; optimizer && v < keras.variables.size(); ++v) {
+    const ParameterSpan& span = *spans.at(keras.variables[v]);
+    for (std::size_t s = 0; s < keras.slots.size(); ++s) {
+      failures.attempt([&] {
+        if (updates > 0) {
+          read(keras_slot_place(keras, s, v), span);
+        } else {
+          block.assign(static_cast<std::size_t>(span.count), 0.0f);
+        }
+        parameters.write_slot(static_cast<int>(s), span.variable, block);
+      });
+    }
+  }
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         waiting(model, "agreement that all have read their blocks of", file));
+  if (optimizer) {
+    model.iteration = updates;
+    if (rate) {
+      take_rate(model.compiled->optimizer, *rate, model.iteration);
+    }
+  }
+  return {.file = file,
+          .keras = true,
+          .optimizer = optimizer,
+          .updates = updates,
+          .variables = std::ssize(model.graph->variables),
+          .has_optimizer = has_iteration,
+          .optimizer_class = {}};
+}
+
+}  // namespace
+
+std::string describe(const LoadedWeights& loaded) {
+  const auto counted = [](std::int64_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  };
+  const std::string taken =
+      fmt::format("{} of {}", counted(loaded.variables, "variable"), loaded.file.string());
+  const std::string steps = counted(loaded.updates, "step");
+  if (loaded.has_optimizer) {
+    return fmt::format("{}; {} its optimizer's state ({}{})", taken,
+                       loaded.optimizer ? "and" : "not",
+                       loaded.optimizer_class.empty() ? "" : loaded.optimizer_class + ", ", steps);
+  }
+  return loaded.updates > 0 ? fmt::format("{}, after {}", taken, steps) : taken;
+}
+
+std::filesystem::path weights_file(const std::filesystem::path& path) {
+  std::error_code problem;
+  if (!std::filesystem::is_directory(path, problem)) {
+    return path;
+  }
+  const CheckpointListing listing = list_checkpoints(path, "");
+  if (listing.checkpoints.empty()) {
+    fail("{}: there are no checkpoints in this directory", path.string());
+  }
+  const FoundCheckpoint& newest = listing.checkpoints.front();
+  if (!newest.readable()) {
+    const auto older = std::find_if(listing.checkpoints.begin(), listing.checkpoints.end(),
+                                    [](const FoundCheckpoint& found) { return found.readable(); });
+    fail("the newest checkpoint in {} {}: {}{}", path.string(),
+         newest.damage.empty() ? "cannot be read" : "is damaged", newest.damage + newest.refusal,
+         older == listing.checkpoints.end()
+             ? std::string("; none of the others can be read either")
+             : fmt::format("; the newest that can be read is {}", older->file.string()));
+  }
+  return newest.file;
+}
+
+LoadedWeights Model::load_weights(const std::filesystem::path& path, LoadWeightsOptions options) {
+  const auto call = state_->begin_call("load_weights", [&] {
+    return Settings{setting("path", path.string()), setting("optimizer", options.optimizer)};
+  });
+  if (options.optimizer && !state_->compiled) {
+    fail("load_weights: there is no optimizer to take up a state: call compile first");
+  }
+  const Communicator& all = state_->mesh().all();
+  // Rank 0 looks; directories of network file systems differ from node to node.
+  std::string found;
+  bool checkpoint = false;
+  const TracePoint looking = waiting(*state_, "waiting for rank 0, which looks at", path);
+  together(
+      all,
+      [&] {
+        if (all.rank() == 0) {
+          found = weights_file(path).string();
+          checkpoint = is_checkpoint_file(found);
+        }
+      },
+      looking);
+  {
+    const TracedCollective inside(looking);
+    found = broadcast_text(all, found);
+    checkpoint = broadcast_text(all, checkpoint ? "checkpoint" : "Keras") == "checkpoint";
+  }
+  if (!state_->engine) {
+    state_->prepare(std::nullopt, 32);
+  } else if (options.optimizer && !state_->has_slots) {
+    fail(
+        "load_weights: the model has been compiled anew since it was used; take up the optimizer's "
+        "state before evaluating or predicting");
+  }
+  return checkpoint ? load_checkpoint(*state_, found, options)
+                    : load_keras(*state_, found, options);
+}
+
+}  // namespace meshwork
