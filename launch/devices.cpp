@@ -1,13 +1,13 @@
 // meshwork devices: where each rank runs, as a table from rank 0.
 #include <mpi.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <optional>
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/text_list.h"
 #include "launch/commands.h"
 #include "launch/session.h"
 #include "runtime/config/text_table.h"
@@ -16,23 +16,11 @@
 namespace meshwork {
 namespace {
 
-constexpr char column_end = '\x1f';
-
 std::string host_name() {
   std::array<char, MPI_MAX_PROCESSOR_NAME + 1> host{};
   int length = 0;
   check_mpi(MPI_Get_processor_name(host.data(), &length), "MPI_Get_processor_name");
   return {host.data(), static_cast<std::size_t>(length)};
-}
-
-std::vector<std::string> columns_of(const std::string& row) {
-  std::vector<std::string> columns;
-  for (std::size_t begin = 0; begin <= row.size();) {
-    const std::size_t end = std::min(row.find(column_end, begin), row.size());
-    columns.push_back(row.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return columns;
 }
 
 // The mesh and the kind of device that were asked for, without a need for a model.
@@ -68,20 +56,22 @@ int devices(Runtime& runtime, const CommandLine& line) {
     const Communicator node = runtime.world().split_by_node();
     std::unique_ptr<Device> device;
     together(runtime.world(), [&] { device = make_device_on_node(request->device, node); });
-    std::string row = fmt::format("{}{}{}{}{} of {}", runtime.rank(), column_end, host_name(),
-                                  column_end, node.rank(), node.size());
+    std::string row;
+    append_entry(row, std::to_string(runtime.rank()));
+    append_entry(row, host_name());
+    append_entry(row, fmt::format("{} of {}", node.rank(), node.size()));
     for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
-      row += fmt::format("{}{}", column_end, mesh.coordinate(runtime.rank(), axis));
+      append_entry(row, std::to_string(mesh.coordinate(runtime.rank(), axis)));
     }
-    row += fmt::format("{}{}{}{}", column_end, device->traits().kind, column_end,
-                       device->description());
+    append_entry(row, device->traits().kind);
+    append_entry(row, device->description());
     const std::vector<std::string> rows = gather_texts(runtime.world(), row);
     if (runtime.is_root()) {
       std::vector<std::string> heading{"rank", "host", "on the node"};
       for (const MeshAxis& axis : mesh.axes()) heading.push_back(axis.name);
       heading.insert(heading.end(), {"device", "what it is"});
       TextTable table(heading);
-      for (const std::string& row : rows) table.add(columns_of(row));
+      for (const std::string& row : rows) table.add(entries_of(row));
       std::printf("mesh %s\n%s", to_string(mesh).c_str(), table.text(0).c_str());
       std::fflush(stdout);
     }

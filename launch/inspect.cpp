@@ -1,9 +1,12 @@
 // meshwork inspect: what is in a checkpoint, or in a file of Keras's weights.
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <concepts>
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <system_error>
 #include <variant>
 #include <vector>
@@ -28,15 +31,6 @@ constexpr std::size_t shown_epochs = 10;
 
 std::int64_t bytes_of(const Shape& shape) {
   return element_count(shape) * 4;
-}
-
-// "a, b, c".
-std::string listed(const std::vector<std::string>& texts) {
-  std::string text;
-  for (const std::string& one : texts) {
-    text += (text.empty() ? "" : ", ") + one;
-  }
-  return text;
 }
 
 std::string value_text(const std::variant<double, std::string>& value) {
@@ -108,11 +102,8 @@ std::string variable_tree(const CheckpointReader& reader) {
       continue;
     }
     std::vector<std::string> parts;
-    for (std::size_t begin = 0; begin <= tensor.path.size();) {
-      const std::size_t end = std::min(tensor.path.find('/', begin), tensor.path.size());
-      parts.push_back(tensor.path.substr(begin, end - begin));
-      begin = end + 1;
-    }
+    std::istringstream path(tensor.path);
+    for (std::string part; std::getline(path, part, '/');) parts.push_back(part);
     const std::vector<std::string> groups(parts.begin(), parts.end() - 1);
     std::size_t same = 0;
     while (same < groups.size() && same < open.size() && groups[same] == open[same]) {
@@ -127,7 +118,7 @@ std::string variable_tree(const CheckpointReader& reader) {
                "float32", tensor.layout, readable_bytes(bytes_of(tensor.shape)),
                !tensor.trainable    ? "not trained"
                : own == slots.end() ? ""
-                                    : listed(own->second)});
+                                    : fmt::format("{}", fmt::join(own->second, ", "))});
   }
   return table.text();
 }
@@ -185,7 +176,7 @@ std::string main_points(const std::string& configuration) {
           layers.push_back(layer.single_entry("a layer").name);
         }
       }
-      add("model", listed(layers));
+      add("model", fmt::format("{}", fmt::join(layers, ", ")));
     }
     for (const char* name : {"mesh", "layout", "batch_axis", "loss", "optimizer", "metrics"}) {
       if (const auto node = document.find(name)) {
@@ -245,7 +236,8 @@ std::string text_of(const CheckpointReader& reader) {
       }
     }
     add("callback", fmt::format("{}{}{}{}{}", record.class_name, about, values.empty() ? "" : ": ",
-                                listed(values), record.keeps_weights ? "; keeps weights" : ""));
+                                fmt::format("{}", fmt::join(values, ", ")),
+                                record.keeps_weights ? "; keeps weights" : ""));
   }
   text += fmt::format("\n{} variables, {} parameters, {} of them trained\n{}", sizes.count,
                       sizes.parameters, sizes.trained, variable_tree(reader));

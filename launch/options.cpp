@@ -76,9 +76,8 @@ std::string options_text(const CommandLine& line) {
   if (line.name.empty()) {
     return text + "\n`meshwork options NAME` lists the options of one of these.\n";
   }
-  const std::string nearest = nearest_name(line.name, known);
   fail("there is nothing called \"{}\" that has options{}", line.name,
-       nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+       did_you_mean(line.name, known));
 }
 
 }  // namespace meshwork

@@ -1,7 +1,4 @@
 #include "runtime/train/model.h"
-#include "runtime/device/kernels/products.h"
-#include "runtime/device/kernels/step_scalars.h"
-#include "runtime/device/node_device.h"
 
 #include <cstdio>
 #include <numeric>
@@ -12,6 +9,9 @@
 #include "collectives/fnv1a.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/array.h"
+#include "runtime/device/kernels/products.h"
+#include "runtime/device/kernels/step_scalars.h"
+#include "runtime/device/node_device.h"
 #include "runtime/train/model_options.h"
 #include "runtime/train/model_state.h"
 
@@ -81,9 +81,7 @@ int variable_index(const Graph& graph, const std::string& path) {
     }
     paths.push_back(graph.variables[v].path);
   }
-  const std::string nearest = nearest_name(path, paths);
-  fail("the model has no variable \"{}\"{}", path,
-       nearest.empty() ? "" : fmt::format("; did you mean \"{}\"?", nearest));
+  fail("the model has no variable \"{}\"{}", path, did_you_mean(path, paths));
 }
 
 // For a model, which has no name: by its first and last layer.
@@ -543,9 +541,7 @@ PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t r
 std::vector<float> Model::variable(const std::string& path) {
   const auto call = state_->begin_call("variable", [&] { return Settings{setting("path", path)}; });
   const int index = variable_index(*state_->graph, path);
-  if (!state_->engine) {
-    state_->prepare(std::nullopt, 32);
-  }
+  state_->require_engine();
   return state_->engine->gather_variable(index);
 }
 
@@ -555,9 +551,7 @@ void Model::set_variable(const std::string& path, std::span<const float> values)
                     setting("hash of the values", hash_of(values))};
   });
   const int index = variable_index(*state_->graph, path);
-  if (!state_->engine) {
-    state_->prepare(std::nullopt, 32);
-  }
+  state_->require_engine();
   state_->engine->set_variable(index, values);
 }
 

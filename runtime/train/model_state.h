@@ -87,6 +87,10 @@ struct Model::State : Blueprint {
   /// was not done; `rows` is the batch length that the plan is made for. Parameters and slots that
   /// exist keep their values.
   void prepare(const std::optional<Shape>& target, std::int64_t rows);
+  /// Prepares for data that nobody has seen, if nothing else was done.
+  void require_engine() {
+    if (!engine) prepare(std::nullopt, 32);
+  }
   /// Takes up what an earlier run had chosen by timing: kernels, if they are timed, and the
   /// transport. All ranks call it, while no steps are at work.
   void take_up_choices(const CheckpointState& earlier);

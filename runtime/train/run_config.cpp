@@ -39,16 +39,9 @@ TensorLayout read_layout(const ConfigNode& node) {
   return layout;
 }
 
-const char* words_for(DataPart part) {
-  switch (part) {
-    case DataPart::train:
-      return "training data";
-    case DataPart::validation:
-      return "validation data";
-    case DataPart::test:
-      return "test data";
-  }
-  return "data";
+// "training data".
+std::string words_for(DataPart part) {
+  return fmt::format("{} data", part == DataPart::train ? "training" : name_of(part));
 }
 
 // The rows of `source` in samples whose field is fed whole.
@@ -82,15 +75,8 @@ void check_classes(const std::shared_ptr<const Source>& source, int field, std::
 }  // namespace
 
 std::string_view name_of(DataPart part) {
-  switch (part) {
-    case DataPart::train:
-      return "train";
-    case DataPart::validation:
-      return "validation";
-    case DataPart::test:
-      return "test";
-  }
-  internal_error("a part of the data that is not known");
+  constexpr std::string_view names[] = {"train", "validation", "test"};
+  return names[static_cast<std::size_t>(part)];
 }
 
 std::vector<MeshAxis> mesh_from_config(const ConfigNode& node) {

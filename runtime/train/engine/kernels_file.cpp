@@ -14,6 +14,7 @@
 #include "collectives/error.h"
 #include "collectives/file_size_limit.h"
 #include "runtime/config/load.h"
+#include "runtime/config/text_table.h"
 
 namespace meshwork {
 namespace {
@@ -68,16 +69,6 @@ std::string checked_name(const ConfigNode& node) {
   return name;
 }
 
-// As YAML reads back.
-std::string quoted(const std::string& name) {
-  std::string result = "\"";
-  for (const char c : name) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result + "\"";
-}
-
 }  // namespace
 
 KernelRecords read_kernel_records(const fs::path& file) {
@@ -110,10 +101,10 @@ void write_kernel_records(const fs::path& file, const KernelRecords& records) {
   std::ofstream out(aside);
   out << "# Kernels chosen by timing, by processor or GPU and library. What is not here is timed "
          "and added.\n";
-  for (const auto& [platform, record] : records) {
-    out << quoted(platform) << ":\n";
+  for (const auto& [platform, record] : records) {  // YAML reads what JSON quotes
+    out << json_text(platform) << ":\n";
     for (const auto& [key, name] : record.chosen) {
-      out << "  " << quoted(key) << ": " << quoted(name) << "\n";
+      out << "  " << json_text(key) << ": " << json_text(name) << "\n";
     }
   }
   out.close();

@@ -332,9 +332,9 @@ LoadedWeights Model::load_weights(const std::filesystem::path& path, LoadWeights
     found = broadcast_text(all, found);
     checkpoint = broadcast_text(all, checkpoint ? "checkpoint" : "Keras") == "checkpoint";
   }
-  if (!state_->engine) {
-    state_->prepare(std::nullopt, 32);
-  } else if (options.optimizer && !state_->has_slots) {
+  const bool used = state_->engine != nullptr;
+  state_->require_engine();
+  if (used && options.optimizer && !state_->has_slots) {
     fail(
         "load_weights: the model has been compiled anew since it was used; take up the optimizer's "
         "state before evaluating or predicting");

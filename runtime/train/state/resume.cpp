@@ -12,6 +12,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/text_list.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/verdict.h"
 #include "runtime/config/load.h"
@@ -253,16 +254,11 @@ std::vector<FoundCheckpoint> share(const Communicator& all,
                                    const std::vector<FoundCheckpoint>& own) {
   std::string text;
   for (const FoundCheckpoint& found : own) {
-    text += fmt::format("{}{}{}{}{}{}", found.file.string(), '\0', found.step, '\0', found.damage,
-                        '\0');
+    append_entry(text, found.file.string());
+    append_entry(text, std::to_string(found.step));
+    append_entry(text, found.damage);
   }
-  text = broadcast_text(all, text);
-  std::vector<std::string> fields;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = text.find('\0', at);
-    fields.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
+  const std::vector<std::string> fields = entries_of(broadcast_text(all, text));
   std::vector<FoundCheckpoint> list;
   for (std::size_t i = 0; i + 2 < fields.size(); i += 3) {
     list.push_back({fields[i], std::stoll(fields[i + 1]), 0, fields[i + 2], std::nullopt});

@@ -101,9 +101,7 @@ void Model::save_weights(const std::filesystem::path& file, SaveWeightsOptions o
         ".h5, as a checkpoint",
         file.string());
   }
-  if (!state_->engine) {
-    state_->prepare(std::nullopt, 32);
-  }
+  state_->require_engine();
   const bool optimizer = options.optimizer && state_->compiled && state_->has_slots;
   if (has_keras_name(file)) {
     // One that has updated nothing has no slots in Keras.
