@@ -326,7 +326,6 @@ struct JsonFields {
   void operator()(const char* name, Number number) {
     add(name, fmt::format("{}", number));
   }
-  void later(const char* name, const std::string& text) { (*this)(name, text); }
   void dataset(const char* name, const std::string& text) { (*this)(name, text); }
   void dataset(const char* name, const std::vector<std::string>& texts) {
     add(name, json_list(texts, json_text));
@@ -336,8 +335,6 @@ struct JsonFields {
   }
   template <class Pairs>
   void columns(const char*, const char*, const Pairs&) {}
-  template <class Pairs>
-  void later_columns(const char*, const char*, const Pairs&) {}
   void add(const char* name, const std::string& value) {
     json += fmt::format("{}  \"{}\": {}", json.empty() ? "\n" : ",\n", name, value);
   }

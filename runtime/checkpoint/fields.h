@@ -4,19 +4,24 @@
 // A visitor gets the fields in the order in which the file has them:
 //
 //     field(name, value)            an attribute: a number, a truth as 0 or 1, or a short text
-//     field.later(name, value)      one that files of the first days lack: the initial value stands
 //     field.dataset(name, value)    a dataset: a text, or a list of texts or numbers
 //     field.columns(a, b, pairs)    two datasets as long as each other, of the pairs of a list
-//     field.later_columns(...)      likewise, where they are there
 //
 // History and callbacks, whose names are not known beforehand, have functions of their own.
 #pragma once
 
+#include <string_view>
 #include <utility>
 
 #include "runtime/checkpoint/contents.h"
 
 namespace meshwork {
+
+/// Whether files of the first days lack the attribute, or the columns of which this is the first; then
+/// the initial value stands.
+[[nodiscard]] constexpr bool came_later(std::string_view name) {
+  return name == "precision" || name == "keras_variables" || name.starts_with("kernel");
+}
 
 /// Attributes of the file itself.
 template <class State, class Field>
@@ -49,16 +54,16 @@ void describe_state(State& state, Field& field) {
   field("schedule", state.schedule);
   field("device", state.device);
   field("collectives", state.collectives);
-  field.later("precision", state.precision);
-  field.later("kernels_platform", state.kernels.platform);
+  field("precision", state.precision);
+  field("kernels_platform", state.kernels.platform);
   field.dataset("running_names", state.running.names);
   field.dataset("running_sums", state.running.sums);
   field.dataset("slots", state.slots);
   field.dataset("data", state.data);
   field.dataset("configuration", state.configuration);
-  field.later_columns("keras_variables", "keras_places", state.keras_places);
+  field.columns("keras_variables", "keras_places", state.keras_places);
   field.columns("log_names", "log_values", state.logs);
-  field.later_columns("kernel_specifications", "kernel_candidates", state.kernels.chosen);
+  field.columns("kernel_specifications", "kernel_candidates", state.kernels.chosen);
 }
 
 /// Attributes of a tensor's dataset.

@@ -38,7 +38,6 @@ class AttributeWriter {
     using Stored = std::conditional_t<sizeof(Number) < 8, std::int64_t, Number>;
     write_attribute(object_, name, static_cast<Stored>(value), subject_);
   }
-  void later(const char* name, const std::string& text) const { (*this)(name, text); }
 
  private:
   hid_t object_;
@@ -154,10 +153,6 @@ class StateWriter : public AttributeWriter {
     }
     dataset(first, names);
     dataset(second, values);
-  }
-  template <class Pairs>
-  void later_columns(const char* first, const char* second, const Pairs& pairs) const {
-    columns(first, second, pairs);
   }
 
  private:

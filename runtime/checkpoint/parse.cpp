@@ -23,6 +23,7 @@ class AttributeReader {
   AttributeReader(hid_t object, const std::string& subject) : object_(object), subject_(subject) {}
 
   void operator()(const char* name, std::string& text) const {
+    if (came_later(name) && !has_attribute(object_, name, subject_)) return;
     text = read_text(object_, name, subject_);
   }
   void operator()(const char* name, TensorKind& kind) const {
@@ -49,9 +50,6 @@ class AttributeReader {
     if (std::is_same_v<Number, std::int64_t> && value < 0) {  // all of them count something
       fail("{}: attribute \"{}\" is {}", subject_, name, value);
     }
-  }
-  void later(const char* name, std::string& text) const {
-    if (has_attribute(object_, name, subject_)) (*this)(name, text);
   }
 
  private:
@@ -225,6 +223,11 @@ class Parser {
     }
     template <class Pairs>
     void columns(const char* first, const char* second, Pairs& pairs) const {
+      const std::vector<std::string>& there = parser_.datasets_;
+      if (came_later(first) &&
+          std::count(there.begin(), there.end(), std::string("state/") + first) == 0) {
+        return;
+      }
       std::vector<std::string> names;
       std::vector<SecondOf<Pairs>> values;
       dataset(first, names);
@@ -235,13 +238,6 @@ class Parser {
       }
       for (std::size_t i = 0; i < names.size(); ++i) {
         pairs.insert(pairs.end(), typename Pairs::value_type{names[i], values[i]});
-      }
-    }
-    template <class Pairs>
-    void later_columns(const char* first, const char* second, Pairs& pairs) const {
-      const std::vector<std::string>& known = parser_.datasets_;
-      if (std::count(known.begin(), known.end(), std::string("state/") + second) > 0) {
-        columns(first, second, pairs);
       }
     }
 
