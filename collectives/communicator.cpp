@@ -9,6 +9,7 @@
 
 #include "collectives/device_transports.h"
 #include "collectives/error.h"
+#include "collectives/printable.h"
 
 namespace meshwork {
 
@@ -86,7 +87,7 @@ void abort_job(int exit_code, const std::string& message) {
   const bool runs = MPI_Initialized(&initialized) == MPI_SUCCESS && initialized != 0 &&
                     MPI_Finalized(&finalized) == MPI_SUCCESS && finalized == 0;
   if (!runs) {
-    std::fprintf(stderr, "%s\n", message.c_str());
+    std::fprintf(stderr, "%s\n", printable(message).c_str());
     std::fflush(stderr);
     std::_Exit(exit_code);
   }
@@ -96,7 +97,7 @@ void abort_job(int exit_code, const std::string& message) {
   if (MPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS) rank = -1;
   if (MPI_Get_processor_name(host.data(), &length) != MPI_SUCCESS) host[0] = '\0';
   // One write, so that the lines of ranks which fail together stay whole.
-  const std::string line = fmt::format("rank {} ({}): {}\n", rank, host.data(), message);
+  const std::string line = fmt::format("rank {} ({}): {}\n", rank, host.data(), printable(message));
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
   MPI_Abort(MPI_COMM_WORLD, exit_code);

@@ -14,28 +14,46 @@
 
 #include "collectives/error.h"
 #include "collectives/file_size_limit.h"
+#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/written_file.h"
 #include "runtime/data/hdf5_handles.h"
 
 namespace meshwork {
 namespace {
 
-std::string name_while_writing(const std::string& name) {
-  return name + ".part";
-}
-
-void give_name(const std::string& name) {
-  std::error_code problem;
-  std::filesystem::rename(name_while_writing(name), name, problem);
-  if (problem) {
-    fail("{}: cannot be renamed from {}: {}", name, name_while_writing(name), problem.message());
+/// A file of our own that is not yet called `name`; removed if it never is.
+class NewFile {
+ public:
+  explicit NewFile(std::string name)
+      : name_(std::move(name)), temporary_(name_while_writing(name_)) {
+    make_new_file(temporary_);
   }
-}
+  ~NewFile() {
+    std::error_code problem;
+    if (!named_) std::filesystem::remove(temporary_, problem);
+  }
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+
+  [[nodiscard]] const std::string& temporary() const { return temporary_; }
+  void give_name() {
+    std::error_code problem;
+    std::filesystem::rename(temporary_, name_, problem);
+    if (problem) {
+      fail("{}: cannot be renamed from {}: {}", name_, temporary_, problem.message());
+    }
+    named_ = true;
+  }
+
+ private:
+  std::string name_, temporary_;
+  bool named_ = false;
+};
 
 class CsvFile final : public PredictionFile {
  public:
   CsvFile(std::string name, const Shape& shape)
-      : name_(std::move(name)), columns_(element_count(shape)), file_(name_while_writing(name_)) {
+      : columns_(element_count(shape)), new_(std::move(name)), file_(new_.temporary()) {
     const FileSizeSignalBlocked blocked;
     check("opened");
     std::string heading;
@@ -69,18 +87,18 @@ class CsvFile final : public PredictionFile {
     const FileSizeSignalBlocked blocked;
     file_.close();
     check("written");
-    give_name(name_);
+    new_.give_name();
   }
 
  private:
   void check(const char* what) {
     if (!file_) {
-      fail("{}: cannot be {}: {}", name_while_writing(name_), what, std::strerror(errno));
+      fail("{}: cannot be {}: {}", new_.temporary(), what, std::strerror(errno));
     }
   }
 
-  std::string name_;
   std::int64_t columns_;
+  NewFile new_;
   std::ofstream file_;
 };
 
@@ -90,13 +108,14 @@ constexpr std::int64_t for_describing = 4096;
 class Hdf5PredictionFile final : public PredictionFile {
  public:
   Hdf5PredictionFile(std::string name, std::int64_t rows, const Shape& shape)
-      : name_(std::move(name)), row_elements_(element_count(shape)) {
+      : name_(name_within(std::move(name), rows, shape)),
+        row_elements_(element_count(shape)),
+        new_(name_) {
     const FileSizeSignalBlocked blocked;
     const Hdf5Guard guard;
-    const std::string part = name_while_writing(name_);
     lengths_.push_back(static_cast<hsize_t>(rows));
     lengths_.insert(lengths_.end(), shape.begin(), shape.end());
-    check_file_size(part, rows * row_elements_ * 4 + for_describing);
+    const std::string& part = new_.temporary();
     file_ = WrittenFile(
         Hdf5File(check_hdf5(H5Fcreate(part.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
                             "cannot be created", part)),
@@ -144,12 +163,21 @@ class Hdf5PredictionFile final : public PredictionFile {
     dataset_.close(name_);
     file_.flush();
     file_.close();
-    give_name(name_);
+    new_.give_name();
   }
 
  private:
+  /// `name`, where a file of the predictions may be as large as it will be.
+  static std::string name_within(std::string name, std::int64_t rows, const Shape& shape) {
+    const FileSizeSignalBlocked blocked;
+    check_file_size(name_while_writing(name).string(),
+                    rows * element_count(shape) * 4 + for_describing);
+    return name;
+  }
+
   std::string name_;
   std::int64_t row_elements_;
+  NewFile new_;
   std::vector<hsize_t> lengths_;
   WrittenFile file_;
   Hdf5Dataset dataset_;

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "collectives/error.h"
+#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/keras_weights.h"
 
@@ -72,14 +73,16 @@ void RunFiles::read(const fs::path& file, const std::string& what) {
 void RunFiles::write(const fs::path& file, const std::string& what,
                      const IsSameKind& is_same_kind) {
   const std::string place = place_of(file);
-  const auto known = [&](const std::vector<Known>& files) {
+  const auto known = [&](const std::vector<Known>& files, const std::string& at) {
     return std::find_if(files.begin(), files.end(),
-                        [&](const Known& one) { return one.place == place; });
+                        [&](const Known& one) { return one.place == at; });
   };
-  if (const auto input = known(read_); input != read_.end()) {
-    fail("{}: is {} of this run; {} is not written over it", file.string(), input->what, what);
+  for (const fs::path& one : {file, name_while_writing(file)}) {
+    if (const auto input = known(read_, place_of(one)); input != read_.end()) {
+      fail("{}: is {} of this run; {} is not written over it", one.string(), input->what, what);
+    }
   }
-  if (const auto other = known(written_); other != written_.end()) {
+  if (const auto other = known(written_, place); other != written_.end()) {
     fail("{}: {} and {} would both be written to it", file.string(), other->what, what);
   }
   std::error_code problem;

@@ -36,8 +36,8 @@ class RunFiles {
   /// The run reads `file`, which is `what` to it: "the configuration". One that is not there, or an
   /// empty name, is none.
   void read(const std::filesystem::path& file, const std::string& what);
-  /// The run will write `what` to `file`. Throws `Error` if the run reads it or writes something
-  /// else to it, or if it exists and is neither of the same kind nor may be overwritten.
+  /// The run will write `what` to `file`, by way of `name_while_writing(file)`. Throws `Error` if
+  /// the run reads either or writes something else to it, or if it exists and is neither of the same kind nor may be overwritten.
   void write(const std::filesystem::path& file, const std::string& what,
              const IsSameKind& is_same_kind);
 

@@ -134,7 +134,7 @@ void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mod
         line += loaded.keras ? ", which `meshwork import` takes" : ", which --resume takes";
       }
     }
-    std::fprintf(stderr, "weights: %s\n", line.c_str());
+    std::fprintf(stderr, "weights: %s\n", printable(line).c_str());
   }
 }
 

@@ -89,8 +89,9 @@ int train(Runtime& runtime, const CommandLine& line) {
       session->predict(predicted, file.get());
     }
   });
-  // Nobody is to train again for what has been trained: that comes before what else went wrong.
-  if (unsaved) {
+  // Nobody is to train again for what has been trained: that comes before what else went wrong. A run
+  // that was stopped goes on from the checkpoint before.
+  if (unsaved && stopped == 0) {
     return unsaved_status;
   }
   return failed != 0 ? failed : stopped;

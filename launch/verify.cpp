@@ -42,7 +42,7 @@ Findings findings_of(const Action& action) {
   } catch (const DamagedCheckpoint& damage) {
     return {damage.what(), ""};
   } catch (const std::exception& problem) {
-    return {"", problem.what()};
+    return {"", message_of(problem)};
   }
 }
 

@@ -19,6 +19,17 @@ namespace {
 
 }  // namespace
 
+std::filesystem::path name_while_writing(const std::filesystem::path& name) {
+  return name.string() + ".tmp";
+}
+
+void make_new_file(const std::filesystem::path& name) {
+  if (::unlink(name.c_str()) != 0 && errno != ENOENT) {
+    fail_with_errno(name.string(), "is in the way and cannot be removed");
+  }
+  (void)Descriptor(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+}
+
 Descriptor::Descriptor(const std::filesystem::path& name, int flags)
     : name_(name.string()), native_(::open(name.c_str(), flags | O_CLOEXEC, 0666)) {
   if (native_ < 0) {

@@ -8,6 +8,13 @@
 
 namespace meshwork {
 
+/// What the file `name` is called while it is written, before it is whole: "NAME.tmp".
+[[nodiscard]] std::filesystem::path name_while_writing(const std::filesystem::path& name);
+
+/// Makes an empty file called `name`, of this process's own: what has the name, such as what a
+/// killed run has left, is removed, and no link is followed. Throws `Error`.
+void make_new_file(const std::filesystem::path& name);
+
 class Descriptor {
  public:
   /// Opens `name`, with the `flags` of open(2). Throws `Error`.

@@ -205,6 +205,12 @@ std::vector<std::string> link_names(const Hdf5Group& group, const std::string& s
                  },
                  &names),
              "a group cannot be listed", subject);
+  for (const std::string& name : names) {
+    // It would be followed as a path, through whatever stands there.
+    if (name.find('/') != std::string::npos) {
+      fail("{}: has a link whose name, \"{}\", contains a slash", subject, name);
+    }
+  }
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -189,13 +189,14 @@ constexpr std::int64_t least_bytes = 4096;
 class KerasWeightsWriter::Implementation {
  public:
   explicit Implementation(const std::filesystem::path& path)
-      : final_(path), temporary_(path.string() + ".tmp"), name_(path.string()) {
+      : final_(path), temporary_(name_while_writing(path)), name_(path.string()) {
     std::error_code problem;
     if (std::filesystem::is_directory(path, problem)) {
       fail("{}: is a directory; a file is to be written", name_);
     }
     const FileSizeSignalBlocked blocked;
     check_file_size(name_, least_bytes);
+    make_new_file(temporary_);
     const Hdf5Guard guard;
     file_ =
         WrittenFile(Hdf5File(check_hdf5(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT,

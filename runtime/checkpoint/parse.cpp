@@ -97,7 +97,8 @@ class Parser {
     }
     datasets_ = texts_in(names, name_bytes);
     const Shape shape = meshwork::shape_of(table, name_);
-    if (shape.size() != 2 || shape[1] < 3 ||
+    constexpr std::int64_t most_numbers = 3 + 2 * H5S_MAX_RANK;  // of a row
+    if (shape.size() != 2 || shape[1] < 3 || shape[1] > most_numbers ||
         table_bytes.size() != static_cast<std::size_t>(element_count(shape)) * 8) {
       fail("{}: the table of checksums has the shape {}", name_, meshwork::to_string(shape));
     }

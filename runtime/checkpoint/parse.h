@@ -32,7 +32,8 @@ struct ParsedCheckpoint {
 [[nodiscard]] ParsedCheckpoint parse_checkpoint(const Hdf5File& file, const std::string& name);
 
 /// Hands on what `action` throws over the content of the file `name` as damage of it; what comes
-/// from elsewhere (`SystemFailure`, `Unreachable`, memory that is not there) stays what it is.
+/// from elsewhere (`SystemFailure`, `Unreachable`) stays what it is. Memory that is not to be had
+/// is a `SystemFailure`.
 template <class Action>
 decltype(auto) or_damaged(const std::string& name, Action&& action) {
   try {
@@ -47,6 +48,8 @@ decltype(auto) or_damaged(const std::string& name, Action&& action) {
     throw DamagedCheckpoint(error.what());
   } catch (const std::logic_error& error) {  // names and lengths that cannot be
     throw DamagedCheckpoint(fmt::format("{}: cannot be read: {}", name, error.what()));
+  } catch (const std::bad_alloc&) {
+    throw SystemFailure(fmt::format("{}: there is not enough memory to read it", name));
   }
 }
 

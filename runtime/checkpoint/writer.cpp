@@ -248,10 +248,8 @@ class Writing {
   // quick to fail. Then room is taken for the file that HDF5 has made, no more and no less.
   void make_file() {
     // What is left of a killed run may still be written to by a process that does not yet know.
-    if (::unlink(temporary_.c_str()) != 0 && errno != ENOENT) {
-      fail_with_errno(temporary_, "is in the way and cannot be removed");
-    }
-    Descriptor(temporary_, O_WRONLY | O_CREAT | O_EXCL).reserve(data_bytes());
+    make_new_file(temporary_);
+    Descriptor(temporary_, O_WRONLY).reserve(data_bytes());
     create_checkpoint_file(temporary_, state_, tensors_, regions_);
     const Descriptor made(temporary_, O_WRONLY);
     made.reserve(made.bytes());

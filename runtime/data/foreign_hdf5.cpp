@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <set>
@@ -161,11 +162,22 @@ std::string name_of_source(Get get, hid_t creation, std::size_t index, const std
   return name;
 }
 
-// The bytes that the sources of a virtual data set in the file `subject` store. Opening them shows
-// that they may be read.
-std::uint64_t stored_in_sources(const Hdf5Dataset& dataset, hid_t creation, const std::string& name,
-                                const std::string& subject) {
-  namespace fs = std::filesystem;
+std::filesystem::path folder_of(const std::string& file) {
+  std::error_code problem;
+  return std::filesystem::weakly_canonical(std::filesystem::absolute(file, problem), problem)
+      .parent_path();
+}
+
+// A data set that a virtual one takes values from; an empty `file` is that of the virtual one.
+struct VirtualPiece {
+  std::string file_name;  // as the virtual data set has it
+  std::filesystem::path file;
+  std::string dataset;
+};
+
+// Throws for a piece that may not be read, for its name. In the order of their names.
+std::vector<VirtualPiece> pieces_of(hid_t creation, const std::string& name,
+                                    const std::string& subject) {
   std::size_t count = 0;
   check_hdf5(H5Pget_virtual_count(creation, &count), "no sources", subject);
   std::set<std::pair<std::string, std::string>> sources;
@@ -173,33 +185,45 @@ std::uint64_t stored_in_sources(const Hdf5Dataset& dataset, hid_t creation, cons
     sources.emplace(name_of_source(H5Pget_virtual_filename, creation, i, subject),
                     name_of_source(H5Pget_virtual_dsetname, creation, i, subject));
   }
-  std::error_code problem;
-  const fs::path folder =
-      fs::weakly_canonical(fs::absolute(subject, problem), problem).parent_path();
-  const ForeignRules of_source{.unstored_bytes = ~std::uint64_t{0}};  // the whole is looked at
-  std::uint64_t stored = 0;
+  const std::filesystem::path folder = folder_of(subject);
+  std::vector<VirtualPiece> pieces;
   for (const auto& [file_name, dataset_name] : sources) {
     const auto refuse = [&, &file_name = file_name](std::string_view why) {
       fail("{}: {} takes values from {}, {}", subject, name, file_name, why);
     };
     if (file_name == ".") {
-      const Hdf5File same(check_hdf5(H5Iget_file_id(dataset.native()), "no file", subject));
-      stored +=
-          stored_bytes(open_dataset(same.native(), dataset_name, subject, of_source), subject);
+      pieces.push_back({file_name, {}, dataset_name});
       continue;
     }
     if (file_name.find('%') != std::string::npos) {
       refuse("a pattern of names; the names of its sources are expected");
     }
-    const fs::path place = fs::weakly_canonical(folder / file_name, problem);
+    std::error_code problem;
+    const std::filesystem::path place =
+        std::filesystem::weakly_canonical(folder / file_name, problem);
     if (std::mismatch(folder.begin(), folder.end(), place.begin(), place.end()).first !=
         folder.end()) {
       refuse("which is not in the file's folder or below");
     }
-    if (!fs::exists(place, problem)) refuse("which is not there");
-    const Hdf5File source = open_for_reading(place, H5P_DEFAULT, "the source of virtual data");
-    stored += stored_bytes(open_dataset(source.native(), dataset_name, place.string(), of_source),
-                           place.string());
+    if (!std::filesystem::exists(place, problem)) refuse("which is not there");
+    pieces.push_back({file_name, place, dataset_name});
+  }
+  return pieces;
+}
+
+// The bytes that the sources of a virtual data set in the file `subject` store. Opening them shows
+// that they may be read.
+std::uint64_t stored_in_sources(const Hdf5Dataset& dataset, hid_t creation, const std::string& name,
+                                const std::string& subject) {
+  const ForeignRules of_source{.unstored_bytes = ~std::uint64_t{0}};  // the whole is looked at
+  std::uint64_t stored = 0;
+  for (const VirtualPiece& piece : pieces_of(creation, name, subject)) {
+    const std::string place = piece.file.empty() ? subject : piece.file.string();
+    const Hdf5File source =
+        piece.file.empty()
+            ? Hdf5File(check_hdf5(H5Iget_file_id(dataset.native()), "no file", subject))
+            : open_for_reading(piece.file, H5P_DEFAULT, "the source of virtual data");
+    stored += stored_bytes(open_dataset(source.native(), piece.dataset, place, of_source), place);
   }
   return stored;
 }
@@ -254,7 +278,10 @@ herr_t list_link(hid_t group, const char* name, const H5L_info_t* link, void* of
     if (listing.names.size() >= most_names || ++listing.looked_at > most_looked_at) {
       return 1;  // which ends the iteration
     }
-    if (link->type != H5L_TYPE_HARD) return 0;
+    // A slash in a name would be followed as a path.
+    if (link->type != H5L_TYPE_HARD || std::string_view(name).find('/') != std::string_view::npos) {
+      return 0;
+    }
     const Hdf5Object object(H5Oopen(group, name, H5P_DEFAULT));
     if (!object.exists()) return 0;
     const H5I_type_t kind = H5Iget_type(object.native());
@@ -349,6 +376,15 @@ Hdf5Dataset open_dataset(hid_t file, const std::string& name, const std::string&
   reading_hdf5(subject);
   ExternalTarget target;
   const Hdf5Properties properties = inside_the_file(H5P_DATASET_ACCESS, access, target, subject);
+  if (rules.virtual_sources) {
+    // The library is to open the sources that are looked at below, and looks where these say first.
+    if (const char* folders = std::getenv("HDF5_VDS_PREFIX"); folders != nullptr && *folders != 0) {
+      fail("{}: HDF5_VDS_PREFIX is set, to \"{}\", and would lead virtual data elsewhere; unset it",
+           subject, folders);
+    }
+    check_hdf5(H5Pset_virtual_prefix(properties.native(), folder_of(subject).c_str()),
+               "no folder for its sources", subject);
+  }
   Hdf5Dataset dataset(H5Dopen2(file, name.c_str(), properties.native()));
   if (!dataset.exists()) {
     if (!target.empty()) fail_behind_link(name, target, subject);
@@ -356,6 +392,18 @@ Hdf5Dataset open_dataset(hid_t file, const std::string& name, const std::string&
   }
   check_dataset(dataset, name, subject, rules);
   return dataset;
+}
+
+std::vector<std::filesystem::path> source_files(const Hdf5Dataset& dataset, const std::string& name,
+                                                const std::string& subject) {
+  const Hdf5Properties creation(
+      check_hdf5(H5Dget_create_plist(dataset.native()), "its properties cannot be read", subject));
+  std::vector<std::filesystem::path> files;
+  if (H5Pget_layout(creation.native()) != H5D_VIRTUAL) return files;
+  for (VirtualPiece& piece : pieces_of(creation.native(), name, subject)) {
+    if (!piece.file.empty()) files.push_back(std::move(piece.file));
+  }
+  return files;
 }
 
 Hdf5Group open_group(hid_t file, const std::string& name, const std::string& subject) {

@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "runtime/data/hdf5_handles.h"
 
@@ -54,6 +55,10 @@ void require_dataset(hid_t file, const std::string& name, const std::string& sub
 [[nodiscard]] Hdf5Dataset open_dataset(hid_t file, const std::string& name,
                                        const std::string& subject, ForeignRules rules = {},
                                        hid_t access = H5P_DEFAULT);
+/// The other files that an opened dataset's values lie in, if it is virtual.
+[[nodiscard]] std::vector<std::filesystem::path> source_files(const Hdf5Dataset& dataset,
+                                                              const std::string& name,
+                                                              const std::string& subject);
 [[nodiscard]] Hdf5Group open_group(hid_t file, const std::string& name, const std::string& subject);
 
 }  // namespace meshwork

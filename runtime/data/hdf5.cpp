@@ -189,7 +189,9 @@ struct Hdf5Source::Dataset {
       if (in_place) {
         read_run(first, length, block, destination + sequence[begin] * row_bytes);
       } else {
-        run.resize(static_cast<std::size_t>(length * row_bytes));
+        with_memory_for(
+            fmt::format("{}: {} bytes of samples", to_string(options.location), length * row_bytes),
+            [&] { run.resize(static_cast<std::size_t>(length * row_bytes)); });
         read_run(first, length, block, run.data());
         for (std::size_t i = begin; i < end; ++i) {
           std::memcpy(destination + sequence[i] * row_bytes,
@@ -275,7 +277,14 @@ std::string Hdf5Source::fingerprint() const {
 
 std::vector<std::filesystem::path> Hdf5Source::files() const {
   std::vector<std::filesystem::path> files;
-  for (const auto& dataset : datasets_) files.emplace_back(dataset->options.location.file);
+  const Hdf5Guard guard;
+  for (const auto& dataset : datasets_) {
+    const Hdf5Location& location = dataset->options.location;
+    files.emplace_back(location.file);
+    for (auto& source : source_files(dataset->dataset, location.dataset, location.file)) {
+      files.push_back(std::move(source));
+    }
+  }
   return files;
 }
 

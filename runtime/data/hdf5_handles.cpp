@@ -151,7 +151,10 @@ void end_crashes_of_hdf5_with(int status) {
 
 void reading_hdf5(std::string_view file) noexcept {
   const std::size_t length = std::min(file.size(), file_being_read.size() - 1);
-  std::copy_n(file.data(), length, file_being_read.begin());
+  // A name can come from a file, and goes to a terminal as it stands here.
+  std::ranges::transform(file.substr(0, length), file_being_read.begin(), [](char c) {
+    return static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
+  });
   file_being_read[length] = '\0';
 }
 

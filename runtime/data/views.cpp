@@ -150,7 +150,9 @@ class CachedSource final : public Source {
       if (!store.present[row]) store.missing.push_back(row);
     }
     if (!store.missing.empty()) {
-      store.missing_data.resize(store.missing.size() * static_cast<std::size_t>(store.row_bytes));
+      with_memory_for(source_->locate(field, 0), [&] {
+        store.missing_data.resize(store.missing.size() * static_cast<std::size_t>(store.row_bytes));
+      });
       source_->read(field, store.missing, block, store.missing_data.data());
       const std::byte* from = store.missing_data.data();
       for (const std::int64_t row : store.missing) {

@@ -7,6 +7,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/fnv1a.h"
+#include "collectives/printable.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/array.h"
 #include "runtime/device/kernels/products.h"
@@ -210,7 +211,7 @@ class KeptParameters {
 
 void Model::State::say(const std::string& line) const {
   if (is_root()) {
-    std::fprintf(stderr, "%s\n", line.c_str());
+    std::fprintf(stderr, "%s\n", printable(line).c_str());
   }
 }
 

@@ -35,7 +35,7 @@ says() {
   fi
 }
 
-rm -rf checkpoints stopped whole ./*.txt ./*.h5 ./*.csv
+rm -rf checkpoints stopped whole ./*.txt ./*.h5 ./*.csv ./*.tmp
 limited all 0 unlimited train "$config" --set checkpoint.directory=whole --set fit.epochs=1
 kib=$(($(stat -c %s whole/step-000000008.h5) / 1024))
 for limit in 0 $((kib / 2)) $((kib - 2)); do
@@ -54,9 +54,9 @@ limited enough 0 $((kib + 70)) train "$config" --set checkpoint.directory=checkp
 limited enough 0 $((kib + 70)) export whole --keras exported.weights.h5
 for limit in 0 4; do
   limited csv 1 $limit predict "$config" --output outputs.csv
-  says csv "outputs.csv.part: cannot be written: File too large"
+  says csv "outputs.csv.tmp: cannot be written: File too large"
   limited hdf5 2 $limit predict "$config" --output outputs.h5
-  says hdf5 "outputs.h5.part: there is no room for its"
+  says hdf5 "outputs.h5.tmp: there is no room for its"
   limited logged 1 0 train "$config" --set "fit.callbacks=[{CSVLogger: {file: log.csv}}]"
   says logged "CSVLogger: log.csv cannot be written: File too large"
 done

@@ -6,6 +6,7 @@ Whatever the command, it says one message of its own, ends with status 1 or 2 as
 within 2 seconds and 256 MB, and nothing that it writes holds what is in other files. Exit status
 77: there is no h5py.
 """
+import filecmp
 import os
 import resource
 import shutil
@@ -153,6 +154,7 @@ def main():
             check(ended.status == 0 and "step-000000008.h5" in ended.said,
                   f"{name}: resume: status {ended.status}\n{ended.said}")
             check(ended.kilobytes < KILOBYTES, f"{name}: resume: {ended.kilobytes >> 10} MB")
+            check("\x1b" not in ended.said, f"{name}: resume: writes commands to the terminal")
 
     os.mkdir("data")
     for name, file in hostile_files.hostile_data("data", "data.h5"):
@@ -191,6 +193,54 @@ def main():
     check(ended.said.split("loss")[-1] == loss, "virtual data gives other numbers")
     for name in ("upwards.h5", "absolute.h5", "absent.h5"):
         refused(name, ["train", "run.yaml", "--set", data_of(name, ", virtual: true")], (2,))
+
+    # What is looked at is what is read: through a link to the file, and whatever the library is told.
+    for folder in ("home", "real"):
+        os.mkdir(folder)
+        shutil.copy("source.h5", f"{folder}/source.h5")
+    with h5py.File("home/source.h5", "w") as file:
+        file.create_dataset("x", (100, 6), "<f4", external=[("/etc/passwd", 0, 2400)])
+    shutil.copy("virtual.h5", "real/virtual.h5")
+    os.symlink("../real/virtual.h5", "home/virtual.h5")
+    ended = whole(["evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "train", "--set",
+                   data_of("home/virtual.h5", ", virtual: true")])
+    check(ended.said.split("loss")[-1] == loss, "virtual data behind a link gives other numbers")
+    os.environ["HDF5_VDS_PREFIX"] = os.path.abspath("home")
+    ended = refused("prefix", ["train", "run.yaml", "--set", data_of("virtual.h5", ", virtual: true")], (2,))
+    check("HDF5_VDS_PREFIX" in ended.said, "the folder that the library is told of is not named")
+    del os.environ["HDF5_VDS_PREFIX"]
+
+    # Sources are files of the run, and so is what a file is called before it is whole.
+    predict = ["predict", "run.yaml", "--checkpoint", checkpoint, "--data", "train"]
+    shutil.copy("source.h5", "before.h5")
+    refused("a source", [*predict, "--set", data_of("virtual.h5", ", virtual: true"), "--output", "source.h5",
+                         "--overwrite"], (2,))
+    check(filecmp.cmp("source.h5", "before.h5", shallow=False), "a source was written over")
+    shutil.copy(checkpoint, "out.h5.tmp")
+    refused("a temporary name", ["predict", "run.yaml", "--checkpoint", "out.h5.tmp", "--data", "train",
+                                 "--output", "out.h5"], (2,))
+    check(filecmp.cmp("out.h5.tmp", checkpoint, shallow=False), "a checkpoint was written over")
+    with open("victim.txt", "w", encoding="utf-8") as file:
+        file.write("mine")
+    for output in ("linked.csv", "linked.h5"):
+        os.symlink("victim.txt", output + ".tmp")
+        whole([*predict, "--output", output])
+        check(not os.path.islink(output), f"{output} is a link")
+    with open("victim.txt", encoding="utf-8") as file:
+        check(file.read() == "mine", "predictions went through a link")
+
+    # A name with a slash would lead through the link beside it, and wait for a writer to the pipe.
+    os.mkfifo("pipe")
+    with h5py.File("slash.h5", "w") as file:
+        file["extAx"] = numpy.zeros(3)
+        file["ext"] = h5py.ExternalLink("pipe", "/")
+    with open("slash.h5", "rb") as file:
+        content = file.read()
+    with open("slash.h5", "wb") as file:
+        file.write(content.replace(b"extAx", b"ext/x"))
+    refused("slash", ["train", "run.yaml", "--dry-run", "--set", data_of("slash.h5")], (2,))
+    refused("slash", ["import", "run.yaml", "slash.h5", "--output", "imported"])
+    refused("slash", ["verify", "slash.h5"])
 
     # Fill values.
     with h5py.File("sparse.h5", "w") as file:

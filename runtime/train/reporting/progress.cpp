@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/printable.h"
 #include "runtime/train/reporting/terminal.h"
 
 namespace meshwork {
@@ -169,7 +170,7 @@ void ProgressDisplay::finish(const Logs& logs) {
 
 void ProgressDisplay::say(const std::string& line) {
   erase();
-  *out_ << line << std::endl;
+  *out_ << printable(line) << std::endl;
 }
 
 // From where times count: after the first step, or the beginning where there was no other.

@@ -181,6 +181,19 @@ TEST_CASE("a range of the table beyond its dataset is damage") {
   CHECK(!reader.verify().empty());
 }
 
+TEST_CASE("a table of no rows has no more columns than regions have") {
+  const fs::path file = small_checkpoint();
+  test::change_file(file, [](hid_t opened) {
+    REQUIRE(H5Ldelete(opened, "checksums/regions", H5P_DEFAULT) >= 0);
+    (void)create_dataset(opened, "checksums/regions", H5T_STD_U64LE, {0, std::int64_t{1} << 40},
+                         "test");
+    test::mend_table(opened);
+  });
+  CHECK_THROWS_AS(CheckpointReader(file), DamagedCheckpoint);
+  CHECK_THROWS_WITH(CheckpointReader(file),
+                    Catch::Contains("the table of checksums has the shape (0, 1099511627776)"));
+}
+
 TEST_CASE("what is no checkpoint is said to be none") {
   CHECK_THROWS_WITH(CheckpointReader("nowhere.h5"), Catch::Contains("there is no such file"));
   fs::create_directories("folder.h5");

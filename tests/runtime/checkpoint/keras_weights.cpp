@@ -75,7 +75,7 @@ TEST_CASE("a file has its name only when it is finished") {
   CHECK_FALSE(fs::exists(file));
   CHECK_FALSE(fs::exists(file.string() + ".tmp"));
   CHECK_THROWS_WITH(KerasWeightsWriter(fs::current_path() / "nowhere" / "a.weights.h5"),
-                    Catch::Contains("a.weights.h5: cannot be created"));
+                    Catch::Contains("a.weights.h5.tmp: cannot be created"));
   CHECK_THROWS_WITH(KerasWeightsWriter(fs::current_path()), Catch::Contains("is a directory"));
 }
 
