@@ -31,6 +31,7 @@ class ForwardingTransport : public Transport {
   }
   void advance() override { inner_->advance(); }
   [[nodiscard]] bool wants_advancing() const override { return inner_->wants_advancing(); }
+  [[nodiscard]] bool settle() override { return inner_->settle(); }
   void give_up() override { inner_->give_up(); }
   [[nodiscard]] bool take_up(std::string_view name) override { return inner_->take_up(name); }
   [[nodiscard]] bool enqueues(const Communicator& communicator, ElementType type,

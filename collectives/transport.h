@@ -179,7 +179,10 @@ class Transport {
   }
 
   /// After an error, before memory is given back that operations may still use: waits some seconds
-  /// for what was started, then ends what other ranks never join. No operation may follow.
+  /// for what was started. Whether it is over.
+  [[nodiscard]] virtual bool settle() { return true; }
+  /// Ends what was started and other ranks never join. What was captured has been given back, and
+  /// no operation may follow.
   virtual void give_up() {}
 
   /// buffer[i] = reduction over the ranks of buffer[i], in place.

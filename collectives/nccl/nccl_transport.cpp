@@ -124,21 +124,19 @@ class NcclTransport final : public Transport {
         communicator.size()));
   }
 
-  void give_up() override {
+  [[nodiscard]] bool settle() override {
     constexpr std::chrono::seconds patience{3};
     const auto end = std::chrono::steady_clock::now() + patience;
-    try {
-      for (const std::unique_ptr<Mark>& turn : turns_) {
-        while (!turn->reached() && std::chrono::steady_clock::now() < end) {
-          std::this_thread::sleep_for(std::chrono::milliseconds(1));
-        }
-        if (turn->reached()) continue;
-        for (const std::unique_ptr<Clique>& clique : cliques_) clique->give_up();
-        break;
-      }
-    } catch (const std::exception&) {  // the GPU has failed, as has been said: nothing waits for it
-      for (const std::unique_ptr<Clique>& clique : cliques_) clique->give_up();
+    // By count, which captured operations have too.
+    while (enqueued_.done() < enqueued_.started()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
+    return true;
+  }
+
+  void give_up() override {
+    for (const std::unique_ptr<Clique>& clique : cliques_) clique->give_up();
     end_cliques();
   }
 

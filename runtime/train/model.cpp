@@ -215,6 +215,17 @@ void Model::State::say(const std::string& line) const {
   }
 }
 
+void Model::State::break_off() noexcept {
+  try {
+    if (transport->settle()) return;
+    // Before the operations: what was captured keeps them.
+    if (engine) engine->release_captured();
+    transport->give_up();
+  } catch (const std::exception& problem) {
+    abort_job(1, problem.what());
+  }
+}
+
 void Model::State::say_remarks() {
   const auto say_once = [&](std::string& said, std::string now) {
     if (!now.empty() && now != said) say(now);
@@ -360,13 +371,7 @@ Model::Model(std::pair<std::vector<SymbolicTensor>, std::vector<SymbolicTensor>>
     : Model(std::move(ends.first), std::move(ends.second), std::move(distribution),
             std::move(options)) {}
 
-Model::~Model() {
-  if (state_ == nullptr || !state_->broke_off) return;
-  // In this order: what was captured keeps the transport's operations, and memory is given back
-  // when these are over.
-  if (state_->engine) state_->engine->release_captured();
-  state_->transport->give_up();
-}
+Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
 
 void Model::compile(CompileOptions options) {
@@ -414,6 +419,7 @@ void Model::predict(std::shared_ptr<const Source> data,
   // Targets that happen to be there are not looked at, but where nothing is made yet.
   state_->prepare(state_->engine ? std::nullopt : target_of(*data), options.batch_size);
   FedSource fed(*state_, Mode::predict, std::move(data), options.batch_size, "prediction data");
+  const Model::State::Call leaving(*state_);
   fed.make_steps(options.stop_request);
   const std::unique_ptr<Feeder> feeder = fed.feeder(false, {}, 1, options.prefetch);
   BatchStops stops(*state_, options.stop_request, "prediction data");

@@ -51,7 +51,6 @@ struct Model::State : Blueprint {
   std::int64_t iteration = 0;
   bool told_output = false;  // that predictions are of the first output of several
   bool fitting = false;      // inside fit, whose steps belong to the engine
-  bool broke_off = false;    // an error has left a collective function
 
   [[nodiscard]] DeviceMesh& mesh() const { return *mesh_; }
   [[nodiscard]] bool is_root() const { return mesh().rank() == 0; }
@@ -60,12 +59,15 @@ struct Model::State : Blueprint {
   /// Prints what transport and device remark, unless it was said.
   void say_remarks();
 
-  /// Notes that an error leaves a call, if one does: what the device has under way then, other ranks
-  /// may never join.
+  /// Where an error leaves a call, what the device has under way other ranks may never join. That is
+  /// ended before memory is given back, which would wait for it: so who holds memory of the device
+  /// in a call has one of these behind it.
   class [[nodiscard]] Call {
    public:
     explicit Call(State& model) : model_(model), errors_before_(std::uncaught_exceptions()) {}
-    ~Call() { model_.broke_off |= std::uncaught_exceptions() > errors_before_; }
+    ~Call() {
+      if (std::uncaught_exceptions() > errors_before_) model_.break_off();
+    }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
 
@@ -77,10 +79,13 @@ struct Model::State : Blueprint {
   /// all ranks unless they make this call on this model, with the settings that `settings` gives.
   template <class GetSettings>
   Call begin_call(const char* call, GetSettings&& settings) {
+    device->make_current();
     if (mesh().checks_calls()) compare_call(call, settings());
     return Call(*this);
   }
   void compare_call(const char* call, Settings settings) const;
+  /// Ends what is under way on the device, if it does not end by itself.
+  void break_off() noexcept;
   /// Ends on all ranks, which all call this, with what differs in `settings`, which are `what`.
   void compare(const Settings& settings, const std::string& what) const;
   /// Makes objective, plan and parameters for data whose targets have the shape `target`, if that
@@ -193,6 +198,7 @@ class Evaluation {
   RunningMeans means_;
   LateSums sums_;
   std::unique_ptr<Feeder> feeder_;
+  Model::State::Call leaving_;  // the last: it comes before memory is given back
 };
 
 }  // namespace meshwork

@@ -176,8 +176,13 @@ void CudaQueues::join(CudaQueue& queue) {
 
 std::unique_ptr<CapturedWork> CudaQueues::capture(const std::function<void()>& start) {
   if (!graphs_) return nullptr;
-  check_cuda(cudaStreamBeginCapture(kernels_.stream(), cudaStreamCaptureModeThreadLocal),
-             "cudaStreamBeginCapture");
+  // Who cannot capture goes on without: the next kernel is not to find this error.
+  const auto check = [](cudaError_t code, const char* call) {
+    if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
+    check_cuda(code, call);
+  };
+  check(cudaStreamBeginCapture(kernels_.stream(), cudaStreamCaptureModeThreadLocal),
+        "cudaStreamBeginCapture");
   Graph graph;
   capturing_ = true;
   try {
@@ -192,9 +197,9 @@ std::unique_ptr<CapturedWork> CudaQueues::capture(const std::function<void()>& s
     static_cast<void>(cudaGetLastError());
     throw;
   }
-  check_cuda(cudaStreamEndCapture(kernels_.stream(), graph.out()), "cudaStreamEndCapture");
+  check(cudaStreamEndCapture(kernels_.stream(), graph.out()), "cudaStreamEndCapture");
   GraphExecution execution;
-  check_cuda(cudaGraphInstantiate(execution.out(), graph.native(), 0), "cudaGraphInstantiate");
+  check(cudaGraphInstantiate(execution.out(), graph.native(), 0), "cudaGraphInstantiate");
   return std::make_unique<GraphWork>(std::move(execution), kernels_.stream(), activity_);
 }
 

@@ -142,7 +142,8 @@ Evaluation::Evaluation(Model::State& model, std::shared_ptr<const Source> source
       fed_(model, Mode::evaluate, std::move(source), batch_size, what, on_device),
       means_(model.objective, prefix),
       sums_(*model.device, means_, model.objective.names.size() + 1),
-      feeder_(fed_.feeder(false, {}, -1, prefetch)) {}
+      feeder_(fed_.feeder(false, {}, -1, prefetch)),
+      leaving_(model) {}
 
 void Evaluation::run(const std::function<void(std::int64_t)>& before,
                      const std::function<void(std::int64_t)>& after) {

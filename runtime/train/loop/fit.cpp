@@ -499,6 +499,7 @@ class Fitting {
   std::vector<std::pair<std::string, double>> ended_logs_;  // of the last of them, as it was saved
   std::optional<StepAgreement> agreement_;
   std::optional<Checkpointing> checkpoints_;
+  Model::State::Call leaving_{model_};  // the last: it comes before memory is given back
 };
 
 // What decides which steps there are, and what ranks do between them.
