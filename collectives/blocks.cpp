@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "collectives/error.h"
-
 namespace meshwork {
 
 std::int64_t extent_of(Counts counts, Counts offsets) {
@@ -14,22 +12,16 @@ std::int64_t extent_of(Counts counts, Counts offsets) {
   return end;
 }
 
-void check_blocks(const Communicator& communicator, std::initializer_list<Counts> lists) {
-  for (const Counts values : lists) {
-    if (std::ssize(values) != communicator.size()) {
-      internal_error(fmt::format("{} blocks were given to a collective of {} ranks", values.size(),
-                                 communicator.size()));
-    }
-  }
+std::int64_t total_of(std::span<const NeighbourBlock> blocks) {
+  std::int64_t total = 0;
+  for (const NeighbourBlock& block : blocks) total += block.count;
+  return total;
 }
 
-void check_neighbours(const Communicator& communicator, std::span<const NeighbourBlock> blocks) {
-  for (const NeighbourBlock& block : blocks) {
-    if (block.rank < 0 || block.rank >= communicator.size() || block.rank == communicator.rank()) {
-      internal_error(fmt::format("rank {} of {} exchanges with rank {}", communicator.rank(),
-                                 communicator.size(), block.rank));
-    }
-  }
+std::int64_t extent_of(std::span<const NeighbourBlock> blocks) {
+  std::int64_t end = 0;
+  for (const NeighbourBlock& block : blocks) end = std::max(end, block.offset + block.count);
+  return end;
 }
 
 }  // namespace meshwork

@@ -3,13 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <numeric>
 #include <span>
 
-#include "collectives/communicator.h"
+#include "collectives/collective.h"
 #include "collectives/element_type.h"
-#include "collectives/transport.h"
 
 namespace meshwork {
 
@@ -26,6 +24,9 @@ using Counts = std::span<const std::int64_t>;
 
 /// Where a buffer ends that holds the blocks; empty ones lie nowhere.
 [[nodiscard]] std::int64_t extent_of(Counts counts, Counts offsets);
+
+[[nodiscard]] std::int64_t total_of(std::span<const NeighbourBlock> blocks);
+[[nodiscard]] std::int64_t extent_of(std::span<const NeighbourBlock> blocks);
 
 /// Where element `element` of `memory` is.
 [[nodiscard]] inline std::byte* element_at(void* memory, std::int64_t element, ElementType type) {
@@ -46,11 +47,5 @@ using Counts = std::span<const std::int64_t>;
                                                                  std::int64_t ranks) {
   return elements_sent_once(2 * elements, ranks);
 }
-
-/// Throws `Error` unless each list has an entry for each rank.
-void check_blocks(const Communicator& communicator, std::initializer_list<Counts> lists);
-
-/// Throws `Error` unless all are other ranks of the communicator.
-void check_neighbours(const Communicator& communicator, std::span<const NeighbourBlock> blocks);
 
 }  // namespace meshwork

@@ -87,7 +87,7 @@ double seconds_of_all_reduce(Transport& transport, const Communicator& ranks, De
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < times; ++i) {
     const Clock::time_point begin = Clock::now();
-    transport.all_reduce(ranks, ElementType::float32, Reduction::sum, buffer, bytes / 4);
+    transport.run(ranks, AllReduce{ElementType::float32, Reduction::sum, bytes / 4}, buffer);
     device.kernels().record(*done);
     done->wait();
     best = std::min(best, std::chrono::duration<double>(Clock::now() - begin).count());
@@ -177,8 +177,8 @@ std::unique_ptr<Transport> make_device_transport(std::string_view name, const Co
     if (problem.empty()) {
       // What is asked of NCCL for the first time can fail where all looked well.
       try {
-        std::unique_ptr<Transport> nccl =
-            backends.make_nccl(ranks, make_staged("auto", ranks, device), device);
+        std::unique_ptr<Transport> staged = make_staged("auto", ranks, device), nccl;
+        together(ranks, [&] { nccl = backends.make_nccl(ranks, std::move(staged), device); });
         nccl->prepare(ranks);
         return nccl;
       } catch (const Error& error) {

@@ -10,7 +10,6 @@
 #include "collectives/error.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/nodes.h"
-#include "collectives/request_pool.h"
 
 namespace meshwork {
 
@@ -49,8 +48,6 @@ class HierarchicalTransport final : public Transport {
       levels->peers = std::make_unique<Communicator>(communicator.split(index, node));
       shared_->prepare(*levels->node);
       mpi_->prepare(*levels->peers);
-      levels->counts.reserve(static_cast<std::size_t>(communicator.size()));
-      levels->offsets.reserve(static_cast<std::size_t>(communicator.size()));
     } else {
       levels->by = mpi_.get();
       mpi_->prepare(communicator);
@@ -60,10 +57,6 @@ class HierarchicalTransport final : public Transport {
 
   void reserve(std::int64_t bytes, std::span<const std::int64_t> started) override {
     mpi_->reserve(bytes, started);
-    shared_->reserve(bytes, started);
-    reserve_sums(bytes);
-    started_.reserve(started.size(), [this] { return std::make_shared<Started>(*this); });
-    queue_.reserve(started.size());
   }
 
   void advance() override {
@@ -94,108 +87,21 @@ class HierarchicalTransport final : public Transport {
     }
   }
 
-  void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
-                  void* buffer, std::int64_t count) override {
-    Levels* levels = levels_of(communicator);
-    if (levels == nullptr) {
-      alone(communicator).all_reduce(communicator, type, reduction, buffer, count);
-      return;
+  [[nodiscard]] Compiled make(const Communicator& communicator, const Collective& collective,
+                              Use use) override {
+    if (const Levels* levels = levels_of(communicator)) {
+      const auto on_two = [&](const auto& one) { return on_levels(*levels, one, use); };
+      if (const auto* const one = std::get_if<AllReduce>(&collective)) return on_two(*one);
+      if (const auto* const one = std::get_if<ReduceScatter>(&collective)) return on_two(*one);
+      if (const auto* const one = std::get_if<AllGather>(&collective)) return on_two(*one);
     }
-    finish_whole();
-    const Parts parts{levels, type, static_cast<std::byte*>(buffer), count};
-    shared_->start_reduce_in_parts(*levels->node, type, reduction, buffer, count).wait();
-    by_mpi().all_reduce(*levels->peers, type, reduction, parts.own(), parts.own_count());
-    gather(parts);
-  }
-
-  [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
-                                         Reduction reduction, void* buffer,
-                                         std::int64_t count) override {
-    if (Levels* levels = levels_of(communicator)) {
-      return start(*levels, type, reduction, buffer, count, true);
-    }
-    return starting(communicator).start_all_reduce(communicator, type, reduction, buffer, count);
-  }
-
-  [[nodiscard]] Pending start_reduce_in_parts(const Communicator& communicator, ElementType type,
-                                              Reduction reduction, void* buffer,
-                                              std::int64_t count) override {
-    if (Levels* levels = levels_of(communicator)) {
-      return start(*levels, type, reduction, buffer, count, false);
-    }
-    return starting(communicator)
-        .start_reduce_in_parts(communicator, type, reduction, buffer, count);
-  }
-
-  void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
-                      void* receive, Counts counts) override {
-    Levels* levels = levels_of(communicator);
-    if (levels == nullptr) {
-      alone(communicator).reduce_scatter(communicator, type, send, receive, counts);
-      return;
-    }
-    finish_whole();
-    const std::int64_t width = element_bytes(type);
-    const int index = levels->node->rank();
-    const int each = levels->node->size();
-    take_counts_of_peers(*levels, counts);
-    reserve_sums(width * begin_of(levels->counts, levels->size()));
-    std::byte* sums = sums_.get();
-    for (int node = 0; node < levels->size(); ++node) {
-      const Counts of_node =
-          counts.subspan(static_cast<std::size_t>(node * each), static_cast<std::size_t>(each));
-      shared_->reduce_scatter(
-          *levels->node, type,
-          static_cast<const std::byte*>(send) + width * begin_of(counts, node * each), sums,
-          of_node);
-      sums += width * of_node[static_cast<std::size_t>(index)];
-    }
-    by_mpi().reduce_scatter(*levels->peers, type, sums_.get(), receive, levels->counts);
-  }
-
-  void all_gather(const Communicator& communicator, ElementType type, const void* send,
-                  void* receive, Counts counts, Counts offsets) override {
-    Levels* levels = levels_of(communicator);
-    if (levels == nullptr) {
-      alone(communicator).all_gather(communicator, type, send, receive, counts, offsets);
-      return;
-    }
-    finish_whole();
-    const int index = levels->node->rank();
-    const int each = levels->node->size();
-    take_counts_of_peers(*levels, counts);
-    levels->offsets.clear();
-    for (int node = 0; node < levels->size(); ++node) {
-      levels->offsets.push_back(offsets[static_cast<std::size_t>(node * each + index)]);
-    }
-    by_mpi().all_gather(*levels->peers, type, send, receive, levels->counts, levels->offsets);
-    for (int node = 0; node < levels->size(); ++node) {
-      const auto begin = static_cast<std::size_t>(node * each);
-      const std::byte* own = static_cast<const std::byte*>(receive) +
-                             element_bytes(type) * levels->offsets[static_cast<std::size_t>(node)];
-      shared_->all_gather(*levels->node, type, own, receive,
-                          counts.subspan(begin, static_cast<std::size_t>(each)),
-                          offsets.subspan(begin, static_cast<std::size_t>(each)));
-    }
-  }
-
-  void all_to_all(const Communicator& communicator, ElementType type, const void* send,
-                  Counts send_counts, Counts send_offsets, void* receive, Counts receive_counts,
-                  Counts receive_offsets) override {
-    alone(communicator)
-        .all_to_all(communicator, type, send, send_counts, send_offsets, receive, receive_counts,
-                    receive_offsets);
-  }
-
-  void exchange(const Communicator& communicator, ElementType type, const void* send,
-                std::span<const NeighbourBlock> sends, void* receive,
-                std::span<const NeighbourBlock> receives) override {
-    alone(communicator).exchange(communicator, type, send, sends, receive, receives);
-  }
-
-  void broadcast(const Communicator& communicator, ElementType type, void* buffer,
-                 std::int64_t count, int root) override {
-    alone(communicator).broadcast(communicator, type, buffer, count, root);
+    if (is_on_node(communicator)) return shared_->compile(communicator, collective, use);
+    Compiled by_mpi = mpi_->compile(communicator, collective, use);
+    if (use == Use::started) return by_mpi;  // nobody is waited for
+    return done_by([this, by_mpi = std::move(by_mpi)](const void* send, void* receive) {
+      before_mpi();
+      by_mpi->run(send, receive);
+    });
   }
 
  private:
@@ -203,48 +109,156 @@ class HierarchicalTransport final : public Transport {
   struct Levels {
     Transport* by = nullptr;  // the one that serves it alone; null: it has two levels
     std::unique_ptr<Communicator> node, peers;
-    // Of the call in progress, kept so that a call allocates only the first time.
-    std::vector<std::int64_t> counts, offsets;
 
-    [[nodiscard]] int size() const { return peers->size(); }  // nodes
+    [[nodiscard]] int nodes() const { return peers->size(); }
+    [[nodiscard]] int each() const { return node->size(); }
+    /// Of what every rank has, what those of node `node` have.
+    [[nodiscard]] std::vector<std::int64_t> of_node(Counts all, int node_index) const {
+      const Counts here = all.subspan(static_cast<std::size_t>(node_index * each()),
+                                      static_cast<std::size_t>(each()));
+      return {here.begin(), here.end()};
+    }
+    /// The same for the peers of this rank.
+    [[nodiscard]] std::vector<std::int64_t> of_peers(Counts all) const {
+      std::vector<std::int64_t> chosen;
+      for (int index = 0; index < nodes(); ++index) {
+        chosen.push_back(all[static_cast<std::size_t>(index * each() + node->rank())]);
+      }
+      return chosen;
+    }
   };
 
-  /// A buffer that is reduced in parts, one for each rank of a node.
-  struct Parts {
-    Levels* levels = nullptr;
-    ElementType type{};
-    std::byte* buffer = nullptr;
-    std::int64_t count = 0;
+  /// A reduction over two levels: in parts on the node, one for each of its ranks; then each part
+  /// between its peers; then, if it is whole, gathered.
+  struct TwoLevels {
+    TwoLevels(HierarchicalTransport& transport, const Levels& levels, const AllReduce& what,
+              Use between) {
+      const auto begin = [&](int rank) {
+        return part_begin(what.count, rank, levels.each(), what.type);
+      };
+      AllGather parts{what.type, {}, {}};
+      for (int rank = 0; rank < levels.each(); ++rank) {
+        parts.offsets.push_back(begin(rank));
+        parts.counts.push_back(begin(rank + 1) - begin(rank));
+      }
+      const auto own = static_cast<std::size_t>(levels.node->rank());
+      own_begin = parts.offsets[own] * element_bytes(what.type);
+      AllReduce on_node = what;
+      on_node.in_parts = true;
+      in_parts = transport.shared_->compile(*levels.node, on_node, Use::started);
+      const AllReduce of_part{what.type, what.reduction, parts.counts[own]};
+      between_peers = transport.mpi_->compile(*levels.peers, of_part, between);
+      if (!what.in_parts) gathered = transport.shared_->compile(*levels.node, parts);
+    }
+    [[nodiscard]] std::byte* own_part(void* buffer) const {
+      return static_cast<std::byte*>(buffer) + own_begin;
+    }
+    [[nodiscard]] bool is_whole() const { return gathered != nullptr; }
+    /// Who gathers has its part, so it has read what it needs of the buffers of others: what is
+    /// written to a buffer now, its owner's part and those of ranks that gather, nobody reads.
+    void gather(void* buffer) const { gathered->run(own_part(buffer), buffer); }
 
-    [[nodiscard]] std::int64_t begin(int rank) const {
-      return part_begin(count, rank, levels->node->size(), type);
-    }
-    [[nodiscard]] std::int64_t count_of(int rank) const { return begin(rank + 1) - begin(rank); }
-    [[nodiscard]] std::byte* own() const {
-      return buffer + element_bytes(type) * begin(levels->node->rank());
-    }
-    [[nodiscard]] std::int64_t own_count() const { return count_of(levels->node->rank()); }
+    std::shared_ptr<CompiledCollective> in_parts, between_peers;
+    Compiled gathered;           // null: in parts
+    std::int64_t own_begin = 0;  // bytes
   };
 
   /// An all-reduce over two levels on its way: on the node, handed over to MPI, gathered.
-  class Started final : public Pending::Request {
+  class Started final : public CompiledCollective {
    public:
-    explicit Started(HierarchicalTransport& of) : transport(of) {}
+    Started(HierarchicalTransport& of, const Levels& levels, const AllReduce& what)
+        : steps(of, levels, what, Use::started), transport_(of) {
+      of.queue_.reserve(++of.startable_);
+    }
+    ~Started() override { --transport_.startable_; }
+    void start(const void* /*send*/, void* of_rank) override {
+      buffer = of_rank;
+      handed_over = false;
+      on_node = Pending(steps.in_parts, nullptr, buffer);
+      transport_.queue_.push_back(this);
+      under_way = true;
+      transport_.hand_over_reduced();
+    }
     void wait() override {
-      while (under_way) transport.finish(transport.first_to_finish_before(*this));
+      while (under_way) transport_.finish(transport_.first_to_finish_before(*this));
     }
     [[nodiscard]] bool is_complete() const override {
-      return !under_way || (handed_over && !whole && between_nodes.is_complete());
+      return !under_way || (handed_over && !steps.is_whole() && between_nodes.is_complete());
     }
 
-    HierarchicalTransport& transport;
+    TwoLevels steps;
+    void* buffer = nullptr;
     bool under_way = false;
-    bool whole = true;  // else in parts
     bool handed_over = false;
-    Parts parts;
-    Reduction reduction{};
     Pending on_node, between_nodes;
+
+   private:
+    HierarchicalTransport& transport_;
   };
+
+  [[nodiscard]] Compiled on_levels(const Levels& levels, const AllReduce& what, Use use) {
+    if (use == Use::started) return std::make_unique<Started>(*this, levels, what);
+    return done_by([this, on = TwoLevels(*this, levels, what, use)](const void*, void* buffer) {
+      finish_whole();
+      on.in_parts->run(nullptr, buffer);
+      before_mpi();
+      on.between_peers->run(nullptr, on.own_part(buffer));
+      if (on.is_whole()) on.gather(buffer);
+    });
+  }
+
+  [[nodiscard]] Compiled on_levels(const Levels& levels, const ReduceScatter& what, Use) {
+    struct OfNode {
+      Compiled scattered;
+      std::int64_t from, to;  // bytes
+    };
+    const std::int64_t width = element_bytes(what.type);
+    const ReduceScatter between{what.type, levels.of_peers(what.counts)};
+    std::vector<OfNode> nodes;
+    for (int node = 0; node < levels.nodes(); ++node) {
+      nodes.push_back(
+          {shared_->compile(*levels.node,
+                            ReduceScatter{what.type, levels.of_node(what.counts, node)}),
+           width * begin_of(what.counts, node * levels.each()),
+           width * begin_of(between.counts, node)});
+    }
+    reserve_sums(width * total_of(between.counts));
+    return done_by([this, nodes = std::move(nodes),
+                    between_peers = mpi_->compile(*levels.peers, between)](const void* send,
+                                                                           void* receive) {
+      finish_whole();
+      for (const OfNode& node : nodes) {
+        node.scattered->run(static_cast<const std::byte*>(send) + node.from, sums_.get() + node.to);
+      }
+      before_mpi();
+      between_peers->run(sums_.get(), receive);
+    });
+  }
+
+  [[nodiscard]] Compiled on_levels(const Levels& levels, const AllGather& what, Use) {
+    struct OfNode {
+      Compiled gathered;
+      std::int64_t own;  // bytes
+    };
+    const AllGather between{what.type, levels.of_peers(what.counts), levels.of_peers(what.offsets)};
+    std::vector<OfNode> nodes;
+    for (int node = 0; node < levels.nodes(); ++node) {
+      const AllGather here{what.type, levels.of_node(what.counts, node),
+                           levels.of_node(what.offsets, node)};
+      nodes.push_back({shared_->compile(*levels.node, here),
+                       element_bytes(what.type) * between.offsets[static_cast<std::size_t>(node)]});
+    }
+    return done_by(
+        [this, nodes = std::move(nodes), between_peers = mpi_->compile(*levels.peers, between)](
+            const void* send, void* receive) {
+          finish_whole();
+          before_mpi();
+          between_peers->run(send, receive);
+          for (const OfNode& node : nodes) {
+            node.gathered->run(static_cast<std::byte*>(receive) + node.own, receive);
+          }
+        });
+  }
 
   /// Null if the communicator does not have two levels.
   [[nodiscard]] Levels* levels_of(const Communicator& communicator) const {
@@ -256,19 +270,10 @@ class HierarchicalTransport final : public Transport {
     const auto* const levels = static_cast<Levels*>(communicator.attachment(key_.get()));
     return levels != nullptr && levels->by == shared_.get();
   }
-  /// Who serves an operation that is not done on two levels.
-  [[nodiscard]] Transport& alone(const Communicator& communicator) {
-    return is_on_node(communicator) ? *shared_ : by_mpi();
-  }
   /// A rank that is in MPI brings no node on, so it first does what others may wait for.
-  [[nodiscard]] Transport& by_mpi() {
+  void before_mpi() {
     shared_->finish_started();
     hand_over_reduced();
-    return *mpi_;
-  }
-  /// Who starts one: nobody is waited for.
-  [[nodiscard]] Transport& starting(const Communicator& communicator) {
-    return is_on_node(communicator) ? static_cast<Transport&>(*shared_) : *mpi_;
   }
 
   /// Memory for the sums of nodes, which costs nothing before it is written to.
@@ -276,35 +281,6 @@ class HierarchicalTransport final : public Transport {
     if (bytes <= sums_bytes_) return;
     sums_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
     sums_bytes_ = bytes;
-  }
-
-  static void take_counts_of_peers(Levels& levels, Counts counts) {
-    const auto each = static_cast<std::size_t>(levels.node->size());
-    if (counts.size() != each * static_cast<std::size_t>(levels.size())) {
-      internal_error(fmt::format("{} blocks were given to a collective of {} ranks", counts.size(),
-                                 each * static_cast<std::size_t>(levels.size())));
-    }
-    levels.counts.clear();
-    for (auto rank = static_cast<std::size_t>(levels.node->rank()); rank < counts.size();
-         rank += each) {
-      levels.counts.push_back(counts[rank]);
-    }
-  }
-
-  [[nodiscard]] Pending start(Levels& levels, ElementType type, Reduction reduction, void* buffer,
-                              std::int64_t count, bool whole) {
-    const std::shared_ptr<Started> started =
-        started_.take([](const Started& known) { return !known.under_way; },
-                      [this] { return std::make_shared<Started>(*this); });
-    started->under_way = true;
-    started->whole = whole;
-    started->handed_over = false;
-    started->parts = {&levels, type, static_cast<std::byte*>(buffer), count};
-    started->reduction = reduction;
-    queue_.push_back(started.get());
-    started->on_node = shared_->start_reduce_in_parts(*levels.node, type, reduction, buffer, count);
-    hand_over_reduced();
-    return Pending(started);
   }
 
   /// Hands over to MPI what is reduced on the node, in the order of the start.
@@ -317,53 +293,39 @@ class HierarchicalTransport final : public Transport {
     }
   }
 
-  void hand_over(Started& started) {
+  static void hand_over(Started& started) {
     started.on_node.wait();
     started.handed_over = true;
-    const Parts& parts = started.parts;
-    started.between_nodes = mpi_->start_all_reduce(
-        *parts.levels->peers, parts.type, started.reduction, parts.own(), parts.own_count());
+    started.between_nodes =
+        Pending(started.steps.between_peers, nullptr, started.steps.own_part(started.buffer));
   }
 
   /// Brings a started operation to its end, and no other.
   void finish(Started& started) {
-    shared_->finish_started();
-    hand_over_reduced();
+    before_mpi();
     // To MPI they all go, in the order of their start: peers may wait for another one first.
     for (Started* const other : queue_) {
       if (!other->handed_over) hand_over(*other);
     }
     started.between_nodes.wait();
     std::erase(queue_, &started);
-    if (started.whole) gather(started.parts);
+    if (started.steps.is_whole()) started.steps.gather(started.buffer);
     started.under_way = false;
   }
 
   /// What comes first of a started operation and the whole ones before it: all ranks of a node
   /// gather these in one order, whatever they wait for.
   [[nodiscard]] Started& first_to_finish_before(Started& last) {
-    return **std::ranges::find_if(
-        queue_, [&](const Started* started) { return started->whole || started == &last; });
-  }
-
-  /// Who gathers has its part, so it has read what it needs of the buffers of others: what is
-  /// written to a buffer now, its owner's part and those of ranks that gather, nobody reads.
-  void gather(const Parts& parts) {
-    Levels& levels = *parts.levels;
-    levels.counts.clear();
-    levels.offsets.clear();
-    for (int rank = 0; rank < levels.node->size(); ++rank) {
-      levels.counts.push_back(parts.count_of(rank));
-      levels.offsets.push_back(parts.begin(rank));
-    }
-    shared_->all_gather(*levels.node, parts.type, parts.own(), parts.buffer, levels.counts,
-                        levels.offsets);
+    return **std::ranges::find_if(queue_, [&](const Started* started) {
+      return started->steps.is_whole() || started == &last;
+    });
   }
 
   /// Before another operation over two levels: on a node, all ranks gather before they come to it.
   void finish_whole() {
     const auto first = [this] {
-      return std::ranges::find_if(queue_, [](const Started* started) { return started->whole; });
+      return std::ranges::find_if(queue_,
+                                  [](const Started* started) { return started->steps.is_whole(); });
     };
     for (auto at = first(); at != queue_.end(); at = first()) finish(**at);
   }
@@ -374,8 +336,8 @@ class HierarchicalTransport final : public Transport {
   std::unique_ptr<Transport> mpi_;
   std::unique_ptr<SharedTransport> shared_;
   std::shared_ptr<const int> key_ = std::make_shared<const int>(0);  // whose attachments are ours
-  RequestPool<Started> started_;
-  std::vector<Started*> queue_;        // in the order of their start
+  std::vector<Started*> queue_;                                      // in the order of their start
+  std::size_t startable_ = 0;          // that were compiled and may be in it
   std::unique_ptr<std::byte[]> sums_;  // of nodes, in a reduce-scatter
   std::int64_t sums_bytes_ = 0;
 };

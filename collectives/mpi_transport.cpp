@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstring>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "collectives/blocks.h"
 #include "collectives/error.h"
-#include "collectives/request_pool.h"
 
 namespace meshwork {
 
@@ -110,20 +110,38 @@ void in_pieces(std::int64_t count, std::int64_t largest, const Action& action) {
   }
 }
 
-/// A started operation that goes on inside MPI calls only.
-class MpiRequest final : public Pending::Request {
+/// A started all-reduce that goes on inside MPI calls only.
+class StartedInMpi final : public CompiledCollective {
  public:
-  ~MpiRequest() override {
-    if (!requests.empty()) abort_job(1, "a started collective failed before it was under way");
+  StartedInMpi(MPI_Comm communicator, MPI_Datatype type, MPI_Op operation, const AllReduce& what,
+               std::int64_t largest)
+      : communicator_(communicator),
+        type_(type),
+        operation_(operation),
+        what_(what),
+        largest_(largest) {
+    requests_.reserve(static_cast<std::size_t>((what.count + largest - 1) / largest));
+  }
+  ~StartedInMpi() override {
+    if (!requests_.empty()) abort_job(1, "a started collective failed before it was under way");
+  }
+  void start(const void* /*send*/, void* buffer) override {
+    in_pieces(what_.count, largest_, [&](std::int64_t begin, int elements) {
+      MPI_Request started = MPI_REQUEST_NULL;
+      check_mpi(MPI_Iallreduce(MPI_IN_PLACE, element_at(buffer, begin, what_.type), elements, type_,
+                               operation_, communicator_, &started),
+                "MPI_Iallreduce");
+      requests_.push_back(started);
+    });
   }
   void wait() override {
     const int result =
-        MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE);
-    requests.clear();
+        MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE);
+    requests_.clear();
     check_mpi(result, "MPI_Waitall for a started all-reduce");
   }
   [[nodiscard]] bool is_complete() const override {
-    return std::all_of(requests.begin(), requests.end(), [](MPI_Request request) {
+    return std::all_of(requests_.begin(), requests_.end(), [](MPI_Request request) {
       int complete = 0;
       check_mpi(MPI_Request_get_status(request, &complete, MPI_STATUS_IGNORE),
                 "MPI_Request_get_status");
@@ -131,20 +149,38 @@ class MpiRequest final : public Pending::Request {
     });
   }
 
-  std::vector<MPI_Request> requests;
+ private:
+  MPI_Comm communicator_;
+  MPI_Datatype type_;
+  MPI_Op operation_;
+  AllReduce what_;
+  std::int64_t largest_;  // elements of one call
+  std::vector<MPI_Request> requests_;
 };
 
 /// One that goes on beside what the rank computes.
-class BesideRequest final : public Pending::Request {
+class StartedBeside final : public CompiledCollective {
  public:
-  explicit BesideRequest(MpiReductions& reductions) : reductions_(reductions) {}
-  void wait() override { reductions_.wait(reduction); }
-  [[nodiscard]] bool is_complete() const override { return reduction.is_over(); }
-
-  MpiReduction reduction;
+  StartedBeside(MpiReductions& reductions, MPI_Comm communicator, MPI_Datatype type,
+                MPI_Op operation, const AllReduce& what, std::int64_t largest)
+      : reductions_(reductions) {
+    reduction_.communicator = communicator;
+    reduction_.type = type;
+    reduction_.operation = operation;
+    reduction_.count = what.count;
+    reduction_.width = element_bytes(what.type);
+    reduction_.largest = largest;
+  }
+  void start(const void* /*send*/, void* buffer) override {
+    reduction_.buffer = static_cast<std::byte*>(buffer);
+    reductions_.hand_over(reduction_);
+  }
+  void wait() override { reductions_.wait(reduction_); }
+  [[nodiscard]] bool is_complete() const override { return reduction_.is_over(); }
 
  private:
   MpiReductions& reductions_;
+  MpiReduction reduction_;
 };
 
 class MpiTransport final : public Transport {
@@ -167,7 +203,6 @@ class MpiTransport final : public Transport {
   }
 
   void reserve(std::int64_t /*bytes*/, std::span<const std::int64_t> started) override {
-    beside_.reserve(started.size(), [this] { return make_beside(); });
     reductions_.reserve(started.size());
   }
 
@@ -176,204 +211,206 @@ class MpiTransport final : public Transport {
     return nodes_ != nullptr && reductions_.progress() == Progress::polls;
   }
 
-  void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
-                  void* buffer, std::int64_t count) override {
-    if (communicator.size() == 1) return;
-    in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
-      check_mpi(
-          MPI_Allreduce(MPI_IN_PLACE, element_at(buffer, begin, type), elements, native_type(type),
-                        operations_.of(reduction, type), communicator.native()),
-          "MPI_Allreduce");
-    });
-  }
-
-  [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
-                                         Reduction reduction, void* buffer,
-                                         std::int64_t count) override {
-    if (const void* const duplicate = communicator.attachment(key_.get())) {
-      const std::shared_ptr<BesideRequest> request =
-          beside_.take([](const BesideRequest& known) { return known.reduction.is_over(); },
-                       [this] { return make_beside(); });
-      MpiReduction& started = request->reduction;
-      started.communicator = static_cast<const Communicator*>(duplicate)->native();
-      started.type = native_type(type);
-      started.operation = operations_.of(reduction, type);
-      started.buffer = static_cast<std::byte*>(buffer);
-      started.count = count;
-      started.width = element_bytes(type);
-      started.largest = largest_count(type);
-      reductions_.hand_over(started);
-      return Pending(request);
-    }
-    const std::shared_ptr<MpiRequest> request =
-        started_.take([](const MpiRequest& known) { return known.requests.empty(); },
-                      [] { return std::make_shared<MpiRequest>(); });
-    if (communicator.size() > 1) {
-      in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
-        MPI_Request started = MPI_REQUEST_NULL;
-        check_mpi(MPI_Iallreduce(MPI_IN_PLACE, element_at(buffer, begin, type), elements,
-                                 native_type(type), operations_.of(reduction, type),
-                                 communicator.native(), &started),
-                  "MPI_Iallreduce");
-        request->requests.push_back(started);
-      });
-    }
-    return Pending(request);
-  }
-
-  void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
-                      void* receive, std::span<const std::int64_t> counts) override {
-    check_blocks(communicator, {counts});
-    const std::int64_t total = total_of(counts);
-    if (total == 0) return;
-    if (communicator.size() == 1) {
-      copy(receive, send, total, type);
-      return;
-    }
-    if (total <= largest_count(type)) {
-      counts_.assign(counts.begin(), counts.end());
-      check_mpi(MPI_Reduce_scatter(send, or_nowhere(receive), counts_.data(), native_type(type),
-                                   MPI_SUM, communicator.native()),
-                "MPI_Reduce_scatter");
-      return;
-    }
-    std::int64_t offset = 0;
-    for (int root = 0; root < communicator.size(); ++root) {
-      const std::int64_t count = counts[static_cast<std::size_t>(root)];
-      in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
-        void* result = root == communicator.rank() ? element_at(receive, begin, type) : nullptr;
-        check_mpi(MPI_Reduce(element_at(send, offset + begin, type), result, elements,
-                             native_type(type), MPI_SUM, root, communicator.native()),
-                  "MPI_Reduce for a part of a reduce-scatter");
-      });
-      offset += count;
-    }
-  }
-
-  void all_gather(const Communicator& communicator, ElementType type, const void* send,
-                  void* receive, std::span<const std::int64_t> counts,
-                  std::span<const std::int64_t> offsets) override {
-    check_blocks(communicator, {counts, offsets});
-    const std::size_t own = static_cast<std::size_t>(communicator.rank());
-    if (counts[own] > 0) copy(element_at(receive, offsets[own], type), send, counts[own], type);
-    if (communicator.size() == 1) return;
-    if (total_of(counts) == 0) return;
-    if (extent_of(counts, offsets) <= largest_count(type)) {
-      counts_.assign(counts.begin(), counts.end());
-      offsets_.resize(offsets.size());
-      for (std::size_t rank = 0; rank < offsets.size(); ++rank) {
-        offsets_[rank] = counts[rank] > 0 ? static_cast<int>(offsets[rank]) : 0;
-      }
-      check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, receive, counts_.data(),
-                               offsets_.data(), native_type(type), communicator.native()),
-                "MPI_Allgatherv");
-      return;
-    }
-    for (int root = 0; root < communicator.size(); ++root) {
-      const std::size_t block = static_cast<std::size_t>(root);
-      if (counts[block] > 0) {
-        broadcast(communicator, type, element_at(receive, offsets[block], type), counts[block],
-                  root);
-      }
-    }
-  }
-
-  void all_to_all(const Communicator& communicator, ElementType type, const void* send,
-                  std::span<const std::int64_t> send_counts,
-                  std::span<const std::int64_t> send_offsets, void* receive,
-                  std::span<const std::int64_t> receive_counts,
-                  std::span<const std::int64_t> receive_offsets) override {
-    check_blocks(communicator, {send_counts, send_offsets, receive_counts, receive_offsets});
-    const int ranks = communicator.size();
-    const std::size_t own = static_cast<std::size_t>(communicator.rank());
-    if (send_counts[own] != receive_counts[own]) {
-      internal_error(
-          fmt::format("an all-to-all sends {} elements to its own rank, which expects {}",
-                      send_counts[own], receive_counts[own]));
-    }
-    // Every receive is there before the first message is sent; each rank begins with its neighbour,
-    // so that not all send to the same one.
-    requests_.clear();
-    for (int distance = 1; distance < ranks; ++distance) {
-      const int peer = (communicator.rank() + ranks - distance) % ranks;
-      const std::size_t block = static_cast<std::size_t>(peer);
-      in_pieces(receive_counts[block], largest_count(type), [&](std::int64_t begin, int elements) {
-        check_mpi(MPI_Irecv(element_at(receive, receive_offsets[block] + begin, type), elements,
-                            native_type(type), peer, exchange_tag, communicator.native(),
-                            &requests_.emplace_back(MPI_REQUEST_NULL)),
-                  "MPI_Irecv for an all-to-all");
-      });
-    }
-    for (int distance = 1; distance < ranks; ++distance) {
-      const int peer = (communicator.rank() + distance) % ranks;
-      const std::size_t block = static_cast<std::size_t>(peer);
-      in_pieces(send_counts[block], largest_count(type), [&](std::int64_t begin, int elements) {
-        check_mpi(MPI_Isend(element_at(send, send_offsets[block] + begin, type), elements,
-                            native_type(type), peer, exchange_tag, communicator.native(),
-                            &requests_.emplace_back(MPI_REQUEST_NULL)),
-                  "MPI_Isend for an all-to-all");
-      });
-    }
-    if (send_counts[own] > 0) {
-      copy(element_at(receive, receive_offsets[own], type),
-           element_at(send, send_offsets[own], type), send_counts[own], type);
-    }
-    wait_for_messages("MPI_Waitall for an all-to-all");
-  }
-
-  void exchange(const Communicator& communicator, ElementType type, const void* send,
-                std::span<const NeighbourBlock> sends, void* receive,
-                std::span<const NeighbourBlock> receives) override {
-    check_neighbours(communicator, sends);
-    check_neighbours(communicator, receives);
-    requests_.clear();
-    for (const NeighbourBlock& block : receives) {
-      in_pieces(block.count, largest_count(type), [&](std::int64_t begin, int elements) {
-        check_mpi(MPI_Irecv(element_at(receive, block.offset + begin, type), elements,
-                            native_type(type), block.rank, exchange_tag, communicator.native(),
-                            &requests_.emplace_back(MPI_REQUEST_NULL)),
-                  "MPI_Irecv for an exchange");
-      });
-    }
-    for (const NeighbourBlock& block : sends) {
-      in_pieces(block.count, largest_count(type), [&](std::int64_t begin, int elements) {
-        check_mpi(MPI_Isend(element_at(send, block.offset + begin, type), elements,
-                            native_type(type), block.rank, exchange_tag, communicator.native(),
-                            &requests_.emplace_back(MPI_REQUEST_NULL)),
-                  "MPI_Isend for an exchange");
-      });
-    }
-    wait_for_messages("MPI_Waitall for an exchange");
-  }
-
-  void broadcast(const Communicator& communicator, ElementType type, void* buffer,
-                 std::int64_t count, int root) override {
-    if (communicator.size() == 1) return;
-    in_pieces(count, largest_count(type), [&](std::int64_t begin, int elements) {
-      check_mpi(MPI_Bcast(element_at(buffer, begin, type), elements, native_type(type), root,
-                          communicator.native()),
-                "MPI_Bcast");
-    });
+ protected:
+  [[nodiscard]] Compiled make(const Communicator& communicator, const Collective& collective,
+                              Use use) override {
+    return std::visit(
+        [&](const auto& one) {
+          const On on{communicator.native(),
+                      communicator.rank(),
+                      communicator.size(),
+                      native_type(one.type),
+                      one.type,
+                      largest_bytes_ / element_bytes(one.type)};
+          if constexpr (std::is_same_v<std::decay_t<decltype(one)>, AllReduce>) {
+            if (use == Use::started) return started(communicator, on, one);
+          }
+          return at_once(on, one);
+        },
+        collective);
   }
 
  private:
-  [[nodiscard]] std::shared_ptr<BesideRequest> make_beside() {
-    return std::make_shared<BesideRequest>(reductions_);
+  /// What every call of MPI for a collective is given.
+  struct On {
+    MPI_Comm communicator;
+    int rank, size;
+    MPI_Datatype native;
+    ElementType type;
+    std::int64_t largest;  // elements of one call
+  };
+
+  [[nodiscard]] Compiled started(const Communicator& communicator, const On& on,
+                                 const AllReduce& what) {
+    const MPI_Op operation = operations_.of(what.reduction, what.type);
+    if (const void* const duplicate = communicator.attachment(key_.get())) {
+      return std::make_unique<StartedBeside>(reductions_,
+                                             static_cast<const Communicator*>(duplicate)->native(),
+                                             on.native, operation, what, on.largest);
+    }
+    if (on.size == 1) return done_by([](const void*, void*) {});
+    return std::make_unique<StartedInMpi>(on.communicator, on.native, operation, what, on.largest);
   }
 
-  void wait_for_messages(const char* what) {
-    check_mpi(
-        MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
-        what);
+  [[nodiscard]] Compiled at_once(const On& on, const AllReduce& what) {
+    if (on.size == 1) return done_by([](const void*, void*) {});
+    return done_by([on, count = what.count, operation = operations_.of(what.reduction, what.type)](
+                       const void*, void* buffer) {
+      in_pieces(count, on.largest, [&](std::int64_t begin, int elements) {
+        check_mpi(MPI_Allreduce(MPI_IN_PLACE, element_at(buffer, begin, on.type), elements,
+                                on.native, operation, on.communicator),
+                  "MPI_Allreduce");
+      });
+    });
   }
 
-  [[nodiscard]] std::int64_t largest_count(ElementType type) const {
-    return largest_bytes_ / element_bytes(type);
+  [[nodiscard]] Compiled at_once(const On& on, const ReduceScatter& what) {
+    const std::int64_t total = total_of(what.counts);
+    if (total == 0) return done_by([](const void*, void*) {});
+    if (on.size == 1) {
+      return done_by(
+          [on, total](const void* send, void* receive) { copy(receive, send, total, on.type); });
+    }
+    if (total <= on.largest) {
+      return done_by([on, counts = std::vector<int>(what.counts.begin(), what.counts.end())](
+                         const void* send, void* receive) {
+        check_mpi(MPI_Reduce_scatter(send, or_nowhere(receive), counts.data(), on.native, MPI_SUM,
+                                     on.communicator),
+                  "MPI_Reduce_scatter");
+      });
+    }
+    return done_by([on, counts = what.counts](const void* send, void* receive) {
+      std::int64_t offset = 0;
+      for (int root = 0; root < on.size; ++root) {
+        const std::int64_t count = counts[static_cast<std::size_t>(root)];
+        in_pieces(count, on.largest, [&](std::int64_t begin, int elements) {
+          void* result = root == on.rank ? element_at(receive, begin, on.type) : nullptr;
+          check_mpi(MPI_Reduce(element_at(send, offset + begin, on.type), result, elements,
+                               on.native, MPI_SUM, root, on.communicator),
+                    "MPI_Reduce for a part of a reduce-scatter");
+        });
+        offset += count;
+      }
+    });
   }
+
+  [[nodiscard]] Compiled at_once(const On& on, const AllGather& what) {
+    const auto own = static_cast<std::size_t>(on.rank);
+    const auto put_own = [on, count = what.counts[own], offset = what.offsets[own]](
+                             const void* send, void* receive) {
+      if (count > 0) copy(element_at(receive, offset, on.type), send, count, on.type);
+    };
+    if (on.size == 1 || total_of(what.counts) == 0) return done_by(put_own);
+    if (extent_of(what.counts, what.offsets) <= on.largest) {
+      std::vector<int> counts, offsets;
+      for (std::size_t rank = 0; rank < what.counts.size(); ++rank) {
+        counts.push_back(static_cast<int>(what.counts[rank]));
+        offsets.push_back(counts.back() > 0 ? static_cast<int>(what.offsets[rank]) : 0);
+      }
+      return done_by([on, put_own, counts = std::move(counts), offsets = std::move(offsets)](
+                         const void* send, void* receive) {
+        put_own(send, receive);
+        check_mpi(MPI_Allgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, receive, counts.data(),
+                                 offsets.data(), on.native, on.communicator),
+                  "MPI_Allgatherv");
+      });
+    }
+    return done_by([on, put_own, what](const void* send, void* receive) {
+      put_own(send, receive);
+      for (int root = 0; root < on.size; ++root) {
+        const auto block = static_cast<std::size_t>(root);
+        if (what.counts[block] == 0) continue;
+        broadcast(on, element_at(receive, what.offsets[block], on.type), what.counts[block], root);
+      }
+    });
+  }
+
+  // Every receive is there before the first message is sent; each rank begins with its neighbour,
+  // so that not all send to the same one.
+  [[nodiscard]] Compiled at_once(const On& on, const AllToAll& what) {
+    std::vector<NeighbourBlock> sends, receives;
+    for (int distance = 1; distance < on.size; ++distance) {
+      const int from = (on.rank + on.size - distance) % on.size;
+      const int to = (on.rank + distance) % on.size;
+      const auto block_from = static_cast<std::size_t>(from);
+      const auto block_to = static_cast<std::size_t>(to);
+      receives.push_back({from, what.receive_counts[block_from], what.receive_offsets[block_from]});
+      sends.push_back({to, what.send_counts[block_to], what.send_offsets[block_to]});
+    }
+    const auto own = static_cast<std::size_t>(on.rank);
+    return done_by([on, messages = Messages(sends, receives), count = what.send_counts[own],
+                    from = what.send_offsets[own],
+                    to = what.receive_offsets[own]](const void* send, void* receive) mutable {
+      messages.start(on, send, receive);
+      if (count > 0) {
+        copy(element_at(receive, to, on.type), element_at(send, from, on.type), count, on.type);
+      }
+      messages.wait();
+    });
+  }
+
+  [[nodiscard]] Compiled at_once(const On& on, const Exchange& what) {
+    return done_by([on, messages = Messages(what.sends, what.receives)](const void* send,
+                                                                        void* receive) mutable {
+      messages.start(on, send, receive);
+      messages.wait();
+    });
+  }
+
+  [[nodiscard]] Compiled at_once(const On& on, const Broadcast& what) {
+    return done_by(
+        [on, what](const void*, void* buffer) { broadcast(on, buffer, what.count, what.root); });
+  }
+
+  static void broadcast(const On& on, void* buffer, std::int64_t count, int root) {
+    if (on.size == 1) return;
+    in_pieces(count, on.largest, [&](std::int64_t begin, int elements) {
+      check_mpi(
+          MPI_Bcast(element_at(buffer, begin, on.type), elements, on.native, root, on.communicator),
+          "MPI_Bcast");
+    });
+  }
+
+  /// Messages between this rank and others, as one operation.
+  class Messages {
+   public:
+    Messages(std::vector<NeighbourBlock> sends, std::vector<NeighbourBlock> receives)
+        : sends_(std::move(sends)), receives_(std::move(receives)) {}
+
+    void start(const On& on, const void* send, void* receive) {
+      requests_.clear();
+      for (const NeighbourBlock& block : receives_) {
+        in_pieces(block.count, on.largest, [&](std::int64_t begin, int elements) {
+          check_mpi(MPI_Irecv(element_at(receive, block.offset + begin, on.type), elements,
+                              on.native, block.rank, exchange_tag, on.communicator,
+                              &requests_.emplace_back(MPI_REQUEST_NULL)),
+                    "MPI_Irecv for messages between ranks");
+        });
+      }
+      for (const NeighbourBlock& block : sends_) {
+        in_pieces(block.count, on.largest, [&](std::int64_t begin, int elements) {
+          check_mpi(MPI_Isend(element_at(send, block.offset + begin, on.type), elements, on.native,
+                              block.rank, exchange_tag, on.communicator,
+                              &requests_.emplace_back(MPI_REQUEST_NULL)),
+                    "MPI_Isend for messages between ranks");
+        });
+      }
+    }
+    void wait() {
+      check_mpi(
+          MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
+          "MPI_Waitall for messages between ranks");
+    }
+
+   private:
+    std::vector<NeighbourBlock> sends_, receives_;
+    std::vector<MPI_Request> requests_;  // kept so that a call allocates only the first time
+  };
 
   /// MPI may take a null pointer for a missing argument even where nothing is received.
-  [[nodiscard]] void* or_nowhere(void* memory) {
-    return memory != nullptr ? memory : static_cast<void*>(&nowhere_);
+  [[nodiscard]] static void* or_nowhere(void* memory) {
+    static double nowhere = 0;
+    return memory != nullptr ? memory : static_cast<void*>(&nowhere);
   }
 
   Operations operations_;
@@ -381,13 +418,6 @@ class MpiTransport final : public Transport {
   std::shared_ptr<const Nodes> nodes_;
   MpiReductions reductions_;
   std::shared_ptr<const int> key_ = std::make_shared<const int>(0);  // whose attachments are ours
-  double nowhere_ = 0;
-  // Arguments of the call in progress, kept so that a call allocates only the first time.
-  std::vector<int> counts_;
-  std::vector<int> offsets_;
-  std::vector<MPI_Request> requests_;
-  RequestPool<MpiRequest> started_;
-  RequestPool<BesideRequest> beside_;
 };
 
 }  // namespace

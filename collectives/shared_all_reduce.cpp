@@ -9,64 +9,61 @@
 
 namespace meshwork {
 
-class SharedGroup::Started final : public Pending::Request {
+class SharedGroup::Started final : public CompiledCollective {
  public:
+  Started(SharedGroup& group, What what) : group_(group), what_(what) {}
+
+  void start(const void* /*send*/, void* buffer) override {
+    group_.wait_until_left(group_.options_.calls - 2);
+    call = {};
+    group_.begin_reduce(call, what_, buffer);
+    under_way_ = group_.shared_from_this();
+    if (group_.queue_.empty()) group_.agenda_->add(&group_);
+    group_.queue_.push_back(this);
+    group_.agenda_->advance();
+  }
+
   void wait() override {
-    const std::shared_ptr<SharedGroup> here = std::move(group);
+    const std::shared_ptr<SharedGroup> here = std::move(under_way_);
     while (!call.done) {
       here->wait_until([&] { return here->advance_started() || call.done; }, Ways::several);
     }
     // After a reduction in parts the next barrier says that others have read this buffer.
-    if (call.way == Way::direct && call.what.kind == Kind::all_reduce) {
-      here->wait_until_all_finished(call.number);
-    }
+    if (others_read()) here->wait_until_all_finished(call.number);
   }
 
   [[nodiscard]] bool is_complete() const override {
-    const bool others_read = call.way == Way::direct && call.what.kind == Kind::all_reduce;
-    return call.done && (!others_read || group == nullptr ||
-                         group->all_reached(SharedCounter::finished, call.number));
+    return call.done && (!others_read() || under_way_ == nullptr ||
+                         under_way_->all_reached(SharedCounter::finished, call.number));
   }
 
   Call call;
-  std::shared_ptr<SharedGroup> group;  // while it is under way
+
+ private:
+  [[nodiscard]] bool others_read() const {
+    return call.way == Way::direct && call.what.kind == Kind::all_reduce;
+  }
+
+  SharedGroup& group_;
+  What what_;
+  std::shared_ptr<SharedGroup> under_way_;  // the group, which stays as long
 };
 
-void SharedGroup::all_reduce(ElementType type, Reduction reduction, void* buffer,
-                             std::int64_t count) {
+Compiled SharedGroup::started(const AllReduce& what) {
+  return std::make_unique<Started>(*this, what_of(what));
+}
+
+void SharedGroup::all_reduce(const AllReduce& what, void* buffer) {
   finish_started();
   Call call;
-  begin_reduce(call, Kind::all_reduce, type, reduction, buffer, count);
+  begin_reduce(call, what_of(what), buffer);
   (void)step(call);
   while (!call.done) {
     wait_until([&] { return step(call); }, call.way == Way::undecided ? Ways::one : Ways::several);
   }
-  if (call.way == Way::direct) wait_until_all_finished(call.number);
-}
-
-Pending SharedGroup::start_all_reduce(ElementType type, Reduction reduction, void* buffer,
-                                      std::int64_t count) {
-  return start(Kind::all_reduce, type, reduction, buffer, count);
-}
-
-Pending SharedGroup::start_reduce_in_parts(ElementType type, Reduction reduction, void* buffer,
-                                           std::int64_t count) {
-  return start(Kind::reduce_in_parts, type, reduction, buffer, count);
-}
-
-Pending SharedGroup::start(Kind kind, ElementType type, Reduction reduction, void* buffer,
-                           std::int64_t count) {
-  wait_until_left(options_.calls - 2);
-  const std::shared_ptr<Started> started =
-      made_.take([](const Started& made) { return made.call.done; },
-                 [] { return std::make_shared<Started>(); });
-  started->call = {};
-  begin_reduce(started->call, kind, type, reduction, buffer, count);
-  started->group = shared_from_this();
-  if (queue_.empty()) agenda_->add(this);
-  queue_.push_back(started.get());
-  agenda_->advance();
-  return Pending(started);
+  if (call.way == Way::direct && call.what.kind == Kind::all_reduce) {
+    wait_until_all_finished(call.number);
+  }
 }
 
 bool SharedGroup::advance_started() {
@@ -81,11 +78,17 @@ bool SharedGroup::advance_started() {
   return went_on;
 }
 
-void SharedGroup::begin_reduce(Call& call, Kind kind, ElementType type, Reduction reduction,
-                               void* buffer, std::int64_t count) {
-  const std::int64_t bytes = count * element_bytes(type);
+SharedGroup::What SharedGroup::what_of(const AllReduce& what) {
+  return {.kind = what.in_parts ? Kind::reduce_in_parts : Kind::all_reduce,
+          .type = what.type,
+          .reduction = what.reduction,
+          .count = what.count};
+}
+
+void SharedGroup::begin_reduce(Call& call, const What& what, void* buffer) {
+  const std::int64_t bytes = what.count * element_bytes(what.type);
   call.buffer = static_cast<std::byte*>(buffer);
-  call.what = {.kind = kind, .type = type, .reduction = reduction, .count = count};
+  call.what = what;
   call.number = begin_call(call.what, place_to_read(buffer, bytes, options_.small_bytes));
   const bool in_window = note(rank_, call.number).place.window != 0;
   if (bytes <= options_.small_bytes && !in_window) {

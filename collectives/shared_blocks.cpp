@@ -19,9 +19,10 @@ bool SharedGroup::may_stage(std::uint64_t round) {
   return round < slots || all_reached(SharedCounter::consumed, round + 1 - slots);
 }
 
-void SharedGroup::reduce_scatter(ElementType type, const void* send, void* receive,
-                                 std::span<const std::int64_t> counts) {
+void SharedGroup::reduce_scatter(const ReduceScatter& scatter, const void* send, void* receive) {
   finish_started();
+  const ElementType type = scatter.type;
+  const Counts counts = scatter.counts;
   const std::int64_t width = element_bytes(type);
   const std::int64_t total = total_of(counts);
   const std::int64_t own_begin = begin_of(counts, rank_);
@@ -108,19 +109,19 @@ void SharedGroup::reduce_scatter(ElementType type, const void* send, void* recei
   finish(number);
 }
 
-void SharedGroup::all_gather(ElementType type, const void* send, void* receive,
-                             std::span<const std::int64_t> counts,
-                             std::span<const std::int64_t> offsets) {
+void SharedGroup::all_gather(const AllGather& gather, const void* send, void* receive) {
   finish_started();
-  const std::int64_t width = element_bytes(type);
+  const Counts counts = gather.counts;
+  const std::int64_t width = element_bytes(gather.type);
   const auto bytes_of = [&](int rank) { return counts[static_cast<std::size_t>(rank)] * width; };
   const auto place_for = [&](int rank) {
-    return static_cast<std::byte*>(receive) + offsets[static_cast<std::size_t>(rank)] * width;
+    return static_cast<std::byte*>(receive) +
+           gather.offsets[static_cast<std::size_t>(rank)] * width;
   };
   const auto* from = static_cast<const std::byte*>(send);
   const std::int64_t total = total_of(counts);
   const std::int64_t largest = *std::ranges::max_element(counts) * width;
-  const What what{.kind = Kind::all_gather, .type = type, .count = total};
+  const What what{.kind = Kind::all_gather, .type = gather.type, .count = total};
   const Copy copy_direct = copy_of(total * width);
   const Copy copy_staged = copy_of(total * width / 2);
   const auto take = [&](Copy copy, int rank, const std::byte* block) {
@@ -215,8 +216,11 @@ void SharedGroup::all_gather(ElementType type, const void* send, void* receive,
   if (own_rounds == 0 && bytes_of(rank_) > 0) wait_until_all_finished(number);
 }
 
-void SharedGroup::broadcast(ElementType type, void* buffer, std::int64_t count, int root) {
+void SharedGroup::broadcast(const Broadcast& broadcast, void* buffer) {
   finish_started();
+  const ElementType type = broadcast.type;
+  const std::int64_t count = broadcast.count;
+  const int root = broadcast.root;
   const std::int64_t bytes = count * element_bytes(type);
   auto* memory = static_cast<std::byte*>(buffer);
   const bool gives = rank_ == root;

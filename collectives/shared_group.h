@@ -61,15 +61,14 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/collective.h"
 #include "collectives/communicator.h"
 #include "collectives/copy.h"
 #include "collectives/element_type.h"
-#include "collectives/request_pool.h"
 #include "collectives/shared_bells.h"
 #include "collectives/shared_memory.h"
 #include "collectives/shared_waiting.h"
 #include "collectives/shared_windows.h"
-#include "collectives/transport.h"
 
 namespace meshwork {
 
@@ -120,24 +119,15 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   SharedGroup(const SharedGroup&) = delete;
   SharedGroup& operator=(const SharedGroup&) = delete;
 
-  // As in transport.h, for at least one element. Blocks fit the group.
-  void all_reduce(ElementType type, Reduction reduction, void* buffer, std::int64_t count);
-  [[nodiscard]] Pending start_all_reduce(ElementType type, Reduction reduction, void* buffer,
-                                         std::int64_t count);
-  [[nodiscard]] Pending start_reduce_in_parts(ElementType type, Reduction reduction, void* buffer,
-                                              std::int64_t count);
+  // As in collective.h, for at least one element. Blocks fit the group.
+  void all_reduce(const AllReduce& what, void* buffer);
+  [[nodiscard]] Compiled started(const AllReduce& what);
   void barrier();
-  void reduce_scatter(ElementType type, const void* send, void* receive,
-                      std::span<const std::int64_t> counts);
-  void all_gather(ElementType type, const void* send, void* receive,
-                  std::span<const std::int64_t> counts, std::span<const std::int64_t> offsets);
-  void broadcast(ElementType type, void* buffer, std::int64_t count, int root);
-  void exchange(ElementType type, const void* send, std::span<const NeighbourBlock> sends,
-                void* receive, std::span<const NeighbourBlock> receives);
-  void all_to_all(ElementType type, const void* send, std::span<const std::int64_t> send_counts,
-                  std::span<const std::int64_t> send_offsets, void* receive,
-                  std::span<const std::int64_t> receive_counts,
-                  std::span<const std::int64_t> receive_offsets);
+  void reduce_scatter(const ReduceScatter& what, const void* send, void* receive);
+  void all_gather(const AllGather& what, const void* send, void* receive);
+  void broadcast(const Broadcast& what, void* buffer);
+  void exchange(const Exchange& what, const void* send, void* receive);
+  void all_to_all(const AllToAll& what, const void* send, void* receive);
 
   /// Advances started operations as far as it goes without waiting; whether it went on.
   bool advance_started();
@@ -240,10 +230,8 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   bool may_stage(std::uint64_t round);
 
   // All-reduce, whole or in parts.
-  [[nodiscard]] Pending start(Kind kind, ElementType type, Reduction reduction, void* buffer,
-                              std::int64_t count);
-  void begin_reduce(Call& call, Kind kind, ElementType type, Reduction reduction, void* buffer,
-                    std::int64_t count);
+  static What what_of(const AllReduce& what);
+  void begin_reduce(Call& call, const What& what, void* buffer);
   bool step(Call& call);
   bool step_staged(Call& call);
   void begin_rounds(Call& call);
@@ -287,7 +275,6 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   std::vector<const std::byte*> sources_;
   std::vector<std::byte*> buffers_;
 
-  RequestPool<Started> made_;
   std::vector<Started*> queue_;  // in the order of their start
 
   int awaited_ = 0;  // a rank that has not come yet

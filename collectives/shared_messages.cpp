@@ -74,14 +74,12 @@ bool SharedGroup::has_left(const Message& message) {
              message.last_chunk;
 }
 
-void SharedGroup::exchange(ElementType type, const void* send,
-                           std::span<const NeighbourBlock> sends, void* receive,
-                           std::span<const NeighbourBlock> receives) {
-  const std::int64_t width = element_bytes(type);
+void SharedGroup::exchange(const Exchange& exchange, const void* send, void* receive) {
+  const std::int64_t width = element_bytes(exchange.type);
   outgoing_.clear();
   incoming_.clear();
   std::int64_t bytes = 0;
-  for (const NeighbourBlock& block : sends) {
+  for (const NeighbourBlock& block : exchange.sends) {
     if (block.count == 0) continue;
     // What goes out is only read.
     auto* data = const_cast<std::byte*>(static_cast<const std::byte*>(send)) + block.offset * width;
@@ -89,7 +87,7 @@ void SharedGroup::exchange(ElementType type, const void* send,
     message.place = place_to_read(data, message.bytes, options_.chunk_bytes);
     outgoing_.push_back(message);
   }
-  for (const NeighbourBlock& block : receives) {
+  for (const NeighbourBlock& block : exchange.receives) {
     if (block.count == 0) continue;
     incoming_.push_back({.peer = block.rank,
                          .data = static_cast<std::byte*>(receive) + block.offset * width,
@@ -102,34 +100,31 @@ void SharedGroup::exchange(ElementType type, const void* send,
 
 // Blocks are read where they are posted. What is not in a window, and too much for the note, goes
 // through channels.
-void SharedGroup::all_to_all(ElementType type, const void* send,
-                             std::span<const std::int64_t> send_counts,
-                             std::span<const std::int64_t> send_offsets, void* receive,
-                             std::span<const std::int64_t> receive_counts,
-                             std::span<const std::int64_t> receive_offsets) {
+void SharedGroup::all_to_all(const AllToAll& blocks, const void* send, void* receive) {
   finish_started();
   constexpr std::int64_t through_channel = -1;
-  const std::int64_t width = element_bytes(type);
+  const std::int64_t width = element_bytes(blocks.type);
   const auto bytes_of = [&](std::span<const std::int64_t> counts, int rank) {
     return counts[static_cast<std::size_t>(rank)] * width;
   };
   const auto to_send = [&](int rank) {
     // What goes out is only read.
     return const_cast<std::byte*>(static_cast<const std::byte*>(send)) +
-           bytes_of(send_offsets, rank);
+           bytes_of(blocks.send_offsets, rank);
   };
   const auto to_receive = [&](int rank) {
-    return static_cast<std::byte*>(receive) + bytes_of(receive_offsets, rank);
+    return static_cast<std::byte*>(receive) + bytes_of(blocks.receive_offsets, rank);
   };
   std::int64_t sent = 0, received = 0, send_bytes = 0;
   for (int rank = 0; rank < size_; ++rank) {
-    send_bytes = std::max(send_bytes, bytes_of(send_offsets, rank) + bytes_of(send_counts, rank));
-    received += bytes_of(receive_counts, rank);
-    if (rank != rank_) sent += bytes_of(send_counts, rank);
+    send_bytes = std::max(send_bytes,
+                          bytes_of(blocks.send_offsets, rank) + bytes_of(blocks.send_counts, rank));
+    received += bytes_of(blocks.receive_counts, rank);
+    if (rank != rank_) sent += bytes_of(blocks.send_counts, rank);
   }
   copy_direct_ = copy_of(received);
 
-  const What what{.kind = Kind::all_to_all, .type = type};
+  const What what{.kind = Kind::all_to_all, .type = blocks.type};
   const std::uint64_t number =
       begin_call(what, place_to_read(send, send_bytes, options_.blocks_bytes));
   const bool in_window = note(rank_, number).place.window != 0;
@@ -141,10 +136,10 @@ void SharedGroup::all_to_all(ElementType type, const void* send,
   for (int distance = 1; distance < size_; ++distance) {
     // Each rank begins with its neighbour, so that not all send to the same one.
     const int rank = (rank_ + distance) % size_;
-    const std::int64_t bytes = bytes_of(send_counts, rank);
+    const std::int64_t bytes = bytes_of(blocks.send_counts, rank);
     std::int64_t place = through_channel;
     if (in_window) {
-      place = bytes_of(send_offsets, rank);
+      place = bytes_of(blocks.send_offsets, rank);
     } else if (is_small) {
       place = at;
       copy_bytes(small(rank_, number) + at, to_send(rank), bytes);
@@ -155,13 +150,13 @@ void SharedGroup::all_to_all(ElementType type, const void* send,
     list(rank_)[rank] = {place, bytes};
   }
   post(number);
-  copy_direct_(to_receive(rank_), to_send(rank_), bytes_of(receive_counts, rank_));
+  copy_direct_(to_receive(rank_), to_send(rank_), bytes_of(blocks.receive_counts, rank_));
   int seen = 0;
   wait_until([&] { return all_posted(number, what, seen); });
   for (int distance = 1; distance < size_; ++distance) {
     const int rank = (rank_ + size_ - distance) % size_;
     const auto [place, comes] = list(rank)[rank_];
-    const std::int64_t bytes = bytes_of(receive_counts, rank);
+    const std::int64_t bytes = bytes_of(blocks.receive_counts, rank);
     if (comes != bytes) part_over(rank, comes, bytes);
     if (bytes == 0) continue;
     if (place == through_channel) {

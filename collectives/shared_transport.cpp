@@ -18,13 +18,6 @@ namespace meshwork {
 
 namespace {
 
-/// A started operation that was over at once.
-class Complete final : public Pending::Request {
- public:
-  void wait() override {}
-  [[nodiscard]] bool is_complete() const override { return true; }
-};
-
 class Implementation final : public SharedTransport {
  public:
   Implementation(const Communicator& ranks, const SharedTransportOptions& options)
@@ -75,88 +68,10 @@ class Implementation final : public SharedTransport {
     if (communicator.size() > 1) attached(communicator).barrier();
   }
 
-  void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
-                  void* buffer, std::int64_t count) override {
-    if (communicator.size() == 1 || count == 0) return;
-    attached(communicator).all_reduce(type, reduction, buffer, count);
-  }
-
-  [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
-                                         Reduction reduction, void* buffer,
-                                         std::int64_t count) override {
-    if (communicator.size() == 1 || count == 0) return Pending(complete_);
-    return attached(communicator).start_all_reduce(type, reduction, buffer, count);
-  }
-
-  [[nodiscard]] Pending start_reduce_in_parts(const Communicator& communicator, ElementType type,
-                                              Reduction reduction, void* buffer,
-                                              std::int64_t count) override {
-    if (communicator.size() == 1 || count == 0) return Pending(complete_);
-    return attached(communicator).start_reduce_in_parts(type, reduction, buffer, count);
-  }
-
-  void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
-                      void* receive, std::span<const std::int64_t> counts) override {
-    check_blocks(communicator, {counts});
-    if (communicator.size() > 1 && total_of(counts) > 0) {
-      attached(communicator).reduce_scatter(type, send, receive, counts);
-    } else {
-      mpi_->reduce_scatter(communicator, type, send, receive, counts);
-    }
-  }
-
-  void all_gather(const Communicator& communicator, ElementType type, const void* send,
-                  void* receive, std::span<const std::int64_t> counts,
-                  std::span<const std::int64_t> offsets) override {
-    check_blocks(communicator, {counts, offsets});
-    if (communicator.size() > 1 && total_of(counts) > 0) {
-      attached(communicator).all_gather(type, send, receive, counts, offsets);
-    } else {
-      mpi_->all_gather(communicator, type, send, receive, counts, offsets);
-    }
-  }
-
-  void all_to_all(const Communicator& communicator, ElementType type, const void* send,
-                  std::span<const std::int64_t> send_counts,
-                  std::span<const std::int64_t> send_offsets, void* receive,
-                  std::span<const std::int64_t> receive_counts,
-                  std::span<const std::int64_t> receive_offsets) override {
-    check_blocks(communicator, {send_counts, send_offsets, receive_counts, receive_offsets});
-    if (communicator.size() == 1) {
-      mpi_->all_to_all(communicator, type, send, send_counts, send_offsets, receive, receive_counts,
-                       receive_offsets);
-      return;
-    }
-    const std::size_t own = static_cast<std::size_t>(communicator.rank());
-    if (send_counts[own] != receive_counts[own]) {
-      internal_error(
-          fmt::format("an all-to-all sends {} elements to its own rank, which expects {}",
-                      send_counts[own], receive_counts[own]));
-    }
-    attached(communicator)
-        .all_to_all(type, send, send_counts, send_offsets, receive, receive_counts,
-                    receive_offsets);
-  }
-
-  void exchange(const Communicator& communicator, ElementType type, const void* send,
-                std::span<const NeighbourBlock> sends, void* receive,
-                std::span<const NeighbourBlock> receives) override {
-    // Some ranks may not be here, so nothing can be made together: what is not there is MPI's, on
-    // all ranks alike.
-    auto* const group = static_cast<SharedGroup*>(communicator.attachment(key_.get()));
-    if (group == nullptr) {
-      mpi_->exchange(communicator, type, send, sends, receive, receives);
-      return;
-    }
-    check_neighbours(communicator, sends);
-    check_neighbours(communicator, receives);
-    group->exchange(type, send, sends, receive, receives);
-  }
-
-  void broadcast(const Communicator& communicator, ElementType type, void* buffer,
-                 std::int64_t count, int root) override {
-    if (communicator.size() == 1 || count == 0) return;
-    attached(communicator).broadcast(type, buffer, count, root);
+ protected:
+  [[nodiscard]] Compiled make(const Communicator& communicator, const Collective& collective,
+                              Use use) override {
+    return std::visit([&](const auto& one) { return made(communicator, one, use); }, collective);
   }
 
  private:
@@ -168,6 +83,50 @@ class Implementation final : public SharedTransport {
    private:
     TransportMemory memory_;
   };
+
+  [[nodiscard]] Compiled made(const Communicator& communicator, const AllReduce& what, Use use) {
+    if (communicator.size() == 1 || what.count == 0) return done_by([](const void*, void*) {});
+    SharedGroup& group = attached(communicator);
+    if (use == Use::started) return group.started(what);
+    return done_by([&group, what](const void*, void* buffer) { group.all_reduce(what, buffer); });
+  }
+  [[nodiscard]] Compiled made(const Communicator& communicator, const ReduceScatter& what, Use) {
+    return by_blocks(communicator, what, &SharedGroup::reduce_scatter);
+  }
+  [[nodiscard]] Compiled made(const Communicator& communicator, const AllGather& what, Use) {
+    return by_blocks(communicator, what, &SharedGroup::all_gather);
+  }
+  [[nodiscard]] Compiled made(const Communicator& communicator, const AllToAll& what, Use) {
+    if (communicator.size() == 1) return mpi_->compile(communicator, what);
+    return done_by([&group = attached(communicator), what](const void* send, void* receive) {
+      group.all_to_all(what, send, receive);
+    });
+  }
+  // Some ranks may not be here, so nothing can be made together: what is not there is MPI's, on all
+  // ranks alike.
+  [[nodiscard]] Compiled made(const Communicator& communicator, const Exchange& what, Use) {
+    auto* const group = static_cast<SharedGroup*>(communicator.attachment(key_.get()));
+    if (group == nullptr) return mpi_->compile(communicator, what);
+    return done_by(
+        [group, what](const void* send, void* receive) { group->exchange(what, send, receive); });
+  }
+  [[nodiscard]] Compiled made(const Communicator& communicator, const Broadcast& what, Use) {
+    if (communicator.size() == 1 || what.count == 0) return done_by([](const void*, void*) {});
+    return done_by([&group = attached(communicator), what](const void*, void* buffer) {
+      group.broadcast(what, buffer);
+    });
+  }
+  /// What has at least one element and one other rank is the group's.
+  template <class Blocks>
+  [[nodiscard]] Compiled by_blocks(const Communicator& communicator, const Blocks& what,
+                                   void (SharedGroup::*run)(const Blocks&, const void*, void*)) {
+    if (communicator.size() == 1 || total_of(what.counts) == 0) {
+      return mpi_->compile(communicator, what);
+    }
+    return done_by([&group = attached(communicator), what, run](const void* send, void* receive) {
+      (group.*run)(what, send, receive);
+    });
+  }
 
   /// The group of a communicator of at least two ranks. The first time, every rank calls it.
   [[nodiscard]] SharedGroup& attached(const Communicator& communicator) {
@@ -187,7 +146,6 @@ class Implementation final : public SharedTransport {
   std::shared_ptr<SharedWindows> windows_ = std::make_shared<SharedWindows>();
   std::shared_ptr<const SharedBells> bells_;  // null: one rank on its node
   std::shared_ptr<SharedAgenda> agenda_ = std::make_shared<SharedAgenda>();
-  std::shared_ptr<Pending::Request> complete_ = std::make_shared<Complete>();
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "collectives/staged_transport.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -12,6 +11,162 @@
 namespace meshwork {
 
 namespace {
+
+/// Elements that are copied between a buffer and the pinned memory.
+struct Move {
+  std::int64_t buffer = 0, host = 0, count = 0;
+};
+
+/// A part of a collective that goes between the ranks by itself, out of pinned memory and into it.
+struct Cut {
+  Collective part;
+  std::int64_t send = 0, receive = 0;  // where its buffers are in the pinned memory
+  std::vector<Move> in{}, out{};
+};
+
+/// How a collective goes through pinned memory.
+struct CutUp {
+  std::vector<Cut> cuts;
+  std::int64_t elements = 0;  // of pinned memory
+  // A block that is not copied back where it is in its place already.
+  std::int64_t own_begin = -1, own_end = -1;  // in `receive`
+};
+
+/// Cuts collectives up for one rank. Large ones are cut into pieces (staging.h).
+class Cutter {
+ public:
+  Cutter(int rank, const Staging& staging)
+      : rank_(rank), own_(static_cast<std::size_t>(rank)), staging_(staging) {}
+
+  CutUp operator()(const AllReduce& one) const {
+    CutUp made{.cuts = {}, .elements = one.count};
+    for (const Piece& piece : pieces(one.count, one)) {
+      const Move move{piece.begin, piece.begin, piece.count};
+      made.cuts.push_back({.part = AllReduce{one.type, one.reduction, piece.count},
+                           .receive = piece.begin,
+                           .in = {move},
+                           .out = {move}});
+    }
+    return made;
+  }
+
+  CutUp operator()(const Broadcast& one) const {
+    CutUp made{.cuts = {}, .elements = one.count};
+    for (const Piece& piece : pieces(one.count, one)) {
+      Cut cut{.part = Broadcast{one.type, piece.count, one.root}, .receive = piece.begin};
+      (rank_ == one.root ? cut.in : cut.out).push_back({piece.begin, piece.begin, piece.count});
+      made.cuts.push_back(std::move(cut));
+    }
+    return made;
+  }
+
+  // A piece holds a part of every block, one block after the other.
+  CutUp operator()(const ReduceScatter& one) const {
+    const std::int64_t total = total_of(one.counts);
+    CutUp made{.cuts = {}, .elements = total + one.counts[own_]};
+    std::int64_t to = 0;
+    for (const Piece& mine : pieces(one.counts[own_], one)) {
+      Cut cut{.part = {}, .send = to, .receive = total + mine.begin};
+      ReduceScatter part{one.type, {}};
+      std::int64_t block = 0;
+      for (const std::int64_t count : one.counts) {
+        const Piece piece(count, std::ssize(made.cuts), pieces_of(one));
+        cut.in.push_back({block + piece.begin, to, piece.count});
+        part.counts.push_back(piece.count);
+        to += piece.count;
+        block += count;
+      }
+      cut.part = std::move(part);
+      cut.out = {{mine.begin, total + mine.begin, mine.count}};
+      made.cuts.push_back(std::move(cut));
+    }
+    return made;
+  }
+
+  // Pinned memory is as `receive` is.
+  CutUp operator()(const AllGather& one) const {
+    CutUp made{.cuts = {},
+               .elements = extent_of(one.counts, one.offsets),
+               .own_begin = one.offsets[own_],
+               .own_end = one.offsets[own_] + one.counts[own_]};
+    for (const Piece& mine : pieces(one.counts[own_], one)) {
+      AllGather part{one.type, {}, {}};
+      Cut cut{.part = {}, .send = one.offsets[own_] + mine.begin};
+      cut.in = {{mine.begin, cut.send, mine.count}};
+      for (std::size_t block = 0; block < one.counts.size(); ++block) {
+        const Piece piece(one.counts[block], std::ssize(made.cuts), pieces_of(one));
+        const std::int64_t at = one.offsets[block] + piece.begin;
+        part.counts.push_back(piece.count);
+        part.offsets.push_back(at);
+        cut.out.push_back({at, at, piece.count});
+      }
+      cut.part = std::move(part);
+      made.cuts.push_back(std::move(cut));
+    }
+    return made;
+  }
+
+  // Blocks of an all-to-all and an exchange lie one after the other, first those that are sent.
+  CutUp operator()(const AllToAll& one) const {
+    Cut cut;
+    AllToAll part = one;
+    std::int64_t sent = 0, received = 0;
+    for (std::size_t rank = 0; rank < one.send_counts.size(); ++rank) {
+      cut.in.push_back({one.send_offsets[rank], sent, one.send_counts[rank]});
+      part.send_offsets[rank] = std::exchange(sent, sent + one.send_counts[rank]);
+      cut.out.push_back({one.receive_offsets[rank], received, one.receive_counts[rank]});
+      part.receive_offsets[rank] = std::exchange(received, received + one.receive_counts[rank]);
+    }
+    return one_cut(std::move(cut), std::move(part), sent, received);
+  }
+  CutUp operator()(const Exchange& one) const {
+    Cut cut;
+    Exchange part = one;
+    const std::int64_t sent = compact(part.sends, cut.in);
+    const std::int64_t received = compact(part.receives, cut.out);
+    return one_cut(std::move(cut), std::move(part), sent, received);
+  }
+
+ private:
+  static CutUp one_cut(Cut cut, Collective part, std::int64_t sent, std::int64_t received) {
+    cut.part = std::move(part);
+    cut.receive = sent;
+    for (Move& move : cut.out) move.host += sent;
+    return {.cuts = {std::move(cut)}, .elements = sent + received};
+  }
+  static std::int64_t compact(std::vector<NeighbourBlock>& blocks, std::vector<Move>& moves) {
+    std::int64_t end = 0;
+    for (NeighbourBlock& block : blocks) {
+      moves.push_back({block.offset, end, block.count});
+      block.offset = std::exchange(end, end + block.count);
+    }
+    return end;
+  }
+
+  /// By the whole that moves, which is the same on all ranks.
+  template <class One>
+  [[nodiscard]] std::int64_t pieces_of(const One& one) const {
+    const std::int64_t whole = [&] {
+      if constexpr (requires { one.counts; }) {
+        return total_of(one.counts);
+      } else {
+        return one.count;
+      }
+    }();
+    return staging_.pieces_of(whole * element_bytes(one.type));
+  }
+  template <class One>
+  [[nodiscard]] std::vector<Piece> pieces(std::int64_t block, const One& one) const {
+    std::vector<Piece> made;
+    const std::int64_t count = pieces_of(one);
+    for (std::int64_t piece = 0; piece < count; ++piece) made.emplace_back(block, piece, count);
+    return made;
+  }
+
+  int rank_;
+  std::size_t own_;
+  const Staging& staging_;
+};
 
 class StagedTransport final : public Transport {
  public:
@@ -54,244 +209,90 @@ class StagedTransport final : public Transport {
     inner_->barrier_of_sharers(communicator);
   }
 
-  void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
-                  void* buffer, std::int64_t count) override {
-    if (communicator.size() == 1 || count == 0 || !staged({buffer})) {
-      inner_->all_reduce(communicator, type, reduction, buffer, count);
-      return;
+ protected:
+  [[nodiscard]] Compiled make(const Communicator& communicator, const Collective& collective,
+                              Use use) override {
+    Compiled inner = inner_->compile(communicator, collective, use);
+    if (is_in_place(collective) && communicator.size() == 1) return inner;
+    const auto* const reduction = std::get_if<AllReduce>(&collective);
+    if (use == Use::started && reduction != nullptr) {
+      return started_.compile(communicator, *reduction, std::move(inner));
     }
-    const std::int64_t width = element_bytes(type);
-    std::byte* const host = staging_.take(count * width);
-    const std::int64_t pieces = staging_.pieces_of(count * width);
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      const Piece piece(count, i, pieces);
-      staging_.copy(element_at(host, piece.begin, type), element_at(buffer, piece.begin, type),
-                    piece.count * width);
-      staging_.end_piece(i);
-    }
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      const Piece piece(count, i, pieces);
-      std::byte* const here = element_at(host, piece.begin, type);
-      staging_.wait_for_piece(i);
-      inner_->all_reduce(communicator, type, reduction, here, piece.count);
-      staging_.copy(element_at(buffer, piece.begin, type), here, piece.count * width);
-    }
-    lead_kernels({buffer});
-  }
-
-  [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
-                                         Reduction reduction, void* buffer,
-                                         std::int64_t count) override {
-    started_.hand_on();
-    if (communicator.size() == 1 || count == 0 || !device_.owns(buffer)) {
-      return inner_->start_all_reduce(communicator, type, reduction, buffer, count);
-    }
-    return started_.start(communicator, type, reduction, buffer, count);
-  }
-
-  /// A reduction whose other parts are not to be had is the same on a device: they come anyway.
-  [[nodiscard]] Pending start_reduce_in_parts(const Communicator& communicator, ElementType type,
-                                              Reduction reduction, void* buffer,
-                                              std::int64_t count) override {
-    started_.hand_on();
-    if (communicator.size() == 1 || count == 0 || !device_.owns(buffer)) {
-      return inner_->start_reduce_in_parts(communicator, type, reduction, buffer, count);
-    }
-    return started_.start(communicator, type, reduction, buffer, count);
-  }
-
-  void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
-                      void* receive, std::span<const std::int64_t> counts) override {
-    if (std::ssize(counts) != communicator.size() || total_of(counts) == 0 ||
-        !staged({send, receive})) {
-      inner_->reduce_scatter(communicator, type, send, receive, counts);
-      return;
-    }
-    const std::int64_t width = element_bytes(type);
-    const std::int64_t own = counts[static_cast<std::size_t>(communicator.rank())];
-    const std::int64_t pieces = staging_.pieces_of(total_of(counts) * width);
-    std::byte* const sent = staging_.take((total_of(counts) + own) * width);
-    std::byte* const received = element_at(sent, total_of(counts), type);
-    // A piece holds a part of every block, one block after the other.
-    std::int64_t to = 0;
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      std::int64_t block = 0;
-      for (const std::int64_t count : counts) {
-        const Piece piece(count, i, pieces);
-        staging_.copy(element_at(sent, to, type), element_at(send, block + piece.begin, type),
-                      piece.count * width);
-        to += piece.count;
-        block += count;
-      }
-      staging_.end_piece(i);
-    }
-    std::int64_t from = 0;
-    counts_.resize(counts.size());
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-        counts_[rank] = Piece(counts[rank], i, pieces).count;
-      }
-      const Piece mine(own, i, pieces);
-      std::byte* const here = element_at(received, mine.begin, type);
-      staging_.wait_for_piece(i);
-      inner_->reduce_scatter(communicator, type, element_at(sent, from, type), here, counts_);
-      staging_.copy(element_at(receive, mine.begin, type), here, mine.count * width);
-      from += total_of(counts_);
-    }
-    lead_kernels({send, receive});
-  }
-
-  void all_gather(const Communicator& communicator, ElementType type, const void* send,
-                  void* receive, std::span<const std::int64_t> counts,
-                  std::span<const std::int64_t> offsets) override {
-    if (std::ssize(counts) != communicator.size() || std::ssize(offsets) != communicator.size() ||
-        total_of(counts) == 0 || !staged({send, receive})) {
-      inner_->all_gather(communicator, type, send, receive, counts, offsets);
-      return;
-    }
-    const std::int64_t width = element_bytes(type);
-    const auto rank = static_cast<std::size_t>(communicator.rank());
-    std::byte* const host = staging_.take(extent_of(counts, offsets) * width);  // as `receive`
-    const std::int64_t pieces = staging_.pieces_of(total_of(counts) * width);
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      const Piece piece(counts[rank], i, pieces);
-      if (piece.count > 0) {
-        staging_.copy(element_at(host, offsets[rank] + piece.begin, type),
-                      element_at(send, piece.begin, type), piece.count * width);
-      }
-      staging_.end_piece(i);
-    }
-    counts_.resize(counts.size());
-    offsets_.resize(counts.size());
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      for (std::size_t block = 0; block < counts.size(); ++block) {
-        const Piece piece(counts[block], i, pieces);
-        counts_[block] = piece.count;
-        offsets_[block] = offsets[block] + piece.begin;
-      }
-      staging_.wait_for_piece(i);
-      inner_->all_gather(communicator, type, element_at(host, offsets_[rank], type), host, counts_,
-                         offsets_);
-      for (std::size_t block = 0; block < counts.size(); ++block) {
-        const bool there = block == rank && element_at(receive, offsets[block], type) == send;
-        if (there) continue;
-        staging_.copy(element_at(receive, offsets_[block], type),
-                      element_at(host, offsets_[block], type), counts_[block] * width);
-      }
-    }
-    lead_kernels({send, receive});
-  }
-
-  void all_to_all(const Communicator& communicator, ElementType type, const void* send,
-                  std::span<const std::int64_t> send_counts,
-                  std::span<const std::int64_t> send_offsets, void* receive,
-                  std::span<const std::int64_t> receive_counts,
-                  std::span<const std::int64_t> receive_offsets) override {
-    const auto ranks = static_cast<std::size_t>(communicator.size());
-    if (send_counts.size() != ranks || send_offsets.size() != ranks ||
-        receive_counts.size() != ranks || receive_offsets.size() != ranks ||
-        !staged({send, receive})) {
-      inner_->all_to_all(communicator, type, send, send_counts, send_offsets, receive,
-                         receive_counts, receive_offsets);
-      return;
-    }
-    const std::int64_t width = element_bytes(type);
-    std::byte* const sent =
-        staging_.take((total_of(send_counts) + total_of(receive_counts)) * width);
-    std::byte* const received = element_at(sent, total_of(send_counts), type);
-    offsets_.resize(ranks);
-    receive_offsets_.resize(ranks);
-    std::int64_t end = 0;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      offsets_[rank] = end;
-      if (send_counts[rank] == 0) continue;
-      staging_.copy(element_at(sent, end, type), element_at(send, send_offsets[rank], type),
-                    send_counts[rank] * width);
-      end += send_counts[rank];
-    }
-    end = 0;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      receive_offsets_[rank] = end;
-      end += receive_counts[rank];
-    }
-    staging_.end_piece(0);
-    staging_.wait_for_piece(0);
-    inner_->all_to_all(communicator, type, sent, send_counts, offsets_, received, receive_counts,
-                       receive_offsets_);
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      if (receive_counts[rank] == 0) continue;
-      staging_.copy(element_at(receive, receive_offsets[rank], type),
-                    element_at(received, receive_offsets_[rank], type),
-                    receive_counts[rank] * width);
-    }
-    lead_kernels({send, receive});
-  }
-
-  void exchange(const Communicator& communicator, ElementType type, const void* send,
-                std::span<const NeighbourBlock> sends, void* receive,
-                std::span<const NeighbourBlock> receives) override {
-    if (!staged({send, receive})) {
-      inner_->exchange(communicator, type, send, sends, receive, receives);
-      return;
-    }
-    const std::int64_t width = element_bytes(type);
-    const std::int64_t sent_count = compact(sends, sends_);
-    const std::int64_t received_count = compact(receives, receives_);
-    std::byte* const sent = staging_.take((sent_count + received_count) * width);
-    std::byte* const received = element_at(sent, sent_count, type);
-    for (std::size_t i = 0; i < sends.size(); ++i) {
-      staging_.copy(element_at(sent, sends_[i].offset, type),
-                    element_at(send, sends[i].offset, type), sends[i].count * width);
-    }
-    staging_.end_piece(0);
-    staging_.wait_for_piece(0);
-    inner_->exchange(communicator, type, sent, sends_, received, receives_);
-    for (std::size_t i = 0; i < receives.size(); ++i) {
-      staging_.copy(element_at(receive, receives[i].offset, type),
-                    element_at(received, receives_[i].offset, type), receives[i].count * width);
-    }
-    lead_kernels({send, receive});
-  }
-
-  void broadcast(const Communicator& communicator, ElementType type, void* buffer,
-                 std::int64_t count, int root) override {
-    if (communicator.size() == 1 || count == 0 || !staged({buffer})) {
-      inner_->broadcast(communicator, type, buffer, count, root);
-      return;
-    }
-    const std::int64_t width = element_bytes(type);
-    const bool sends = communicator.rank() == root;
-    std::byte* const host = staging_.take(count * width);
-    const std::int64_t pieces = staging_.pieces_of(count * width);
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      const Piece piece(count, i, pieces);
-      if (sends) {
-        staging_.copy(element_at(host, piece.begin, type), element_at(buffer, piece.begin, type),
-                      piece.count * width);
-      }
-      staging_.end_piece(i);
-    }
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      const Piece piece(count, i, pieces);
-      std::byte* const here = element_at(host, piece.begin, type);
-      staging_.wait_for_piece(i);
-      inner_->broadcast(communicator, type, here, piece.count, root);
-      if (sends) continue;
-      staging_.copy(element_at(buffer, piece.begin, type), here, piece.count * width);
-    }
-    lead_kernels({buffer});
+    return std::make_unique<Staged>(*this, communicator, collective, std::move(inner));
   }
 
  private:
+  class Staged final : public CompiledCollective {
+   public:
+    Staged(StagedTransport& transport, const Communicator& communicator,
+           const Collective& collective, Compiled inner)
+        : transport_(transport),
+          inner_(std::move(inner)),
+          in_place_(is_in_place(collective)),
+          width_(element_bytes(type_of(collective))) {
+      if (transport.options_.inner_reaches_device) return;
+      CutUp cut_up = std::visit(Cutter(communicator.rank(), transport.staging_), collective);
+      bytes_ = cut_up.elements * width_;
+      own_begin_ = cut_up.own_begin;
+      own_end_ = cut_up.own_end;
+      for (Cut& cut : cut_up.cuts) {
+        parts_.push_back({transport.inner_->compile(communicator, cut.part), cut.send, cut.receive,
+                          std::move(cut.in), std::move(cut.out)});
+      }
+    }
+
+    void start(const void* send, void* receive) override {
+      const void* const source = in_place_ ? receive : send;
+      if (!transport_.staged(source, receive)) return inner_->run(send, receive);
+      Staging& staging = transport_.staging_;
+      std::byte* const host = staging.take(bytes_);
+      for (std::size_t i = 0; i < parts_.size(); ++i) {
+        for (const Move& move : parts_[i].in) {
+          staging.copy(at(host, move.host), at(source, move.buffer), move.count * width_);
+        }
+        staging.end_piece(static_cast<std::int64_t>(i));
+      }
+      const bool own_is_there = own_begin_ >= 0 && at(receive, own_begin_) == send;
+      for (std::size_t i = 0; i < parts_.size(); ++i) {
+        staging.wait_for_piece(static_cast<std::int64_t>(i));
+        parts_[i].inner->run(at(host, parts_[i].send), at(host, parts_[i].receive));
+        for (const Move& move : parts_[i].out) {
+          const bool own = move.buffer >= own_begin_ && move.buffer < own_end_;
+          if (own && own_is_there) continue;
+          staging.copy(at(receive, move.buffer), at(host, move.host), move.count * width_);
+        }
+      }
+      transport_.lead_kernels(source, receive);
+    }
+
+   private:
+    struct Part {
+      Compiled inner;
+      std::int64_t send, receive;
+      std::vector<Move> in, out;
+    };
+
+    [[nodiscard]] std::byte* at(void* memory, std::int64_t element) const {
+      return static_cast<std::byte*>(memory) + element * width_;
+    }
+    [[nodiscard]] const std::byte* at(const void* memory, std::int64_t element) const {
+      return static_cast<const std::byte*>(memory) + element * width_;
+    }
+
+    StagedTransport& transport_;
+    Compiled inner_;  // for buffers that it can reach
+    bool in_place_;
+    std::int64_t width_;
+    std::int64_t bytes_ = 0, own_begin_ = -1, own_end_ = -1;
+    std::vector<Part> parts_;
+  };
+
   /// Puts an operation on these buffers in its place: behind the reductions that were started and,
   /// where one of them is the device's, behind its kernels. Whether it is to be staged; if not, the
   /// inner transport takes it as it is.
-  bool staged(std::initializer_list<const void*> buffers) {
+  bool staged(const void* send, const void* receive) {
     started_.hand_on();
-    if (std::none_of(buffers.begin(), buffers.end(),
-                     [&](const void* buffer) { return device_.owns(buffer); })) {
-      return false;
-    }
+    if (!device_.owns(send) && !device_.owns(receive)) return false;
     device_.kernels().record(*behind_kernels_);
     if (options_.inner_reaches_device) {
       behind_kernels_->wait();
@@ -303,25 +304,10 @@ class StagedTransport final : public Transport {
 
   /// Lets kernels that are started from now on see what was copied back to these buffers. The
   /// processor sees it too if one of them is the host's.
-  void lead_kernels(std::initializer_list<const void*> buffers) {
+  void lead_kernels(const void* send, const void* receive) {
     device_.transfers().record(*back_);
     device_.kernels().wait_for(*back_);
-    if (!std::all_of(buffers.begin(), buffers.end(),
-                     [&](const void* buffer) { return device_.owns(buffer); })) {
-      back_->wait();
-    }
-  }
-
-  /// The blocks one after the other; returns their count.
-  static std::int64_t compact(std::span<const NeighbourBlock> blocks,
-                              std::vector<NeighbourBlock>& compacted) {
-    compacted.assign(blocks.begin(), blocks.end());
-    std::int64_t end = 0;
-    for (NeighbourBlock& block : compacted) {
-      block.offset = end;
-      end += block.count;
-    }
-    return end;
+    if (!device_.owns(send) || !device_.owns(receive)) back_->wait();
   }
 
   std::unique_ptr<Transport> inner_;
@@ -331,9 +317,6 @@ class StagedTransport final : public Transport {
   std::unique_ptr<Mark> back_;  // behind the last copy from the staging memory
   Staging staging_;             // of operations that are not started
   StartedReductions started_;
-  // Arguments of the call in progress, kept so that a call allocates only the first time.
-  std::vector<std::int64_t> counts_, offsets_, receive_offsets_;
-  std::vector<NeighbourBlock> sends_, receives_;
 };
 
 }  // namespace

@@ -8,36 +8,97 @@
 
 namespace meshwork {
 
-/// A started reduction and what is kept of it for the next. The wait is the transport's.
-class StartedReductions::Request final : public Pending::Request {
+class StartedReductions::Started final : public CompiledCollective {
  public:
+  Started(StartedReductions& of, const Communicator& communicator, const AllReduce& what,
+          Compiled inner)
+      : of_(of), what_(what), inner_(std::move(inner)), back_(of.device_.make_mark()) {
+    const std::int64_t pieces = of.copies_ ? pieces_of(bytes(), of.piece_bytes_) : 1;
+    for (std::int64_t i = 0; i < pieces; ++i) {
+      const Piece piece(what.count, i, pieces);
+      // MPI takes addresses of a device in blocking operations alone.
+      parts_.push_back(
+          {piece,
+           of.device_.make_mark(),
+           of.inner_.compile(communicator, AllReduce{what.type, what.reduction, piece.count},
+                             of.copies_ ? Use::started : Use::at_once),
+           {}});
+    }
+    of.not_handed_on_.reserve(++of.startable_);
+  }
+  ~Started() override { --of_.startable_; }
+
+  void start(const void* /*send*/, void* buffer) override {
+    of_.hand_on();
+    is_staged_ = of_.device_.owns(buffer);
+    if (!is_staged_) return inner_->start(nullptr, buffer);
+    buffer_ = buffer;
+    Queue& transfers = of_.device_.transfers();
+    of_.device_.kernels().record(*of_.behind_kernels_);
+    if (of_.copies_) {
+      room_ = &of_.room_for(bytes(), [](const Room& room) { return !room.is_taken; });
+      room_->is_taken = true;
+      transfers.wait_for(*of_.behind_kernels_);
+    }
+    for (const Part& part : parts_) {
+      if (of_.copies_) transfers.start_copy(place_of(part), in_buffer(part), bytes(part));
+      (of_.copies_ ? transfers : of_.device_.kernels()).record(*part.arrived);
+    }
+    of_.not_handed_on_.push_back(this);
+  }
+
+  void hand_on() {
+    for (Part& part : parts_) {
+      part.arrived->wait();
+      part.pending = Pending(part.inner, nullptr, place_of(part));
+    }
+  }
+
+  void wait() override {
+    if (!is_staged_) return inner_->wait();
+    of_.hand_on();
+    Queue& transfers = of_.device_.transfers();
+    for (Part& part : parts_) {
+      part.pending.wait();
+      if (of_.copies_) transfers.start_copy(in_buffer(part), place_of(part), bytes(part));
+    }
+    if (!of_.copies_) return;
+    transfers.record(*back_);
+    of_.device_.kernels().wait_for(*back_);
+    room_->is_taken = false;
+  }
+
+  [[nodiscard]] bool is_complete() const override { return !is_staged_ && inner_->is_complete(); }
+
+ private:
   struct Part {
-    std::int64_t begin = 0, count = 0;  // elements
-    std::unique_ptr<Mark> arrived;      // where the inner transport finds it
-    Pending pending;                    // of the inner transport
+    Piece piece;
+    std::unique_ptr<Mark> arrived;  // where the inner transport finds it
+    std::shared_ptr<CompiledCollective> inner;
+    Pending pending;
   };
 
-  explicit Request(StartedReductions& of) : all(of) {}
-  void wait() override { all.finish(*this); }
-
-  void make_parts(std::int64_t count) {
-    while (std::ssize(parts) < count) parts.emplace_back().arrived = all.device_.make_mark();
+  [[nodiscard]] std::int64_t bytes() const { return what_.count * element_bytes(what_.type); }
+  [[nodiscard]] std::int64_t bytes(const Part& part) const {
+    return part.piece.count * element_bytes(what_.type);
+  }
+  [[nodiscard]] std::byte* in_buffer(const Part& part) const {
+    return element_at(buffer_, part.piece.begin, what_.type);
   }
   /// Where the inner transport finds a part.
   [[nodiscard]] std::byte* place_of(const Part& part) const {
-    return element_at(all.copies_ ? staging.data() : buffer, part.begin, type);
+    return element_at(of_.copies_ ? room_->memory.data() : buffer_, part.piece.begin, what_.type);
   }
 
-  StartedReductions& all;
-  Memory staging;  // none where the inner transport reaches the device
-  std::vector<Part> parts;
-  std::size_t used = 0;  // of the parts
-  const Communicator* communicator = nullptr;
-  ElementType type = ElementType::float32;
-  Reduction reduction = Reduction::sum;
-  void* buffer = nullptr;      // of the device
-  std::unique_ptr<Mark> back;  // when it was copied back
-  bool under_way = false;
+  StartedReductions& of_;
+  AllReduce what_;
+  Compiled inner_;              // for buffers of the host
+  std::unique_ptr<Mark> back_;  // when it was copied back
+  std::vector<Part> parts_;
+  // Of the one under way.
+  bool is_staged_ = false;
+  void* buffer_ = nullptr;
+  Room* room_ = nullptr;
 };
 
 StartedReductions::StartedReductions(Transport& inner, DeviceQueues& device,
@@ -49,99 +110,40 @@ StartedReductions::StartedReductions(Transport& inner, DeviceQueues& device,
       behind_kernels_(device.make_mark()) {}
 
 void StartedReductions::reserve(std::span<const std::int64_t> bytes) {
+  if (!copies_) return;
   // The largest of those under way takes the smallest that is large enough, and so on.
   std::vector<std::int64_t> wanted(bytes.begin(), bytes.end());
   std::sort(wanted.begin(), wanted.end(), std::greater<>());
-  std::vector<const Request*> taken;
+  std::vector<const Room*> taken;
   for (const std::int64_t most : wanted) {
-    const auto is_free = [&](const Request& request) {
-      return std::find(taken.begin(), taken.end(), &request) == taken.end();
+    const auto is_free = [&](const Room& room) {
+      return std::find(taken.begin(), taken.end(), &room) == taken.end();
     };
-    taken.push_back(room_for(most, is_free).get());
+    taken.push_back(&room_for(most, is_free));
   }
 }
 
-std::shared_ptr<StartedReductions::Request> StartedReductions::room_for(
-    std::int64_t bytes, const std::function<bool(const Request&)>& free) {
-  if (!copies_) bytes = 0;
-  const std::shared_ptr<Request> room = rooms_.take(
-      [&](const Request& known) { return free(known) && known.staging.bytes() >= bytes; },
-      [&] {
-        auto made = std::make_shared<Request>(*this);
-        if (bytes > 0) made->staging = device_.allocate_pinned(bytes);
-        made->back = device_.make_mark();
-        made->make_parts(pieces_of(bytes, piece_bytes_));
-        return made;
-      },
-      [](const Request& a, const Request& b) { return a.staging.bytes() < b.staging.bytes(); });
-  not_handed_on_.reserve(rooms_.size());
-  return room;
+StartedReductions::Room& StartedReductions::room_for(
+    std::int64_t bytes, const std::function<bool(const Room&)>& is_free) {
+  for (const std::unique_ptr<Room>& room : rooms_) {
+    if (room->memory.bytes() >= bytes && is_free(*room)) return *room;
+  }
+  auto made = std::make_unique<Room>();
+  if (bytes > 0) made->memory = device_.allocate_pinned(bytes);
+  const auto place = std::find_if(rooms_.begin(), rooms_.end(), [&](const auto& room) {
+    return room->memory.bytes() > made->memory.bytes();
+  });
+  return **rooms_.insert(place, std::move(made));
 }
 
-Pending StartedReductions::start(const Communicator& communicator, ElementType type,
-                                 Reduction reduction, void* buffer, std::int64_t count) {
-  const std::int64_t width = element_bytes(type);
-  const std::shared_ptr<Request> started =
-      room_for(count * width, [](const Request& known) { return !known.under_way; });
-  started->communicator = &communicator;
-  started->type = type;
-  started->reduction = reduction;
-  started->buffer = buffer;
-  started->under_way = true;
-  device_.kernels().record(*behind_kernels_);
-  if (copies_) device_.transfers().wait_for(*behind_kernels_);
-  const std::int64_t pieces = copies_ ? pieces_of(count * width, piece_bytes_) : 1;
-  started->make_parts(pieces);
-  started->used = static_cast<std::size_t>(pieces);
-  for (std::int64_t i = 0; i < pieces; ++i) {
-    const Piece piece(count, i, pieces);
-    Request::Part& part = started->parts[static_cast<std::size_t>(i)];
-    part.begin = piece.begin;
-    part.count = piece.count;
-    if (copies_) {
-      device_.transfers().start_copy(started->place_of(part), element_at(buffer, part.begin, type),
-                                     part.count * width);
-    }
-    (copies_ ? device_.transfers() : device_.kernels()).record(*part.arrived);
-  }
-  not_handed_on_.push_back(started.get());
-  return Pending(started);
+Compiled StartedReductions::compile(const Communicator& communicator, const AllReduce& what,
+                                    Compiled inner) {
+  return std::make_unique<Started>(*this, communicator, what, std::move(inner));
 }
 
 void StartedReductions::hand_on() {
-  for (Request* const started : not_handed_on_) {
-    for (std::size_t i = 0; i < started->used; ++i) {
-      Request::Part& part = started->parts[i];
-      part.arrived->wait();
-      // MPI takes addresses of a device in blocking operations alone.
-      if (!copies_) {
-        inner_.all_reduce(*started->communicator, started->type, started->reduction,
-                          started->place_of(part), part.count);
-        continue;
-      }
-      part.pending =
-          inner_.start_all_reduce(*started->communicator, started->type, started->reduction,
-                                  started->place_of(part), part.count);
-    }
-  }
+  for (Started* const started : not_handed_on_) started->hand_on();
   not_handed_on_.clear();
-}
-
-void StartedReductions::finish(Request& started) {
-  hand_on();
-  for (std::size_t i = 0; i < started.used; ++i) {
-    Request::Part& part = started.parts[i];
-    part.pending.wait();
-    if (!copies_) continue;
-    device_.transfers().start_copy(element_at(started.buffer, part.begin, started.type),
-                                   started.place_of(part),
-                                   part.count * element_bytes(started.type));
-  }
-  if (copies_) {
-    device_.transfers().record(*started.back);
-    device_.kernels().wait_for(*started.back);
-  }
-  started.under_way = false;
 }
 
 }  // namespace meshwork

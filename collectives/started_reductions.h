@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "collectives/device_queues.h"
-#include "collectives/request_pool.h"
 #include "collectives/transport.h"
 
 namespace meshwork {
@@ -29,28 +28,32 @@ class StartedReductions {
   /// Takes now what reductions of so many bytes want that are under way at once.
   void reserve(std::span<const std::int64_t> bytes);
 
-  /// Starts one of `count` > 0 elements at `buffer`, which is the device's.
-  [[nodiscard]] Pending start(const Communicator& communicator, ElementType type,
-                              Reduction reduction, void* buffer, std::int64_t count);
+  /// `inner` is what the inner transport made of it, for buffers of the host.
+  [[nodiscard]] Compiled compile(const Communicator& communicator, const AllReduce& what,
+                                 Compiled inner);
 
   /// Tells the inner transport of every reduction that was started, in order, when it has arrived.
   void hand_on();
 
  private:
-  class Request;
+  class Started;
+  /// Pinned memory for one that is under way.
+  struct Room {
+    Memory memory;
+    bool is_taken = false;
+  };
 
   /// The smallest room for a reduction of `bytes` that `is_free`; a new one if there is none.
-  [[nodiscard]] std::shared_ptr<Request> room_for(std::int64_t bytes,
-                                                  const std::function<bool(const Request&)>& free);
-  void finish(Request& started);
+  [[nodiscard]] Room& room_for(std::int64_t bytes, const std::function<bool(const Room&)>& is_free);
 
   Transport& inner_;
   DeviceQueues& device_;
   std::int64_t piece_bytes_;
   bool copies_;
   std::unique_ptr<Mark> behind_kernels_;
-  RequestPool<Request> rooms_;  // the smallest first
-  std::vector<Request*> not_handed_on_;
+  std::vector<std::unique_ptr<Room>> rooms_;  // the smallest first
+  std::vector<Started*> not_handed_on_;
+  std::size_t startable_ = 0;  // that were compiled and may be in it
 };
 
 }  // namespace meshwork

@@ -1,7 +1,6 @@
 #include "collectives/transport.h"
 
 #include <cstring>
-#include <exception>
 #include <new>
 #include <utility>
 #include <vector>
@@ -35,36 +34,15 @@ class PrivateMemory final : public TransportMemory::Owner {
 
 }  // namespace
 
-Pending& Pending::operator=(Pending&& other) noexcept {
-  if (this == &other) return *this;
-  if (active()) {
-    abort_job(1, "a started collective was replaced before it was waited for");
-  }
-  request_ = std::move(other.request_);
-  return *this;
-}
-
-Pending::~Pending() {
-  if (!active()) return;
-  abort_job(1, std::uncaught_exceptions() > 0
-                   ? "an error ended the work between the start of a collective and its end"
-                   : "a started collective was destroyed before it was waited for");
-}
-
-void Pending::wait() {
-  // Whether it succeeds or throws, it is over.
-  if (const std::shared_ptr<Request> request = std::move(request_)) request->wait();
-}
-
-bool Transport::enqueues(const Communicator& /*communicator*/, ElementType /*type*/,
-                         Reduction /*reduction*/) const {
-  return false;
-}
-
 void Transport::prepare(const Communicator& /*communicator*/) {}
 
-void Transport::prepare_sum(const Communicator& /*communicator*/,
-                            std::span<const std::int64_t> /*counts*/) {}
+Compiled Transport::compile(const Communicator& communicator, const Collective& collective,
+                            Use use) {
+  check(collective, communicator);
+  return make(communicator, collective, use);
+}
+
+void Transport::announce(const Communicator& /*communicator*/, const Collective& /*collective*/) {}
 
 Sharers Transport::sharers(const Communicator& /*communicator*/) const {
   return {};
@@ -79,17 +57,6 @@ TransportMemory Transport::allocate(const Communicator& communicator, std::int64
   std::vector<std::span<std::byte>> parts(static_cast<std::size_t>(communicator.size()));
   parts[static_cast<std::size_t>(communicator.rank())] = memory->all();
   return {std::move(memory), std::move(parts), communicator.rank()};
-}
-
-Pending Transport::start_reduce_in_parts(const Communicator& communicator, ElementType type,
-                                         Reduction reduction, void* buffer, std::int64_t count) {
-  return start_all_reduce(communicator, type, reduction, buffer, count);
-}
-
-std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType type) {
-  if (part == parts) return count;
-  const std::int64_t line = 64 / element_bytes(type);
-  return count / parts * part / line * line;
 }
 
 const std::vector<std::string>& transport_names() {

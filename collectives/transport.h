@@ -1,10 +1,7 @@
 // How bytes travel: the collective operations, over one interface with several backends.
 //
-// An operation works on plain memory over a communicator, and every rank of the communicator calls
-// it with the same arguments but for its own buffers. Counts and offsets are in elements and 64
-// bits wide; blocks may differ in size from rank to rank and may be empty. Operations come
-// blocking, or started and then waited for: a `Pending` owns the request, and buffers and
-// communicator belong to the operation until it has been waited for.
+// An operation is a value (collective.h) that a transport compiles for a communicator, every rank of
+// which does so and starts it, with its own buffers. What is done once can be asked for in one call.
 //
 // The result of a reduction is the same bit for bit on all ranks that receive it, and for equal
 // inputs it is the same from call to call.
@@ -33,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/collective.h"
 #include "collectives/communicator.h"
 #include "collectives/device_queues.h"
 #include "collectives/element_type.h"
@@ -40,44 +38,6 @@
 #include "collectives/memory.h"
 
 namespace meshwork {
-
-enum class Reduction : std::uint8_t { sum, maximum, minimum };
-
-/// A started operation. Destroying one that has not been waited for ends the job with a message:
-/// its buffers would be freed under it.
-class Pending {
- public:
-  /// What a backend implements.
-  class Request {
-   public:
-    virtual ~Request() = default;
-    virtual void wait() = 0;
-    /// Whether a wait would return at once, as far as is known. Does nothing for that.
-    [[nodiscard]] virtual bool is_complete() const { return false; }
-  };
-
-  Pending() = default;  // nothing under way
-  explicit Pending(std::shared_ptr<Request> request) : request_(std::move(request)) {}
-  Pending(Pending&&) noexcept = default;
-  Pending& operator=(Pending&& other) noexcept;
-  ~Pending();
-
-  /// Returns when the operation is complete on this rank. Does nothing if nothing is under way.
-  void wait();
-  [[nodiscard]] bool active() const { return request_ != nullptr; }
-  /// Whether a wait would return at once: nothing is under way, or it is over and not waited for.
-  [[nodiscard]] bool is_complete() const { return request_ == nullptr || request_->is_complete(); }
-
- private:
-  std::shared_ptr<Request> request_;  // shared with the backend, which may use it again
-};
-
-/// What goes to, or comes from, one rank in an exchange between few.
-struct NeighbourBlock {
-  int rank = 0;  // in the communicator
-  std::int64_t count = 0, offset = 0;
-  bool operator==(const NeighbourBlock&) const = default;
-};
 
 /// Memory of this rank that a transport has given, zeroed and aligned to 4 KiB.
 class TransportMemory {
@@ -116,9 +76,9 @@ struct Sharers {
   bool operator==(const Sharers&) const = default;
 };
 
-/// Where part `part` of `parts` of `count` elements begins, and the one before ends: parts are as
-/// equal as their beginning at multiples of 64 bytes allows.
-[[nodiscard]] std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType type);
+/// How a compiled collective is used: run, done when `start` returns; or started, so that it goes on
+/// beside other work until it is waited for.
+enum class Use : std::uint8_t { at_once, started };
 
 class Transport {
  public:
@@ -138,11 +98,15 @@ class Transport {
   /// that needs nothing does nothing.
   virtual void prepare(const Communicator& communicator);
 
-  /// Announces a sum over a prepared communicator: an all-reduce of counts[0] elements, or a
-  /// reduce-scatter of blocks of `counts`. Every rank that the transport serves calls it at the same
-  /// time. So a backend whose siblings would add this one in different orders learns of it before
-  /// copies of a value part. Others do nothing.
-  virtual void prepare_sum(const Communicator& communicator, std::span<const std::int64_t> counts);
+  /// What does `collective` over `communicator`. Every rank of the communicator calls it, but for
+  /// those that stay away from an exchange. Throws `Error` unless the value is one for it.
+  [[nodiscard]] Compiled compile(const Communicator& communicator, const Collective& collective,
+                                 Use use = Use::at_once);
+
+  /// Announces a collective over a prepared communicator. Every rank that the transport serves calls
+  /// it at the same time. So a backend whose siblings would add this sum in different orders learns
+  /// of it before copies of a value part. Others do nothing.
+  virtual void announce(const Communicator& communicator, const Collective& collective);
 
   /// Makes what operations need whose buffers have up to `bytes` on this rank, sent and received
   /// together, and such on `started` bytes that are under way at once, lest the first of them do.
@@ -185,60 +149,27 @@ class Transport {
   /// no operation may follow.
   virtual void give_up() {}
 
-  /// buffer[i] = reduction over the ranks of buffer[i], in place.
-  virtual void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
-                          void* buffer, std::int64_t count) = 0;
-  [[nodiscard]] virtual Pending start_all_reduce(const Communicator& communicator, ElementType type,
-                                                 Reduction reduction, void* buffer,
-                                                 std::int64_t count) = 0;
-
-  /// The same, of which a rank wants its part alone: `part_begin` of `sharers`, so the whole where
-  /// it shares memory with nobody. The rest holds anything. The buffer is not to be written, but
-  /// for that part, before the next `barrier_of_sharers`.
-  [[nodiscard]] virtual Pending start_reduce_in_parts(const Communicator& communicator,
-                                                      ElementType type, Reduction reduction,
-                                                      void* buffer, std::int64_t count);
-
-  /// `send` holds counts[0] + counts[1] + ... elements, block r for rank r; `receive` gets the sum
-  /// over the ranks of this rank's block. The buffers do not overlap.
-  virtual void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
-                              void* receive, std::span<const std::int64_t> counts) = 0;
-
-  /// Rank r's `send` (counts[r] elements) lands at element offsets[r] of everybody's `receive`,
-  /// where it may be already. If all are, `receive` may be one memory of sharers: then nothing is
-  /// copied.
-  virtual void all_gather(const Communicator& communicator, ElementType type, const void* send,
-                          void* receive, std::span<const std::int64_t> counts,
-                          std::span<const std::int64_t> offsets) = 0;
-
-  /// send_counts[r] elements at send_offsets[r] of `send` go to rank r; receive_counts[r] elements
-  /// from rank r land at receive_offsets[r] of `receive`.
-  virtual void all_to_all(const Communicator& communicator, ElementType type, const void* send,
-                          std::span<const std::int64_t> send_counts,
-                          std::span<const std::int64_t> send_offsets, void* receive,
-                          std::span<const std::int64_t> receive_counts,
-                          std::span<const std::int64_t> receive_offsets) = 0;
-
-  /// sends[i].count elements at sends[i].offset of `send` go to rank sends[i].rank, and likewise
-  /// what comes lands in `receive`. Only ranks that are listed take part, each at most once in a
-  /// list and never the calling rank; who lists a rank to send to is listed there to receive from,
-  /// with the same count. A rank with nothing to exchange may stay away.
-  virtual void exchange(const Communicator& communicator, ElementType type, const void* send,
-                        std::span<const NeighbourBlock> sends, void* receive,
-                        std::span<const NeighbourBlock> receives) = 0;
-
-  /// `buffer` of rank `root` to everybody's.
-  virtual void broadcast(const Communicator& communicator, ElementType type, void* buffer,
-                         std::int64_t count, int root) = 0;
-
-  /// Whether operations over a prepared communicator on memory of the device, reductions of `type`
-  /// and those that only move, are enqueued: the processor does nothing but start them. Then they
-  /// can be captured (device_queues.h), by all ranks of the communicator or by none, as they can be
-  /// started again by all or by none. The same on all ranks.
-  [[nodiscard]] virtual bool enqueues(const Communicator& communicator, ElementType type,
-                                      Reduction reduction = Reduction::sum) const;
   /// Those that were enqueued, as long as the transport lives; null if it enqueues none.
   [[nodiscard]] virtual Enqueued* enqueued() { return nullptr; }
+
+  // What is done once: compiled, and run or started. One in place has one buffer.
+
+  void run(const Communicator& communicator, const Collective& collective, const void* send,
+           void* receive) {
+    compile(communicator, collective)->run(send, receive);
+  }
+  void run(const Communicator& communicator, const Collective& collective, void* buffer) {
+    run(communicator, collective, nullptr, buffer);
+  }
+  [[nodiscard]] Pending start(const Communicator& communicator, const Collective& collective,
+                              void* buffer) {
+    return {compile(communicator, collective, Use::started), nullptr, buffer};
+  }
+
+ protected:
+  /// What a backend implements, for a value that was checked.
+  [[nodiscard]] virtual Compiled make(const Communicator& communicator,
+                                      const Collective& collective, Use use) = 0;
 };
 
 /// What `make_transport` takes, "auto" first.

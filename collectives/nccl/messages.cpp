@@ -7,21 +7,6 @@
 
 namespace meshwork::nccl {
 
-namespace {
-
-std::int64_t total_of(const std::vector<NeighbourBlock>& blocks) {
-  std::int64_t total = 0;
-  for (const NeighbourBlock& block : blocks) total += block.count;
-  return total;
-}
-
-}  // namespace
-
-void Messages::clear() {
-  sends_.clear();
-  receives_.clear();
-}
-
 bool Messages::go_through_host(const DeviceQueues& device, const void* send, const void* receive) {
   sends_through_ = !device.owns(send);
   receives_through_ = !device.owns(receive);

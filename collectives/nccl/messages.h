@@ -7,10 +7,10 @@
 #include <cstddef>
 #include <vector>
 
+#include "collectives/collective.h"
 #include "collectives/device_queues.h"
 #include "collectives/element_type.h"
 #include "collectives/nccl/clique.h"
-#include "collectives/transport.h"
 
 namespace meshwork::nccl {
 
@@ -18,11 +18,12 @@ namespace meshwork::nccl {
 /// the order of the functions.
 class Messages {
  public:
-  void clear();
-  /// A block to or from a rank of the clique. The calling rank may be the first of both lists: what
+  /// Blocks to and from ranks of the clique. The calling rank may be the first of both lists: what
   /// goes to itself is copied.
-  void add_send(const NeighbourBlock& block) { sends_.push_back(block); }
-  void add_receive(const NeighbourBlock& block) { receives_.push_back(block); }
+  void take(const std::vector<NeighbourBlock>& sends, const std::vector<NeighbourBlock>& receives) {
+    sends_.assign(sends.begin(), sends.end());
+    receives_.assign(receives.begin(), receives.end());
+  }
 
   /// Whether `bring_to_device` writes to the pinned memory, which the operation before may use.
   [[nodiscard]] bool go_through_host(const DeviceQueues& device, const void* send,

@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <exception>
+#include <functional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -18,7 +19,6 @@
 #include "collectives/nccl/clique.h"
 #include "collectives/nccl/messages.h"
 #include "collectives/nccl/sibling_sums.h"
-#include "collectives/request_pool.h"
 
 namespace meshwork::nccl {
 
@@ -92,26 +92,36 @@ class NcclTransport final : public Transport {
     // Of those that nobody announces, a small, a middle and a large one: NCCL has an algorithm for
     // each.
     for (const std::int64_t count : {256, 65'536, 2'097'152}) {
-      prepare_sum(communicator, std::span(&count, 1));
+      announce(communicator, AllReduce{ElementType::float32, Reduction::sum, count});
     }
   }
 
-  void prepare_sum(const Communicator& communicator, Counts counts) override {
+  void announce(const Communicator& communicator, const Collective& collective) override {
     auto* const attached = static_cast<Attached*>(communicator.attachment(key_.get()));
-    if (attached == nullptr || !attached->may_part) return;
-    const std::vector<std::int64_t> known(counts.begin(), counts.end());
+    const Reduction* const reduction = reduction_of(collective);
+    const ElementType type = type_of(collective);
+    if (attached == nullptr || !attached->may_part || reduction == nullptr ||
+        *reduction != Reduction::sum ||
+        (type != ElementType::float32 && type != ElementType::float64)) {
+      return;
+    }
+    std::vector<std::int64_t> known{static_cast<std::int64_t>(type)};
+    Enqueue enqueued;
+    if (const auto* const scatter = std::get_if<ReduceScatter>(&collective)) {
+      known.insert(known.end(), scatter->counts.begin(), scatter->counts.end());
+      enqueued = enqueue(communicator, *scatter);
+    } else {
+      const AllReduce& whole = std::get<AllReduce>(collective);
+      known.push_back(whole.count);
+      enqueued = enqueue(communicator, whole);
+    }
     if (on_all(ranks_, attached->alike.contains(known))) return;
-    const auto sum = [&](float* send, float* receive) {
-      if (counts.size() == 1) {
-        enqueue_all_reduce(*attached->clique, ElementType::float32, Reduction::sum, send,
-                           counts.front());
-      } else {
-        enqueue_reduce_scatter(*attached->clique, communicator, ElementType::float32, send, receive,
-                               counts);
-      }
-      turn().wait();
-    };
-    if (siblings_add_alike(ranks_, communicator, device_, counts, sum)) {
+    const std::string problem = why_siblings_part(
+        ranks_, communicator, device_, collective, known, [&](const void* send, void* receive) {
+          enqueued(*attached->clique, send, receive, nullptr);
+          turn().wait();
+        });
+    if (problem.empty()) {
       attached->alike.insert(known);
       return;
     }
@@ -119,9 +129,9 @@ class NcclTransport final : public Transport {
     attached->may_part = false;
     stages_sums_ = true;
     add_remark(fmt::format(
-        "collectives over groups of {} ranks are staged through the host's memory, since NCCL "
-        "adds in another order in each: copies of a value would part",
-        communicator.size()));
+        "collectives over groups of {} ranks are staged through the host's memory, since {}: "
+        "copies of a value would part",
+        communicator.size(), problem));
   }
 
   [[nodiscard]] bool settle() override {
@@ -141,7 +151,6 @@ class NcclTransport final : public Transport {
   }
 
   void reserve(std::int64_t bytes, std::span<const std::int64_t> started) override {
-    started_.reserve(started.size(), [this] { return make_request(); });
     if (stages_sums_) staged_->reserve(bytes, started);
   }
 
@@ -156,172 +165,218 @@ class NcclTransport final : public Transport {
   void barrier_of_sharers(const Communicator& communicator) override {
     staged_->barrier_of_sharers(communicator);
   }
-  [[nodiscard]] bool enqueues(const Communicator& communicator, ElementType type,
-                              Reduction reduction) const override {
-    return captures_ && has(reduction, type) && clique_of(communicator) != nullptr;
-  }
   [[nodiscard]] Enqueued* enqueued() override { return &enqueued_; }
 
-  void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
-                  void* buffer, std::int64_t count) override {
-    Clique* const clique = reducing_clique(communicator, type, reduction, buffer, count);
-    if (clique == nullptr) {
-      staged_->all_reduce(communicator, type, reduction, buffer, count);
-      return;
+ protected:
+  [[nodiscard]] Compiled make(const Communicator& communicator, const Collective& collective,
+                              Use use) override {
+    const auto* const attached = static_cast<Attached*>(communicator.attachment(key_.get()));
+    const Reduction* const reduction = reduction_of(collective);
+    if (attached == nullptr || (reduction != nullptr && !has(*reduction, type_of(collective)))) {
+      return staged_->compile(communicator, collective, use);
     }
-    enqueue_all_reduce(*clique, type, reduction, buffer, count);
-    lead_kernels();
+    return std::make_unique<Enqueuing>(
+        *this, communicator, *attached, collective, use,
+        std::visit([&](const auto& one) { return enqueue(communicator, one); }, collective));
   }
 
-  [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
-                                         Reduction reduction, void* buffer,
-                                         std::int64_t count) override {
-    if (Clique* clique = reducing_clique(communicator, type, reduction, buffer, count)) {
-      return start(*clique, type, reduction, buffer, count);
+ private:
+  /// What is kept for a prepared communicator.
+  struct Attached {
+    Clique* clique = nullptr;                     // null: the transport that stages serves it
+    bool may_part = false;                        // siblings may add in different orders
+    std::set<std::vector<std::int64_t>> alike{};  // sums for which they do not: type, counts
+  };
+
+  /// Enqueues an operation, and `done` behind it unless that is null.
+  using Enqueue = std::function<void(Clique&, const void* send, void* receive, Mark* done)>;
+
+  class Enqueuing final : public CompiledCollective {
+   public:
+    Enqueuing(NcclTransport& transport, const Communicator& communicator, const Attached& attached,
+              const Collective& collective, Use use, Enqueue enqueue)
+        : transport_(transport),
+          communicator_(communicator),
+          attached_(attached),
+          collective_(collective),
+          use_(use),
+          enqueue_(std::move(enqueue)),
+          // Messages go through pinned memory where they are the host's.
+          takes_any_memory_(std::holds_alternative<AllToAll>(collective) ||
+                            std::holds_alternative<Exchange>(collective)),
+          decided_by_send_(std::holds_alternative<ReduceScatter>(collective)),
+          is_empty_(!takes_any_memory_ && deciding_extent() == 0) {
+      if (use == Use::started) done_ = transport.device_.make_mark();
+      if (attached.clique == nullptr) (void)staged();
     }
-    return staged_->start_all_reduce(communicator, type, reduction, buffer, count);
+
+    void start(const void* send, void* receive) override {
+      Clique* const clique = attached_.clique;
+      const void* const buffer = decided_by_send_ ? send : receive;
+      is_staged_ = clique == nullptr || is_empty_ ||
+                   (!takes_any_memory_ && !transport_.device_.owns(buffer));
+      if (is_staged_) return staged().start(send, receive);
+      enqueue_(*clique, send, receive, done_.get());
+      if (use_ == Use::at_once) transport_.lead_kernels();
+    }
+    void wait() override {
+      if (is_staged_) return staged().wait();
+      if (use_ == Use::started) transport_.device_.kernels().wait_for(*done_);
+    }
+    [[nodiscard]] bool is_complete() const override {
+      return is_staged_ ? staged_->is_complete() : use_ == Use::at_once;
+    }
+    [[nodiscard]] bool is_enqueued() const override {
+      return transport_.captures_ && attached_.clique != nullptr;
+    }
+
+   private:
+    /// Of the buffer whose memory decides who does it, on all ranks alike.
+    [[nodiscard]] std::int64_t deciding_extent() const {
+      const Extents extents = extents_of(collective_, communicator_.rank());
+      return decided_by_send_ ? extents.send : extents.receive;
+    }
+    /// Made when it is first needed: for buffers of the host, or where an announcement said that
+    /// NCCL cannot serve the communicator.
+    [[nodiscard]] CompiledCollective& staged() {
+      if (!staged_) staged_ = transport_.staged_->compile(communicator_, collective_, use_);
+      return *staged_;
+    }
+
+    NcclTransport& transport_;
+    const Communicator& communicator_;
+    const Attached& attached_;
+    Collective collective_;
+    Use use_;
+    Enqueue enqueue_;
+    bool takes_any_memory_, decided_by_send_, is_empty_;
+    std::unique_ptr<Mark> done_;  // of a started one
+    Compiled staged_;
+    bool is_staged_ = false;  // the one under way
+  };
+
+  // ---- operations -------------------------------------------------------------------------------
+
+  [[nodiscard]] Enqueue enqueue(const Communicator&, const AllReduce& one) {
+    return [this, one](Clique& clique, const void*, void* buffer, Mark* done) {
+      begin(clique, "an all-reduce");
+      check_nccl(ncclAllReduce(buffer, buffer, unsigned_of(one.count), native_type(one.type),
+                               native_operation(one.reduction), clique.native(), stream()),
+                 "ncclAllReduce");
+      end(done);
+    };
   }
 
-  /// A reduction whose other parts are not to be had is the same on a GPU: they come anyway.
-  [[nodiscard]] Pending start_reduce_in_parts(const Communicator& communicator, ElementType type,
-                                              Reduction reduction, void* buffer,
-                                              std::int64_t count) override {
-    if (Clique* clique = reducing_clique(communicator, type, reduction, buffer, count)) {
-      return start(*clique, type, reduction, buffer, count);
-    }
-    return staged_->start_reduce_in_parts(communicator, type, reduction, buffer, count);
-  }
-
-  void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
-                      void* receive, Counts counts) override {
-    check_blocks(communicator, {counts});
-    Clique* const clique = clique_of(communicator, send, total_of(counts));
-    if (clique == nullptr) {
-      staged_->reduce_scatter(communicator, type, send, receive, counts);
-      return;
-    }
-    enqueue_reduce_scatter(*clique, communicator, type, send, receive, counts);
-    lead_kernels();
-  }
-
-  void all_gather(const Communicator& communicator, ElementType type, const void* send,
-                  void* receive, Counts counts, Counts offsets) override {
-    check_blocks(communicator, {counts, offsets});
-    Clique* const clique = clique_of(communicator, receive, total_of(counts));
-    if (clique == nullptr) {
-      staged_->all_gather(communicator, type, send, receive, counts, offsets);
-      return;
-    }
-    begin(*clique, "an all-gather");
-    bool side_by_side = true;
-    for (std::size_t rank = 0; rank < counts.size(); ++rank) {
-      side_by_side = side_by_side && counts[rank] == counts[0] &&
-                     offsets[rank] == offsets[0] + static_cast<std::int64_t>(rank) * counts[0];
-    }
-    if (side_by_side) {
-      check_nccl(ncclAllGather(send, element_at(receive, offsets[0], type), unsigned_of(counts[0]),
-                               native_type(type), clique->native(), stream()),
-                 "ncclAllGather");
-    } else {
-      Group group;
-      for (int root = 0; root < communicator.size(); ++root) {
-        const auto block = static_cast<std::size_t>(root);
-        if (counts[block] == 0) continue;
-        std::byte* const to = element_at(receive, offsets[block], type);
-        check_nccl(
-            ncclBroadcast(root == communicator.rank() ? send : to, to, unsigned_of(counts[block]),
-                          native_type(type), root, clique->native(), stream()),
-            "ncclBroadcast");
+  [[nodiscard]] Enqueue enqueue(const Communicator& communicator, const ReduceScatter& one) {
+    const bool is_even = std::all_of(one.counts.begin(), one.counts.end(),
+                                     [&](auto each) { return each == one.counts[0]; });
+    return [this, one, is_even, ranks = communicator.size()](Clique& clique, const void* send,
+                                                             void* receive, Mark* done) {
+      begin(clique, "a reduce-scatter");
+      if (is_even) {
+        check_nccl(ncclReduceScatter(send, receive, unsigned_of(one.counts[0]),
+                                     native_type(one.type), ncclSum, clique.native(), stream()),
+                   "ncclReduceScatter");
+      } else {
+        Group group;
+        std::int64_t offset = 0;
+        for (int root = 0; root < ranks; ++root) {
+          const std::int64_t count = one.counts[static_cast<std::size_t>(root)];
+          if (count > 0) {
+            check_nccl(ncclReduce(element_at(send, offset, one.type), receive, unsigned_of(count),
+                                  native_type(one.type), ncclSum, root, clique.native(), stream()),
+                       "ncclReduce");
+          }
+          offset += count;
+        }
+        group.end();
       }
-      group.end();
-    }
-    end();
-    lead_kernels();
+      end(done);
+    };
   }
 
-  void all_to_all(const Communicator& communicator, ElementType type, const void* send,
-                  Counts send_counts, Counts send_offsets, void* receive, Counts receive_counts,
-                  Counts receive_offsets) override {
-    check_blocks(communicator, {send_counts, send_offsets, receive_counts, receive_offsets});
-    Clique* const clique = clique_of(communicator);
-    if (clique == nullptr) {
-      staged_->all_to_all(communicator, type, send, send_counts, send_offsets, receive,
-                          receive_counts, receive_offsets);
-      return;
+  [[nodiscard]] Enqueue enqueue(const Communicator& communicator, const AllGather& one) {
+    bool side_by_side = true;
+    for (std::size_t rank = 0; rank < one.counts.size(); ++rank) {
+      side_by_side =
+          side_by_side && one.counts[rank] == one.counts[0] &&
+          one.offsets[rank] == one.offsets[0] + static_cast<std::int64_t>(rank) * one.counts[0];
     }
-    const auto own = static_cast<std::size_t>(communicator.rank());
-    if (send_counts[own] != receive_counts[own]) {
-      internal_error(
-          fmt::format("an all-to-all sends {} elements to its own rank, which expects {}",
-                      send_counts[own], receive_counts[own]));
-    }
-    // Each rank begins with itself, then comes its neighbour, so that not all send to the same one.
-    messages_.clear();
+    return [this, one, side_by_side, rank = communicator.rank(), ranks = communicator.size()](
+               Clique& clique, const void* send, void* receive, Mark* done) {
+      begin(clique, "an all-gather");
+      if (side_by_side) {
+        check_nccl(ncclAllGather(send, element_at(receive, one.offsets[0], one.type),
+                                 unsigned_of(one.counts[0]), native_type(one.type), clique.native(),
+                                 stream()),
+                   "ncclAllGather");
+      } else {
+        Group group;
+        for (int root = 0; root < ranks; ++root) {
+          const auto block = static_cast<std::size_t>(root);
+          if (one.counts[block] == 0) continue;
+          std::byte* const to = element_at(receive, one.offsets[block], one.type);
+          check_nccl(ncclBroadcast(root == rank ? send : to, to, unsigned_of(one.counts[block]),
+                                   native_type(one.type), root, clique.native(), stream()),
+                     "ncclBroadcast");
+        }
+        group.end();
+      }
+      end(done);
+    };
+  }
+
+  // Each rank begins with itself, then comes its neighbour, so that not all send to the same one.
+  [[nodiscard]] Enqueue enqueue(const Communicator& communicator, const AllToAll& one) {
+    std::vector<NeighbourBlock> sends, receives;
     const int ranks = communicator.size();
     for (int distance = 0; distance < ranks; ++distance) {
       const int to = (communicator.rank() + distance) % ranks;
       const int from = (communicator.rank() + ranks - distance) % ranks;
       const auto block_to = static_cast<std::size_t>(to);
       const auto block_from = static_cast<std::size_t>(from);
-      messages_.add_send({to, send_counts[block_to], send_offsets[block_to]});
-      messages_.add_receive({from, receive_counts[block_from], receive_offsets[block_from]});
+      sends.push_back({to, one.send_counts[block_to], one.send_offsets[block_to]});
+      receives.push_back({from, one.receive_counts[block_from], one.receive_offsets[block_from]});
     }
-    send_messages(*clique, "an all-to-all", communicator.rank(), type, send, receive);
+    return messages(communicator, "an all-to-all", one.type, std::move(sends), std::move(receives));
   }
 
-  void exchange(const Communicator& communicator, ElementType type, const void* send,
-                std::span<const NeighbourBlock> sends, void* receive,
-                std::span<const NeighbourBlock> receives) override {
-    check_neighbours(communicator, sends);
-    check_neighbours(communicator, receives);
-    Clique* const clique = clique_of(communicator);
-    if (clique == nullptr) {
-      staged_->exchange(communicator, type, send, sends, receive, receives);
-      return;
-    }
-    messages_.clear();
-    for (const NeighbourBlock& block : sends) messages_.add_send(block);
-    for (const NeighbourBlock& block : receives) messages_.add_receive(block);
-    send_messages(*clique, "an exchange", communicator.rank(), type, send, receive);
+  [[nodiscard]] Enqueue enqueue(const Communicator& communicator, const Exchange& one) {
+    return messages(communicator, "an exchange", one.type, one.sends, one.receives);
   }
 
-  void broadcast(const Communicator& communicator, ElementType type, void* buffer,
-                 std::int64_t count, int root) override {
-    Clique* const clique = clique_of(communicator, buffer, count);
-    if (clique == nullptr) {
-      staged_->broadcast(communicator, type, buffer, count, root);
-      return;
-    }
-    begin(*clique, "a broadcast");
-    check_nccl(ncclBroadcast(buffer, buffer, unsigned_of(count), native_type(type), root,
-                             clique->native(), stream()),
-               "ncclBroadcast");
-    end();
-    lead_kernels();
+  [[nodiscard]] Enqueue enqueue(const Communicator&, const Broadcast& one) {
+    return [this, one](Clique& clique, const void*, void* buffer, Mark* done) {
+      begin(clique, "a broadcast");
+      check_nccl(ncclBroadcast(buffer, buffer, unsigned_of(one.count), native_type(one.type),
+                               one.root, clique.native(), stream()),
+                 "ncclBroadcast");
+      end(done);
+    };
   }
 
- private:
-  /// What is kept for a prepared communicator.
-  struct Attached {
-    Clique* clique = nullptr;                        // null: the transport that stages serves it
-    bool may_part = false;                           // siblings may add in different orders
-    std::set<std::vector<std::int64_t>> alike = {};  // counts of sums for which they do not
-  };
-
-  class Started final : public Pending::Request {
-   public:
-    explicit Started(DeviceQueues& of) : done(of.make_mark()), device_(of) {}
-    void wait() override {
-      device_.kernels().wait_for(*done);
-      under_way = false;
-    }
-
-    std::unique_ptr<Mark> done;
-    bool under_way = false;
-
-   private:
-    DeviceQueues& device_;
-  };
+  /// Messages between pairs, as one operation.
+  [[nodiscard]] Enqueue messages(const Communicator& communicator, const char* operation,
+                                 ElementType type, std::vector<NeighbourBlock> sends,
+                                 std::vector<NeighbourBlock> receives) {
+    return [this, operation, type, rank = communicator.rank(), sends = std::move(sends),
+            receives = std::move(receives)](Clique& clique, const void* send, void* receive,
+                                            Mark* done) {
+      messages_.take(sends, receives);
+      if (messages_.go_through_host(device_, send, receive)) {
+        if (device_.is_capturing()) internal_error("what lies in the host's memory is captured");
+        turn().wait();
+      }
+      messages_.bring_to_device(device_, type, send, receive);
+      begin(clique, operation);
+      messages_.enqueue(device_, clique, rank, type);
+      end(done);
+      if (messages_.arrive_on_host()) {
+        turn().wait();
+        messages_.bring_to_host(type, receive);
+      }
+    };
+  }
 
   // ---- cliques ----------------------------------------------------------------------------------
 
@@ -376,10 +431,11 @@ class NcclTransport final : public Transport {
     first_sum_ = device_.allocate_pinned(count * element_bytes(ElementType::float32));
     auto* const values = static_cast<float*>(first_sum_.data());
     std::fill_n(values, count, 1.0F);
+    const Enqueue sum = enqueue(ranks_, AllReduce{ElementType::float32, Reduction::sum, count});
     // Where one rank could not start it, the others do not wait for it.
     together(ranks_, [&] {
       if (clique != nullptr) {
-        enqueue_all_reduce(*clique, ElementType::float32, Reduction::sum, values, count);
+        sum(*clique, nullptr, values, nullptr);
       }
     });
     together(ranks_, [&] {
@@ -397,6 +453,7 @@ class NcclTransport final : public Transport {
     constexpr std::int64_t count = 256;
     const Memory memory = device_.allocate_pinned(count * element_bytes(ElementType::float32));
     auto* const values = static_cast<float*>(memory.data());
+    const Enqueue sum = enqueue(ranks_, AllReduce{ElementType::float32, Reduction::sum, count});
     std::unique_ptr<CapturedWork> work;
     std::uint64_t operations = 0;
     try {
@@ -404,7 +461,7 @@ class NcclTransport final : public Transport {
         const std::uint64_t before = enqueued_.captured();
         work = device_.capture([&] {
           if (clique == nullptr) return;
-          enqueue_all_reduce(*clique, ElementType::float32, Reduction::sum, values, count);
+          sum(*clique, nullptr, values, nullptr);
           lead_kernels();
         });
         operations = enqueued_.captured() - before;
@@ -416,8 +473,8 @@ class NcclTransport final : public Transport {
         enqueued_.add_captured(operations);
         device_.kernels().record(*behind_kernels_);
         behind_kernels_->wait();
-        const auto sum = static_cast<float>(clique != nullptr ? clique->size() : 1);
-        if (std::count(values, values + count, sum) != count) fail("its sum is wrong");
+        const auto total = static_cast<float>(clique != nullptr ? clique->size() : 1);
+        if (std::count(values, values + count, total) != count) fail("its sum is wrong");
       });
       captures_ = true;
     } catch (const std::exception& error) {
@@ -427,21 +484,6 @@ class NcclTransport final : public Transport {
   }
 
   void add_remark(const std::string& text) { remark_ += (remark_.empty() ? "" : "; ") + text; }
-
-  /// Null where the transport that stages serves an operation, on all its ranks alike.
-  [[nodiscard]] Clique* clique_of(const Communicator& communicator) const {
-    const auto* const attached = static_cast<Attached*>(communicator.attachment(key_.get()));
-    return attached != nullptr ? attached->clique : nullptr;
-  }
-  [[nodiscard]] Clique* clique_of(const Communicator& communicator, const void* buffer,
-                                  std::int64_t count) const {
-    return count > 0 && device_.owns(buffer) ? clique_of(communicator) : nullptr;
-  }
-  [[nodiscard]] Clique* reducing_clique(const Communicator& communicator, ElementType type,
-                                        Reduction reduction, const void* buffer,
-                                        std::int64_t count) const {
-    return has(reduction, type) ? clique_of(communicator, buffer, count) : nullptr;
-  }
 
   // ---- order ------------------------------------------------------------------------------------
 
@@ -473,75 +515,6 @@ class NcclTransport final : public Transport {
   }
   void lead_kernels() { device_.kernels().wait_for(turn()); }
 
-  // ---- operations -------------------------------------------------------------------------------
-
-  void enqueue_all_reduce(Clique& clique, ElementType type, Reduction reduction, void* buffer,
-                          std::int64_t count, Mark* done = nullptr) {
-    begin(clique, "an all-reduce");
-    check_nccl(ncclAllReduce(buffer, buffer, unsigned_of(count), native_type(type),
-                             native_operation(reduction), clique.native(), stream()),
-               "ncclAllReduce");
-    end(done);
-  }
-
-  void enqueue_reduce_scatter(Clique& clique, const Communicator& communicator, ElementType type,
-                              const void* send, void* receive, Counts counts) {
-    begin(clique, "a reduce-scatter");
-    if (std::all_of(counts.begin(), counts.end(), [&](auto each) { return each == counts[0]; })) {
-      check_nccl(ncclReduceScatter(send, receive, unsigned_of(counts[0]), native_type(type),
-                                   ncclSum, clique.native(), stream()),
-                 "ncclReduceScatter");
-    } else {
-      Group group;
-      std::int64_t offset = 0;
-      for (int root = 0; root < communicator.size(); ++root) {
-        const std::int64_t count = counts[static_cast<std::size_t>(root)];
-        if (count > 0) {
-          check_nccl(ncclReduce(element_at(send, offset, type), receive, unsigned_of(count),
-                                native_type(type), ncclSum, root, clique.native(), stream()),
-                     "ncclReduce");
-        }
-        offset += count;
-      }
-      group.end();
-    }
-    end();
-  }
-
-  Pending start(Clique& clique, ElementType type, Reduction reduction, void* buffer,
-                std::int64_t count) {
-    const std::shared_ptr<Started> started = free_request();
-    enqueue_all_reduce(clique, type, reduction, buffer, count, started->done.get());
-    started->under_way = true;
-    return Pending(started);
-  }
-
-  [[nodiscard]] std::shared_ptr<Started> free_request() {
-    return started_.take([](const Started& known) { return !known.under_way; },
-                         [this] { return make_request(); });
-  }
-  [[nodiscard]] std::shared_ptr<Started> make_request() {
-    return std::make_shared<Started>(device_);
-  }
-
-  /// What `messages_` lists, as one operation.
-  void send_messages(Clique& clique, const char* operation, int rank, ElementType type,
-                     const void* send, void* receive) {
-    if (messages_.go_through_host(device_, send, receive)) {
-      if (device_.is_capturing()) internal_error("what lies in the host's memory is captured");
-      turn().wait();
-    }
-    messages_.bring_to_device(device_, type, send, receive);
-    begin(clique, operation);
-    messages_.enqueue(device_, clique, rank, type);
-    end();
-    lead_kernels();
-    if (messages_.arrive_on_host()) {
-      turn().wait();
-      messages_.bring_to_host(type, receive);
-    }
-  }
-
   Communicator ranks_;
   std::unique_ptr<Transport> staged_;
   DeviceQueues& device_;
@@ -556,7 +529,6 @@ class NcclTransport final : public Transport {
   std::unique_ptr<Mark> behind_kernels_, captured_turn_;
   std::array<std::unique_ptr<Mark>, operations_ahead> turns_;
   std::size_t operations_ = 0;  // that were enqueued
-  RequestPool<Started> started_;
   Messages messages_;
 };
 

@@ -4,7 +4,9 @@
 
 #include <array>
 #include <cmath>
+#include <exception>
 #include <map>
+#include <span>
 #include <vector>
 
 #include "collectives/blocks.h"
@@ -16,9 +18,16 @@ namespace meshwork::nccl {
 
 namespace {
 
-float term(int rank, std::int64_t i) {
-  const auto seed = static_cast<std::uint32_t>(i * 2'654'435'761 + rank * 40'503 + 1);
-  return std::ldexp(static_cast<float>(seed >> 8), static_cast<int>(seed % 16) - 24);
+/// Terms of many magnitudes.
+template <class Number>
+void fill(void* memory, std::int64_t count, int rank) {
+  auto* const terms = static_cast<Number*>(memory);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto seed = static_cast<std::uint32_t>(i * 2'654'435'761 + rank * 40'503 + 1);
+    // As many digits as the type has: of fewer, sums would be exact.
+    const auto digits = static_cast<Number>(seed >> 8) / static_cast<Number>(3);
+    terms[i] = std::ldexp(digits, static_cast<int>(seed % 16) - 24);
+  }
 }
 
 /// Whether ranks that compute the same, as `subject` says, have the same result.
@@ -42,25 +51,35 @@ bool are_siblings(const Communicator& ranks, const Communicator& communicator) {
   return of_one_size && size > 2 && size < ranks.size();
 }
 
-bool siblings_add_alike(const Communicator& ranks, const Communicator& communicator,
-                        DeviceQueues& device, std::span<const std::int64_t> counts,
-                        const TriedSum& sum) {
-  const auto rank = static_cast<std::size_t>(communicator.rank());
-  const bool scatters = counts.size() > 1;
-  const std::int64_t sent = total_of(counts), received = scatters ? counts[rank] : sent;
+std::string why_siblings_part(const Communicator& ranks, const Communicator& communicator,
+                              DeviceQueues& device, const Collective& sum,
+                              std::span<const std::int64_t> subject, const TriedSum& run) {
+  const int rank = communicator.rank();
+  const std::int64_t width = element_bytes(type_of(sum));
+  const Extents extents = extents_of(sum, rank);
   Memory terms, block;
-  together(ranks, [&] {
-    terms = device.allocate_pinned(sent * element_bytes(ElementType::float32));
-    if (scatters) block = device.allocate_pinned(received * element_bytes(ElementType::float32));
-  });
-  auto* const send = static_cast<float*>(terms.data());
-  auto* const receive = scatters ? static_cast<float*>(block.data()) : send;
-  for (std::int64_t i = 0; i < sent; ++i) send[i] = term(communicator.rank(), i);
-  sum(send, receive);
-  const std::uint64_t subject =
-      fnv1a(std::as_bytes(std::span(&rank, 1)), fnv1a(std::as_bytes(counts)));
-  return agree(ranks, subject,
-               fnv1a(std::as_bytes(std::span(receive, static_cast<std::size_t>(received)))));
+  bool is_there = true;
+  try {
+    block = device.allocate_pinned(extents.receive * width);
+    if (!is_in_place(sum)) terms = device.allocate_pinned(extents.send * width);
+  } catch (const std::exception&) {
+    is_there = false;
+  }
+  if (!on_all(ranks, is_there)) {
+    return "there is no pinned memory to compare in which order NCCL adds in each";
+  }
+  const auto fill_terms = type_of(sum) == ElementType::float64 ? fill<double> : fill<float>;
+  if (is_in_place(sum)) {
+    fill_terms(block.data(), extents.receive, rank);
+  } else {
+    fill_terms(terms.data(), extents.send, rank);
+  }
+  run(terms.data(), block.data());
+  const auto received = static_cast<std::size_t>(extents.receive * width);
+  const bool alike =
+      agree(ranks, fnv1a(std::as_bytes(std::span(&rank, 1)), fnv1a(std::as_bytes(subject))),
+            fnv1a(std::as_bytes(std::span(static_cast<const std::byte*>(block.data()), received))));
+  return alike ? "" : "NCCL adds in another order in each";
 }
 
 }  // namespace meshwork::nccl

@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <string>
 
+#include "collectives/collective.h"
 #include "collectives/communicator.h"
 #include "collectives/device_queues.h"
 
@@ -20,15 +22,17 @@ namespace meshwork::nccl {
 /// with its own communicator. The same answer on all.
 [[nodiscard]] bool are_siblings(const Communicator& ranks, const Communicator& communicator);
 
-/// Adds up over the ranks of the communicator, as all-reduce in place or as reduce-scatter. What is
-/// received is there when it returns.
-using TriedSum = std::function<void(float* send, float* receive)>;
+/// Adds up over the ranks of the communicator. What is received is there when it returns.
+using TriedSum = std::function<void(const void* send, void* receive)>;
 
-/// For one size: `counts` is that of an all-reduce, or those of a reduce-scatter's blocks. The terms
-/// lie in pinned memory. Siblings that are given other counts are not compared. Every rank of
-/// `ranks` calls it, with its own communicator. The same answer on all.
-[[nodiscard]] bool siblings_add_alike(const Communicator& ranks, const Communicator& communicator,
-                                      DeviceQueues& device, std::span<const std::int64_t> counts,
-                                      const TriedSum& sum);
+/// Why siblings may add in different orders what `sum` adds, an all-reduce or a reduce-scatter of
+/// floating-point numbers; empty if they do not. The terms lie in pinned memory; where that is not to
+/// be had, that is why. Siblings with another `subject` are not compared. Every rank of `ranks`
+/// calls it, with its own communicator. The same answer on all.
+[[nodiscard]] std::string why_siblings_part(const Communicator& ranks,
+                                            const Communicator& communicator, DeviceQueues& device,
+                                            const Collective& sum,
+                                            std::span<const std::int64_t> subject,
+                                            const TriedSum& run);
 
 }  // namespace meshwork::nccl

@@ -192,9 +192,9 @@ std::string to_text(const PlanReport& report) {
   TextTable table({"phase", "collective", "axes", "elements", "bytes sent", "of what"}, {3, 4});
   for (const CollectiveRecord& record : report.collectives) {
     sent += record.bytes_sent;
-    table.add({record.purpose.phase, std::string(name_of(record.kind)),
-               axes_text(record.axes, report.mesh), std::to_string(record.global_elements),
-               std::to_string(record.bytes_sent), record.purpose.what});
+    table.add({record.purpose.phase, std::string(record.name), axes_text(record.axes, report.mesh),
+               std::to_string(record.global_elements), std::to_string(record.bytes_sent),
+               record.purpose.what});
   }
   text += fmt::format("\ncollectives of one step: {}, {} sent by this rank\n",
                       report.collectives.size(), readable_bytes(sent));
@@ -269,9 +269,9 @@ std::string to_json(const PlanReport& report) {
     collectives += fmt::format(
         "{}\n    {{\"phase\": {}, \"collective\": {}, \"axes\": [{}], \"type\": {}, "
         "\"elements\": {}, \"bytes_sent\": {}, \"what\": {}}}",
-        collectives.empty() ? "" : ",", json_text(record.purpose.phase),
-        json_text(name_of(record.kind)), over, json_text(name_of(record.type)),
-        record.global_elements, record.bytes_sent, json_text(record.purpose.what));
+        collectives.empty() ? "" : ",", json_text(record.purpose.phase), json_text(record.name),
+        over, json_text(name_of(record.type)), record.global_elements, record.bytes_sent,
+        json_text(record.purpose.what));
   }
   std::string cut;
   for (const CutChoice& choice : report.cut) {

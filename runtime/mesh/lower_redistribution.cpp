@@ -128,7 +128,8 @@ class Lowerer {
       copy({copied_region(before_, before_, 0, before_, 0)}, at_, target, "to reduce");
       arrive(target);
     }
-    builder_.emit(collectives_.all_reduce(record(step), size_of(before_)), {at_}, purpose_.what);
+    const AllReduce sum{type_, Reduction::sum, size_of(before_)};
+    builder_.emit(collectives_.book(use(step), sum), {at_}, purpose_.what);
   }
 
   void reduce_scatter(const RedistributionStep& step) {
@@ -136,7 +137,7 @@ class Lowerer {
     place_in_order(send, before_);
     const Operand source = packed(send);
     const Operand target = result("scattered");
-    builder_.emit(collectives_.reduce_scatter(record(step), send.counts), {source, target},
+    builder_.emit(collectives_.book(use(step), ReduceScatter{type_, send.counts}), {source, target},
                   purpose_.what);
     arrive(target);
   }
@@ -145,8 +146,8 @@ class Lowerer {
     Pieces receive = pieces_of(transfers(step, shape_, mesh_, collectives_.rank()).receives);
     place(receive, after_);
     const Operand target = receive.in_place ? result("gathered") : unpacked(receive);
-    builder_.emit(collectives_.all_gather(record(step), receive.counts, receive.offsets),
-                  {at_, target}, purpose_.what);
+    const AllGather gather{type_, receive.counts, receive.offsets};
+    builder_.emit(collectives_.book(use(step), gather), {at_, target}, purpose_.what);
     unpack(receive, target);
   }
 
@@ -157,9 +158,8 @@ class Lowerer {
     place(receive, after_);
     const Operand source = packed(send);
     const Operand target = receive.in_place ? result("exchanged") : unpacked(receive);
-    builder_.emit(collectives_.all_to_all(record(step), send.counts, send.offsets, receive.counts,
-                                          receive.offsets),
-                  {source, target}, purpose_.what);
+    const AllToAll blocks{type_, send.counts, send.offsets, receive.counts, receive.offsets};
+    builder_.emit(collectives_.book(use(step), blocks), {source, target}, purpose_.what);
     unpack(receive, target);
   }
 
@@ -228,36 +228,13 @@ class Lowerer {
     arrive(target);
   }
 
-  [[nodiscard]] CollectiveRecord record(const RedistributionStep& step) const {
-    return {.kind = kind_of(step.kind),
-            .purpose = purpose_,
-            .axes = step.axes,
-            .type = type_,
-            .reduction = Reduction::sum,
-            .global_elements = element_count(shape_),
-            .bytes_sent =
-                elements_sent(step, shape_, mesh_, collectives_.rank()) * element_bytes(type_)};
+  [[nodiscard]] CollectiveUse use(const RedistributionStep& step) const {
+    return {purpose_, step.axes, element_count(shape_),
+            step.kind == StepKind::permute ? "permute" : ""};
   }
 
   static bool same(const Operand& a, const Operand& b) {
     return a.buffer == b.buffer && a.offset == b.offset;
-  }
-
-  static CollectiveKind kind_of(StepKind kind) {
-    switch (kind) {
-      case StepKind::reduce_scatter:
-        return CollectiveKind::reduce_scatter;
-      case StepKind::all_reduce:
-        return CollectiveKind::all_reduce;
-      case StepKind::permute:
-        return CollectiveKind::permute;
-      case StepKind::all_to_all:
-        return CollectiveKind::all_to_all;
-      case StepKind::all_gather:
-        return CollectiveKind::all_gather;
-      default:
-        internal_error("a step without a collective");
-    }
   }
 
   ProgramBuilder& builder_;

@@ -179,15 +179,9 @@ class Lowerer {
       from = scratch(send.elements, "packed");
       copy(std::move(regions), source, from, "packed");
     }
-    const CollectiveRecord record{.kind = CollectiveKind::halo,
-                                  .purpose = purpose_,
-                                  .axes = plan_.axes,
-                                  .type = type_,
-                                  .reduction = Reduction::sum,
-                                  .global_elements = global_elements_,
-                                  .bytes_sent = send.elements * element_bytes(type_)};
-    builder_.emit(collectives_.exchange(record, send.blocks, receive.blocks), {from, received},
-                  purpose_.what);
+    builder_.emit(collectives_.book({purpose_, plan_.axes, global_elements_, "halo"},
+                                    Exchange{type_, send.blocks, receive.blocks}),
+                  {from, received}, purpose_.what);
   }
 
   Operand scratch(std::int64_t elements, const std::string& what) {

@@ -6,9 +6,9 @@
 // kernels are bound to its communicators (`bind_collectives`); for one that is not there,
 // `plan_collectives` gives the same records and kernels that cannot be run.
 //
-// Axes are given ascending; the ranks of the communicator over them are numbered row-major. Counts
-// and offsets are in elements, one for each of those ranks. Operands: the buffers of the
-// transport's operation, send before receive, in place for all_reduce.
+// A collective is a value (collectives/collective.h). Its communicator is that of the ranks over
+// axes, which are given ascending; they are numbered row-major. Operands: the buffers of the
+// collective, send before receive, one if it is in place.
 #pragma once
 
 #include <cstdint>
@@ -25,30 +25,29 @@
 
 namespace meshwork {
 
-enum class CollectiveKind : std::uint8_t {
-  all_reduce,
-  reduce_scatter,
-  all_gather,
-  all_to_all,
-  permute,
-  halo
-};
-[[nodiscard]] std::string_view name_of(CollectiveKind kind);
-
 /// What a collective is for, as tables and error messages name it.
 struct CollectivePurpose {
   std::string phase;  // "forward", "backward", "update", "metrics"
   std::string what;   // "d1/kernel gathered", "gradients d2/kernel ... d1/bias"
 };
 
+/// Where a program wants a collective, and why.
+struct CollectiveUse {
+  CollectivePurpose purpose;
+  std::vector<Axis> axes;
+  std::int64_t global_elements = 0;  // of the tensor or span that it moves: the same on all ranks
+  std::string_view name{};           // in plans; empty: as the collective is called
+};
+
 struct CollectiveRecord {
-  CollectiveKind kind = CollectiveKind::all_reduce;
+  std::string_view collective;  // "all_reduce", as counters have it
+  std::string_view name;        // "all_reduce", "permute", "halo"
   CollectivePurpose purpose;
   std::vector<Axis> axes;
   ElementType type = ElementType::float32;
-  Reduction reduction = Reduction::sum;
-  std::int64_t global_elements = 0;  // of the tensor or span that it moves: the same on all ranks
-  std::int64_t bytes_sent = 0;       // by this rank, as elements_sent in redistribution.h counts
+  std::string_view reduction{};  // empty: it only moves
+  std::int64_t global_elements = 0;
+  std::int64_t bytes_sent = 0;  // by this rank, as elements_sent counts
 };
 
 /// "all_reduce sum float32 x 2570 over data: gradients ...": equal on all ranks that agree.
@@ -61,20 +60,19 @@ class MeshCollectives {
   [[nodiscard]] virtual const MeshShape& mesh() const = 0;
   [[nodiscard]] virtual std::int64_t rank() const = 0;
 
-  /// Operands: buffer.
-  [[nodiscard]] virtual std::unique_ptr<Kernel> all_reduce(const CollectiveRecord& record,
-                                                           std::int64_t count) = 0;
+  [[nodiscard]] std::unique_ptr<Kernel> book(const CollectiveUse& use,
+                                             const Collective& collective);
+
   /// How long a started collective is under way: beside any other, or waited for before the next
   /// that is brief is started, so that all these take memory of the transport for one.
   enum class UnderWay : std::uint8_t { beside_others, briefly };
-  /// The same, started by the first kernel and waited for by the second, each with operand: buffer.
-  [[nodiscard]] virtual std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>>
-  started_all_reduce(const CollectiveRecord& record, std::int64_t count,
-                     UnderWay under_way = UnderWay::beside_others) = 0;
-  /// The same, but a rank gets its part of the result alone (as start_reduce_in_parts in
-  /// transport.h has it), and others may read the buffer until the next barrier of sharers.
-  [[nodiscard]] virtual std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>>
-  started_reduce_in_parts(const CollectiveRecord& record, std::int64_t count) = 0;
+  struct StartAndWait {
+    std::unique_ptr<Kernel> start, wait;
+  };
+  /// The same, started by the first kernel and waited for by the second, each with the operands.
+  [[nodiscard]] StartAndWait book_started(const CollectiveUse& use, const Collective& collective,
+                                          UnderWay under_way = UnderWay::beside_others);
+
   /// Those of the ranks over `axes` that share memory wait for each other, and see what each has
   /// written there. It sends nothing and leaves no record. No operands.
   [[nodiscard]] virtual std::unique_ptr<Kernel> barrier_of_sharers(
@@ -82,29 +80,19 @@ class MeshCollectives {
   /// Brings on what was started, to be put between kernels that run meanwhile; null where that is
   /// of no use. It sends nothing that has no record, and leaves none. No operands.
   [[nodiscard]] virtual std::unique_ptr<Kernel> advance() { return nullptr; }
-  /// Operands: send, receive.
-  [[nodiscard]] virtual std::unique_ptr<Kernel> reduce_scatter(
-      const CollectiveRecord& record, std::vector<std::int64_t> counts) = 0;
-  /// Operands: send, receive.
-  [[nodiscard]] virtual std::unique_ptr<Kernel> all_gather(const CollectiveRecord& record,
-                                                           std::vector<std::int64_t> counts,
-                                                           std::vector<std::int64_t> offsets) = 0;
-  /// Operands: send, receive. For all_to_all and permute.
-  [[nodiscard]] virtual std::unique_ptr<Kernel> all_to_all(
-      const CollectiveRecord& record, std::vector<std::int64_t> send_counts,
-      std::vector<std::int64_t> send_offsets, std::vector<std::int64_t> receive_counts,
-      std::vector<std::int64_t> receive_offsets) = 0;
-
-  /// Operands: send, receive. For halo; `sends` and `receives` as Transport::exchange has them,
-  /// both empty on a rank that has no part in it.
-  [[nodiscard]] virtual std::unique_ptr<Kernel> exchange(const CollectiveRecord& record,
-                                                         std::vector<NeighbourBlock> sends,
-                                                         std::vector<NeighbourBlock> receives) = 0;
-
   /// Everything that was made so far, in order.
   [[nodiscard]] const std::vector<CollectiveRecord>& records() const { return records_; }
 
  protected:
+  [[nodiscard]] virtual std::unique_ptr<Kernel> make(const CollectiveRecord& record,
+                                                     const Collective& collective) = 0;
+  [[nodiscard]] virtual StartAndWait make_started(const CollectiveRecord& record,
+                                                  const Collective& collective,
+                                                  UnderWay under_way) = 0;
+
+ private:
+  const CollectiveRecord& record(const CollectiveUse& use, const Collective& collective);
+
   std::vector<CollectiveRecord> records_;
 };
 

@@ -171,8 +171,10 @@ ShardedTensor ShardedTensor::scatter(const MeshContext& context, ElementType typ
     if (represents && rank >= round.begin && rank < round.end) {
       receive_counts[root] = tensor.local_count();
     }
-    context.transport.all_to_all(context.mesh.all(), type, sent.data(), send_counts, send_offsets,
-                                 tensor.memory_.data(), receive_counts, receive_offsets);
+    context.transport.run(
+        context.mesh.all(),
+        AllToAll{type, send_counts, send_offsets, receive_counts, receive_offsets}, sent.data(),
+        tensor.memory_.data());
   }
 
   // From the first rank along the replicating axes to the others, where there is anything.
@@ -183,8 +185,8 @@ ShardedTensor ShardedTensor::scatter(const MeshContext& context, ElementType typ
   if (replicating.empty()) return tensor;
   context.mesh.prepare(replicating);
   if (mesh.index_over(rank, tensor.layout_.partial) == 0 && tensor.local_count() > 0) {
-    context.transport.broadcast(context.mesh.communicator(replicating), type, tensor.memory_.data(),
-                                tensor.local_count(), 0);
+    context.transport.run(context.mesh.communicator(replicating),
+                          Broadcast{type, tensor.local_count(), 0}, tensor.memory_.data());
   }
   return tensor;
 }
@@ -232,8 +234,10 @@ void gather_blocks(const MeshContext& context, ElementType type, const Shape& sh
       }
       received.resize(static_cast<std::size_t>(elements * size));
     }
-    context.transport.all_to_all(context.mesh.all(), type, block, send_counts, send_offsets,
-                                 received.data(), receive_counts, receive_offsets);
+    context.transport.run(
+        context.mesh.all(),
+        AllToAll{type, send_counts, send_offsets, receive_counts, receive_offsets}, block,
+        received.data());
     for (std::int64_t peer = 0; rank == root && peer < mesh.rank_count(); ++peer) {
       if (receive_counts[peer] == 0) continue;
       for_each_run(shape, slice_of(block_of(layout, shape, mesh, peer)), size,

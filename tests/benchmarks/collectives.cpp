@@ -58,7 +58,11 @@ class Benchmark {
 
   /// The rows as JSON objects.
   std::vector<std::string> run() {
-    using Operation = std::function<void(Transport&, float*, float*, std::int64_t)>;
+    struct Operation {
+      std::string name;
+      std::function<Collective(std::int64_t count)> collective;
+      Use use = Use::at_once;
+    };
     const auto blocks = [this](std::int64_t count) {
       const auto parts = static_cast<std::size_t>(world_.size());
       counts_.assign(parts, count / world_.size());
@@ -68,34 +72,29 @@ class Benchmark {
       }
     };
     constexpr ElementType type = ElementType::float32;
-    const std::vector<std::pair<std::string, Operation>> operations{
-        {"all_reduce",
-         [&](Transport& by, float* send, float*, std::int64_t count) {
-           by.all_reduce(world_, type, Reduction::sum, send, count);
-         }},
-        {"started",
-         [&](Transport& by, float* send, float*, std::int64_t count) {
-           by.start_all_reduce(world_, type, Reduction::sum, send, count).wait();
-         }},
+    const auto sum = [](std::int64_t count) { return AllReduce{type, Reduction::sum, count}; };
+    const std::vector<Operation> operations{
+        {"all_reduce", sum},
+        {"started", sum, Use::started},
         {"reduce_scatter",
-         [&](Transport& by, float* send, float* receive, std::int64_t) {
-           by.reduce_scatter(world_, type, send, receive, counts_);
+         [&](std::int64_t) {
+           return ReduceScatter{type, counts_};
          }},
         {"all_gather",
-         [&](Transport& by, float* send, float* receive, std::int64_t) {
-           by.all_gather(world_, type, send, receive, counts_, offsets_);
+         [&](std::int64_t) {
+           return AllGather{type, counts_, offsets_};
          }},
         {"all_to_all",
-         [&](Transport& by, float* send, float* receive, std::int64_t) {
-           by.all_to_all(world_, type, send, counts_, offsets_, receive, counts_, offsets_);
+         [&](std::int64_t) {
+           return AllToAll{type, counts_, offsets_, counts_, offsets_};
          }},
-        {"broadcast", [&](Transport& by, float* send, float*, std::int64_t count) {
-           by.broadcast(world_, type, send, count, 0);
+        {"broadcast", [&](std::int64_t count) {
+           return Broadcast{type, count, 0};
          }}};
     std::vector<std::string> rows;
     show(fmt::format("{:<15}{:>10}  {:>28}  {:>28}{:>7}  {:>28}{:>7}", "operation", "bytes",
                      "MPI, us", "shared, private buffers", "ratio", "shared, in place", "ratio"));
-    for (const auto& [name, operation] : operations) {
+    for (const auto& [name, collective, use] : operations) {
       if (!only_.empty() && name != only_) continue;
       for (std::int64_t bytes = 4096; bytes <= largest_; bytes *= 4) {
         const std::int64_t count = bytes / 4;
@@ -104,13 +103,15 @@ class Benchmark {
                              const TransportMemory& receive) {
           auto* from = reinterpret_cast<float*>(send.data());
           auto* to = reinterpret_cast<float*>(receive.data());
-          return Way{
-              [=] {
-                std::fill_n(from, count, 1.0F);
-                std::fill_n(to, count, 0.0F);
-              },
-              [&by, from, to, count, &operation = operation] { operation(by, from, to, count); },
-              {}};
+          const std::shared_ptr<CompiledCollective> compiled =
+              by.compile(world_, collective(count), use);
+          const bool in_place = is_in_place(collective(count));
+          return Way{[=] {
+                       std::fill_n(from, count, 1.0F);
+                       std::fill_n(to, count, 0.0F);
+                     },
+                     [=] { compiled->run(from, in_place ? from : to); },
+                     {}};
         };
         std::vector<Way> ways{way(*mpi_, private_send_, private_receive_),
                               way(*shared_, private_send_, private_receive_),

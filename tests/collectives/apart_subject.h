@@ -39,17 +39,18 @@ struct ApartSubject {
     read->wait();
     return count - std::count(values.begin(), values.end(), value);
   }
-  void sum(const Memory& memory) {
-    transport->all_reduce(world, ElementType::float32, Reduction::sum, memory.data(), count);
-  }
-  Pending start(const Memory& memory) {
-    return transport->start_all_reduce(world, ElementType::float32, Reduction::sum, memory.data(),
-                                       count);
+  /// By what is kept, so that it can be captured.
+  void sum(const Memory& memory) { compiled(Use::at_once)->run(nullptr, memory.data()); }
+  Pending start(const Memory& memory) { return {compiled(Use::started), nullptr, memory.data()}; }
+  std::shared_ptr<CompiledCollective> compiled(Use use) {
+    const AllReduce sum{ElementType::float32, Reduction::sum, count};
+    return kept.emplace_back(transport->compile(world, sum, use));
   }
 
   Communicator world = Communicator::world();
   ApartQueues device;
   std::unique_ptr<Transport> transport;
+  std::vector<std::shared_ptr<CompiledCollective>> kept{};
 };
 
 }  // namespace meshwork::test

@@ -19,15 +19,16 @@ TEST_CASE("what is counted is what a bandwidth-optimal algorithm sends") {
   const int n = world.size();
   std::vector<float> buffer(100, 1);
   std::vector<float> other(100, 1);
-  counting.all_reduce(world, ElementType::float32, Reduction::sum, buffer.data(), 10);
-  counting.start_all_reduce(world, ElementType::float32, Reduction::sum, buffer.data(), 3).wait();
+  counting.run(world, AllReduce{ElementType::float32, Reduction::sum, 10}, buffer.data());
+  counting.start(world, AllReduce{ElementType::float32, Reduction::sum, 3}, buffer.data()).wait();
   const std::vector<std::int64_t> counts(n, 3);
   std::vector<std::int64_t> offsets;
   for (int rank = 0; rank < n; ++rank) offsets.push_back(3 * rank);
-  counting.reduce_scatter(world, ElementType::float32, buffer.data(), other.data(), counts);
-  counting.all_gather(world, ElementType::float32, other.data(), buffer.data(), counts, offsets);
-  counting.all_to_all(world, ElementType::float32, buffer.data(), counts, offsets, other.data(),
-                      counts, offsets);
+  counting.run(world, ReduceScatter{ElementType::float32, counts}, buffer.data(), other.data());
+  counting.run(world, AllGather{ElementType::float32, counts, offsets}, other.data(),
+               buffer.data());
+  counting.run(world, AllToAll{ElementType::float32, counts, offsets, counts, offsets},
+               buffer.data(), other.data());
   // To the next rank one element more than its number.
   const int next = (world.rank() + 1) % n, previous = (world.rank() + n - 1) % n;
   std::vector<NeighbourBlock> sends, receives;
@@ -35,8 +36,8 @@ TEST_CASE("what is counted is what a bandwidth-optimal algorithm sends") {
     sends = {{next, next + 1, 0}};
     receives = {{previous, world.rank() + 1, 0}};
   }
-  counting.exchange(world, ElementType::float32, buffer.data(), sends, other.data(), receives);
-  counting.broadcast(world, ElementType::float32, buffer.data(), 5, 0);
+  counting.run(world, Exchange{ElementType::float32, sends, receives}, buffer.data(), other.data());
+  counting.run(world, Broadcast{ElementType::float32, 5, 0}, buffer.data());
 
   // ceil(2 (n - 1) 10 / n) + ceil(2 (n - 1) 3 / n) elements of 4 bytes; the others: 3 (n - 1).
   const std::map<int, std::int64_t> elements{
@@ -46,12 +47,12 @@ TEST_CASE("what is counted is what a bandwidth-optimal algorithm sends") {
   const std::int64_t blocks = 12 * (n - 1);
   const std::int64_t exchanged = n > 1 ? 4 * (next + 1) : 0;
   const std::int64_t broadcast = n > 1 && world.rank() == 0 ? 20 : 0;
-  CHECK(counting.traffic() == std::vector<Traffic>{{Collective::all_reduce, n, 2, reduced},
-                                                   {Collective::reduce_scatter, n, 1, blocks},
-                                                   {Collective::all_gather, n, 1, blocks},
-                                                   {Collective::all_to_all, n, 1, blocks},
-                                                   {Collective::exchange, n, 1, exchanged},
-                                                   {Collective::broadcast, n, 1, broadcast}});
+  CHECK(counting.traffic() == std::vector<Traffic>{{"all_gather", n, 1, blocks},
+                                                   {"all_reduce", n, 2, reduced},
+                                                   {"all_to_all", n, 1, blocks},
+                                                   {"broadcast", n, 1, broadcast},
+                                                   {"exchange", n, 1, exchanged},
+                                                   {"reduce_scatter", n, 1, blocks}});
   CHECK(counting.operations() == 7);
   CHECK(counting.bytes() == reduced + 3 * blocks + exchanged + broadcast);
 
@@ -67,12 +68,12 @@ TEST_CASE("communicators of different sizes are counted apart") {
   CountingTransport counting(*inner);
   const Communicator self = Communicator::self();
   std::int64_t value = 1;
-  counting.all_reduce(world, ElementType::int64, Reduction::sum, &value, 1);
-  counting.all_reduce(self, ElementType::int64, Reduction::sum, &value, 1);
-  counting.all_reduce(world, ElementType::int64, Reduction::maximum, &value, 1);
+  counting.run(world, AllReduce{ElementType::int64, Reduction::sum, 1}, &value);
+  counting.run(self, AllReduce{ElementType::int64, Reduction::sum, 1}, &value);
+  counting.run(world, AllReduce{ElementType::int64, Reduction::maximum, 1}, &value);
   CHECK(value == world.size());
   REQUIRE(counting.traffic().size() == 2);
-  CHECK(counting.traffic()[0] == Traffic{Collective::all_reduce, 1, 1, 0});
+  CHECK(counting.traffic()[0] == Traffic{"all_reduce", 1, 1, 0});
   CHECK(counting.traffic()[1].ranks == world.size());
   CHECK(counting.traffic()[1].operations == 2);
 }
@@ -82,7 +83,7 @@ TEST_CASE("an operation that failed is not counted") {
   CountingTransport counting(*inner);
   const std::vector<std::int64_t> counts(static_cast<std::size_t>(Communicator::world().size() + 1),
                                          0);
-  CHECK_THROWS(counting.reduce_scatter(Communicator::world(), ElementType::float32, nullptr,
-                                       nullptr, counts));
+  CHECK_THROWS(counting.run(Communicator::world(), ReduceScatter{ElementType::float32, counts},
+                            nullptr, nullptr));
   CHECK(counting.operations() == 0);
 }

@@ -173,8 +173,8 @@ TEST_CASE("between MPI on a GPU's memory and staging the time decides, and is sa
   const float one = 1;
   float sum = 0;
   made.device.kernels().start_copy(memory.data(), &one, 4);
-  made.transport->all_reduce(Communicator::world(), ElementType::float32, Reduction::sum,
-                             memory.data(), 1);
+  made.transport->run(Communicator::world(), AllReduce{ElementType::float32, Reduction::sum, 1},
+                      memory.data());
   made.device.kernels().start_copy(&sum, memory.data(), 4);
   made.device.finish();
   CHECK(sum == static_cast<float>(Communicator::world().size()));

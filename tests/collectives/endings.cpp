@@ -27,7 +27,7 @@ void end_pending(const std::string& how, const Communicator& world) {
   transport->prepare(world);
   float values[2] = {1, 2};
   Pending pending =
-      transport->start_all_reduce(world, ElementType::float32, Reduction::sum, values, 2);
+      transport->start(world, AllReduce{ElementType::float32, Reduction::sum, 2}, values);
   if (how == "replaced") pending = Pending();
   if (how == "unwound") throw Error("this text is lost");
 }
@@ -38,8 +38,8 @@ void end_between_nodes(const std::string& how, const Communicator& world) {
   transport->prepare(world);
   std::vector<float> values(500'000, 1);
   const auto start = [&] {
-    return transport->start_all_reduce(world, ElementType::float32, Reduction::sum, values.data(),
-                                       std::ssize(values));
+    return transport->start(
+        world, AllReduce{ElementType::float32, Reduction::sum, std::ssize(values)}, values.data());
   };
   start().wait();
   if (world.rank() == world.size() - 1) {
@@ -78,7 +78,8 @@ int run(std::string how, int argc, char** argv) {
     try {
       for (int step = 0;; ++step) {
         if (step == 10 && world.rank() == world.size() - 1) std::raise(SIGKILL);
-        transport->all_reduce(world, ElementType::float32, Reduction::sum, values.data(), 100'000);
+        transport->run(world, AllReduce{ElementType::float32, Reduction::sum, 100'000},
+                       values.data());
       }
     } catch (const std::exception& error) {
       abort_job(1, error.what());

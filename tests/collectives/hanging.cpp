@@ -48,9 +48,9 @@ int run(std::string way, int argc, char** argv) {
     const TracedCollective inside(&trace, trace.label(what));
     double value = 1;
     if (between) {
-      transport->start_all_reduce(world, ElementType::float64, Reduction::sum, &value, 1).wait();
+      transport->start(world, AllReduce{ElementType::float64, Reduction::sum, 1}, &value).wait();
     } else {
-      transport->all_reduce(world, ElementType::float64, Reduction::sum, &value, 1);
+      transport->run(world, AllReduce{ElementType::float64, Reduction::sum, 1}, &value);
     }
   };
   for (int step = 0; step < 20; ++step) reduce("sum of step " + std::to_string(step));

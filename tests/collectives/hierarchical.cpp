@@ -23,7 +23,7 @@ namespace {
 
 /// The sum of the terms of all ranks.
 float sum_over(Transport& transport, const Communicator& communicator, float term) {
-  transport.all_reduce(communicator, ElementType::float32, Reduction::sum, &term, 1);
+  transport.run(communicator, AllReduce{ElementType::float32, Reduction::sum, 1}, &term);
   return term;
 }
 
@@ -56,14 +56,15 @@ TEST_CASE("who waits for a whole reduction does not wait for one in parts before
   transport->prepare(ranks);
   std::vector<float> parts(5003, 1.0f), whole(100, 1.0f);
   const auto start_parts = [&] {
-    return transport->start_reduce_in_parts(world, ElementType::float32, Reduction::sum,
-                                            parts.data(), std::ssize(parts));
+    return transport->start(
+        world, AllReduce{ElementType::float32, Reduction::sum, std::ssize(parts), true},
+        parts.data());
   };
   if (half == 0) {
     Pending older = start_parts();
     transport
-        ->start_all_reduce(ranks, ElementType::float32, Reduction::sum, whole.data(),
-                           std::ssize(whole))
+        ->start(ranks, AllReduce{ElementType::float32, Reduction::sum, std::ssize(whole)},
+                whole.data())
         .wait();
     CHECK(whole == std::vector<float>(100, 4.0f));
     // Only now the others start the older one.
@@ -168,16 +169,16 @@ TEST_CASE("operations over nodes and over their ranks alternate with started one
   for (int step = 0; step < 20; ++step) {
     INFO("step " << step);
     std::fill(values, values + 3 * count, static_cast<float>(step + 1));
-    Pending first = transport->start_reduce_in_parts(world, ElementType::float32, Reduction::sum,
-                                                     values, count);
-    Pending second = transport->start_all_reduce(world, ElementType::float32, Reduction::sum,
-                                                 values + count, count);
+    Pending first = transport->start(
+        world, AllReduce{ElementType::float32, Reduction::sum, count, true}, values);
+    Pending second = transport->start(world, AllReduce{ElementType::float32, Reduction::sum, count},
+                                      values + count);
     CHECK(sum_over(*transport, node, 1.0f) == static_cast<float>(node.size()));
     CHECK(sum_over(*transport, across, 1.0f) == static_cast<float>(across.size()));
     // Who waits for this one first comes to it when others are at the first already.
     if (world.rank() % 3 != 0 && step % 5 == 0) std::this_thread::sleep_for(5ms);
-    Pending third = transport->start_all_reduce(node, ElementType::float32, Reduction::sum,
-                                                values + 2 * count, count);
+    Pending third = transport->start(node, AllReduce{ElementType::float32, Reduction::sum, count},
+                                     values + 2 * count);
     // Ranks do not wait in one order.
     if (world.rank() % 3 == 0) {
       second.wait();

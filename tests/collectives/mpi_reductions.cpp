@@ -56,9 +56,9 @@ std::vector<float> sums_of_buckets(Transport& transport, const Communicator& wor
   for (std::size_t bucket = 0; bucket < counts.size(); ++bucket) {
     fill(values.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(counts[bucket])),
          world.rank(), static_cast<int>(bucket));
-    pending.push_back(
-        (transport.*(in_parts ? &Transport::start_reduce_in_parts : &Transport::start_all_reduce))(
-            world, ElementType::float32, Reduction::sum, values.data() + begin, counts[bucket]));
+    pending.push_back(transport.start(
+        world, AllReduce{ElementType::float32, Reduction::sum, counts[bucket], in_parts},
+        values.data() + begin));
     begin += counts[bucket];
     transport.advance();
   }
@@ -114,7 +114,7 @@ TEST_CASE("a started reduction comes to its end without being waited for") {
   auto* const values = reinterpret_cast<float*>(memory.data());
   std::fill_n(values, large, 1.0f);
   Pending pending =
-      transport->start_reduce_in_parts(world, ElementType::float32, Reduction::sum, values, large);
+      transport->start(world, AllReduce{ElementType::float32, Reduction::sum, large, true}, values);
   // Nothing here calls MPI but, where it is asked to, `advance`.
   while (!pending.is_complete()) {
     if (transport->wants_advancing()) transport->advance();
@@ -133,8 +133,8 @@ TEST_CASE("a reduction that nobody brings on is not over before it is waited for
   const auto transport = made("mpi", Progress::none);
   transport->prepare(world);
   std::vector<float> values(large, 1.0f);
-  Pending pending = transport->start_all_reduce(world, ElementType::float32, Reduction::sum,
-                                                values.data(), large);
+  Pending pending = transport->start(world, AllReduce{ElementType::float32, Reduction::sum, large},
+                                     values.data());
   transport->advance();
   CHECK_FALSE(pending.is_complete());
   pending.wait();
@@ -152,17 +152,18 @@ TEST_CASE("other operations go on while reductions are under way") {
   const auto ranks = static_cast<std::size_t>(world.size());
   for (int step = 0; step < 20; ++step) {
     std::fill_n(values, large, static_cast<float>(step));
-    Pending pending = transport->start_reduce_in_parts(world, ElementType::float32, Reduction::sum,
-                                                       values, large);
+    Pending pending = transport->start(
+        world, AllReduce{ElementType::float32, Reduction::sum, large, true}, values);
     float one = 1;
-    transport->all_reduce(world, ElementType::float32, Reduction::sum, &one, 1);
+    transport->run(world, AllReduce{ElementType::float32, Reduction::sum, 1}, &one);
     CHECK(one == static_cast<float>(world.size()));
     std::vector<float> gathered(ranks);
     const float own = static_cast<float>(world.rank());
     std::vector<std::int64_t> offsets;
     for (int rank = 0; rank < world.size(); ++rank) offsets.push_back(rank);
-    transport->all_gather(world, ElementType::float32, &own, gathered.data(),
-                          std::vector<std::int64_t>(ranks, 1), offsets);
+    transport->run(world,
+                   AllGather{ElementType::float32, std::vector<std::int64_t>(ranks, 1), offsets},
+                   &own, gathered.data());
     CHECK(gathered.back() == static_cast<float>(world.size() - 1));
     check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
     pending.wait();
@@ -182,8 +183,8 @@ TEST_CASE("more reductions are handed over than there are places, before any is 
   std::vector<Pending> pending;
   for (int i = 0; i < count; ++i) {
     values[static_cast<std::size_t>(i)] = static_cast<float>(i);
-    pending.push_back(transport->start_all_reduce(world, ElementType::float32, Reduction::sum,
-                                                  &values[static_cast<std::size_t>(i)], 1));
+    pending.push_back(transport->start(world, AllReduce{ElementType::float32, Reduction::sum, 1},
+                                       &values[static_cast<std::size_t>(i)]));
   }
   for (auto last = pending.rbegin(); last != pending.rend(); ++last) last->wait();
   for (int i = 0; i < count; ++i) {

@@ -39,6 +39,11 @@ float ranks() {
   return static_cast<float>(Communicator::world().size());
 }
 
+bool is_enqueued(Transport& transport, const Communicator& communicator, ElementType type,
+                 Reduction reduction = Reduction::sum) {
+  return transport.compile(communicator, AllReduce{type, reduction, count})->is_enqueued();
+}
+
 /// Operations that NCCL was given by `work`.
 template <class Work>
 std::int64_t operations_of(const Work& work) {
@@ -114,7 +119,7 @@ TEST_CASE("what is captured is started again without NCCL, and keeps its order w
   Subject subject;
   if (alone()) return;
   CHECK(subject.transport->remark().empty());
-  CHECK(subject.transport->enqueues(subject.world, ElementType::float32));
+  CHECK(is_enqueued(*subject.transport, subject.world, ElementType::float32));
   const Memory first = subject.floats();
   const Memory second = subject.floats();
   subject.fill(first, 1);
@@ -164,7 +169,7 @@ TEST_CASE("what cannot be captured on one rank is captured on none, and a remark
   CHECK_THAT(subject.transport->remark(),
              Catch::Contains("collectives are started one by one") &&
                  Catch::Contains(fmt::format("rank {}: ncclAllReduce failed", world.size() - 1)));
-  CHECK_FALSE(subject.transport->enqueues(world, ElementType::float32));
+  CHECK_FALSE(is_enqueued(*subject.transport, world, ElementType::float32));
   const Memory memory = subject.floats();
   subject.fill(memory, 1);
   subject.sum(memory);
@@ -175,12 +180,12 @@ TEST_CASE("what cannot be captured on one rank is captured on none, and a remark
 
 TEST_CASE("operations that the host has a part in are not enqueued") {
   Subject subject;
-  const Transport& transport = *subject.transport;
+  Transport& transport = *subject.transport;
   const bool several = !alone();
-  CHECK(transport.enqueues(subject.world, ElementType::float64) == several);
-  CHECK_FALSE(transport.enqueues(subject.world, ElementType::float32, Reduction::maximum));
-  CHECK(transport.enqueues(subject.world, ElementType::int32, Reduction::maximum) == several);
-  CHECK_FALSE(transport.enqueues(subject.world.duplicate(), ElementType::float32));
+  CHECK(is_enqueued(transport, subject.world, ElementType::float64) == several);
+  CHECK_FALSE(is_enqueued(transport, subject.world, ElementType::float32, Reduction::maximum));
+  CHECK(is_enqueued(transport, subject.world, ElementType::int32, Reduction::maximum) == several);
+  CHECK_FALSE(is_enqueued(transport, subject.world.duplicate(), ElementType::float32));
 }
 
 TEST_CASE("nothing is allocated for what was reserved") {
@@ -209,26 +214,27 @@ TEST_CASE("what NCCL does not do as we want it is staged") {
   const auto operations = [&](auto reduce) { return operations_of(reduce); };
   for (const Reduction reduction : {Reduction::maximum, Reduction::minimum}) {
     CHECK(operations([&] {
-            subject.transport->all_reduce(subject.world, ElementType::float32, reduction,
-                                          memory.data(), count);
+            subject.transport->run(subject.world, AllReduce{ElementType::float32, reduction, count},
+                                   memory.data());
           }) == 0);
     CHECK(operations([&] {
-            subject.transport->all_reduce(subject.world, ElementType::int32, reduction,
-                                          memory.data(), count);
+            subject.transport->run(subject.world, AllReduce{ElementType::int32, reduction, count},
+                                   memory.data());
           }) == 1);
   }
   // The host's memory, and a communicator that was not prepared.
   std::vector<double> on_host(3, 1.0);
   CHECK(operations([&] {
-          subject.transport->all_reduce(subject.world, ElementType::float64, Reduction::sum,
-                                        on_host.data(), 3);
-          subject.transport->broadcast(subject.world, ElementType::float64, on_host.data(), 3, 0);
+          subject.transport->run(subject.world, AllReduce{ElementType::float64, Reduction::sum, 3},
+                                 on_host.data());
+          subject.transport->run(subject.world, Broadcast{ElementType::float64, 3, 0},
+                                 on_host.data());
         }) == 0);
   CHECK(on_host == std::vector<double>(3, ranks()));
   const Communicator other = subject.world.duplicate();
   CHECK(operations([&] {
-          subject.transport->all_reduce(other, ElementType::float32, Reduction::sum, memory.data(),
-                                        count);
+          subject.transport->run(other, AllReduce{ElementType::float32, Reduction::sum, count},
+                                 memory.data());
         }) == 0);
   CHECK(subject.others_than(ranks(), memory) == 0);
 }
@@ -246,13 +252,15 @@ TEST_CASE("blocks of one size are one call, others a group, and a group is one o
   const auto mine = static_cast<std::size_t>(subject.world.rank());
   for (const auto& counts : {even, uneven}) {
     CHECK(operations_of([&] {
-            subject.transport->reduce_scatter(subject.world, ElementType::float32, all.data(),
-                                              own.data(), counts);
-            subject.transport->all_gather(subject.world, ElementType::float32, own.data(),
-                                          all.data(), counts, offsets);
-            subject.transport->all_to_all(subject.world, ElementType::float32, all.data(),
-                                          std::vector<std::int64_t>(size, counts[mine]), offsets,
-                                          all.data(), counts, offsets);
+            subject.transport->run(subject.world, ReduceScatter{ElementType::float32, counts},
+                                   all.data(), own.data());
+            subject.transport->run(subject.world, AllGather{ElementType::float32, counts, offsets},
+                                   own.data(), all.data());
+            subject.transport->run(
+                subject.world,
+                AllToAll{ElementType::float32, std::vector<std::int64_t>(size, counts[mine]),
+                         offsets, counts, offsets},
+                all.data(), all.data());
           }) == 3);
   }
   subject.device.finish();
@@ -269,10 +277,10 @@ TEST_CASE("communicators of the mesh's axes are NCCL's too, and both may be unde
   subject.fill(first, 1);
   subject.fill(second, 1);
   const std::int64_t operations = operations_of([&] {
-    Pending of_rows = subject.transport->start_all_reduce(rows, ElementType::float32,
-                                                          Reduction::sum, first.data(), count);
-    Pending of_columns = subject.transport->start_all_reduce(columns, ElementType::float32,
-                                                             Reduction::sum, second.data(), count);
+    Pending of_rows = subject.transport->start(
+        rows, AllReduce{ElementType::float32, Reduction::sum, count}, first.data());
+    Pending of_columns = subject.transport->start(
+        columns, AllReduce{ElementType::float32, Reduction::sum, count}, second.data());
     of_columns.wait();
     of_rows.wait();
   });
@@ -299,8 +307,9 @@ TEST_CASE("what the device sends may arrive in the host's memory, and the revers
   std::vector<float> host(world.rank() == 0 ? size * count : 0, -1.0f);
   const std::int64_t operations = operations_of([&] {
     for (int call = 0; call < 2; ++call) {
-      subject.transport->all_to_all(world, ElementType::float32, memory.data(), to_root, none,
-                                    host.data(), from_all, offsets);
+      subject.transport->run(world,
+                             AllToAll{ElementType::float32, to_root, none, from_all, offsets},
+                             memory.data(), host.data());
     }
   });
   CHECK(operations == (alone() ? 0 : 2));
@@ -311,8 +320,8 @@ TEST_CASE("what the device sends may arrive in the host's memory, and the revers
   const Memory other = subject.floats();
   for (const Memory* to : {&memory, &other}) {
     for (float& value : host) value += 1;
-    subject.transport->all_to_all(world, ElementType::float32, host.data(), from_all, offsets,
-                                  to->data(), to_root, none);
+    subject.transport->run(world, AllToAll{ElementType::float32, from_all, offsets, to_root, none},
+                           host.data(), to->data());
   }
   CHECK(subject.others_than(static_cast<float>(world.rank() + 2), memory) == 0);
   CHECK(subject.others_than(static_cast<float>(world.rank() + 3), other) == 0);
@@ -332,8 +341,8 @@ TEST_CASE("communicators that add in another order than their siblings are stage
   const Memory memory = subject.floats();
   subject.fill(memory, 1);
   CHECK(operations_of([&] {
-          subject.transport->all_reduce(half, ElementType::float32, Reduction::sum, memory.data(),
-                                        count);
+          subject.transport->run(half, AllReduce{ElementType::float32, Reduction::sum, count},
+                                 memory.data());
         }) == 0);
   CHECK(subject.others_than(4, memory) == 0);
 }
@@ -345,23 +354,29 @@ TEST_CASE("siblings are compared at the sizes of the sums that are announced") {
     const Communicator half = world.split(world.rank() / 4, world.rank());
     Subject subject;
     subject.transport->prepare(half);
+    const auto announce = [&](std::vector<std::int64_t> counts) {
+      constexpr ElementType type = ElementType::float32;
+      subject.transport->announce(
+          half, scattered ? Collective(ReduceScatter{type, counts})
+                          : Collective(AllReduce{type, Reduction::sum, counts.front()}));
+    };
     const std::vector<std::int64_t> counts =
         scattered ? std::vector<std::int64_t>{500, 600, 0, 700} : std::vector<std::int64_t>{1000};
-    subject.transport->prepare_sum(half, counts);
+    announce(counts);
     CHECK(subject.transport->remark().empty());
-    CHECK(subject.transport->enqueues(half, ElementType::float32));
+    CHECK(is_enqueued(*subject.transport, half, ElementType::float32));
     nccl_on_host().adds_backwards = world.rank() < 4;
     // Known already; and those that add up other things are not compared.
-    subject.transport->prepare_sum(half, counts);
+    announce(counts);
     const std::int64_t own = 100 + world.rank() / 4;
-    subject.transport->prepare_sum(half, std::span(&own, 1));
+    announce(scattered ? std::vector<std::int64_t>(4, own) : std::vector<std::int64_t>{own});
     CHECK(subject.transport->remark().empty());
     const std::vector<std::int64_t> others =
         scattered ? std::vector<std::int64_t>{50, 60, 0, 70} : std::vector<std::int64_t>{2000};
-    subject.transport->prepare_sum(half, others);
+    announce(others);
     nccl_on_host().adds_backwards = false;
     CHECK_THAT(subject.transport->remark(), Catch::Contains("groups of 4 ranks are staged"));
-    CHECK_FALSE(subject.transport->enqueues(half, ElementType::float32));
+    CHECK_FALSE(is_enqueued(*subject.transport, half, ElementType::float32));
   }
 }
 
@@ -379,8 +394,9 @@ TEST_CASE("an error of NCCL says the call, NCCL's words and where to learn more"
   // Inside a group, which is left.
   nccl_on_host().failing = "ncclSend";
   CHECK_THROWS_WITH(
-      subject.transport->all_to_all(subject.world, ElementType::float32, memory.data(), counts,
-                                    offsets, memory.data(), counts, offsets),
+      subject.transport->run(subject.world,
+                             AllToAll{ElementType::float32, counts, offsets, counts, offsets},
+                             memory.data(), memory.data()),
       Catch::Contains("ncclSend failed"));
   subject.fill(memory, 1);
   subject.sum(memory);
@@ -433,13 +449,13 @@ TEST_CASE("a group is split from all ranks, and all ranks in their order are one
   for (const Communicator* each : {&again, &half, &turned}) {
     subject.fill(memory, 1);
     CHECK(operations_of([&] {
-            subject.transport->all_reduce(*each, ElementType::float32, Reduction::sum,
-                                          memory.data(), count);
+            subject.transport->run(*each, AllReduce{ElementType::float32, Reduction::sum, count},
+                                   memory.data());
           }) == (each->size() > 1 ? 1 : 0));
     CHECK(subject.others_than(static_cast<float>(each->size()), memory) == 0);
     // Its own root, wherever it stands among all.
     subject.fill(memory, static_cast<float>(each->rank() + 1));
-    subject.transport->broadcast(*each, ElementType::float32, memory.data(), count, 0);
+    subject.transport->run(*each, Broadcast{ElementType::float32, count, 0}, memory.data());
     CHECK(subject.others_than(1, memory) == 0);
   }
 }

@@ -28,13 +28,13 @@ int main(int argc, char** argv) {
   const Memory memory = device.allocate(400);
   if (ending == "unmatched") {
     if (world.rank() > 0) {
-      transport->all_reduce(world, ElementType::float32, Reduction::sum, memory.data(), 100);
+      transport->run(world, AllReduce{ElementType::float32, Reduction::sum, 100}, memory.data());
     }
     if (!transport->settle()) transport->give_up();
     std::printf("rank %d has given up\n", world.rank());
     return 0;
   }
-  transport->all_reduce(world, ElementType::float32, Reduction::sum, memory.data(), 100);
+  transport->run(world, AllReduce{ElementType::float32, Reduction::sum, 100}, memory.data());
   test::fail_nccl_later();
   // The processor computes, or waits for the GPU: nothing calls NCCL.
   std::this_thread::sleep_for(std::chrono::seconds(20));

@@ -169,8 +169,8 @@ class Script {
     for (std::int64_t i = 0; i < count; ++i) buffer[i] = value_of(world_.rank(), turn_, i);
     auto pending = std::make_shared<Pending>();
     traced(label, [&] {
-      *pending = transport_.start_all_reduce(*group.communicator, ElementType::int64,
-                                             Reduction::sum, buffer, count);
+      *pending = transport_.start(*group.communicator,
+                                  AllReduce{ElementType::int64, Reduction::sum, count}, buffer);
     });
     started_.back().finish = [this, &group, memory, buffer, pending, count, turn = turn_] {
       pending->wait();
@@ -201,12 +201,12 @@ class Script {
     constexpr ElementType type = ElementType::int64;
     switch (kind) {
       case 4:
-        transport_.all_reduce(over, type, Reduction::sum, send.data(), count);
+        transport_.run(over, AllReduce{type, Reduction::sum, count}, send.data());
         check(send.data(), count, [&](std::int64_t i) { return sum(group, turn_, i); });
         return;
       case 5:
-        transport_.all_gather(over, type, send.data() + offsets[own], receive.data(), counts,
-                              offsets);
+        transport_.run(over, AllGather{type, counts, offsets}, send.data() + offsets[own],
+                       receive.data());
         check(receive.data(), count, [&](std::int64_t i) {
           const auto from = std::ranges::upper_bound(offsets, i) - offsets.begin() - 1;
           return value_of(group.members[static_cast<std::size_t>(from)], turn_, i);
@@ -214,14 +214,14 @@ class Script {
         return;
       case 6: {
         const int from = root % ranks;
-        transport_.broadcast(over, type, send.data(), count, from);
+        transport_.run(over, Broadcast{type, count, from}, send.data());
         check(send.data(), count, [&](std::int64_t i) {
           return value_of(group.members[static_cast<std::size_t>(from)], turn_, i);
         });
         return;
       }
       case 7:
-        transport_.reduce_scatter(over, type, send.data(), receive.data(), counts);
+        transport_.run(over, ReduceScatter{type, counts}, send.data(), receive.data());
         check(receive.data(), counts[own],
               [&](std::int64_t i) { return sum(group, turn_, offsets[own] + i); });
         return;
@@ -230,8 +230,8 @@ class Script {
         Counts received(static_cast<std::size_t>(ranks), counts[own]), at;
         for (int part = 0; part < ranks; ++part) at.push_back(part * counts[own]);
         receive.assign(static_cast<std::size_t>(ranks * counts[own]), -1);
-        transport_.all_to_all(over, type, send.data(), counts, offsets, receive.data(), received,
-                              at);
+        transport_.run(over, AllToAll{type, counts, offsets, received, at}, send.data(),
+                       receive.data());
         check(receive.data(), std::ssize(receive), [&](std::int64_t i) {
           const auto from = static_cast<std::size_t>(i / counts[own]);
           return value_of(group.members[from], turn_, offsets[own] + i % counts[own]);

@@ -120,10 +120,10 @@ TEST_CASE("a sum takes the ranks in their order, wherever the buffers are") {
     for (int call = 0; call < 2; ++call) {
       for (std::int64_t i = 0; i < count; ++i) buffer[i] = term(world.rank(), i);
       if (started) {
-        transport->start_all_reduce(world, ElementType::float32, Reduction::sum, buffer, count)
+        transport->start(world, AllReduce{ElementType::float32, Reduction::sum, count}, buffer)
             .wait();
       } else {
-        transport->all_reduce(world, ElementType::float32, Reduction::sum, buffer, count);
+        transport->run(world, AllReduce{ElementType::float32, Reduction::sum, count}, buffer);
       }
       CHECK(count_wrong_sums(world.size(), buffer, count) == 0);
     }
@@ -158,7 +158,7 @@ TEST_CASE("the other collectives read shared memory in place, and private memory
   };
   for (int call = 0; call < 2; ++call) {
     fill();
-    transport->reduce_scatter(world, ElementType::int64, send, receive.data(), counts);
+    transport->run(world, ReduceScatter{ElementType::int64, counts}, send, receive.data());
     std::int64_t wrong = 0;
     for (std::int64_t i = 0; i < block; ++i) {
       std::int64_t expected = 0;
@@ -168,7 +168,7 @@ TEST_CASE("the other collectives read shared memory in place, and private memory
     CHECK(wrong == 0);
 
     fill();
-    transport->all_gather(world, ElementType::int64, send, receive.data(), counts, offsets);
+    transport->run(world, AllGather{ElementType::int64, counts, offsets}, send, receive.data());
     wrong = 0;
     for (std::int64_t i = 0; i < total; ++i) {
       const int from = static_cast<int>(i / block);
@@ -177,8 +177,8 @@ TEST_CASE("the other collectives read shared memory in place, and private memory
     CHECK(wrong == 0);
 
     fill();
-    transport->all_to_all(world, ElementType::int64, send, counts, offsets, receive.data(), counts,
-                          offsets);
+    transport->run(world, AllToAll{ElementType::int64, counts, offsets, counts, offsets}, send,
+                   receive.data());
     wrong = 0;
     for (std::int64_t i = 0; i < total; ++i) {
       const int from = static_cast<int>(i / block);
@@ -189,7 +189,7 @@ TEST_CASE("the other collectives read shared memory in place, and private memory
 
     const int root = call % ranks;
     fill();
-    transport->broadcast(world, ElementType::int64, send, total, root);
+    transport->run(world, Broadcast{ElementType::int64, total, root}, send);
     wrong = 0;
     for (std::int64_t i = 0; i < total; ++i) wrong += send[i] == value(root, i) ? 0 : 1;
     CHECK(wrong == 0);
@@ -215,8 +215,8 @@ TEST_CASE("to gather into one memory of all ranks says when it is whole, and wri
   for (int call = 0; call < 5; ++call) {
     for (std::int64_t i = 0; i < counts[here]; ++i) gathered[offsets[here] + i] = call + i;
     REQUIRE(::mprotect(gathered, pages, PROT_READ) == 0);
-    transport->all_gather(world, ElementType::int64, gathered + offsets[here], gathered, counts,
-                          offsets);
+    transport->run(world, AllGather{ElementType::int64, counts, offsets}, gathered + offsets[here],
+                   gathered);
     REQUIRE(::mprotect(gathered, pages, PROT_READ | PROT_WRITE) == 0);
     std::int64_t wrong = 0;
     for (std::size_t rank = 0; rank < counts.size(); ++rank) {
@@ -236,7 +236,7 @@ TEST_CASE("memory for all ranks serves the communicators of some") {
   const Communicator half = world.split(world.rank() % 2, -world.rank());  // in reverse order
   auto* buffer = reinterpret_cast<std::int32_t*>(memory.data());
   std::fill_n(buffer, 20'000, 1 << world.rank());
-  transport->all_reduce(half, ElementType::int32, Reduction::sum, buffer, 20'000);
+  transport->run(half, AllReduce{ElementType::int32, Reduction::sum, 20'000}, buffer);
   int expected = 0;
   for (int rank = world.rank() % 2; rank < world.size(); rank += 2) expected += 1 << rank;
   CHECK(std::count(buffer, buffer + 20'000, expected) == 20'000);
@@ -244,7 +244,7 @@ TEST_CASE("memory for all ranks serves the communicators of some") {
   const TransportMemory of_half = transport->allocate(half, 80'000);
   buffer = reinterpret_cast<std::int32_t*>(of_half.data());
   std::fill_n(buffer, 20'000, 3);
-  transport->all_reduce(world, ElementType::int32, Reduction::sum, buffer, 20'000);
+  transport->run(world, AllReduce{ElementType::int32, Reduction::sum, 20'000}, buffer);
   CHECK(std::count(buffer, buffer + 20'000, 3 * world.size()) == 20'000);
 }
 
@@ -280,9 +280,9 @@ TEST_CASE("a long mixture of operations over several communicators keeps them ap
       std::vector<std::int32_t> from = values;
       const std::int32_t* own = from.data() + offsets[static_cast<std::size_t>(over.rank())];
       const ElementType type = ElementType::int32;
-      if (kind == 0) by.broadcast(over, type, values.data(), count, turn % over.size());
-      if (kind == 1) by.all_gather(over, type, own, values.data(), counts, offsets);
-      if (kind == 2) by.reduce_scatter(over, type, from.data(), values.data(), counts);
+      if (kind == 0) by.run(over, Broadcast{type, count, turn % over.size()}, values.data());
+      if (kind == 1) by.run(over, AllGather{type, counts, offsets}, own, values.data());
+      if (kind == 2) by.run(over, ReduceScatter{type, counts}, from.data(), values.data());
       if (kind == 3) {
         // The matrix of counts is the same both ways.
         std::vector<std::int64_t> each(parts, counts.back()), at(parts);
@@ -290,20 +290,20 @@ TEST_CASE("a long mixture of operations over several communicators keeps them ap
           at[part] = counts.back() * static_cast<std::int64_t>(part);
         from.resize(static_cast<std::size_t>(counts.back()) * parts);
         values.resize(from.size());
-        by.all_to_all(over, type, from.data(), each, at, values.data(), each, at);
+        by.run(over, AllToAll{type, each, at, each, at}, from.data(), values.data());
       }
-      if (kind >= 4) by.all_reduce(over, type, Reduction::sum, values.data(), count);
+      if (kind >= 4) by.run(over, AllReduce{type, Reduction::sum, count}, values.data());
     };
     run(*reference, theirs);
     if (kind == 4) {  // started, and waited for later
       results.push_back(mine);
       expected.push_back(theirs);
-      pending.push_back(transport->start_all_reduce(over, ElementType::int32, Reduction::sum,
-                                                    results.back().data(), count));
+      pending.push_back(transport->start(over, AllReduce{ElementType::int32, Reduction::sum, count},
+                                         results.back().data()));
     } else if (kind == 5) {  // in shared memory, of every second rank
       if (world.rank() % 2 == 0) {
         std::memcpy(memory.data(), mine.data(), mine.size() * 4);
-        transport->all_reduce(over, ElementType::int32, Reduction::sum, memory.data(), count);
+        transport->run(over, AllReduce{ElementType::int32, Reduction::sum, count}, memory.data());
         std::memcpy(mine.data(), memory.data(), mine.size() * 4);
       } else {
         run(*transport, mine);
@@ -324,7 +324,7 @@ TEST_CASE("a long mixture of operations over several communicators keeps them ap
   CHECK(results == expected);
 }
 
-TEST_CASE("operations allocate nothing once they have run") {
+TEST_CASE("what is compiled allocates nothing once it has run") {
   const Communicator world = Communicator::world();
   const auto transport = shared_transport();
   constexpr std::int64_t count = 3000;
@@ -336,20 +336,26 @@ TEST_CASE("operations allocate nothing once they have run") {
   for (std::size_t rank = 0; rank < offsets.size(); ++rank) {
     offsets[rank] = static_cast<std::int64_t>(rank) * count;
   }
+  constexpr ElementType type = ElementType::float32;
+  const AllReduce whole{type, Reduction::sum, count};
+  const Compiled in_window = transport->compile(world, whole);
+  const std::shared_ptr<CompiledCollective> first = transport->compile(world, whole, Use::started);
+  const std::shared_ptr<CompiledCollective> second =
+      transport->compile(world, AllReduce{type, Reduction::sum, 7}, Use::started);
+  std::vector<Compiled> others;
+  others.push_back(transport->compile(world, ReduceScatter{type, counts}));
+  others.push_back(transport->compile(world, AllGather{type, counts, offsets}));
+  others.push_back(transport->compile(world, AllToAll{type, counts, offsets, counts, offsets}));
+  others.push_back(transport->compile(world, Broadcast{type, count, 0}));
   long before = 0;
   for (int step = 0; step < 5; ++step) {
     if (step == 2) before = test::allocations;
-    const ElementType type = ElementType::float32;
-    transport->all_reduce(world, type, Reduction::sum, memory.data(), count);
-    Pending one = transport->start_all_reduce(world, type, Reduction::sum, own.data(), count);
-    Pending two = transport->start_all_reduce(world, type, Reduction::sum, receive.data(), 7);
+    in_window->run(nullptr, memory.data());
+    Pending one(first, nullptr, own.data());
+    Pending two(second, nullptr, receive.data());
     two.wait();
     one.wait();
-    transport->reduce_scatter(world, type, own.data(), receive.data(), counts);
-    transport->all_gather(world, type, own.data(), receive.data(), counts, offsets);
-    transport->all_to_all(world, type, own.data(), counts, offsets, receive.data(), counts,
-                          offsets);
-    transport->broadcast(world, type, own.data(), count, 0);
+    for (const Compiled& other : others) other->run(own.data(), receive.data());
   }
   CHECK(test::allocations - before == 0);
 }
@@ -359,10 +365,10 @@ TEST_CASE("ranks of several nodes are refused by shared memory alone and served 
   if (world.size() < 3) return;
   const auto alone = make_shared_transport(Communicator::world(), {.ranks_a_node = 2});
   float one = 1;
-  CHECK_THROWS_WITH(alone->all_reduce(world, ElementType::float32, Reduction::sum, &one, 1),
+  CHECK_THROWS_WITH(alone->run(world, AllReduce{ElementType::float32, Reduction::sum, 1}, &one),
                     Catch::Contains("is for ranks of one node") && Catch::Contains("\"auto\""));
   const auto both = make_hierarchical_transport(Communicator::world(), {.ranks_a_node = 2});
-  both->all_reduce(world, ElementType::float32, Reduction::sum, &one, 1);
+  both->run(world, AllReduce{ElementType::float32, Reduction::sum, 1}, &one);
   CHECK(one == world.size());
   const TransportMemory memory = both->allocate(world, 100);
   for (int rank = 0; rank < world.size(); ++rank) {
@@ -375,11 +381,11 @@ TEST_CASE("ranks in different collectives are told so") {
   if (world.size() != 2) return;
   const auto transport = make_transport("shared");
   std::vector<float> values(10, 1);
-  CHECK_THROWS_WITH(transport->all_reduce(world, ElementType::float32, Reduction::sum,
-                                          values.data(), 4 + world.rank()),
-                    Catch::Contains("not in the same collective") &&
-                        Catch::Contains("all_reduce float32 x 4") &&
-                        Catch::Contains("all_reduce float32 x 5"));
+  CHECK_THROWS_WITH(
+      transport->run(world, AllReduce{ElementType::float32, Reduction::sum, 4 + world.rank()},
+                     values.data()),
+      Catch::Contains("not in the same collective") && Catch::Contains("all_reduce float32 x 4") &&
+          Catch::Contains("all_reduce float32 x 5"));
 }
 
 namespace {

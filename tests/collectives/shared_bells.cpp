@@ -68,9 +68,9 @@ TEST_CASE("a rank that waits for long leaves the processor to others") {
   const auto count = std::ssize(values);
   const auto run = [&] {
     if (kind < 2) {
-      transport->all_reduce(world, ElementType::float32, Reduction::sum, values.data(), count);
+      transport->run(world, AllReduce{ElementType::float32, Reduction::sum, count}, values.data());
     } else {
-      transport->start_all_reduce(world, ElementType::float32, Reduction::sum, values.data(), count)
+      transport->start(world, AllReduce{ElementType::float32, Reduction::sum, count}, values.data())
           .wait();
     }
   };

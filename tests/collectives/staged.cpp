@@ -39,8 +39,8 @@ TEST_CASE("a collective comes behind the kernels before it and before those afte
   subject.fill(memory, 1);
   for (int call = 0; call < 2; ++call) {
     subject.add(memory, 1);
-    subject.transport->all_reduce(Communicator::world(), ElementType::float32, Reduction::sum,
-                                  memory.data(), count);
+    subject.transport->run(Communicator::world(),
+                           AllReduce{ElementType::float32, Reduction::sum, count}, memory.data());
     subject.add(memory, 3);
     expected = (expected + 1) * ranks() + 3;
   }
@@ -85,7 +85,7 @@ TEST_CASE("a started reduction keeps its place among other collectives on all ra
   Pending pending = subject.start(memory);
   // Blocking ones of the host's memory on the same communicator come between.
   std::int32_t one = 1;
-  subject.transport->all_reduce(world, ElementType::int32, Reduction::sum, &one, 1);
+  subject.transport->run(world, AllReduce{ElementType::int32, Reduction::sum, 1}, &one);
   subject.transport->barrier_of_sharers(world);
   CHECK(one == world.size());
   pending.wait();
@@ -96,7 +96,8 @@ TEST_CASE("nothing is allocated for what was reserved, and nothing for the host'
   Subject subject(false);
   const Communicator world = Communicator::world();
   std::vector<float> on_host(count, 1.0f);
-  subject.transport->all_reduce(world, ElementType::float32, Reduction::sum, on_host.data(), count);
+  subject.transport->run(world, AllReduce{ElementType::float32, Reduction::sum, count},
+                         on_host.data());
   CHECK(subject.device.pinned_allocations() == 0);
   const std::vector<std::int64_t> started{count * 4, 40};
   subject.transport->reserve(count * 4, started);
@@ -108,10 +109,11 @@ TEST_CASE("nothing is allocated for what was reserved, and nothing for the host'
   for (int step = 0; step < 3; ++step) {
     for (const Memory* memory : {&first, &second, &third}) subject.fill(*memory, 1);
     // The smaller first: it leaves the larger room to the other.
-    Pending of_first = subject.transport->start_all_reduce(world, ElementType::float32,
-                                                           Reduction::sum, first.data(), 10);
+    Pending of_first = subject.transport->start(
+        world, AllReduce{ElementType::float32, Reduction::sum, 10}, first.data());
     Pending of_second = subject.start(second);
-    subject.transport->all_reduce(world, ElementType::float32, Reduction::sum, third.data(), count);
+    subject.transport->run(world, AllReduce{ElementType::float32, Reduction::sum, count},
+                           third.data());
     of_second.wait();
     of_first.wait();
     CHECK(subject.others_than(ranks(), third) == 0);
@@ -134,13 +136,13 @@ TEST_CASE("what the device sends may arrive in the host's memory, and the revers
   const Memory memory = subject.floats();
   subject.fill(memory, static_cast<float>(world.rank()));
   std::vector<float> host(world.rank() == 0 ? size * count : 0, -1.0f);
-  subject.transport->all_to_all(world, ElementType::float32, memory.data(), to_root, none,
-                                host.data(), from_all, offsets);
+  subject.transport->run(world, AllToAll{ElementType::float32, to_root, none, from_all, offsets},
+                         memory.data(), host.data());
   for (std::size_t i = 0; i < host.size(); ++i) {
     if (host[i] != static_cast<float>(i / count)) FAIL("element " << i << " is " << host[i]);
   }
   for (float& value : host) value += 1;
-  subject.transport->all_to_all(world, ElementType::float32, host.data(), from_all, offsets,
-                                memory.data(), to_root, none);
+  subject.transport->run(world, AllToAll{ElementType::float32, from_all, offsets, to_root, none},
+                         host.data(), memory.data());
   CHECK(subject.others_than(static_cast<float>(world.rank() + 1), memory) == 0);
 }

@@ -212,13 +212,13 @@ TEMPLATE_TEST_CASE("an all-reduce gives every rank the reduction", "", std::uint
     INFO(count << " elements");
     Guarded<TestType> buffer(count, [&](auto i) { return value<TestType>(world.rank(), i); });
     if (started) {
-      Pending pending = tested.transport->start_all_reduce(world, type_of<TestType>(), reduction,
-                                                           buffer.data(), count);
+      Pending pending = tested.transport->start(
+          world, AllReduce{type_of<TestType>(), reduction, count}, buffer.data());
       CHECK(pending.active());
       pending.wait();
       CHECK_FALSE(pending.active());
     } else {
-      tested.transport->all_reduce(world, type_of<TestType>(), reduction, buffer.data(), count);
+      tested.transport->run(world, AllReduce{type_of<TestType>(), reduction, count}, buffer.data());
     }
     CHECK(buffer.wrong([&](auto i) { return reduced<TestType>(reduction, world.size(), i); }) == 0);
   }
@@ -243,11 +243,11 @@ TEST_CASE("a sum has the same bits on all ranks and in every call") {
       for (std::int64_t i = 0; i < count; ++i) (*sums)[i] = term(world.rank(), i);
       if (started) {
         tested.transport
-            ->start_all_reduce(world, ElementType::float32, Reduction::sum, sums->data(), count)
+            ->start(world, AllReduce{ElementType::float32, Reduction::sum, count}, sums->data())
             .wait();
       } else {
-        tested.transport->all_reduce(world, ElementType::float32, Reduction::sum, sums->data(),
-                                     count);
+        tested.transport->run(world, AllReduce{ElementType::float32, Reduction::sum, count},
+                              sums->data());
       }
     }
     const std::size_t bytes = first.size() * sizeof(float);
@@ -282,7 +282,8 @@ TEST_CASE("a NaN is the maximum and the minimum, whichever rank has it") {
       std::vector<float> values(static_cast<std::size_t>(count),
                                 static_cast<float>(world.rank() - 1));
       if (world.rank() == rank) values.back() = std::numeric_limits<float>::quiet_NaN();
-      tested.transport->all_reduce(world, ElementType::float32, reduction, values.data(), count);
+      tested.transport->run(world, AllReduce{ElementType::float32, reduction, count},
+                            values.data());
       CHECK(std::isnan(values.back()));
       const float expected =
           static_cast<float>(reduction == Reduction::maximum ? world.size() - 2 : -1);
@@ -300,12 +301,12 @@ TEST_CASE("started all-reduces may be waited for in any order") {
   std::vector<Pending> pending;
   for (const std::int64_t count : counts) {
     buffers.emplace_back(count, [&](auto i) { return value<float>(world.rank(), i); });
-    pending.push_back(tested.transport->start_all_reduce(
-        world, ElementType::float32, Reduction::sum, buffers.back().data(), count));
+    pending.push_back(tested.transport->start(
+        world, AllReduce{ElementType::float32, Reduction::sum, count}, buffers.back().data()));
   }
   // A blocking operation and one that is started and waited for come between.
   std::int32_t one = 1;
-  tested.transport->all_reduce(world, ElementType::int32, Reduction::sum, &one, 1);
+  tested.transport->run(world, AllReduce{ElementType::int32, Reduction::sum, 1}, &one);
   CHECK(one == world.size());
   if (world.rank() % 2 == 0) {
     for (Pending& operation : pending) operation.wait();
@@ -330,8 +331,8 @@ TEST_CASE("of a reduction in parts every rank has its own, whatever it then make
   for (const std::int64_t count : {0, 1, 15, 16, 500, 1024, 3001, 3001}) {
     INFO(count << " elements");
     for (std::int64_t i = 0; i < count; ++i) buffer[i] = value<float>(world.rank(), i);
-    Pending pending = tested.transport->start_reduce_in_parts(world, ElementType::float32,
-                                                              Reduction::sum, buffer, count);
+    Pending pending = tested.transport->start(
+        world, AllReduce{ElementType::float32, Reduction::sum, count, true}, buffer);
     pending.wait();
     const auto [part, parts] = tested.transport->sharers(world);
     const auto begin = part_begin(count, part, parts, ElementType::float32);
@@ -393,7 +394,7 @@ TEST_CASE("a pending operation moves, and waiting twice is waiting once") {
   Pending empty;
   CHECK_FALSE(empty.active());
   empty.wait();
-  Pending first = transport->start_all_reduce(world, ElementType::float64, Reduction::sum, &one, 1);
+  Pending first = transport->start(world, AllReduce{ElementType::float64, Reduction::sum, 1}, &one);
   Pending second = std::move(first);
   CHECK(second.active());
   CHECK_FALSE(first.active());  // NOLINT: that is the claim
@@ -414,8 +415,8 @@ TEMPLATE_TEST_CASE("a reduce-scatter gives each rank the sum of its block", "", 
         std::accumulate(counts.begin(), counts.begin() + world.rank(), std::int64_t{0});
     Guarded<TestType> send(sum(counts), [&](auto i) { return value<TestType>(world.rank(), i); });
     Guarded<TestType> receive(counts[world.rank()]);
-    tested.transport->reduce_scatter(world, type_of<TestType>(), send.data(), receive.data(),
-                                     counts);
+    tested.transport->run(world, ReduceScatter{type_of<TestType>(), counts}, send.data(),
+                          receive.data());
     CHECK(receive.wrong([&](auto i) {
       return reduced<TestType>(Reduction::sum, world.size(), before + i);
     }) == 0);
@@ -448,7 +449,8 @@ TEMPLATE_TEST_CASE("an all-gather puts every block in its place and nothing betw
       }
       from = receive.data() + offsets[world.rank()];
     }
-    tested.transport->all_gather(world, type_of<TestType>(), from, receive.data(), counts, offsets);
+    tested.transport->run(world, AllGather{type_of<TestType>(), counts, offsets}, from,
+                          receive.data());
     CHECK(receive.wrong([&](auto i) {
       for (int rank = 0; rank < world.size(); ++rank) {
         if (i >= offsets[rank] && i < offsets[rank] + counts[rank]) {
@@ -509,8 +511,10 @@ TEMPLATE_TEST_CASE("an all-to-all brings every block to its rank and place", "",
     Guarded<TestType> receive(receive_end);
     // Twice, at once: a message of the second call must not be taken for one of the first.
     for (int call = 0; call < 2; ++call) {
-      tested.transport->all_to_all(world, type_of<TestType>(), send.data(), send_counts,
-                                   send_offsets, receive.data(), receive_counts, receive_offsets);
+      tested.transport->run(
+          world,
+          AllToAll{type_of<TestType>(), send_counts, send_offsets, receive_counts, receive_offsets},
+          send.data(), receive.data());
     }
     CHECK(receive.wrong([&](auto i) {
       for (int from = 0; from < ranks; ++from) {
@@ -576,8 +580,8 @@ TEMPLATE_TEST_CASE("an exchange brings each block to the few ranks that want it"
     // Twice, at once: a message of the second call must not be taken for one of the first.
     for (int call = 0; call < 2; ++call) {
       if (pattern == 4 && here >= 2) continue;
-      tested.transport->exchange(world, type_of<TestType>(), send.data(), sends, receive.data(),
-                                 receives);
+      tested.transport->run(world, Exchange{type_of<TestType>(), sends, receives}, send.data(),
+                            receive.data());
     }
     CHECK(receive.wrong([&](auto i) {
       for (const NeighbourBlock& block : receives) {
@@ -597,7 +601,7 @@ TEST_CASE("an exchange with oneself or with a rank that is not there is refused"
   for (const int rank : {world.rank(), -1, world.size()}) {
     const std::vector<NeighbourBlock> blocks{{rank, 1, 0}};
     CHECK_THROWS_WITH(
-        tested.transport->exchange(world, ElementType::float32, &value, blocks, nullptr, {}),
+        tested.transport->run(world, Exchange{ElementType::float32, blocks, {}}, &value, nullptr),
         Catch::Contains("exchanges with rank " + std::to_string(rank)));
   }
 }
@@ -613,7 +617,7 @@ TEMPLATE_TEST_CASE("a broadcast gives every rank the root's buffer", "", std::ui
       for (std::int64_t i = 0; i < count && world.rank() == root; ++i) {
         buffer[i] = value<TestType>(root + 3, i);
       }
-      tested.transport->broadcast(world, type_of<TestType>(), buffer.data(), count, root);
+      tested.transport->run(world, Broadcast{type_of<TestType>(), count, root}, buffer.data());
       CHECK(buffer.wrong([&](auto i) { return value<TestType>(root + 3, i); }) == 0);
     }
   }
@@ -629,9 +633,9 @@ TEST_CASE("operations over one axis leave the other ranks alone") {
   std::vector<std::int64_t> columns(20, world.rank());
   // Both are under way at once.
   Pending of_rows =
-      tested.transport->start_all_reduce(row, ElementType::int64, Reduction::sum, rows.data(), 20);
-  Pending of_columns = tested.transport->start_all_reduce(column, ElementType::int64,
-                                                          Reduction::sum, columns.data(), 20);
+      tested.transport->start(row, AllReduce{ElementType::int64, Reduction::sum, 20}, rows.data());
+  Pending of_columns = tested.transport->start(
+      column, AllReduce{ElementType::int64, Reduction::sum, 20}, columns.data());
   of_columns.wait();
   of_rows.wait();
   std::int64_t row_sum = 0;
@@ -657,10 +661,10 @@ TEST_CASE("more than 2^31 bytes arrive whole", "[.large]") {
     CHECK(std::count(buffer.begin(), buffer.end(), expected) == count);
   };
   std::fill(buffer.begin(), buffer.end(), static_cast<std::uint8_t>(world.rank() + 1));
-  transport->broadcast(world, ElementType::uint8, buffer.data(), count, world.size() - 1);
+  transport->run(world, Broadcast{ElementType::uint8, count, world.size() - 1}, buffer.data());
   check_ends(static_cast<std::uint8_t>(world.size()));
   std::fill(buffer.begin(), buffer.end(), std::uint8_t{2});
-  transport->all_reduce(world, ElementType::uint8, Reduction::sum, buffer.data(), count);
+  transport->run(world, AllReduce{ElementType::uint8, Reduction::sum, count}, buffer.data());
   check_ends(static_cast<std::uint8_t>(2 * world.size()));
   // Each rank's block, of 2^31 / n bytes and some, is filled in place.
   std::vector<std::int64_t> counts(world.size()), offsets(world.size());
@@ -670,11 +674,11 @@ TEST_CASE("more than 2^31 bytes arrive whole", "[.large]") {
   }
   std::fill(buffer.begin(), buffer.end(), std::uint8_t{0});
   std::fill_n(buffer.begin() + offsets[world.rank()], counts[world.rank()], std::uint8_t{7});
-  transport->all_gather(world, ElementType::uint8, buffer.data() + offsets[world.rank()],
-                        buffer.data(), counts, offsets);
+  transport->run(world, AllGather{ElementType::uint8, counts, offsets},
+                 buffer.data() + offsets[world.rank()], buffer.data());
   check_ends(7);
   std::vector<std::uint8_t> block(static_cast<std::size_t>(counts[world.rank()]), 0);
-  transport->reduce_scatter(world, ElementType::uint8, buffer.data(), block.data(), counts);
+  transport->run(world, ReduceScatter{ElementType::uint8, counts}, buffer.data(), block.data());
   CHECK(std::count(block.begin(), block.end(), static_cast<std::uint8_t>(7 * world.size())) ==
         counts[world.rank()]);
 }
@@ -694,6 +698,6 @@ TEST_CASE("blocks that do not fit the communicator are an error") {
   const Communicator world = Communicator::world();
   const std::vector<std::int64_t> counts(static_cast<std::size_t>(world.size() + 1), 0);
   CHECK_THROWS_WITH(
-      transport->reduce_scatter(world, ElementType::float32, nullptr, nullptr, counts),
+      transport->run(world, ReduceScatter{ElementType::float32, counts}, nullptr, nullptr),
       Catch::Contains("blocks were given to a collective of"));
 }

@@ -172,8 +172,7 @@ std::vector<std::string> sent(Distribution distribution,
   std::vector<std::string> all;
   for (const CollectiveRecord& record : model.plan(samples().source, 64).collectives) {
     if (record.purpose.phase != "metrics") {
-      all.push_back(
-          fmt::format("{} {} {}", record.purpose.phase, name_of(record.kind), record.bytes_sent));
+      all.push_back(fmt::format("{} {} {}", record.purpose.phase, record.name, record.bytes_sent));
     }
   }
   return all;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -38,108 +39,11 @@ class ThroughDevice final : public Transport {
     inner_->barrier_of_sharers(communicator);
   }
 
-  void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
-                  void* buffer, std::int64_t count) override {
-    Copy copy(*device_, buffer, count * element_bytes(type));
-    inner_->all_reduce(communicator, type, reduction, copy.data(), count);
-    copy.bring_back();
-  }
-
-  [[nodiscard]] Pending start_all_reduce(const Communicator& communicator, ElementType type,
-                                         Reduction reduction, void* buffer,
-                                         std::int64_t count) override {
-    auto request = std::make_shared<Request>(Copy(*device_, buffer, count * element_bytes(type)));
-    request->inner =
-        inner_->start_all_reduce(communicator, type, reduction, request->copy.data(), count);
-    return Pending(request);
-  }
-
-  [[nodiscard]] Pending start_reduce_in_parts(const Communicator& communicator, ElementType type,
-                                              Reduction reduction, void* buffer,
-                                              std::int64_t count) override {
-    const auto holds = [&](std::span<std::byte> window) {
-      return buffer >= window.data() && buffer < window.data() + window.size();
-    };
-    if (std::any_of(windows_.begin(), windows_.end(), holds)) {
-      return inner_->start_reduce_in_parts(communicator, type, reduction, buffer, count);
-    }
-    auto request = std::make_shared<Request>(Copy(*device_, buffer, count * element_bytes(type)));
-    request->inner =
-        inner_->start_reduce_in_parts(communicator, type, reduction, request->copy.data(), count);
-    return Pending(request);
-  }
-
-  void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
-                      void* receive, std::span<const std::int64_t> counts) override {
-    const std::int64_t width = element_bytes(type);
-    std::int64_t total = 0;
-    for (const std::int64_t count : counts) total += count;
-    const Copy sent(*device_, send, total * width);
-    Copy received(*device_, receive, counts[communicator.rank()] * width);
-    inner_->reduce_scatter(communicator, type, sent.data(), received.data(), counts);
-    received.bring_back();
-  }
-
-  void all_gather(const Communicator& communicator, ElementType type, const void* send,
-                  void* receive, std::span<const std::int64_t> counts,
-                  std::span<const std::int64_t> offsets) override {
-    const std::int64_t width = element_bytes(type);
-    std::int64_t extent = 0;
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      extent = std::max(extent, offsets[i] + counts[i]);
-    }
-    const std::int64_t own = offsets[communicator.rank()] * width;
-    const std::int64_t bytes = counts[communicator.rank()] * width;
-    Copy received(*device_, receive, extent * width);
-    if (bytes > 0 && send == static_cast<std::byte*>(receive) + own) {
-      inner_->all_gather(communicator, type, received.data() + own, received.data(), counts,
-                         offsets);
-    } else {
-      const Copy sent(*device_, send, bytes);
-      inner_->all_gather(communicator, type, sent.data(), received.data(), counts, offsets);
-    }
-    received.bring_back();
-  }
-
-  void all_to_all(const Communicator& communicator, ElementType type, const void* send,
-                  std::span<const std::int64_t> send_counts,
-                  std::span<const std::int64_t> send_offsets, void* receive,
-                  std::span<const std::int64_t> receive_counts,
-                  std::span<const std::int64_t> receive_offsets) override {
-    const auto extent = [&](std::span<const std::int64_t> counts,
-                            std::span<const std::int64_t> offsets) {
-      std::int64_t end = 0;
-      for (std::size_t i = 0; i < counts.size(); ++i) {
-        if (counts[i] > 0) end = std::max(end, offsets[i] + counts[i]);
-      }
-      return end * element_bytes(type);
-    };
-    const Copy sent(*device_, send, extent(send_counts, send_offsets));
-    Copy received(*device_, receive, extent(receive_counts, receive_offsets));
-    inner_->all_to_all(communicator, type, sent.data(), send_counts, send_offsets, received.data(),
-                       receive_counts, receive_offsets);
-    received.bring_back();
-  }
-
-  void exchange(const Communicator& communicator, ElementType type, const void* send,
-                std::span<const NeighbourBlock> sends, void* receive,
-                std::span<const NeighbourBlock> receives) override {
-    const auto extent = [&](std::span<const NeighbourBlock> blocks) {
-      std::int64_t end = 0;
-      for (const NeighbourBlock& block : blocks) end = std::max(end, block.offset + block.count);
-      return end * element_bytes(type);
-    };
-    const Copy sent(*device_, send, extent(sends));
-    Copy received(*device_, receive, extent(receives));
-    inner_->exchange(communicator, type, sent.data(), sends, received.data(), receives);
-    received.bring_back();
-  }
-
-  void broadcast(const Communicator& communicator, ElementType type, void* buffer,
-                 std::int64_t count, int root) override {
-    Copy copy(*device_, buffer, count * element_bytes(type));
-    inner_->broadcast(communicator, type, copy.data(), count, root);
-    copy.bring_back();
+ protected:
+  [[nodiscard]] Compiled make(const Communicator& communicator, const Collective& collective,
+                              Use use) override {
+    return std::make_unique<Through>(*this, communicator.rank(), collective,
+                                     inner_->compile(communicator, collective, use));
   }
 
  private:
@@ -164,15 +68,48 @@ class ThroughDevice final : public Transport {
     Memory memory_;
   };
 
-  struct Request final : Pending::Request {
-    explicit Request(Copy of_buffer) : copy(std::move(of_buffer)) {}
-    void wait() override {
-      inner.wait();
-      copy.bring_back();
+  class Through final : public CompiledCollective {
+   public:
+    Through(ThroughDevice& of, int rank, const Collective& collective, Compiled inner)
+        : of_(of), inner_(std::move(inner)) {
+      const Extents extents = extents_of(collective, rank);
+      send_bytes_ = extents.send * element_bytes(type_of(collective));
+      receive_bytes_ = extents.receive * element_bytes(type_of(collective));
+      const auto* const reduction = std::get_if<AllReduce>(&collective);
+      in_windows_ = reduction != nullptr && reduction->in_parts;
     }
-    Copy copy;
-    Pending inner;
+    void start(const void* send, void* receive) override {
+      if (in_windows_ && of_.is_in_window(receive)) return inner_->start(send, receive);
+      received_.emplace(*of_.device_, receive, receive_bytes_);
+      const std::ptrdiff_t at =
+          static_cast<const std::byte*>(send) - static_cast<std::byte*>(receive);
+      if (send_bytes_ > 0 && send != nullptr && at >= 0 && at < receive_bytes_) {
+        inner_->start(received_->data() + at, received_->data());  // where it is to be already
+      } else {
+        sent_.emplace(*of_.device_, send, send_bytes_);
+        inner_->start(sent_->data(), received_->data());
+      }
+    }
+    void wait() override {
+      inner_->wait();
+      if (received_) received_->bring_back();
+      received_.reset();
+      sent_.reset();
+    }
+
+   private:
+    ThroughDevice& of_;
+    Compiled inner_;
+    std::int64_t send_bytes_ = 0, receive_bytes_ = 0;
+    bool in_windows_ = false;
+    std::optional<Copy> sent_, received_;
   };
+
+  [[nodiscard]] bool is_in_window(const void* buffer) const {
+    return std::any_of(windows_.begin(), windows_.end(), [&](std::span<std::byte> window) {
+      return buffer >= window.data() && buffer < window.data() + window.size();
+    });
+  }
 
   std::unique_ptr<ApartQueues> device_;
   std::unique_ptr<Transport> inner_;

@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "collectives/blocks.h"
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/narrowing.h"
@@ -145,19 +144,6 @@ Operand StepContext::move(TensorId id, Operand source, const Layout& from, const
   return lower_redistribution(
       builder, collectives, plan_redistribution(from, to, shapes[id], plan.mesh), shapes[id],
       ElementType::float32, source, destination, {phase, what}, source_is_free);
-}
-
-CollectiveRecord StepContext::all_reduce_record(std::vector<Axis> axes, ElementType type,
-                                                Reduction reduction, std::int64_t global,
-                                                std::int64_t local, std::string what) const {
-  const std::int64_t sent = elements_sent_by_all_reduce(local, plan.mesh.size_over(axes));
-  return {CollectiveKind::all_reduce,
-          {phase, std::move(what)},
-          std::move(axes),
-          type,
-          reduction,
-          global,
-          sent * element_bytes(type)};
 }
 
 bool StepContext::counts(const std::vector<Axis>& axes, const std::vector<Axis>& own) const {

@@ -70,10 +70,11 @@ class StepContext {
                std::optional<Operand> destination, const std::string& what,
                bool source_is_free = false);
 
-  /// The record of an all-reduce of `local` elements; `global` is the same on all ranks.
-  [[nodiscard]] CollectiveRecord all_reduce_record(std::vector<Axis> axes, ElementType type,
-                                                   Reduction reduction, std::int64_t global,
-                                                   std::int64_t local, std::string what) const;
+  /// A collective over `axes` on what has `global` elements on all ranks together.
+  [[nodiscard]] CollectiveUse use_over(std::vector<Axis> axes, std::int64_t global,
+                                       std::string what) const {
+    return {{phase, std::move(what)}, std::move(axes), global};
+  }
 
   /// Over `axes` every value shall be counted once: whether this rank counts one that lies split
   /// by, or is partial over, `own`.

@@ -115,14 +115,12 @@ void StepGradients::start_reduction(TensorId id, const Layout& raw, Operand grad
     return;
   }
   const std::string what = step_.name_of(id) + " gradient";
-  const std::int64_t count = step_.count(id, raw);
-  const CollectiveRecord record = step_.all_reduce_record(
-      steps.front().axes, ElementType::float32, Reduction::sum, element_count(shape), count, what);
   // Branches may come in turns, so that one begins before another is over.
   const bool others = std::any_of(reducing_.begin(), reducing_.end(),
                                   [](const auto& reduced) { return reduced.has_value(); });
-  auto [start, wait] = step_.collectives.started_all_reduce(
-      record, count,
+  auto [start, wait] = step_.collectives.book_started(
+      step_.use_over(steps.front().axes, element_count(shape), what),
+      AllReduce{ElementType::float32, Reduction::sum, step_.count(id, raw)},
       others ? MeshCollectives::UnderWay::beside_others : MeshCollectives::UnderWay::briefly);
   step_.builder.emit(std::move(start), {gradient}, "start " + what);
   go_on(reducing_[id], {std::move(wait), gradient, "wait for " + what});
@@ -185,11 +183,10 @@ void StepGradients::start(int index) {
     what += bucket.variables.size() > 2 ? " ... " : ", ";
     what += step_.graph.variables[bucket.variables.back()].path;
   }
-  const CollectiveRecord record = step_.all_reduce_record(
-      bucket.axes, ElementType::float32, Reduction::sum, bucket.global_count, bucket.count, what);
-  auto [start, wait] = step_.form.groups[bucket.group].one_copy()
-                           ? step_.collectives.started_reduce_in_parts(record, bucket.count)
-                           : step_.collectives.started_all_reduce(record, bucket.count);
+  auto [start, wait] =
+      step_.collectives.book_started(step_.use_over(bucket.axes, bucket.global_count, what),
+                                     AllReduce{ElementType::float32, Reduction::sum, bucket.count,
+                                               step_.form.groups[bucket.group].one_copy()});
   const Operand at{step_.gradients, bucket.offset * element_bytes(ElementType::float32)};
   step_.builder.emit(std::move(start), {at}, "start " + what);
   go_on(waiting_[index], {std::move(wait), at, "wait for " + what});

@@ -202,9 +202,9 @@ class OperationLowering final : public Lowering {
     if (axes.empty()) {
       return;
     }
-    const CollectiveRecord record =
-        step_.all_reduce_record(axes, type, reduction, global_count, count, path() + " " + what);
-    step_.builder.emit(step_.collectives.all_reduce(record, count), {buffer}, path());
+    const CollectiveUse use = step_.use_over(axes, global_count, path() + " " + what);
+    step_.builder.emit(step_.collectives.book(use, AllReduce{type, reduction, count}), {buffer},
+                       path());
   }
 
   // Brings the new values that forward gave to where their variables are stored.

@@ -96,11 +96,10 @@ void StepSums::reduce() {
   if (axes_.empty() || count() == 0) {
     return;
   }
-  step_.builder.emit(step_.collectives.all_reduce(
-                         step_.all_reduce_record(axes_, ElementType::float64, Reduction::sum,
-                                                 count(), count(), "sums of losses and metrics"),
-                         count()),
-                     {sums_}, "sums");
+  step_.builder.emit(
+      step_.collectives.book(step_.use_over(axes_, count(), "sums of losses and metrics"),
+                             AllReduce{ElementType::float64, Reduction::sum, count()}),
+      {sums_}, "sums");
 }
 
 }  // namespace meshwork

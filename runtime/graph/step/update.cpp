@@ -165,11 +165,10 @@ class Update {
       }
     }
     if (!axes.empty()) {
-      step_.builder.emit(step_.collectives.all_reduce(
-                             step_.all_reduce_record(axes, ElementType::float64, Reduction::sum,
-                                                     count, count, "squared norms of gradients"),
-                             count),
-                         {squares.at}, "squared norms");
+      step_.builder.emit(
+          step_.collectives.book(step_.use_over(axes, count, "squared norms of gradients"),
+                                 AllReduce{ElementType::float64, Reduction::sum, count}),
+          {squares.at}, "squared norms");
     }
     return squares;
   }

@@ -371,8 +371,8 @@ std::vector<float> Engine::gather(const ParameterSpan& span, const float* block,
   gather_blocks({*device_, *mesh_, *transport_}, ElementType::float32, shape, span.layout, block,
                 whole.data(), first);
   if (split && !root) {
-    transport_->broadcast(mesh_->all(), ElementType::float32, whole.data(), std::ssize(whole),
-                          first);
+    transport_->run(mesh_->all(), Broadcast{ElementType::float32, std::ssize(whole), first},
+                    whole.data());
   }
   return whole;
 }

@@ -8,24 +8,7 @@
 namespace meshwork {
 namespace {
 
-Collective operation_of(CollectiveKind kind) {
-  switch (kind) {
-    case CollectiveKind::all_reduce:
-      return Collective::all_reduce;
-    case CollectiveKind::reduce_scatter:
-      return Collective::reduce_scatter;
-    case CollectiveKind::all_gather:
-      return Collective::all_gather;
-    case CollectiveKind::all_to_all:
-    case CollectiveKind::permute:
-      return Collective::all_to_all;
-    case CollectiveKind::halo:
-      return Collective::exchange;
-  }
-  internal_error("a kind of collective that no transport has");
-}
-
-Traffic* find(std::vector<Traffic>& traffic, Collective collective, int ranks) {
+Traffic* find(std::vector<Traffic>& traffic, std::string_view collective, int ranks) {
   const auto found = std::find_if(traffic.begin(), traffic.end(), [&](const Traffic& entry) {
     return entry.collective == collective && entry.ranks == ranks;
   });
@@ -42,11 +25,10 @@ std::vector<Traffic> planned_traffic(const std::vector<CollectiveRecord>& record
                                      const MeshShape& mesh) {
   std::vector<Traffic> planned;
   for (const CollectiveRecord& record : records) {
-    const Collective collective = operation_of(record.kind);
     const int ranks = static_cast<int>(mesh.size_over(record.axes));
-    Traffic* entry = find(planned, collective, ranks);
+    Traffic* entry = find(planned, record.collective, ranks);
     if (entry == nullptr) {
-      entry = &planned.emplace_back(Traffic{.collective = collective, .ranks = ranks});
+      entry = &planned.emplace_back(Traffic{.collective = record.collective, .ranks = ranks});
     }
     entry->operations += 1;
     entry->bytes += record.bytes_sent;
@@ -65,8 +47,8 @@ void require_planned(const std::vector<Traffic>& planned, const std::vector<Traf
   std::vector<Traffic> left = sent;
   std::string differences;
   const auto differ = [&](const Traffic& kind, const std::string& plan, const std::string& run) {
-    differences += fmt::format("\n  {} over {} ranks: {} planned, {} counted",
-                               name_of(kind.collective), kind.ranks, plan, run);
+    differences += fmt::format("\n  {} over {} ranks: {} planned, {} counted", kind.collective,
+                               kind.ranks, plan, run);
   };
   for (const Traffic& entry : planned) {
     Traffic* found = find(left, entry.collective, entry.ranks);

@@ -73,8 +73,10 @@ void ModelTraining::agree(std::span<double> numbers) {
   const auto call =
       model_->begin_call("agree", [&] { return Settings{setting("values", numbers.size())}; });
   const TracedCollective inside(&model_->watchdog->trace(), agreeing_);
-  model_->transport->broadcast(model_->mesh().all(), ElementType::float64, numbers.data(),
-                               static_cast<std::int64_t>(numbers.size()), 0);
+  model_->transport->run(
+      model_->mesh().all(),
+      Broadcast{ElementType::float64, static_cast<std::int64_t>(numbers.size()), 0},
+      numbers.data());
 }
 
 std::string ModelTraining::where_not_finite() {

@@ -7,14 +7,15 @@ namespace meshwork {
 
 StepAgreement::StepAgreement(Transport& transport, const Communicator& communicator, bool wanted,
                              bool every_step, CollectiveTrace* trace)
-    : transport_(&transport),
-      communicator_(&communicator),
+    : communicator_(&communicator),
       wanted_(wanted || every_step),
       every_step_(every_step || communicator.size() == 1),
       trace_(trace),
       label_(trace != nullptr ? trace->label("agreement on whether to stop or to save") : nullptr) {
-  if (wanted_) {
+  if (wanted_ && communicator.size() > 1) {
     transport.prepare(communicator);
+    maxima_ = transport.compile(
+        communicator, AllReduce{ElementType::float64, Reduction::maximum, std::int64_t{values}});
   }
 }
 
@@ -37,10 +38,9 @@ StepWish StepAgreement::agree(std::int64_t iteration, const StepWish& own) {
     wish[3] = own.settle ? 1 : 0;
     wish[4] = static_cast<double>(ahead);
   }
-  if (communicator_->size() > 1) {
+  if (maxima_) {
     const TracedCollective inside(trace_, label_);
-    transport_->all_reduce(*communicator_, ElementType::float64, Reduction::maximum, wish.data(),
-                           static_cast<std::int64_t>(wish.size()));
+    maxima_->run(nullptr, wish.data());
   }
   last_ = iteration;
   next_ = iteration + static_cast<std::int64_t>(wish[4]);

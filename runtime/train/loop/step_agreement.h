@@ -48,8 +48,8 @@ class StepAgreement {
   [[nodiscard]] StepWish agree(std::int64_t iteration, const StepWish& own);
 
  private:
-  Transport* transport_;
   const Communicator* communicator_;
+  Compiled maxima_;  // null where nobody has to be asked
   bool wanted_;
   bool every_step_;
   CollectiveTrace* trace_;

@@ -213,8 +213,8 @@ void StepProfile::remember_collectives() {
 void StepProfile::compare(Transport& transport, const Communicator& all, const TracePoint& at) {
   const TracedCollective inside(at);
   std::vector<float> least = collective_seconds_;
-  transport.all_reduce(all, ElementType::float32, Reduction::minimum, least.data(),
-                       std::ssize(least));
+  transport.run(all, AllReduce{ElementType::float32, Reduction::minimum, std::ssize(least)},
+                least.data());
   double waited = 0;
   for (std::size_t i = 0; i < least.size(); ++i) waited += collective_seconds_[i] - least[i];
   waiting_ = waited / static_cast<double>(std::clamp<std::int64_t>(counted_, 1, compared_steps));

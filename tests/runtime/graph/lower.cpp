@@ -61,8 +61,8 @@ std::vector<Sent> sent_in(const Trained& training, const std::vector<MeshAxis>& 
                                         mode, rows, 0, training.optimizer.update_rule(), {});
   std::vector<Sent> sent;
   for (const CollectiveRecord& record : report.collectives) {
-    sent.push_back({record.purpose.phase, std::string(name_of(record.kind)),
-                    names_of(record.axes, mesh), record.bytes_sent});
+    sent.push_back({record.purpose.phase, std::string(record.name), names_of(record.axes, mesh),
+                    record.bytes_sent});
   }
   return sent;
 }
@@ -262,10 +262,8 @@ using Counts =
 Counts counts_of(const std::vector<CollectiveRecord>& records, const MeshShape& mesh) {
   Counts counts;
   for (const CollectiveRecord& record : records) {
-    // A permutation travels as an all-to-all.
-    const CollectiveKind kind =
-        record.kind == CollectiveKind::permute ? CollectiveKind::all_to_all : record.kind;
-    auto& [operations, bytes] = counts[{std::string(name_of(kind)), mesh.size_over(record.axes)}];
+    auto& [operations, bytes] =
+        counts[{std::string(record.collective), mesh.size_over(record.axes)}];
     ++operations;
     bytes += record.bytes_sent;
   }
@@ -275,8 +273,7 @@ Counts counts_of(const std::vector<CollectiveRecord>& records, const MeshShape& 
 Counts counts_of(const CountingTransport& transport) {
   Counts counts;
   for (const Traffic& traffic : transport.traffic()) {
-    counts[{std::string(name_of(traffic.collective)), traffic.ranks}] = {traffic.operations,
-                                                                         traffic.bytes};
+    counts[{std::string(traffic.collective), traffic.ranks}] = {traffic.operations, traffic.bytes};
   }
   return counts;
 }

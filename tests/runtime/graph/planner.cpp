@@ -114,8 +114,7 @@ std::vector<Sent> collectives(const Plan& plan, std::int64_t rows = 64) {
     for (const Axis axis : record.axes) {
       axes += (axes.empty() ? "" : "+") + plan.mesh.name(axis);
     }
-    sent.push_back(
-        {record.purpose.phase, std::string(name_of(record.kind)), axes, record.bytes_sent});
+    sent.push_back({record.purpose.phase, std::string(record.name), axes, record.bytes_sent});
   }
   return sent;
 }

@@ -31,43 +31,18 @@ std::vector<std::vector<Axis>> subsets(int axis_count) {
   return all;
 }
 
-CollectiveRecord record_over(std::vector<Axis> axes) {
-  return {.kind = CollectiveKind::all_reduce,
-          .purpose = {"backward", "gradients d1/kernel"},
-          .axes = std::move(axes),
-          .global_elements = 3};
+CollectiveUse use_over(std::vector<Axis> axes) {
+  return {{"backward", "gradients d1/kernel"}, std::move(axes), 3};
 }
 
 /// A transport on which every operation fails.
 class BrokenTransport final : public Transport {
  public:
   [[nodiscard]] std::string_view name() const override { return "broken"; }
-  void all_reduce(const Communicator&, ElementType, Reduction, void*, std::int64_t) override {
-    fail("the cable is out");
-  }
-  Pending start_all_reduce(const Communicator&, ElementType, Reduction, void*,
-                           std::int64_t) override {
-    fail("the cable is out");
-  }
-  void reduce_scatter(const Communicator&, ElementType, const void*, void*,
-                      std::span<const std::int64_t>) override {
-    fail("the cable is out");
-  }
-  void all_gather(const Communicator&, ElementType, const void*, void*,
-                  std::span<const std::int64_t>, std::span<const std::int64_t>) override {
-    fail("the cable is out");
-  }
-  void all_to_all(const Communicator&, ElementType, const void*, std::span<const std::int64_t>,
-                  std::span<const std::int64_t>, void*, std::span<const std::int64_t>,
-                  std::span<const std::int64_t>) override {
-    fail("the cable is out");
-  }
-  void exchange(const Communicator&, ElementType, const void*, std::span<const NeighbourBlock>,
-                void*, std::span<const NeighbourBlock>) override {
-    fail("the cable is out");
-  }
-  void broadcast(const Communicator&, ElementType, void*, std::int64_t, int) override {
-    fail("the cable is out");
+
+ protected:
+  Compiled make(const Communicator&, const Collective&, Use) override {
+    return done_by([](const void*, void*) { fail("the cable is out"); });
   }
 };
 
@@ -99,7 +74,7 @@ TEST_CASE("a communicator over axes numbers its ranks row-major") {
       // The first of them is the one that it should be.
       const auto transport = make_transport("mpi");
       std::int64_t first = mesh.rank();
-      transport->broadcast(communicator, ElementType::int64, &first, 1, 0);
+      transport->run(communicator, Broadcast{ElementType::int64, 1, 0}, &first);
       CHECK(first == mesh.shape().neighbour(mesh.rank(), axes, 0));
     }
   }
@@ -121,7 +96,8 @@ TEST_CASE("a started all-reduce is complete after its wait, however often it run
   DeviceMesh mesh({{"x", -1}});
   const auto transport = make_transport("mpi");
   const auto collectives = bind_collectives(mesh, *transport);
-  const auto [start, wait] = collectives->started_all_reduce(record_over({0}), 3);
+  const AllReduce sum{ElementType::float32, Reduction::sum, 3};
+  const auto [start, wait] = collectives->book_started(use_over({0}), sum);
   const auto ranks = static_cast<float>(mesh.all().size());
   for (int round = 0; round < 3; ++round) {
     std::vector<float> values{1, 2, static_cast<float>(round)};
@@ -141,9 +117,9 @@ TEST_CASE("a collective that fails names what it is and is for") {
   void* const operands[] = {values};
   const auto message =
       Catch::Contains("all_reduce sum float32 x 3 over x: gradients d1/kernel: the cable is out");
-  CHECK_THROWS_WITH(collectives->all_reduce(record_over({0}), 3)->run(operands), message);
-  CHECK_THROWS_WITH(collectives->started_all_reduce(record_over({0}), 3).first->run(operands),
-                    message);
+  const AllReduce sum{ElementType::float32, Reduction::sum, 3};
+  CHECK_THROWS_WITH(collectives->book(use_over({0}), sum)->run(operands), message);
+  CHECK_THROWS_WITH(collectives->book_started(use_over({0}), sum).start->run(operands), message);
 }
 
 TEST_CASE("counts that are not one a rank are a mistake of ours") {
@@ -151,7 +127,10 @@ TEST_CASE("counts that are not one a rank are a mistake of ours") {
   const auto transport = make_transport("mpi");
   const auto collectives = bind_collectives(mesh, *transport);
   const std::vector<std::int64_t> counts(mesh.all().size() + 1, 1);
-  CHECK_THROWS_AS(collectives->reduce_scatter(record_over({0}), counts), Error);
-  CHECK_THROWS_AS(collectives->all_gather(record_over({0}), counts, counts), Error);
-  CHECK_THROWS_AS(collectives->all_to_all(record_over({0}), counts, counts, counts, counts), Error);
+  constexpr ElementType type = ElementType::float32;
+  for (const Collective& wrong :
+       std::vector<Collective>{ReduceScatter{type, counts}, AllGather{type, counts, counts},
+                               AllToAll{type, counts, counts, counts, counts}}) {
+    CHECK_THROWS_AS(collectives->book(use_over({0}), wrong), Error);
+  }
 }

@@ -31,10 +31,16 @@ Booked book(const Layout& from, const Layout& to, const Shape& shape, bool sourc
   std::optional<Operand> destination;
   if (with_destination) destination = Operand(builder.scratch(1 << 20, "destination"), 64);
   const auto collectives = plan_collectives(mesh, 2);
-  booked.result = lower_redistribution(
-      builder, *collectives, plan_redistribution(from, to, shape, mesh), shape,
-      ElementType::float32, booked.source, destination, {"forward", "d1/kernel"}, source_is_free);
+  const std::vector<RedistributionStep> steps = plan_redistribution(from, to, shape, mesh);
+  booked.result =
+      lower_redistribution(builder, *collectives, steps, shape, ElementType::float32, booked.source,
+                           destination, {"forward", "d1/kernel"}, source_is_free);
   booked.records = collectives->records();
+  // The bytes are those that the planner weighed.
+  std::int64_t sent = 0, weighed = 0;
+  for (const CollectiveRecord& record : booked.records) sent += record.bytes_sent;
+  for (const RedistributionStep& step : steps) weighed += 4 * elements_sent(step, shape, mesh, 2);
+  CHECK(sent == weighed);
   if (destination) {
     CHECK(booked.result.buffer == destination->buffer);
     CHECK(booked.result.offset == destination->offset);
@@ -93,7 +99,7 @@ TEST_CASE("nothing to do leaves the value where it is") {
 TEST_CASE("what is booked is recorded with the bytes that this rank sends") {
   const Booked gathered = book(columns, replicated, {10, 6});
   REQUIRE(gathered.records.size() == 1);
-  CHECK(gathered.records[0].kind == CollectiveKind::all_gather);
+  CHECK(gathered.records[0].name == "all_gather");
   CHECK(gathered.records[0].axes == std::vector<Axis>{0});
   CHECK(gathered.records[0].global_elements == 60);
   CHECK(gathered.records[0].bytes_sent == 3 * 60 / 4 * 4);

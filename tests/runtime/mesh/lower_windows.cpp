@@ -29,56 +29,33 @@ class MailedCollectives final : public MeshCollectives {
 
   const MeshShape& mesh() const override { return mesh_; }
   std::int64_t rank() const override { return rank_; }
-  std::unique_ptr<Kernel> exchange(const CollectiveRecord& record,
-                                   std::vector<NeighbourBlock> sends,
-                                   std::vector<NeighbourBlock> receives) override {
-    records_.push_back(record);
-    return std::make_unique<Post>(*this, record.axes, std::move(sends), std::move(receives));
-  }
-  std::unique_ptr<Kernel> all_reduce(const CollectiveRecord&, std::int64_t) override { return {}; }
-  std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_all_reduce(
-      const CollectiveRecord&, std::int64_t, UnderWay) override {
-    return {};
-  }
-  std::pair<std::unique_ptr<Kernel>, std::unique_ptr<Kernel>> started_reduce_in_parts(
-      const CollectiveRecord&, std::int64_t) override {
-    return {};
-  }
   std::unique_ptr<Kernel> barrier_of_sharers(const std::vector<Axis>&,
                                              const CollectivePurpose&) override {
     return {};
   }
-  std::unique_ptr<Kernel> reduce_scatter(const CollectiveRecord&,
-                                         std::vector<std::int64_t>) override {
-    return {};
+
+ protected:
+  std::unique_ptr<Kernel> make(const CollectiveRecord& record,
+                               const Collective& collective) override {
+    return std::make_unique<Post>(*this, record.axes, std::get<Exchange>(collective));
   }
-  std::unique_ptr<Kernel> all_gather(const CollectiveRecord&, std::vector<std::int64_t>,
-                                     std::vector<std::int64_t>) override {
-    return {};
-  }
-  std::unique_ptr<Kernel> all_to_all(const CollectiveRecord&, std::vector<std::int64_t>,
-                                     std::vector<std::int64_t>, std::vector<std::int64_t>,
-                                     std::vector<std::int64_t>) override {
+  StartAndWait make_started(const CollectiveRecord&, const Collective&, UnderWay) override {
     return {};
   }
 
  private:
   class Post final : public Kernel {
    public:
-    Post(MailedCollectives& office, std::vector<Axis> axes, std::vector<NeighbourBlock> sends,
-         std::vector<NeighbourBlock> receives)
-        : office_(office),
-          axes_(std::move(axes)),
-          sends_(std::move(sends)),
-          receives_(std::move(receives)) {}
+    Post(MailedCollectives& office, std::vector<Axis> axes, Exchange exchange)
+        : office_(office), axes_(std::move(axes)), exchange_(std::move(exchange)) {}
     void run(void* const* operands) override {
       const auto* send = static_cast<const float*>(operands[0]);
       auto* receive = static_cast<float*>(operands[1]);
-      for (const NeighbourBlock& block : sends_) {
+      for (const NeighbourBlock& block : exchange_.sends) {
         office_.mail_[{office_.rank_, peer(block)}].assign(send + block.offset,
                                                            send + block.offset + block.count);
       }
-      for (const NeighbourBlock& block : receives_) {
+      for (const NeighbourBlock& block : exchange_.receives) {
         const auto found = office_.mail_.find({peer(block), office_.rank_});
         if (found == office_.mail_.end()) continue;  // posted before the second run
         if (static_cast<std::int64_t>(found->second.size()) != block.count) {
@@ -94,7 +71,7 @@ class MailedCollectives final : public MeshCollectives {
     }
     MailedCollectives& office_;
     std::vector<Axis> axes_;
-    std::vector<NeighbourBlock> sends_, receives_;
+    Exchange exchange_;
   };
 
   MeshShape mesh_;

@@ -33,12 +33,8 @@ void run() {
   const Buffer values = builder.scratch(12, "values");
   for (const char* what : {"gradients of d2", "gradients of d1"}) {
     builder.emit(AffineSpec{3, 1, 1}, {values, values}, "more");
-    builder.emit(collectives->all_reduce({.kind = CollectiveKind::all_reduce,
-                                          .purpose = {"backward", what},
-                                          .axes = {0},
-                                          .type = ElementType::float32,
-                                          .global_elements = 3},
-                                         3),
+    builder.emit(collectives->book({{"backward", what}, {0}, 3},
+                                   AllReduce{ElementType::float32, Reduction::sum, 3}),
                  {values}, what);
   }
   Program step = builder.finish();

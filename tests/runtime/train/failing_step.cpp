@@ -16,41 +16,15 @@ class FailingTransport final : public Transport {
   FailingTransport(Transport& inner, bool fails) : inner_(inner), fails_(fails) {}
 
   std::string_view name() const override { return "failing"; }
-  void all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
-                  void* buffer, std::int64_t count) override {
-    note();
-    inner_.all_reduce(communicator, type, reduction, buffer, count);
-  }
-  Pending start_all_reduce(const Communicator& communicator, ElementType type, Reduction reduction,
-                           void* buffer, std::int64_t count) override {
-    note();
-    return inner_.start_all_reduce(communicator, type, reduction, buffer, count);
-  }
-  void reduce_scatter(const Communicator& communicator, ElementType type, const void* send,
-                      void* receive, std::span<const std::int64_t> counts) override {
-    inner_.reduce_scatter(communicator, type, send, receive, counts);
-  }
-  void all_gather(const Communicator& communicator, ElementType type, const void* send,
-                  void* receive, std::span<const std::int64_t> counts,
-                  std::span<const std::int64_t> offsets) override {
-    inner_.all_gather(communicator, type, send, receive, counts, offsets);
-  }
-  void all_to_all(const Communicator& communicator, ElementType type, const void* send,
-                  std::span<const std::int64_t> send_counts,
-                  std::span<const std::int64_t> send_offsets, void* receive,
-                  std::span<const std::int64_t> receive_counts,
-                  std::span<const std::int64_t> receive_offsets) override {
-    inner_.all_to_all(communicator, type, send, send_counts, send_offsets, receive, receive_counts,
-                      receive_offsets);
-  }
-  void exchange(const Communicator& communicator, ElementType type, const void* send,
-                std::span<const NeighbourBlock> sends, void* receive,
-                std::span<const NeighbourBlock> receives) override {
-    inner_.exchange(communicator, type, send, sends, receive, receives);
-  }
-  void broadcast(const Communicator& communicator, ElementType type, void* buffer,
-                 std::int64_t count, int root) override {
-    inner_.broadcast(communicator, type, buffer, count, root);
+
+ protected:
+  Compiled make(const Communicator& communicator, const Collective& collective, Use use) override {
+    Compiled inner = inner_.compile(communicator, collective, use);
+    if (!std::holds_alternative<AllReduce>(collective)) return inner;
+    return done_by([this, inner = std::move(inner)](const void* send, void* receive) {
+      note();
+      inner->run(send, receive);
+    });
   }
 
  private:

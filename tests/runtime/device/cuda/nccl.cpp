@@ -83,15 +83,15 @@ TEST_CASE("NCCL sums, alike on all ranks and in every call") {
       gpu()->put(terms);
       gpu()
           ->transport
-          ->start_all_reduce(world, ElementType::float32, Reduction::sum, gpu()->memory.data(),
-                             elements)
+          ->start(world, AllReduce{ElementType::float32, Reduction::sum, elements},
+                  gpu()->memory.data())
           .wait();
       const std::vector<float> sums = gpu()->get(elements);
       if (call == 0) first = sums;
       CHECK(sums == first);
     }
     std::vector<float> of_rank_0 = first;
-    gpu()->transport->broadcast(world, ElementType::float32, of_rank_0.data(), elements, 0);
+    gpu()->transport->run(world, Broadcast{ElementType::float32, elements, 0}, of_rank_0.data());
     CHECK(first == of_rank_0);
     double exact = 0;
     for (int rank = 0; rank < world.size(); ++rank) exact += 1.0 / (1.0 + 3.0 * rank);
@@ -103,17 +103,15 @@ TEST_CASE("NCCL's operations that were captured give the sums of those that were
   const Communicator world = Communicator::world();
   if (gpu() == nullptr || world.size() == 1) return;
   INFO(gpu()->transport->remark());
-  REQUIRE(gpu()->transport->enqueues(world, ElementType::float32));
+  // What is captured outlives its capture.
+  const std::shared_ptr<CompiledCollective> sum = gpu()->transport->compile(
+      world, AllReduce{ElementType::float32, Reduction::sum, count}, Use::started);
+  REQUIRE(sum->is_enqueued());
   std::vector<float> terms(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < terms.size(); ++i) {
     terms[i] = 1.0f / static_cast<float>(i + 1 + 3 * static_cast<std::size_t>(world.rank()));
   }
-  const auto reduce = [&] {
-    gpu()
-        ->transport
-        ->start_all_reduce(world, ElementType::float32, Reduction::sum, gpu()->memory.data(), count)
-        .wait();
-  };
+  const auto reduce = [&] { sum->run(nullptr, gpu()->memory.data()); };
   gpu()->put(terms);
   reduce();
   const std::vector<float> once = gpu()->get();
@@ -150,10 +148,10 @@ TEST_CASE("NCCL gathers and scatters blocks of one size and of several") {
     std::vector<float> all(static_cast<std::size_t>(end), static_cast<float>(world.rank() + 1));
     gpu()->put(all);
     const Memory block = gpu()->device->allocate(counts[own] * 4);
-    gpu()->transport->reduce_scatter(world, ElementType::float32, gpu()->memory.data(),
-                                     block.data(), counts);
-    gpu()->transport->all_gather(world, ElementType::float32, block.data(), gpu()->memory.data(),
-                                 counts, offsets);
+    gpu()->transport->run(world, ReduceScatter{ElementType::float32, counts}, gpu()->memory.data(),
+                          block.data());
+    gpu()->transport->run(world, AllGather{ElementType::float32, counts, offsets}, block.data(),
+                          gpu()->memory.data());
     const auto sum = static_cast<float>(world.size() * (world.size() + 1) / 2);
     CHECK(gpu()->get(end) == std::vector<float>(static_cast<std::size_t>(end), sum));
   }
@@ -168,12 +166,12 @@ TEST_CASE("NCCL brings messages from the GPU's memory to the host's and back") {
     offsets[rank] = static_cast<std::int64_t>(rank) * 50;
   std::vector<float> sent(size * 50, static_cast<float>(world.rank())), received(sent.size(), -1);
   gpu()->put(sent);
-  gpu()->transport->all_to_all(world, ElementType::float32, gpu()->memory.data(), counts, offsets,
-                               received.data(), counts, offsets);
+  gpu()->transport->run(world, AllToAll{ElementType::float32, counts, offsets, counts, offsets},
+                        gpu()->memory.data(), received.data());
   for (std::size_t i = 0; i < received.size(); ++i) {
     if (received[i] != static_cast<float>(i / 50)) FAIL("element " << i << ": " << received[i]);
   }
-  gpu()->transport->all_to_all(world, ElementType::float32, received.data(), counts, offsets,
-                               gpu()->memory.data(), counts, offsets);
+  gpu()->transport->run(world, AllToAll{ElementType::float32, counts, offsets, counts, offsets},
+                        received.data(), gpu()->memory.data());
   CHECK(gpu()->get(std::ssize(sent)) == sent);
 }

@@ -7,9 +7,9 @@ using namespace meshwork;
 
 namespace {
 
-CollectiveRecord record(CollectiveKind kind, std::vector<Axis> axes, std::int64_t bytes) {
+CollectiveRecord record(std::string_view collective, std::vector<Axis> axes, std::int64_t bytes) {
   CollectiveRecord made;
-  made.kind = kind;
+  made.collective = collective;
   made.axes = std::move(axes);
   made.bytes_sent = bytes;
   return made;
@@ -19,23 +19,21 @@ CollectiveRecord record(CollectiveKind kind, std::vector<Axis> axes, std::int64_
 
 TEST_CASE("records add up by operation and number of ranks") {
   const MeshShape mesh({{"data", 4}, {"model", 2}}, 8);
-  const std::vector<Traffic> planned = planned_traffic(
-      {record(CollectiveKind::halo, {0}, 12), record(CollectiveKind::permute, {1}, 8),
-       record(CollectiveKind::all_to_all, {1}, 4), record(CollectiveKind::all_reduce, {0, 1}, 100),
-       record(CollectiveKind::all_reduce, {1}, 10), record(CollectiveKind::all_reduce, {1}, 20)},
-      mesh);
-  CHECK(planned == std::vector<Traffic>{{Collective::all_reduce, 2, 2, 30},
-                                        {Collective::all_reduce, 8, 1, 100},
-                                        {Collective::all_to_all, 2, 2, 12},
-                                        {Collective::exchange, 4, 1, 12}});
+  const std::vector<Traffic> planned =
+      planned_traffic({record("exchange", {0}, 12), record("all_to_all", {1}, 8),
+                       record("all_to_all", {1}, 4), record("all_reduce", {0, 1}, 100),
+                       record("all_reduce", {1}, 10), record("all_reduce", {1}, 20)},
+                      mesh);
+  CHECK(planned == std::vector<Traffic>{{"all_reduce", 2, 2, 30},
+                                        {"all_reduce", 8, 1, 100},
+                                        {"all_to_all", 2, 2, 12},
+                                        {"exchange", 4, 1, 12}});
 }
 
 TEST_CASE("a step that sends what was planned passes, and any other is told with the differences") {
-  const std::vector<Traffic> planned{{Collective::all_reduce, 2, 2, 30},
-                                     {Collective::all_gather, 4, 1, 64}};
+  const std::vector<Traffic> planned{{"all_reduce", 2, 2, 30}, {"all_gather", 4, 1, 64}};
   CHECK_NOTHROW(require_planned(planned, planned, "the step"));
-  const std::vector<Traffic> sent{{Collective::all_reduce, 2, 3, 46},
-                                  {Collective::broadcast, 2, 1, 8}};
+  const std::vector<Traffic> sent{{"all_reduce", 2, 3, 46}, {"broadcast", 2, 1, 8}};
   CHECK_THROWS_WITH(
       require_planned(planned, sent, "the step of 8 rows (train)"),
       "the step of 8 rows (train) sent what its plan does not say:"
