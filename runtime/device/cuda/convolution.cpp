@@ -323,17 +323,26 @@ class IfAligned final : public Kernel {
 template <class Form, class Spec>
 std::vector<KernelCandidate> forms(const Spec& spec, const Context& context, std::size_t most) {
   std::vector<KernelCandidate> found;
+  std::string problem;
   if (fits(spec.at)) {
-    const Description of(spec.at, spec.precision, context);
-    for (const auto& choice : Form::choices_for(of, context.libraries->dnn())) {
+    std::vector<typename Form::Taken> choices;
+    problem = refusal([&] {
+      const Description of(spec.at, spec.precision, context);
+      choices = Form::choices_for(of, context.libraries->dnn());
+      return std::string(choices.empty() ? "cuDNN names no algorithm" : "");
+    });
+    for (const auto& choice : choices) {
       if (found.size() == most) break;
       const char* const name = name_of(choice.algorithm);
-      const bool stands = context.trials->stands(spec.text(), name, name, [&] {
-        Form form(Description(spec.at, spec.precision, context), choice, context);
-        std::array<std::int64_t, 3> bytes = Form::operand_counts(spec.at);
-        for (std::int64_t& count : bytes) count *= static_cast<std::int64_t>(sizeof(float));
-        return refusal_to_run(form, bytes, context);
-      });
+      const bool stands =
+          context.trials->stands(spec.text(), name, name, Trials::Untried::taken, [&] {
+            Form form(Description(spec.at, spec.precision, context), choice, context);
+            std::vector<TrialOperand> operands;
+            for (const std::int64_t count : Form::operand_counts(spec.at)) {
+              operands.push_back({count * static_cast<std::int64_t>(sizeof(float))});
+            }
+            return refusal_to_run(form, operands, context);
+          });
       if (!stands) continue;
       found.push_back({name, [spec, choice, context]() -> KernelPointer {
                          Description description(spec.at, spec.precision, context);
@@ -343,7 +352,14 @@ std::vector<KernelCandidate> forms(const Spec& spec, const Context& context, std
                        }});
     }
   }
-  if (spec.at.groups == 1) {
+  const bool unfolds = spec.at.groups == 1;
+  if (!problem.empty()) {
+    context.trials->note_last_resort(
+        spec.text(),
+        fmt::format("{} ({})", unfolds ? "an unfolded product" : "a slow kernel of our own",
+                    problem));
+  }
+  if (unfolds) {
     found.push_back({"unfolded", [spec, context] { return compile_unfolded(spec, context); }});
   }
   found.push_back({"direct", [spec, context] { return compile_direct(spec, context); }});

@@ -11,16 +11,16 @@
 // Parameters are packed, so that a small operand begins at any multiple of 4; large ones, and all
 // in a program's arena, begin at multiples of 16, for which there are faster algorithms. A product
 // whose matrices are large has one for each, and takes it by the addresses: these are alike on all
-// ranks. Where a small weight lies depends on what the rank holds before it, so that ranks with
-// copies of it would part; for those there is only the one for any address.
+// ranks. Where the library has none for any address, the definition is taken there. Where a small
+// weight lies depends on what the rank holds before it, so that ranks with copies of it would part;
+// for those there are only algorithms for any address.
 //
 // float32 is CUBLAS_COMPUTE_32F without TF32, tf32 is CUBLAS_COMPUTE_32F_FAST_TF32, and bfloat16
 // takes operands that are stored in it; if they are not, they are narrowed into the workspace
 // first. Sums and results are float32, alpha = 1, beta = 0 or 1.
 //
 // Where the heuristic has no algorithm with an epilogue, there is no such candidate. Each algorithm
-// is tried once on the GPU (product_trials.h), and one that is refused is no candidate either; the
-// way is left with its first. Where the library has nothing for a product in tf32, float32's is
+// is tried once on the GPU (product_trials.h), and one that is refused is no candidate either. Where the library has nothing for a product in tf32, float32's is
 // taken, and where it has nothing at all, the definition (product_direct.cu); both are said.
 //
 // Bound by FLOP from some hundred rows on; below by the launch.
@@ -29,6 +29,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -85,22 +86,53 @@ std::vector<Way> ways_of(const MatmulSpec& spec) {
   return ways;
 }
 
-KernelPointer compile_way(const MatmulSpec& spec, const Context& context, const MatmulSpec& fused,
-                          const Algorithm& aligned, const Algorithm& packed) {
-  auto product = std::make_unique<Product>(fused, context);
-  product->take(aligned, packed);
-  return finished(std::move(product), spec, fused, context);
+/// The definition, with all that `spec` takes along.
+KernelPointer direct(const MatmulSpec& spec, const Context& context) {
+  return finished(compile_direct(bare(spec), context), spec, bare(spec), context);
 }
 
-/// Whether `way` by `algorithm` does what it should.
-bool stands(const Way& way, const Algorithm& algorithm, std::string_view name,
-            const Context& context) {
-  const std::string key(reinterpret_cast<const char*>(&algorithm.algorithm),
-                        sizeof(algorithm.algorithm));
-  return context.trials->stands(way.fused.text(), name, key, [&] {
+/// A product for operands at multiples of 16, and the definition for others.
+class IfAligned final : public Kernel {
+ public:
+  IfAligned(KernelPointer product, KernelPointer direct, const MatmulSpec& spec)
+      : product_(std::move(product)), direct_(std::move(direct)), result_(result_operand(spec)) {}
+  void run(void* const* operands) override {
+    const bool aligned =
+        is_aligned(operands[0]) && is_aligned(operands[1]) && is_aligned(operands[result_]);
+    (aligned ? product_ : direct_)->run(operands);
+  }
+  [[nodiscard]] std::int64_t workspace_bytes() const override {
+    return std::max(product_->workspace_bytes(), direct_->workspace_bytes());
+  }
+
+ private:
+  KernelPointer product_, direct_;
+  int result_;
+};
+
+/// `packed`: the algorithm for any address; null where the library has none.
+KernelPointer compile_way(const MatmulSpec& spec, const Context& context, const MatmulSpec& fused,
+                          const Algorithm& aligned, const std::optional<Algorithm>& packed) {
+  auto product = std::make_unique<Product>(fused, context);
+  product->take(aligned, packed.value_or(aligned));
+  KernelPointer made = finished(std::move(product), spec, fused, context);
+  if (packed) return made;
+  return std::make_unique<IfAligned>(std::move(made), direct(spec, context), spec);
+}
+
+/// Whether `way` by `algorithm` does what it should on operands at multiples of `alignment`.
+bool stands(const Way& way, const Algorithm& algorithm, std::uint32_t alignment,
+            std::string_view name, const Context& context) {
+  const std::string key =
+      fmt::format("at {}\n{}", alignment,
+                  std::string_view(reinterpret_cast<const char*>(&algorithm.algorithm),
+                                   sizeof(algorithm.algorithm)));
+  const auto untried =
+      way.fused == bare(way.fused) ? Trials::Untried::taken : Trials::Untried::left;
+  return context.trials->stands(way.fused.text(), name, key, untried, [&] {
     Product product(way.fused, context);
     product.take(algorithm, algorithm);
-    return refusal(product, way.fused, context);
+    return refusal(product, way.fused, alignment, context);
   });
 }
 
@@ -115,24 +147,37 @@ KernelPointer narrowed_first(const MatmulSpec& spec, const Context& context,
                             spec.k * spec.n, context);
 }
 
-/// Adds the candidates of one way to `found` until there are `most`.
+/// Adds the candidates of one way to `found` until there are `most`. One whose matrices are not
+/// large takes algorithms for any address alone.
 void add_way(std::vector<KernelCandidate>& found, const Way& way, const MatmulSpec& spec,
              const Context& context, std::size_t most) {
   const Product product(way.fused, context);
-  const std::vector<Algorithm> packed = product.algorithms(least_alignment);
-  const auto for_any = std::find_if(packed.begin(), packed.end(), [&](const Algorithm& algorithm) {
-    return stands(way, algorithm, fmt::format("{}, any address", way.name), context);
-  });
-  if (for_any == packed.end()) return;
-  std::vector<Algorithm> aligned = product.algorithms(good_alignment);
-  if (aligned.empty()) aligned = {*for_any};
-  for (std::size_t i = 0; i < aligned.size() && found.size() < most; ++i) {
-    const std::string name = fmt::format("{}, {}", way.name, i);
-    if (!stands(way, aligned[i], name, context)) continue;
-    found.push_back({name, [=, of_aligned = aligned[i], of_packed = *for_any] {
-                       return compile_way(spec, context, way.fused, of_aligned, of_packed);
-                     }});
+  const auto add = [&](std::string name, const Algorithm& algorithm,
+                       const std::optional<Algorithm>& packed) {
+    found.push_back({std::move(name),
+                     [=] { return compile_way(spec, context, way.fused, algorithm, packed); }});
+  };
+  std::optional<Algorithm> for_any;
+  int number = 0;
+  for (const Algorithm& algorithm : product.algorithms(least_alignment)) {
+    const std::string name = fmt::format("{}, any address, {}", way.name, number++);
+    if (!stands(way, algorithm, least_alignment, name, context)) continue;
+    for_any = algorithm;
+    if (product.is_large()) break;
+    if (found.size() < most) add(name, algorithm, algorithm);
+    if (found.size() >= most) return;
   }
+  if (!product.is_large()) return;
+  bool is_any_aligned = false;
+  number = 0;
+  for (const Algorithm& algorithm : product.algorithms(good_alignment)) {
+    if (found.size() >= most) return;
+    const std::string name = fmt::format("{}, {}", way.name, number++);
+    if (!stands(way, algorithm, good_alignment, name, context)) continue;
+    add(name, algorithm, for_any);
+    is_any_aligned = true;
+  }
+  if (!is_any_aligned && for_any) add(fmt::format("{}, any address", way.name), *for_any, for_any);
 }
 
 /// For a product that adds up something: the first `most` candidates, at least one.
@@ -163,9 +208,7 @@ std::vector<KernelCandidate> first_candidates(const MatmulSpec& spec, const Cont
     return found;
   }
   context.trials->note_last_resort(spec.text(), "a slow kernel of our own");
-  found.push_back(
-      {"direct",
-       [=] { return finished(compile_direct(bare(spec), context), spec, bare(spec), context); }});
+  found.push_back({"direct", [=] { return direct(spec, context); }});
   return found;
 }
 

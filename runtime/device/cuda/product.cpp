@@ -25,10 +25,6 @@ cublasLtEpilogue_t epilogue_of(const MatmulSpec& spec) {
   return spec.bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-bool is_aligned(const void* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % good_alignment == 0;
-}
-
 /// An address for the heuristic, which reads its alignment: there is no true one yet.
 void* address_at(std::uint32_t alignment) {
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(alignment));

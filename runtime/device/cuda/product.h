@@ -43,6 +43,10 @@ namespace meshwork::cuda {
 /// What operands' addresses are multiples of, at least, and where fast algorithms want them.
 constexpr std::uint32_t least_alignment = sizeof(float), good_alignment = 16;
 
+[[nodiscard]] inline bool is_aligned(const void* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % good_alignment == 0;
+}
+
 struct Algorithm {
   cublasLtMatmulAlgo_t algorithm{};
   std::int64_t workspace = 0;
@@ -57,6 +61,9 @@ class Product final : public Kernel {
   /// none where the library has none with this epilogue, for these types and shapes.
   [[nodiscard]] std::vector<Algorithm> algorithms(std::uint32_t alignment) const;
 
+  /// Whether its matrices are large: then `aligned` is taken where the addresses allow.
+  [[nodiscard]] bool is_large() const;
+
   /// To be called before it is run: what it takes for operands at multiples of 16, and for others.
   void take(const Algorithm& aligned, const Algorithm& packed);
 
@@ -65,7 +72,6 @@ class Product final : public Kernel {
 
  private:
   [[nodiscard]] const std::string& name() const { return *launcher_.name; }
-  [[nodiscard]] bool is_large() const;
   /// Between an operand and its copy in the workspace, if they are two.
   void copy_bias(void* to, const void* from);
   [[nodiscard]] std::int64_t bias_bytes() const;  // of the workspace, in front

@@ -13,21 +13,26 @@ namespace meshwork::cuda {
 
 namespace {
 
-/// Of each operand of a product.
-std::vector<std::int64_t> operand_bytes(const MatmulSpec& spec) {
+/// Of a product. Factors that were narrowed and masks lie in the arena, at multiples of 16.
+std::vector<TrialOperand> operands_of(const MatmulSpec& spec, std::uint32_t alignment) {
   constexpr auto element = static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t factor = spec.narrow ? 2 : element;
-  const std::int64_t mask = spec.m * relu_mask_row_bytes(spec.n);
-  std::vector<std::int64_t> bytes{spec.m * spec.k * factor, spec.k * spec.n * factor};
-  if (spec.bias) bytes.push_back(spec.n * element);
-  if (spec.derivative != Activation::linear) {
-    bytes.push_back(spec.mask ? mask : spec.m * spec.n * element);
-  }
-  bytes.push_back(spec.m * spec.n * element);
-  if (writes_mask(spec)) bytes.push_back(mask);
-  if (spec.column_sums) bytes.push_back(spec.n * element);
-  return bytes;
+  const std::int64_t packed = alignment % good_alignment;
+  const TrialOperand mask{spec.m * relu_mask_row_bytes(spec.n)};
+  const TrialOperand row{spec.n * element, packed};
+  const TrialOperand result{spec.m * spec.n * element, packed};
+  const auto factor = [&](std::int64_t count) {
+    return spec.narrow ? TrialOperand{count * 2} : TrialOperand{count * element, packed};
+  };
+  std::vector<TrialOperand> operands{factor(spec.m * spec.k), factor(spec.k * spec.n)};
+  if (spec.bias) operands.push_back(row);
+  if (spec.derivative != Activation::linear) operands.push_back(spec.mask ? mask : result);
+  operands.push_back(result);
+  if (writes_mask(spec)) operands.push_back(mask);
+  if (spec.column_sums) operands.push_back(row);
+  return operands;
 }
+
+using Operands = std::vector<TrialOperand>;
 
 /// In bytes of 0x3f a float32 and a bfloat16 are both about 0.75.
 constexpr int about_three_quarters = 0x3f;
@@ -37,8 +42,9 @@ constexpr std::uint32_t scattered(std::int64_t i) {
   return (static_cast<std::uint32_t>(i) * 2654435761U) >> 16;
 }
 
-bool keeps_nan(Kernel& product, const MatmulSpec& spec, const Context& context) {
-  Trial trial(operand_bytes(spec), context);
+bool keeps_nan(Kernel& product, const MatmulSpec& spec, const Operands& operands,
+               const Context& context) {
+  Trial trial(operands, context);
   trial.prepare(product);
   trial.fill(0, 0xff);  // all bits set is a NaN
   trial.run(product);
@@ -51,8 +57,9 @@ std::array<std::int64_t, 3> some_rows(const MatmulSpec& spec) {
 }
 
 /// Of a product of zeros, whose result is its bias.
-bool writes_mask_as_ours(Kernel& product, const MatmulSpec& spec, const Context& context) {
-  Trial trial(operand_bytes(spec), context);
+bool writes_mask_as_ours(Kernel& product, const MatmulSpec& spec, const Operands& operands,
+                         const Context& context) {
+  Trial trial(operands, context);
   trial.prepare(product);
   std::vector<float> bias;
   for (std::int64_t j = 0; j < spec.n; ++j) {
@@ -71,8 +78,9 @@ bool writes_mask_as_ours(Kernel& product, const MatmulSpec& spec, const Context&
 }
 
 /// Of a product of positive numbers.
-bool reads_mask_as_ours(Kernel& product, const MatmulSpec& spec, const Context& context) {
-  Trial trial(operand_bytes(spec), context);
+bool reads_mask_as_ours(Kernel& product, const MatmulSpec& spec, const Operands& operands,
+                        const Context& context) {
+  Trial trial(operands, context);
   trial.prepare(product);
   const std::int64_t row_bytes = relu_mask_row_bytes(spec.n);
   std::vector<std::uint8_t> mask;
@@ -95,8 +103,9 @@ bool reads_mask_as_ours(Kernel& product, const MatmulSpec& spec, const Context& 
 }
 
 /// Of a product of zeros.
-bool adds_bias(Kernel& product, const MatmulSpec& spec, const Context& context) {
-  Trial trial(operand_bytes(spec), context);
+bool adds_bias(Kernel& product, const MatmulSpec& spec, const Operands& operands,
+               const Context& context) {
+  Trial trial(operands, context);
   trial.prepare(product);
   std::vector<float> bias;
   for (std::int64_t j = 0; j < spec.n; ++j) bias.push_back(static_cast<float>(scattered(j) % 7));
@@ -106,8 +115,9 @@ bool adds_bias(Kernel& product, const MatmulSpec& spec, const Context& context) 
 }
 
 /// Of a product of zeros with a factor whose elements are all the same.
-bool sums_columns(Kernel& product, const MatmulSpec& spec, const Context& context) {
-  Trial trial(operand_bytes(spec), context);
+bool sums_columns(Kernel& product, const MatmulSpec& spec, const Operands& operands,
+                  const Context& context) {
+  Trial trial(operands, context);
   trial.prepare(product);
   trial.fill(1, about_three_quarters);
   trial.run(product);
@@ -121,22 +131,25 @@ bool sums_columns(Kernel& product, const MatmulSpec& spec, const Context& contex
 
 }  // namespace
 
-std::string refusal(Product& product, const MatmulSpec& spec, const Context& context) {
-  if (spec == bare(spec)) return refusal_to_run(product, operand_bytes(spec), context);
+std::string refusal(Product& product, const MatmulSpec& spec, std::uint32_t alignment,
+                    const Context& context) {
+  const Operands operands = operands_of(spec, alignment);
+  if (spec == bare(spec)) return refusal_to_run(product, operands, context);
   return refusal([&]() -> std::string {
-    if (spec.activation == Activation::relu && !keeps_nan(product, spec, context)) {
+    if (spec.activation == Activation::relu && !keeps_nan(product, spec, operands, context)) {
       return "its relu of NaN is a number";
     }
-    if (writes_mask(spec) && !writes_mask_as_ours(product, spec, context)) {
+    if (writes_mask(spec) && !writes_mask_as_ours(product, spec, operands, context)) {
       return "its relu mask has other bits than the sums above 0";
     }
-    if (spec.derivative != Activation::linear && !reads_mask_as_ours(product, spec, context)) {
+    if (spec.derivative != Activation::linear &&
+        !reads_mask_as_ours(product, spec, operands, context)) {
       return "it reads a relu mask in another order";
     }
-    if (spec.column_sums && !sums_columns(product, spec, context)) {
+    if (spec.column_sums && !sums_columns(product, spec, operands, context)) {
       return "its column sums are of other numbers";
     }
-    return spec.bias && !adds_bias(product, spec, context) ? "it adds another bias" : "";
+    return spec.bias && !adds_bias(product, spec, operands, context) ? "it adds another bias" : "";
   });
 }
 

@@ -9,6 +9,7 @@
 //   - Whether the library runs it at all.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "runtime/device/cuda/kernels.h"
@@ -18,7 +19,9 @@
 namespace meshwork::cuda {
 
 /// Why `product`, a kernel for `spec`, is not taken; empty if it does what kernels/products.h says.
-/// One with an epilogue that there is no memory to try in is not taken.
-[[nodiscard]] std::string refusal(Product& product, const MatmulSpec& spec, const Context& context);
+/// It is tried on operands at multiples of `alignment` and of nothing more, where the product takes
+/// such.
+[[nodiscard]] std::string refusal(Product& product, const MatmulSpec& spec, std::uint32_t alignment,
+                                  const Context& context);
 
 }  // namespace meshwork::cuda
