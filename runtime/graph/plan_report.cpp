@@ -41,14 +41,6 @@ std::string block_text(const Block& block) {
   return text.empty() ? "[]" : text + "]";
 }
 
-std::string axes_text(const std::vector<Axis>& axes, const MeshShape& mesh) {
-  std::string text;
-  for (const Axis axis : axes) {
-    text += (text.empty() ? "" : "+") + mesh.name(axis);
-  }
-  return text;
-}
-
 std::string tensor_table(const std::vector<ReportedTensor>& tensors, const MeshShape& mesh) {
   TextTable table({"path", "shape", "layout", "decided by", "block on this rank", "bytes"}, {5});
   for (const ReportedTensor& tensor : tensors) {
@@ -192,7 +184,7 @@ std::string to_text(const PlanReport& report) {
   TextTable table({"phase", "collective", "axes", "elements", "bytes sent", "of what"}, {3, 4});
   for (const CollectiveRecord& record : report.collectives) {
     sent += record.bytes_sent;
-    table.add({record.purpose.phase, std::string(record.name), axes_text(record.axes, report.mesh),
+    table.add({record.purpose.phase, std::string(record.name), report.mesh.names(record.axes),
                std::to_string(record.global_elements), std::to_string(record.bytes_sent),
                record.purpose.what});
   }

@@ -9,12 +9,6 @@
 namespace meshwork {
 namespace {
 
-std::string names_of(const MeshShape& mesh, std::span<const Axis> axes) {
-  std::string names;
-  for (const Axis axis : axes) names += (names.empty() ? "" : "+") + mesh.name(axis);
-  return names;
-}
-
 void check_axes(const MeshShape& mesh, std::span<const Axis> axes) {
   for (std::size_t i = 0; i < axes.size(); ++i) {
     if (axes[i] < 0 || axes[i] >= mesh.axis_count() || (i > 0 && axes[i] <= axes[i - 1])) {
@@ -62,7 +56,7 @@ const Communicator& DeviceMesh::communicator(std::span<const Axis> axes) const {
   const auto found = over_.find(std::vector<Axis>(axes.begin(), axes.end()));
   if (found == over_.end()) {
     internal_error(fmt::format("no communicator over {} of the mesh {} was prepared",
-                               names_of(shape_, axes), to_string(shape_)));
+                               shape_.names(axes), to_string(shape_)));
   }
   return found->second;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <set>
 #include <span>
 
 #include "collectives/blocks.h"
@@ -157,6 +158,7 @@ class BoundCollectives final : public MeshCollectives {
   [[nodiscard]] std::shared_ptr<CompiledCollective> compile(const CollectiveRecord& record,
                                                             const Collective& collective, Use use) {
     const Communicator& communicator = communicator_over(record.axes);
+    const TracedCollective inside(TracePoint(trace_, "making of " + describe(record, mesh())));
     transport_.announce(communicator, collective);
     return transport_.compile(communicator, collective, use);
   }
@@ -179,15 +181,20 @@ class BoundCollectives final : public MeshCollectives {
   }
 
   const Communicator& communicator_over(const std::vector<Axis>& axes) {
-    mesh_.prepare(axes);
-    const Communicator& communicator = mesh_.communicator(axes);
-    transport_.prepare(communicator);
-    return communicator;
+    if (!prepared_.contains(axes)) {
+      const TracedCollective inside(
+          TracePoint(trace_, "making of a communicator over " + mesh().names(axes)));
+      mesh_.prepare(axes);
+      transport_.prepare(mesh_.communicator(axes));
+      prepared_.insert(axes);
+    }
+    return mesh_.communicator(axes);
   }
 
   DeviceMesh& mesh_;
   Transport& transport_;
   CollectiveTrace* trace_;
+  std::set<std::vector<Axis>> prepared_;
   // Of what may be under way at once: the largest of those that are so briefly, then the others.
   std::vector<std::int64_t> started_bytes_{0};
 };
@@ -254,11 +261,9 @@ MeshCollectives::StartAndWait MeshCollectives::book_started(const CollectiveUse&
 }
 
 std::string describe(const CollectiveRecord& record, const MeshShape& mesh) {
-  std::string axes;
-  for (const Axis axis : record.axes) axes += (axes.empty() ? "" : "+") + mesh.name(axis);
   return fmt::format("{}{}{} {} x {} over {}: {}", record.name, record.reduction.empty() ? "" : " ",
-                     record.reduction, name_of(record.type), record.global_elements, axes,
-                     record.purpose.what);
+                     record.reduction, name_of(record.type), record.global_elements,
+                     mesh.names(record.axes), record.purpose.what);
 }
 
 std::unique_ptr<MeshCollectives> bind_collectives(DeviceMesh& mesh, Transport& transport,

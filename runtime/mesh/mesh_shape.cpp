@@ -136,4 +136,10 @@ std::string to_string(const MeshShape& mesh) {
   return text_of(mesh.axes());
 }
 
+std::string MeshShape::names(std::span<const Axis> axes) const {
+  std::string text;
+  for (const Axis axis : axes) text += (text.empty() ? "" : "+") + name(axis);
+  return text;
+}
+
 }  // namespace meshwork

@@ -32,6 +32,8 @@ class MeshShape {
   [[nodiscard]] int axis_count() const { return static_cast<int>(axes_.size()); }
   [[nodiscard]] const std::vector<MeshAxis>& axes() const { return axes_; }
   [[nodiscard]] const std::string& name(Axis axis) const { return axes_[axis].name; }
+  /// "data+model".
+  [[nodiscard]] std::string names(std::span<const Axis> axes) const;
   [[nodiscard]] std::int64_t size(Axis axis) const { return axes_[axis].size; }
   [[nodiscard]] std::int64_t rank_count() const { return rank_count_; }
 

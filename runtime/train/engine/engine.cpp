@@ -164,7 +164,10 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
   if (trace != nullptr) {
     program_.record_in(*trace);
   }
-  program_.agree_by([&mesh](bool here) { return on_all(mesh.all(), here); });
+  program_.agree_by([&mesh, trace](bool here) {
+    const TracedCollective inside(TracePoint(trace, "agreement on capturing a step"));
+    return on_all(mesh.all(), here);
+  });
 }
 
 void Step::feed(TensorId tensor, const void* host) {

@@ -122,6 +122,22 @@ TEST_CASE("a collective that fails names what it is and is for") {
   CHECK_THROWS_WITH(collectives->book_started(use_over({0}), sum).start->run(operands), message);
 }
 
+TEST_CASE("the watchdog sees where ranks wait for each other while collectives are made") {
+  DeviceMesh mesh({{"x", -1}});
+  const auto transport = make_transport("mpi");
+  CollectiveTrace trace;
+  const auto collectives = bind_collectives(mesh, *transport, &trace);
+  (void)collectives->book(use_over({0}), AllReduce{ElementType::float32, Reduction::sum, 3});
+  CHECK(sequence_of(trace.position()) == 2);
+  CHECK_FALSE(is_inside(trace.position()));
+  const std::vector<std::string> last = trace.last(trace.position(), 2);
+  REQUIRE(last.size() == 2);
+  CHECK_THAT(last[0], Catch::Contains("making of all_reduce sum float32 x 3 over x"));
+  CHECK_THAT(last[1], Catch::Contains("making of a communicator over x"));
+  (void)collectives->book(use_over({0}), AllReduce{ElementType::float32, Reduction::sum, 3});
+  CHECK(sequence_of(trace.position()) == 3);
+}
+
 TEST_CASE("counts that are not one a rank are a mistake of ours") {
   DeviceMesh mesh({{"x", -1}});
   const auto transport = make_transport("mpi");
