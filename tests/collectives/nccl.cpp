@@ -350,12 +350,12 @@ TEST_CASE("communicators that add in another order than their siblings are stage
 TEST_CASE("siblings are compared at the sizes of the sums that are announced") {
   const Communicator world = Communicator::world();
   if (world.size() < 8) return;
+  const ElementType type = GENERATE(ElementType::float32, ElementType::float64);
   for (const bool scattered : {false, true}) {
     const Communicator half = world.split(world.rank() / 4, world.rank());
     Subject subject;
     subject.transport->prepare(half);
     const auto announce = [&](std::vector<std::int64_t> counts) {
-      constexpr ElementType type = ElementType::float32;
       subject.transport->announce(
           half, scattered ? Collective(ReduceScatter{type, counts})
                           : Collective(AllReduce{type, Reduction::sum, counts.front()}));

@@ -15,7 +15,7 @@ struct NcclOnHost {
   /// The next call of this function fails, after so many that do not; "" for none.
   std::string failing;
   int before_failing = 0;
-  /// A sum of float32 over a communicator of which this is true is rounded in another order.
+  /// A sum of floating-point numbers over a communicator of which this is true is rounded in another order.
   bool adds_backwards = false;
 };
 

@@ -109,19 +109,30 @@ const void* or_in_place(const void* send, const void* receive) {
 }
 
 /// The sum from the last rank to the first.
-void sum_backwards(const float* send, float* receive, int count, MPI_Comm ranks) {
+template <class Number>
+void sum_backwards(const void* send, void* receive, std::size_t length, MPI_Comm ranks) {
+  const MPI_Datatype type = sizeof(Number) == sizeof(float) ? MPI_FLOAT : MPI_DOUBLE;
+  const auto count = static_cast<int>(length);
   int size = 0;
   check(MPI_Comm_size(ranks, &size));
-  const auto length = static_cast<std::size_t>(count);
-  std::vector<float> all(length * static_cast<std::size_t>(size));
-  check(MPI_Allgather(send, count, MPI_FLOAT, all.data(), count, MPI_FLOAT, ranks));
+  std::vector<Number> all(length * static_cast<std::size_t>(size));
+  check(MPI_Allgather(send, count, type, all.data(), count, type, ranks));
   for (std::size_t i = 0; i < length; ++i) {
-    float sum = 0;
+    Number sum = 0;
     for (auto rank = static_cast<std::size_t>(size); rank > 0; --rank) {
       sum += all[(rank - 1) * length + i];
     }
-    receive[i] = sum;
+    static_cast<Number*>(receive)[i] = sum;
   }
+}
+
+/// Whether it was added here, from the last rank to the first.
+bool added_backwards(const void* send, void* receive, std::size_t count, ncclDataType_t type,
+                     ncclRedOp_t reduction, MPI_Comm ranks) {
+  if (!nccl_on_host().adds_backwards || reduction != ncclSum) return false;
+  if (type == ncclFloat32) sum_backwards<float>(send, receive, count, ranks);
+  if (type == ncclFloat64) sum_backwards<double>(send, receive, count, ranks);
+  return type == ncclFloat32 || type == ncclFloat64;
 }
 
 }  // namespace
@@ -259,11 +270,7 @@ ncclResult_t ncclGroupEnd() {
 ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                            ncclRedOp_t reduction, ncclComm_t over, cudaStream_t stream) {
   return enqueue("ncclAllReduce", over, stream, [=, ranks = over->ranks](auto&) {
-    if (nccl_on_host().adds_backwards && type == ncclFloat32 && reduction == ncclSum) {
-      sum_backwards(static_cast<const float*>(send), static_cast<float*>(receive),
-                    static_cast<int>(count), ranks);
-      return;
-    }
+    if (added_backwards(send, receive, count, type, reduction, ranks)) return;
     check(MPI_Allreduce(or_in_place(send, receive), receive, static_cast<int>(count), native(type),
                         native(reduction), ranks));
   });
@@ -272,12 +279,11 @@ ncclResult_t ncclAllReduce(const void* send, void* receive, size_t count, ncclDa
 ncclResult_t ncclReduce(const void* send, void* receive, size_t count, ncclDataType_t type,
                         ncclRedOp_t reduction, int root, ncclComm_t over, cudaStream_t stream) {
   return enqueue("ncclReduce", over, stream, [=, ranks = over->ranks](auto&) {
-    if (nccl_on_host().adds_backwards && type == ncclFloat32 && reduction == ncclSum) {
-      std::vector<float> sum(count);
-      sum_backwards(static_cast<const float*>(send), sum.data(), static_cast<int>(count), ranks);
+    std::vector<double> sum(count);  // large enough for either type
+    if (added_backwards(send, sum.data(), count, type, reduction, ranks)) {
       int rank = 0;
       check(MPI_Comm_rank(ranks, &rank));
-      if (rank == root) std::copy(sum.begin(), sum.end(), static_cast<float*>(receive));
+      if (rank == root) std::memcpy(receive, sum.data(), count * (type == ncclFloat32 ? 4 : 8));
       return;
     }
     check(MPI_Reduce(send, receive, static_cast<int>(count), native(type), native(reduction), root,
