@@ -29,7 +29,7 @@ Exit status:
   2    wrong configuration or command line
   3    a rank hung; the watchdog ended the job
   75   stopped in order by SIGTERM or SIGUSR1 (temporary failure): start it again to go on
-  76   trained, but the last state could not be saved (checkpoint.on_error: continue)
+  76   trained, but the last state could not be saved
   130  stopped by SIGINT; a second SIGINT ends it at once
 
 `meshwork COMMAND --help` tells more of each.)";

@@ -185,11 +185,11 @@ int main(int argc, char** argv) {
   // The limit of a file's size is an error like a full disk, whoever writes: MPI and the output too.
   std::signal(SIGXFSZ, SIG_IGN);
   try {
+    leave_hdf5_silent();
     const ParsedCommandLine parsed = parse_command_line(argc, argv);
     if (!parsed.commands) {
       return unless_output_failed(say_and_end(argc, argv, parsed));
     }
-    keep_hdf5_from_printing();
     end_crashes_of_hdf5_with(2);
     return unless_output_failed(run(argc, argv, *parsed.commands, parsed.asked));
   } catch (const std::exception& error) {

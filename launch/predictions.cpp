@@ -21,39 +21,12 @@
 namespace meshwork {
 namespace {
 
-/// A file of our own that is not yet called `name`; removed if it never is.
-class NewFile {
- public:
-  explicit NewFile(std::string name)
-      : name_(std::move(name)), temporary_(name_while_writing(name_)) {
-    make_new_file(temporary_);
-  }
-  ~NewFile() {
-    std::error_code problem;
-    if (!named_) std::filesystem::remove(temporary_, problem);
-  }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
-
-  [[nodiscard]] const std::string& temporary() const { return temporary_; }
-  void give_name() {
-    std::error_code problem;
-    std::filesystem::rename(temporary_, name_, problem);
-    if (problem) {
-      fail("{}: cannot be renamed from {}: {}", name_, temporary_, problem.message());
-    }
-    named_ = true;
-  }
-
- private:
-  std::string name_, temporary_;
-  bool named_ = false;
-};
+constexpr std::string_view begins_csv = "output_0";  // is_predictions in run_files.h
 
 class CsvFile final : public PredictionFile {
  public:
   CsvFile(std::string name, const Shape& shape)
-      : columns_(element_count(shape)), new_(std::move(name)), file_(new_.temporary()) {
+      : columns_(element_count(shape)), new_(std::move(name), begins_csv), file_(new_.temporary()) {
     const FileSizeSignalBlocked blocked;
     check("opened");
     std::string heading;

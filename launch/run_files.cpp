@@ -41,9 +41,8 @@ bool judged(const Judge& judge) {
 
 bool is_predictions(const fs::path& file) {
   if (file.extension() == ".csv") {
-    std::string line;
-    std::getline(std::ifstream(file), line);
-    return line == "output_0" || line.starts_with("output_0,");
+    const std::string begin = begin_of(file);
+    return begin.starts_with("output_0\n") || begin.starts_with("output_0,");
   }
   return judged([&] {
     const Hdf5Guard guard;
@@ -87,6 +86,10 @@ void RunFiles::write(const fs::path& file, const std::string& what,
   }
   std::error_code problem;
   const bool regular = fs::is_regular_file(file, problem);
+  if (!regular && fs::exists(file, problem)) {
+    fail("{}: is {}; {} is written to a file", file.string(),
+         fs::is_directory(file, problem) ? "a directory" : "a pipe or a device", what);
+  }
   if (regular && fs::file_size(file, problem) > 0 && !overwrite_ && !is_same_kind(file)) {
     fail("{}: exists and is something else than {}; --overwrite replaces it", file.string(), what);
   }

@@ -65,7 +65,13 @@ int train(Runtime& runtime, const CommandLine& line) {
     if (line.resume && options.checkpoint.resume == Resume::never) {
       options.checkpoint.resume = Resume::automatic;
     }
-    const History history = session->model().fit(data.training, std::move(options));
+    History history;
+    try {
+      history = session->model().fit(data.training, std::move(options));
+    } catch (const LastStateUnsaved&) {
+      unsaved = true;
+      throw;
+    }
     unsaved = !history.unsaved.empty();
     if (history.stop_reason != 0) {
       stopped = stopped_status(history.stop_reason);

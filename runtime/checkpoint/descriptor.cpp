@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <system_error>
+#include <utility>
 
 #include "collectives/error.h"
 
@@ -23,11 +26,60 @@ std::filesystem::path name_while_writing(const std::filesystem::path& name) {
   return name.string() + ".tmp";
 }
 
-void make_new_file(const std::filesystem::path& name) {
-  if (::unlink(name.c_str()) != 0 && errno != ENOENT) {
-    fail_with_errno(name.string(), "is in the way and cannot be removed");
+std::string begin_of(const std::filesystem::path& file, std::size_t bytes) {
+  std::string begin(bytes, '\0');
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(stream.gcount()));
+  return begin;
+}
+
+bool remove_unfinished(const std::filesystem::path& file, std::string_view beginning) {
+  std::error_code problem;
+  if (std::filesystem::symlink_status(file, problem).type() !=
+      std::filesystem::file_type::regular) {
+    return false;
+  }
+  if (!std::ifstream(file)) {
+    return false;
+  }
+  const std::string begin = begin_of(file, beginning.size());
+  const bool ours = begin == beginning || begin.find_first_not_of('\0') == begin.npos;
+  return ours && ::unlink(file.c_str()) == 0;
+}
+
+void make_new_file(const std::filesystem::path& name, std::string_view beginning) {
+  std::error_code problem;
+  const std::filesystem::file_type there = std::filesystem::symlink_status(name, problem).type();
+  if (there == std::filesystem::file_type::symlink) {
+    if (::unlink(name.c_str()) != 0) {
+      fail_with_errno(name.string(), "is in the way and cannot be removed");
+    }
+  } else if (there != std::filesystem::file_type::not_found &&
+             !remove_unfinished(name, beginning)) {
+    fail("{}: is in the way, and is nothing that an earlier run has left; move it elsewhere",
+         name.string());
   }
   (void)Descriptor(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+}
+
+NewFile::NewFile(std::filesystem::path name, std::string_view beginning)
+    : name_(std::move(name)), temporary_(name_while_writing(name_)) {
+  make_new_file(temporary_, beginning);
+}
+
+NewFile::~NewFile() {
+  std::error_code problem;
+  if (!named_) std::filesystem::remove(temporary_, problem);
+}
+
+void NewFile::give_name() {
+  std::error_code problem;
+  std::filesystem::rename(temporary_, name_, problem);
+  if (problem) {
+    fail("{}: cannot be renamed from {}: {}", name_.string(), temporary_, problem.message());
+  }
+  named_ = true;
 }
 
 Descriptor::Descriptor(const std::filesystem::path& name, int flags)

@@ -97,24 +97,6 @@ CheckpointListing list_checkpoints(const std::filesystem::path& directory,
   return listing;
 }
 
-bool remove_unfinished(const std::filesystem::path& file) {
-  std::error_code problem;
-  if (std::filesystem::symlink_status(file, problem).type() !=
-      std::filesystem::file_type::regular) {
-    return false;
-  }
-  // As long as HDF5's signature; shorter if the file is.
-  std::string begin(8, '\0');
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
-    return false;
-  }
-  stream.read(begin.data(), static_cast<std::streamsize>(begin.size()));
-  begin.resize(static_cast<std::size_t>(stream.gcount()));
-  const bool ours = begin == "\x89HDF\r\n\x1a\n" || begin.find_first_not_of('\0') == begin.npos;
-  return ours && ::unlink(file.c_str()) == 0;
-}
-
 void check_directory(const std::filesystem::path& directory) {
   const std::string name = directory.string();
   // The longest name in it, by which the system goes all the way.

@@ -45,10 +45,6 @@ struct CheckpointListing {
 [[nodiscard]] CheckpointListing list_checkpoints(const std::filesystem::path& directory,
                                                  const std::string& monitor);
 
-/// Removes a temporary file that nobody writes any more, if it is what a run leaves behind that is
-/// cut off: a regular file that is empty, or begins as HDF5's do, or with zeros. Whether it did.
-[[nodiscard]] bool remove_unfinished(const std::filesystem::path& file);
-
 /// Checks that `directory` is one in which files can be made, or can be made itself, as far as that
 /// can be seen without making anything. Throws `Error` that says what is in the way.
 void check_directory(const std::filesystem::path& directory);

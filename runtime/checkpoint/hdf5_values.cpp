@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
+#include <optional>
+#include <set>
 #include <system_error>
 
 #include "collectives/error.h"
@@ -188,50 +190,74 @@ Hdf5Group create_group(hid_t file, const std::string& name, const std::string& s
                  fmt::format("group {} cannot be made", name), subject));
 }
 
+namespace {
+
+// The names that an iteration over links or attributes meets.
+class Names {
+ public:
+  // Ends the iteration at a name that came before: a damaged index can lead through the same ones
+  // for hours.
+  herr_t add(const char* name) noexcept {
+    try {
+      const bool is_new = names_.insert(name).second;
+      if (!is_new) twice_ = name;
+      return is_new ? 0 : 1;
+    } catch (...) {
+      return -1;  // exceptions do not cross the library
+    }
+  }
+  std::vector<std::string> sorted(std::string_view what, const std::string& subject) const {
+    if (twice_) fail("{}: has {} \"{}\" twice; it is damaged", subject, what, *twice_);
+    return {names_.begin(), names_.end()};
+  }
+
+ private:
+  std::set<std::string> names_;
+  std::optional<std::string> twice_;
+};
+
+constexpr std::size_t longest_link = 1024;  // bytes
+
+}  // namespace
+
 std::vector<std::string> link_names(const Hdf5Group& group, const std::string& subject) {
-  std::vector<std::string> names;
+  Names met;
   hsize_t index = 0;
   // In the order of the file: to sort, HDF5 1.10.8 makes a table, and frees links in it that it has
   // not filled where the group is damaged.
   check_hdf5(H5Literate(
                  group.native(), H5_INDEX_NAME, H5_ITER_NATIVE, &index,
-                 [](hid_t, const char* name, const H5L_info_t*, void* list) -> herr_t {
-                   try {
-                     static_cast<std::vector<std::string>*>(list)->emplace_back(name);
-                     return 0;
-                   } catch (...) {
-                     return -1;  // exceptions do not cross the library
-                   }
+                 [](hid_t, const char* name, const H5L_info_t*, void* of) -> herr_t {
+                   return static_cast<Names*>(of)->add(name);
                  },
-                 &names),
+                 &met),
              "a group cannot be listed", subject);
+  std::vector<std::string> names = met.sorted("a link", subject);
   for (const std::string& name : names) {
     // It would be followed as a path, through whatever stands there.
     if (name.find('/') != std::string::npos) {
       fail("{}: has a link whose name, \"{}\", contains a slash", subject, name);
     }
+    // Paths are made of them, one for each object.
+    if (name.size() > longest_link) {
+      fail("{}: has a link whose name is {} bytes long; {} are the most", subject, name.size(),
+           longest_link);
+    }
   }
-  std::sort(names.begin(), names.end());
   return names;
 }
 
 std::vector<std::string> attribute_names(hid_t object, const std::string& subject) {
-  std::vector<std::string> names;
+  Names met;
   hsize_t index = 0;
   check_hdf5(H5Aiterate2(
                  object, H5_INDEX_NAME, H5_ITER_NATIVE, &index,
-                 [](hid_t, const char* name, const H5A_info_t*, void* list) -> herr_t {
-                   try {
-                     static_cast<std::vector<std::string>*>(list)->emplace_back(name);
-                     return 0;
-                   } catch (...) {
-                     return -1;
-                   }
+                 [](hid_t, const char* name, const H5A_info_t*, void* of) -> herr_t {
+                   return static_cast<Names*>(of)->add(name);
                  },
-                 &names),
+                 &met),
              "attributes cannot be listed", subject);
-  std::sort(names.begin(), names.end());
-  return names;
+  return met.sorted("an attribute", subject);
 }
 
 void read_block(const Hdf5Dataset& dataset, const Block& block, float* values,

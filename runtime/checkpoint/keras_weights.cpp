@@ -189,29 +189,19 @@ constexpr std::int64_t least_bytes = 4096;
 class KerasWeightsWriter::Implementation {
  public:
   explicit Implementation(const std::filesystem::path& path)
-      : final_(path), temporary_(name_while_writing(path)), name_(path.string()) {
-    std::error_code problem;
-    if (std::filesystem::is_directory(path, problem)) {
-      fail("{}: is a directory; a file is to be written", name_);
-    }
+      : final_(checked(path)), name_(path.string()), new_(path) {
     const FileSizeSignalBlocked blocked;
-    check_file_size(name_, least_bytes);
-    make_new_file(temporary_);
     const Hdf5Guard guard;
     file_ =
-        WrittenFile(Hdf5File(check_hdf5(H5Fcreate(temporary_.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT,
-                                                  access_properties(name_).native()),
+        WrittenFile(Hdf5File(check_hdf5(H5Fcreate(new_.temporary().c_str(), H5F_ACC_TRUNC,
+                                                  H5P_DEFAULT, access_properties(name_).native()),
                                         "cannot be created", name_)),
-                    temporary_);
+                    new_.temporary());
   }
 
   ~Implementation() {
-    if (!finished_) {
-      const FileSizeSignalBlocked blocked;
-      file_ = WrittenFile();
-      std::error_code problem;
-      std::filesystem::remove(temporary_, problem);
-    }
+    const FileSizeSignalBlocked blocked;  // closing writes
+    file_ = WrittenFile();
   }
 
   void write(const std::string& place, hid_t stored, hid_t given, const Shape& shape,
@@ -230,23 +220,26 @@ class KerasWeightsWriter::Implementation {
     const FileSizeSignalBlocked blocked;
     file_.flush();
     file_.close();
-    Descriptor(temporary_, O_RDONLY).bring_to_disk();
-    std::error_code problem;
-    std::filesystem::rename(temporary_, final_, problem);
-    if (problem) {
-      fail("{}: cannot be renamed from {}: {}", name_, temporary_.string(), problem.message());
-    }
-    finished_ = true;
+    Descriptor(new_.temporary(), O_RDONLY).bring_to_disk();
+    new_.give_name();
     Descriptor(final_.has_parent_path() ? final_.parent_path() : ".", O_RDONLY | O_DIRECTORY)
         .bring_to_disk();
   }
 
  private:
+  static const std::filesystem::path& checked(const std::filesystem::path& path) {
+    std::error_code problem;
+    if (std::filesystem::is_directory(path, problem)) {
+      fail("{}: is a directory; a file is to be written", path.string());
+    }
+    check_file_size(path.string(), least_bytes);
+    return path;
+  }
+
   std::filesystem::path final_;
-  std::filesystem::path temporary_;
   std::string name_;
+  NewFile new_;
   WrittenFile file_;
-  bool finished_ = false;
 };
 
 KerasWeightsWriter::KerasWeightsWriter(const std::filesystem::path& file)

@@ -255,6 +255,12 @@ class Parser {
     if (state_.running.names.size() != state_.running.sums.size()) {
       fail("{}: there are more names than values, or fewer", name_);
     }
+    constexpr std::int64_t most_steps = std::int64_t{1} << 53;
+    if (state_.step < 0 || state_.step > most_steps || state_.epoch < 0 || state_.batch < 0 ||
+        state_.batch > std::max<std::int64_t>(state_.steps_per_epoch, 0)) {
+      fail("{}: says step {}, epoch {}, batch {} of {}, which cannot be", name_, state_.step,
+           state_.epoch, state_.batch, state_.steps_per_epoch);
+    }
     state_.history_epochs = numbers<std::int64_t>("history/epoch");
     for (const std::string& link :
          link_names(open_group(file_.native(), "history", name_), name_)) {

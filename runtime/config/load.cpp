@@ -1,11 +1,16 @@
 #include "runtime/config/load.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
+#include <memory>
 #include <system_error>
 
+#include "collectives/stop_signals.h"
 #include "runtime/config/nearest.h"
 #include "runtime/config/tree.h"
 
@@ -26,6 +31,38 @@ std::string nearest_file(const std::filesystem::path& file) {
   return nearest.empty() ? "" : (directory / nearest).string();
 }
 
+// The first `most` bytes of a file, or of a pipe, for whose writer it waits as long as nobody asks
+// this process to stop.
+std::string begin_of(const std::string& file, std::size_t most) {
+  const auto fail_to = [&](const char* what) {
+    throw ConfigError(file, "",
+                      fmt::format("the file cannot be {}: {}", what, std::strerror(errno)));
+  };
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) fail_to("opened");
+  const std::unique_ptr<const int, void (*)(const int*)> closing(
+      &descriptor, [](const int* open) { ::close(*open); });
+  std::string text(most, '\0');
+  std::size_t length = 0;
+  constexpr int patience = 200;  // milliseconds between two looks at the signals
+  while (length < most) {
+    pollfd waited{.fd = descriptor, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&waited, 1, patience);
+    if (ready < 0 && errno != EINTR) fail_to("read");
+    if (ready <= 0) {
+      if (received_stop_signal() == StopSignal::none) continue;
+      throw ConfigError(
+          file, "", fmt::format("nothing came of it until {}", name_of(received_stop_signal())));
+    }
+    const ssize_t count = ::read(descriptor, text.data() + length, most - length);
+    if (count == 0) break;
+    if (count > 0) length += static_cast<std::size_t>(count);
+    if (count < 0 && errno != EINTR && errno != EAGAIN) fail_to("read");
+  }
+  text.resize(length);
+  return text;
+}
+
 }  // namespace
 
 std::string read_config_file(const std::string& file) {
@@ -42,17 +79,7 @@ std::string read_config_file(const std::string& file) {
   if (status.type() == std::filesystem::file_type::directory) {
     throw ConfigError(file, "", "this is a directory; expected a YAML file");
   }
-  errno = 0;
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
-    throw ConfigError(file, "", fmt::format("the file cannot be opened: {}", std::strerror(errno)));
-  }
-  std::string text(static_cast<std::size_t>(config_byte_limit) + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (stream.bad()) {
-    throw ConfigError(file, "", fmt::format("the file cannot be read: {}", std::strerror(errno)));
-  }
-  text.resize(static_cast<std::size_t>(stream.gcount()));
+  const std::string text = begin_of(file, static_cast<std::size_t>(config_byte_limit) + 1);
   if (text.size() > static_cast<std::size_t>(config_byte_limit)) {
     throw ConfigError(
         file, "",

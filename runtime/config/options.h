@@ -70,6 +70,8 @@ template <class Value>
 std::string expected(const ValueRange& range) {
   if constexpr (requires { Value::expected; }) {
     return Value::expected;
+  } else if constexpr (std::is_same_v<Value, char>) {
+    return "one character";
   } else if constexpr (requires { KindOf<Value>::article; }) {
     return KindOf<Value>::article;
   } else {
@@ -93,6 +95,8 @@ std::string text(const Value& value) {
     std::string all;
     for (const auto& element : value) all += (all.empty() ? "" : ", ") + text(element);
     return "[" + all + "]";
+  } else if constexpr (std::is_same_v<Value, char>) {
+    return fmt::format("\"{}\"", value);
   } else if constexpr (std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>) {
     return fmt::format("{}", value);
   } else if constexpr (std::is_same_v<Value, std::filesystem::path>) {

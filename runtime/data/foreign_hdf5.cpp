@@ -11,6 +11,7 @@
 #include <cstring>
 #include <limits>
 #include <set>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -74,15 +75,31 @@ Hdf5Properties inside_the_file(hid_t kind, hid_t access, ExternalTarget& target,
 
 // ---- what a dataset says of itself --------------------------------------------------------------
 
-void check_filters(hid_t creation, const std::string& name, const std::string& subject) {
+// Nbit and scaleoffset take the number of elements and their size from their settings (H5Znbit.c,
+// H5Zscaleoffset.c), where the library has put those of a chunk.
+bool are_of_chunk(H5Z_filter_t filter, std::span<const unsigned> settings, std::uint64_t elements,
+                  std::uint64_t width) {
+  if (filter != H5Z_FILTER_NBIT && filter != H5Z_FILTER_SCALEOFFSET) return true;
+  constexpr unsigned numbers = 1;  // nbit's word for what is no compound
+  return settings.size() >= 5 && settings[2] == elements && settings[4] == width &&
+         (filter == H5Z_FILTER_SCALEOFFSET || settings[3] == numbers);
+}
+
+// Throws for filters that are not read, and for those that would take more memory than `chunk` bytes
+// of elements of `width` are, whatever of a chunk is stored.
+void check_filters(hid_t creation, std::uint64_t chunk, std::uint64_t width,
+                   const std::string& name, const std::string& subject) {
   const int count = check_hdf5(H5Pget_nfilters(creation), "no filters", subject);
+  std::set<H5Z_filter_t> before;
   for (int i = 0; i < count; ++i) {
     unsigned flags = 0;
     unsigned settings = 0;
-    std::size_t values = 0;
+    std::array<unsigned, 32> of_filter{};
+    std::size_t values = of_filter.size();
     std::array<char, 64> title{};
-    const H5Z_filter_t filter = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values,
-                                               nullptr, title.size(), title.data(), &settings);
+    const H5Z_filter_t filter =
+        H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &values, of_filter.data(),
+                       title.size(), title.data(), &settings);
     check_hdf5(filter, "a filter cannot be looked at", subject);
     const auto refuse = [&](std::string_view why) {
       const std::string_view known = filter == lzf ? "lzf" : title.data();
@@ -100,6 +117,11 @@ void check_filters(hid_t creation, const std::string& name, const std::string& s
       refuse("which is not among those that are read");
     }
     if (H5Zfilter_avail(filter) <= 0) refuse("which this HDF5 library does not have");
+    if (!before.insert(filter).second) refuse("twice");
+    if (!are_of_chunk(filter, std::span(of_filter).first(std::min(values, of_filter.size())),
+                      width > 0 ? chunk / width : 0, width)) {
+      refuse("whose settings are not those of its chunks; it is damaged");
+    }
   }
 }
 
@@ -141,6 +163,32 @@ std::uint64_t chunk_bytes(const Hdf5Dataset& dataset, hid_t creation, const std:
     if (__builtin_mul_overflow(bytes, lengths[static_cast<std::size_t>(i)], &bytes)) {
       return std::numeric_limits<std::uint64_t>::max();
     }
+  }
+  return bytes;
+}
+
+std::uint64_t bytes_of_element(const Hdf5Dataset& dataset, const std::string& subject) {
+  const Hdf5Datatype type(check_hdf5(H5Dget_type(dataset.native()), "no type", subject));
+  return H5Tget_size(type.native());
+}
+
+// The bytes that chunks of `chunk` bytes take in the file at most: filters that pack nothing add
+// little. What is stored beyond that would come out of a filter beyond the chunk.
+std::uint64_t most_stored(const Hdf5Dataset& dataset, hid_t creation, std::uint64_t chunk,
+                          const std::string& subject) {
+  std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  if (chunk == 0 || chunk > most / 2) return most;
+  const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
+  std::array<hsize_t, H5S_MAX_RANK> lengths{}, of_chunk{};
+  const int dimensions = check_hdf5(
+      H5Sget_simple_extent_dims(space.native(), lengths.data(), nullptr), "no shape", subject);
+  check_hdf5(H5Pget_chunk(creation, H5S_MAX_RANK, of_chunk.data()), "no lengths of chunks",
+             subject);
+  std::uint64_t bytes = chunk + chunk / 8 + 1024;
+  for (int i = 0; i < dimensions; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const std::uint64_t chunks = lengths[at] / of_chunk[at] + (lengths[at] % of_chunk[at] != 0);
+    if (__builtin_mul_overflow(bytes, chunks, &bytes)) return most;
   }
   return bytes;
 }
@@ -191,12 +239,12 @@ std::vector<VirtualPiece> pieces_of(hid_t creation, const std::string& name,
     const auto refuse = [&, &file_name = file_name](std::string_view why) {
       fail("{}: {} takes values from {}, {}", subject, name, file_name, why);
     };
+    if ((file_name + dataset_name).find('%') != std::string::npos) {
+      refuse("by a pattern of names; the names of its sources are expected");
+    }
     if (file_name == ".") {
       pieces.push_back({file_name, {}, dataset_name});
       continue;
-    }
-    if (file_name.find('%') != std::string::npos) {
-      refuse("a pattern of names; the names of its sources are expected");
     }
     std::error_code problem;
     const std::filesystem::path place =
@@ -246,9 +294,14 @@ void check_dataset(const Hdf5Dataset& dataset, const std::string& name, const st
     }
     stored = stored_in_sources(dataset, creation.native(), name, subject);
   } else {
-    check_filters(creation.native(), name, subject);
-    stored = stored_bytes(dataset, subject);
     const std::uint64_t chunk = chunk_bytes(dataset, creation.native(), subject);
+    check_filters(creation.native(), chunk, bytes_of_element(dataset, subject), name, subject);
+    stored = stored_bytes(dataset, subject);
+    if (const std::uint64_t most = most_stored(dataset, creation.native(), chunk, subject);
+        stored > most) {
+      fail("{}: {} stores {} bytes in chunks of {}, which take {} at most; it is damaged", subject,
+           name, stored, chunk, most);
+    }
     if (chunk > largest_unstored_chunk && chunk / largest_packing > stored) {
       fail(
           "{}: {} declares chunks of {} bytes each, of which {} are stored; no filter packs so "

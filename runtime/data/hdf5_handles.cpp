@@ -123,10 +123,10 @@ Hdf5Guard::~Hdf5Guard() {
   H5Eset_auto2(H5E_DEFAULT, printer_, printer_data_);
 }
 
-void keep_hdf5_from_printing() {
+void leave_hdf5_silent() {
   // Outside of a guard, which puts back what was there before.
   const std::lock_guard lock(library_mutex());
-  if (H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) < 0) {
+  if (H5dont_atexit() < 0 || H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) < 0) {
     internal_error("HDF5 refused to hold back its error messages");
   }
 }

@@ -49,10 +49,11 @@ class Hdf5Guard {
   void* printer_data_ = nullptr;
 };
 
-/// Keeps the library from printing anything of its own for the life of the process, for programs
-/// that tell all errors themselves. Of damaged files it keeps pieces open, about which it would
-/// speak as the process ends ("infinite loop closing library").
-void keep_hdf5_from_printing();
+/// For programs that tell all errors themselves and close all files: the library prints nothing of
+/// its own for the life of the process, and does nothing as it ends. Of damaged files, and of those
+/// that a full disk kept it from closing, it holds pieces, over which it would stumble there. To be
+/// called before the library is used.
+void leave_hdf5_silent();
 
 /// The library does not survive every damaged file. After this call, which is for programs, a
 /// crash inside the life of a guard that reads ends the process with `status` and one line on

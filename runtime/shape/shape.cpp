@@ -13,8 +13,8 @@ std::int64_t element_count(std::span<const std::int64_t> shape) {
   }
   std::int64_t count = 1;
   for (const std::int64_t length : shape) {
-    if (__builtin_mul_overflow(count, length, &count)) {
-      fail("a tensor of shape {} has more than 2^63 - 1 elements",
+    if (__builtin_mul_overflow(count, length, &count) || count > most_elements) {
+      fail("a tensor of shape {} has more than 2^48 elements",
            to_string(Shape(shape.begin(), shape.end())));
     }
   }

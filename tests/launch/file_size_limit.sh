@@ -47,6 +47,8 @@ for limit in 0 $((kib / 2)) $((kib - 2)); do
   says goes_on "; there is no whole checkpoint in checkpoints"
   limited stops 1 "$limit" train "$config" --set checkpoint.directory=stopped
   says stops "the checkpoint of step 8 could not be written: stopped/step-000000008.h5.tmp: there is no"
+  rm -rf stopped
+  limited last 76 "$limit" train "$config" --set checkpoint.directory=stopped --set fit.epochs=1
   limited exported 2 "$limit" export whole --keras exported.weights.h5
   says exported "exported.weights.h5: there is no room for its"
 done

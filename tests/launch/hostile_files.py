@@ -229,6 +229,59 @@ def main():
     with open("victim.txt", encoding="utf-8") as file:
         check(file.read() == "mine", "predictions went through a link")
 
+    # The library makes names out of patterns, in names of files and of what is in them.
+    with h5py.File("harmless.h5", "w") as file:
+        file["a%%"] = y.astype("f4").reshape(100, 1).repeat(6, 1)
+        file.create_dataset("a%", (100, 6), "<f4", external=[("/etc/passwd", 0, 2400)])
+    with h5py.File("pattern.h5", "w") as file:
+        layout = h5py.VirtualLayout((100, 6), "<f4")
+        layout[...] = h5py.VirtualSource("harmless.h5", "a%%", (100, 6))
+        file.create_virtual_dataset("x", layout)
+        file["y"] = y
+    ended = refused("pattern", ["train", "run.yaml", "--set", data_of("pattern.h5", ", virtual: true")], (2,))
+    check("pattern of names" in ended.said, ended.said)
+
+    # Sizes whose bytes are no number.
+    for units in ((1048571, 4398046511098), (3_000_000_000, 3_000_000_000)):
+        layers = f"model.layers=[{{Dense: {{units: {units[0]}}}}},{{Dense: {{units: {units[1]}}}}}]"
+        for command in ("plan", "train"):
+            ended = refused("too large", [command, "run.yaml", "--set", layers, "--set", "checkpoint.directory=none"],
+                            (2,))
+            check("mistake in Meshwork" not in ended.said, ended.said)
+
+    # What others have there under our names stays theirs, and nothing goes to a pipe.
+    for arguments, taken in (([*predict, "--output", "p.csv"], "p.csv.tmp"), ([*predict, "--output", "p.h5"], "p.h5.tmp"),
+                             (["export", checkpoint, "--keras", "k.weights.h5"], "k.weights.h5.tmp")):
+        with open(taken, "w", encoding="utf-8") as file:
+            file.write("precious")
+        ended = refused("taken", arguments)
+        check("is in the way" in ended.said, ended.said)
+        with open(taken, encoding="utf-8") as file:
+            check(file.read() == "precious", f"{taken} is gone")
+        # What a killed run has left there is in nobody's way.
+        with open(taken, "wb") as file:
+            file.write(b"output_0,output_1\n0.5" if taken.startswith("p.csv") else b"\x89HDF\r\n\x1a\nrest")
+        whole(arguments)
+    os.mkfifo("pipe.csv")
+    ended = refused("pipe", [*predict, "--output", "pipe.csv"], (2,))
+    check("is a pipe" in ended.said and os.path.exists("pipe.csv"), ended.said)
+    refused("pipe", ["train", "run.yaml", "--set", "fit.callbacks=[{CSVLogger: {file: pipe.csv}}]", "--set",
+                     "checkpoint.directory=none"], (2,))
+
+    # A configuration out of a pipe to which nobody writes is waited for until somebody asks to stop.
+    os.mkfifo("run.pipe")
+    process = subprocess.Popen([meshwork, "train", "run.pipe"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    time.sleep(1)
+    process.terminate()
+    said = process.communicate(timeout=30)[1].decode()
+    check(process.returncode != 0 and ("SIGTERM" in said or process.returncode == -15),
+          f"pipe: status {process.returncode}: {said}")
+    # And one to which somebody writes is read.
+    with open("run.yaml", encoding="utf-8") as file:
+        ended = subprocess.run(["bash", "-c", 'exec "$0" plan <(cat run.yaml)', meshwork], stdin=subprocess.DEVNULL,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    check(ended.returncode == 0, f"a configuration out of a pipe: {ended.stdout.decode()}")
+
     # A name with a slash would lead through the link beside it, and wait for a writer to the pipe.
     os.mkfifo("pipe")
     with h5py.File("slash.h5", "w") as file:

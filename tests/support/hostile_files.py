@@ -8,6 +8,8 @@ hold, nest or lead in circles, are of kinds that a reader waits for.
 """
 import os
 import shutil
+import struct
+import zlib
 
 import h5py
 import numpy
@@ -38,6 +40,55 @@ def _low_level(file, name, shape, *, chunks=None, filters=(), storage=None, grow
         creation.set_external(*storage)
     h5py.h5d.create(file.id, name.encode(), h5py.h5t.IEEE_F32LE,
                     h5py.h5s.create_simple(shape, (h5py.h5s.UNLIMITED,) * len(shape) if grows else shape), creation)
+
+
+def _of_zeros(count):
+    """A stream of deflate that so many zeros come out of."""
+    packer = zlib.compressobj(9)
+    return b"".join(packer.compress(bytes(1 << 20)) for _ in range(count >> 20)) + packer.flush()
+
+
+_edits = {}
+
+
+def _edit_later(file, before, after):
+    """Bytes of the file to be replaced when it is closed."""
+    _edits[file.filename] = (before.tobytes(), after.tobytes())
+
+
+def _apply_edit(path):
+    if path in _edits:
+        before, after = _edits.pop(path)
+        with open(path, "rb") as file:
+            content = file.read()
+        assert before in content, path
+        with open(path, "wb") as file:
+            file.write(content.replace(before, after))
+
+
+def _lead_around(path, levels=4):
+    """Lets the index of the first group lead through its names 64 ** `levels` times: nothing in it is covered by a
+    checksum (HDF5's version 1 of B-trees)."""
+    with open(path, "rb") as file:
+        content = bytearray(file.read())
+    at = content.find(b"TREE\x00")
+    fanout, nowhere = 32, b"\xff" * 8
+    bytes_of_node = 24 + 2 * fanout * 8 + (2 * fanout + 1) * 8
+    first_key, last_key = content[at + 24:at + 32], content[at + 40:at + 48]
+    child = len(content)
+    content += content[at:at + bytes_of_node]
+    for level in range(1, levels + 1):
+        node = b"TREE" + bytes([0, level]) + struct.pack("<H", 2 * fanout) + 2 * nowhere
+        node += (first_key + struct.pack("<Q", child)) * (2 * fanout) + last_key
+        if level < levels:
+            child = len(content)
+            content += node
+        else:
+            content[at:at + bytes_of_node] = node
+    end = struct.unpack_from("<Q", content, 40)[0]
+    struct.pack_into("<Q", content, 40, max(end, len(content)))
+    with open(path, "wb") as file:
+        file.write(content)
 
 
 def _changes(folder, whole, place):
@@ -80,6 +131,20 @@ def _changes(folder, whole, place):
         _low_level(file, place, shape, chunks=lengths, filters=(h5py.h5z.FILTER_DEFLATE,), grows=True)
         file[place].id.write_direct_chunk((0,) * len(shape), b"x" * 64)
 
+    def packed(file, filters, stream, chunks=shape):
+        _low_level(file, place, shape, chunks=chunks, filters=filters)
+        file[place].id.write_direct_chunk((0,) * len(shape), stream)
+
+    def unpacks_to_2_30(file):
+        packed(file, (h5py.h5z.FILTER_DEFLATE,), _of_zeros(1 << 30))
+
+    def unpacks_twice_to_2_30(file):
+        packed(file, (h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_DEFLATE), zlib.compress(_of_zeros(1 << 30), 9))
+
+    def scaled_with_other_settings(file):
+        file.create_dataset(place, data=values.astype("<i4"), chunks=shape, scaleoffset=0)
+        _edit_later(file, numpy.array([2, 0, values.size], "<u4"), numpy.array([2, 0, 1 << 28], "<u4"))
+
     def unknown_filter(file):
         _low_level(file, place, shape, chunks=shape, filters=(32015,))
 
@@ -100,7 +165,8 @@ def _changes(folder, whole, place):
 
     yield from ((change.__name__, change) for change in (
         external_storage, virtual, external_link, external_link_to_nothing, soft_link_in_a_circle,
-        declares_2_40, declares_2_60_in_chunks, declares_more_than_2_64, chunk_of_2_31, unknown_filter, texts, compound,
+        declares_2_40, declares_2_60_in_chunks, declares_more_than_2_64, chunk_of_2_31, unpacks_to_2_30,
+        unpacks_twice_to_2_30, scaled_with_other_settings, unknown_filter, texts, compound,
         lists, a_group, nothing))
 
 
@@ -147,11 +213,16 @@ def _changed(folder, suffix, whole):
         with h5py.File(path, "r+") as file:
             del file[place]
             change(file)
+        _apply_edit(path)
         yield name, path
+
     def names_with_commands(file):
         file["layers/\x1b[31mred/vars/0"] = numpy.zeros(3, "f4")
 
-    for name, change in (("groups_2000_deep", _deep), ("groups_in_a_circle", _circle),
+    def long_names(file):
+        file["n" * 60_000 + "/vars/0"] = numpy.zeros(3, "f4")
+
+    for name, change in (("groups_2000_deep", _deep), ("groups_in_a_circle", _circle), ("long_names", long_names),
                          ("names_with_commands", names_with_commands)):
         path = os.path.join(folder, name + suffix)
         shutil.copy(whole, path)
@@ -159,10 +230,13 @@ def _changed(folder, suffix, whole):
             change(file)
         yield name, path
 
-
 def hostile_weights(folder, whole):
     yield from _strange_kinds(folder, ".weights.h5", whole)
     yield from _changed(folder, ".weights.h5", whole)
+    path = os.path.join(folder, "names_again_and_again" + ".weights.h5")
+    shutil.copy(whole, path)
+    _lead_around(path)
+    yield "names_again_and_again", path
 
 
 def hostile_checkpoints(folder, whole):
@@ -180,6 +254,7 @@ def hostile_data(folder, whole):
             columns = file["x"].shape[1]
             del file["x"]
             change(file)
+        _apply_edit(path)
         yield name, path
 
     def more_rows(rows):

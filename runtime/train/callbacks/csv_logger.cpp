@@ -15,6 +15,7 @@
 
 #include "collectives/error.h"
 #include "collectives/file_size_limit.h"
+#include "runtime/checkpoint/descriptor.h"
 #include "runtime/train/from_config.h"
 
 namespace meshwork {
@@ -30,9 +31,9 @@ class CSVLoggerCallback final : public Callback {
   bool decides_alike() const override { return true; }
   std::filesystem::path writes() const override { return options_.file; }
   bool has_written(const std::filesystem::path& file) const override {
-    std::string line;
-    std::getline(std::ifstream(file), line);
-    return line == first_column || line.starts_with(first_column + options_.separator);
+    const std::string begin = begin_of(file);
+    return begin.starts_with(first_column + '\n') ||
+           begin.starts_with(first_column + options_.separator);
   }
 
   void check(const ExpectedLogs&) const override {
@@ -41,6 +42,10 @@ class CSVLoggerCallback final : public Callback {
         options_.file.has_parent_path() ? options_.file.parent_path() : ".";
     if (std::filesystem::is_directory(options_.file, problem)) {
       fail("CSVLogger: {} is a folder", options_.file.string());
+    }
+    if (std::filesystem::is_fifo(options_.file, problem)) {
+      fail("CSVLogger: {} is a pipe, which would wait for who reads it; a file is expected",
+           options_.file.string());
     }
     if (!std::filesystem::is_directory(folder, problem)) {
       fail("CSVLogger: {} cannot be written: there is no folder {}", options_.file.string(),

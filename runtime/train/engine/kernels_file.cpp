@@ -1,5 +1,6 @@
 #include "runtime/train/engine/kernels_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -69,6 +70,20 @@ std::string checked_name(const ConfigNode& node) {
   return name;
 }
 
+// A file of this process's own: no link is followed that somebody has put there.
+std::ofstream made_anew(const fs::path& file) {
+  static_cast<void>(::unlink(file.c_str()));
+  const int made = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (made >= 0) ::close(made);
+  std::ofstream stream;
+  if (made >= 0) {
+    stream.open(file);
+  } else {
+    stream.setstate(std::ios::failbit);
+  }
+  return stream;
+}
+
 }  // namespace
 
 KernelRecords read_kernel_records(const fs::path& file) {
@@ -89,7 +104,7 @@ void require_writable(const fs::path& file) {
   const fs::path target = target_of(file), aside = aside_of(target);
   errno = 0;
   if (is_there(target) && ::access(target.c_str(), W_OK) != 0) fail_to("written", file, errno);
-  std::ofstream out(aside);
+  std::ofstream out = made_anew(aside);
   out.close();
   if (!out || ::unlink(aside.c_str()) != 0) fail_to("written", file, errno);
 }
@@ -98,7 +113,7 @@ void write_kernel_records(const fs::path& file, const KernelRecords& records) {
   const FileSizeSignalBlocked blocked;
   const fs::path target = target_of(file), aside = aside_of(target);
   errno = 0;
-  std::ofstream out(aside);
+  std::ofstream out = made_anew(aside);
   out << "# Kernels chosen by timing, by processor or GPU and library. What is not here is timed "
          "and added.\n";
   for (const auto& [platform, record] : records) {  // YAML reads what JSON quotes

@@ -273,7 +273,7 @@ class Fitting {
       CheckpointState state = state_at(ended_epochs_, 0);
       state.logs.assign(run_.logs().begin(), run_.logs().end());
       ended_logs_ = state.logs;
-      save(std::move(state));
+      save(std::move(state), run_.ending || ended_epochs_ == options_.epochs);
     }
   }
 
@@ -290,7 +290,7 @@ class Fitting {
     }
     CheckpointState state = state_at(ended_epochs_, 0);
     state.logs = ended_logs_;
-    save(std::move(state));
+    save(std::move(state), true);
   }
 
   [[nodiscard]] bool interrupted() const { return history_.stop_reason != 0; }
@@ -310,11 +310,11 @@ class Fitting {
     return wish;
   }
 
-  void save(CheckpointState state) {
+  void save(CheckpointState state, bool is_last = false) {
     const bool lower =
         run_.better(options_.checkpoint.best).value_or(Better::lower) == Better::lower;
     const TracedActivity saves(&model_.watchdog->trace(), saving_);
-    checkpoints_->save(std::move(state), options_.callbacks, lower);
+    checkpoints_->save(std::move(state), options_.callbacks, lower, is_last);
   }
 
   // The log by which a checkpoint is best must be one that there can be.

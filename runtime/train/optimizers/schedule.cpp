@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <utility>
 
@@ -16,6 +17,9 @@ namespace {
 void check_rate(double rate, const std::string& what) {
   if (!(std::isfinite(rate) && rate >= 0)) {
     fail("{}: expected a finite number that is not negative, found {}", what, rate);
+  }
+  if (rate > std::numeric_limits<float>::max()) {
+    fail("{}: {} is more than float32 holds, in which parameters are updated", what, rate);
   }
 }
 

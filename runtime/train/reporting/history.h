@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/error.h"
 #include "runtime/train/callbacks/callback.h"
 
 namespace meshwork {
@@ -53,6 +54,12 @@ class HistoryRecorder final : public Callback {
  private:
   History* history_;
   bool kept_ = false;
+};
+
+/// Thrown by `fit` where all was trained, and the last checkpoint could not be written.
+class LastStateUnsaved : public Error {
+ public:
+  using Error::Error;
 };
 
 }  // namespace meshwork

@@ -13,6 +13,7 @@
 #include "collectives/exchange.h"
 #include "runtime/checkpoint/verdict.h"
 #include "runtime/config/range.h"
+#include "runtime/train/reporting/history.h"
 
 namespace meshwork {
 namespace {
@@ -150,9 +151,10 @@ bool Checkpointing::needs_agreement() const {
 }
 
 void Checkpointing::save(CheckpointState state, const std::vector<SharedCallback>& callbacks,
-                         bool lower_is_better) {
+                         bool lower_is_better, bool is_last) {
   const Clock::time_point begin = Clock::now();
   settle();
+  is_last_ = is_last;
   file_ = options_.directory / checkpoint_name(state.step);
   lower_is_better_ = lower_is_better;
   saved_->capture(std::move(state), callbacks);
@@ -232,9 +234,10 @@ void Checkpointing::settle() {
   const std::string text = fmt::format("the checkpoint of step {} could not be written: {}",
                                        saved_->state().step, failure);
   if (options_.on_error == CheckpointFailure::stop) {
+    if (is_last_) throw LastStateUnsaved(text);
     throw Error(text);
   }
-  say_("WARNING: " + text + "; training goes on");
+  say_("WARNING: " + text + (is_last_ ? "" : "; training goes on"));
   unsaved_ = fmt::format(
       "the state after step {} is lost: {}; {}", saved_->state().step, failure,
       newest_ ? fmt::format("the newest whole checkpoint is {}", newest_->string())

@@ -66,11 +66,12 @@ class Checkpointing {
   /// Whether rank 0 can have something to tell at the end of a step.
   [[nodiscard]] bool needs_agreement() const;
 
-  /// Takes a checkpoint. `lower_is_better` is of the log that `best` names. Collective.
+  /// Takes a checkpoint. `lower_is_better` is of the log that `best` names; `is_last`: training has
+  /// come to its end. Collective.
   void save(CheckpointState state, const std::vector<SharedCallback>& callbacks,
-            bool lower_is_better);
+            bool lower_is_better, bool is_last);
   /// Waits for what is under way and says how it ended. Throws the same `Error` on all ranks if it
-  /// failed and that is to stop the run. Collective.
+  /// failed and that is to stop the run: `LastStateUnsaved` if that was the last. Collective.
   void settle();
   /// Settles, and says what the checkpoints have cost, and what is lost. Collective.
   void finish();
@@ -104,6 +105,7 @@ class Checkpointing {
   std::vector<FoundCheckpoint> known_;           // in the directory; on rank 0
   std::optional<std::filesystem::path> newest_;  // that was read or written whole
   std::string unsaved_;
+  bool is_last_ = false;  // the one under way
   std::chrono::steady_clock::time_point last_;
 
   // The one under way. The thread alone has these until it is joined.

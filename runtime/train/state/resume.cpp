@@ -13,6 +13,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/text_list.h"
+#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/verdict.h"
 #include "runtime/config/load.h"

@@ -1,5 +1,7 @@
 #include "runtime/checkpoint/directory.h"
 
+#include "runtime/checkpoint/descriptor.h"
+
 #include <unistd.h>
 
 #include <cerrno>

@@ -325,8 +325,15 @@ TEST_CASE("a filter that is not among those that are read is refused by name") {
                                      H5P_DEFAULT, creation.native(), H5P_DEFAULT))
                   .exists());
     }
+    const Hdf5Properties twice(H5Pcreate(H5P_DATASET_CREATE));
+    REQUIRE(H5Pset_chunk(twice.native(), 1, &length) >= 0);
+    for (int i = 0; i < 2; ++i) REQUIRE(H5Pset_deflate(twice.native(), 9) >= 0);
+    REQUIRE(Hdf5Dataset(H5Dcreate2(writer.native(), "twice", H5T_STD_U8LE, space.native(),
+                                   H5P_DEFAULT, twice.native(), H5P_DEFAULT))
+                .exists());
     writer.close();
   }
+  CHECK_THROWS_WITH(open(path, "twice"), Catch::Contains("the filter 1 (\"deflate\"), twice"));
   if (H5Zfilter_avail(32000) <= 0) {
     CHECK_THROWS_WITH(open(path, "lzf"), Catch::Contains("the filter 32000 (\"lzf\"), which this "
                                                          "HDF5 library does not have"));

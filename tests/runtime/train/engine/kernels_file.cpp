@@ -1,7 +1,11 @@
 #include "runtime/train/engine/kernels_file.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
+#include <climits>
 #include <fstream>
 #include <sstream>
 
@@ -101,6 +105,22 @@ TEST_CASE("a symbolic link stays one: what it names is written, there or not yet
     CHECK(names_in("links") == 3);
     CHECK(names_in("links/target") == 1);
   }
+}
+
+TEST_CASE("a link that others have put where the file is written first is not followed") {
+  fs::remove_all("planted");
+  fs::create_directory("planted");
+  const fs::path victim = with_text("planted/victim", "precious\n");
+  std::array<char, HOST_NAME_MAX + 1> host{};
+  REQUIRE(::gethostname(host.data(), host.size() - 1) == 0);
+  const std::string aside = fmt::format("planted/k.yaml.{}.{}", host.data(), ::getpid());
+  fs::create_symlink("victim", aside);
+  require_writable("planted/k.yaml");
+  fs::create_symlink("victim", aside);
+  write_kernel_records("planted/k.yaml", some);
+  CHECK(text_of(victim) == "precious\n");
+  CHECK(read_kernel_records("planted/k.yaml") == some);
+  CHECK(names_in("planted") == 2);
 }
 
 TEST_CASE("to try whether a file could be written leaves everything as it is") {
