@@ -1,7 +1,6 @@
 #include "collectives/collective.h"
 
 #include <algorithm>
-#include <array>
 #include <exception>
 
 #include "collectives/blocks.h"
@@ -43,9 +42,7 @@ std::int64_t part_begin(std::int64_t count, int part, int parts, ElementType typ
 }
 
 std::string_view name_of(const Collective& collective) {
-  constexpr std::array<std::string_view, std::variant_size_v<Collective>> names{
-      "all_reduce", "reduce_scatter", "all_gather", "all_to_all", "exchange", "broadcast"};
-  return names[collective.index()];
+  return std::visit([](const auto& one) { return one.name; }, collective);
 }
 
 std::string_view name_of(Reduction reduction) {

@@ -10,8 +10,9 @@
 // or started and waited for.
 //
 // What wraps a transport needs no kind by name: the functions below say of any collective what it
-// sends and what its buffers hold. So a new kind is a value here and the way that MPI does it
-// (mpi_transport.cpp); a backend with a better way adds that.
+// sends and what its buffers hold. So a new kind is a value here, what these functions say of it
+// (collective.cpp), and the way that MPI does it (mpi_transport.cpp), which all transports fall back
+// on; a backend with a better way adds that.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +35,7 @@ enum class Reduction : std::uint8_t { sum, maximum, minimum };
 
 /// receive[i] = reduction over the ranks of receive[i], in place.
 struct AllReduce {
+  static constexpr std::string_view name = "all_reduce";
   ElementType type{};
   Reduction reduction = Reduction::sum;
   std::int64_t count = 0;
@@ -46,6 +48,7 @@ struct AllReduce {
 /// `send` holds the blocks of `counts` one after the other; `receive` gets the sum over the ranks of
 /// this rank's block. The buffers do not overlap.
 struct ReduceScatter {
+  static constexpr std::string_view name = "reduce_scatter";
   ElementType type{};
   std::vector<std::int64_t> counts;
 };
@@ -53,6 +56,7 @@ struct ReduceScatter {
 /// Rank r's `send` (counts[r] elements) lands at element offsets[r] of everybody's `receive`, where
 /// it may be already. If all are, `receive` may be one memory of sharers: then nothing is copied.
 struct AllGather {
+  static constexpr std::string_view name = "all_gather";
   ElementType type{};
   std::vector<std::int64_t> counts, offsets;
 };
@@ -60,6 +64,7 @@ struct AllGather {
 /// send_counts[r] elements at send_offsets[r] of `send` go to rank r; receive_counts[r] elements
 /// from rank r land at receive_offsets[r] of `receive`.
 struct AllToAll {
+  static constexpr std::string_view name = "all_to_all";
   ElementType type{};
   std::vector<std::int64_t> send_counts, send_offsets, receive_counts, receive_offsets;
 };
@@ -76,12 +81,14 @@ struct NeighbourBlock {
 /// send to is listed there to receive from, with the same count. A rank with nothing to exchange may
 /// stay away.
 struct Exchange {
+  static constexpr std::string_view name = "exchange";
   ElementType type{};
   std::vector<NeighbourBlock> sends, receives;
 };
 
 /// `receive` of rank `root` to everybody's.
 struct Broadcast {
+  static constexpr std::string_view name = "broadcast";
   ElementType type{};
   std::int64_t count = 0;
   int root = 0;
@@ -102,7 +109,8 @@ using Collective = std::variant<AllReduce, ReduceScatter, AllGather, AllToAll, E
 [[nodiscard]] std::int64_t elements_sent(const Collective& collective, int rank, int ranks);
 
 /// The elements from the beginning of its buffers that it may read or write on a rank. One in place
-/// has no `send`.
+/// has no `send`. Of what it may write, it writes all, but for gaps that an all-gather or an
+/// all-to-all has between blocks.
 struct Extents {
   std::int64_t send = 0, receive = 0;
 };

@@ -116,6 +116,11 @@ class Implementation final : public SharedTransport {
       group.broadcast(what, buffer);
     });
   }
+  /// What there is no way for through shared memory.
+  template <class Other>
+  [[nodiscard]] Compiled made(const Communicator& communicator, const Other& what, Use use) {
+    return mpi_->compile(communicator, what, use);
+  }
   /// What has at least one element and one other rank is the group's.
   template <class Blocks>
   [[nodiscard]] Compiled by_blocks(const Communicator& communicator, const Blocks& what,

@@ -127,6 +127,16 @@ class Cutter {
     return one_cut(std::move(cut), std::move(part), sent, received);
   }
 
+  // Any other goes as a whole.
+  template <class Other>
+  CutUp operator()(const Other& one) const {
+    const Extents extents = extents_of(one, rank_);
+    Cut cut;
+    cut.in = {{0, 0, is_in_place(one) ? extents.receive : extents.send}};
+    cut.out = {{0, 0, extents.receive}};
+    return one_cut(std::move(cut), one, extents.send, extents.receive);
+  }
+
  private:
   static CutUp one_cut(Cut cut, Collective part, std::int64_t sent, std::int64_t received) {
     cut.part = std::move(part);

@@ -175,9 +175,11 @@ class NcclTransport final : public Transport {
     if (attached == nullptr || (reduction != nullptr && !has(*reduction, type_of(collective)))) {
       return staged_->compile(communicator, collective, use);
     }
-    return std::make_unique<Enqueuing>(
-        *this, communicator, *attached, collective, use,
-        std::visit([&](const auto& one) { return enqueue(communicator, one); }, collective));
+    Enqueue enqueued =
+        std::visit([&](const auto& one) { return enqueue(communicator, one); }, collective);
+    if (!enqueued) return staged_->compile(communicator, collective, use);
+    return std::make_unique<Enqueuing>(*this, communicator, *attached, collective, use,
+                                       std::move(enqueued));
   }
 
  private:
@@ -353,6 +355,12 @@ class NcclTransport final : public Transport {
                  "ncclBroadcast");
       end(done);
     };
+  }
+
+  /// What NCCL has nothing for.
+  template <class Other>
+  [[nodiscard]] Enqueue enqueue(const Communicator&, const Other&) {
+    return nullptr;
   }
 
   /// Messages between pairs, as one operation.
