@@ -14,19 +14,13 @@
 namespace meshwork {
 namespace {
 
-void check_rate(double rate, const std::string& what) {
-  if (!(std::isfinite(rate) && rate >= 0)) {
-    fail("{}: expected a finite number that is not negative, found {}", what, rate);
-  }
-  if (rate > std::numeric_limits<float>::max()) {
-    fail("{}: {} is more than float32 holds, in which parameters are updated", what, rate);
-  }
-}
+constexpr double most_rate = std::numeric_limits<float>::max();
 
-void check_steps(std::int64_t steps, const std::string& what) {
-  if (steps < 1) {
-    fail("{}: expected a positive number of steps, found {}", what, steps);
-  }
+// "decay_steps 10, alpha 0".
+std::string words_of(const Settings& settings) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : settings) words.push_back(name + " " + value);
+  return fmt::format("{}", fmt::join(words, ", "));
 }
 
 }  // namespace
@@ -59,7 +53,12 @@ void describe(ExponentialDecayOptions& options, Visitor& option) {
 }
 
 Schedule::Schedule(double rate) : name_(fmt::format("{}", rate)), constant_(rate) {
-  check_rate(rate, "learning rate");
+  if (!finite_not_negative.contains(rate)) {
+    fail("learning rate: expected {}, found {}", finite_not_negative.of("number"), rate);
+  }
+  if (rate > most_rate) {
+    fail("learning rate: {} is more than float32 holds, in which parameters are updated", rate);
+  }
 }
 
 Schedule::Schedule(std::string name, std::function<double(std::int64_t)> rate, std::string options)
@@ -74,23 +73,15 @@ double Schedule::at(std::int64_t iteration) const {
     return constant_;
   }
   const double rate = function_(iteration);
-  if (!(std::isfinite(rate) && rate >= 0)) {
+  if (!finite_not_negative.up_to(most_rate).contains(rate)) {
     fail("schedule {}: the learning rate of iteration {} is {}", name_, iteration, rate);
   }
   return rate;
 }
 
 Schedule CosineDecay(const CosineDecayOptions& options) {
-  check_rate(options.initial_learning_rate, "CosineDecay: initial_learning_rate");
-  check_rate(options.alpha, "CosineDecay: alpha");
-  check_steps(options.decay_steps, "CosineDecay: decay_steps");
-  if (options.warmup_target) {
-    check_rate(*options.warmup_target, "CosineDecay: warmup_target");
-    if (options.warmup_steps < 0) {
-      fail("CosineDecay: warmup_steps: expected a number that is not negative, found {}",
-           options.warmup_steps);
-    }
-  } else if (options.warmup_steps != 0) {
+  check_options("CosineDecay", options);
+  if (!options.warmup_target && options.warmup_steps != 0) {
     fail("CosineDecay: warmup_steps is {}, but there is no warmup_target to rise to",
          options.warmup_steps);
   }
@@ -112,14 +103,11 @@ Schedule CosineDecay(const CosineDecayOptions& options) {
             const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * done));
             return from * ((1 - o.alpha) * cosine + o.alpha);
           },
-          fmt::format("initial_learning_rate {}, decay_steps {}, alpha {}, warmup_target {}, "
-                      "warmup_steps {}",
-                      options.initial_learning_rate, options.decay_steps, options.alpha,
-                      options.warmup_target ? fmt::format("{}", *options.warmup_target) : "none",
-                      options.warmup_steps)};
+          words_of(settings_of(options))};
 }
 
 Schedule PiecewiseConstantDecay(const PiecewiseConstantDecayOptions& options) {
+  check_options("PiecewiseConstantDecay", options);
   if (options.values.size() != options.boundaries.size() + 1) {
     fail("PiecewiseConstantDecay: {} boundaries need {} values, found {}",
          options.boundaries.size(), options.boundaries.size() + 1, options.values.size());
@@ -130,34 +118,23 @@ Schedule PiecewiseConstantDecay(const PiecewiseConstantDecayOptions& options) {
            options.boundaries[i], options.boundaries[i - 1]);
     }
   }
-  for (const double value : options.values) {
-    check_rate(value, "PiecewiseConstantDecay: values");
-  }
   return {"PiecewiseConstantDecay",
           [o = options](std::int64_t iteration) {
             const auto next = std::lower_bound(o.boundaries.begin(), o.boundaries.end(), iteration);
             return o.values[static_cast<std::size_t>(next - o.boundaries.begin())];
           },
-          fmt::format("boundaries [{}], values [{}]", fmt::join(options.boundaries, ", "),
-                      fmt::join(options.values, ", "))};
+          words_of(settings_of(options))};
 }
 
 Schedule ExponentialDecay(const ExponentialDecayOptions& options) {
-  check_rate(options.initial_learning_rate, "ExponentialDecay: initial_learning_rate");
-  check_steps(options.decay_steps, "ExponentialDecay: decay_steps");
-  if (!(std::isfinite(options.decay_rate) && options.decay_rate > 0)) {
-    fail("ExponentialDecay: decay_rate: expected a positive finite number, found {}",
-         options.decay_rate);
-  }
+  check_options("ExponentialDecay", options);
   return {"ExponentialDecay",
           [o = options](std::int64_t iteration) {
             const double done = static_cast<double>(iteration) / static_cast<double>(o.decay_steps);
             return o.initial_learning_rate *
                    std::pow(o.decay_rate, o.staircase ? std::floor(done) : done);
           },
-          fmt::format("initial_learning_rate {}, decay_steps {}, decay_rate {}, staircase {}",
-                      options.initial_learning_rate, options.decay_steps, options.decay_rate,
-                      options.staircase)};
+          words_of(settings_of(options))};
 }
 
 void add_schedules(Catalog& catalog) {
