@@ -97,8 +97,8 @@ Examples:
   mpirun -n 8 meshwork devices --mesh data=2,model=4)";
 
 constexpr const char* options_examples = R"(
-Lists what a configuration can say: sections, layers, losses, metrics, optimizers, schedules and
-callbacks, and of each the options with their defaults.
+Lists what a configuration can say: sections, kinds of data, and the classes of layers, losses,
+optimizers and what else there is, and of each the options with their defaults.
 
 Examples:
   meshwork options

@@ -12,6 +12,7 @@
 #include "launch/session.h"
 #include "runtime/config/text_table.h"
 #include "runtime/device/node_device.h"
+#include "runtime/train/model_options.h"
 
 namespace meshwork {
 namespace {
@@ -27,7 +28,7 @@ std::string host_name() {
 struct Request {
   ConfigNode document;
   std::vector<MeshAxis> axes{{"data", -1}};
-  std::string device = "auto";
+  std::string device;
 };
 
 Request read_request(const CommandLine& line) {
@@ -36,12 +37,10 @@ Request read_request(const CommandLine& line) {
     return {config.document(), config.mesh_axes(), config.options().device};
   }
   Request request{parse_config("{}", "the command line", line.overrides)};
-  ConfigReader reader(request.document);
-  if (const auto mesh = reader.node("mesh")) {
+  if (const auto mesh = request.document.find("mesh")) {
     request.axes = mesh_from_config(*mesh);
   }
-  reader.optional("device", request.device);
-  reader.finish();
+  request.device = read_options<ModelOptions>(request.document, Catalog(), {"mesh"}).device;
   return request;
 }
 

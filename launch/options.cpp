@@ -7,6 +7,7 @@
 #include "launch/commands.h"
 #include "launch/session.h"
 #include "runtime/config/nearest.h"
+#include "runtime/data/from_config.h"
 #include "runtime/train/model_options.h"
 
 namespace meshwork {
@@ -16,15 +17,21 @@ using Texts = std::vector<OptionText>;
 
 /// The sections of a configuration whose options are plain values, and what stands in none.
 std::map<std::string, Texts> sections() {
-  std::map<std::string, Texts> all;
-  all["configuration"] = option_texts<ModelOptions>();
+  std::map<std::string, Texts> all = source_option_texts();
+  ModelOptions model;
+  DistributionOptions distribution;
   FitOptions options;
-  OptionLister data, fit;
+  bool cache = false;
+  OptionLister configuration, data, fit;
+  describe(model, configuration);
+  describe(distribution, configuration);
   describe_data_section(options, data);
+  describe_cache(cache, data);
   describe_fit_section(options, fit);
+  all["configuration"] = std::move(configuration.texts);
   all["data"] = std::move(data.texts);
   all["fit"] = std::move(fit.texts);
-  all["checkpoint"] = checkpoint_option_texts();
+  all["checkpoint"] = option_texts<CheckpointOptions>();
   return all;
 }
 

@@ -67,8 +67,7 @@ void describe(Conv1DOptions& options, Visitor& option) {
   describe_windows(options, option);
   option("groups", options.groups, length, "parts that channels and filters are divided into");
   option.choice("padding", options.padding,
-                {{"valid", Padding::valid}, {"same", Padding::same}, {"causal", Padding::causal}},
-                padding_help);
+                by_name(std::array{Padding::valid, Padding::same, Padding::causal}), padding_help);
   describe_kernel_and_bias(options, option);
 }
 

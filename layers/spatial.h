@@ -39,8 +39,7 @@ void from_config(const ConfigNode& node, RowsAndColumns& lengths);
 }
 
 /// "causal" is Conv1D's alone.
-inline const ChoiceTable<Padding> image_paddings{{"valid", Padding::valid},
-                                                 {"same", Padding::same}};
+inline const auto image_paddings = by_name(std::array{Padding::valid, Padding::same});
 constexpr const char* padding_help = "what windows find beyond the borders";
 
 /// No length that such an option gives, nor what a window spans, is larger, so that positions of

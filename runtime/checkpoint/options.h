@@ -9,9 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "collectives/exchange.h"
 #include "runtime/config/options.h"
 
 namespace meshwork {
@@ -59,17 +57,28 @@ struct CheckpointOptions {
   CheckpointFailure on_error = CheckpointFailure::stop;
 };
 
-/// Reads the section `checkpoint` of a configuration, which must name a directory. Throws
-/// `ConfigError`.
-void from_config(const ConfigNode& node, CheckpointOptions& options);
-
-/// Throws `Error` for options out of range.
-void check_options(const CheckpointOptions& options);
-
-/// What help says of them.
-[[nodiscard]] std::vector<OptionText> checkpoint_option_texts();
-
-/// What ranks that save together have to be given alike, by names as in a configuration.
-[[nodiscard]] Settings settings_of(const CheckpointOptions& options);
+template <class Visitor>
+void describe(CheckpointOptions& options, Visitor& option) {
+  option.required("directory", options.directory, "where checkpoints are; made if it is not there");
+  option("every_epochs", options.every_epochs, positive, "epochs between checkpoints");
+  option("every_steps", options.every_steps, positive, "updates between checkpoints");
+  option("every_minutes", options.every_minutes, finite_positive, "minutes between checkpoints");
+  option("keep", options.keep, positive, "how many of the newest stay");
+  option("best", options.best, "the log of which the checkpoint of the best epoch stays, too");
+  option.choice("resume", options.resume,
+                {{"auto", Resume::automatic}, {"strict", Resume::strict}, {"never", Resume::never}},
+                "go on from the newest whole one, from the newest one, or begin anew");
+  option.choice("mode", options.mode,
+                {{"sync", CheckpointMode::synchronous}, {"async", CheckpointMode::asynchronous}},
+                "whether training waits while one is written");
+  option.choice("writer", options.writer,
+                {{"parallel", CheckpointWriter::parallel}, {"plain", CheckpointWriter::plain}},
+                "all ranks, or rank 0");
+  option("verify", options.verify, "read everything back before the file gets its name");
+  option.choice(
+      "on_error", options.on_error,
+      {{"stop", CheckpointFailure::stop}, {"continue", CheckpointFailure::continue_anyway}},
+      "what happens when one cannot be written");
+}
 
 }  // namespace meshwork

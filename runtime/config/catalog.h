@@ -67,18 +67,20 @@ class Catalog {
     }
   }
 
-  /// A class that `make` makes of its described options (options.h).
+  /// A class that `make` makes of its described options (options.h), which are `initial` where
+  /// nothing else is given.
   template <class Value, class Options, class Make>
-  void add(const std::string& class_name, std::vector<std::string> short_names, Make make) {
+  void add(const std::string& class_name, std::vector<std::string> short_names, Make make,
+           Options initial = {}) {
     enter<Value>({class_name, std::move(short_names),
-                  [make](const ConfigNode& node, const Catalog& catalog) -> Value {
+                  [make, initial](const ConfigNode& node, const Catalog& catalog) -> Value {
                     std::vector<std::string> others;
                     if constexpr (requires { KindOf<Value>::other_keys(); }) {
                       others = KindOf<Value>::other_keys();
                     }
-                    return make(read_options<Options>(node, catalog, others));
+                    return make(read_options<Options>(node, catalog, others, initial));
                   },
-                  [] { return option_texts<Options>(); }});
+                  [initial] { return option_texts<Options>(initial); }});
   }
 
   /// What help says of a class.
@@ -111,10 +113,15 @@ class Catalog {
     return nullptr;
   }
 
+  /// One name of each class, as `written` is one: with a capital letter the class's, or else a
+  /// short one, if it has any.
   template <class Value>
-  [[nodiscard]] std::vector<std::string> class_names() const {
+  [[nodiscard]] std::vector<std::string> names_like(const std::string& written) const {
+    const bool short_one = !written.empty() && !is_capital(written[0]);
     std::vector<std::string> names;
-    for (const auto& [name, entry] : all<Value>()) names.push_back(name);
+    for (const auto& [name, entry] : all<Value>()) {
+      names.push_back(short_one && !entry.short_names.empty() ? entry.short_names[0] : name);
+    }
     return names;
   }
 
@@ -124,8 +131,11 @@ class Catalog {
   [[nodiscard]] Value make(const ConfigNode& node) const {
     const ConfigEntry written = node.single_entry(KindOf<Value>::article);
     const CatalogEntry<Value>* const entry = find<Value>(written.name);
-    if (entry == nullptr) throw written.key.unknown(KindOf<Value>::word, class_names<Value>());
-    return written.value.located([&] { return entry->make(written.value, *this); });
+    if (entry == nullptr) {
+      throw written.key.unknown(KindOf<Value>::word, names_like<Value>(written.name));
+    }
+    return written.value.located([&] { return entry->make(written.value, *this); },
+                                 entry->class_name + ": ");
   }
 
  private:
@@ -135,11 +145,21 @@ class Catalog {
     if (!kind) kind = std::make_shared<Entries<Value>>();
     return *static_cast<Entries<Value>*>(kind.get());
   }
+  static bool is_capital(char letter) { return letter >= 'A' && letter <= 'Z'; }
   static void check_class_name(const char* kind, const std::string& name);
 
   std::map<std::type_index, std::shared_ptr<void>> kinds_;  // Entries of each, by the type
   std::map<std::string, std::map<std::string, Described>> described_;
 };
+
+/// Makes an object of a kind an option.
+template <class Value>
+requires requires {
+  KindOf<Value>::article;
+}
+void from_config(const ConfigNode& node, Value& value, const Catalog& catalog) {
+  value = catalog.make<Value>(node);
+}
 
 /// Loads the shared library in `path` and lets it enter its classes: it defines
 ///

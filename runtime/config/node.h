@@ -14,7 +14,7 @@
 //
 // A type of one's own becomes readable by a function beside it:
 //
-//     void from_config(const ConfigNode& node, Initializer& value);
+//     void from_config(const ConfigNode& node, Activation& value);
 #pragma once
 
 #include <fmt/format.h>
@@ -49,6 +49,31 @@ class ConfigError : public Error {
 /// Names and what they stand for, as messages list them.
 template <class Value>
 using ChoiceTable = std::vector<std::pair<std::string, Value>>;
+
+/// Each of `values` under the name that `name_of` gives it.
+template <class Values>
+[[nodiscard]] auto by_name(const Values& values) {
+  ChoiceTable<std::decay_t<decltype(*std::begin(values))>> table;
+  for (const auto& value : values) table.emplace_back(name_of(value), value);
+  return table;
+}
+
+/// The name of `value` in `table`; "" if it has none.
+template <class Value>
+[[nodiscard]] std::string name_in(const ChoiceTable<Value>& table, const Value& value) {
+  for (const auto& [name, one] : table) {
+    if (one == value) return name;
+  }
+  return "";
+}
+
+/// "one of min, max".
+template <class Value>
+[[nodiscard]] std::string names_in(const ChoiceTable<Value>& table) {
+  std::string names;
+  for (const auto& [name, value] : table) names += (names.empty() ? "one of " : ", ") + name;
+  return names;
+}
 
 class ConfigNode {
  public:
@@ -106,15 +131,17 @@ class ConfigNode {
     throw error(fmt::format(format, std::forward<Arguments>(arguments)...));
   }
   /// What `function` returns. An `Error` out of it that does not yet say where in the configuration
-  /// it arose is thrown on as an error about this node.
+  /// it arose is thrown on as an error about this node, without what `path_says` if it begins so.
   template <class Function>
-  decltype(auto) located(Function&& function) const {
+  decltype(auto) located(Function&& function, std::string_view path_says = "") const {
     try {
       return std::forward<Function>(function)();
     } catch (const ConfigError&) {
       throw;
     } catch (const Error& problem) {
-      throw error(problem.what());
+      std::string_view text = problem.what();
+      if (text.starts_with(path_says)) text.remove_prefix(path_says.size());
+      throw error(text);
     } catch (const std::bad_alloc& problem) {
       throw error(message_of(problem));
     }

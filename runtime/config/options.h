@@ -68,7 +68,10 @@ void read(const ConfigNode& node, Value& value, const ValueRange& range, const C
 /// expected`.
 template <class Value>
 std::string expected(const ValueRange& range) {
-  if constexpr (requires { Value::expected; }) {
+  using Element = config_detail::Element<Value>;
+  if constexpr (Element::optional) {
+    return expected<typename Element::Type>(range);
+  } else if constexpr (requires { Value::expected; }) {
     return Value::expected;
   } else if constexpr (std::is_same_v<Value, char>) {
     return "one character";
@@ -77,13 +80,6 @@ std::string expected(const ValueRange& range) {
   } else {
     return expected_words<Value>(range);
   }
-}
-
-template <class Value>
-std::string names_in(const ChoiceTable<Value>& table) {
-  std::string names;
-  for (const auto& [name, value] : table) names += (names.empty() ? "one of " : ", ") + name;
-  return names;
 }
 
 template <class Value>
@@ -173,7 +169,7 @@ class OptionReader : public options_detail::OptionVisitor<OptionReader> {
   }
   template <class Value>
   void visit_choice(const char* name, Value& value, const ChoiceTable<Value>& table, const char*) {
-    reader_.choice(name, value, table);
+    if (const auto node = reader_.node(name)) value = node->choice(table);
   }
 
  private:
@@ -190,10 +186,9 @@ class OptionChecker : public options_detail::OptionVisitor<OptionChecker> {
   }
   template <class Value>
   void visit_choice(const char* name, Value& value, const ChoiceTable<Value>& table, const char*) {
-    for (const auto& entry : table) {
-      if (entry.second == value) return;
+    if (name_in(table, value).empty()) {
+      fail("{}: {}: expected {}", owner_, name, names_in(table));
     }
-    fail("{}: {}: expected {}", owner_, name, options_detail::names_in(table));
   }
 
  private:
@@ -210,11 +205,7 @@ class OptionLister : public options_detail::OptionVisitor<OptionLister> {
   template <class Value>
   void visit_choice(const char* name, Value& value, const ChoiceTable<Value>& table,
                     const char* help) {
-    std::string named;
-    for (const auto& [choice, one] : table) {
-      if (one == value) named = choice;
-    }
-    add(name, options_detail::names_in(table), named, help, false);
+    add(name, names_in(table), name_in(table, value), help, false);
   }
 
   Settings settings;
@@ -228,12 +219,12 @@ class OptionLister : public options_detail::OptionVisitor<OptionLister> {
   }
 };
 
-/// What the map `node`, or null, says; what it does not say is as in `Options{}`. Keys in `others`
+/// What the map `node`, or null, says; what it does not say is as in `options`. Keys in `others`
 /// are somebody else's. Throws `ConfigError`.
 template <class Options>
 [[nodiscard]] Options read_options(const ConfigNode& node, const Catalog& catalog,
-                                   const std::vector<std::string>& others = {}) {
-  Options options;
+                                   const std::vector<std::string>& others = {},
+                                   Options options = {}) {
   ConfigReader reader(node);
   OptionReader option(reader, catalog);
   describe(options, option);
@@ -258,9 +249,9 @@ template <class Options>
   return std::move(option.settings);
 }
 
+/// With the values of `options` as those that need not be given.
 template <class Options>
-[[nodiscard]] std::vector<OptionText> option_texts() {
-  Options options;
+[[nodiscard]] std::vector<OptionText> option_texts(Options options = {}) {
   OptionLister option;
   describe(options, option);
   return std::move(option.texts);

@@ -5,20 +5,20 @@
 //     {kind: synthetic, rows: 128, features: {kind: normal, shape: [28, 28, 1]},
 //                                  targets: {kind: classes, classes: 10}}
 //
-// An HDF5 source takes `virtual: true` for virtual data sets, with sources in the file's own folder
-// or below, and `sparse: true` for more than 4 GiB of fill values (foreign_hdf5.h says why).
 // `labels` and `targets` may be absent where nothing is compared with them. Where a model has
 // several inputs, `features` is a map that has an entry for each, by its name. Options of synthetic
-// fields are those of SyntheticField (synthetic.h): kind, shape, type, low, high, mean, stddev,
-// classes. File names are relative to the directory in which the program runs.
+// fields are those of SyntheticField (synthetic.h); foreign_hdf5.h says what HDF5's `virtual` and
+// `sparse` are for. File names are relative to the directory in which the program runs.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
-#include "runtime/config/node.h"
+#include "runtime/config/options.h"
 #include "runtime/data/source.h"
 
 namespace meshwork {
@@ -30,5 +30,8 @@ namespace meshwork {
 [[nodiscard]] std::shared_ptr<const Source> source_from_config(const ConfigNode& node,
                                                                std::span<const std::string> inputs,
                                                                std::uint64_t seed);
+
+/// What help says of the options of each kind, and of the fields of a synthetic source.
+[[nodiscard]] std::map<std::string, std::vector<OptionText>> source_option_texts();
 
 }  // namespace meshwork

@@ -50,10 +50,10 @@ double end_of(ElementType type) {
 }
 
 void check(const SyntheticField& field) {
-  const auto wrong = [&](const std::string& why) {
-    fail("synthetic field \"{}\" ({}, {}): {}", field.name, name_of(field.kind),
-         name_of(field.type), why);
-  };
+  const std::string owner = fmt::format("synthetic field \"{}\" ({}, {})", field.name,
+                                        name_in(synthetic_kinds, field.kind), name_of(field.type));
+  check_options(owner, field);
+  const auto wrong = [&](const std::string& why) { fail("{}: {}", owner, why); };
   const double first = field.type == ElementType::uint8 ? 0 : -end_of(field.type);
   switch (field.kind) {
     case SyntheticKind::uniform:
@@ -70,11 +70,9 @@ void check(const SyntheticField& field) {
     case SyntheticKind::normal:
     case SyntheticKind::linear:
       if (is_integer(field.type)) wrong("the kind needs float32 or float64");
-      if (!(field.stddev >= 0)) wrong(fmt::format("stddev {} is negative", field.stddev));
       return;
     case SyntheticKind::classes:
     case SyntheticKind::linear_classes:
-      if (field.classes < 1) wrong(fmt::format("{} classes; 1 at least", field.classes));
       if (static_cast<double>(field.classes) > end_of(field.type) || field.classes > 0xFFFFFFFF) {
         wrong(fmt::format("{} classes are more than the type can count", field.classes));
       }
@@ -91,28 +89,12 @@ std::vector<Field> checked_fields(const std::vector<SyntheticField>& options) {
   }
   if (is_linear(options[0].kind)) {
     fail("synthetic field \"{}\": kind {} is made from the first feature, which this is",
-         fields[0].name, name_of(options[0].kind));
+         fields[0].name, name_in(synthetic_kinds, options[0].kind));
   }
   return fields;
 }
 
 }  // namespace
-
-std::string_view name_of(SyntheticKind kind) {
-  switch (kind) {
-    case SyntheticKind::uniform:
-      return "uniform";
-    case SyntheticKind::normal:
-      return "normal";
-    case SyntheticKind::classes:
-      return "classes";
-    case SyntheticKind::linear:
-      return "linear";
-    case SyntheticKind::linear_classes:
-      return "linear_classes";
-  }
-  return "?";
-}
 
 SyntheticSource::SyntheticSource(std::int64_t rows, std::vector<SyntheticField> fields,
                                  std::uint64_t seed)
@@ -146,16 +128,14 @@ std::string SyntheticSource::locate(int field, std::int64_t row) const {
 
 std::int64_t SyntheticSource::classes_by_construction(int field) const {
   const SyntheticField& options = options_[field];
-  return options.kind == SyntheticKind::classes || options.kind == SyntheticKind::linear_classes
-             ? options.classes
-             : 0;
+  return makes_classes(options.kind) ? options.classes : 0;
 }
 
 std::string SyntheticSource::fingerprint() const {
   std::string text = fmt::format("synthetic; seed {}; {} samples", seed_, rows());
   for (int i = 0; i < field_count(); ++i) {
     const SyntheticField& field = options_[i];
-    text += fmt::format("; {} {}", to_string(this->field(i)), name_of(field.kind));
+    text += fmt::format("; {} {}", to_string(this->field(i)), name_in(synthetic_kinds, field.kind));
     switch (field.kind) {
       case SyntheticKind::uniform:
         text += fmt::format(" [{}, {})", field.low, field.high);

@@ -12,20 +12,30 @@
 //   linear_classes  the index of the largest of `classes` such products: labels that can be learned
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "runtime/config/options.h"
 #include "runtime/data/source.h"
 
 namespace meshwork {
 
 enum class SyntheticKind : std::uint8_t { uniform, normal, classes, linear, linear_classes };
 
-/// "uniform" and so on, as in configurations.
-[[nodiscard]] std::string_view name_of(SyntheticKind kind);
+inline const ChoiceTable<SyntheticKind> synthetic_kinds{
+    {"uniform", SyntheticKind::uniform},
+    {"normal", SyntheticKind::normal},
+    {"classes", SyntheticKind::classes},
+    {"linear", SyntheticKind::linear},
+    {"linear_classes", SyntheticKind::linear_classes}};
+
+/// Whether it makes numbers of classes.
+[[nodiscard]] inline bool makes_classes(SyntheticKind kind) {
+  return kind == SyntheticKind::classes || kind == SyntheticKind::linear_classes;
+}
 
 struct SyntheticField {
   std::string name;
@@ -37,6 +47,30 @@ struct SyntheticField {
   double mean = 0, stddev = 1;  // normal
   std::int64_t classes = 10;    // classes, linear_classes
 };
+
+/// Only the options of its kind: one that does nothing is a mistake.
+template <class Visitor>
+void describe(SyntheticField& field, Visitor& option) {
+  option.choice("kind", field.kind, synthetic_kinds, "how values are made");
+  option.choice("type", field.type,
+                by_name(std::array{ElementType::uint8, ElementType::int32, ElementType::int64,
+                                   ElementType::float32, ElementType::float64}),
+                "of the values");
+  if (field.role == FieldRole::feature) {
+    option.required("shape", field.shape, positive, "of a sample");
+  } else {
+    option("shape", field.shape, positive, "of a sample");
+  }
+  if (field.kind == SyntheticKind::uniform) {
+    option("low", field.low, finite, "the least value");
+    option("high", field.high, finite, "the end, which no value reaches");
+  } else if (field.kind == SyntheticKind::normal) {
+    option("mean", field.mean, finite, "of the values");
+    option("stddev", field.stddev, at_least(0), "their standard deviation");
+  } else if (makes_classes(field.kind)) {
+    option("classes", field.classes, positive, "how many there are");
+  }
+}
 
 class SyntheticSource final : public Source {
  public:

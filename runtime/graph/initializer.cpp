@@ -189,37 +189,46 @@ double drawn(const Recipe& recipe, double u) {
   return recipe.base;
 }
 
-Initializer scaling(double scale, FanMode fan, ScalingDistribution distribution) {
-  return {.kind = InitializerKind::variance_scaling,
-          .scale = scale,
-          .fan = fan,
-          .distribution = distribution};
+NamedInitializer scaling(std::string class_name, std::string name, double scale, FanMode fan,
+                         ScalingDistribution distribution) {
+  return {std::move(class_name),
+          std::move(name),
+          {.kind = InitializerKind::variance_scaling,
+           .scale = scale,
+           .fan = fan,
+           .distribution = distribution},
+          true};
 }
 
 }  // namespace
 
-Initializer initializer_by_name(std::string_view name) {
-  const std::vector<std::pair<std::string, Initializer>> known{
-      {"zeros", {.kind = InitializerKind::zeros}},
-      {"ones", {.kind = InitializerKind::ones}},
-      {"constant", {.kind = InitializerKind::constant}},
-      {"random_uniform", {.kind = InitializerKind::random_uniform}},
-      {"random_normal", {.kind = InitializerKind::random_normal}},
-      {"truncated_normal", {.kind = InitializerKind::truncated_normal}},
-      {"variance_scaling", scaling(1, FanMode::in, ScalingDistribution::truncated_normal)},
-      {"glorot_uniform", scaling(1, FanMode::average, ScalingDistribution::uniform)},
-      {"glorot_normal", scaling(1, FanMode::average, ScalingDistribution::truncated_normal)},
-      {"he_uniform", scaling(2, FanMode::in, ScalingDistribution::uniform)},
-      {"he_normal", scaling(2, FanMode::in, ScalingDistribution::truncated_normal)},
-      {"lecun_uniform", scaling(1, FanMode::in, ScalingDistribution::uniform)},
-      {"lecun_normal", scaling(1, FanMode::in, ScalingDistribution::truncated_normal)},
+const std::vector<NamedInitializer>& named_initializers() {
+  using enum ScalingDistribution;
+  static const std::vector<NamedInitializer> all{
+      {"Zeros", "zeros", {.kind = InitializerKind::zeros}},
+      {"Ones", "ones", {.kind = InitializerKind::ones}},
+      {"Constant", "constant", {.kind = InitializerKind::constant}},
+      {"RandomUniform", "random_uniform", {.kind = InitializerKind::random_uniform}},
+      {"RandomNormal", "random_normal", {.kind = InitializerKind::random_normal}},
+      {"TruncatedNormal", "truncated_normal", {.kind = InitializerKind::truncated_normal}},
+      {"VarianceScaling", "variance_scaling", {.kind = InitializerKind::variance_scaling}},
+      scaling("GlorotUniform", "glorot_uniform", 1, FanMode::average, uniform),
+      scaling("GlorotNormal", "glorot_normal", 1, FanMode::average, truncated_normal),
+      scaling("HeUniform", "he_uniform", 2, FanMode::in, uniform),
+      scaling("HeNormal", "he_normal", 2, FanMode::in, truncated_normal),
+      scaling("LecunUniform", "lecun_uniform", 1, FanMode::in, uniform),
+      scaling("LecunNormal", "lecun_normal", 1, FanMode::in, truncated_normal),
   };
+  return all;
+}
+
+Initializer initializer_by_name(std::string_view name) {
   std::vector<std::string> names;
-  for (const auto& [known_name, initializer] : known) {
-    if (known_name == name) {
-      return initializer;
+  for (const NamedInitializer& known : named_initializers()) {
+    if (known.name == name) {
+      return known.initializer;
     }
-    names.push_back(known_name);
+    names.push_back(known.name);
   }
   fail("unknown initializer \"{}\"{} (known: {})", name, did_you_mean(name, names),
        quoted_list(names));

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/mesh/layout.h"
 
@@ -38,6 +39,15 @@ struct Initializer {
   ScalingDistribution distribution = ScalingDistribution::truncated_normal;
   bool operator==(const Initializer&) const = default;
 };
+
+/// By Keras's names.
+struct NamedInitializer {
+  std::string class_name;  // "GlorotUniform"
+  std::string name;        // "glorot_uniform"
+  Initializer initializer;
+  bool fixed = false;  // its formula is in its name
+};
+[[nodiscard]] const std::vector<NamedInitializer>& named_initializers();
 
 /// Keras's names: "glorot_uniform", "he_normal", "lecun_uniform", "zeros", ... Throws `Error` with
 /// the nearest name if there is none.

@@ -8,7 +8,7 @@
 //
 //     void add_scale(Catalog& catalog) { catalog.add<SharedLayer, ScaleOptions>("Scale", {}, Scale); }
 //
-// The functions `from_config` make Activation, Initializer and Regularizer options:
+// An Activation, an Initializer and a Regularizer are options, too:
 //
 //     activation: relu                                   # ~ is linear
 //     kernel_initializer: he_normal
@@ -37,6 +37,17 @@ struct KindOf<SharedLayer> {
   static std::vector<std::string> other_keys() { return {"inputs"}; }
 };
 
+template <>
+struct KindOf<Initializer> {
+  static constexpr const char* word = "initializer";
+  static constexpr const char* article = "an initializer";
+};
+template <>
+struct KindOf<Regularizer> {
+  static constexpr const char* word = "regularizer";
+  static constexpr const char* article = "a regularizer";
+};
+
 /// The option that every layer has.
 template <class Options, class Visitor>
 void describe_name(Options& options, Visitor& option) {
@@ -45,11 +56,9 @@ void describe_name(Options& options, Visitor& option) {
 
 void from_config(const ConfigNode& node, Activation& activation);
 [[nodiscard]] std::string to_text(Activation activation);
-/// A name (`he_normal`, `HeNormal`), or a class with its options.
-void from_config(const ConfigNode& node, Initializer& initializer);
 [[nodiscard]] std::string to_text(const Initializer& initializer);
 /// Null is none.
-void from_config(const ConfigNode& node, Regularizer& regularizer);
+void from_config(const ConfigNode& node, Regularizer& regularizer, const Catalog& catalog);
 [[nodiscard]] std::string to_text(const Regularizer& regularizer);
 
 }  // namespace meshwork

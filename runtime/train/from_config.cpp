@@ -68,8 +68,10 @@ SharedMetric metric_from_config(const ConfigNode& node, const Catalog& catalog) 
     metric = catalog.make<SharedLoss>(node);
     class_name = loss->class_name;
   } else {
-    std::vector<std::string> known = catalog.class_names<SharedMetric>();
-    for (std::string& name : catalog.class_names<SharedLoss>()) known.push_back(std::move(name));
+    std::vector<std::string> known = catalog.names_like<SharedMetric>(entry.name);
+    for (std::string& name : catalog.names_like<SharedLoss>(entry.name)) {
+      known.push_back(std::move(name));
+    }
     throw entry.key.unknown("metric", known);
   }
   if (class_name != entry.name && !entry.value.find("name")) {

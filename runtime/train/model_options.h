@@ -22,18 +22,30 @@ template <class Visitor>
 void describe(ModelOptions& options, Visitor& option) {
   std::vector<std::string> devices = device_kinds();
   devices.insert(devices.begin(), "auto");
-  ChoiceTable<Precision> precisions;
-  for (const Precision one : all_precisions) precisions.emplace_back(name_of(one), one);
   option("seed", options.seed, "of initial weights, dropout and the order of samples");
   option.choice("device", options.device, names_themselves(devices), "what ranks compute on");
   option.choice("collectives", options.collectives, names_themselves(transport_names()),
                 "how bytes travel between ranks");
-  option.choice("precision", options.precision, precisions, "of products and convolutions");
+  option.choice("precision", options.precision, by_name(all_precisions),
+                "of products and convolutions");
   option("kernels", options.kernels, "fixed, timed, or a file that keeps what was timed");
   option("watchdog_seconds", options.watchdog_seconds, at_least(0),
          "how long a rank may wait for another; 0: for ever");
   option("check_plan", options.check_plan,
          "hold what is sent against the plan, and calls against those of other ranks");
+}
+
+template <class Visitor>
+void describe(DistributionOptions& options, Visitor& option) {
+  option.choice("unmatched_layouts", options.unmatched_layouts,
+                {{"error", UnmatchedLayouts::error}, {"warn", UnmatchedLayouts::warn}},
+                "what keys of `layout` are that match nothing");
+}
+
+/// What C++ does by `cached` (runtime/data/views.h) is an option of a configuration's data.
+template <class Visitor>
+void describe_cache(bool& cache, Visitor& option) {
+  option("cache", cache, "keep in memory what was read once");
 }
 
 template <class Visitor>

@@ -101,6 +101,7 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
   ConfigReader reader(document);
   OptionReader option(reader, catalog);
   describe(options_, option);
+  describe(distribution_, option);
   if (options_.precision == Precision::tf32 && options_.device == "cpu") {
     reader.node("precision")
         ->fail(
@@ -132,7 +133,7 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
     read_fit(*fit, catalog);
   }
   if (const auto checkpoint = reader.node("checkpoint")) {
-    from_config(*checkpoint, fit_.checkpoint);
+    fit_.checkpoint = read_options<CheckpointOptions>(*checkpoint, catalog);
   }
   fit_.configuration = to_yaml(document);
   reader.finish();
@@ -154,8 +155,6 @@ void RunConfig::read_distribution(ConfigReader& reader) {
       axis->fail("the name of the axis is empty; expected an axis of the mesh, or ~ for none");
     }
   }
-  reader.choice("unmatched_layouts", distribution_.unmatched_layouts,
-                {{"error", UnmatchedLayouts::error}, {"warn", UnmatchedLayouts::warn}});
 }
 
 void RunConfig::read_data(const ConfigNode& node, const Catalog& catalog) {
@@ -165,7 +164,7 @@ void RunConfig::read_data(const ConfigNode& node, const Catalog& catalog) {
   }
   OptionReader option(reader, catalog);
   describe_data_section(fit_, option);
-  reader.optional("cache", cache_);
+  describe_cache(cache_, option);
   reader.finish();
 }
 
@@ -261,7 +260,7 @@ std::shared_ptr<const Source> RunConfig::open(DataPart part) const {
     inputs.push_back(graph_->tensors[input].path);
   }
   std::shared_ptr<const Source> source = source_from_config(node, inputs, options_.seed);
-  return cache_ ? cached(std::move(source)) : source;
+  return cache_ ? cached(source) : source;
 }
 
 TrainingData RunConfig::open_training() const {

@@ -514,8 +514,9 @@ Settings settings_of(FitOptions options, const Source& training) {
   settings.push_back(setting("validation", options.validation ? options.validation->rows() : 0));
   settings.push_back(setting("callbacks that decide alike", decide_alike(options.callbacks)));
   settings.push_back(setting("stop_request", options.stop_request != nullptr));
-  const Settings checkpoint = settings_of(options.checkpoint);
-  settings.insert(settings.end(), checkpoint.begin(), checkpoint.end());
+  for (const auto& [name, value] : settings_of(options.checkpoint)) {
+    settings.emplace_back("checkpoint." + name, value);
+  }
   return settings;
 }
 
@@ -532,7 +533,7 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
   if (options.initial_epoch < 0) {
     fail("fit: initial_epoch: expected an integer of at least 0, found {}", options.initial_epoch);
   }
-  check_options(options.checkpoint);
+  check_options("checkpoint", options.checkpoint);
   state_->compare(settings_of(options, *training), "what fit is given");
   if (options.validation_split != 0) {
     if (options.validation) {

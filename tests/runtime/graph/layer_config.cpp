@@ -24,8 +24,17 @@ SharedLayer made(const std::string& text) {
   return catalog.make<SharedLayer>(parsed(text));
 }
 
+template <class Value>
+Value option(const ConfigNode& node) {
+  Catalog catalog;
+  add_layers(catalog);
+  Value value;
+  from_config(node, value, catalog);
+  return value;
+}
+
 Initializer initializer(const std::string& text) {
-  return parsed(text).as<Initializer>();
+  return option<Initializer>(parsed(text));
 }
 
 }  // namespace
@@ -34,32 +43,33 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
   Catalog catalog;
   add_layers(catalog);
   CHECK(catalog.find<SharedLayer>("Dense") != nullptr);
-  CHECK(catalog.class_names<SharedLayer>() == std::vector<std::string>{"Activation",
-                                                                       "Add",
-                                                                       "AveragePooling1D",
-                                                                       "AveragePooling2D",
-                                                                       "BatchNormalization",
-                                                                       "Concatenate",
-                                                                       "Conv1D",
-                                                                       "Conv2D",
-                                                                       "Conv2DTranspose",
-                                                                       "Dense",
-                                                                       "Dropout",
-                                                                       "Flatten",
-                                                                       "GlobalAveragePooling1D",
-                                                                       "GlobalAveragePooling2D",
-                                                                       "GlobalMaxPooling1D",
-                                                                       "GlobalMaxPooling2D",
-                                                                       "MaxPooling1D",
-                                                                       "MaxPooling2D",
-                                                                       "Permute",
-                                                                       "ReLU",
-                                                                       "Rescaling",
-                                                                       "Reshape",
-                                                                       "Sequential",
-                                                                       "Softmax",
-                                                                       "UpSampling2D",
-                                                                       "ZeroPadding2D"});
+  CHECK(catalog.names_like<SharedLayer>("Dense") ==
+        std::vector<std::string>{"Activation",
+                                 "Add",
+                                 "AveragePooling1D",
+                                 "AveragePooling2D",
+                                 "BatchNormalization",
+                                 "Concatenate",
+                                 "Conv1D",
+                                 "Conv2D",
+                                 "Conv2DTranspose",
+                                 "Dense",
+                                 "Dropout",
+                                 "Flatten",
+                                 "GlobalAveragePooling1D",
+                                 "GlobalAveragePooling2D",
+                                 "GlobalMaxPooling1D",
+                                 "GlobalMaxPooling2D",
+                                 "MaxPooling1D",
+                                 "MaxPooling2D",
+                                 "Permute",
+                                 "ReLU",
+                                 "Rescaling",
+                                 "Reshape",
+                                 "Sequential",
+                                 "Softmax",
+                                 "UpSampling2D",
+                                 "ZeroPadding2D"});
   CHECK_THROWS_WITH(add_layers(catalog), "there are two layer classes \"Activation\"");
   CHECK_THROWS_WITH(catalog.enter<SharedLayer>({"scale", {}, {}, {}}),
                     Catch::Contains("capital letter"));
@@ -101,7 +111,7 @@ TEST_CASE("initializers are names or classes with options") {
 
 TEST_CASE("regularizers have Keras's forms and defaults") {
   const auto regularizer = [](const std::string& text) {
-    return parsed("r: " + text).find("r")->as<Regularizer>();
+    return option<Regularizer>(*parsed("r: " + text).find("r"));
   };
   CHECK(regularizer("~") == Regularizer{});
   CHECK(regularizer("{L2: 0.5}") == Regularizer{.l2 = 0.5f});

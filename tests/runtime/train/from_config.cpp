@@ -95,7 +95,7 @@ TEST_CASE("metrics are shown under the name the user wrote, or their class's") {
 TEST_CASE("wrong metrics are errors with their place") {
   CHECK_THROWS_WITH(metrics("[accurracy]"),
                     Catch::StartsWith("test.yaml:1:11: metrics[0]: unknown metric \"accurracy\"; "
-                                      "did you mean \"Accuracy\"?"));
+                                      "did you mean \"accuracy\"?"));
   CHECK_THROWS_WITH(metrics("[accuracy, accuracy]"),
                     "test.yaml:1:10: metrics: two values are called \"accuracy\" in the logs; give "
                     "the metric another name");

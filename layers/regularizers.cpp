@@ -1,0 +1,45 @@
+// Regularizers as configurations name them. As in Keras, L1 and L2 are 0.01 if nothing is said, and
+// 0 within L1L2.
+#include <functional>
+
+#include "runtime/graph/layer_config.h"
+
+namespace meshwork {
+namespace {
+
+/// What L1 and L2 take: `{L2: 0.01}` stands for `{L2: {l2: 0.01}}`.
+struct OneFactor {
+  const char* name;
+  float value = 0.01f;
+};
+
+template <class Visitor>
+void describe(OneFactor& options, Visitor& option) {
+  option(options.name, options.value, finite_not_negative, "what the penalty is multiplied by");
+}
+
+}  // namespace
+
+template <class Visitor>
+void describe(Regularizer& options, Visitor& option) {
+  option("l1", options.l1, finite_not_negative, "what the sum of absolute values is multiplied by");
+  option("l2", options.l2, finite_not_negative, "what the sum of squares is multiplied by");
+}
+
+void add_regularizers(Catalog& catalog) {
+  const auto add = [&](const char* class_name, const char* name, float Regularizer::*factor) {
+    const auto make = [=](const ConfigNode& node, const Catalog& all) {
+      Regularizer regularizer;
+      regularizer.*factor = node.is_scalar() ? node.as<float>(finite_not_negative)
+                                             : read_options<OneFactor>(node, all, {}, {name}).value;
+      return regularizer;
+    };
+    catalog.enter<Regularizer>(
+        {class_name, {name}, make, [=] { return option_texts<OneFactor>({name}); }});
+  };
+  add("L1", "l1", &Regularizer::l1);
+  add("L2", "l2", &Regularizer::l2);
+  catalog.add<Regularizer, Regularizer>("L1L2", {"l1_l2"}, std::identity());
+}
+
+}  // namespace meshwork
