@@ -1,8 +1,8 @@
 // ValueRange: which numbers an option may have, and how a message says it.
 //
-//     reader.required("units", options.units, positive);
-//     reader.optional("rate", options.rate, at_least(0).below(1));
-//     reader.optional("validation_split", options.validation_split, between(0, 1));
+//     option.required("units", options.units, positive, "number of outputs");
+//     option("rate", options.rate, at_least(0).below(1), "the fraction that is dropped");
+//     option("label_smoothing", options.label_smoothing, between(0, 1), "part of each target");
 //
 // A range holds for each element where the option is a list. Not-a-number lies in no range but the
 // unlimited one.

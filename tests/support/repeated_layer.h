@@ -49,10 +49,11 @@ inline void add_repeated(Catalog& catalog) {
     std::string name, join;
     std::int64_t calls = 2;
     ConfigReader reader(node);
-    reader.optional("name", name);
+    OptionReader option(reader, all);
+    option("name", name, "of the layer");
     static_cast<void>(reader.node("inputs"));
-    reader.required("calls", calls, positive);
-    reader.required("join", join);
+    option.required("calls", calls, positive, "how many there are");
+    option.required("join", join, "chain or mean");
     const auto layer = all.make<SharedLayer>(reader.required_node("layer", "a layer"));
     reader.finish();
     return SharedLayer(std::make_shared<RepeatedLayer>(layer, calls, join == "chain", name));

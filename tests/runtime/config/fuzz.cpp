@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/config/catalog.h"
 #include "runtime/config/load.h"
 #include "runtime/config/reader.h"
 #include "tests/support/catch.h"
@@ -20,6 +21,8 @@
 namespace meshwork {
 
 namespace {
+
+const Catalog no_classes;
 
 const std::vector<std::string> examples = {
     R"(# a comment
@@ -91,6 +94,7 @@ void read_object(const ConfigNode& node, int depth) {
     if (depth > 0) throw object.key.unknown("class", {"Dense", "Dropout", "Flatten", "Adam"});
   }
   ConfigReader reader(object.value);
+  OptionReader option(reader, no_classes);
   std::string name;
   std::int64_t units = 0;
   int k = 0;
@@ -99,13 +103,13 @@ void read_object(const ConfigNode& node, int depth) {
   bool from_logits = false;
   Choice activation = Choice::first;
   std::filesystem::path file;
-  reader.optional("name", name);
-  reader.optional("units", units, positive);
-  reader.optional("k", k, between(1, 10));
-  reader.optional("rate", rate, at_least(0).below(1));
-  reader.optional("from_logits", from_logits);
-  reader.optional("file", file);
-  reader.choice("activation", activation, choices);
+  option("name", name, "");
+  option("units", units, positive, "");
+  option("k", k, between(1, 10), "");
+  option("rate", rate, at_least(0).below(1), "");
+  option("from_logits", from_logits, "");
+  option("file", file, "");
+  option.choice("activation", activation, choices, "");
   if (const auto nested = reader.node("learning_rate")) {
     if (nested->is_scalar()) {
       learning_rate = nested->as<float>(positive);
@@ -121,13 +125,14 @@ void read_object(const ConfigNode& node, int depth) {
 // Reads every section with every kind of reading there is.
 void walk(const ConfigNode& root) {
   ConfigReader reader(root);
+  OptionReader option(reader, no_classes);
   std::optional<std::uint64_t> seed;
   Choice device = Choice::first, unmatched = Choice::first;
   std::string batch_axis;
-  reader.optional("seed", seed);
-  reader.choice("device", device, choices);
-  reader.choice("unmatched_layouts", unmatched, choices);
-  reader.optional("batch_axis", batch_axis);
+  option("seed", seed, "");
+  option.choice("device", device, choices, "");
+  option.choice("unmatched_layouts", unmatched, choices, "");
+  option("batch_axis", batch_axis, "");
   for (const ConfigEntry& axis : reader.section("mesh").entries()) {
     (void)axis.value.as<std::int64_t>(at_least(-1));
   }
@@ -141,21 +146,24 @@ void walk(const ConfigNode& root) {
     }
   }
   ConfigReader data(reader.required_node("data"));
+  OptionReader data_option(data, no_classes);
   std::int64_t batch_size = 32;
-  data.required("batch_size", batch_size, positive);
+  data_option.required("batch_size", batch_size, positive, "");
   for (const std::string key : {"train", "validation"}) {
     ConfigReader source(data.section(key));
+    OptionReader source_option(source, no_classes);
     std::string kind;
     std::filesystem::path images, labels;
-    source.optional("kind", kind);
-    source.optional("images", images);
-    source.optional("labels", labels);
+    source_option("kind", kind, "");
+    source_option("images", images, "");
+    source_option("labels", labels, "");
     source.finish();
   }
   data.finish();
   ConfigReader model(reader.required_node("model", "the layers"));
+  OptionReader model_option(model, no_classes);
   std::vector<std::int64_t> input;
-  model.required("input", input, positive);
+  model_option.required("input", input, positive, "");
   for (const ConfigNode& layer : model.required_node("layers").elements()) read_object(layer, 1);
   model.finish();
   read_object(reader.required_node("loss"), 0);
@@ -164,10 +172,11 @@ void walk(const ConfigNode& root) {
     read_object(metric, 0);
   }
   ConfigReader fit(reader.section("fit"));
+  OptionReader fit_option(fit, no_classes);
   std::int64_t epochs = 1;
   double split = 0;
-  fit.optional("epochs", epochs, at_least(0));
-  fit.optional("validation_split", split, between(0, 1));
+  fit_option("epochs", epochs, at_least(0), "");
+  fit_option("validation_split", split, between(0, 1), "");
   if (const auto callbacks = fit.node("callbacks")) {
     for (const ConfigNode& callback : callbacks->elements()) read_object(callback, 0);
   }
