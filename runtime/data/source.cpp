@@ -20,10 +20,6 @@ std::vector<std::string> names_of(const std::vector<Field>& fields) {
 
 }  // namespace
 
-std::string_view name_of(FieldRole role) {
-  return role == FieldRole::feature ? "feature" : "target";
-}
-
 std::string to_string(const Field& field) {
   return fmt::format("{} {} {}", field.name, name_of(field.type), to_string(field.shape));
 }
@@ -113,27 +109,21 @@ std::int64_t checked_length(const Source& source, std::int64_t begin, std::int64
 
 }  // namespace
 
-Subset::Subset(std::shared_ptr<const Source> source, std::int64_t begin, std::int64_t end)
-    : Source(checked_length(*source, begin, end), source->fields(), "subset"),
-      source_(std::move(source)),
-      begin_(begin) {}
+Subset::Subset(const std::shared_ptr<const Source>& source, std::int64_t begin, std::int64_t end)
+    : View(source, checked_length(*source, begin, end), source->fields()), begin_(begin) {}
 
 std::string Subset::locate(int field, std::int64_t row) const {
-  return source_->locate(field, begin_ + row);
-}
-
-std::int64_t Subset::classes_by_construction(int field) const {
-  return source_->classes_by_construction(field);
+  return source().locate(field, begin_ + row);
 }
 
 std::string Subset::fingerprint() const {
-  return fmt::format("{}; samples [{}, {})", source_->fingerprint(), begin_, begin_ + rows());
+  return fmt::format("{}; samples [{}, {})", source().fingerprint(), begin_, begin_ + rows());
 }
 
 void Subset::read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                        std::byte* destination) const {
   if (begin_ == 0) {
-    source_->read(field, rows, block, destination);
+    source().read(field, rows, block, destination);
     return;
   }
   // Shifted indices go through a fixed buffer, a piece at a time, so that nothing is allocated.
@@ -144,7 +134,7 @@ void Subset::read_rows(int field, std::span<const std::int64_t> rows, const Bloc
     const std::span<const std::int64_t> piece =
         rows.subspan(first, std::min(piece_rows, rows.size() - first));
     for (std::size_t i = 0; i < piece.size(); ++i) shifted[i] = begin_ + piece[i];
-    source_->read(field, {shifted, piece.size()}, block,
+    source().read(field, {shifted, piece.size()}, block,
                   destination + static_cast<std::int64_t>(first) * row_bytes);
   }
 }

@@ -32,9 +32,6 @@ namespace meshwork {
 
 enum class FieldRole : std::uint8_t { feature, target };
 
-/// "feature" or "target".
-[[nodiscard]] std::string_view name_of(FieldRole role);
-
 /// One of the values that every sample has.
 struct Field {
   std::string name;
@@ -104,25 +101,44 @@ class Source {
   int feature_count_ = 0;
 };
 
-/// Rows [begin, end) of another source.
-class Subset final : public Source {
+/// A source that shows another one, and says of it what that says.
+class View : public Source {
  public:
-  /// Throws `Error` unless 0 <= begin <= end <= source->rows().
-  Subset(std::shared_ptr<const Source> source, std::int64_t begin, std::int64_t end);
-
   void prepare(int field) const override { source_->prepare(field); }
-  [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
-  [[nodiscard]] std::int64_t classes_by_construction(int field) const override;
-  [[nodiscard]] std::string fingerprint() const override;
+  [[nodiscard]] std::string locate(int field, std::int64_t row) const override {
+    return source_->locate(field, row);
+  }
+  [[nodiscard]] std::int64_t classes_by_construction(int field) const override {
+    return source_->classes_by_construction(field);
+  }
+  [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
   [[nodiscard]] std::vector<std::filesystem::path> files() const override {
     return source_->files();
   }
+
+ protected:
+  View(std::shared_ptr<const Source> source, std::int64_t rows, std::vector<Field> fields)
+      : Source(rows, std::move(fields), "a view of data"), source_(std::move(source)) {}
+
+  [[nodiscard]] const Source& source() const { return *source_; }
+
+ private:
+  std::shared_ptr<const Source> source_;
+};
+
+/// Rows [begin, end) of another source.
+class Subset final : public View {
+ public:
+  /// Throws `Error` unless 0 <= begin <= end <= source->rows().
+  Subset(const std::shared_ptr<const Source>& source, std::int64_t begin, std::int64_t end);
+
+  [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
+  [[nodiscard]] std::string fingerprint() const override;
 
  private:
   void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                  std::byte* destination) const override;
 
-  std::shared_ptr<const Source> source_;
   std::int64_t begin_ = 0;
 };
 

@@ -25,13 +25,12 @@ std::vector<Field> with_field_shape(std::vector<Field> fields, int field, const 
   return fields;
 }
 
-class ShapedSource final : public Source {
+class ShapedSource final : public View {
  public:
-  ShapedSource(std::shared_ptr<const Source> source, int field, const Shape& shape)
-      : Source(source->rows(), with_field_shape(source->fields(), field, shape), "shaped data"),
-        source_(std::move(source)),
+  ShapedSource(const std::shared_ptr<const Source>& source, int field, const Shape& shape)
+      : View(source, source->rows(), with_field_shape(source->fields(), field, shape)),
         shaped_(field) {
-    const Shape& inner = source_->field(field).shape;
+    const Shape& inner = source->field(field).shape;
     std::size_t outer_dimension = 0;
     for (const std::int64_t length : inner) {
       if (length == 1) {
@@ -43,26 +42,10 @@ class ShapedSource final : public Source {
     }
   }
 
-  void prepare(int field) const override { source_->prepare(field); }
-  [[nodiscard]] std::string locate(int field, std::int64_t row) const override {
-    return source_->locate(field, row);
-  }
-  [[nodiscard]] std::int64_t classes_by_construction(int field) const override {
-    return source_->classes_by_construction(field);
-  }
-  [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
-  [[nodiscard]] std::vector<std::filesystem::path> files() const override {
-    return source_->files();
-  }
-
  private:
   void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                  std::byte* destination) const override {
-    if (field != shaped_) {
-      source_->read(field, rows, block, destination);
-      return;
-    }
-    source_->read(field, rows, inner_block(block), destination);
+    source().read(field, rows, field == shaped_ ? inner_block(block) : block, destination);
   }
 
   /// `block` in the dimensions of the inner source. Remembered, so that reading the same block
@@ -80,29 +63,16 @@ class ShapedSource final : public Source {
     return blocks_.emplace_back(block, std::move(inner)).second;
   }
 
-  std::shared_ptr<const Source> source_;
   int shaped_ = 0;
   std::vector<int> outer_dimensions_;  // by inner dimension: the outer one, or -1 for a length of 1
   mutable std::mutex mutex_;           // of the list
   mutable std::list<std::pair<Block, Block>> blocks_;  // outer, inner; a list: places do not move
 };
 
-class CachedSource final : public Source {
+class CachedSource final : public View {
  public:
-  explicit CachedSource(std::shared_ptr<const Source> source)
-      : Source(source->rows(), source->fields(), "cached data"), source_(std::move(source)) {}
-
-  void prepare(int field) const override { source_->prepare(field); }
-  [[nodiscard]] std::string locate(int field, std::int64_t row) const override {
-    return source_->locate(field, row);
-  }
-  [[nodiscard]] std::int64_t classes_by_construction(int field) const override {
-    return source_->classes_by_construction(field);
-  }
-  [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
-  [[nodiscard]] std::vector<std::filesystem::path> files() const override {
-    return source_->files();
-  }
+  explicit CachedSource(const std::shared_ptr<const Source>& source)
+      : View(source, source->rows(), source->fields()) {}
 
  private:
   /// The rows of one field in one block.
@@ -150,10 +120,10 @@ class CachedSource final : public Source {
       if (!store.present[row]) store.missing.push_back(row);
     }
     if (!store.missing.empty()) {
-      with_memory_for(source_->locate(field, 0), [&] {
+      with_memory_for(source().locate(field, 0), [&] {
         store.missing_data.resize(store.missing.size() * static_cast<std::size_t>(store.row_bytes));
       });
-      source_->read(field, store.missing, block, store.missing_data.data());
+      source().read(field, store.missing, block, store.missing_data.data());
       const std::byte* from = store.missing_data.data();
       for (const std::int64_t row : store.missing) {
         std::memcpy(store.data.get() + row * store.row_bytes, from,
@@ -169,7 +139,6 @@ class CachedSource final : public Source {
     }
   }
 
-  std::shared_ptr<const Source> source_;
   mutable std::mutex mutex_;         // of the list
   mutable std::list<Store> stores_;  // a list: places do not move when one is added
 };
@@ -186,11 +155,11 @@ std::shared_ptr<const Source> with_shape(std::shared_ptr<const Source> source, i
         "added or removed here (a Reshape layer does the rest)",
         description.name, to_string(description.shape), to_string(shape));
   }
-  return std::make_shared<ShapedSource>(std::move(source), field, shape);
+  return std::make_shared<ShapedSource>(source, field, shape);
 }
 
-std::shared_ptr<const Source> cached(std::shared_ptr<const Source> source) {
-  return std::make_shared<CachedSource>(std::move(source));
+std::shared_ptr<const Source> cached(const std::shared_ptr<const Source>& source) {
+  return std::make_shared<CachedSource>(source);
 }
 
 }  // namespace meshwork

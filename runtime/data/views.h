@@ -21,6 +21,6 @@ namespace meshwork {
 /// asked for, and comes from memory the next time. A rank so holds just the rows and columns that
 /// it uses; each different block of a field takes its own memory. Memory for all rows is reserved
 /// at the first reading, and used as rows come.
-[[nodiscard]] std::shared_ptr<const Source> cached(std::shared_ptr<const Source> source);
+[[nodiscard]] std::shared_ptr<const Source> cached(const std::shared_ptr<const Source>& source);
 
 }  // namespace meshwork
