@@ -216,6 +216,12 @@ class Names {
   std::optional<std::string> twice_;
 };
 
+// Adds the name of a link or an attribute: what the library calls for each.
+template <class Info>
+herr_t add_name(hid_t, const char* name, const Info*, void* met) {
+  return static_cast<Names*>(met)->add(name);
+}
+
 constexpr std::size_t longest_link = 1024;  // bytes
 
 }  // namespace
@@ -225,13 +231,9 @@ std::vector<std::string> link_names(const Hdf5Group& group, const std::string& s
   hsize_t index = 0;
   // In the order of the file: to sort, HDF5 1.10.8 makes a table, and frees links in it that it has
   // not filled where the group is damaged.
-  check_hdf5(H5Literate(
-                 group.native(), H5_INDEX_NAME, H5_ITER_NATIVE, &index,
-                 [](hid_t, const char* name, const H5L_info_t*, void* of) -> herr_t {
-                   return static_cast<Names*>(of)->add(name);
-                 },
-                 &met),
-             "a group cannot be listed", subject);
+  check_hdf5(
+      H5Literate(group.native(), H5_INDEX_NAME, H5_ITER_NATIVE, &index, add_name<H5L_info_t>, &met),
+      "a group cannot be listed", subject);
   std::vector<std::string> names = met.sorted("a link", subject);
   for (const std::string& name : names) {
     // It would be followed as a path, through whatever stands there.
@@ -250,12 +252,7 @@ std::vector<std::string> link_names(const Hdf5Group& group, const std::string& s
 std::vector<std::string> attribute_names(hid_t object, const std::string& subject) {
   Names met;
   hsize_t index = 0;
-  check_hdf5(H5Aiterate2(
-                 object, H5_INDEX_NAME, H5_ITER_NATIVE, &index,
-                 [](hid_t, const char* name, const H5A_info_t*, void* of) -> herr_t {
-                   return static_cast<Names*>(of)->add(name);
-                 },
-                 &met),
+  check_hdf5(H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_NATIVE, &index, add_name<H5A_info_t>, &met),
              "attributes cannot be listed", subject);
   return met.sorted("an attribute", subject);
 }

@@ -20,94 +20,29 @@ constexpr std::int64_t part_bytes = std::int64_t{16} << 20;
 
 }  // namespace
 
-class CheckpointReader::Implementation {
- public:
-  explicit Implementation(std::filesystem::path path)
-      : path_(std::move(path)), name_(path_.string()) {
-    or_damaged(name_, [&] {
-      const Hdf5Properties access = checkpoint_access(name_);
-      file_ = open_for_reading(path_, access.native(), "a checkpoint");
+// The open file, and what was read of it.
+struct CheckpointReader::Implementation {
+  explicit Implementation(const std::filesystem::path& file_path)
+      : path(file_path), name(file_path.string()) {
+    or_damaged(name, [&] {
+      const Hdf5Properties access = checkpoint_access(name);
+      file = open_for_reading(path, access.native(), "a checkpoint");
       std::error_code problem;  // it is open
-      bytes_ = static_cast<std::int64_t>(std::filesystem::file_size(path_, problem));
+      bytes = static_cast<std::int64_t>(std::filesystem::file_size(path, problem));
     });
-    contents_ = parse_checkpoint(file_, name_);
-    for (std::size_t i = 0; i < contents_.tensors.size(); ++i) {
-      places_[name_of(contents_.tensors[i], contents_.state.callbacks)] = i;
+    contents = parse_checkpoint(file, name);
+    for (std::size_t i = 0; i < contents.tensors.size(); ++i) {
+      places[name_of(contents.tensors[i], contents.state.callbacks)] = i;
     }
   }
 
-  const std::filesystem::path& path() const { return path_; }
-  std::int64_t version() const { return contents_.version; }
-  std::int64_t bytes() const { return bytes_; }
-  const CheckpointState& state() const { return contents_.state; }
-  const std::vector<CheckpointTensor>& tensors() const { return contents_.tensors; }
-  const std::vector<StoredRegion>& regions() const { return contents_.regions; }
-  const CheckpointTensor* find(std::string_view name) const {
-    const auto found = places_.find(name);
-    return found == places_.end() ? nullptr : &contents_.tensors[found->second];
-  }
-
-  void read(const CheckpointTensor& tensor, const Block& block, std::span<float> values) const {
-    const std::string dataset = name_of(tensor, contents_.state.callbacks);
-    if (static_cast<std::int64_t>(values.size()) != element_count(meshwork::shape_of(block))) {
-      internal_error("a destination that is not as large as the block");
-    }
-    or_damaged(name_, [&] {
-      const Hdf5Guard guard;
-      read_block(open_dataset(file_.native(), dataset, name_), block, values.data(), dataset,
-                 name_);
-    });
-  }
-
-  std::string check(const StoredRegion& region) const {
-    try {
-      return or_damaged(name_, [&] { return compared(region); });
-    } catch (const DamagedCheckpoint& damage) {
-      return damage.what();
-    }
-  }
-
-  std::vector<std::string> verify(std::int64_t part, std::int64_t parts) const {
-    std::vector<std::string> damage;
-    std::map<std::string, std::vector<Block>> covered;
-    std::int64_t number = 0;
-    for (const StoredRegion& region : contents_.regions) {
-      covered[region.dataset].push_back(region.block);
-      if (number++ % parts != part) {
-        continue;
-      }
-      std::string found = check(region);
-      if (!found.empty()) {
-        damage.push_back(std::move(found));
-      }
-    }
-    for (const CheckpointTensor& tensor : contents_.tensors) {
-      const std::string dataset = name_of(tensor, contents_.state.callbacks);
-      const std::string flaw =
-          part == 0 ? flaw_of_cover(tensor.shape, covered[dataset]) : std::string();
-      if (!flaw.empty()) {
-        damage.push_back(fmt::format("{}: {}: {}", name_, dataset, flaw));
-      }
-    }
-    if (part == 0 && !protects_attributes()) {
-      const std::string flaw = flaw_of_structure();
-      if (!flaw.empty()) {
-        damage.push_back(flaw);
-      }
-    }
-    return damage;
-  }
-
-  bool protects_attributes() const { return contents_.version >= first_version_with_objects; }
-
- private:
   // What keeps other programs from listing a file that has no hashes of its objects; with them it
   // would not have been opened.
   std::string flaw_of_structure() const {
     try {
-      return or_damaged(name_, [&] {
+      return or_damaged(name, [&] {
         const Hdf5Guard guard;
-        (void)hash_objects(file_.native(), name_);
+        (void)hash_objects(file.native(), name);
         return std::string();
       });
     } catch (const DamagedCheckpoint& damage) {
@@ -120,16 +55,16 @@ class CheckpointReader::Implementation {
     Hash hash;
     // The bytes of the small datasets are of one piece; a tensor's come in parts, between which
     // others may use the library.
-    if (find(region.dataset) == nullptr) {
+    if (!places.contains(region.dataset)) {
       const Hdf5Guard guard;
-      hash.add(read_bytes(open_dataset(file_.native(), region.dataset, name_), name_));
+      hash.add(read_bytes(open_dataset(file.native(), region.dataset, name), name));
     } else {
       std::vector<float> part;
       for_each_part(region.block, part_bytes / 4, [&](const Block& block) {
         part.resize(static_cast<std::size_t>(element_count(meshwork::shape_of(block))));
         const Hdf5Guard guard;
-        read_block(open_dataset(file_.native(), region.dataset, name_), block, part.data(),
-                   region.dataset, name_);
+        read_block(open_dataset(file.native(), region.dataset, name), block, part.data(),
+                   region.dataset, name);
         hash.add(std::as_bytes(std::span(part)));
       });
     }
@@ -139,15 +74,15 @@ class CheckpointReader::Implementation {
     return fmt::format(
         "{}: {} {}: the data are not those that were written (hash {:016x}, "
         "expected {:016x})",
-        name_, region.dataset, to_string(region.block), hash.value(), region.hash);
+        name, region.dataset, to_string(region.block), hash.value(), region.hash);
   }
 
-  std::filesystem::path path_;
-  std::string name_;
-  std::int64_t bytes_ = 0;
-  Hdf5File file_;
-  ParsedCheckpoint contents_;
-  std::map<std::string, std::size_t, std::less<>> places_;  // of tensors, by name
+  std::filesystem::path path;
+  std::string name;
+  std::int64_t bytes = 0;
+  Hdf5File file;
+  ParsedCheckpoint contents;
+  std::map<std::string, std::size_t, std::less<>> places;  // of tensors, by name
 };
 
 CheckpointReader::CheckpointReader(const std::filesystem::path& file)
@@ -157,31 +92,41 @@ CheckpointReader::CheckpointReader(CheckpointReader&&) noexcept = default;
 CheckpointReader& CheckpointReader::operator=(CheckpointReader&&) noexcept = default;
 
 const std::filesystem::path& CheckpointReader::file() const {
-  return implementation_->path();
+  return implementation_->path;
 }
 std::int64_t CheckpointReader::format_version() const {
-  return implementation_->version();
+  return implementation_->contents.version;
 }
 bool CheckpointReader::protects_attributes() const {
-  return implementation_->protects_attributes();
+  return format_version() >= first_version_with_objects;
 }
 std::int64_t CheckpointReader::bytes() const {
-  return implementation_->bytes();
+  return implementation_->bytes;
 }
 const CheckpointState& CheckpointReader::state() const {
-  return implementation_->state();
+  return implementation_->contents.state;
 }
 const std::vector<CheckpointTensor>& CheckpointReader::tensors() const {
-  return implementation_->tensors();
+  return implementation_->contents.tensors;
 }
 
 const CheckpointTensor* CheckpointReader::find(std::string_view name) const {
-  return implementation_->find(name);
+  const auto found = implementation_->places.find(name);
+  return found == implementation_->places.end() ? nullptr : &tensors()[found->second];
 }
 
 void CheckpointReader::read(const CheckpointTensor& tensor, const Block& block,
                             std::span<float> destination) const {
-  implementation_->read(tensor, block, destination);
+  const std::string dataset = name_of(tensor, state().callbacks);
+  const std::string& name = implementation_->name;
+  if (static_cast<std::int64_t>(destination.size()) != element_count(shape_of(block))) {
+    internal_error("a destination that is not as large as the block");
+  }
+  or_damaged(name, [&] {
+    const Hdf5Guard guard;
+    read_block(open_dataset(implementation_->file.native(), dataset, name), block,
+               destination.data(), dataset, name);
+  });
 }
 
 std::vector<float> CheckpointReader::read(const CheckpointTensor& tensor) const {
@@ -198,13 +143,38 @@ std::vector<float> CheckpointReader::read(const CheckpointTensor& tensor) const 
 }
 
 const std::vector<StoredRegion>& CheckpointReader::regions() const {
-  return implementation_->regions();
+  return implementation_->contents.regions;
 }
 std::string CheckpointReader::check(const StoredRegion& region) const {
-  return implementation_->check(region);
+  try {
+    return or_damaged(implementation_->name, [&] { return implementation_->compared(region); });
+  } catch (const DamagedCheckpoint& damage) {
+    return damage.what();
+  }
 }
 std::vector<std::string> CheckpointReader::verify(std::int64_t part, std::int64_t parts) const {
-  return implementation_->verify(part, parts);
+  std::vector<std::string> damage;
+  const auto add = [&](std::string found) {
+    if (!found.empty()) damage.push_back(std::move(found));
+  };
+  std::map<std::string, std::vector<Block>> covered;
+  std::int64_t number = 0;
+  for (const StoredRegion& region : regions()) {
+    covered[region.dataset].push_back(region.block);
+    if (number++ % parts == part) add(check(region));
+  }
+  if (part != 0) {
+    return damage;
+  }
+  for (const CheckpointTensor& tensor : tensors()) {
+    const std::string dataset = name_of(tensor, state().callbacks);
+    const std::string flaw = flaw_of_cover(tensor.shape, covered[dataset]);
+    if (!flaw.empty()) {
+      add(fmt::format("{}: {}: {}", implementation_->name, dataset, flaw));
+    }
+  }
+  if (!protects_attributes()) add(implementation_->flaw_of_structure());
+  return damage;
 }
 
 }  // namespace meshwork

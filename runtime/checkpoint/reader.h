@@ -87,7 +87,7 @@ class CheckpointReader {
                                                 std::int64_t parts = 1) const;
 
  private:
-  class Implementation;
+  struct Implementation;
   std::unique_ptr<Implementation> implementation_;
 };
 

@@ -75,7 +75,7 @@ class Writing {
           const WriteOptions& options)
       : communicator_(communicator),
         final_(file.string()),
-        temporary_(temporary_name(file).string()),
+        temporary_(name_while_writing(file).string()),
         state_(state),
         parts_(tensors),
         options_(options) {}
@@ -318,12 +318,6 @@ class Writing {
 };
 
 }  // namespace
-
-std::filesystem::path temporary_name(const std::filesystem::path& file) {
-  std::filesystem::path name = file;
-  name += ".tmp";
-  return name;
-}
 
 WriteReport write_checkpoint(const Communicator& communicator, const std::filesystem::path& file,
                              const CheckpointState& state, std::span<const TensorPart> tensors,

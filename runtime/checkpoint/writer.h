@@ -68,7 +68,4 @@ WriteReport write_checkpoint(const Communicator& communicator, const std::filesy
                              const CheckpointState& state, std::span<const TensorPart> tensors,
                              const WriteOptions& options);
 
-/// `file` while it is written.
-[[nodiscard]] std::filesystem::path temporary_name(const std::filesystem::path& file);
-
 }  // namespace meshwork

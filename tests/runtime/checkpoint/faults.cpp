@@ -23,6 +23,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/verdict.h"
 #include "runtime/checkpoint/writer.h"
@@ -282,7 +283,7 @@ TEST_CASE("whichever call of the system fails, the older checkpoint stays and al
               CHECK(verdict_on(file) == before);
               CHECK_THAT(message, Catch::Contains("a.h5"));
             }
-            CHECK_FALSE(fs::exists(temporary_name(file)));
+            CHECK_FALSE(fs::exists(name_while_writing(file)));
             barrier();
             ++step;
           }

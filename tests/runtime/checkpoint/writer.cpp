@@ -17,6 +17,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/mpi_io.h"
 #include "runtime/checkpoint/reader.h"
@@ -128,7 +129,7 @@ TEST_CASE("what is written is read back, element by element") {
       const WriteReport report = write_example(world, file, {writer, true, part_bytes});
       if (world.rank() == 0) {
         CHECK(report.bytes == static_cast<std::int64_t>(fs::file_size(file)));
-        CHECK_FALSE(fs::exists(temporary_name(file)));
+        CHECK_FALSE(fs::exists(name_while_writing(file)));
       }
       check_example(file);
     }
@@ -274,7 +275,7 @@ TEST_CASE("a full disk leaves the older checkpoint whole, and no temporary file"
                         Catch::Contains("a.h5.tmp") && Catch::Contains("there is no room"));
     }
     check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
-    CHECK_FALSE(fs::exists(temporary_name(file)));
+    CHECK_FALSE(fs::exists(name_while_writing(file)));
     check_example(file);
     // Afterwards all is well again.
     write_example(world, file, {writer});
@@ -313,7 +314,7 @@ TEST_CASE(
           CHECK_THAT(message, Catch::Contains("a.h5.tmp") && Catch::Contains(std::strerror(EFBIG)));
           CHECK(bytes < size + 200000);
         }
-        CHECK_FALSE(fs::exists(temporary_name(file)));
+        CHECK_FALSE(fs::exists(name_while_writing(file)));
         check_example(file);
         check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
       }
@@ -357,7 +358,7 @@ TEST_CASE("a full file system leaves the older checkpoint whole") {
       }
       check_example(first);
       check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
-      CHECK_FALSE(fs::exists(temporary_name(directory / "second.h5")));
+      CHECK_FALSE(fs::exists(name_while_writing(directory / "second.h5")));
       check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
     }
   }
@@ -399,6 +400,6 @@ TEST_CASE("a rank that cannot write does not leave the others waiting") {
     CHECK(broadcast_text(world, message) == message);
   }
   check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
-  CHECK_FALSE(fs::exists(temporary_name(file)));
+  CHECK_FALSE(fs::exists(name_while_writing(file)));
   check_example(file);
 }
