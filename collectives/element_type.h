@@ -23,6 +23,9 @@ enum class ElementType : std::uint8_t { uint8, int32, int64, float32, float64 };
   return 0;
 }
 
+/// Of what networks compute with.
+inline constexpr std::int64_t float32_bytes = element_bytes(ElementType::float32);
+
 /// "float32" and so on, as NumPy names them.
 [[nodiscard]] constexpr std::string_view name_of(ElementType type) {
   switch (type) {

@@ -13,12 +13,6 @@ namespace meshwork {
 constexpr float clip_low = 1e-7f;
 constexpr float clip_high = 1.0f - 1e-7f;
 
-/// The class that a sparse target names; -1 for what cannot be one.
-[[nodiscard]] MESHWORK_HOST_DEVICE inline std::int64_t class_number(float target) {
-  constexpr float beyond = 1e15f;
-  return target >= 0.0f && target < beyond ? static_cast<std::int64_t>(target) : -1;
-}
-
 /// t (1 - s) + s / classes = t keep + add.
 struct Smoothing {
   float keep, add;

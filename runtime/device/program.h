@@ -54,6 +54,10 @@ struct Operand {
   Operand() = default;
   Operand(Buffer b) : buffer(b) {}
   Operand(Buffer b, std::int64_t bytes) : buffer(b), offset(bytes) {}
+  /// What stands `count` elements further on.
+  [[nodiscard]] Operand after(std::int64_t count, ElementType type = ElementType::float32) const {
+    return {buffer, offset + count * element_bytes(type)};
+  }
   bool operator==(const Operand&) const = default;
 };
 

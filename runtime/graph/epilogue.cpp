@@ -73,7 +73,7 @@ Operand Epilogue::gradient_before(Lowering& lowering, std::int64_t count) const 
   if (gradient_is_before(lowering)) {
     return lowering.output_gradient();
   }
-  const Operand dz = lowering.scratch("gradient before the activation", count * 4);
+  const Operand dz = lowering.scratch("gradient before the activation", count);
   lowering.emit(gradient(count), {lowering.output(), lowering.output_gradient(), dz});
   return dz;
 }

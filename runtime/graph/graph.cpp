@@ -71,11 +71,14 @@ TensorId Graph::add_operation(std::shared_ptr<const Operation> operation,
   path = free_path(*this, path);
   GraphTensor value;
   std::vector<Shape> shapes;
+  std::vector<ElementType> types;
   for (const TensorId input : inputs) {
     shapes.push_back(tensors[input].shape);
+    types.push_back(tensors[input].type);
   }
   try {
     value.shape = operation->output_shape(shapes);
+    value.type = operation->output_type(types);
   } catch (const PathError&) {
     throw;
   } catch (const Error& error) {

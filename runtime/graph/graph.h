@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "collectives/element_type.h"
 #include "runtime/graph/initializer.h"
 #include "runtime/graph/operation.h"
 #include "runtime/mesh/layout.h"
@@ -33,6 +34,7 @@ enum class TensorRole : std::uint8_t {
 
 struct GraphTensor {
   Shape shape;  // -1 for an open batch
+  ElementType type = ElementType::float32;
   TensorRole role = TensorRole::value;
   std::string path;            // "" for a value inside a layer
   int variable = -1;           // index into variables, where it is one

@@ -121,7 +121,7 @@ SymbolicTensor SharedLayer::operator()(const std::vector<SymbolicTensor>& inputs
   builder.paths_[layer_.get()] = name;
   std::vector<TensorId> arguments;
   for (const SymbolicTensor& input : inputs) {
-    arguments.push_back(scratch.add_tensor({input.shape(), TensorRole::input}));
+    arguments.push_back(scratch.add_tensor({.shape = input.shape(), .role = TensorRole::input}));
   }
   check_name(layer_->name());
   const TensorId output = builder.call(layer_, arguments);

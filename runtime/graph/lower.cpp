@@ -56,8 +56,7 @@ Buffer book_prediction(StepContext& step, StepValues& values) {
   const std::int64_t count = element_count(step.shapes[id]);
   const Layout whole = Layout::replicated(step.shapes[id].size());
   const Layout& settled = step.plan.tensors[id].layout;
-  const Buffer output =
-      step.builder.scratch(count * element_bytes(ElementType::float32), "prediction");
+  const Buffer output = step.builder.scratch(count * float32_bytes, "prediction");
   step.builder.keep(output);
   if (settled == whole) {
     step.builder.emit(SumSpec{count, 1}, {values.settled(id), output}, "prediction");
@@ -79,6 +78,11 @@ std::string_view name_of(Mode mode) {
       return "predict";
   }
   return "?";
+}
+
+ElementType LoweringRequest::fed_type(TensorId id) const {
+  const auto found = fed.find(id);
+  return found == fed.end() ? plan->graph->tensors[id].type : found->second;
 }
 
 std::vector<TensorId> fed_tensors(const Graph& graph, Mode mode) {

@@ -59,7 +59,7 @@ struct LoweringRequest {
   std::int64_t rows = 0;  // of the global batch
   std::uint64_t seed = 0;
   Precision precision = Precision::float32;  // of all products, whichever operation books them
-  std::map<TensorId, ElementType> fed;       // types of inputs and targets; float32 where absent
+  std::map<TensorId, ElementType> fed;       // types in which inputs and targets are fed
   DeviceTraits device;                       // of what runs the step
   const UpdateRule* update = nullptr;        // for Mode::train
   const ParameterForm* form = nullptr;
@@ -71,6 +71,9 @@ struct LoweringRequest {
   /// Where is written before a step where the tables begin, one for each tensor in the order of
   /// `fed_tensors`, then, of each row of the global batch, which row of the tables it is (int64).
   void* gathered_rows = nullptr;
+
+  /// The type in which a tensor is fed: its own, unless `fed` says otherwise.
+  [[nodiscard]] ElementType fed_type(TensorId id) const;
 };
 
 /// What the booked program needs and gives.

@@ -95,9 +95,10 @@ class Lowering {
   }
   /// Instead of writing an input's gradient: it is the output's gradient.
   virtual void input_gradient_is_output_gradient(int input) = 0;
-  /// Scratch memory of this operation. Booked in forward and asked for again by the same name in
-  /// backward, it is the same memory, with its content.
-  [[nodiscard]] virtual Operand scratch(const std::string& name, std::int64_t bytes) = 0;
+  /// Scratch memory of this operation, for `count` elements of `type`. Booked in forward and asked
+  /// for again by the same name in backward, it is the same memory, with its content.
+  [[nodiscard]] virtual Operand scratch(const std::string& name, std::int64_t count,
+                                        ElementType type = ElementType::float32) = 0;
   /// In forward: where the new value of the variable that is input `input` goes, lying as the rule
   /// takes it; it may be the place of the old one. For variables that are not trained,
   /// such as moving statistics. Equal on ranks that hold the same block.
@@ -110,6 +111,8 @@ class Lowering {
   /// Books a kernel. What a product reads stays as it is as long as the operation has products that
   /// read it, in forward and backward: it may be converted once for all of them.
   virtual void emit(const KernelSpec& spec, std::vector<Operand> operands) = 0;
+  /// Books that `count` float32 elements become 0.
+  void zero(std::int64_t count, Operand operand);
   /// Reduces `count` elements in place over all ranks along the axes that split one of `letters`,
   /// which are the rule's own; books nothing if none does. `global_count` is how many there are in
   /// all groups of ranks together, which is `count` without any split; `what` names it in the plan:

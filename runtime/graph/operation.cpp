@@ -1,6 +1,17 @@
 #include "runtime/graph/operation.h"
 
+#include "collectives/error.h"
+
 namespace meshwork {
+
+ElementType Operation::output_type(std::span<const ElementType> inputs) const {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] != ElementType::float32) {
+      fail("expected float32 as input {}, found {}", i, name_of(inputs[i]));
+    }
+  }
+  return ElementType::float32;
+}
 
 // One operation an element; what does more says so.
 double Operation::flops(std::span<const Shape>, const Shape& output) const {

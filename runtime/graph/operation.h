@@ -32,6 +32,7 @@
 #include <string_view>
 #include <vector>
 
+#include "collectives/element_type.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/graph/epilogue.h"
 #include "runtime/shape/partition.h"
@@ -73,6 +74,10 @@ class Operation {
   /// The output's global shape. A batch that is still open is the length -1 in dimension 0 and
   /// stays so. Throws `Error` that says what was expected if the inputs do not fit.
   [[nodiscard]] virtual Shape output_shape(std::span<const Shape> inputs) const = 0;
+
+  /// The output's element type. Throws `Error` for inputs of types that it does not take: unless an
+  /// operation says otherwise, it makes float32 of float32.
+  [[nodiscard]] virtual ElementType output_type(std::span<const ElementType> inputs) const;
 
   /// The letters, for inputs of these global shapes. Where dimension 0 is the batch, all operands
   /// that have it give it the same letter.

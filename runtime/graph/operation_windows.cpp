@@ -43,7 +43,7 @@ double exchange_seconds(const Windows& windows, const MeshShape& mesh, const Cos
   const std::int64_t messages = back ? traffic.messages_received : traffic.messages_sent;
   const std::int64_t elements = back ? traffic.elements_received : traffic.elements_sent;
   return (messages > 0 ? costs.latency_seconds : 0) +
-         4 * static_cast<double>(elements) / costs.bytes_per_second;
+         float32_bytes * static_cast<double>(elements) / costs.bytes_per_second;
 }
 
 }  // namespace meshwork

@@ -30,7 +30,7 @@ std::vector<std::vector<Use>> gradient_uses(const Plan& plan) {
 
 // What is large begins where a cache line does, in its group and so in the flat gradients: kernels
 // read and write it in vectors of a line. Zeros fill the gap, and stay zero.
-constexpr std::int64_t line = line_bytes / element_bytes(ElementType::float32);
+constexpr std::int64_t line = line_bytes / float32_bytes;
 std::int64_t gap_before(const ParameterSpan& span, std::int64_t offset) {
   return span.count < large_elements ? 0 : (line - offset % line) % line;
 }
@@ -248,8 +248,9 @@ class FormMaker {
       elements += elements_at(position);
       factors += is_factor(members, position) ? elements_at(position) : 0;
     }
-    const std::int64_t full =
-        options_.bucket_bytes > 0 ? options_.bucket_bytes : bucket_bytes_for(elements * 4);
+    const std::int64_t full = options_.bucket_bytes > 0
+                                  ? options_.bucket_bytes
+                                  : bucket_bytes_for(elements * float32_bytes);
     const bool one_copy = options_.sharers && options_.one_copy && !members.axes.empty();
     const int group = begin_group({.offset = form_.trainable_count,
                                    .axes = members.axes,
@@ -270,7 +271,7 @@ class FormMaker {
       open.bucket.global_count += elements_at(position);
       open.bucket.variables.push_back(span.variable);
       const bool last = position == members.positions.back();
-      if (last || open.bucket.global_count * 4 >= full) {
+      if (last || open.bucket.global_count * float32_bytes >= full) {
         if (!members.axes.empty()) {
           buckets_.push_back(std::move(open));
         }

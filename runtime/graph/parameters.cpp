@@ -11,8 +11,6 @@
 namespace meshwork {
 namespace {
 
-constexpr std::int64_t float32_bytes = element_bytes(ElementType::float32);
-
 // A memory given out piece by piece, which stays while any of them does.
 class StretchOfMany {
  public:

@@ -21,7 +21,8 @@ ReportedTensor report_tensor(const Plan& plan, TensorId id, const std::string& p
   tensor.layout = plan.tensors[id].layout;
   tensor.reason = plan.tensors[id].reason;
   tensor.block = block_of(tensor.layout, tensor.shape, plan.mesh, rank);
-  tensor.bytes = element_count(shape_of(tensor.block)) * 4;
+  tensor.bytes =
+      element_count(shape_of(tensor.block)) * element_bytes(plan.graph->tensors[id].type);
   std::int64_t filled = 1;
   std::int64_t all = 1;
   for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
@@ -147,20 +148,20 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   report.cut = plan.cut;
   report.precision = precision;
   report.device = device;
-  report.parameter_bytes = (form.trainable_count + form.fixed_count) * 4;
+  report.parameter_bytes = (form.trainable_count + form.fixed_count) * float32_bytes;
   for (const ParameterGroup& group : form.groups) {
     report.narrow_copy_bytes += group.narrowed ? group.count * bfloat16_bytes : 0;
   }
   if (mode == Mode::train) {
-    report.gradient_bytes = form.trainable_count * 4;
-    report.slot_bytes = form.trainable_count * 4 * update.slots;
+    report.gradient_bytes = form.trainable_count * float32_bytes;
+    report.slot_bytes = form.trainable_count * float32_bytes * update.slots;
   }
   for (const auto& [id, block] : step.fed_blocks) {
     const auto type = fed.find(id);
     ReportedTensor& tensor =
         report.fed.emplace_back(report_tensor(plan, id, graph.tensors[id].path, rows, rank));
     tensor.bytes = element_count(shape_of(block)) *
-                   element_bytes(type == fed.end() ? ElementType::float32 : type->second);
+                   element_bytes(type == fed.end() ? graph.tensors[id].type : type->second);
     report.batch_bytes += tensor.bytes;
   }
   report.arena_bytes = arena.bytes;

@@ -62,7 +62,7 @@ double step_seconds(const RedistributionStep& step, const Shape& shape, const Me
     return 0;
   }
   const std::int64_t ranks = mesh.size_over(step.axes);
-  const double bytes = 4 * elements_sent_bound(step, shape, mesh);
+  const double bytes = float32_bytes * elements_sent_bound(step, shape, mesh);
   return costs.latency_seconds * std::bit_width(static_cast<std::uint64_t>(ranks - 1)) +
          bytes / costs.bytes_per_second;
 }

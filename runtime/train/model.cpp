@@ -170,7 +170,7 @@ class KeptParameters {
           values.resize(static_cast<std::size_t>(span.count));
           engine.device().copy_out(values.data(),
                                    slot < 0 ? parameters.value(v) : parameters.slot(slot, v),
-                                   span.count * 4);
+                                   span.count * float32_bytes);
         }
         kept_.push_back({v, slot, whole, std::move(values)});
       };

@@ -32,8 +32,10 @@ Objective with_objective(const Graph& model, const Loss& loss,
   const TensorId prediction = graph->outputs.front();
   Shape target_shape{-1};
   target_shape.insert(target_shape.end(), target.begin(), target.end());
-  const TensorId target_tensor =
-      graph->add_tensor({target_shape, TensorRole::target, "target", -1, -1, {}});
+  const TensorId target_tensor = graph->add_tensor({.shape = target_shape,
+                                                    .type = loss.target_type(),
+                                                    .role = TensorRole::target,
+                                                    .path = "target"});
   objective.targets = {target_tensor};
 
   const Shape predicted = graph->tensors[prediction].shape;

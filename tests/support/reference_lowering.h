@@ -36,9 +36,11 @@
 #include <thread>
 #include <vector>
 
+#include "collectives/error.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/program.h"
+#include "runtime/device/with_type.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
 #include "runtime/graph/operation_windows.h"
@@ -73,6 +75,30 @@ struct OperationResult {
   std::vector<std::optional<Tensor>> gradients;  // by input, where wanted
   std::vector<std::optional<Tensor>> updates;    // by input: new values of variables, where given
 };
+
+/// Element i of an array of `type`, and its writing.
+inline double number_at(ElementType type, const void* values, std::int64_t i) {
+  return with_type(type, [&](auto number) {
+    return static_cast<double>(static_cast<const decltype(number)*>(values)[i]);
+  });
+}
+inline void put_number(ElementType type, void* values, std::int64_t i, double value) {
+  with_type(type, [&](auto number) {
+    static_cast<decltype(number)*>(values)[i] = static_cast<decltype(number)>(value);
+  });
+}
+
+/// The types in which an operation takes its inputs: all float32 or, of what compares with class
+/// numbers, the last one int32.
+inline std::vector<ElementType> types_for(const Operation& operation, std::size_t inputs) {
+  std::vector<ElementType> types(inputs, ElementType::float32);
+  try {
+    (void)operation.output_type(types);
+  } catch (const Error&) {
+    types.back() = ElementType::int32;
+  }
+  return types;
+}
 
 /// Memory of a device that is all NaN before, with guards on both sides.
 class GuardedMemory {
@@ -125,9 +151,7 @@ class Meeting {
         throw std::runtime_error("ranks of one collective differ in its type, kind or count");
       }
       for (std::int64_t i = 0; i < count; ++i) {
-        const double value = type == ElementType::float32
-                                 ? static_cast<double>(static_cast<const float*>(post.buffer)[i])
-                                 : static_cast<const double*>(post.buffer)[i];
+        const double value = number_at(type, post.buffer, i);
         if (other == group.front()) {
           result.push_back(value);
         } else if (reduction == Reduction::sum) {
@@ -141,11 +165,7 @@ class Meeting {
     }
     wait_for_all();
     for (std::int64_t i = 0; i < count; ++i) {
-      if (type == ElementType::float32) {
-        static_cast<float*>(buffer)[i] = static_cast<float>(result[i]);
-      } else {
-        static_cast<double*>(buffer)[i] = result[i];
-      }
+      put_number(type, buffer, i, result[i]);
     }
     wait_for_all();
   }
@@ -205,6 +225,8 @@ class ReferenceLowering final : public Lowering {
     }
     rule_ = operation.rule(shapes_);
     output_shape_ = operation.output_shape(shapes_);
+    const std::vector<ElementType> types = types_for(operation, shapes_.size());
+    const ElementType output_type = operation.output_type(types);
     require(rule_.inputs.size() == shapes_.size() && rule_.output.size() == output_shape_.size(),
             "the rule does not have one entry for each operand");
     for (std::size_t i = 0; i < shapes_.size(); ++i) {
@@ -214,11 +236,11 @@ class ReferenceLowering final : public Lowering {
               ? box_of(windows_of(operation, rule_, split, input, shapes_, output_shape_), mesh,
                        rank)
               : block_of(needed_layout(rule_, split, input), shapes_[i], mesh, rank));
-      inputs_.push_back(place(blocks_[i], 4, "input"));
+      inputs_.push_back(place(blocks_[i], types[i], "input"));
       write(inputs_[i], what.inputs[i], blocks_[i]);
     }
     output_block_ = block_of(natural_layout(rule_, split), output_shape_, mesh, rank);
-    output_ = place(output_block_, output_shape_.empty() ? 8 : 4, "output");
+    output_ = place(output_block_, output_type, "output");
     scalars_ = device.allocate(sizeof(StepScalars));
     const StepScalars scalars{.step = what.step};
     device.copy_in(scalars_.data(), &scalars, sizeof scalars);
@@ -230,7 +252,7 @@ class ReferenceLowering final : public Lowering {
     operation.forward(*this);
     if (what.output_gradient) {
       backward_ = true;
-      output_gradient_ = place(output_block_, output_shape_.empty() ? 8 : 4, "output gradient");
+      output_gradient_ = place(output_block_, output_type, "output gradient");
       write(output_gradient_, *what.output_gradient, output_block_);
       operation.backward(*this);
       for (std::size_t i = 0; i < shapes_.size(); ++i) {
@@ -314,7 +336,7 @@ class ReferenceLowering final : public Lowering {
   Operand input_gradient(int input) override {
     give_gradient(input);
     if (!gradients_[input]) {
-      gradients_[input] = place(blocks_.at(input), 4, "gradient");
+      gradients_[input] = place(blocks_.at(input), ElementType::float32, "gradient");
     }
     return gradients_[input]->buffer;
   }
@@ -331,7 +353,8 @@ class ReferenceLowering final : public Lowering {
             "the output's gradient is not as long as the gradient it is said to be");
     gradient_alias_[input] = true;
   }
-  Operand scratch(const std::string& name, std::int64_t bytes) override {
+  Operand scratch(const std::string& name, std::int64_t count, ElementType type) override {
+    const std::int64_t bytes = count * element_bytes(type);
     const auto [at, added] = scratch_.try_emplace(name);
     if (added) {
       at->second = {builder_.scratch(bytes, name), bytes};
@@ -343,7 +366,7 @@ class ReferenceLowering final : public Lowering {
     require(!backward_, "a variable is updated in backward");
     const auto [at, added] = updated_.try_emplace(input);
     if (added) {
-      at->second = place(blocks_.at(input), 4, "update");
+      at->second = place(blocks_.at(input), ElementType::float32, "update");
     }
     return at->second.buffer;
   }
@@ -376,7 +399,7 @@ class ReferenceLowering final : public Lowering {
  private:
   struct Place {
     Block block;
-    std::int64_t element_bytes = 4;
+    ElementType type = ElementType::float32;
     std::shared_ptr<GuardedMemory> memory;
     Buffer buffer;
   };
@@ -416,37 +439,29 @@ class ReferenceLowering final : public Lowering {
     }
   }
 
-  Place place(const Block& block, std::int64_t element_bytes, const std::string& label) {
-    const std::int64_t bytes = element_count(shape_of(block)) * element_bytes;
+  Place place(const Block& block, ElementType type, const std::string& label) {
+    const std::int64_t bytes = element_count(shape_of(block)) * element_bytes(type);
     auto memory = std::make_shared<GuardedMemory>(device_, bytes);
     const Buffer buffer = builder_.external(memory->data(), bytes, label);
-    return {block, element_bytes, std::move(memory), buffer};
+    return {block, type, std::move(memory), buffer};
   }
 
   static void write(const Place& place, const Tensor& tensor, const Block& block) {
-    std::vector<float> narrow;
-    std::vector<double> wide;
+    std::vector<double> values(
+        static_cast<std::size_t>(element_count(shape_of(block))));  // wide enough
+    std::int64_t next = 0;
     for_each_in_block(tensor.shape, block, [&](std::int64_t index) {
-      narrow.push_back(static_cast<float>(tensor.values[index]));
-      wide.push_back(tensor.values[index]);
+      put_number(place.type, values.data(), next++, tensor.values[index]);
     });
-    place.memory->write(place.element_bytes == 4 ? static_cast<const void*>(narrow.data())
-                                                 : wide.data());
+    place.memory->write(values.data());
   }
 
   static std::vector<double> read(const Place& place) {
     const std::vector<std::byte> bytes = place.memory->read();
     const auto count = static_cast<std::size_t>(element_count(shape_of(place.block)));
     std::vector<double> values(count);
-    if (count == 0) {
-      return values;
-    }
-    if (place.element_bytes == 8) {
-      std::memcpy(values.data(), bytes.data(), bytes.size());
-    } else {
-      std::vector<float> narrow(count);
-      std::memcpy(narrow.data(), bytes.data(), bytes.size());
-      std::copy(narrow.begin(), narrow.end(), values.begin());
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = number_at(place.type, bytes.data(), static_cast<std::int64_t>(i));
     }
     return values;
   }

@@ -75,9 +75,8 @@ class WindowSumOperation final : public Operation {
     for (std::int64_t k = 0; k < slide_.window; ++k) {
       for (std::int64_t l = 0; l < slide_.window; ++l) {
         const Operand term = lowering.scratch(
-            std::string(back ? "gradient" : "term") + std::to_string(k * slide_.window + l),
-            count * 4);
-        lowering.emit(ZeroSpec{count * 4}, {term});
+            std::string(back ? "gradient" : "term") + std::to_string(k * slide_.window + l), count);
+        lowering.zero(count, term);
         CopyRegion region = shared(lowering, k, l);
         if (back) {
           std::swap(region.source_offset, region.destination_offset);

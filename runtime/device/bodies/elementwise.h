@@ -8,7 +8,6 @@
 #include "runtime/device/kernels/copies.h"
 #include "runtime/device/kernels/norms.h"
 #include "runtime/device/kernels/products.h"
-#include "runtime/device/with_type.h"
 
 namespace meshwork::bodies {
 
@@ -21,16 +20,16 @@ struct BiasAdd {
     y[i] = f(x[i] + bias[column]);
   }
 };
-template <class From, class Function>
+template <class From, class To, class Function>
 struct Gather {
   const From* const* table;
   const std::int64_t* rows;
-  float* y;
+  To* y;
   std::int64_t columns;
   Function f;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t row, std::int64_t column,
                                        std::int64_t i) const {
-    y[i] = f(static_cast<float>((*table)[rows[row] * columns + column]));
+    y[i] = f((*table)[rows[row] * columns + column]);
   }
 };
 struct ScaleBy {
@@ -84,9 +83,8 @@ void add_elementwise(auto& kernels) {
     return map_one<Loops>(context, spec.count, ScaledAndShifted{spec.scale, spec.offset});
   });
   kernels.template add<ConvertSpec>([](const ConvertSpec& spec, const auto& context) {
-    return with_type(spec.from, [&](auto of) {
-      return with_scaling(
-          spec, [&](auto f) { return map_one<Loops, decltype(of)>(context, spec.count, f); });
+    return with_conversion(spec, [&](auto from, auto f) {
+      return map_one<Loops, decltype(from)>(context, spec.count, f);
     });
   });
   kernels.template add<BiasAddSpec>([](const BiasAddSpec& spec, const auto& context) {
@@ -97,16 +95,15 @@ void add_elementwise(auto& kernels) {
     });
   });
   kernels.template add<GatherSpec>([](const GatherSpec& spec, const auto& context) {
-    return with_type(spec.from, [&](auto of) {
-      using From = decltype(of);
-      return with_scaling(spec, [&](auto f) {
-        return Loops::grid(context, spec.rows, spec.columns, sizeof(From) + 4,
-                           [=](void* const* operands) {
-                             return Gather<From, decltype(f)>{at<const From* const>(operands, 0),
-                                                              at<const std::int64_t>(operands, 1),
-                                                              at(operands, 2), spec.columns, f};
-                           });
-      });
+    return with_conversion(spec, [&](auto from, auto f) {
+      using From = decltype(from);
+      using To = decltype(f(from));
+      return Loops::grid(
+          context, spec.rows, spec.columns, sizeof(From) + sizeof(To), [=](void* const* operands) {
+            return Gather<From, To, decltype(f)>{at<const From* const>(operands, 0),
+                                                 at<const std::int64_t>(operands, 1),
+                                                 at<To>(operands, 2), spec.columns, f};
+          });
     });
   });
   kernels.template add<ScaleBySpec>([](const ScaleBySpec& spec, const auto& context) {

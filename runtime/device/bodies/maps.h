@@ -18,12 +18,12 @@
 
 namespace meshwork::bodies {
 
-template <class From, class Function>
+template <class From, class To, class Function>
 struct MapOne {
   const From* x;
-  float* y;
+  To* y;
   Function f;
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = f(static_cast<float>(x[i])); }
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { y[i] = f(x[i]); }
 };
 template <class Function>
 struct MapTwo {
@@ -39,11 +39,12 @@ struct TermOfTwo {
   MESHWORK_HOST_DEVICE double operator()(std::int64_t i) const { return term(a[i], b[i]); }
 };
 
-/// y[i] = f(x[i]). Operands: x, of `From`, y.
+/// y[i] = f(x[i]). Operands: x, of `From`, y, of what f gives.
 template <class Loops, class From = float, class Function>
 auto map_one(const auto& context, std::int64_t count, Function f) {
-  return Loops::elements(context, count, sizeof(From) + 4, [=](void* const* operands) {
-    return MapOne<From, Function>{at<const From>(operands, 0), at(operands, 1), f};
+  using To = decltype(f(From()));
+  return Loops::elements(context, count, sizeof(From) + sizeof(To), [=](void* const* operands) {
+    return MapOne<From, To, Function>{at<const From>(operands, 0), at<To>(operands, 1), f};
   });
 }
 /// y[i] = f(a[i], b[i]). Operands: a, b, y.

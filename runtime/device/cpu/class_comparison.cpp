@@ -19,7 +19,7 @@ namespace {
 /// The operands of one run.
 struct Places {
   Places(const ClassComparisonSpec& spec, void* const* operands)
-      : x(at(operands, 0)), target(at(operands, 1)) {
+      : x(at(operands, 0)), target(operands[1]) {
     int next = 2;
     if (spec.crossentropy != Crossentropy::none) loss = at<double>(operands, next++);
     if (spec.gradient) dx = at(operands, next++);
@@ -33,8 +33,14 @@ struct Places {
     return rows * static_cast<std::int64_t>(sizeof(double) + sizeof(std::int32_t));
   }
 
+  /// The targets, as numbers of classes or as weights.
+  template <class Target>
+  [[nodiscard]] const Target* targets() const {
+    return static_cast<const Target*>(target);
+  }
+
   const float* x;
-  const float* target;
+  const void* target;
   double* loss = nullptr;
   float* dx = nullptr;
   void* const* numbers;
@@ -56,11 +62,11 @@ class TileComparison {
       : spec_(spec), places_(places), at_(at) {
     load(x_, places.x, at);
     if (spec.at.target == TargetKind::dense) {
-      load(targets_, places.target, at);
+      load(targets_, places.targets<float>(), at);
     } else {
+      const auto* classes = places.targets<std::int32_t>() + at.first;
       for (int row = 0; row < tile_rows; ++row) {
-        right_[row] =
-            row < at.rows ? column_of(class_number(places.target[at.first + row]), at.columns) : -1;
+        right_[row] = row < at.rows ? column_of(classes[row], at.columns) : -1;
       }
     }
   }
@@ -207,7 +213,7 @@ class RowComparison {
   RowComparison(const ClassComparisonSpec& spec, const Places& places, std::int64_t row)
       : spec_(spec),
         columns_(spec.at.columns),
-        weight_(spec.at, places.target, row),
+        weight_(spec.at, places.targets<typename Weights::Target>(), row),
         x_(places.x + row * columns_),
         dx_(places.dx == nullptr ? nullptr : places.dx + row * columns_),
         loss_(places.losses[row]),

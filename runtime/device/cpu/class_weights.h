@@ -13,8 +13,9 @@ namespace meshwork::cpu {
 
 /// The weights of a row when the target is a class number.
 struct SparseWeights {
-  SparseWeights(const ClassColumns& at, const float* targets, std::int64_t row)
-      : column(class_number(targets[row]) - at.first_class), smoothing(smoothing_of(at)) {}
+  using Target = std::int32_t;
+  SparseWeights(const ClassColumns& at, const Target* targets, std::int64_t row)
+      : column(targets[row] - at.first_class), smoothing(smoothing_of(at)) {}
   float operator()(std::int64_t j) const {
     return (j == column ? smoothing.keep : 0.0f) + smoothing.add;
   }
@@ -24,7 +25,8 @@ struct SparseWeights {
 
 /// The weights of a row when they are given.
 struct DenseWeights {
-  DenseWeights(const ClassColumns& at, const float* targets, std::int64_t row)
+  using Target = float;
+  DenseWeights(const ClassColumns& at, const Target* targets, std::int64_t row)
       : weights(targets + row * at.columns), smoothing(smoothing_of(at)) {}
   float operator()(std::int64_t j) const { return weights[j] * smoothing.keep + smoothing.add; }
   const float* weights;

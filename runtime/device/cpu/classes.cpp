@@ -16,7 +16,7 @@ template <class Body>
 KernelPointer for_target_rows(const ClassColumns& columns, const Context& context, Body body) {
   const auto make = [&]<class Weights>() {
     return make_kernel([=, threads = context.threads](void* const* operands) {
-      const float* targets = at(operands, 1);
+      const auto* targets = at<const typename Weights::Target>(operands, 1);
       for_rows(threads, columns.rows, columns.columns * 16,
                [=](std::int64_t row) { body(operands, row, Weights(columns, targets, row)); });
     });
@@ -85,7 +85,7 @@ KernelPointer compile(const ProbabilityLossSpec& spec, const Context& context) {
     return make_kernel([=, threads = context.threads](void* const* operands) {
       const std::int64_t columns = at_columns.columns;
       const float* p = at(operands, 0);
-      const float* targets = at(operands, 1);
+      const auto* targets = at<const typename Weights::Target>(operands, 1);
       const float* s = at(operands, 2);
       float* u = at(operands, 4);
       const auto rows_sum = [=](std::int64_t begin, std::int64_t end) {
@@ -132,10 +132,10 @@ KernelPointer compile(const ProbabilityGradientSpec& spec, const Context& contex
 KernelPointer compile(const TargetValueSpec& spec, const Context& context) {
   return make_kernel([=, here = spec.at, threads = context.threads](void* const* operands) {
     const float* x = at(operands, 0);
-    const float* targets = at(operands, 1);
+    const auto* targets = at<const std::int32_t>(operands, 1);
     float* v = at(operands, 2);
     for_rows(threads, here.rows, 12, [=](std::int64_t row) {
-      const std::int64_t column = class_number(targets[row]) - here.first_class;
+      const std::int64_t column = targets[row] - here.first_class;
       const bool mine = column >= 0 && column < here.columns;
       v[row] = mine ? x[row * here.columns + column] : 0.0f;
     });
@@ -145,12 +145,12 @@ KernelPointer compile(const TargetValueSpec& spec, const Context& context) {
 KernelPointer compile(const CountAheadSpec& spec, const Context& context) {
   return make_kernel([=, here = spec.at, threads = context.threads](void* const* operands) {
     const float* x = at(operands, 0);
-    const float* targets = at(operands, 1);
+    const auto* targets = at<const std::int32_t>(operands, 1);
     const float* v = at(operands, 2);
-    float* c = at(operands, 3);
+    auto* c = at<std::int32_t>(operands, 3);
     for_rows(threads, here.rows, here.columns * 4, [=](std::int64_t row) {
       const float* of_row = x + row * here.columns;
-      const std::int64_t target = class_number(targets[row]) - here.first_class;
+      const std::int64_t target = targets[row] - here.first_class;
       const float value = v[row];
       std::int64_t count = 0;
 #pragma omp simd reduction(+ : count)
@@ -159,19 +159,18 @@ KernelPointer compile(const CountAheadSpec& spec, const Context& context) {
                            ((of_row[j] == value) & (j < target));
         count += static_cast<std::int64_t>(ahead & (j != target));
       }
-      c[row] = static_cast<float>(count);
+      c[row] = static_cast<std::int32_t>(count);
     });
   });
 }
 
 KernelPointer compile(const CountBelowSpec& spec, const Context&) {
   return make_kernel([=](void* const* operands) {
-    const float* c = at(operands, 0);
-    const float bound = static_cast<float>(spec.k);
+    const auto* c = at<const std::int32_t>(operands, 0);
     std::int64_t count = 0;
 #pragma omp simd reduction(+ : count)
     for (std::int64_t row = 0; row < spec.rows; ++row) {
-      count += static_cast<std::int64_t>(c[row] < bound);
+      count += static_cast<std::int64_t>(c[row] < spec.k);
     }
     *at<double>(operands, 1) = static_cast<double>(count);
   });
@@ -181,7 +180,7 @@ KernelPointer compile(const FirstMaximumSpec& spec, const Context& context) {
   return make_kernel([=, here = spec.at, threads = context.threads](void* const* operands) {
     const float* x = at(operands, 0);
     const float* m = at(operands, 1);
-    float* index = at(operands, 2);
+    auto* index = at<std::int32_t>(operands, 2);
     for_rows(threads, here.rows, here.columns * 4, [=](std::int64_t row) {
       const float* of_row = x + row * here.columns;
       const float maximum = m[row];
@@ -189,7 +188,8 @@ KernelPointer compile(const FirstMaximumSpec& spec, const Context& context) {
       while (j < here.columns && of_row[j] != maximum && !(is_nan(of_row[j]) && is_nan(maximum))) {
         ++j;
       }
-      index[row] = static_cast<float>(j < here.columns ? here.first_class + j : here.classes);
+      index[row] =
+          static_cast<std::int32_t>(j < here.columns ? here.first_class + j : here.classes);
     });
   });
 }

@@ -94,7 +94,7 @@ struct CompareRow {
           width, width, [&](std::int64_t j) { return is_maximum(weights[j], m) ? j : width; },
           [](std::int64_t a, std::int64_t b) { return a < b ? a : b; });
     } else {
-      return class_number(weight.targets[row]);
+      return weight.targets[row];
     }
   }
 

@@ -19,11 +19,11 @@ namespace meshwork::cuda {
 /// The weights when targets are class numbers.
 struct SparseWeights {
   static constexpr bool given = false;
-  const float* targets;
+  const std::int32_t* targets;
   std::int64_t first_class, columns;
   Smoothing smoothing;
   MESHWORK_HOST_DEVICE float operator()(std::int64_t row, std::int64_t j) const {
-    return (j == class_number(targets[row]) - first_class ? smoothing.keep : 0.0f) + smoothing.add;
+    return (j == targets[row] - first_class ? smoothing.keep : 0.0f) + smoothing.add;
   }
 };
 /// The weights when they are given.
@@ -44,8 +44,8 @@ KernelPointer with_weights(const ClassColumns& columns, Body body, std::int64_t 
   if (columns.target == TargetKind::sparse) {
     return make_kernel(
         [=](void* const* operands) {
-          body(operands,
-               SparseWeights{at(operands, 1), columns.first_class, columns.columns, smoothing});
+          body(operands, SparseWeights{at<const std::int32_t>(operands, 1), columns.first_class,
+                                       columns.columns, smoothing});
         },
         workspace);
   }

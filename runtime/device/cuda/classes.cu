@@ -111,19 +111,22 @@ struct ProbabilityGradient {
 // ---- ranking ----------------------------------------------------------------------------------
 
 struct TargetValue {
-  const float *x, *targets;
+  const float* x;
+  const std::int32_t* targets;
   float* v;
   std::int64_t first_class, width;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t row) const {
-    const std::int64_t column = class_number(targets[row]) - first_class;
+    const std::int64_t column = targets[row] - first_class;
     v[row] = column >= 0 && column < width ? x[row * width + column] : 0.0f;
   }
 };
 
 struct CountAhead {
   using Value = std::int64_t;
-  const float *x, *targets, *v;
-  float* c;
+  const float* x;
+  const std::int32_t* targets;
+  const float* v;
+  std::int32_t* c;
   std::int64_t first_class, width;
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t identity() const { return 0; }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t combine(std::int64_t a, std::int64_t b) const {
@@ -131,17 +134,17 @@ struct CountAhead {
   }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t columns(std::int64_t) const { return width; }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t term(std::int64_t row, std::int64_t j) const {
-    const std::int64_t target = class_number(targets[row]) - first_class;
+    const std::int64_t target = targets[row] - first_class;
     return is_ahead(x[row * width + j], v[row], j, target) ? 1 : 0;
   }
   MESHWORK_HOST_DEVICE void finish(std::int64_t row, std::int64_t count) const {
-    c[row] = static_cast<float>(count);
+    c[row] = static_cast<std::int32_t>(count);
   }
 };
 
 struct IsBelow {
-  const float* c;
-  float bound;
+  const std::int32_t* c;
+  std::int64_t bound;
   MESHWORK_HOST_DEVICE double operator()(std::int64_t row) const {
     return c[row] < bound ? 1.0 : 0.0;
   }
@@ -150,7 +153,7 @@ struct IsBelow {
 struct FirstMaximum {
   using Value = std::int64_t;
   const float *x, *m;
-  float* index;
+  std::int32_t* index;
   std::int64_t first_class, width, classes;
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t identity() const { return width; }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t combine(std::int64_t a, std::int64_t b) const {
@@ -161,7 +164,7 @@ struct FirstMaximum {
     return is_maximum(x[row * width + j], m[row]) ? j : width;
   }
   MESHWORK_HOST_DEVICE void finish(std::int64_t row, std::int64_t j) const {
-    index[row] = static_cast<float>(j < width ? first_class + j : classes);
+    index[row] = static_cast<std::int32_t>(j < width ? first_class + j : classes);
   }
 };
 
@@ -226,16 +229,16 @@ KernelPointer compile(const ProbabilityGradientSpec& spec, const Context& contex
 KernelPointer compile(const TargetValueSpec& spec, const Context& context) {
   return make_kernel([here = spec.at, launcher = context.launcher](void* const* operands) {
     for_elements(launcher, here.rows,
-                 TargetValue{at(operands, 0), at(operands, 1), at(operands, 2), here.first_class,
-                             here.columns});
+                 TargetValue{at(operands, 0), at<const std::int32_t>(operands, 1), at(operands, 2),
+                             here.first_class, here.columns});
   });
 }
 
 KernelPointer compile(const CountAheadSpec& spec, const Context& context) {
   return make_kernel([here = spec.at, launcher = context.launcher](void* const* operands) {
     reduce_rows(launcher, here.rows, here.columns,
-                CountAhead{at(operands, 0), at(operands, 1), at(operands, 2), at(operands, 3),
-                           here.first_class, here.columns});
+                CountAhead{at(operands, 0), at<const std::int32_t>(operands, 1), at(operands, 2),
+                           at<std::int32_t>(operands, 3), here.first_class, here.columns});
   });
 }
 
@@ -243,7 +246,7 @@ KernelPointer compile(const CountBelowSpec& spec, const Context& context) {
   const SumParts parts(spec.rows);
   return make_kernel(
       [=, launcher = context.launcher](void* const* operands) {
-        sum_all(launcher, parts, IsBelow{at(operands, 0), static_cast<float>(spec.k)},
+        sum_all(launcher, parts, IsBelow{at<const std::int32_t>(operands, 0), spec.k},
                 ScaledTo{at<double>(operands, 1), 1.0},
                 parts.parts > 1 ? at<double>(operands, 2) : nullptr);
       },
@@ -253,8 +256,8 @@ KernelPointer compile(const CountBelowSpec& spec, const Context& context) {
 KernelPointer compile(const FirstMaximumSpec& spec, const Context& context) {
   return make_kernel([here = spec.at, launcher = context.launcher](void* const* operands) {
     reduce_rows(launcher, here.rows, here.columns,
-                FirstMaximum{at(operands, 0), at(operands, 1), at(operands, 2), here.first_class,
-                             here.columns, here.classes});
+                FirstMaximum{at(operands, 0), at(operands, 1), at<std::int32_t>(operands, 2),
+                             here.first_class, here.columns, here.classes});
   });
 }
 

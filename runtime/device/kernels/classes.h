@@ -15,7 +15,7 @@ namespace meshwork {
 enum class TargetKind : std::uint8_t { sparse, dense };
 
 /// Where this rank's columns lie among all classes, and how targets are read. Sparse targets are
-/// (rows) float32 class numbers, dense ones (rows, columns) float32 weights. With `smoothing` s the
+/// (rows) int32 class numbers, dense ones (rows, columns) float32 weights. With `smoothing` s the
 /// weight t of a class becomes t (1 - s) + s / classes.
 struct ClassColumns {
   std::int64_t rows = 0, columns = 0;
@@ -78,9 +78,9 @@ struct TargetValueSpec {
   [[nodiscard]] KernelWork work() const { return spec::passes(3, at.rows); }
   void check() const { at.require_sparse("target value"); }
 };
-/// c (rows) = how many of this rank's classes stand before the target class in descending order of
+/// c (rows, int32) = how many of this rank's classes stand before the target class in descending order of
 /// x, a tie going to the lower class: x_j > v or (x_j = v and j < target); NaN stands before
-/// everything, and everything before a NaN target. The target itself never counts. Sparse targets.
+/// everything, and everything before a target whose score is NaN. The target itself never counts. Sparse targets.
 /// Operands: x, target, v, c.
 struct CountAheadSpec {
   ClassColumns at;
@@ -97,7 +97,7 @@ struct CountBelowSpec {
   }
   [[nodiscard]] KernelWork work() const { return spec::passes(1, rows); }
 };
-/// i (rows, float32) = the lowest class among this rank's columns whose x equals m, else `classes`.
+/// i (rows, int32) = the lowest class among this rank's columns whose x equals m, else `classes`.
 /// NaN equals NaN. Operands: x, m, i.
 struct FirstMaximumSpec {
   ClassColumns at;

@@ -34,13 +34,16 @@ void CopySpec::check() const {
 }
 
 std::string GatherSpec::text() const {
-  return spec::sized("gather", {rows, columns}) + fmt::format(" from {}", name_of(from)) +
-         spec::words({{scale != 1 || offset != 0, "scaled"}});
+  return spec::sized("gather", {rows, columns}) + " " + spec::converted(from, to, scale, offset);
 }
 
 KernelWork GatherSpec::work() const {
-  const double element = spec::f32 + static_cast<double>(element_bytes(from));
+  const auto element = static_cast<double>(element_bytes(from) + element_bytes(to));
   return {0, spec::product({rows, columns}) * element + spec::f64 * static_cast<double>(rows)};
+}
+
+void GatherSpec::check() const {
+  spec::require_convertible(text(), to, scale, offset);
 }
 
 }  // namespace meshwork

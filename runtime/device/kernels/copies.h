@@ -29,16 +29,18 @@ struct CopySpec {
   void check() const;
 };
 
-/// y (rows, columns), float32 = rows of a table (any number, columns) of `from`, converted, then as
-/// AffineSpec: row i is row rows[i] of the table. Where the table begins is read in the device's
+/// y (rows, columns) = rows of a table (any number, columns) of `from`, converted as ConvertSpec
+/// does: row i is row rows[i] of the table. Where the table begins is read in the device's
 /// memory when the kernel runs, so that one kernel serves any table. Operands: the table's address
 /// (const void*), rows (int64), y.
 struct GatherSpec {
   std::int64_t rows = 0, columns = 0;
   ElementType from = ElementType::uint8;
   float scale = 1, offset = 0;
+  ElementType to = ElementType::float32;
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const;
+  void check() const;
 };
 
 }  // namespace meshwork

@@ -15,12 +15,15 @@ void ActivationGradientSpec::check() const {
 }
 
 std::string ConvertSpec::text() const {
-  return fmt::format("convert {} from {}", count, name_of(from)) +
-         spec::words({{scale != 1 || offset != 0, "scaled"}});
+  return fmt::format("convert {} ", count) + spec::converted(from, to, scale, offset);
 }
 
 KernelWork ConvertSpec::work() const {
-  return {0, static_cast<double>(count) * (spec::f32 + static_cast<double>(element_bytes(from)))};
+  return {0, static_cast<double>(count * (element_bytes(from) + element_bytes(to)))};
+}
+
+void ConvertSpec::check() const {
+  spec::require_convertible(text(), to, scale, offset);
 }
 
 std::string SumSpec::text() const {

@@ -61,13 +61,17 @@ struct AffineSpec {
   [[nodiscard]] KernelWork work() const { return spec::passes(2, count); }
 };
 
-/// y (float32) = x converted from `from`, then as AffineSpec. Operands: x, y.
+/// y = x converted from `from` to `to`: to float32, then as AffineSpec; or to int32, cut towards 0,
+/// where what int32 does not have becomes its lowest number, and scale and offset are 1 and 0.
+/// Operands: x, y.
 struct ConvertSpec {
   std::int64_t count = 0;
   ElementType from = ElementType::uint8;
   float scale = 1, offset = 0;
+  ElementType to = ElementType::float32;
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const;
+  void check() const;
 };
 
 /// y (bfloat16, two bytes an element) = x rounded to nearest, ties to even; NaN stays NaN.

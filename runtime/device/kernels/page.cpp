@@ -34,6 +34,12 @@ std::string in_precision(Precision precision) {
   return precision == Precision::float32 ? "" : fmt::format(" in {}", name_of(precision));
 }
 
+std::string converted(ElementType from, ElementType to, float scale, float offset) {
+  return fmt::format("from {}", name_of(from)) +
+         (to == ElementType::float32 ? "" : fmt::format(" to {}", name_of(to))) +
+         words({{scale != 1 || offset != 0, "scaled"}});
+}
+
 void require_elementwise(Activation activation, std::string_view kernel) {
   if (activation == Activation::softmax) fail("{}: softmax is not elementwise", kernel);
 }
@@ -41,6 +47,13 @@ void require_elementwise(Activation activation, std::string_view kernel) {
 void require_fused(Activation activation, const std::string& kernel, std::source_location where) {
   require(activation == Activation::linear || activation == Activation::relu, kernel,
           "fuses an activation that is neither linear nor relu", where);
+}
+
+void require_convertible(const std::string& kernel, ElementType to, float scale, float offset,
+                         std::source_location where) {
+  require(
+      to == ElementType::float32 || (to == ElementType::int32 && scale == 1.0f && offset == 0.0f),
+      kernel, "converts neither to float32 nor, unscaled, to int32", where);
 }
 
 void require(bool holds, const std::string& kernel, std::string_view problem,

@@ -19,6 +19,7 @@
 #include <string_view>
 #include <utility>
 
+#include "collectives/element_type.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/device/kernels/precision.h"
 
@@ -44,6 +45,9 @@ namespace spec {
 [[nodiscard]] std::string activated(Activation activation);
 /// " in bfloat16"; nothing for float32.
 [[nodiscard]] std::string in_precision(Precision precision);
+
+/// "from uint8", "from int64 to int32", "from uint8 scaled".
+[[nodiscard]] std::string converted(ElementType from, ElementType to, float scale, float offset);
 
 constexpr double bf16 = 2, f32 = 4, f64 = 8;  // bytes
 
@@ -73,6 +77,9 @@ void require_elementwise(Activation activation, std::string_view kernel);
 /// Throws `Error` for an activation that is neither linear nor relu.
 void require_fused(Activation activation, const std::string& kernel,
                    std::source_location where = std::source_location::current());
+/// Throws `Error` unless kernels convert to `to`: to float32, or to int32 as it is.
+void require_convertible(const std::string& kernel, ElementType to, float scale, float offset,
+                         std::source_location where = std::source_location::current());
 /// Throws `Error` with `problem` unless it `holds`.
 void require(bool holds, const std::string& kernel, std::string_view problem,
              std::source_location where = std::source_location::current());

@@ -82,13 +82,13 @@ NormalizationShape BatchNormalizationOperation::normalized(const Lowering& lower
 }
 
 Operand BatchNormalizationOperation::mean(Lowering& lowering) const {
-  return of_batch(lowering) ? lowering.scratch("mean", columns_of(lowering.local_shape(0)) * 4)
+  return of_batch(lowering) ? lowering.scratch("mean", columns_of(lowering.local_shape(0)))
                             : lowering.input(moving_mean());
 }
 
 // 1 / sqrt(variance + epsilon).
 Operand BatchNormalizationOperation::inverse(Lowering& lowering) {
-  return lowering.scratch("inverse deviation", columns_of(lowering.local_shape(0)) * 4);
+  return lowering.scratch("inverse deviation", columns_of(lowering.local_shape(0)));
 }
 
 void BatchNormalizationOperation::append_gamma_and_beta(Lowering& lowering,
@@ -107,7 +107,7 @@ void BatchNormalizationOperation::forward(Lowering& lowering) const {
   const Operand inverse = BatchNormalizationOperation::inverse(lowering);
   if (of_batch(lowering)) {
     const Shape& global = lowering.global_shape(0);
-    const Operand sums = lowering.scratch("sums", 2 * at.channels * 8);
+    const Operand sums = lowering.scratch("sums", 2 * at.channels, ElementType::float64);
     lowering.emit(ChannelMomentsSpec{at.rows, at.channels}, {x, sums});
     lowering.all_reduce(letters_of_rows(global), ElementType::float64, Reduction::sum, sums,
                         2 * at.channels, 2 * columns_of(global), "sums of channels");
@@ -141,7 +141,7 @@ void BatchNormalizationOperation::backward(Lowering& lowering) const {
                                 BatchNormalizationOperation::inverse(lowering)};
   append_gamma_and_beta(lowering, operands);
 
-  const Operand sums = lowering.scratch("sums of gradients", 2 * at.channels * 8);
+  const Operand sums = lowering.scratch("sums of gradients", 2 * at.channels, ElementType::float64);
   if (variables || !frozen) {
     std::vector<Operand> summed = operands;
     summed.push_back(sums);
@@ -159,7 +159,7 @@ void BatchNormalizationOperation::backward(Lowering& lowering) const {
   if (wanted(gamma())) {
     lowering.emit(
         ConvertSpec{at.channels, ElementType::float64},
-        {Operand{sums.buffer, sums.offset + at.channels * 8}, lowering.input_gradient(gamma())});
+        {sums.after(at.channels, ElementType::float64), lowering.input_gradient(gamma())});
   }
   if (wanted(beta())) {
     lowering.emit(ConvertSpec{at.channels, ElementType::float64},

@@ -146,7 +146,7 @@ ConvolutionOperation::Part ConvolutionOperation::part(const Lowering& lowering) 
 
 // The kernel of whole groups, zero where filters are not this rank's. Filled in forward.
 Operand ConvolutionOperation::wide_kernel(Lowering& lowering, const Part& part) {
-  return lowering.scratch("kernel of whole groups", part.kernel_rows * part.at.filters * 4);
+  return lowering.scratch("kernel of whole groups", part.kernel_rows * part.at.filters);
 }
 
 void ConvolutionOperation::forward(Lowering& lowering) const {
@@ -170,12 +170,11 @@ void ConvolutionOperation::forward(Lowering& lowering) const {
     lowering.emit(convolution, operands);
   } else {
     const Operand wide_kernel = ConvolutionOperation::wide_kernel(lowering, part);
-    lowering.emit(ZeroSpec{part.kernel_rows * part.at.filters * 4}, {wide_kernel});
+    lowering.zero(part.kernel_rows * part.at.filters, wide_kernel);
     lowering.emit(columns_copied(part.kernel_rows, part.filters, 0, part.filters, part.first,
                                  part.at.filters),
                   {weights, wide_kernel});
-    const Operand wide =
-        lowering.scratch("output of whole groups", part.places * part.at.filters * 4);
+    const Operand wide = lowering.scratch("output of whole groups", part.places * part.at.filters);
     lowering.emit(ConvolutionSpec{.at = part.at}, {x, wide_kernel, wide});
     lowering.emit(
         columns_copied(part.places, part.filters, part.first, part.at.filters, 0, part.filters),
@@ -205,9 +204,9 @@ void ConvolutionOperation::backward(Lowering& lowering) const {
   const Operand dz = epilogue_.gradient_before(lowering, outputs);
   Operand wide = dz;  // the gradient of whole groups
   if (!part.whole_groups && (lowering.needs_gradient(0) || lowering.needs_gradient(kernel))) {
-    const std::int64_t bytes = part.places * part.at.filters * 4;
-    wide = lowering.scratch("gradient of whole groups", bytes);
-    lowering.emit(ZeroSpec{bytes}, {wide});
+    const std::int64_t count = part.places * part.at.filters;
+    wide = lowering.scratch("gradient of whole groups", count);
+    lowering.zero(count, wide);
     lowering.emit(
         columns_copied(part.places, part.filters, 0, part.filters, part.first, part.at.filters),
         {dz, wide});
@@ -224,8 +223,8 @@ void ConvolutionOperation::backward(Lowering& lowering) const {
       lowering.emit(ConvolutionKernelGradientSpec{part.at},
                     {lowering.input(0), wide, lowering.input_gradient(kernel)});
     } else {
-      const Operand wide_gradient = lowering.scratch("kernel gradient of whole groups",
-                                                     part.kernel_rows * part.at.filters * 4);
+      const Operand wide_gradient =
+          lowering.scratch("kernel gradient of whole groups", part.kernel_rows * part.at.filters);
       lowering.emit(ConvolutionKernelGradientSpec{part.at},
                     {lowering.input(0), wide, wide_gradient});
       lowering.emit(columns_copied(part.kernel_rows, part.filters, part.first, part.at.filters, 0,

@@ -104,7 +104,7 @@ void GlobalMaximumOperation::backward(Lowering& lowering) const {
   }
   const Shape x = lowering.local_shape(0);
   const std::int64_t count = x.front() * x.back();
-  const Operand ties = lowering.scratch("ties", count * 4);
+  const Operand ties = lowering.scratch("ties", count);
   lowering.emit(MiddleTiesSpec{x.front(), places_of(x), x.back()},
                 {lowering.input(0), lowering.output(), ties});
   lowering.all_reduce(letters_of_places(x), ElementType::float32, Reduction::sum, ties, count,

@@ -58,8 +58,7 @@ PoolingShape PoolingOperation::placed(const Lowering& lowering) const {
 }
 
 Operand PoolingOperation::winners(Lowering& lowering, const PoolingShape& at) {
-  return lowering.scratch(
-      "winners", element_count(lowering.local_output_shape()) * element_bytes(winner_type(at)));
+  return lowering.scratch("winners", element_count(lowering.local_output_shape()), winner_type(at));
 }
 
 void PoolingOperation::forward(Lowering& lowering) const {

@@ -147,19 +147,17 @@ ProductOperation::Factors ProductOperation::factors(const Lowering& lowering) co
 // x (rows, features). Filled in forward.
 Operand ProductOperation::packed_input(Lowering& lowering, const Factors& factors) {
   const Operand held = lowering.input(0);
-  return factors.all_columns
-             ? held
-             : lowering.scratch("packed input", factors.rows * factors.features * 4);
+  return factors.all_columns ? held
+                             : lowering.scratch("packed input", factors.rows * factors.features);
 }
 
 // kernel (features, outputs). Filled in forward.
 Operand ProductOperation::packed_kernel(Lowering& lowering, const Factors& factors) {
-  Operand held = lowering.input(kernel);
+  const Operand held = lowering.input(kernel);
   if (factors.side_by_side) {
-    held.offset += factors.first_row * factors.outputs * 4;
-    return held;
+    return held.after(factors.first_row * factors.outputs);
   }
-  return lowering.scratch("packed kernel", factors.features * factors.outputs * 4);
+  return lowering.scratch("packed kernel", factors.features * factors.outputs);
 }
 
 void ProductOperation::forward(Lowering& lowering) const {
@@ -216,14 +214,11 @@ void ProductOperation::backward(Lowering& lowering) const {
     // dkernel (features, outputs) = transpose(x (rows, features)) * dz (rows, outputs), and the
     // bias's gradient along with it.
     const Operand whole = lowering.input_gradient(kernel);
-    Operand packed = whole;
-    if (factors.side_by_side) {
-      packed.offset += factors.first_row * outputs * 4;
-    } else {
-      packed = lowering.scratch("packed kernel gradient", features * outputs * 4);
-    }
+    const Operand packed = factors.side_by_side
+                               ? whole.after(factors.first_row * outputs)
+                               : lowering.scratch("packed kernel gradient", features * outputs);
     if (features < factors.kernel_rows) {
-      lowering.emit(ZeroSpec{factors.kernel_rows * outputs * 4}, {whole});
+      lowering.zero(factors.kernel_rows * outputs, whole);
     }
     std::vector<Operand> operands{packed_input(lowering, factors), dz, packed};
     if (bias_wanted) {
@@ -263,11 +258,10 @@ void ProductOperation::emit_input_gradient(Lowering& lowering, const Factors& fa
     lowering.emit(product, operands);
     return;
   }
-  const Operand packed =
-      lowering.scratch("packed input gradient", factors.rows * factors.features * 4);
+  const Operand packed = lowering.scratch("packed input gradient", factors.rows * factors.features);
   operands.push_back(packed);
   lowering.emit(product, operands);
-  lowering.emit(ZeroSpec{factors.rows * factors.columns * 4}, {dx});
+  lowering.zero(factors.rows * factors.columns, dx);
   lowering.emit(reversed(factors.columns_packed), {packed, dx});
   if (derivative) {
     lowering.emit(ActivationGradientSpec{derivative->activation, factors.rows * factors.columns},

@@ -50,8 +50,8 @@ void SoftmaxOperation::forward(Lowering& lowering) const {
     lowering.emit(SoftmaxSpec{rows, columns}, {lowering.input(0), lowering.output()});
     return;
   }
-  const Operand maxima = lowering.scratch("row maxima", rows * 4);
-  const Operand sums = lowering.scratch("row sums", rows * 4);
+  const Operand maxima = lowering.scratch("row maxima", rows);
+  const Operand sums = lowering.scratch("row sums", rows);
   const Operand x = lowering.input(0);
   const Operand y = lowering.output();
   lowering.emit(RowMaximumSpec{rows, columns}, {x, maxima});
@@ -75,7 +75,7 @@ void SoftmaxOperation::backward(Lowering& lowering) const {
                   {lowering.output(), lowering.output_gradient(), lowering.input_gradient(0)});
     return;
   }
-  const Operand dots = lowering.scratch("row products", rows * 4);
+  const Operand dots = lowering.scratch("row products", rows);
   const Operand y = lowering.output();
   const Operand dy = lowering.output_gradient();
   lowering.emit(RowDotSpec{rows, columns}, {y, dy, dots});

@@ -46,7 +46,7 @@ void copy_into_zeros(Lowering& lowering, const CopySpec& copy, std::int64_t coun
                      Operand destination) {
   const std::int64_t copied = copy.regions.empty() ? 0 : element_count(copy.regions[0].extents);
   if (copied < count) {
-    lowering.emit(ZeroSpec{count * 4}, {destination});
+    lowering.zero(count, destination);
   }
   lowering.emit(copy, {source, destination});
 }

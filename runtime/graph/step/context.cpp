@@ -10,12 +10,6 @@
 #include "runtime/mesh/lower_redistribution.h"
 
 namespace meshwork {
-namespace {
-
-constexpr std::int64_t float32_bytes = element_bytes(ElementType::float32);
-
-}  // namespace
-
 StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder,
                          MeshCollectives& collectives)
     : request(request),
@@ -143,7 +137,7 @@ Operand StepContext::move(TensorId id, Operand source, const Layout& from, const
                           bool source_is_free) {
   return lower_redistribution(
       builder, collectives, plan_redistribution(from, to, shapes[id], plan.mesh), shapes[id],
-      ElementType::float32, source, destination, {phase, what}, source_is_free);
+      graph.tensors[id].type, source, destination, {phase, what}, source_is_free);
 }
 
 bool StepContext::counts(const std::vector<Axis>& axes, const std::vector<Axis>& own) const {

@@ -44,8 +44,8 @@ std::optional<Operand> StepGradients::place_of(TensorId id) const {
 }
 
 Operand StepGradients::sum_of_two(TensorId id, std::int64_t count, Operand a, Operand b) {
-  const Buffer sum = step_.builder.scratch(count * element_bytes(ElementType::float32),
-                                           "gradient of " + step_.name_of(id));
+  const Buffer sum =
+      step_.builder.scratch(count * float32_bytes, "gradient of " + step_.name_of(id));
   step_.builder.emit(SumSpec{count, 2}, {a, b, sum}, step_.name_of(id) + " gradient");
   return sum;
 }
@@ -158,9 +158,7 @@ Operand StepGradients::sum_of_contributions(TensorId id, std::optional<Operand> 
     operands.push_back(step_.move(id, operand, raw, settled, std::nullopt, what, true));
   }
   const Operand sum =
-      destination
-          ? *destination
-          : Operand(step_.builder.scratch(count * element_bytes(ElementType::float32), what));
+      destination ? *destination : Operand(step_.builder.scratch(count * float32_bytes, what));
   operands.push_back(sum);
   step_.builder.emit(SumSpec{count, static_cast<int>(parts.size())}, operands, what);
   return sum;
@@ -187,7 +185,7 @@ void StepGradients::start(int index) {
       step_.collectives.book_started(step_.use_over(bucket.axes, bucket.global_count, what),
                                      AllReduce{ElementType::float32, Reduction::sum, bucket.count,
                                                step_.form.groups[bucket.group].one_copy()});
-  const Operand at{step_.gradients, bucket.offset * element_bytes(ElementType::float32)};
+  const Operand at{step_.gradients, bucket.offset * float32_bytes};
   step_.builder.emit(std::move(start), {at}, "start " + what);
   go_on(waiting_[index], {std::move(wait), at, "wait for " + what});
 }

@@ -88,8 +88,8 @@ class OperationLowering final : public Lowering {
       return std::nullopt;
     }
     const Shape shape = shape_of(output_block_);
-    const Operand mask =
-        scratch("relu mask", rows_of(shape) * relu_mask_row_bytes(columns_of(shape)));
+    const Operand mask = scratch(
+        "relu mask", rows_of(shape) * relu_mask_row_bytes(columns_of(shape)), ElementType::uint8);
     values_.add_mask(planned_.output, mask);
     return mask;
   }
@@ -174,10 +174,10 @@ class OperationLowering final : public Lowering {
     return value;
   }
 
-  Operand scratch(const std::string& name, std::int64_t bytes) override {
+  Operand scratch(const std::string& name, std::int64_t count, ElementType type) override {
     auto [at, added] = remains_.scratch.try_emplace(name);
     if (added) {
-      at->second = step_.builder.scratch(bytes, path() + " " + name);
+      at->second = step_.builder.scratch(count * element_bytes(type), path() + " " + name);
     }
     return at->second;
   }
@@ -349,8 +349,7 @@ class OperationLowering final : public Lowering {
 
   // For outputs and gradients, which can be looked at after a step that went wrong.
   Operand scratch_floats(std::int64_t count, std::string label) {
-    const Buffer buffer =
-        step_.builder.scratch(count * element_bytes(ElementType::float32), std::move(label));
+    const Buffer buffer = step_.builder.scratch(count * float32_bytes, std::move(label));
     step_.builder.observe(buffer);
     return buffer;
   }

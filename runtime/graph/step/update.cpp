@@ -11,8 +11,6 @@
 namespace meshwork {
 namespace {
 
-constexpr std::int64_t width = element_bytes(ElementType::float32);
-
 class Update {
  public:
   Update(StepContext& step, StepGradients& gradients) : step_(step), gradients_(gradients) {}
@@ -39,10 +37,10 @@ class Update {
 
  private:
   [[nodiscard]] Operand gradient_at(std::int64_t offset) const {
-    return {step_.gradients, offset * width};
+    return {step_.gradients, offset * float32_bytes};
   }
   [[nodiscard]] Operand value_at(int group, std::int64_t offset) const {
-    return {step_.values[group], (offset - step_.form.groups[group].offset) * width};
+    return {step_.values[group], (offset - step_.form.groups[group].offset) * float32_bytes};
   }
   [[nodiscard]] const std::string& path_of(const ParameterSpan& span) const {
     return step_.graph.variables[span.variable].path;
@@ -60,7 +58,7 @@ class Update {
       const Variable& variable = step_.graph.variables[span.variable];
       // Only its penalty counts, and backward has left here what the last step did.
       if (!step_.plan.tensors[variable.tensor].gradient) {
-        step_.builder.emit(ZeroSpec{(end - begin) * width}, {gradient_at(begin)},
+        step_.builder.emit(ZeroSpec{(end - begin) * float32_bytes}, {gradient_at(begin)},
                            variable.path + " gradient");
       }
       const Regularizer& regularizer = variable.options.regularizer;
@@ -93,7 +91,7 @@ class Update {
     operands.push_back(value_at(stretch.group, stretch.offset));
     const std::int64_t begin = stretch.offset - step_.form.groups[stretch.group].offset;
     for (const Buffer& slot : step_.slots[stretch.group]) {
-      operands.emplace_back(slot, begin * width);
+      operands.emplace_back(slot, begin * float32_bytes);
     }
     const bool narrows = step_.form.groups[stretch.group].narrowed;
     if (narrows) {
@@ -185,7 +183,7 @@ class Update {
     for (std::int64_t i = 0; i < squares.count(); ++i) {
       const ParameterSpan& span = *squares.spans[i];
       const std::string label = "clip " + path_of(span);
-      const Buffer factor = step_.builder.scratch(width, label);
+      const Buffer factor = step_.builder.scratch(float32_bytes, label);
       step_.builder.emit(ClipFactorSpec{clip, false}, {squares.of(i), factor}, label);
       step_.builder.emit(ScaleBySpec{span.count}, {factor, step_.gradient_of(span.variable)},
                          label);
@@ -197,7 +195,7 @@ class Update {
     const SquaredNorms squares = book_squared_norms();
     const Buffer total =
         step_.builder.scratch(element_bytes(ElementType::float64), "squared global norm");
-    const Buffer factor = step_.builder.scratch(width, "clip factor");
+    const Buffer factor = step_.builder.scratch(float32_bytes, "clip factor");
     step_.builder.emit(WeightedSumSpec{std::vector<double>(squares.spans.size(), 1.0)},
                        {squares.at, total}, "squared global norm");
     step_.builder.emit(ClipFactorSpec{clip, true}, {total, factor}, "clip by global norm");

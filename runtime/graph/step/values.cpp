@@ -36,8 +36,7 @@ std::map<TensorId, Block> StepValues::feed() {
   for (std::int64_t i = 0; i < tables; ++i) {
     const TensorId id = tensors[static_cast<std::size_t>(i)];
     const Layout& layout = step_.plan.tensors[id].layout;
-    const auto found = request.fed.find(id);
-    const ElementType type = found == request.fed.end() ? ElementType::float32 : found->second;
+    const ElementType type = request.fed_type(id);
     const Block block = step_.block(id, layout);
     if (request.gathers) {
       conversions_[id] = {.type = type,
@@ -49,7 +48,7 @@ std::map<TensorId, Block> StepValues::feed() {
       const Buffer at =
           step_.builder.external(memory == request.feeds.end() ? nullptr : memory->second,
                                  size_of(block) * element_bytes(type), step_.name_of(id));
-      if (type == ElementType::float32) {
+      if (type == step_.graph.tensors[id].type) {
         available_[id].emplace_back(layout, at);
       } else {
         conversions_[id] = {.type = type, .from = at};
@@ -86,12 +85,13 @@ Operand StepValues::convert(TensorId id, const Conversion& conversion) {
   const auto& [type, from, gathered, rows_of_table, scale, offset] = conversion;
   const Block block = step_.block(id, step_.plan.tensors[id].layout);
   const std::int64_t count = size_of(block), rows = block.front().length();
-  const Buffer converted = step_.builder.scratch(count * element_bytes(ElementType::float32), name);
+  const ElementType to = step_.graph.tensors[id].type;
+  const Buffer converted = step_.builder.scratch(count * element_bytes(to), name);
   if (gathered) {
-    step_.builder.emit(GatherSpec{rows, rows == 0 ? 0 : count / rows, type, scale, offset},
+    step_.builder.emit(GatherSpec{rows, rows == 0 ? 0 : count / rows, type, scale, offset, to},
                        {from, rows_of_table, converted}, name);
   } else {
-    step_.builder.emit(ConvertSpec{count, type, scale, offset}, {from, converted}, name);
+    step_.builder.emit(ConvertSpec{count, type, scale, offset, to}, {from, converted}, name);
   }
   return converted;
 }
@@ -119,13 +119,14 @@ Operand StepValues::in_boxes(TensorId id, const Layout& layout, const Windows& w
   const Operand box =
       holds_boxes(step_.plan.tensors[id].layout, windows)
           ? cut_box(id, windows)
-          : lower_windows(step_.builder, step_.collectives, windows, ElementType::float32,
+          : lower_windows(step_.builder, step_.collectives, windows, step_.graph.tensors[id].type,
                           in(id, layout), {step_.phase, step_.name_of(id)});
   boxes_[id].emplace_back(windows, box);
   return box;
 }
 
 Operand StepValues::cut_box(TensorId id, const Windows& windows) {
+  const ElementType type = step_.graph.tensors[id].type;
   const Layout around = layout_around_boxes(windows);
   const Operand source = in(id, around);
   const Block held = step_.block(id, around);
@@ -133,12 +134,11 @@ Operand StepValues::cut_box(TensorId id, const Windows& windows) {
   const std::int64_t count = size_of(box);
   if (count == 0 || contiguous(box, held)) {
     const std::int64_t offset = count == 0 ? 0 : offset_of(box, held);
-    return {source.buffer, source.offset + offset * element_bytes(ElementType::float32)};
+    return source.after(offset, type);
   }
   const std::string what = step_.name_of(id) + " box";
-  const Buffer cut = step_.builder.scratch(count * element_bytes(ElementType::float32), what);
-  step_.builder.emit(CopySpec{ElementType::float32, {copied_region(box, held, 0, box, 0)}},
-                     {source, cut}, what);
+  const Buffer cut = step_.builder.scratch(count * element_bytes(type), what);
+  step_.builder.emit(CopySpec{type, {copied_region(box, held, 0, box, 0)}}, {source, cut}, what);
   return cut;
 }
 

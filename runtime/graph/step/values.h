@@ -31,7 +31,7 @@ class StepValues {
   explicit StepValues(StepContext& step);
 
   /// Notes where the inputs (and but for prediction the targets) are fed. They are converted to
-  /// float32, or gathered, when the first operation asks for them. Gives this rank's part of each.
+  /// the type of their tensors, or gathered, when the first operation asks for them. Gives this rank's part of each.
   std::map<TensorId, Block> feed();
   /// From now on tensor `id` is `id * scale + offset`, found where what was fed is converted
   /// or gathered. False, and nothing done, if it is not fed, needs neither, is there already, or is
@@ -61,12 +61,12 @@ class StepValues {
  private:
   /// Where the tensor stands, in the layout of the plan first.
   ByLayout& known(TensorId id);
-  /// How a fed tensor comes to be float32, if it does not stand there as such.
+  /// How a fed tensor comes to have its type, if it does not stand there as such.
   struct Conversion {
-    ElementType type = ElementType::float32;
-    Operand from;           // what is fed, or
-    bool gathered = false;  // the table's address
-    Operand rows;           // and which rows of it are this rank's
+    ElementType type = ElementType::float32;  // of what is fed
+    Operand from;                             // what is fed, or
+    bool gathered = false;                    // the table's address
+    Operand rows;                             // and which rows of it are this rank's
     float scale = 1, offset = 0;
   };
   Operand convert(TensorId id, const Conversion& conversion);

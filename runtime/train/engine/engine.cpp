@@ -122,8 +122,7 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
     const Block block = block_of(request.plan->tensors[id].layout, graph.shape_of(id, request.rows),
                                  request.plan->mesh, mesh.rank());
     const std::int64_t count = element_count(shape_of(block)), rows = block.front().length();
-    const auto found = request.fed.find(id);
-    const ElementType type = found == request.fed.end() ? ElementType::float32 : found->second;
+    const ElementType type = request.fed_type(id);
     if (!request.gathers) {
       feeds_[id] = device.allocate(count * element_bytes(type));
       feed_rings_[id] = FeedRing(device, feeds_[id].data(), feeds_[id].bytes());
@@ -226,7 +225,7 @@ std::vector<float> Step::fed_values(const FedFloats& fed) const {
   for (std::int64_t row = 0; row < fed.rows.length(); ++row) {
     device_->copy_out(values.data() + row * fed.row_elements,
                       table + samples[fed.rows.begin + row] * fed.row_elements,
-                      fed.row_elements * 4);
+                      fed.row_elements * float32_bytes);
   }
   return values;
 }
@@ -240,7 +239,7 @@ std::optional<NotFinite> Step::first_not_finite() const {
   };
   const auto search = [&](const float* from, std::int64_t count) {
     values.resize(static_cast<std::size_t>(count));
-    device_->copy_out(values.data(), from, count * 4);
+    device_->copy_out(values.data(), from, count * float32_bytes);
     return search_values();
   };
   const auto element = [&](std::int64_t index) {
@@ -293,7 +292,7 @@ void Step::start_sums(std::span<double> pinned) {
 
 std::vector<float> Step::prediction() {
   std::vector<float> host(static_cast<std::size_t>(output_count_));
-  device_->copy_out(host.data(), program_.address(lowered_.output), output_count_ * 4);
+  device_->copy_out(host.data(), program_.address(lowered_.output), output_count_ * float32_bytes);
   return host;
 }
 

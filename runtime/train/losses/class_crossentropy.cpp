@@ -10,22 +10,10 @@
 namespace meshwork {
 namespace {
 
-class ClassCrossentropyOperation final : public Operation {
+class ClassCrossentropyOperation final : public ComparisonOperation {
  public:
   ClassCrossentropyOperation(std::string kind, const ClassCrossentropy& crossentropy)
-      : kind_(std::move(kind)), crossentropy_(crossentropy) {}
-
-  std::string kind() const override { return kind_; }
-
-  Shape output_shape(std::span<const Shape> inputs) const override {
-    check_input_count(inputs, 2);
-    check_target(crossentropy_.targets, inputs[0], inputs[1]);
-    return {};
-  }
-
-  Rule rule(std::span<const Shape> inputs) const override {
-    return comparison_rule(crossentropy_.targets, inputs[0], inputs[1]);
-  }
+      : ComparisonOperation(std::move(kind), crossentropy.targets), crossentropy_(crossentropy) {}
 
   std::vector<OwnReduction> own_reductions(const Rule& rule) const override {
     if (crossentropy_.from_logits) {
@@ -67,16 +55,16 @@ class ClassCrossentropyOperation final : public Operation {
   }
 
   static Operand maxima(Lowering& lowering, const ClassColumns& at) {
-    return lowering.scratch("row maxima", at.rows * 4);
+    return lowering.scratch("row maxima", at.rows);
   }
   static Operand statistics(Lowering& lowering, const ClassColumns& at) {
-    return lowering.scratch("row statistics", at.rows * 3 * 4);
+    return lowering.scratch("row statistics", at.rows * 3);
   }
   static Operand sums(Lowering& lowering, const ClassColumns& at) {
-    return lowering.scratch("row sums", at.rows * 4);
+    return lowering.scratch("row sums", at.rows);
   }
   static Operand unclipped(Lowering& lowering, const ClassColumns& at) {
-    return lowering.scratch("unclipped targets", at.rows * 4);
+    return lowering.scratch("unclipped targets", at.rows);
   }
 
   // The gradient follows from prediction and target alone, so that it can come with the loss.
@@ -132,7 +120,6 @@ class ClassCrossentropyOperation final : public Operation {
         {lowering.input(0), lowering.input(1), sums(lowering, at), u, lowering.input_gradient(0)});
   }
 
-  std::string kind_;
   ClassCrossentropy crossentropy_;
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/train/losses/comparison.h"
 
+#include <limits>
 #include <utility>
 
 #include "collectives/error.h"
@@ -8,9 +9,6 @@
 
 namespace meshwork {
 namespace {
-
-// Up to here every whole number is a float32.
-constexpr std::int64_t most_classes = std::int64_t{1} << 24;
 
 Shape without_last(const Shape& shape) {
   return Shape(shape.begin(), shape.end() - 1);
@@ -36,12 +34,14 @@ void check_prediction(TargetForm form, const Shape& prediction) {
   if (prediction.back() < 1) {
     fail("a prediction of shape {} has no classes", to_string(prediction));
   }
-  if (form == TargetForm::classes && prediction.back() > most_classes) {
-    fail(
-        "a prediction of shape {} has too many classes: targets are class numbers in float32, "
-        "which tells {} apart",
-        to_string(prediction), most_classes);
+  if (form == TargetForm::classes && prediction.back() > std::numeric_limits<std::int32_t>::max()) {
+    fail("a prediction of shape {} has too many classes: targets are class numbers in int32",
+         to_string(prediction));
   }
+}
+
+ElementType type_of(TargetForm form) {
+  return form == TargetForm::classes ? ElementType::int32 : ElementType::float32;
 }
 
 // A loss or a metric, as `Base` is one.
@@ -56,6 +56,7 @@ class Compared : public Base {
     check_target(form_, prediction, target);
     return make_();
   }
+  ElementType target_type() const final { return type_of(form_); }
   std::int64_t target_classes(const Shape& prediction, const Shape&) const final {
     return form_ == TargetForm::classes ? class_count(prediction) : 0;
   }
@@ -134,7 +135,29 @@ std::int64_t class_count(const Shape& prediction) {
   return columns_of(prediction);
 }
 
-Rule comparison_rule(TargetForm form, const Shape& prediction, const Shape& target) {
+Shape ComparisonOperation::output_shape(std::span<const Shape> inputs) const {
+  check_input_count(inputs, 2);
+  check_target(form_, inputs[0], inputs[1]);
+  return {};
+}
+
+ElementType ComparisonOperation::output_type(std::span<const ElementType> inputs) const {
+  if (inputs[0] != ElementType::float32 || inputs[1] != type_of(form_)) {
+    fail("expected predictions of float32 and targets of {}, found {} and {}{}",
+         name_of(type_of(form_)), name_of(inputs[0]), name_of(inputs[1]),
+         form_ == TargetForm::classes || inputs[1] == ElementType::int32
+             ? "; class numbers, which are int32, are compared with by losses and metrics of "
+               "classes "
+               "alone"
+             : "");
+  }
+  return ElementType::float64;
+}
+
+Rule ComparisonOperation::rule(std::span<const Shape> inputs) const {
+  const Shape& prediction = inputs[0];
+  const Shape& target = inputs[1];
+  const TargetForm form = form_;
   if (prediction.size() == 1) {
     return {.inputs = {"b", "b"}, .output = ""};
   }
@@ -159,7 +182,7 @@ Rule comparison_rule(TargetForm form, const Shape& prediction, const Shape& targ
 OwnReduction row_reduction(const Rule& rule, std::int64_t values, bool backward) {
   std::string rows = rule.inputs[0];
   rows.pop_back();
-  return {std::string(class_letter), rows, values * element_bytes(ElementType::float32), backward};
+  return {std::string(class_letter), rows, values * float32_bytes, backward};
 }
 
 double row_count(const Shape& prediction) {
@@ -176,10 +199,16 @@ double mean_factor(const Lowering& lowering) {
 }
 
 void reduce_over_classes(Lowering& lowering, Reduction reduction, Operand buffer,
-                         std::int64_t values, const std::string& what) {
-  lowering.all_reduce(class_letter, ElementType::float32, reduction, buffer,
+                         std::int64_t values, const std::string& what, ElementType type) {
+  lowering.all_reduce(class_letter, type, reduction, buffer,
                       rows_of(lowering.local_shape(0)) * values,
                       rows_of(lowering.global_shape(0)) * values, what);
+}
+
+void give_no_gradient(Lowering& lowering) {
+  if (lowering.needs_gradient(0)) {
+    lowering.zero(element_count(lowering.local_shape(0)), lowering.input_gradient(0));
+  }
 }
 
 ClassColumns class_columns(const Lowering& lowering, TargetForm form, double smoothing) {

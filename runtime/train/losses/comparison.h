@@ -13,8 +13,7 @@
 // dimension; losses and metrics give one value a row and are sums over rows, together with the
 // number of rows. A prediction of one dimension, the batch, has one value a row.
 //
-// Whatever their type in the data, targets are float32 here; class numbers are exact in it up to
-// 2^24.
+// Whatever their type in the data, class numbers are int32 here, the others float32.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +21,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "runtime/device/kernels/classes.h"
 #include "runtime/graph/lowering.h"
@@ -39,22 +39,43 @@ inline constexpr std::string_view class_letter = "k";
 /// prediction that has no rows of classes where the form needs them.
 [[nodiscard]] Shape target_shape_of(TargetForm form, const Shape& prediction);
 
+/// The operation of a loss or a metric: the sum over all rows of what compares a prediction with a
+/// target, a float64 scalar. Rule "bk,bk->" for values; the letter k is `own` where it stands for
+/// classes.
+class ComparisonOperation : public Operation {
+ public:
+  /// `kind` as in Operation::kind.
+  ComparisonOperation(std::string kind, TargetForm form) : form_(form), kind_(std::move(kind)) {}
+
+  std::string kind() const final { return kind_; }
+  Shape output_shape(std::span<const Shape> inputs) const final;
+  ElementType output_type(std::span<const ElementType> inputs) const final;
+  Rule rule(std::span<const Shape> inputs) const final;
+
+ protected:
+  [[nodiscard]] TargetForm form() const { return form_; }
+
+ private:
+  TargetForm form_;
+  std::string kind_;
+};
+
 /// Throws `Error`, with what was expected and found, unless `target` goes with `prediction`.
 void check_target(TargetForm form, const Shape& prediction, const Shape& target);
 
 /// How many classes the last dimension of the prediction stands for.
 [[nodiscard]] std::int64_t class_count(const Shape& prediction);
 
-/// The rule of a sum over everything: "bk,bk->" for values; the letter k is `own` where it stands
-/// for classes.
-[[nodiscard]] Rule comparison_rule(TargetForm form, const Shape& prediction, const Shape& target);
-
 /// The reduction of one value (or `values`) a row of that rule over the classes.
 [[nodiscard]] OwnReduction row_reduction(const Rule& rule, std::int64_t values, bool backward);
 
-/// Reduces float32 `buffer`, one value (or `values`) a row of this rank, over the classes.
+/// Reduces `buffer`, one value (or `values`) a row of this rank, over the classes.
 void reduce_over_classes(Lowering& lowering, Reduction reduction, Operand buffer,
-                         std::int64_t values, const std::string& what);
+                         std::int64_t values, const std::string& what,
+                         ElementType type = ElementType::float32);
+
+/// The gradient of a count, of which nothing learns: zeros.
+void give_no_gradient(Lowering& lowering);
 
 /// Number of rows in a batch.
 [[nodiscard]] double row_count(const Shape& prediction);

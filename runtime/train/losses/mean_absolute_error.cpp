@@ -11,11 +11,11 @@ namespace {
 
 // dp = scale * sign(p - t): the difference, then the gradient of an L1 penalty on it.
 void book_gradient(Lowering& lowering, std::int64_t count, double scale) {
-  const Operand difference = lowering.scratch("difference", count * 4);
+  const Operand difference = lowering.scratch("difference", count);
   const Operand gradient = lowering.input_gradient(0);
   lowering.emit(AffineSpec{.count = count, .scale = -1}, {lowering.input(1), difference});
   lowering.emit(SumSpec{count, 2}, {difference, lowering.input(0), difference});
-  lowering.emit(ZeroSpec{count * 4}, {gradient});
+  lowering.zero(count, gradient);
   lowering.emit(PenaltyGradientSpec{.count = count, .l1 = static_cast<float>(scale)},
                 {difference, gradient});
 }

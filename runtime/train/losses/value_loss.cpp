@@ -8,22 +8,10 @@
 namespace meshwork {
 namespace {
 
-class ValueLossOperation final : public Operation {
+class ValueLossOperation final : public ComparisonOperation {
  public:
   ValueLossOperation(std::string kind, ValueLossKernels kernels)
-      : kind_(std::move(kind)), kernels_(std::move(kernels)) {}
-
-  std::string kind() const override { return kind_; }
-
-  Shape output_shape(std::span<const Shape> inputs) const override {
-    check_input_count(inputs, 2);
-    check_target(TargetForm::values, inputs[0], inputs[1]);
-    return {};
-  }
-
-  Rule rule(std::span<const Shape> inputs) const override {
-    return comparison_rule(TargetForm::values, inputs[0], inputs[1]);
-  }
+      : ComparisonOperation(std::move(kind), TargetForm::values), kernels_(std::move(kernels)) {}
 
   double flops(std::span<const Shape> inputs, const Shape&) const override {
     return 3.0 * static_cast<double>(element_count(inputs[0]));
@@ -47,7 +35,6 @@ class ValueLossOperation final : public Operation {
     return values > 0 ? 1 / static_cast<double>(values) : 0;
   }
 
-  std::string kind_;
   ValueLossKernels kernels_;
 };
 

@@ -10,21 +10,10 @@
 namespace meshwork {
 namespace {
 
-class BinaryMatchOperation final : public Operation {
+class BinaryMatchOperation final : public ComparisonOperation {
  public:
-  explicit BinaryMatchOperation(double threshold) : threshold_(threshold) {}
-
-  std::string kind() const override { return "binary_accuracy"; }
-
-  Shape output_shape(std::span<const Shape> inputs) const override {
-    check_input_count(inputs, 2);
-    check_target(TargetForm::values, inputs[0], inputs[1]);
-    return {};
-  }
-
-  Rule rule(std::span<const Shape> inputs) const override {
-    return comparison_rule(TargetForm::values, inputs[0], inputs[1]);
-  }
+  explicit BinaryMatchOperation(double threshold)
+      : ComparisonOperation("binary_accuracy", TargetForm::values), threshold_(threshold) {}
 
   double flops(std::span<const Shape> inputs, const Shape&) const override {
     return static_cast<double>(element_count(inputs[0]));
@@ -38,13 +27,7 @@ class BinaryMatchOperation final : public Operation {
                   {lowering.input(0), lowering.input(1), lowering.output()});
   }
 
-  // A count has no gradient: nothing learns from it.
-  void backward(Lowering& lowering) const override {
-    if (lowering.needs_gradient(0)) {
-      const std::int64_t bytes = element_count(lowering.local_shape(0)) * 4;
-      lowering.emit(ZeroSpec{bytes}, {lowering.input_gradient(0)});
-    }
-  }
+  void backward(Lowering& lowering) const override { give_no_gradient(lowering); }
 
  private:
   double threshold_;

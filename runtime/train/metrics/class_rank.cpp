@@ -11,22 +11,10 @@
 namespace meshwork {
 namespace {
 
-class ClassRankOperation final : public Operation {
+class ClassRankOperation final : public ComparisonOperation {
  public:
   ClassRankOperation(std::string kind, const ClassRank& rank)
-      : kind_(std::move(kind)), rank_(rank) {}
-
-  std::string kind() const override { return kind_; }
-
-  Shape output_shape(std::span<const Shape> inputs) const override {
-    check_input_count(inputs, 2);
-    check_target(rank_.targets, inputs[0], inputs[1]);
-    return {};
-  }
-
-  Rule rule(std::span<const Shape> inputs) const override {
-    return comparison_rule(rank_.targets, inputs[0], inputs[1]);
-  }
+      : ComparisonOperation(std::move(kind), rank.targets), rank_(rank) {}
 
   std::vector<OwnReduction> own_reductions(const Rule& rule) const override {
     const int reductions = rank_.targets == TargetForm::classes ? 2 : 4;
@@ -47,22 +35,16 @@ class ClassRankOperation final : public Operation {
     const Operand target = class_numbers(lowering);
     const ClassColumns at = class_columns(lowering, TargetForm::classes);
     const Operand prediction = lowering.input(0);
-    const Operand value = lowering.scratch("prediction for the right class", at.rows * 4);
-    const Operand ahead = lowering.scratch("classes ahead", at.rows * 4);
+    const Operand value = lowering.scratch("prediction for the right class", at.rows);
+    const Operand ahead = lowering.scratch("classes ahead", at.rows, ElementType::int32);
     lowering.emit(TargetValueSpec{at}, {prediction, target, value});
     reduce_over_classes(lowering, Reduction::sum, value, 1, "predictions for the right classes");
     lowering.emit(CountAheadSpec{at}, {prediction, target, value, ahead});
-    reduce_over_classes(lowering, Reduction::sum, ahead, 1, "classes ahead");
+    reduce_over_classes(lowering, Reduction::sum, ahead, 1, "classes ahead", ElementType::int32);
     lowering.emit(CountBelowSpec{at.rows, rank_.k}, {ahead, lowering.output()});
   }
 
-  // A count has no gradient: nothing learns from it.
-  void backward(Lowering& lowering) const override {
-    if (lowering.needs_gradient(0)) {
-      const std::int64_t bytes = element_count(lowering.local_shape(0)) * 4;
-      lowering.emit(ZeroSpec{bytes}, {lowering.input_gradient(0)});
-    }
-  }
+  void backward(Lowering& lowering) const override { give_no_gradient(lowering); }
 
  private:
   // The right classes (rows), as numbers.
@@ -72,16 +54,16 @@ class ClassRankOperation final : public Operation {
     }
     const ClassColumns at = class_columns(lowering, TargetForm::weights);
     const Operand weights = lowering.input(1);
-    const Operand maxima = lowering.scratch("largest weights", at.rows * 4);
-    const Operand numbers = lowering.scratch("right classes", at.rows * 4);
+    const Operand maxima = lowering.scratch("largest weights", at.rows);
+    const Operand numbers = lowering.scratch("right classes", at.rows, ElementType::int32);
     lowering.emit(RowMaximumSpec{at.rows, at.columns}, {weights, maxima});
     reduce_over_classes(lowering, Reduction::maximum, maxima, 1, "largest weights");
     lowering.emit(FirstMaximumSpec{at}, {weights, maxima, numbers});
-    reduce_over_classes(lowering, Reduction::minimum, numbers, 1, "right classes");
+    reduce_over_classes(lowering, Reduction::minimum, numbers, 1, "right classes",
+                        ElementType::int32);
     return numbers;
   }
 
-  std::string kind_;
   ClassRank rank_;
 };
 

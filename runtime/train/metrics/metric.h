@@ -42,6 +42,8 @@ class Metric {
   /// was expected and found, if they do not go together.
   [[nodiscard]] virtual std::unique_ptr<Operation> operation(const Shape& prediction,
                                                              const Shape& target) const = 0;
+  /// The element type in which it takes targets.
+  [[nodiscard]] virtual ElementType target_type() const { return ElementType::float32; }
   /// How many values the operation's sum is a sum of.
   [[nodiscard]] virtual double value_count(const Shape& prediction, const Shape& target) const;
   /// If targets are class numbers, how many classes there are: others are errors of the data. Else

@@ -151,8 +151,9 @@ std::optional<double> DeviceRates::bound(const KernelWork& work) const {
 DeviceRates measure_rates(Device& device) {
   DeviceRates rates;
   constexpr std::int64_t n = 512;
-  const Memory a = device.allocate(n * n * 4), b = device.allocate(n * n * 4),
-               c = device.allocate(n * n * 4);
+  const Memory a = device.allocate(n * n * float32_bytes),
+               b = device.allocate(n * n * float32_bytes),
+               c = device.allocate(n * n * float32_bytes);
   for (const Precision precision : all_precisions) {
     // In a precision that gains nothing, or is not to be had, the bound is that of float32.
     const bool gains = precision == Precision::float32 || device.is_faster_in(precision);
@@ -168,7 +169,8 @@ DeviceRates measure_rates(Device& device) {
     const std::int64_t count = sizes[i] / 2 / 4;  // half of it is read, half written
     const CopySpec copy{ElementType::float32,
                         {{.extents = {count}, .source_strides = {1}, .destination_strides = {1}}}};
-    const Memory from = device.allocate(count * 4), to = device.allocate(count * 4);
+    const Memory from = device.allocate(count * float32_bytes),
+                 to = device.allocate(count * float32_bytes);
     const double seconds = shortest_run(device, *device.compile(copy), {from.data(), to.data()});
     rates.bandwidths[i] = {static_cast<double>(sizes[i]), static_cast<double>(sizes[i]) / seconds};
   }

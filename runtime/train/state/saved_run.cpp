@@ -94,7 +94,7 @@ SavedRun::SavedRun(Model::State& model) : model_(&model) {
 
 void SavedRun::capture(CheckpointState state, const std::vector<SharedCallback>& callbacks) {
   for (const Copy& copy : copies_) {
-    model_->device->copy_out(memory_.data() + copy.offset, copy.source, copy.count * 4);
+    model_->device->copy_out(memory_.data() + copy.offset, copy.source, copy.count * float32_bytes);
   }
   state_ = std::move(state);
   state_.callbacks.clear();

@@ -42,7 +42,9 @@ class SavedRun {
   [[nodiscard]] const CheckpointState& state() const { return state_; }
   [[nodiscard]] std::span<const TensorPart> parts() const { return parts_; }
   /// What a capture copies, on this rank.
-  [[nodiscard]] std::int64_t bytes() const { return static_cast<std::int64_t>(memory_.size()) * 4; }
+  [[nodiscard]] std::int64_t bytes() const {
+    return static_cast<std::int64_t>(memory_.size()) * float32_bytes;
+  }
 
  private:
   struct Copy {

@@ -67,10 +67,31 @@ std::vector<std::vector<Range>> splits(std::int64_t classes) {
   return {{{0, classes}}, {{0, third}, {third, third}, {third, classes}}};
 }
 
+/// Class numbers, as int32, or weights.
+struct Targets {
+  TargetKind kind;
+  Array<std::int32_t> numbers;
+  Array<> weights;
+  [[nodiscard]] void* data() {
+    return kind == TargetKind::sparse ? static_cast<void*>(numbers.data()) : weights.data();
+  }
+  [[nodiscard]] bool intact() const { return numbers.intact() && weights.intact(); }
+};
+
+Array<std::int32_t> class_numbers(const std::vector<float>& targets) {
+  std::vector<std::int32_t> numbers;
+  for (const float target : targets) {
+    numbers.push_back(target == target ? static_cast<std::int32_t>(target)
+                                       : std::numeric_limits<std::int32_t>::min());
+  }
+  return numbers;
+}
+
 /// What one rank holds of a problem.
 struct Part {
   ClassColumns at;
-  Array<> scores, targets;
+  Array<> scores;
+  Targets targets;
 };
 
 Part part_of(const Problem& problem, const Range& range) {
@@ -89,12 +110,16 @@ Part part_of(const Problem& problem, const Range& range) {
   at.classes = problem.classes;
   at.target = problem.kind;
   at.smoothing = problem.smoothing;
-  return {at, cut(problem.scores),
-          problem.kind == TargetKind::sparse ? problem.targets : cut(problem.targets)};
+  const bool sparse = problem.kind == TargetKind::sparse;
+  return {at,
+          cut(problem.scores),
+          {problem.kind, class_numbers(sparse ? problem.targets : std::vector<float>()),
+           sparse ? std::vector<float>() : cut(problem.targets)}};
 }
 
 /// Adds `part` to `total`, element by element, as an all-reduce would.
-void add_to(Array<>& total, const Array<>& part) {
+template <class T>
+void add_to(Array<T>& total, const Array<T>& part) {
   for (std::size_t i = 0; i < total.size(); ++i) total[i] += part[i];
 }
 
@@ -112,7 +137,8 @@ struct Separately {
       : dx(problem.rows * problem.classes) {
     Part part = part_of(problem, {0, problem.classes});
     const std::int64_t rows = problem.rows, columns = problem.classes;
-    Array<> m(rows), z(3 * rows), u(rows), numbers(rows), v(rows), c(rows);
+    Array<> m(rows), z(3 * rows), u(rows), v(rows);
+    Array<std::int32_t> numbers(rows), c(rows);
     if (crossentropy == Crossentropy::of_logits) {
       run(RowMaximumSpec{rows, columns}, part.scores, m);
       run(LogitStatisticsSpec{part.at}, part.scores, part.targets, m, z);
@@ -125,10 +151,10 @@ struct Separately {
     }
     ClassColumns sparse = part.at;
     sparse.target = TargetKind::sparse;
-    Array<>* target = &part.targets;
+    Array<std::int32_t>* target = &part.targets.numbers;
     if (problem.kind == TargetKind::dense) {
-      run(RowMaximumSpec{rows, columns}, part.targets, m);
-      run(FirstMaximumSpec{sparse}, part.targets, m, numbers);
+      run(RowMaximumSpec{rows, columns}, part.targets.weights, m);
+      run(FirstMaximumSpec{sparse}, part.targets.weights, m, numbers);
       target = &numbers;
     }
     run(TargetValueSpec{sparse}, part.scores, *target, v);
@@ -233,7 +259,8 @@ TEST_CASE("cross-entropy of logits and its gradient are those of the formula") {
 }
 
 TEST_CASE("a class without weight may have a logit of minus infinity") {
-  Array<> x{0, -infinity}, target{0}, m{0}, z(3), dx(2);
+  Array<> x{0, -infinity}, m{0}, z(3), dx(2);
+  Array<std::int32_t> target{0};
   Array<double> loss(1);
   const ClassColumns at{.rows = 1, .columns = 2, .first_class = 0, .classes = 2};
   run(LogitStatisticsSpec{at}, x, target, m, z);
@@ -295,7 +322,8 @@ TEST_CASE("cross-entropy of probabilities and its gradient are those of the form
 
 TEST_CASE("a clipped probability has no slope of its own") {
   // q = (1e-9, 1 - 1e-9): both are clipped, so the loss does not change with p.
-  Array<> p{1e-9f, 1}, target{0}, s{1}, u(1), dp(2);
+  Array<> p{1e-9f, 1}, s{1}, u(1), dp(2);
+  Array<std::int32_t> target{0};
   Array<double> loss(1);
   const ClassColumns at{.rows = 1, .columns = 2, .first_class = 0, .classes = 2};
   run(ProbabilityLossSpec{at}, p, target, s, loss, u);
@@ -306,7 +334,8 @@ TEST_CASE("a clipped probability has no slope of its own") {
 }
 
 TEST_CASE("a probability of NaN shows in loss and gradient") {
-  Array<> p{nan, 1}, target{1}, s{nan}, u(1), dp(2);
+  Array<> p{nan, 1}, s{nan}, u(1), dp(2);
+  Array<std::int32_t> target{1};
   Array<double> loss(1);
   const ClassColumns at{.rows = 1, .columns = 2, .first_class = 0, .classes = 2};
   run(ProbabilityLossSpec{at}, p, target, s, loss, u);
@@ -338,7 +367,8 @@ TEST_CASE("ranks of targets are right however the classes are split") {
       expected.push_back(static_cast<double>(place - order.begin()));
     }
     for (const std::vector<Range>& split : splits(classes)) {
-      Array<> v = zeros(9), c = zeros(9);
+      Array<> v = zeros(9);
+      Array<std::int32_t> c(std::vector<std::int32_t>(9));
       for (const Range& range : split) {
         Part part = part_of(problem, range);
         Array<> own(9);
@@ -347,7 +377,7 @@ TEST_CASE("ranks of targets are right however the classes are split") {
       }
       for (const Range& range : split) {
         Part part = part_of(problem, range);
-        Array<> own(9);
+        Array<std::int32_t> own(9);
         run(CountAheadSpec{part.at}, part.scores, part.targets, v, own);
         add_to(c, own);
       }
@@ -365,34 +395,48 @@ TEST_CASE("ranks of targets are right however the classes are split") {
 
 TEST_CASE("a NaN stands before everything, and everything before a target of NaN") {
   const ClassColumns at{.rows = 1, .columns = 3, .first_class = 0, .classes = 3};
-  Array<> target{1}, v(1), c(1);
+  Array<std::int32_t> target{1}, c(1);
+  Array<> v(1);
   Array<> with_nan{nan, 5, 1};
   run(TargetValueSpec{at}, with_nan, target, v);
   run(CountAheadSpec{at}, with_nan, target, v, c);
-  CHECK(c[0] == 1.0f);
+  CHECK(c[0] == 1);
   Array<> nan_target{0, nan, 1};
   run(TargetValueSpec{at}, nan_target, target, v);
   run(CountAheadSpec{at}, nan_target, target, v, c);
-  CHECK(c[0] == 2.0f);
+  CHECK(c[0] == 2);
 }
 
 TEST_CASE("a target that is no class counts for nothing") {
   const ClassColumns at{.rows = 3, .columns = 2, .first_class = 0, .classes = 2};
-  Array<> x{1, 2, 3, 4, 5, 6}, targets{-1, 7, nan}, v(3);
+  Array<> x{1, 2, 3, 4, 5, 6}, v(3);
+  Array<std::int32_t> targets{-1, 7, std::numeric_limits<std::int32_t>::min()};
   run(TargetValueSpec{at}, x, targets, v);
   CHECK(v.values() == std::vector<float>{0, 0, 0});
+}
+
+TEST_CASE("class numbers beyond 2^24, which float32 cannot tell apart, are told apart") {
+  const std::int64_t first = std::int64_t{1} << 24;
+  const ClassColumns at{.rows = 2, .columns = 2, .first_class = first, .classes = first + 2};
+  Array<> x{1, 2, 3, 4}, v(2);
+  Array<std::int32_t> targets{static_cast<std::int32_t>(first),
+                              static_cast<std::int32_t>(first + 1)};
+  run(TargetValueSpec{at}, x, targets, v);
+  CHECK(v.values() == std::vector<float>{1, 4});
 }
 
 TEST_CASE("the first maximum is the lowest class that has it") {
   // Classes 4 to 6 of 10.
   const ClassColumns at{.rows = 4, .columns = 3, .first_class = 4, .classes = 10};
-  Array<> x{1, 3, 3, 3, 1, 1, 0, 1, 2, nan, 1, nan}, m{3, 3, 9, nan}, i(4);
+  Array<> x{1, 3, 3, 3, 1, 1, 0, 1, 2, nan, 1, nan}, m{3, 3, 9, nan};
+  Array<std::int32_t> i(4);
   run(FirstMaximumSpec{at}, x, m, i);
-  CHECK(i.values() == std::vector<float>{5, 4, 10, 4});
-  Array<> none(0), nothing(4);
+  CHECK(i.values() == std::vector<std::int32_t>{5, 4, 10, 4});
+  Array<> none(0);
+  Array<std::int32_t> nothing(4);
   run(FirstMaximumSpec{{.rows = 4, .columns = 0, .first_class = 4, .classes = 10}}, none, m,
       nothing);
-  CHECK(nothing.values() == std::vector<float>{10, 10, 10, 10});
+  CHECK(nothing.values() == std::vector<std::int32_t>{10, 10, 10, 10});
 }
 
 TEST_CASE("rows with all their classes are compared at once, to the same numbers") {

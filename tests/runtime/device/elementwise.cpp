@@ -190,6 +190,34 @@ TEST_CASE("conversion to float32 rounds to the nearest") {
   run(ConvertSpec{0, ElementType::uint8}, none, nothing);
 }
 
+TEST_CASE("conversion to int32 cuts towards 0, and has one number for what int32 has not") {
+  constexpr std::int32_t lowest = std::numeric_limits<std::int32_t>::min();
+  const auto convert = [](ElementType from, auto& numbers) {
+    Array<std::int32_t> y(5);
+    run(ConvertSpec{.count = 5, .from = from, .to = ElementType::int32}, numbers, y);
+    return y.values();
+  };
+  Array<std::uint8_t> bytes{0, 1, 127, 128, 255};
+  CHECK(convert(ElementType::uint8, bytes) == std::vector<std::int32_t>{0, 1, 127, 128, 255});
+  Array<std::int64_t> longs{-5, 16777217, 2147483647, 2147483648, -2147483649};
+  CHECK(convert(ElementType::int64, longs) ==
+        std::vector<std::int32_t>{-5, 16777217, 2147483647, lowest, lowest});
+  Array<> floats{2.9f, -2.9f, 2147483648.0f, std::numeric_limits<float>::quiet_NaN(), -0.5f};
+  CHECK(convert(ElementType::float32, floats) ==
+        std::vector<std::int32_t>{2, -2, lowest, lowest, 0});
+  Array<double> wide{2147483647.0, 2147483648.0, -2147483648.0, 1e300, 7.0};
+  CHECK(convert(ElementType::float64, wide) ==
+        std::vector<std::int32_t>{2147483647, lowest, lowest, lowest, 7});
+}
+
+TEST_CASE("conversion to int32 neither scales nor shifts") {
+  const ConvertSpec scaled{
+      .count = 1, .from = ElementType::uint8, .scale = 2, .to = ElementType::int32};
+  CHECK_THROWS_WITH(run_kernel(scaled, {}), Catch::Contains("unscaled"));
+  const ConvertSpec to_bytes{.count = 1, .from = ElementType::int64, .to = ElementType::uint8};
+  CHECK_THROWS_WITH(run_kernel(to_bytes, {}), Catch::Contains("neither to float32"));
+}
+
 TEST_CASE("narrowing rounds to the nearest bfloat16, ties to even, and keeps what is no number") {
   constexpr float ulp = 0x1p-7f;  // of numbers from 1 to 2
   constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -244,6 +272,10 @@ void check_gathered(ElementType type) {
     }
   }
   CHECK(y.values() == expected);
+  Array<std::int32_t> whole(5 * columns);
+  run(GatherSpec{.rows = 5, .columns = columns, .from = type, .to = ElementType::int32}, address,
+      rows, whole);
+  CHECK(whole.values() == std::vector<std::int32_t>(expected.begin(), expected.end()));
   Array<> none(0);
   run(GatherSpec{0, columns, type}, address, rows, none);
   run(GatherSpec{5, 0, type}, address, rows, none);

@@ -16,7 +16,8 @@ namespace {
 
 /// Two rows of three classes, the second right.
 struct Rows {
-  std::vector<float> x{1, 2, 3, 5, 4, 6}, targets{2, 1}, others{0, 0};
+  std::vector<float> x{1, 2, 3, 5, 4, 6};
+  std::vector<std::int32_t> targets{2, 1}, others{0, 0};
   std::unique_ptr<Device> device = make_device({.kind = "cpu"});
   ProgramBuilder builder{*device};
   Buffer predictions = builder.external(x.data(), 24, "x");

@@ -31,7 +31,8 @@ struct Network {
   int loss = -1;
 
   explicit Network(const std::vector<std::int64_t>& widths) {
-    TensorId x = graph->add_tensor({{-1, widths[0]}, TensorRole::input, "input", -1, -1, {}});
+    TensorId x =
+        graph->add_tensor({.shape = {-1, widths[0]}, .role = TensorRole::input, .path = "input"});
     graph->inputs = {x};
     for (std::size_t i = 1; i < widths.size(); ++i) {
       const std::string layer = "d" + std::to_string(i);
@@ -57,7 +58,8 @@ struct Network {
 
   TensorId variable(const std::string& path, Shape shape) {
     const int index = static_cast<int>(graph->variables.size());
-    const TensorId id = graph->add_tensor({shape, TensorRole::variable, path, index, -1, {}});
+    const TensorId id = graph->add_tensor(
+        {.shape = shape, .role = TensorRole::variable, .path = path, .variable = index});
     graph->variables.push_back({path, {shape, {}, {}, true}, id});
     return id;
   }

@@ -197,7 +197,8 @@ TEST_CASE("a rule whose letters differ in length without windows is refused") {
     void backward(Lowering&) const override {}
   };
   Graph graph;
-  const TensorId x = graph.add_tensor({{-1, 8}, TensorRole::input, "input", -1, -1, {}});
+  const TensorId x =
+      graph.add_tensor({.shape = {-1, 8}, .role = TensorRole::input, .path = "input"});
   graph.inputs = {x};
   graph.outputs = {graph.add_operation(std::make_shared<Claims>(), {x}, -1, "layer/claims")};
   const auto shared = std::make_shared<Graph>(graph);

@@ -296,6 +296,20 @@ TEST_CASE("the rule leaves classes to the operation, and everything else partial
   CHECK(without_last.whole == without_last.inputs[0].substr(1));
 }
 
+TEST_CASE("class numbers are int32, and what compares values does not take them") {
+  const std::vector<ElementType> of_classes{ElementType::float32, ElementType::int32};
+  const std::vector<ElementType> of_values(2, ElementType::float32);
+  const auto sparse = SparseCategoricalCrossentropy()->operation({-1, 10}, {-1});
+  const auto values = MeanSquaredError()->operation({-1, 1}, {-1});
+  CHECK(SparseCategoricalCrossentropy()->target_type() == ElementType::int32);
+  CHECK(MeanSquaredError()->target_type() == ElementType::float32);
+  CHECK(sparse->output_type(of_classes) == ElementType::float64);
+  CHECK(values->output_type(of_values) == ElementType::float64);
+  CHECK_THROWS_WITH(values->output_type(of_classes),
+                    Catch::Contains("targets of float32") && Catch::Contains("classes alone"));
+  CHECK_THROWS_WITH(sparse->output_type(of_values), Catch::Contains("targets of int32"));
+}
+
 TEST_CASE("targets of another shape are errors that say what was expected and found") {
   const Shape p{-1, 10};
   CHECK_THROWS_WITH(MeanSquaredError()->operation(p, {-1}),
@@ -313,7 +327,7 @@ TEST_CASE("targets of another shape are errors that say what was expected and fo
                     Catch::Contains("found (batch, 2)"));
   CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->target_shape({-1}),
                     Catch::Contains("at least two dimensions"));
-  CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->target_shape({-1, 1 << 25}),
+  CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->target_shape({-1, std::int64_t{1} << 31}),
                     Catch::Contains("too many classes"));
   CHECK_THROWS_WITH(
       CategoricalCrossentropy({.label_smoothing = 1.5}),
