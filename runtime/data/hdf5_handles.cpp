@@ -23,6 +23,7 @@ std::recursive_mutex& library_mutex() {
 
 // Who is inside of the library, and with which file, for a handler of signals, which takes no locks.
 std::atomic<int> guards{0};
+std::atomic<std::int64_t> readings{0};
 std::atomic<pthread_t> holder{};
 std::array<char, 1024> file_being_read{};
 
@@ -30,14 +31,22 @@ constexpr std::array crashes{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 std::array<struct sigaction, crashes.size()> handlers_before{};
 int status_of_crash = 0;
 
+// A signal asked to stop while the library read, and which reading that was.
+constexpr unsigned patience_seconds = 10;
+std::atomic<int> signal_waiting{0};
+std::atomic<std::int64_t> reading_waited_for{0};
+
 void say(std::string_view text) {
   const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
   (void)written;  // there is nobody left to tell
 }
 
+bool is_reading() {
+  return guards.load() > 0 && file_being_read[0] != '\0';
+}
+
 void on_crash(int number) {
-  const bool reading = guards.load() > 0 && file_being_read[0] != '\0' &&
-                       ::pthread_equal(holder.load(), ::pthread_self()) != 0;
+  const bool reading = is_reading() && ::pthread_equal(holder.load(), ::pthread_self()) != 0;
   if (reading) {
     const char digits[] = {static_cast<char>('0' + number / 10),
                            static_cast<char>('0' + number % 10)};
@@ -50,6 +59,15 @@ void on_crash(int number) {
   const auto at = static_cast<std::size_t>(std::ranges::find(crashes, number) - crashes.begin());
   ::sigaction(number, &handlers_before[at], nullptr);
   ::raise(number);
+}
+
+void on_lost_patience(int) {
+  if (is_reading() && readings.load() == reading_waited_for.load()) {
+    say(file_being_read.data());
+    say(": the HDF5 library was asked to stop and does not come back from reading this file; it is "
+        "damaged, or made to do that\n");
+    ::_exit(128 + signal_waiting.load());
+  }
 }
 
 // What the library knows of the call that failed.
@@ -147,6 +165,20 @@ void end_crashes_of_hdf5_with(int status) {
       internal_error("a handler of crashes was refused");
     }
   }
+  struct sigaction action {};
+  action.sa_handler = on_lost_patience;
+  action.sa_flags = SA_RESTART;
+  if (::sigaction(SIGALRM, &action, nullptr) != 0) {
+    internal_error("a handler of alarms was refused");
+  }
+}
+
+void end_late_reading_of_hdf5(int number) noexcept {
+  if (status_of_crash != 0 && is_reading()) {
+    signal_waiting.store(number);
+    reading_waited_for.store(readings.load());
+    ::alarm(patience_seconds);
+  }
 }
 
 void reading_hdf5(std::string_view file) noexcept {
@@ -156,6 +188,7 @@ void reading_hdf5(std::string_view file) noexcept {
     return static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
   });
   file_being_read[length] = '\0';
+  ++readings;
 }
 
 std::string hdf5_error_text() {

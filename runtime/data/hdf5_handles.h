@@ -59,6 +59,11 @@ void leave_hdf5_silent();
 /// crash inside the life of a guard that reads ends the process with `status` and one line on
 /// standard error: the file and the signal. Other crashes go where they went before.
 void end_crashes_of_hdf5_with(int status);
+/// For handlers of the signals that ask to stop. A damaged file can lead the library through the
+/// same pieces for hours, and it looks at no request. If it reads a file now, and is inside the same
+/// call 10 seconds from now, the process ends with status 128 + `number` and one line that names the
+/// file. Does nothing in programs that did not call `end_crashes_of_hdf5_with`.
+void end_late_reading_of_hdf5(int number) noexcept;
 /// Names the file that the library is about to read, for the life of the outermost Hdf5Guard.
 void reading_hdf5(std::string_view file) noexcept;
 

@@ -282,6 +282,19 @@ def main():
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     check(ended.returncode == 0, f"a configuration out of a pipe: {ended.stdout.decode()}")
 
+    # Chunks that lead through the same ones for hours: the library does not come back, and the run ends all the same.
+    with h5py.File("around.h5", "w", libver="earliest") as file:
+        file["y"] = numpy.zeros(100, "<f4")
+        file.create_dataset("x", data=numpy.zeros((100, 6), "<f4"), chunks=(50, 6))
+    hostile_files._lead_around("around.h5", levels=5, kind=1, bytes_of_key=8 + 8 * 3)
+    process = subprocess.Popen([meshwork, "train", "run.yaml", "--set", data_of("around.h5")],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    time.sleep(2)
+    process.terminate()
+    said = process.communicate(timeout=30)[0].decode()
+    check(process.returncode == 128 + 15 and "around.h5: the HDF5 library was asked to stop" in said,
+          f"around: status {process.returncode}: {said}")
+
     # A name with a slash would lead through the link beside it, and wait for a writer to the pipe.
     os.mkfifo("pipe")
     with h5py.File("slash.h5", "w") as file:

@@ -66,19 +66,22 @@ def _apply_edit(path):
             file.write(content.replace(before, after))
 
 
-def _lead_around(path, levels=4):
-    """Lets the index of the first group lead through its names 64 ** `levels` times: nothing in it is covered by a
-    checksum (HDF5's version 1 of B-trees)."""
+def _lead_around(path, levels=4, kind=0, bytes_of_key=8):
+    """Lets the index of the first group (kind 0) lead through its names 64 ** `levels` times, or that of the first
+    dataset in chunks (kind 1) through its chunks: nothing in it is covered by a checksum (HDF5's version 1 of
+    B-trees)."""
     with open(path, "rb") as file:
         content = bytearray(file.read())
-    at = content.find(b"TREE\x00")
+    at = content.find(b"TREE" + bytes([kind]))
     fanout, nowhere = 32, b"\xff" * 8
-    bytes_of_node = 24 + 2 * fanout * 8 + (2 * fanout + 1) * 8
-    first_key, last_key = content[at + 24:at + 32], content[at + 40:at + 48]
+    bytes_of_node = 24 + 2 * fanout * 8 + (2 * fanout + 1) * bytes_of_key
+    keys = at + 24
+    first_key = content[keys:keys + bytes_of_key]
+    last_key = content[keys + bytes_of_key + 8:keys + 2 * bytes_of_key + 8]
     child = len(content)
     content += content[at:at + bytes_of_node]
     for level in range(1, levels + 1):
-        node = b"TREE" + bytes([0, level]) + struct.pack("<H", 2 * fanout) + 2 * nowhere
+        node = b"TREE" + bytes([kind, level]) + struct.pack("<H", 2 * fanout) + 2 * nowhere
         node += (first_key + struct.pack("<Q", child)) * (2 * fanout) + last_key
         if level < levels:
             child = len(content)
