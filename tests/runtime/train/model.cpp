@@ -140,6 +140,18 @@ Model classifying(DeviceMesh& mesh, const LayoutEntries& entries = {}) {
   return model;
 }
 
+// Throws behind the second batch, on every rank.
+class Throwing final : public Callback {
+ public:
+  std::string class_name() const override { return "Throwing"; }
+  void on_train_batch_end(Training&) override {
+    if (++batches_ == 2) throw std::runtime_error("enough");
+  }
+
+ private:
+  int batches_ = 0;
+};
+
 const LayoutEntries split_weights{{"d1/kernel", {unsharded, "model"}},
                                   {"d2/kernel", {"model", unsharded}}};
 
@@ -173,6 +185,27 @@ TEST_CASE("steps on the user's batches give what fit gives") {
     CHECK(stepped.evaluate_step(samples.batch(0, 19)) ==
           fitted.evaluate(samples.source(), {.batch_size = 19}));
     CHECK(stepped.iteration() == 6);
+  }
+}
+
+TEST_CASE(
+    "a fit that a callback ends by an error leaves nothing under way, and the model goes on") {
+  const Samples samples(19);
+  for (const std::vector<MeshAxis>& axes : meshes()) {
+    DeviceMesh mesh(axes);
+    Model stepped = classifying(mesh, split_weights);
+    (void)stepped.train_step(samples.batch(0, 9));
+    (void)stepped.train_step(samples.batch(9, 9));
+    Model thrown = classifying(mesh, split_weights);
+    CHECK_THROWS_WITH(thrown.fit(samples.source(), {.batch_size = 9,
+                                                    .shuffle = false,
+                                                    .callbacks = {std::make_shared<Throwing>()},
+                                                    .verbose = Verbosity::silent}),
+                      "enough");
+    CHECK(thrown.iteration() == 2);
+    CHECK(variables_of(thrown) == variables_of(stepped));
+    CHECK(thrown.train_step(samples.batch(18, 1)) == stepped.train_step(samples.batch(18, 1)));
+    CHECK(variables_of(thrown) == variables_of(stepped));
   }
 }
 
