@@ -9,32 +9,19 @@
 #include "collectives/printable.h"
 
 namespace meshwork {
-namespace {
-
-Said run(const CommandLine& line, const Communicator* all) {
-  try {
-    switch (line.command) {
-      case Command::verify:
-        return verify(line, all);
-      case Command::inspect:
-        return inspect(line);
-      case Command::diff:
-        return diff(line);
-      default:
-        return export_weights(line);
-    }
-  } catch (const std::exception& error) {
-    return {2, "", fmt::format("{}\n", message_of(error))};
-  }
-}
-
-}  // namespace
 
 int run_on_files(const CommandLine& line, const Communicator* all) {
   const bool root = all == nullptr || all->rank() == 0;
+  const auto* const alone = std::get_if<OnFiles>(&line.command);
   Said said;
-  if (root || line.command == Command::verify) {
-    said = run(line, all);
+  try {
+    if (alone == nullptr) {
+      said = std::get<OnFilesTogether>(line.command)(line, all);
+    } else if (root) {
+      said = (*alone)(line);
+    }
+  } catch (const std::exception& error) {
+    said = {2, "", fmt::format("{}\n", message_of(error))};
   }
   if (root) {
     std::fputs(printable(said.text).c_str(), stdout);

@@ -31,7 +31,7 @@ struct Said {
 /// the root has what is to be said.
 [[nodiscard]] Said verify(const CommandLine& line, const Communicator* all);
 
-/// Runs the command that `line` names, on all ranks of `all` or on this process alone if that is
+/// Runs the command of `line`, one of these, on all ranks of `all` or on this process alone if that is
 /// null, and prints what it says. Gives the exit status.
 [[nodiscard]] int run_on_files(const CommandLine& line, const Communicator* all);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "launch/commands.h"
 #include "launch/file_commands.h"
 #include "launch/version.h"
 #include "runtime/config/nearest.h"
@@ -209,7 +210,7 @@ void add_part(CLI::App& command, CommandLine& line) {
           "The samples: train, validation or test; without it the last of these that "
           "the configuration has")
       ->type_name("PART")
-      ->check(CLI::IsMember({"train", "validation", "test"}));
+      ->check(CLI::IsMember(parts));
 }
 
 void add_output(CLI::App& command, const std::string& option, CommandLine& line,
@@ -287,6 +288,14 @@ ParsedCommandLine without_command(int status, const std::string& text) {
 
 }  // namespace
 
+CLI::App* add_command(CLI::App& program, Commands& commands, const char* name, const char* what,
+                      const char* examples, Command command) {
+  CLI::App* added = program.add_subcommand(name, what);
+  added->footer(examples);
+  commands[added] = command;
+  return added;
+}
+
 void add_overwrite(CLI::App& command, CommandLine& line) {
   command.add_flag(
       "--overwrite", line.overwrite,
@@ -303,9 +312,10 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   program.footer(program_examples);
   program.require_subcommand(1);
   program.get_formatter()->column_width(30);
+  Commands commands;
 
-  CLI::App* train = program.add_subcommand("train", "Train a model");
-  train->footer(train_examples);
+  CLI::App* train =
+      add_command(program, commands, "train", "Train a model", train_examples, meshwork::train);
   add_config(*train, line, true);
   add_model_options(*train, line);
   add_run_options(*train, line);
@@ -325,8 +335,9 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
       "--profile", [&line] { line.overrides.emplace_back("fit.profile=true", "--profile"); },
       "Say at the end where the time of a step went, by layer and instruction");
 
-  CLI::App* evaluate = program.add_subcommand("evaluate", "Compute the loss and the metrics");
-  evaluate->footer(evaluate_examples);
+  CLI::App* evaluate =
+      add_command(program, commands, "evaluate", "Compute the loss and the metrics",
+                  evaluate_examples, meshwork::evaluate);
   add_config(*evaluate, line, true);
   add_model_options(*evaluate, line);
   add_run_options(*evaluate, line);
@@ -336,8 +347,8 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   add_part(*evaluate, line);
 
   CLI::App* predict =
-      program.add_subcommand("predict", "Write the model's output for every sample");
-  predict->footer(predict_examples);
+      add_command(program, commands, "predict", "Write the model's output for every sample",
+                  predict_examples, meshwork::predict);
   add_config(*predict, line, true);
   add_model_options(*predict, line);
   add_run_options(*predict, line);
@@ -349,8 +360,10 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   predict->get_option("--output")->required();
   add_overwrite(*predict, line);
 
-  CLI::App* plan = program.add_subcommand("plan", "Show how a model is spread over a mesh");
-  plan->footer(plan_examples);
+  static const std::map<std::string, Mode> modes{
+      {"train", Mode::train}, {"evaluate", Mode::evaluate}, {"predict", Mode::predict}};
+  CLI::App* plan = add_command(program, commands, "plan", "Show how a model is spread over a mesh",
+                               plan_examples, plan_text);
   add_config(*plan, line, true);
   add_model_options(*plan, line);
   plan->add_flag("--json", line.json, "Print JSON");
@@ -363,36 +376,29 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
       ->type_name("NUMBER")
       ->check(CLI::PositiveNumber);
   plan->add_option_function<std::string>(
-          "--mode",
-          [&line](const std::string& mode) {
-            line.mode = mode == "train"      ? Mode::train
-                        : mode == "evaluate" ? Mode::evaluate
-                                             : Mode::predict;
-          },
+          "--mode", [&line](const std::string& mode) { line.mode = modes.at(mode); },
           "The step that is shown: train, evaluate or predict")
       ->type_name("MODE")
-      ->check(CLI::IsMember({"train", "evaluate", "predict"}));
+      ->check(CLI::IsMember(modes));
   plan->add_option("--layout", line.picture,
                    "Draw which rank holds which block of the variable or output with this path")
       ->type_name("PATH");
   add_part(*plan, line);
 
-  CLI::App* devices = program.add_subcommand("devices", "Show where each rank runs");
-  devices->footer(devices_examples);
+  CLI::App* devices = add_command(program, commands, "devices", "Show where each rank runs",
+                                  devices_examples, meshwork::devices);
   add_config(*devices, line, false);
 
-  CLI::App* options = program.add_subcommand("options", "Say what a configuration can say");
-  options->footer(options_examples);
+  CLI::App* options = add_command(program, commands, "options", "Say what a configuration can say",
+                                  options_examples, options_text);
   options->add_option("NAME", line.name, "A class, such as Adam, or a section, such as fit")
       ->type_name("");
   add_plugins(*options, line);
 
-  std::map<const CLI::App*, Command> commands{
-      {train, Command::train}, {evaluate, Command::evaluate}, {predict, Command::predict},
-      {plan, Command::plan},   {devices, Command::devices},   {options, Command::options}};
   add_file_commands(program, line, commands);
-  CLI::App* imported = program.add_subcommand("import", "Write Keras's weights as a checkpoint");
-  imported->footer(import_examples);
+  CLI::App* imported =
+      add_command(program, commands, "import", "Write Keras's weights as a checkpoint",
+                  import_examples, import_weights);
   add_config(*imported, line, true);
   add_model_options(*imported, line);
   imported->add_option("FILE", line.files, "Weights that Keras has saved, .weights.h5")
@@ -404,7 +410,6 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
       ->required();
   add_overwrite(*imported, line);
   imported->add_flag("--weights-only", line.weights_only, "Leave out the optimizer's state");
-  commands[imported] = Command::import_weights;
 
   try {
     program.parse(argc, argv);

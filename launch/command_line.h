@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "collectives/exchange.h"
@@ -13,22 +14,21 @@
 
 namespace meshwork {
 
-enum class Command : std::uint8_t {
-  train,
-  evaluate,
-  predict,
-  plan,
-  devices,
-  options,
-  inspect,
-  verify,
-  diff,
-  export_weights,
-  import_weights
-};
+class Communicator;
+class Runtime;
+struct CommandLine;
+struct Said;
+
+/// What a command does: it runs on the ranks of a job; or it says a text, looks at files as one
+/// process, or as all `ranks` together, where those are null for a process alone.
+using OnRanks = int (*)(Runtime& runtime, const CommandLine& line);
+using Saying = std::string (*)(const CommandLine& line, const Communicator* ranks);
+using OnFiles = Said (*)(const CommandLine& line);
+using OnFilesTogether = Said (*)(const CommandLine& line, const Communicator* ranks);
+using Command = std::variant<OnRanks, Saying, OnFiles, OnFilesTogether>;
 
 struct CommandLine {
-  Command command = Command::train;
+  Command command;
   std::string config;
   std::vector<ConfigOverride> overrides;  // --set, --mesh, --seed, in their order
   std::string name;                       // of what has options

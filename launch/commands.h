@@ -25,8 +25,12 @@ inline constexpr int unsaved_status = 76;
 [[nodiscard]] std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t ranks,
                                std::vector<std::string>& warnings);
 
+/// The same of the configuration that `line` names, on the ranks `all`. Collective over them, if it
+/// is not null. Says the warnings.
+[[nodiscard]] std::string plan_text(const CommandLine& line, const Communicator* all);
+
 /// What `options` prints: the classes and sections, or the options of the one that is named. Throws
 /// `Error` for a name that is none. Pure.
-[[nodiscard]] std::string options_text(const CommandLine& line);
+[[nodiscard]] std::string options_text(const CommandLine& line, const Communicator* all);
 
 }  // namespace meshwork

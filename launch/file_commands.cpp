@@ -1,5 +1,7 @@
 #include "launch/file_commands.h"
 
+#include "launch/checkpoint_files.h"
+
 namespace meshwork {
 namespace {
 
@@ -52,10 +54,9 @@ Exit status: 0; 2 if it cannot be read or written.)";
 
 }  // namespace
 
-void add_file_commands(CLI::App& program, CommandLine& line,
-                       std::map<const CLI::App*, Command>& commands) {
-  CLI::App* inspect = program.add_subcommand("inspect", "Show what is in a checkpoint");
-  inspect->footer(inspect_examples);
+void add_file_commands(CLI::App& program, CommandLine& line, Commands& commands) {
+  CLI::App* inspect = add_command(program, commands, "inspect", "Show what is in a checkpoint",
+                                  inspect_examples, meshwork::inspect);
   inspect->add_option("FILE", line.files, "A checkpoint, a directory of them, or Keras's weights")
       ->type_name("")
       ->required()
@@ -63,17 +64,16 @@ void add_file_commands(CLI::App& program, CommandLine& line,
   inspect->add_flag("--json", line.json, "Print JSON");
   inspect->add_flag("--configuration", line.configuration,
                     "Print the configuration that it carries, and nothing else");
-  commands[inspect] = Command::inspect;
 
-  CLI::App* verify = program.add_subcommand("verify", "Compare checkpoints with their checksums");
-  verify->footer(verify_examples);
+  CLI::App* verify =
+      add_command(program, commands, "verify", "Compare checkpoints with their checksums",
+                  verify_examples, meshwork::verify);
   verify->add_option("FILE", line.files, "Checkpoints, or directories of them")
       ->type_name("")
       ->required();
-  commands[verify] = Command::verify;
 
-  CLI::App* diff = program.add_subcommand("diff", "Show how two checkpoints differ");
-  diff->footer(diff_examples);
+  CLI::App* diff = add_command(program, commands, "diff", "Show how two checkpoints differ",
+                               diff_examples, meshwork::diff);
   diff->add_option("FILES", line.files, "Two checkpoints, directories of them, or Keras's weights")
       ->type_name("A B")
       ->required()
@@ -83,10 +83,10 @@ void add_file_commands(CLI::App& program, CommandLine& line,
       ->type_name("NUMBER")
       ->check(CLI::NonNegativeNumber);
   diff->add_flag("--weights-only", line.weights_only, "Compare the variables and nothing else");
-  commands[diff] = Command::diff;
 
-  CLI::App* exported = program.add_subcommand("export", "Write a checkpoint as Keras's weights");
-  exported->footer(export_examples);
+  CLI::App* exported =
+      add_command(program, commands, "export", "Write a checkpoint as Keras's weights",
+                  export_examples, export_weights);
   exported->add_option("FILE", line.files, "A checkpoint, or a directory of them")
       ->type_name("")
       ->required()
@@ -96,7 +96,6 @@ void add_file_commands(CLI::App& program, CommandLine& line,
       ->required();
   add_overwrite(*exported, line);
   exported->add_flag("--weights-only", line.weights_only, "Leave out the optimizer's state");
-  commands[exported] = Command::export_weights;
 }
 
 }  // namespace meshwork

@@ -8,10 +8,15 @@
 
 namespace meshwork {
 
-/// Adds them to `program`; what they are given goes into `line`, which of them is which into
-/// `commands`.
-void add_file_commands(CLI::App& program, CommandLine& line,
-                       std::map<const CLI::App*, Command>& commands);
+/// Which command a part of the command line stands for.
+using Commands = std::map<const CLI::App*, Command>;
+
+/// Adds a command to `program` and to `commands`; `examples` end its help.
+CLI::App* add_command(CLI::App& program, Commands& commands, const char* name, const char* what,
+                      const char* examples, Command command);
+
+/// Adds the commands that look at files; what they are given goes into `line`.
+void add_file_commands(CLI::App& program, CommandLine& line, Commands& commands);
 
 /// The flag of the commands that write files.
 void add_overwrite(CLI::App& command, CommandLine& line);

@@ -105,67 +105,19 @@ int run_without_model(int argc, char** argv, const Settings& asked, const Make& 
   });
 }
 
-std::string plan_text(const CommandLine& line, const Communicator* all) {
-  const RunConfig config = all == nullptr ? read_run(line) : read_same_run(*all, line);
-  std::string text;
-  std::vector<std::string> warnings;
-  const auto make = [&] { text = plan(config, line, all == nullptr ? 1 : all->size(), warnings); };
-  all == nullptr ? make() : together(*all, make);
-  for (const std::string& warning : warnings) {
-    if (all == nullptr || all->rank() == 0) {
-      std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());
-    }
+int run(int argc, char** argv, const CommandLine& line, const Settings& asked) {
+  if (const auto* say = std::get_if<Saying>(&line.command)) {
+    return run_without_model(argc, argv, asked,
+                             [&](const Communicator* all) { return (*say)(line, all); });
   }
-  return text;
-}
-
-std::string options_text(const CommandLine& line, const Communicator* all) {
-  std::string text;
-  const auto make = [&] { text = options_text(line); };
-  all == nullptr ? make() : together(*all, make);
-  return text;
-}
-
-int run_on_files(int argc, char** argv, const CommandLine& line, const Settings& asked) {
-  if (!started_by_launcher()) {
+  const auto* const on_ranks_alone = std::get_if<OnRanks>(&line.command);
+  if (on_ranks_alone == nullptr && !started_by_launcher()) {
     return run_on_files(line, nullptr);
   }
-  return on_ranks(argc, argv, asked,
-                  [&](Runtime& runtime) { return run_on_files(line, &runtime.world()); });
-}
-
-int run_on_model(Runtime& runtime, const CommandLine& line) {
-  switch (line.command) {
-    case Command::import_weights:
-      return import_weights(runtime, line);
-    case Command::train:
-      return train(runtime, line);
-    case Command::evaluate:
-      return evaluate(runtime, line);
-    case Command::predict:
-      return predict(runtime, line);
-    default:
-      return devices(runtime, line);
-  }
-}
-
-int run(int argc, char** argv, const CommandLine& line, const Settings& asked) {
-  switch (line.command) {
-    case Command::plan:
-      return run_without_model(argc, argv, asked,
-                               [&](const Communicator* all) { return plan_text(line, all); });
-    case Command::options:
-      return run_without_model(argc, argv, asked,
-                               [&](const Communicator* all) { return options_text(line, all); });
-    case Command::inspect:
-    case Command::verify:
-    case Command::diff:
-    case Command::export_weights:
-      return run_on_files(argc, argv, line, asked);
-    default:
-      return on_ranks(argc, argv, asked,
-                      [&](Runtime& runtime) { return run_on_model(runtime, line); });
-  }
+  return on_ranks(argc, argv, asked, [&](Runtime& runtime) {
+    return on_ranks_alone != nullptr ? (*on_ranks_alone)(runtime, line)
+                                     : run_on_files(line, &runtime.world());
+  });
 }
 
 // `status`, or 1 if some of what was printed did not arrive, as on a full disk.

@@ -57,7 +57,7 @@ std::string described(const std::string& name, const Catalog::Described& one) {
 
 }  // namespace
 
-std::string options_text(const CommandLine& line) {
+std::string options_text(const CommandLine& line, const Communicator*) {
   const Catalog catalog = catalog_of(line);
   const std::map<std::string, Texts> all = sections();
   std::vector<std::string> known;

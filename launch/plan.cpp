@@ -2,9 +2,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "collectives/printable.h"
 #include "launch/commands.h"
 #include "launch/session.h"
 #include "runtime/config/nearest.h"
@@ -60,6 +63,20 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
   }
   const PlanReport report = config.report(plan, *source, rows, line.mode, line.rank);
   return line.json ? to_json(report) : to_text(report);
+}
+
+std::string plan_text(const CommandLine& line, const Communicator* all) {
+  const RunConfig config = all == nullptr ? read_run(line) : read_same_run(*all, line);
+  std::string text;
+  std::vector<std::string> warnings;
+  const auto make = [&] { text = plan(config, line, all == nullptr ? 1 : all->size(), warnings); };
+  all == nullptr ? make() : together(*all, make);
+  for (const std::string& warning : warnings) {
+    if (all == nullptr || all->rank() == 0) {
+      std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());
+    }
+  }
+  return text;
 }
 
 }  // namespace meshwork

@@ -20,7 +20,7 @@ std::string loader_message() {
 }  // namespace
 
 void Catalog::check_class_name(const char* kind, const std::string& name) {
-  if (name.empty() || !is_capital(name[0])) {
+  if (!is_class_name(name)) {
     fail("the {} class \"{}\" does not begin with a capital letter", kind, name);
   }
 }

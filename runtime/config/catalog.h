@@ -27,6 +27,7 @@
 
 #include "runtime/config/node.h"
 #include "runtime/config/options.h"
+#include "runtime/config/tree.h"
 
 namespace meshwork {
 
@@ -117,7 +118,7 @@ class Catalog {
   /// short one, if it has any.
   template <class Value>
   [[nodiscard]] std::vector<std::string> names_like(const std::string& written) const {
-    const bool short_one = !written.empty() && !is_capital(written[0]);
+    const bool short_one = !is_class_name(written);
     std::vector<std::string> names;
     for (const auto& [name, entry] : all<Value>()) {
       names.push_back(short_one && !entry.short_names.empty() ? entry.short_names[0] : name);
@@ -145,7 +146,6 @@ class Catalog {
     if (!kind) kind = std::make_shared<Entries<Value>>();
     return *static_cast<Entries<Value>*>(kind.get());
   }
-  static bool is_capital(char letter) { return letter >= 'A' && letter <= 'Z'; }
   static void check_class_name(const char* kind, const std::string& name);
 
   std::map<std::type_index, std::shared_ptr<void>> kinds_;  // Entries of each, by the type

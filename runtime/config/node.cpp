@@ -358,8 +358,7 @@ std::optional<ConfigNode> ConfigNode::find(std::string_view key) const {
 
 ConfigEntry ConfigNode::single_entry(std::string_view what) const {
   if (is_scalar() && !tree_->text.empty()) {
-    auto nothing = std::make_shared<ConfigTree>();
-    nothing->place = tree_->place;
+    auto nothing = std::make_shared<ConfigTree>(ConfigTree{.place = tree_->place});
     return {tree_->text, *this, ConfigNode(std::move(nothing), entry_path(path_, tree_->text))};
   }
   const std::string expected = fmt::format("{}, as Name: {{option: value}}", what);

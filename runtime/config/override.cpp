@@ -155,17 +155,17 @@ class Assigner {
       case Kind::map:
         return assign_in_map(tree, rest, path);
       case Kind::null:
-        return assign_in_map(empty_map(), rest, path);
+        return assign_in_map(
+            std::make_shared<ConfigTree>(ConfigTree{.kind = Kind::map, .place = place_}), rest,
+            path);
       default:
         break;
     }
     // `optimizer: Adam` is `optimizer: {Adam: }`.
     if (tree->plain && is_class_name(tree->text)) {
-      const auto object = empty_map();
-      object->place = tree->place;
-      auto nothing = std::make_shared<ConfigTree>();
-      nothing->place = tree->place;
-      object->add({tree, std::move(nothing)});
+      auto object =
+          std::make_shared<ConfigTree>(ConfigTree{.kind = Kind::map, .place = tree->place});
+      object->add({tree, std::make_shared<ConfigTree>(ConfigTree{.place = tree->place})});
       return assign_in_map(object, rest, path);
     }
     fail(path, fmt::format("{} needs a map, found {}", in_quotes(first.name), found(tree)));
@@ -177,12 +177,6 @@ class Assigner {
   }
   [[nodiscard]] static std::string found(const ConfigTreePointer& tree) {
     return ConfigNode(tree, "").found();
-  }
-  [[nodiscard]] std::shared_ptr<ConfigTree> empty_map() const {
-    auto map = std::make_shared<ConfigTree>();
-    map->kind = Kind::map;
-    map->place = place_;
-    return map;
   }
 
   [[nodiscard]] ConfigTreePointer assign_in_map(const ConfigTreePointer& tree,
@@ -198,12 +192,9 @@ class Assigner {
     if (object != nullptr && !is_class_name(name)) {
       return with_child(*tree, 0, rest, entry_path(path, object->key->text));
     }
-    auto key = std::make_shared<ConfigTree>();
-    key->kind = Kind::scalar;
-    key->text = name;
-    key->place = place_;
-    auto nothing = std::make_shared<ConfigTree>();
-    nothing->place = place_;
+    auto key = std::make_shared<ConfigTree>(
+        ConfigTree{.kind = Kind::scalar, .place = place_, .text = name});
+    const auto nothing = std::make_shared<ConfigTree>(ConfigTree{.place = place_});
     auto map = std::make_shared<ConfigTree>(*tree);
     map->add({std::move(key), assign(nothing, rest.subspan(1), entry_path(path, name))});
     return map;

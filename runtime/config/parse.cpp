@@ -141,9 +141,9 @@ class TreeBuilder final : public YAML::EventHandler {
   void OnDocumentEnd() override {}
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
-    auto node = std::make_shared<ConfigTree>();
-    node->place = expects_key() ? source_.place(mark) : source_.place_of_null(mark);
-    finish(node, anchor);
+    finish(std::make_shared<ConfigTree>(ConfigTree{
+               .place = expects_key() ? source_.place(mark) : source_.place_of_null(mark)}),
+           anchor);
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -193,9 +193,8 @@ class TreeBuilder final : public YAML::EventHandler {
   }
 
   std::shared_ptr<ConfigTree> start(Kind kind, const YAML::Mark& mark, const std::string& tag) {
-    auto node = std::make_shared<ConfigTree>();
-    node->kind = kind;
-    node->place = source_.place(mark);
+    auto node =
+        std::make_shared<ConfigTree>(ConfigTree{.kind = kind, .place = source_.place(mark)});
     const bool standard =
         tag.empty() || tag == "?" || tag == "!" || tag.starts_with("tag:yaml.org,2002:");
     if (!standard) {
@@ -429,9 +428,7 @@ ConfigTreePointer parse_yaml(std::string_view text, const std::string& name, boo
     throw ConfigError(name, "", fmt::format("not valid YAML: {}", problem.what()));
   }
   if (builder.root()) return builder.root();
-  auto nothing = std::make_shared<ConfigTree>();
-  nothing->place = source.place(std::size_t{0});
-  return nothing;
+  return std::make_shared<ConfigTree>(ConfigTree{.place = source.place(std::size_t{0})});
 }
 
 }  // namespace meshwork

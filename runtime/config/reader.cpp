@@ -49,9 +49,8 @@ ConfigNode ConfigReader::required_node(const std::string& key, std::string_view 
 
 ConfigNode ConfigReader::section(const std::string& key) {
   if (auto found = node(key)) return *std::move(found);
-  auto nothing = std::make_shared<ConfigTree>();
-  nothing->place = source_.tree().place;
-  return {std::move(nothing), entry_path(source_.path(), key)};
+  return {std::make_shared<ConfigTree>(ConfigTree{.place = source_.tree().place}),
+          entry_path(source_.path(), key)};
 }
 
 void ConfigReader::finish() const {

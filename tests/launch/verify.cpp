@@ -72,7 +72,6 @@ void write_checkpoints() {
 Said verify_while_removing(const std::string& name, bool this_rank, int opening) {
   const Communicator world = Communicator::world().duplicate();
   CommandLine line;
-  line.command = Command::verify;
   line.files = {name};
   openings = 0;
   removed = oldest;
