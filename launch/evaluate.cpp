@@ -26,10 +26,6 @@ int evaluate(Runtime& runtime, const CommandLine& line) {
         session->model().evaluate(source, {.batch_size = session->config().evaluation_batch_size(),
                                            .stop_request = &runtime.stop_request()});
     if (runtime.is_root()) {
-      if (line.weights.empty()) {
-        std::fprintf(stderr,
-                     "note: these are the initial weights; --checkpoint takes those of a file\n");
-      }
       std::printf("%s\n", readable(logs).c_str());
       std::fflush(stdout);
     }

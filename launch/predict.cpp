@@ -26,13 +26,7 @@ int predict(Runtime& runtime, const CommandLine& line) {
   if (status != 0 || line.dry_run) {
     return status;
   }
-  return runtime.attempt(1, [&] {
-    if (runtime.is_root() && line.weights.empty()) {
-      std::fprintf(stderr,
-                   "note: these are the initial weights; --checkpoint takes those of a file\n");
-    }
-    session->predict(source, file.get());
-  });
+  return runtime.attempt(1, [&] { session->predict(source, file.get()); });
 }
 
 }  // namespace meshwork

@@ -117,6 +117,10 @@ void Session::build() {
 
 void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mode) {
   if (line_->weights.empty()) {
+    if (mode != Mode::train && !line_->dry_run && runtime_->is_root()) {
+      std::fprintf(stderr,
+                   "note: these are the initial weights; --checkpoint takes those of a file\n");
+    }
     return;
   }
   // Parameters are made for a plan: for that of the run, they need not be made again.

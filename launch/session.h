@@ -51,7 +51,8 @@ class Session {
   /// Makes the model.
   void build();
   /// Takes up the weights that the command line names, if it does, into the model as it is made for
-  /// `source`. To be called after `build`.
+  /// `source`. Without such, all but training note that the weights are the initial ones. To be
+  /// called after `build`.
   void load_weights(const std::shared_ptr<const Source>& source, Mode mode);
 
   /// Throws on all ranks if something that the run writes would destroy something: what it reads, or

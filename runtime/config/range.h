@@ -43,12 +43,6 @@ inline constexpr ValueRange finite{.low_included = false, .high_included = false
 [[nodiscard]] constexpr ValueRange at_least(double low) {
   return {.low = low};
 }
-[[nodiscard]] constexpr ValueRange above(double low) {
-  return {.low = low, .low_included = false};
-}
-[[nodiscard]] constexpr ValueRange at_most(double high) {
-  return {.high = high};
-}
 /// Without infinity.
 inline constexpr ValueRange finite_positive =
     positive.below(std::numeric_limits<double>::infinity());

@@ -32,9 +32,6 @@ class ConfigReader {
   /// The node under `key`; a null one, which reads as an empty map, if it is not there.
   [[nodiscard]] ConfigNode section(const std::string& key);
 
-  /// The map that is read.
-  [[nodiscard]] const ConfigNode& source() const { return source_; }
-
   /// Throws if the map has a key that was not asked for.
   void finish() const;
 

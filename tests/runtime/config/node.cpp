@@ -141,7 +141,8 @@ TEST_CASE("a range is part of what is expected") {
   CHECK(message<int64_t>("0", positive) == place + "expected a positive integer, found 0");
   CHECK(message<int64_t>("1", positive) == "no error");
   CHECK(message<int64_t>("1", at_least(2)) == place + "expected an integer of at least 2, found 1");
-  CHECK(message<int64_t>("9", at_most(8)) == place + "expected an integer of at most 8, found 9");
+  CHECK(message<int64_t>("9", ValueRange{.high = 8}) ==
+        place + "expected an integer of at most 8, found 9");
   CHECK(message<double>("1.5", between(0, 1)) ==
         place + "expected a number between 0 and 1, found 1.5");
   CHECK(message<double>("1", between(0, 1)) == "no error");
@@ -151,7 +152,7 @@ TEST_CASE("a range is part of what is expected") {
         place + "expected a number between 0 and 1, found .nan");
   CHECK(message<double>("1", at_least(0).below(1)) ==
         place + "expected a number of at least 0 and below 1, found 1");
-  CHECK(message<double>("0", above(0).up_to(1)) ==
+  CHECK(message<double>("0", positive.up_to(1)) ==
         place + "expected a positive number of at most 1, found 0");
   CHECK(message<double>("0", positive) == place + "expected a positive number, found 0");
   CHECK(message<double>(".inf", positive) == "no error");
@@ -161,7 +162,7 @@ TEST_CASE("a range is part of what is expected") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   CHECK(message<double>(".inf", at_least(0).below(infinity)) ==
         place + "expected a finite number of at least 0, found .inf");
-  CHECK(message<double>(".inf", above(0).below(infinity)) ==
+  CHECK(message<double>(".inf", positive.below(infinity)) ==
         place + "expected a positive finite number, found .inf");
 }
 
