@@ -15,6 +15,7 @@
 #include "collectives/error.h"
 #include "collectives/file_size_limit.h"
 #include "runtime/checkpoint/descriptor.h"
+#include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/written_file.h"
 #include "runtime/data/hdf5_handles.h"
 
@@ -83,18 +84,19 @@ class Hdf5PredictionFile final : public PredictionFile {
   Hdf5PredictionFile(std::string name, std::int64_t rows, const Shape& shape)
       : name_(name_within(std::move(name), rows, shape)),
         row_elements_(element_count(shape)),
+        shape_(shape),
         new_(name_) {
     const FileSizeSignalBlocked blocked;
     const Hdf5Guard guard;
-    lengths_.push_back(static_cast<hsize_t>(rows));
-    lengths_.insert(lengths_.end(), shape.begin(), shape.end());
+    shape_.insert(shape_.begin(), rows);
+    const std::vector<hsize_t> lengths(shape_.begin(), shape_.end());
     const std::string& part = new_.temporary();
     file_ = WrittenFile(
         Hdf5File(check_hdf5(H5Fcreate(part.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
                             "cannot be created", part)),
         part);
     const Hdf5Dataspace space(
-        check_hdf5(H5Screate_simple(static_cast<int>(lengths_.size()), lengths_.data(), nullptr),
+        check_hdf5(H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr),
                    "no room for the predictions", part));
     dataset_ =
         Hdf5Dataset(check_hdf5(H5Dcreate2(file_.native(), "predictions", H5T_IEEE_F32LE,
@@ -114,20 +116,11 @@ class Hdf5PredictionFile final : public PredictionFile {
     }
     const FileSizeSignalBlocked blocked;
     const Hdf5Guard guard;
-    std::vector<hsize_t> begin(lengths_.size(), 0);
-    std::vector<hsize_t> count = lengths_;
-    begin[0] = static_cast<hsize_t>(first_row);
-    count[0] = outputs.size() / static_cast<std::size_t>(row_elements_);
-    const Hdf5Dataspace in_file(
-        check_hdf5(H5Dget_space(dataset_.native()), "cannot be written", name_));
-    check_hdf5(H5Sselect_hyperslab(in_file.native(), H5S_SELECT_SET, begin.data(), nullptr,
-                                   count.data(), nullptr),
-               "cannot be written", name_);
-    const Hdf5Dataspace in_memory(
-        check_hdf5(H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
-                   "cannot be written", name_));
-    check_hdf5(H5Dwrite(dataset_.native(), H5T_NATIVE_FLOAT, in_memory.native(), in_file.native(),
-                        H5P_DEFAULT, outputs.data()),
+    Block block = whole(shape_);
+    block[0] = {first_row, first_row + std::ssize(outputs) / row_elements_};
+    const Selection selection = select(dataset_, &block, name_);
+    check_hdf5(H5Dwrite(dataset_.native(), H5T_NATIVE_FLOAT, selection.memory.native(),
+                        selection.file.native(), H5P_DEFAULT, outputs.data()),
                "cannot be written", name_);
   }
 
@@ -150,8 +143,8 @@ class Hdf5PredictionFile final : public PredictionFile {
 
   std::string name_;
   std::int64_t row_elements_;
+  Shape shape_;  // with the rows as dimension 0
   NewFile new_;
-  std::vector<hsize_t> lengths_;
   WrittenFile file_;
   Hdf5Dataset dataset_;
 };

@@ -48,23 +48,6 @@ Hdf5Attribute open_attribute(hid_t object, const std::string& name, const std::s
                                   fmt::format("there is no attribute \"{}\"", name), subject));
 }
 
-// Selects `block` in a dataspace.
-void select(const Hdf5Dataspace& space, const Block& block, const std::string& subject) {
-  if (block.empty()) {
-    check_hdf5(H5Sselect_all(space.native()), "cannot be selected", subject);
-    return;
-  }
-  std::vector<hsize_t> start;
-  std::vector<hsize_t> count;
-  for (const Range& range : block) {
-    start.push_back(static_cast<hsize_t>(range.begin));
-    count.push_back(static_cast<hsize_t>(range.length()));
-  }
-  check_hdf5(H5Sselect_hyperslab(space.native(), H5S_SELECT_SET, start.data(), nullptr,
-                                 count.data(), nullptr),
-             "cannot be selected", subject);
-}
-
 // Whether `file` may have another dataset of `bytes`, and what describes it.
 void check_room(hid_t file, std::int64_t bytes, const std::string& subject) {
   constexpr std::int64_t for_describing = std::int64_t{64} << 10;
@@ -257,24 +240,45 @@ std::vector<std::string> attribute_names(hid_t object, const std::string& subjec
   return met.sorted("an attribute", subject);
 }
 
+Selection select(const Hdf5Dataset& dataset, const Block* block, const std::string& subject) {
+  Selection selection;
+  selection.file =
+      Hdf5Dataspace(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
+  const bool scalar = H5Sget_simple_extent_ndims(selection.file.native()) == 0;
+  std::vector<hsize_t> start;
+  std::vector<hsize_t> count;
+  if (block != nullptr) {
+    for (const Range& range : *block) {
+      start.push_back(static_cast<hsize_t>(range.begin));
+      count.push_back(static_cast<hsize_t>(range.length()));
+    }
+  }
+  const hsize_t one = 1;
+  selection.memory = Hdf5Dataspace(
+      check_hdf5(scalar || block == nullptr
+                     ? H5Screate_simple(1, &one, nullptr)
+                     : H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
+                 "no dataspace", subject));
+  if (block == nullptr) {
+    check_hdf5(H5Sselect_none(selection.file.native()), "cannot be selected", subject);
+    check_hdf5(H5Sselect_none(selection.memory.native()), "cannot be selected", subject);
+  } else if (!scalar) {
+    check_hdf5(H5Sselect_hyperslab(selection.file.native(), H5S_SELECT_SET, start.data(), nullptr,
+                                   count.data(), nullptr),
+               "cannot be selected", subject);
+  }
+  return selection;
+}
+
 void read_block(const Hdf5Dataset& dataset, const Block& block, float* values,
                 const std::string& what, const std::string& subject) {
   if (is_empty(block)) {
     return;
   }
-  const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
-  select(space, block, subject);
-  std::vector<hsize_t> lengths;
-  for (const Range& range : block) {
-    lengths.push_back(static_cast<hsize_t>(range.length()));
-  }
-  const Hdf5Dataspace memory(check_hdf5(
-      block.empty() ? H5Screate(H5S_SCALAR)
-                    : H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr),
-      "no dataspace", subject));
+  const Selection selection = select(dataset, &block, subject);
   reading_hdf5(subject);
-  check_hdf5(H5Dread(dataset.native(), H5T_NATIVE_FLOAT, memory.native(), space.native(),
-                     H5P_DEFAULT, values),
+  check_hdf5(H5Dread(dataset.native(), H5T_NATIVE_FLOAT, selection.memory.native(),
+                     selection.file.native(), H5P_DEFAULT, values),
              fmt::format("{} {} cannot be read", what, to_string(block)), subject);
 }
 

@@ -68,6 +68,16 @@ template <class Number>
                                                   const std::string& subject);
 [[nodiscard]] std::vector<std::string> attribute_names(hid_t object, const std::string& subject);
 
+/// What is selected of a dataset, and of memory, for one call.
+struct Selection {
+  Hdf5Dataspace file;
+  Hdf5Dataspace memory;
+};
+/// Selects `block` of a dataset, and memory for it alone; null stands for nothing, in a collective
+/// write.
+[[nodiscard]] Selection select(const Hdf5Dataset& dataset, const Block* block,
+                               const std::string& subject);
+
 /// Reads `block` of a dataset of numbers as float32, row-major; `what` names the dataset.
 void read_block(const Hdf5Dataset& dataset, const Block& block, float* values,
                 const std::string& what, const std::string& subject);

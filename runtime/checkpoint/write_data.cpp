@@ -49,42 +49,6 @@ void begin_bringing_to_disk(const Descriptor& disk, const Hdf5Dataset& dataset, 
   disk.begin_bringing_to_disk(static_cast<std::int64_t>(start) + 4 * begin, 4 * (end - begin));
 }
 
-// What is selected of a dataset, and of memory, for one call.
-struct Selection {
-  Hdf5Dataspace file;
-  Hdf5Dataspace memory;
-};
-
-// Selects `block` of a dataset; none stands for nothing, in a collective write.
-Selection select(const Hdf5Dataset& dataset, const Block* block, const std::string& file) {
-  Selection selection;
-  selection.file = Hdf5Dataspace(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", file));
-  const bool scalar = H5Sget_simple_extent_ndims(selection.file.native()) == 0;
-  std::vector<hsize_t> start;
-  std::vector<hsize_t> count;
-  if (block != nullptr) {
-    for (const Range& range : *block) {
-      start.push_back(static_cast<hsize_t>(range.begin));
-      count.push_back(static_cast<hsize_t>(range.length()));
-    }
-  }
-  const hsize_t one = 1;
-  selection.memory = Hdf5Dataspace(
-      check_hdf5(scalar || block == nullptr
-                     ? H5Screate_simple(1, &one, nullptr)
-                     : H5Screate_simple(static_cast<int>(count.size()), count.data(), nullptr),
-                 "no dataspace", file));
-  if (block == nullptr) {
-    check_hdf5(H5Sselect_none(selection.file.native()), "cannot be selected", file);
-    check_hdf5(H5Sselect_none(selection.memory.native()), "cannot be selected", file);
-  } else if (!scalar) {
-    check_hdf5(H5Sselect_hyperslab(selection.file.native(), H5S_SELECT_SET, start.data(), nullptr,
-                                   count.data(), nullptr),
-               "cannot be selected", file);
-  }
-  return selection;
-}
-
 // Writes what is selected; `values` may be null if that is nothing.
 void write_selected(const Hdf5Dataset& dataset, const Selection& selection, const float* values,
                     hid_t transfer, const std::string& file, const std::string& name) {
