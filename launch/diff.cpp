@@ -85,15 +85,9 @@ class ComparedKeras final : public Compared {
     std::map<std::string, std::string> names;  // by place
     if (checkpoint != nullptr) {
       const CheckpointState& state = *checkpoint->state();
-      for (const KerasPlace& place : state.keras_places) {
-        names[place.place] = "params/" + place.variable;
-      }
-      const KerasOptimizer optimizer = keras_optimizer(state, checkpoint->tensors());
-      for (std::size_t v = 0; v < optimizer.variables.size(); ++v) {
-        for (std::size_t s = 0; s < optimizer.slots.size(); ++s) {
-          names[keras_slot_place(optimizer, s, v)] =
-              fmt::format("slots/{}/{}", optimizer.variables[v], optimizer.slots[s]);
-        }
+      for (const auto& [name, place] : keras_variables(state)) names[place] = name;
+      for (const auto& [name, place] : keras_slots(state, checkpoint->tensors())) {
+        names[place] = name;
       }
     }
     for (const KerasArray& array : reader_.arrays()) {

@@ -14,47 +14,16 @@ namespace meshwork {
 namespace {
 
 // Array after array: only one of them is in memory at a time.
-class Export {
- public:
-  Export(const CheckpointReader& reader, const std::string& file)
-      : reader_(reader), writer_(file) {}
-
-  void write_weights() {
-    for (const KerasPlace& place : reader_.state().keras_places) {
-      copy("params/" + place.variable, place.place);
-    }
-  }
-
-  void write_optimizer() {
-    const CheckpointState& state = reader_.state();
-    const KerasOptimizer optimizer = keras_optimizer(state, reader_.tensors());
-    writer_.write_integer(keras_iteration_place, state.step);
-    if (optimizer.constant_rate) {
-      const auto rate = static_cast<float>(state.learning_rate);
-      writer_.write(keras_rate_place, {}, std::span(&rate, 1));
-    }
-    for (std::size_t v = 0; v < optimizer.variables.size(); ++v) {
-      for (std::size_t s = 0; s < optimizer.slots.size(); ++s) {
-        copy(fmt::format("slots/{}/{}", optimizer.variables[v], optimizer.slots[s]),
-             keras_slot_place(optimizer, s, v));
-      }
-    }
-  }
-
-  void finish() { writer_.finish(); }
-
- private:
-  void copy(const std::string& name, const std::string& place) {
-    const CheckpointTensor* tensor = reader_.find(name);
+void copy(const CheckpointReader& reader, const std::vector<KerasName>& names,
+          KerasWeightsWriter& writer) {
+  for (const auto& [name, place] : names) {
+    const CheckpointTensor* tensor = reader.find(name);
     if (tensor == nullptr) {
-      fail("{}: {} is missing", reader_.file().string(), name);
+      fail("{}: {} is missing", reader.file().string(), name);
     }
-    writer_.write(place, tensor->shape, reader_.read(*tensor));
+    writer.write(place, tensor->shape, reader.read(*tensor));
   }
-
-  const CheckpointReader& reader_;
-  KerasWeightsWriter writer_;
-};
+}
 
 }  // namespace
 
@@ -74,12 +43,17 @@ Said export_weights(const CommandLine& line) {
   files.read(reader.file(), "the checkpoint");
   files.write(line.output, "Keras's weights", is_keras_weights);
   const bool optimizer = !line.weights_only && !state.optimizer.empty() && state.step > 0;
-  Export exported(reader, line.output);
-  exported.write_weights();
+  KerasWeightsWriter writer(line.output);
+  copy(reader, keras_variables(state), writer);
   if (optimizer) {
-    exported.write_optimizer();
+    writer.write_integer(keras_iteration_place, state.step);
+    if (state.constant_rate) {
+      const auto rate = static_cast<float>(state.learning_rate);
+      writer.write(keras_rate_place, {}, std::span(&rate, 1));
+    }
+    copy(reader, keras_slots(state, reader.tensors()), writer);
   }
-  exported.finish();
+  writer.finish();
   return {0,
           fmt::format("{}: {} variables of {}, step {}{}\n", line.output, state.keras_places.size(),
                       reader.file().string(), state.step,

@@ -7,16 +7,13 @@
 #include <limits>
 #include <map>
 #include <optional>
-#include <set>
 #include <system_error>
 #include <utility>
 
 #include "collectives/error.h"
 #include "collectives/file_size_limit.h"
-#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/parse.h"
-#include "runtime/checkpoint/written_file.h"
 
 namespace meshwork {
 namespace {
@@ -43,6 +40,20 @@ std::optional<std::int64_t> number_in(const std::string& name) {
                                                                          : std::nullopt;
 }
 
+// Of a file without arrays, and more: what the limit of a file's size must allow.
+constexpr std::int64_t least_bytes = 4096;
+
+// `file`, if weights can be written to it.
+const std::filesystem::path& checked(const std::filesystem::path& file) {
+  std::error_code problem;
+  if (std::filesystem::is_directory(file, problem)) {
+    fail("{}: is a directory; a file is to be written", file.string());
+  }
+  const FileSizeSignalBlocked blocked;
+  check_file_size(file.string(), least_bytes);
+  return file;
+}
+
 }  // namespace
 
 bool has_keras_name(const std::filesystem::path& file) {
@@ -59,102 +70,78 @@ bool is_checkpoint_file(const std::filesystem::path& file) {
 
 // ---- reading ------------------------------------------------------------------------------------
 
-class KerasWeightsReader::Implementation {
- public:
-  explicit Implementation(const std::filesystem::path& path) : path(path), name(path.string()) {
-    const Hdf5Guard guard;
-    file = open_for_reading(path, access_properties(name).native(), expected_file);
-    if (is_checkpoint(file, name)) {
-      fail("{}: is a checkpoint of Meshwork; {} is expected", name, expected_file);
-    }
-    const Hdf5Group root = open_group(file.native(), "/", name);
-    if (has_attribute(root.native(), "layer_names", name)) {
-      fail(
-          "{}: has the layout of Keras 2, which goes by names; save the weights with Keras 3, "
-          "under "
-          "a name that ends with .weights.h5",
-          name);
-    }
-    visit(root, "", 0);
-    if (arrays.empty()) {
-      fail("{}: is an HDF5 file, but has no weights of Keras: there are no groups `vars` of arrays",
-           name);
-    }
-    for (std::size_t i = 0; i < arrays.size(); ++i) {
-      places[arrays[i].place] = i;
-    }
-  }
-
-  std::filesystem::path path;
-  std::string name;
-  Hdf5File file;
-  std::vector<KerasArray> arrays;
-  std::map<std::string, std::size_t, std::less<>> places;
-
- private:
-  // Adds what stands in the group `prefix`, "" or "layers/dense/".
-  void visit(const Hdf5Group& group, const std::string& prefix, int depth) {
-    if (depth > deepest) {
-      fail("{}: has groups in groups {} deep: {}", name, depth, prefix);
-    }
-    std::map<std::int64_t, std::string> numbered;
-    const bool holds_arrays = prefix == "vars/" || prefix.ends_with("/vars/");
-    for (const std::string& link : link_names(group, name)) {
-      H5L_info_t info{};
-      check_hdf5(H5Lget_info(group.native(), link.c_str(), &info, H5P_DEFAULT),
-                 "a link cannot be read", name);
-      const std::string path = prefix + link;
-      if (info.type != H5L_TYPE_HARD) {
-        fail("{}: {} is a link to elsewhere, which Keras does not follow either", name, path);
-      }
-      const Hdf5Object object(check_hdf5(H5Oopen(file.native(), path.c_str(), H5P_DEFAULT),
-                                         fmt::format("{} cannot be opened", path), name));
-      const H5I_type_t kind = H5Iget_type(object.native());
-      if (kind == H5I_GROUP) {
-        // Of links that lead in circles there is no end.
-        if (!groups_.insert(info.u.address).second) {
-          fail("{}: {} is a group that stands elsewhere as well, which Keras does not write", name,
-               path);
-        }
-        visit(open_group(file.native(), path, name), path + "/", depth + 1);
-      } else if (kind == H5I_DATASET && holds_arrays) {
-        const std::optional<std::int64_t> number = number_in(link);
-        if (!number) {
-          fail("{}: {} stands among arrays that are called 0, 1, ...", name, path);
-        }
-        numbered[*number] = path;
-      }
-    }
-    for (const auto& [number, place] : numbered) {
-      const Hdf5Dataset dataset = open_dataset(file.native(), place, name);
-      const Hdf5Datatype type(check_hdf5(H5Dget_type(dataset.native()), "no type", name));
-      const H5T_class_t element = H5Tget_class(type.native());
-      if (element != H5T_FLOAT && element != H5T_INTEGER) {
-        fail("{}: the elements of {} are not numbers", name, place);
-      }
-      arrays.push_back({place, shape_of(dataset, name)});
-    }
-  }
-
-  std::set<haddr_t> groups_;  // where those are that were met
-};
-
 KerasWeightsReader::KerasWeightsReader(const std::filesystem::path& file)
-    : implementation_(std::make_unique<Implementation>(file)) {}
-KerasWeightsReader::~KerasWeightsReader() = default;
-KerasWeightsReader::KerasWeightsReader(KerasWeightsReader&&) noexcept = default;
-KerasWeightsReader& KerasWeightsReader::operator=(KerasWeightsReader&&) noexcept = default;
-
-const std::filesystem::path& KerasWeightsReader::file() const {
-  return implementation_->path;
+    : path_(file), name_(file.string()) {
+  const Hdf5Guard guard;
+  file_ = open_for_reading(path_, access_properties(name_).native(), expected_file);
+  if (is_checkpoint(file_, name_)) {
+    fail("{}: is a checkpoint of Meshwork; {} is expected", name_, expected_file);
+  }
+  const Hdf5Group root = open_group(file_.native(), "/", name_);
+  if (has_attribute(root.native(), "layer_names", name_)) {
+    fail(
+        "{}: has the layout of Keras 2, which goes by names; save the weights with Keras 3, under "
+        "a name that ends with .weights.h5",
+        name_);
+  }
+  std::set<haddr_t> met;
+  visit(root, "", 0, met);
+  if (arrays_.empty()) {
+    fail("{}: is an HDF5 file, but has no weights of Keras: there are no groups `vars` of arrays",
+         name_);
+  }
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    places_[arrays_[i].place] = i;
+  }
 }
-const std::vector<KerasArray>& KerasWeightsReader::arrays() const {
-  return implementation_->arrays;
+
+void KerasWeightsReader::visit(const Hdf5Group& group, const std::string& prefix, int depth,
+                               std::set<haddr_t>& met) {
+  if (depth > deepest) {
+    fail("{}: has groups in groups {} deep: {}", name_, depth, prefix);
+  }
+  std::map<std::int64_t, std::string> numbered;
+  const bool holds_arrays = prefix == "vars/" || prefix.ends_with("/vars/");
+  for (const std::string& link : link_names(group, name_)) {
+    H5L_info_t info{};
+    check_hdf5(H5Lget_info(group.native(), link.c_str(), &info, H5P_DEFAULT),
+               "a link cannot be read", name_);
+    const std::string path = prefix + link;
+    if (info.type != H5L_TYPE_HARD) {
+      fail("{}: {} is a link to elsewhere, which Keras does not follow either", name_, path);
+    }
+    const Hdf5Object object(check_hdf5(H5Oopen(file_.native(), path.c_str(), H5P_DEFAULT),
+                                       fmt::format("{} cannot be opened", path), name_));
+    const H5I_type_t kind = H5Iget_type(object.native());
+    if (kind == H5I_GROUP) {
+      // Of links that lead in circles there is no end.
+      if (!met.insert(info.u.address).second) {
+        fail("{}: {} is a group that stands elsewhere as well, which Keras does not write", name_,
+             path);
+      }
+      visit(open_group(file_.native(), path, name_), path + "/", depth + 1, met);
+    } else if (kind == H5I_DATASET && holds_arrays) {
+      const std::optional<std::int64_t> number = number_in(link);
+      if (!number) {
+        fail("{}: {} stands among arrays that are called 0, 1, ...", name_, path);
+      }
+      numbered[*number] = path;
+    }
+  }
+  for (const auto& [number, place] : numbered) {
+    const Hdf5Dataset dataset = open_dataset(file_.native(), place, name_);
+    const Hdf5Datatype type(check_hdf5(H5Dget_type(dataset.native()), "no type", name_));
+    const H5T_class_t element = H5Tget_class(type.native());
+    if (element != H5T_FLOAT && element != H5T_INTEGER) {
+      fail("{}: the elements of {} are not numbers", name_, place);
+    }
+    arrays_.push_back({place, shape_of(dataset, name_)});
+  }
 }
 
 const KerasArray* KerasWeightsReader::find(std::string_view place) const {
-  const auto found = implementation_->places.find(place);
-  return found == implementation_->places.end() ? nullptr : &implementation_->arrays[found->second];
+  const auto found = places_.find(place);
+  return found == places_.end() ? nullptr : &arrays_[found->second];
 }
 
 void KerasWeightsReader::read(const KerasArray& array, const Block& block,
@@ -163,106 +150,75 @@ void KerasWeightsReader::read(const KerasArray& array, const Block& block,
     internal_error("a destination that is not as large as the block");
   }
   const Hdf5Guard guard;
-  read_block(open_dataset(implementation_->file.native(), array.place, implementation_->name),
-             block, destination.data(), array.place, implementation_->name);
+  read_block(open_dataset(file_.native(), array.place, name_), block, destination.data(),
+             array.place, name_);
 }
 
 double KerasWeightsReader::read_number(std::string_view place) const {
   const KerasArray* array = find(place);
   if (array == nullptr || element_count(array->shape) != 1) {
-    fail("{}: {} is not one number", implementation_->name, place);
+    fail("{}: {} is not one number", name_, place);
   }
   const Hdf5Guard guard;
-  const Hdf5Dataset dataset =
-      open_dataset(implementation_->file.native(), array->place, implementation_->name);
+  const Hdf5Dataset dataset = open_dataset(file_.native(), array->place, name_);
   double value = 0;
   check_hdf5(H5Dread(dataset.native(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, &value),
-             fmt::format("{} cannot be read", place), implementation_->name);
+             fmt::format("{} cannot be read", place), name_);
   return value;
 }
 
 // ---- writing ------------------------------------------------------------------------------------
 
-// Of a file without arrays, and more: what the limit of a file's size must allow.
-constexpr std::int64_t least_bytes = 4096;
-
-class KerasWeightsWriter::Implementation {
- public:
-  explicit Implementation(const std::filesystem::path& path)
-      : final_(checked(path)), name_(path.string()), new_(path) {
-    const FileSizeSignalBlocked blocked;
-    const Hdf5Guard guard;
-    file_ =
-        WrittenFile(Hdf5File(check_hdf5(H5Fcreate(new_.temporary().c_str(), H5F_ACC_TRUNC,
-                                                  H5P_DEFAULT, access_properties(name_).native()),
-                                        "cannot be created", name_)),
-                    new_.temporary());
-  }
-
-  ~Implementation() {
-    const FileSizeSignalBlocked blocked;  // closing writes
-    file_ = WrittenFile();
-  }
-
-  void write(const std::string& place, hid_t stored, hid_t given, const Shape& shape,
-             const void* values) {
-    const FileSizeSignalBlocked blocked;
-    const Hdf5Guard guard;
-    Hdf5Dataset dataset = create_dataset(file_.native(), place, stored, shape, name_);
-    if (element_count(shape) > 0) {
-      check_hdf5(H5Dwrite(dataset.native(), given, H5S_ALL, H5S_ALL, H5P_DEFAULT, values),
-                 fmt::format("{} cannot be written", place), name_);
-    }
-    dataset.close(fmt::format("{}: {}", name_, place));  // which writes what is small
-  }
-
-  void finish() {
-    const FileSizeSignalBlocked blocked;
-    file_.flush();
-    file_.close();
-    Descriptor(new_.temporary(), O_RDONLY).bring_to_disk();
-    new_.give_name();
-    Descriptor(final_.has_parent_path() ? final_.parent_path() : ".", O_RDONLY | O_DIRECTORY)
-        .bring_to_disk();
-  }
-
- private:
-  static const std::filesystem::path& checked(const std::filesystem::path& path) {
-    std::error_code problem;
-    if (std::filesystem::is_directory(path, problem)) {
-      fail("{}: is a directory; a file is to be written", path.string());
-    }
-    check_file_size(path.string(), least_bytes);
-    return path;
-  }
-
-  std::filesystem::path final_;
-  std::string name_;
-  NewFile new_;
-  WrittenFile file_;
-};
-
 KerasWeightsWriter::KerasWeightsWriter(const std::filesystem::path& file)
-    : implementation_(std::make_unique<Implementation>(file)) {}
-KerasWeightsWriter::~KerasWeightsWriter() = default;
+    : name_(file.string()), new_(checked(file)) {
+  const FileSizeSignalBlocked blocked;
+  const Hdf5Guard guard;
+  file_ = WrittenFile(Hdf5File(check_hdf5(H5Fcreate(new_.temporary().c_str(), H5F_ACC_TRUNC,
+                                                    H5P_DEFAULT, access_properties(name_).native()),
+                                          "cannot be created", name_)),
+                      new_.temporary());
+}
+
+KerasWeightsWriter::~KerasWeightsWriter() {
+  const FileSizeSignalBlocked blocked;
+  file_ = WrittenFile();
+}
+
+void KerasWeightsWriter::write_array(const std::string& place, hid_t stored, hid_t given,
+                                     const Shape& shape, const void* values) {
+  const FileSizeSignalBlocked blocked;
+  const Hdf5Guard guard;
+  Hdf5Dataset dataset = create_dataset(file_.native(), place, stored, shape, name_);
+  if (element_count(shape) > 0) {
+    check_hdf5(H5Dwrite(dataset.native(), given, H5S_ALL, H5S_ALL, H5P_DEFAULT, values),
+               fmt::format("{} cannot be written", place), name_);
+  }
+  dataset.close(fmt::format("{}: {}", name_, place));  // which writes what is small
+}
 
 void KerasWeightsWriter::write(const std::string& place, const Shape& shape,
                                std::span<const float> values) {
   if (static_cast<std::int64_t>(values.size()) != element_count(shape)) {
     internal_error("an array that is not as large as its shape");
   }
-  implementation_->write(place, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, shape, values.data());
+  write_array(place, H5T_IEEE_F32LE, H5T_NATIVE_FLOAT, shape, values.data());
 }
 
 void KerasWeightsWriter::write_integer(const std::string& place, std::int64_t value) {
   if (value > std::numeric_limits<std::int32_t>::max()) {
     fail("{}: {} does not fit the 32 bits that Keras has for it", place, value);
   }
-  implementation_->write(place, H5T_STD_I32LE, H5T_NATIVE_INT64, {}, &value);
+  write_array(place, H5T_STD_I32LE, H5T_NATIVE_INT64, {}, &value);
 }
 
 void KerasWeightsWriter::finish() {
-  implementation_->finish();
+  const FileSizeSignalBlocked blocked;
+  file_.flush();
+  file_.close();
+  Descriptor(new_.temporary(), O_RDONLY).bring_to_disk();
+  new_.give_name();
+  const std::filesystem::path folder = std::filesystem::path(name_).parent_path();
+  Descriptor(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY).bring_to_disk();
 }
 
 // ---- the optimizer ------------------------------------------------------------------------------
@@ -281,19 +237,33 @@ std::size_t keras_optimizer_arrays(const KerasOptimizer& optimizer) {
   return (optimizer.constant_rate ? 2 : 1) + optimizer.slots.size() * optimizer.variables.size();
 }
 
-KerasOptimizer keras_optimizer(const CheckpointState& state,
-                               const std::vector<CheckpointTensor>& tensors) {
+std::vector<KerasName> keras_variables(const CheckpointState& state) {
+  std::vector<KerasName> names;
+  for (const KerasPlace& place : state.keras_places) {
+    names.push_back({"params/" + place.variable, place.place});
+  }
+  return names;
+}
+
+std::vector<KerasName> keras_slots(const CheckpointState& state,
+                                   const std::vector<CheckpointTensor>& tensors) {
   KerasOptimizer optimizer{state.constant_rate, state.slots, {}};
   for (const KerasPlace& place : state.keras_places) {
-    const auto variable =
-        std::find_if(tensors.begin(), tensors.end(), [&](const CheckpointTensor& tensor) {
-          return tensor.kind == TensorKind::variable && tensor.path == place.variable;
-        });
-    if (variable != tensors.end() && variable->trainable) {
+    if (std::any_of(tensors.begin(), tensors.end(), [&](const CheckpointTensor& tensor) {
+          return tensor.kind == TensorKind::variable && tensor.path == place.variable &&
+                 tensor.trainable;
+        })) {
       optimizer.variables.push_back(place.variable);
     }
   }
-  return optimizer;
+  std::vector<KerasName> names;
+  for (std::size_t v = 0; v < optimizer.variables.size(); ++v) {
+    for (std::size_t s = 0; s < optimizer.slots.size(); ++s) {
+      names.push_back({fmt::format("slots/{}/{}", optimizer.variables[v], optimizer.slots[s]),
+                       keras_slot_place(optimizer, s, v)});
+    }
+  }
+  return names;
 }
 
 }  // namespace meshwork

@@ -10,13 +10,18 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
+#include <functional>
+#include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "runtime/checkpoint/contents.h"
+#include "runtime/checkpoint/descriptor.h"
+#include "runtime/checkpoint/written_file.h"
+#include "runtime/data/hdf5_handles.h"
 #include "runtime/mesh/layout.h"
 
 namespace meshwork {
@@ -36,13 +41,10 @@ class KerasWeightsReader {
  public:
   /// Throws `Error` that says what `file` is if it is no such file.
   explicit KerasWeightsReader(const std::filesystem::path& file);
-  ~KerasWeightsReader();
-  KerasWeightsReader(KerasWeightsReader&&) noexcept;
-  KerasWeightsReader& operator=(KerasWeightsReader&&) noexcept;
 
-  [[nodiscard]] const std::filesystem::path& file() const;
+  [[nodiscard]] const std::filesystem::path& file() const { return path_; }
   /// All arrays, by group in alphabetical order and by number in it.
-  [[nodiscard]] const std::vector<KerasArray>& arrays() const;
+  [[nodiscard]] const std::vector<KerasArray>& arrays() const { return arrays_; }
   /// The array at `place`, or null.
   [[nodiscard]] const KerasArray* find(std::string_view place) const;
   /// Reads `block` of `array` as float32, row-major, from whatever numbers it has.
@@ -51,8 +53,15 @@ class KerasWeightsReader {
   [[nodiscard]] double read_number(std::string_view place) const;
 
  private:
-  class Implementation;
-  std::unique_ptr<Implementation> implementation_;
+  /// Adds what stands in the group `prefix`, "" or "layers/dense/". `met` is where groups are that
+  /// were visited.
+  void visit(const Hdf5Group& group, const std::string& prefix, int depth, std::set<haddr_t>& met);
+
+  std::filesystem::path path_;
+  std::string name_;
+  Hdf5File file_;
+  std::vector<KerasArray> arrays_;
+  std::map<std::string, std::size_t, std::less<>> places_;
 };
 
 /// Writes a file under another name, which becomes `file` when it is whole. For one process to use.
@@ -72,8 +81,12 @@ class KerasWeightsWriter {
   void finish();
 
  private:
-  class Implementation;
-  std::unique_ptr<Implementation> implementation_;
+  void write_array(const std::string& place, hid_t stored, hid_t given, const Shape& shape,
+                   const void* values);
+
+  std::string name_;
+  NewFile new_;
+  WrittenFile file_;
 };
 
 /// The optimizer as such a file has it.
@@ -94,8 +107,14 @@ inline constexpr const char* keras_rate_place = "optimizer/vars/1";
 /// How many arrays `optimizer/vars` has.
 [[nodiscard]] std::size_t keras_optimizer_arrays(const KerasOptimizer& optimizer);
 
-/// The optimizer of a checkpoint's state, whose trained variables are `trained`.
-[[nodiscard]] KerasOptimizer keras_optimizer(const CheckpointState& state,
-                                             const std::vector<CheckpointTensor>& tensors);
+/// An array by its name in a checkpoint ("params/d1/kernel") and its place in Keras's file.
+struct KerasName {
+  std::string name;
+  std::string place;
+};
+/// Of all variables of a checkpoint, and of all slots.
+[[nodiscard]] std::vector<KerasName> keras_variables(const CheckpointState& state);
+[[nodiscard]] std::vector<KerasName> keras_slots(const CheckpointState& state,
+                                                 const std::vector<CheckpointTensor>& tensors);
 
 }  // namespace meshwork
