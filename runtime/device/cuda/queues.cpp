@@ -199,7 +199,10 @@ std::unique_ptr<CapturedWork> CudaQueues::capture(const std::function<void()>& s
   }
   check(cudaStreamEndCapture(kernels_.stream(), graph.out()), "cudaStreamEndCapture");
   GraphExecution execution;
-  check(cudaGraphInstantiate(execution.out(), graph.native(), 0), "cudaGraphInstantiate");
+  // Else all of it would run at the priority of the queue that it is started in.
+  check(cudaGraphInstantiate(execution.out(), graph.native(),
+                             cudaGraphInstantiateFlagUseNodePriority),
+        "cudaGraphInstantiate");
   return std::make_unique<GraphWork>(std::move(execution), kernels_.stream(), activity_);
 }
 

@@ -4,8 +4,8 @@
 // What travels comes first: other ranks wait for it, and it takes few of the GPU's processors.
 // None is the default stream, so nothing waits that was not told to. A mark is an event; whether a
 // buffer is the device's own is known from what it has allocated, without asking the driver. What
-// was captured is a graph of CUDA, in which each stream is a branch; MESHWORK_GRAPHS=off captures
-// nothing, on all ranks alike.
+// was captured is a graph of CUDA, in which each stream is a branch with its priority;
+// MESHWORK_GRAPHS=off captures nothing, on all ranks alike.
 #pragma once
 
 #include <cuda_runtime_api.h>
