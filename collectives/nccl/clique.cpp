@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <exception>
+#include <future>
 
 #include "collectives/error.h"
 #include "collectives/thread_without_signals.h"
@@ -13,6 +14,8 @@ namespace {
 constexpr std::chrono::milliseconds between_looks{250};
 /// Longer than a rank that reports an error waits for the others.
 constexpr std::chrono::seconds for_reports{8};
+/// For NCCL's own threads; what runs on the GPU ends at once.
+constexpr std::chrono::seconds for_aborting{2};
 
 /// NCCL's name for the failure, and the line that it left of it.
 std::string words_of(ncclResult_t code) {
@@ -69,9 +72,12 @@ Clique::Clique(const Clique& whole, const Communicator& part, int number) : size
 
 Clique::~Clique() {
   if (!exists()) return;
-  // What goes wrong here was wrong before, and has been said.
-  static_cast<void>(given_up_ || std::uncaught_exceptions() > 0 ? ncclCommAbort(native_)
-                                                                : ncclCommDestroy(native_));
+  if (std::uncaught_exceptions() > 0) {
+    abort_all({release()});
+  } else {
+    // What goes wrong here was wrong before, and has been said.
+    static_cast<void>(ncclCommDestroy(native_));
+  }
 }
 
 std::string Clique::failure() const {
@@ -82,6 +88,23 @@ std::string Clique::failure() const {
   if (state == ncclSuccess || state == ncclInProgress) return {};
   return fmt::format("NCCL failed over {} ranks, the last operation of which is {}: {}", size_,
                      last_.load(std::memory_order_relaxed), words_of(state));
+}
+
+void abort_all(const std::vector<ncclComm_t>& cliques) {
+  if (cliques.empty()) return;
+  const auto over = std::make_shared<std::promise<void>>();
+  const std::future<void> is_over = over->get_future();
+  const auto work = [cliques, over] {
+    // What goes wrong here was wrong before, and has been said.
+    for (ncclComm_t const clique : cliques) static_cast<void>(ncclCommAbort(clique));
+    over->set_value();
+  };
+  try {
+    thread_without_signals(work).detach();
+  } catch (const Error&) {
+    return work();
+  }
+  is_over.wait_for(for_aborting);
 }
 
 Watch::Watch() : thread_(thread_without_signals([this] { look(); })) {}

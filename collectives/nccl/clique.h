@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "collectives/communicator.h"
@@ -58,8 +59,7 @@ class Clique {
   /// `number` as the ranks of its part and no others; a part of one rank has none: `exists` says
   /// so.
   Clique(const Clique& whole, const Communicator& part, int number);
-  /// Waits for all ranks' last operations; where an error unwinds it, or it was given up, for
-  /// nothing.
+  /// Waits for all ranks' last operations; where an error unwinds it, aborts.
   ~Clique();
   Clique(const Clique&) = delete;
   Clique& operator=(const Clique&) = delete;
@@ -67,8 +67,8 @@ class Clique {
   [[nodiscard]] bool exists() const { return native_ != nullptr; }
   [[nodiscard]] ncclComm_t native() const { return native_; }
   [[nodiscard]] int size() const { return size_; }
-  /// What is under way will not be waited for.
-  void give_up() { given_up_ = true; }
+  /// Takes NCCL's out of it, to be aborted: `exists` is false then.
+  [[nodiscard]] ncclComm_t release() { return std::exchange(native_, nullptr); }
   /// Notes what is started, for messages. `operation` is a literal.
   void note(const char* operation) { last_.store(operation, std::memory_order_relaxed); }
   /// What went wrong after it was started; empty if nothing did. From any thread.
@@ -77,9 +77,13 @@ class Clique {
  private:
   ncclComm_t native_ = nullptr;
   int size_;
-  bool given_up_ = false;
   std::atomic<const char*> last_{"nothing"};
 };
+
+/// Ends what these have under way, without the ranks that never join it: parts before what they are
+/// parts of. NCCL itself lets go of a communicator when the other ranks of the node do, or are gone,
+/// which may be when this rank's error has ended the job: so it is waited for some seconds at most.
+void abort_all(const std::vector<ncclComm_t>& cliques);
 
 /// A thread that ends the job when an operation of a clique fails after it was started: some seconds
 /// later, since it may have failed because a rank gives up after an error, which that rank reports.

@@ -69,7 +69,9 @@ class NcclTransport final : public Transport {
       }
     }
     // First of all: where an error unwinds this, the rest could wait for operations that never end.
-    end_cliques();
+    if (std::uncaught_exceptions() > 0) NcclTransport::give_up();
+    watch_.reset();
+    while (!cliques_.empty()) cliques_.pop_back();  // parts before the whole
   }
   NcclTransport(const NcclTransport&) = delete;
   NcclTransport& operator=(const NcclTransport&) = delete;
@@ -135,6 +137,7 @@ class NcclTransport final : public Transport {
   }
 
   [[nodiscard]] bool settle() override {
+    if (watch_ == nullptr) return true;  // it was given up
     constexpr std::chrono::seconds patience{3};
     const auto end = std::chrono::steady_clock::now() + patience;
     // By count, which captured operations have too.
@@ -145,9 +148,14 @@ class NcclTransport final : public Transport {
     return true;
   }
 
+  /// Cliques stay, without NCCL's: who starts one more operation is told.
   void give_up() override {
-    for (const std::unique_ptr<Clique>& clique : cliques_) clique->give_up();
-    end_cliques();
+    watch_.reset();
+    std::vector<ncclComm_t> under_way;
+    for (auto clique = cliques_.rbegin(); clique != cliques_.rend(); ++clique) {
+      if ((*clique)->exists()) under_way.push_back((*clique)->release());
+    }
+    abort_all(under_way);
   }
 
   void reserve(std::int64_t bytes, std::span<const std::int64_t> started) override {
@@ -415,11 +423,6 @@ class NcclTransport final : public Transport {
     return made;
   }
 
-  void end_cliques() {
-    watch_.reset();
-    while (!cliques_.empty()) cliques_.pop_back();  // parts before the whole
-  }
-
   Clique* keep(std::unique_ptr<Clique> made) {
     watch_->add(*made);
     return cliques_.emplace_back(std::move(made)).get();
@@ -504,6 +507,7 @@ class NcclTransport final : public Transport {
   }
 
   void begin(Clique& clique, const char* operation) {
+    if (!clique.exists()) fail("NCCL was given up when an error left operations without an end");
     clique.note(operation);
     if (!device_.is_capturing()) {
       ++operations_;

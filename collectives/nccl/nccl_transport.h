@@ -33,7 +33,8 @@
 // that came later, a peer that is gone, say: they end the job, with the operation that was started
 // last. A peer that does not come blocks the GPU without an error. So that the watchdog sees it,
 // the GPU counts the operations that are done (enqueued.h); besides, the processor starts one by
-// itself only when the one `operations_ahead` before it is done.
+// itself only when the one `operations_ahead` before it is done. Where an error leaves operations that
+// other ranks never join, `give_up` aborts them, and no other can be started.
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,14 @@
 // How a job ends whose NCCL fails after an operation was started, or, with "alone", on one rank that
 // makes a communicator while the others wait for it inside NCCL: with a message, and soon. With
-// "unmatched", one rank never joins an operation of the others, which give it up and end.
+// "unmatched", one rank never joins an operation of the others, which give it up, start no other, and
+// end.
 #include <chrono>
 #include <cstdio>
+#include <string>
 #include <string_view>
 #include <thread>
 
+#include "collectives/error.h"
 #include "collectives/mpi_transport.h"
 #include "collectives/nccl/nccl_transport.h"
 #include "collectives/staged_transport.h"
@@ -30,8 +33,16 @@ int main(int argc, char** argv) {
     if (world.rank() > 0) {
       transport->run(world, AllReduce{ElementType::float32, Reduction::sum, 100}, memory.data());
     }
-    if (!transport->settle()) transport->give_up();
-    std::printf("rank %d has given up\n", world.rank());
+    std::string problem = "it has joined none";
+    if (!transport->settle()) {
+      transport->give_up();
+      try {
+        transport->run(world, AllReduce{ElementType::float32, Reduction::sum, 100}, memory.data());
+      } catch (const Error& error) {
+        problem = error.what();
+      }
+    }
+    std::printf("rank %d has given up: %s\n", world.rank(), problem.c_str());
     return 0;
   }
   transport->run(world, AllReduce{ElementType::float32, Reduction::sum, 100}, memory.data());

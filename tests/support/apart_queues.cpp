@@ -7,6 +7,7 @@
 #include <exception>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
@@ -19,7 +20,20 @@ namespace {
 constexpr std::size_t region_bytes = std::size_t{16} << 30;  // of addresses, not of memory
 constexpr std::size_t page = 4096;
 
+std::mutex noting;
+std::vector<std::string> noted;  // as given back
+
 }  // namespace
+
+std::vector<std::string> given_back() {
+  const std::scoped_lock lock(noting);
+  return std::exchange(noted, {});
+}
+
+void note_given_back(std::string what) {
+  const std::scoped_lock lock(noting);
+  noted.push_back(std::move(what));
+}
 
 /// What is captured, in the order in which each queue was given it. It can be done again and again:
 /// `Round` is how far a time has come.
@@ -140,15 +154,16 @@ class ApartCapturedWork final : public CapturedWork {
  public:
   ApartCapturedWork(std::shared_ptr<const ApartCapture> work, ApartQueues& queues)
       : work_(std::move(work)), queues_(queues) {}
-  ~ApartCapturedWork() override { queues_.finish_quietly(); }
+  // What was started goes on without it, as CUDA's graphs do.
+  ~ApartCapturedWork() override { note_given_back("captured work"); }
   ApartCapturedWork(const ApartCapturedWork&) = delete;
   ApartCapturedWork& operator=(const ApartCapturedWork&) = delete;
   void start() override {
-    queues_.start([this] {
+    queues_.start([work = work_, &queues = queues_] {
       ApartCapture::Round round;
-      const auto& kernels = static_cast<const ApartQueue&>(queues_.kernels());
-      work_->advance(kernels, work_->queues.at(&kernels).size(), round);
-      for (const auto& [queue, work] : work_->queues) work_->advance(*queue, work.size(), round);
+      const auto& kernels = static_cast<const ApartQueue&>(queues.kernels());
+      work->advance(kernels, work->queues.at(&kernels).size(), round);
+      for (const auto& [queue, of_it] : work->queues) work->advance(*queue, of_it.size(), round);
     });
   }
 
@@ -204,6 +219,7 @@ Memory ApartQueues::allocate_pinned(std::int64_t bytes) {
   void* memory = ::operator new(size, alignment);
   std::memset(memory, 0, size);
   return {memory, bytes, [this](void* data) {
+            note_given_back("memory");
             finish_quietly();
             ::operator delete(data, alignment);
           }};
@@ -240,6 +256,7 @@ Memory ApartQueues::allocate(std::int64_t bytes) {
 }
 
 void ApartQueues::release(std::byte* at) {
+  note_given_back("memory");
   finish_quietly();
   const auto found = taken_.find(at);
   // Its pages go back, and are zeros when they come again.

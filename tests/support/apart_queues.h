@@ -16,6 +16,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "collectives/device_queues.h"
 
@@ -23,6 +25,12 @@ namespace meshwork::test {
 
 class ApartQueue;
 struct ApartCapture;
+
+/// What this process has given back of such devices since this was last called, in order: "memory",
+/// pinned or the device's, "captured work", and what else was noted.
+[[nodiscard]] std::vector<std::string> given_back();
+/// From any thread.
+void note_given_back(std::string what);
 
 /// What `Queue::native` of a device that is apart gives, if it is to give something: for who puts
 /// work of its own into a queue.

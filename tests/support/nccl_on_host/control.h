@@ -12,6 +12,8 @@ struct NcclOnHost {
   std::int64_t operations = 0;
   std::int64_t communicators = 0;  // that were made
   std::int64_t destroyed = 0, aborted = 0;
+  /// Who aborts a communicator waits for the other ranks of the node to do so, as NCCL's threads do.
+  bool aborts_together = false;
   /// The next call of this function fails, after so many that do not; "" for none.
   std::string failing;
   int before_failing = 0;

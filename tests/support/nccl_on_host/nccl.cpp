@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,7 +17,7 @@
 
 struct ncclComm {
   MPI_Comm ranks = MPI_COMM_NULL;
-  std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
+  std::shared_ptr<std::atomic<bool>> aborted = std::make_shared<std::atomic<bool>>(false);
 };
 
 namespace meshwork::test {
@@ -228,8 +230,11 @@ ncclResult_t ncclCommDestroy(ncclComm_t of) {
 
 ncclResult_t ncclCommAbort(ncclComm_t of) {
   *of->aborted = true;
+  note_given_back("a communicator");
   delete of;  // its communicator stays: freeing it could wait for others
   ++nccl_on_host().aborted;
+  // Who tests this has no others that do.
+  if (nccl_on_host().aborts_together) std::this_thread::sleep_for(std::chrono::hours(1));
   return ncclSuccess;
 }
 
