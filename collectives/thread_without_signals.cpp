@@ -38,9 +38,10 @@ std::thread thread_without_signals(std::function<void()> work) {
   try {
     return std::thread(std::move(work));
   } catch (const std::system_error& error) {
-    fail("no thread can be started beside the one that works: {}; the limit of processes (ulimit "
-         "-u) or of memory may be too low",
-         error.what());
+    fail(
+        "no thread can be started beside the one that works: {}; the limit of processes (ulimit "
+        "-u) or of memory may be too low",
+        error.what());
   }
 }
 

@@ -159,7 +159,7 @@ std::string place_text(std::int64_t at, const Shape& shape) {
 }
 
 // What differs, as lines under a heading.
-struct Findings {
+struct Differences {
   std::vector<std::string> decisive;
   std::vector<std::string> notes;
   std::string table;
@@ -167,7 +167,7 @@ struct Findings {
   std::int64_t different_arrays = 0;
 };
 
-void compare_arrays(Compared& a, Compared& b, const CommandLine& line, Findings& findings) {
+void compare_arrays(Compared& a, Compared& b, const CommandLine& line, Differences& findings) {
   const auto has = [](const Compared& file, TensorKind kind) {
     return std::any_of(file.arrays().begin(), file.arrays().end(),
                        [&](const auto& entry) { return entry.second.kind == kind; });
@@ -304,7 +304,7 @@ void compare_history(const CheckpointState& a, const CheckpointState& b, double 
 }
 
 void compare_states(const CheckpointState& a, const CheckpointState& b, double tolerance,
-                    Findings& findings) {
+                    Differences& findings) {
   std::vector<std::string>& decisive = findings.decisive;
   compare_value("step", a.step, b.step, decisive);
   compare_value("epoch", a.epoch, b.epoch, decisive);
@@ -385,7 +385,7 @@ Said diff(const CommandLine& line) {
     }
     files[i] = checkpoints[i] ? static_cast<Compared*>(checkpoints[i].get()) : keras[i].get();
   }
-  Findings findings;
+  Differences findings;
   compare_arrays(*files[0], *files[1], line, findings);
   if (line.weights_only) {
     // Nothing else counts.

@@ -14,13 +14,9 @@
 #include "collectives/error.h"
 
 namespace meshwork {
-namespace {
-
 [[noreturn]] void fail_with_errno(const std::string& file, const char* what) {
   fail("{}: {}: {}", file, what, std::strerror(errno));
 }
-
-}  // namespace
 
 std::filesystem::path name_while_writing(const std::filesystem::path& name) {
   return name.string() + ".tmp";

@@ -10,6 +10,9 @@
 
 namespace meshwork {
 
+/// Throws an `Error`: the file, what cannot be done, and the system's words for `errno`.
+[[noreturn]] void fail_with_errno(const std::string& file, const char* what);
+
 /// What the file `name` is called while it is written, before it is whole: "NAME.tmp".
 [[nodiscard]] std::filesystem::path name_while_writing(const std::filesystem::path& name);
 

@@ -19,7 +19,7 @@ namespace meshwork {
 namespace {
 
 // Groups deeper than any model's layers.
-constexpr int deepest = 64;
+constexpr int deepest_layer = 64;
 
 constexpr const char* expected_file = "a file of Keras's weights";
 
@@ -41,7 +41,7 @@ std::optional<std::int64_t> number_in(const std::string& name) {
 }
 
 // Of a file without arrays, and more: what the limit of a file's size must allow.
-constexpr std::int64_t least_bytes = 4096;
+constexpr std::int64_t least_weights_bytes = 4096;
 
 // `file`, if weights can be written to it.
 const std::filesystem::path& checked(const std::filesystem::path& file) {
@@ -50,7 +50,7 @@ const std::filesystem::path& checked(const std::filesystem::path& file) {
     fail("{}: is a directory; a file is to be written", file.string());
   }
   const FileSizeSignalBlocked blocked;
-  check_file_size(file.string(), least_bytes);
+  check_file_size(file.string(), least_weights_bytes);
   return file;
 }
 
@@ -97,7 +97,7 @@ KerasWeightsReader::KerasWeightsReader(const std::filesystem::path& file)
 
 void KerasWeightsReader::visit(const Hdf5Group& group, const std::string& prefix, int depth,
                                std::set<haddr_t>& met) {
-  if (depth > deepest) {
+  if (depth > deepest_layer) {
     fail("{}: has groups in groups {} deep: {}", name_, depth, prefix);
   }
   std::map<std::int64_t, std::string> numbered;

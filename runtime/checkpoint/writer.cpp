@@ -29,10 +29,6 @@
 namespace meshwork {
 namespace {
 
-[[noreturn]] void fail_with_errno(const std::string& file, const char* what) {
-  fail("{}: {}: {}", file, what, std::strerror(errno));
-}
-
 std::string time_text() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};

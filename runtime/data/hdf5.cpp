@@ -218,7 +218,7 @@ std::vector<std::unique_ptr<Dataset>> opened(const std::vector<Hdf5Field>& field
 }
 
 template <class Dataset>
-std::vector<Field> fields_of(const std::vector<std::unique_ptr<Dataset>>& datasets) {
+std::vector<Field> fields_of_datasets(const std::vector<std::unique_ptr<Dataset>>& datasets) {
   std::vector<Field> fields;
   for (const auto& dataset : datasets) {
     const Shape& shape = dataset->shape;
@@ -256,7 +256,8 @@ Hdf5Source::Hdf5Source(const std::vector<Hdf5Field>& fields, Hdf5Permissions per
     : Hdf5Source(opened<Dataset>(fields, permissions)) {}
 
 Hdf5Source::Hdf5Source(std::vector<std::unique_ptr<Dataset>> datasets)
-    : Source(datasets[0]->shape[0], fields_of(datasets), to_string(datasets[0]->options.location)),
+    : Source(datasets[0]->shape[0], fields_of_datasets(datasets),
+             to_string(datasets[0]->options.location)),
       datasets_(std::move(datasets)) {}
 
 Hdf5Source::~Hdf5Source() = default;

@@ -262,7 +262,7 @@ struct IdxSource::File {
 namespace {
 
 template <class File>
-std::vector<Field> fields_of(const std::vector<std::unique_ptr<File>>& files) {
+std::vector<Field> fields_of_files(const std::vector<std::unique_ptr<File>>& files) {
   std::vector<Field> fields;
   for (const auto& file : files) {
     const Shape& shape = file->header.shape;
@@ -292,7 +292,7 @@ std::vector<std::unique_ptr<File>> opened(const std::vector<IdxFile>& files) {
 IdxSource::IdxSource(const std::vector<IdxFile>& files) : IdxSource(opened<File>(files)) {}
 
 IdxSource::IdxSource(std::vector<std::unique_ptr<File>> files)
-    : Source(files[0]->header.shape[0], fields_of(files), files[0]->options.path.string()),
+    : Source(files[0]->header.shape[0], fields_of_files(files), files[0]->options.path.string()),
       files_(std::move(files)) {}
 
 IdxSource::~IdxSource() = default;

@@ -63,10 +63,10 @@ void place_in_order(Pieces& pieces, const Block& block) {
 }
 
 /// Books one redistribution: follows the value from place to place.
-class Lowerer {
+class RedistributionLowerer {
  public:
-  Lowerer(ProgramBuilder& builder, MeshCollectives& collectives, const Shape& shape,
-          ElementType type, const CollectivePurpose& purpose)
+  RedistributionLowerer(ProgramBuilder& builder, MeshCollectives& collectives, const Shape& shape,
+                        ElementType type, const CollectivePurpose& purpose)
       : builder_(builder),
         collectives_(collectives),
         mesh_(collectives.mesh()),
@@ -257,7 +257,7 @@ Operand lower_redistribution(ProgramBuilder& builder, MeshCollectives& collectiv
                              const CollectivePurpose& purpose, bool source_is_free) {
   if (steps.empty() && destination)
     internal_error("a redistribution of no steps into a destination");
-  return Lowerer(builder, collectives, shape, type, purpose)
+  return RedistributionLowerer(builder, collectives, shape, type, purpose)
       .lower(steps, source, destination, source_is_free);
 }
 

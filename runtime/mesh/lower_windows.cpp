@@ -38,10 +38,10 @@ Side side_of(const std::vector<Transfer>& transfers, const Block& whole, bool ma
   return side;
 }
 
-class Lowerer {
+class WindowLowerer {
  public:
-  Lowerer(ProgramBuilder& builder, MeshCollectives& collectives, const Windows& windows,
-          ElementType type, const CollectivePurpose& purpose)
+  WindowLowerer(ProgramBuilder& builder, MeshCollectives& collectives, const Windows& windows,
+                ElementType type, const CollectivePurpose& purpose)
       : builder_(builder),
         collectives_(collectives),
         plan_(plan_windows(windows, collectives.mesh(), collectives.rank())),
@@ -210,13 +210,13 @@ class Lowerer {
 
 Operand lower_windows(ProgramBuilder& builder, MeshCollectives& collectives, const Windows& windows,
                       ElementType type, Operand source, const CollectivePurpose& purpose) {
-  return Lowerer(builder, collectives, windows, type, purpose).bring(source);
+  return WindowLowerer(builder, collectives, windows, type, purpose).bring(source);
 }
 
 Operand lower_windows_back(ProgramBuilder& builder, MeshCollectives& collectives,
                            const Windows& windows, ElementType type, Operand source,
                            std::optional<Operand> destination, const CollectivePurpose& purpose) {
-  return Lowerer(builder, collectives, windows, type, purpose).give_back(source, destination);
+  return WindowLowerer(builder, collectives, windows, type, purpose).give_back(source, destination);
 }
 
 }  // namespace meshwork

@@ -8,7 +8,7 @@
 namespace meshwork {
 namespace {
 
-constexpr int bias = 1;
+constexpr int bias_input = 1;
 
 }  // namespace
 
@@ -25,9 +25,9 @@ std::string BiasOperation::kind() const {
 
 Shape BiasOperation::output_shape(std::span<const Shape> inputs) const {
   check_input_count(inputs, 2);
-  if (inputs[0].empty() || inputs[bias] != Shape{inputs[0].back()}) {
+  if (inputs[0].empty() || inputs[bias_input] != Shape{inputs[0].back()}) {
     fail("an input of shape {} needs a bias as long as its last dimension, found {}",
-         to_string(inputs[0]), to_string(inputs[bias]));
+         to_string(inputs[0]), to_string(inputs[bias_input]));
   }
   return inputs[0];
 }
@@ -40,14 +40,14 @@ Rule BiasOperation::rule(std::span<const Shape> inputs) const {
 void BiasOperation::forward(Lowering& lowering) const {
   const Shape y = lowering.local_output_shape();
   lowering.emit(BiasAddSpec{rows_of(y), columns_of(y), epilogue_.activation},
-                {lowering.input(0), lowering.input(bias), lowering.output()});
+                {lowering.input(0), lowering.input(bias_input), lowering.output()});
   epilogue_.drop(lowering);
 }
 
 void BiasOperation::backward(Lowering& lowering) const {
   const Shape y = lowering.local_output_shape();
   const bool input_wanted = lowering.needs_gradient(0);
-  const bool bias_wanted = lowering.needs_gradient(bias);
+  const bool bias_wanted = lowering.needs_gradient(bias_input);
   if (!input_wanted && !bias_wanted) {
     return;
   }
@@ -63,7 +63,8 @@ void BiasOperation::backward(Lowering& lowering) const {
                   {lowering.output(), lowering.output_gradient(), dz});
   }
   if (bias_wanted) {
-    lowering.emit(ColumnSumSpec{rows_of(y), columns_of(y)}, {dz, lowering.input_gradient(bias)});
+    lowering.emit(ColumnSumSpec{rows_of(y), columns_of(y)},
+                  {dz, lowering.input_gradient(bias_input)});
   }
 }
 

@@ -10,9 +10,6 @@
 namespace meshwork {
 namespace {
 
-constexpr int kernel = 1;
-constexpr int bias = 2;
-
 // One box of (rows, columns) of float32: `columns` from `from` of rows of `source`, to `to` of rows
 // of `destination` columns.
 CopySpec columns_copied(std::int64_t rows, std::int64_t columns, std::int64_t from,

@@ -26,6 +26,10 @@ namespace meshwork {
 /// The last dimension; `shape` has one at least.
 [[nodiscard]] std::int64_t columns_of(const Shape& shape);
 
+/// The inputs of products and convolutions, behind what they are applied to.
+inline constexpr int kernel = 1;
+inline constexpr int bias = 2;
+
 /// Throws `Error` unless there are `count` inputs.
 void check_input_count(std::span<const Shape> inputs, std::size_t count);
 

@@ -13,9 +13,6 @@
 namespace meshwork {
 namespace {
 
-constexpr int kernel = 1;
-constexpr int bias = 2;
-
 // The copy back.
 CopySpec reversed(CopySpec copy) {
   for (CopyRegion& region : copy.regions) {

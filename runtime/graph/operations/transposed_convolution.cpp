@@ -5,11 +5,6 @@
 #include "runtime/graph/operations/dimensions.h"
 
 namespace meshwork {
-namespace {
-
-constexpr int kernel = 1;
-
-}  // namespace
 
 TransposedConvolutionOperation::TransposedConvolutionOperation(std::vector<SlidingWindow> windows)
     : windows_(std::move(windows)) {

@@ -93,7 +93,7 @@ ProgressStyle progress_style(Verbosity verbosity, int descriptor) {
   return style;
 }
 
-Clock steady_clock() {
+SecondsClock steady_clock() {
   return [] {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
         .count();
@@ -125,7 +125,7 @@ std::string format_remaining(double seconds) {
   return fmt::format("{}s", whole);
 }
 
-ProgressDisplay::ProgressDisplay(std::ostream& out, const ProgressStyle& style, Clock clock)
+ProgressDisplay::ProgressDisplay(std::ostream& out, const ProgressStyle& style, SecondsClock clock)
     : out_(&out), style_(style), clock_(std::move(clock)) {}
 
 void ProgressDisplay::begin(std::int64_t steps, std::int64_t done, std::int64_t samples) {
@@ -237,7 +237,7 @@ void ProgressDisplay::erase() {
   }
 }
 
-Progress::Progress(std::ostream& out, const ProgressStyle& style, Clock clock)
+Progress::Progress(std::ostream& out, const ProgressStyle& style, SecondsClock clock)
     : style_(style), out_(&out), display_(out, style, std::move(clock)) {}
 
 void Progress::on_epoch_begin(Training& training) {

@@ -35,8 +35,8 @@ struct ProgressStyle {
 [[nodiscard]] ProgressStyle progress_style(Verbosity verbosity, int descriptor);
 
 /// Seconds of a clock that only goes forward.
-using Clock = std::function<double()>;
-[[nodiscard]] Clock steady_clock();
+using SecondsClock = std::function<double()>;
+[[nodiscard]] SecondsClock steady_clock();
 
 /// "0.3071", "9.8765e-04" where the magnitude is at most 1e-3.
 [[nodiscard]] std::string format_value(double value);
@@ -48,7 +48,8 @@ using Clock = std::function<double()>;
 /// The bar, or line, of one pass over some batches. One thread, one pass at a time.
 class ProgressDisplay {
  public:
-  ProgressDisplay(std::ostream& out, const ProgressStyle& style, Clock clock = steady_clock());
+  ProgressDisplay(std::ostream& out, const ProgressStyle& style,
+                  SecondsClock clock = steady_clock());
 
   /// Begins a pass of `steps` batches, of which `done`, with `samples` samples, are done already.
   void begin(std::int64_t steps, std::int64_t done = 0, std::int64_t samples = 0);
@@ -78,7 +79,7 @@ class ProgressDisplay {
 
   std::ostream* out_;
   ProgressStyle style_;
-  Clock clock_;
+  SecondsClock clock_;
   std::int64_t steps_ = 0;
   Mark start_, first_, last_;  // the beginning, after the first step, after the last one so far
   double drawn_ = 0;           // when the bar was drawn last
@@ -90,7 +91,7 @@ class ProgressDisplay {
 /// must outlive it.
 class Progress final : public Callback {
  public:
-  Progress(std::ostream& out, const ProgressStyle& style, Clock clock = steady_clock());
+  Progress(std::ostream& out, const ProgressStyle& style, SecondsClock clock = steady_clock());
 
   std::string class_name() const override { return "Progress"; }
   void on_epoch_begin(Training& training) override;
