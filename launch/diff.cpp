@@ -21,6 +21,7 @@
 #include "runtime/checkpoint/regions.h"
 #include "runtime/config/text_table.h"
 #include "runtime/graph/plan_report.h"
+#include "runtime/shape/block_parts.h"
 #include "runtime/train/state/resume.h"
 #include "runtime/train/state/weights.h"
 
@@ -207,7 +208,7 @@ void compare_arrays(Compared& a, Compared& b, const CommandLine& line, Differenc
     }
     Difference found;
     for_each_part(whole(array.shape), part_elements, [&](const Block& part) {
-      const auto count = static_cast<std::size_t>(element_count(shape_of(part)));
+      const auto count = static_cast<std::size_t>(size_of(part));
       mine.resize(count);
       theirs.resize(count);
       a.read(name, part, mine);

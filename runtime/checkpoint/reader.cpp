@@ -61,7 +61,7 @@ struct CheckpointReader::Implementation {
     } else {
       std::vector<float> part;
       for_each_part(region.block, part_bytes / 4, [&](const Block& block) {
-        part.resize(static_cast<std::size_t>(element_count(meshwork::shape_of(block))));
+        part.resize(static_cast<std::size_t>(size_of(block)));
         const Hdf5Guard guard;
         read_block(open_dataset(file.native(), region.dataset, name), block, part.data(),
                    region.dataset, name);
@@ -119,7 +119,7 @@ void CheckpointReader::read(const CheckpointTensor& tensor, const Block& block,
                             std::span<float> destination) const {
   const std::string dataset = name_of(tensor, state().callbacks);
   const std::string& name = implementation_->name;
-  if (static_cast<std::int64_t>(destination.size()) != element_count(shape_of(block))) {
+  if (static_cast<std::int64_t>(destination.size()) != size_of(block)) {
     internal_error("a destination that is not as large as the block");
   }
   or_damaged(name, [&] {

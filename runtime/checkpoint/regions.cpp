@@ -3,26 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 namespace meshwork {
-namespace {
-
-bool overlap(const Block& a, const Block& b) {
-  for (std::size_t d = 0; d < a.size(); ++d) {
-    if (intersection(a[d], b[d]).length() <= 0) {
-      return false;
-    }
-  }
-  return true;
-}
-
-}  // namespace
-
-bool is_empty(const Block& region) {
-  return std::any_of(region.begin(), region.end(),
-                     [](const Range& range) { return range.length() <= 0; });
-}
 
 Block region_of(const Layout& layout, const Shape& shape, const MeshShape& mesh, std::int64_t rank,
                 std::int64_t turn) {
@@ -37,7 +19,7 @@ Block region_of(const Layout& layout, const Shape& shape, const MeshShape& mesh,
   const std::int64_t number = mesh.index_over(rank, replicating);
   const auto cut =
       std::find_if(region.begin(), region.end(), [](const Range& r) { return r.length() > 1; });
-  if (element_count(shape_of(region)) >= slice_elements && cut != region.end()) {
+  if (size_of(region) >= slice_elements && cut != region.end()) {
     const Range slice = block_range(cut->length(), replicas, number);
     *cut = {cut->begin + slice.begin, cut->begin + slice.end};
   } else if (turn % replicas != number) {
@@ -47,14 +29,6 @@ Block region_of(const Layout& layout, const Shape& shape, const MeshShape& mesh,
     region[0].end = region[0].begin;
   }
   return region;
-}
-
-std::int64_t offset_in_block(const Block& region, const Block& block) {
-  std::int64_t offset = 0;
-  for (std::size_t d = 0; d < block.size(); ++d) {
-    offset = offset * block[d].length() + region[d].begin - block[d].begin;
-  }
-  return offset;
 }
 
 std::string flaw_of_cover(const Shape& shape, const std::vector<Block>& regions) {
@@ -72,7 +46,7 @@ std::string flaw_of_cover(const Shape& shape, const std::vector<Block>& regions)
       }
     }
     if (!is_empty(region)) {
-      covered += element_count(shape_of(region));
+      covered += size_of(region);
       sorted.push_back(region);
     }
   }
@@ -86,7 +60,7 @@ std::string flaw_of_cover(const Shape& shape, const std::vector<Block>& regions)
       return !other->empty() && (*other)[0].end <= begin_of(region);
     });
     for (const Block* other : open) {
-      if (overlap(*other, region)) {
+      if (!is_empty(intersection(*other, region))) {
         return fmt::format("the regions {} and {} overlap", to_string(*other), to_string(region));
       }
     }
@@ -135,14 +109,6 @@ void for_each_part(const Block& block, std::int64_t most,
     }
     part[d - 1] = {part[d - 1].begin + 1, part[d - 1].end + 1};
   }
-}
-
-std::string to_string(const Block& block) {
-  std::string text;
-  for (const Range& range : block) {
-    text += fmt::format("{}{}:{}", text.empty() ? "" : ", ", range.begin, range.end);
-  }
-  return "[" + text + "]";
 }
 
 }  // namespace meshwork

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "runtime/mesh/layout.h"
+#include "runtime/shape/block_parts.h"
 
 namespace meshwork {
 
@@ -29,12 +30,6 @@ inline constexpr std::int64_t slice_elements = 16384;
 [[nodiscard]] Block region_of(const Layout& layout, const Shape& shape, const MeshShape& mesh,
                               std::int64_t rank, std::int64_t turn);
 
-/// Where the first element of `region` stands in its rank's `block`, row-major. `region` is one
-/// that `region_of` gave.
-[[nodiscard]] std::int64_t offset_in_block(const Block& region, const Block& block);
-
-[[nodiscard]] bool is_empty(const Block& region);
-
 /// "" if `regions` together cover a tensor of `shape` exactly once, else what is wrong.
 [[nodiscard]] std::string flaw_of_cover(const Shape& shape, const std::vector<Block>& regions);
 
@@ -42,8 +37,5 @@ inline constexpr std::int64_t slice_elements = 16384;
 /// `most` elements (1 at least). An empty block has none, one without dimensions has one part.
 void for_each_part(const Block& block, std::int64_t most,
                    const std::function<void(const Block& part)>& visit);
-
-/// "[0:784, 128:256]".
-[[nodiscard]] std::string to_string(const Block& block);
 
 }  // namespace meshwork

@@ -44,8 +44,8 @@ void begin_bringing_to_disk(const Descriptor& disk, const Hdf5Dataset& dataset, 
   for (Range& range : last) {
     range.begin = range.end - 1;
   }
-  const std::int64_t begin = offset_in_block(block, whole(shape));
-  const std::int64_t end = offset_in_block(last, whole(shape)) + 1;
+  const std::int64_t begin = offset_of(block, whole(shape));
+  const std::int64_t end = offset_of(last, whole(shape)) + 1;
   disk.begin_bringing_to_disk(static_cast<std::int64_t>(start) + 4 * begin, 4 * (end - begin));
 }
 
@@ -68,7 +68,7 @@ std::vector<Part> parts_of(const TensorPart& tensor, std::int64_t part_bytes) {
   const float* at = tensor.values;
   for_each_part(tensor.region, std::max<std::int64_t>(1, part_bytes / 4), [&](const Block& block) {
     parts.push_back({block, at});
-    at += element_count(shape_of(block));
+    at += size_of(block);
   });
   return parts;
 }
@@ -120,28 +120,13 @@ struct Rounds {
   std::int64_t count = 0;  // there are so many: in each a rank writes one part or nothing
 };
 
-// Whether a block is one stretch of bytes in the file.
-bool is_one_stretch(const Block& block, const Shape& shape) {
-  std::size_t d = block.size();
-  while (d > 0 && block[d - 1].length() == shape[d - 1]) {
-    --d;
-  }
-  // In dimension d - 1 it may be any interval; before that there must be single indices.
-  for (std::size_t before = 0; before + 1 < d; ++before) {
-    if (block[before].length() != 1) {
-      return false;
-    }
-  }
-  return true;
-}
-
 // The same on all ranks. Collective. Where each rank has one stretch of the tensor it writes that
 // alone: nothing is gained by handing data to others first. Many small pieces are for MPI to join.
 std::vector<Rounds> agree_on_rounds(const DataToWrite& data) {
   std::vector<std::int64_t> numbers;  // of each tensor: whether it is strided, how many parts
   for (const TensorPart& tensor : data.tensors) {
     const bool strided =
-        !is_empty(tensor.region) && !is_one_stretch(tensor.region, tensor.tensor.shape);
+        !is_empty(tensor.region) && !contiguous(tensor.region, whole(tensor.tensor.shape));
     numbers.push_back(strided ? 1 : 0);
     numbers.push_back(static_cast<std::int64_t>(parts_of(tensor, data.part_bytes).size()));
   }
@@ -258,8 +243,8 @@ void write_data_through_root(const DataToWrite& data,
   if (communicator.rank() != 0) {
     for (const TensorPart& tensor : data.tensors) {
       for (const Part& part : parts_of(tensor, most)) {
-        check_mpi(MPI_Send(part.values, static_cast<int>(element_count(shape_of(part.block))),
-                           MPI_FLOAT, 0, message_tag, communicator.native()),
+        check_mpi(MPI_Send(part.values, static_cast<int>(size_of(part.block)), MPI_FLOAT, 0,
+                           message_tag, communicator.native()),
                   "MPI_Send");
       }
     }
@@ -301,7 +286,7 @@ void write_data_through_root(const DataToWrite& data,
     for (int rank = 1; rank < communicator.size(); ++rank) {
       for_each_part(regions[i][static_cast<std::size_t>(rank)], std::max<std::int64_t>(1, most / 4),
                     [&](const Block& block) {
-                      const std::int64_t count = element_count(shape_of(block));
+                      const std::int64_t count = size_of(block);
                       received.resize(static_cast<std::size_t>(count));
                       check_mpi(MPI_Recv(received.data(), static_cast<int>(count), MPI_FLOAT, rank,
                                          message_tag, communicator.native(), MPI_STATUS_IGNORE),

@@ -173,7 +173,7 @@ class Writing {
       std::uint64_t sum = 0;
       const float* at = parts_[i].values;
       for_each_part(region, elements_in_cache, [&](const Block& part) {
-        const std::span values(at, static_cast<std::size_t>(element_count(shape_of(part))));
+        const std::span values(at, static_cast<std::size_t>(size_of(part)));
         hash.add(std::as_bytes(values));
         sum += sum_of(parts_[i].tensor.shape, part, values);
         at += values.size();

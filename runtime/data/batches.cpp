@@ -2,7 +2,7 @@
 
 #include "collectives/error.h"
 #include "runtime/data/order.h"
-#include "runtime/data/sample_copy.h"
+#include "runtime/shape/block_parts.h"
 
 #include <algorithm>
 #include <array>
@@ -151,7 +151,7 @@ class Feeder::Assembler {
         part.sample_blocks.emplace_back(block.begin() + 1, block.end());
         // Checks that the block fits a sample, and reads nothing.
         source.read(field.field, {}, part.sample_blocks.back(), nullptr);
-        part.bytes.push_back(elements_in(block) * element_bytes(description.type));
+        part.bytes.push_back(size_of(block) * element_bytes(description.type));
         most_rows = std::max(most_rows, block[0].length());
       }
       parts_.push_back(std::move(part));

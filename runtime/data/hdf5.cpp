@@ -3,7 +3,7 @@
 #include "collectives/error.h"
 #include "runtime/data/foreign_hdf5.h"
 #include "runtime/data/hdf5_handles.h"
-#include "runtime/data/sample_copy.h"
+#include "runtime/shape/block_parts.h"
 
 #include <algorithm>
 #include <cstring>
@@ -168,7 +168,7 @@ struct Hdf5Source::Dataset {
   void read(std::span<const std::int64_t> rows, const Block& block, std::byte* destination) {
     const Hdf5Guard guard;
     reading_hdf5(options.location.file);
-    const std::int64_t row_bytes = elements_in(block) * element_bytes(type);
+    const std::int64_t row_bytes = size_of(block) * element_bytes(type);
     sequence.resize(rows.size());
     std::iota(sequence.begin(), sequence.end(), 0);
     // By row, so that the file is read forwards and neighbours are read together, in whatever order

@@ -43,17 +43,11 @@ struct BoxCopy {
 
 }  // namespace
 
-std::int64_t elements_in(const Block& block) {
-  std::int64_t count = 1;
-  for (const Range& range : block) count *= range.length();
-  return count;
-}
-
 void copy_samples(const std::byte* samples, const Shape& shape, std::int64_t bytes_per_element,
                   std::span<const std::int64_t> rows, const Block& block, std::byte* destination) {
-  if (elements_in(block) == 0) return;
+  if (size_of(block) == 0) return;
   const std::int64_t sample_bytes = element_count(shape) * bytes_per_element;
-  if (elements_in(block) * bytes_per_element == sample_bytes) {
+  if (size_of(block) * bytes_per_element == sample_bytes) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (i + rows_ahead < rows.size()) {
         fetch(samples + rows[i + rows_ahead] * sample_bytes, sample_bytes);

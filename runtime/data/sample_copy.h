@@ -9,13 +9,9 @@
 #include <cstdint>
 #include <span>
 
-#include "runtime/mesh/layout.h"
-#include "runtime/shape/shape.h"
+#include "runtime/shape/block_parts.h"
 
 namespace meshwork {
-
-/// The number of elements in `block`.
-[[nodiscard]] std::int64_t elements_in(const Block& block);
 
 /// Copies `block` of each of `rows` to `destination`, without gaps. Sample r of `shape` begins at
 /// `samples` + r * (bytes of a sample).

@@ -2,7 +2,7 @@
 
 #include "collectives/error.h"
 #include "runtime/config/nearest.h"
-#include "runtime/data/sample_copy.h"
+#include "runtime/shape/block_parts.h"
 
 #include <algorithm>
 #include <cmath>
@@ -129,7 +129,7 @@ void Subset::read_rows(int field, std::span<const std::int64_t> rows, const Bloc
   // Shifted indices go through a fixed buffer, a piece at a time, so that nothing is allocated.
   constexpr std::size_t piece_rows = 256;
   std::int64_t shifted[piece_rows];
-  const std::int64_t row_bytes = elements_in(block) * element_bytes(this->field(field).type);
+  const std::int64_t row_bytes = size_of(block) * element_bytes(this->field(field).type);
   for (std::size_t first = 0; first < rows.size(); first += piece_rows) {
     const std::span<const std::int64_t> piece =
         rows.subspan(first, std::min(piece_rows, rows.size() - first));

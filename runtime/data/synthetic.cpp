@@ -1,7 +1,7 @@
 #include "runtime/data/synthetic.h"
 
 #include "collectives/error.h"
-#include "runtime/data/sample_copy.h"
+#include "runtime/shape/block_parts.h"
 #include "runtime/device/philox.h"
 
 #include <algorithm>
@@ -217,7 +217,7 @@ template <class T>
 void SyntheticSource::make_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                                 T* destination) const {
   const Shape& shape = options_[field].shape;
-  const std::int64_t count = elements_in(block);
+  const std::int64_t count = size_of(block);
   for (const std::int64_t row : rows) {
     for (std::int64_t i = 0; i < count; ++i) {
       // The i-th element of the block, from its last dimension on, as an index into the sample.

@@ -2,7 +2,7 @@
 
 #include "collectives/error.h"
 #include "collectives/huge_pages.h"
-#include "runtime/data/sample_copy.h"
+#include "runtime/shape/block_parts.h"
 
 #include <algorithm>
 #include <cstring>
@@ -98,7 +98,7 @@ class CachedSource final : public View {
     for (Store& store : stores_) {
       if (store.field == field && store.block == block) return store;
     }
-    const std::int64_t row_bytes = elements_in(block) * element_bytes(this->field(field).type);
+    const std::int64_t row_bytes = size_of(block) * element_bytes(this->field(field).type);
     Store& store = with_memory_for(
         fmt::format("caching {} samples of {} bytes of field \"{}\", which `cache: false` avoids",
                     rows(), row_bytes, this->field(field).name),

@@ -23,36 +23,35 @@ struct Entry {
   const Kernel* begun_by = nullptr;
 };
 
-/// What all kernels here have in common: they are entered in the trace, and their errors begin with
-/// what the collective is and is for.
-class CollectiveKernel : public Kernel {
+/// A collective as a function of the operands. It is entered in the trace, and its errors begin with
+/// what it is and is for.
+template <class Communicate>
+class CollectiveKernel final : public Kernel {
  public:
-  explicit CollectiveKernel(Entry entry) : entry_(std::move(entry)) {}
+  CollectiveKernel(Entry entry, Communicate communicate)
+      : entry_(std::move(entry)), communicate_(std::move(communicate)) {}
 
-  void run(void* const* operands) final {
+  void run(void* const* operands) override {
     const bool captured = entry_.enqueued != nullptr && entry_.enqueued->is_capturing();
     const TracedCollective inside(captured ? nullptr : entry_.trace, entry_.label);
     const std::uint64_t before = captured ? entry_.enqueued->captured() : started();
     try {
-      communicate(operands);
+      communicate_(operands);
     } catch (const std::exception& error) {
       fail("{}: {}", entry_.description, error.what());
     }
     operations_ = (captured ? entry_.enqueued->captured() : started()) - before;
     if (!captured) note_enqueued();
   }
-  [[nodiscard]] bool is_enqueued() const final {
+  [[nodiscard]] bool is_enqueued() const override {
     return entry_.compiled != nullptr && entry_.compiled->is_enqueued();
   }
-  [[nodiscard]] const Kernel* begun_by() const final { return entry_.begun_by; }
-  void note_start() final {
+  [[nodiscard]] const Kernel* begun_by() const override { return entry_.begun_by; }
+  void note_start() override {
     const TracedCollective inside(entry_.trace, entry_.label);
     if (operations_ > 0) entry_.enqueued->add_captured(operations_);
     note_enqueued();
   }
-
- protected:
-  virtual void communicate(void* const* operands) = 0;
 
  private:
   [[nodiscard]] std::uint64_t started() const {
@@ -63,21 +62,8 @@ class CollectiveKernel : public Kernel {
   }
 
   Entry entry_;
-  std::uint64_t operations_ = 0;  // that the last run has enqueued
-};
-
-/// A collective as a function of the operands.
-template <class Communicate>
-class BoundKernel final : public CollectiveKernel {
- public:
-  BoundKernel(Entry entry, Communicate communicate)
-      : CollectiveKernel(std::move(entry)), communicate_(std::move(communicate)) {}
-
- protected:
-  void communicate(void* const* operands) override { communicate_(operands); }
-
- private:
   Communicate communicate_;
+  std::uint64_t operations_ = 0;  // that the last run has enqueued
 };
 
 /// No collective, so it is entered nowhere: ranks do not do it at the same places.
@@ -92,7 +78,7 @@ class AdvanceKernel final : public Kernel {
 
 template <class Communicate>
 std::unique_ptr<Kernel> bound(Entry entry, Communicate communicate) {
-  return std::make_unique<BoundKernel<Communicate>>(std::move(entry), std::move(communicate));
+  return std::make_unique<CollectiveKernel<Communicate>>(std::move(entry), std::move(communicate));
 }
 
 class BoundCollectives final : public MeshCollectives {

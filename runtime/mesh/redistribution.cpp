@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectives/blocks.h"
 #include "collectives/error.h"
+#include "runtime/shape/block_parts.h"
 
 namespace meshwork {
 namespace {
@@ -178,44 +178,6 @@ class GroupBlocks {
   std::vector<std::vector<std::int64_t>> weights_;  // by dimension, by axis of the group
 };
 
-Block shared(const Block& a, const Block& b) {
-  Block common;
-  common.reserve(a.size());
-  for (std::size_t dimension = 0; dimension < a.size(); ++dimension) {
-    common.push_back(intersection(a[dimension], b[dimension]));
-  }
-  return common;
-}
-
-/// Elements of its block that `rank` hands to the ranks of a reduce_scatter together: all of it,
-/// unless an axis is sliced along with it.
-std::int64_t kept_by_group(const RedistributionStep& step, const Shape& shape,
-                           const MeshShape& mesh, std::int64_t rank) {
-  std::int64_t count = 1;
-  for (std::size_t dimension = 0; dimension < shape.size(); ++dimension) {
-    const std::vector<Axis>& before = step.from.dimensions[dimension];
-    const std::vector<Axis>& after = step.to.dimensions[dimension];
-    std::vector<Axis> scattered;
-    for (const Axis axis : after) {
-      if (contains(step.axes, axis)) scattered.push_back(axis);
-    }
-    const std::int64_t members = mesh.size_over(scattered);
-    const std::int64_t parts = mesh.size_over(after);
-    if (mesh.size_over(before) * members == parts) {
-      count *= block_range(shape[dimension], mesh.size_over(before), mesh.index_over(rank, before))
-                   .length();
-      continue;
-    }
-    std::int64_t length = 0;
-    for (std::int64_t member = 0; member < members; ++member) {
-      const std::int64_t peer = mesh.neighbour(rank, scattered, member);
-      length += block_range(shape[dimension], parts, mesh.index_over(peer, after)).length();
-    }
-    count *= length;
-  }
-  return count;
-}
-
 }  // namespace
 
 std::string_view name_of(StepKind kind) {
@@ -334,36 +296,6 @@ std::vector<RedistributionStep> plan_redistribution(const Layout& from, const La
   return steps;
 }
 
-std::int64_t elements_sent(const RedistributionStep& step, const Shape& shape,
-                           const MeshShape& mesh, std::int64_t rank) {
-  const std::int64_t n = mesh.size_over(step.axes);
-  const auto elements = [&](const Layout& layout) {
-    return element_count(shape_of(block_of(layout, shape, mesh, rank)));
-  };
-  switch (step.kind) {
-    case StepKind::slice:
-    case StepKind::keep_owner:
-      return 0;
-    case StepKind::all_reduce:
-      return 2 * elements(step.from) - 2 * elements(step.from) / n;
-    case StepKind::reduce_scatter:
-      return elements_sent_once(kept_by_group(step, shape, mesh, rank), n);
-    case StepKind::all_gather:
-      return elements_sent_once(elements(step.to), n);
-    case StepKind::permute:
-    case StepKind::all_to_all: {
-      // Every element that a rank holds goes to exactly one rank, which may be the rank itself.
-      const std::int64_t held = elements(step.from);
-      for (const auto& [leaving, entering] : substitutions(step.from, step.to, mesh)) {
-        if (mesh.coordinate(rank, leaving) != mesh.coordinate(rank, entering)) return held;
-      }
-      return held - element_count(shape_of(shared(block_of(step.from, shape, mesh, rank),
-                                                  block_of(step.to, shape, mesh, rank))));
-    }
-  }
-  return 0;
-}
-
 double elements_sent_bound(const RedistributionStep& step, const Shape& shape,
                            const MeshShape& mesh) {
   const double n = static_cast<double>(mesh.size_over(step.axes));
@@ -465,8 +397,8 @@ TransferPlan transfers(const RedistributionStep& step, const Shape& shape, const
       sends = sends && condition.own_entering == before.digit(condition.leaving);
       receives = receives && before.digit(condition.entering) == condition.own_leaving;
     }
-    plan.sends.push_back({peer, sends ? shared(held, after.block()) : nothing});
-    plan.receives.push_back({peer, receives ? shared(before.block(), wanted) : nothing});
+    plan.sends.push_back({peer, sends ? intersection(held, after.block()) : nothing});
+    plan.receives.push_back({peer, receives ? intersection(before.block(), wanted) : nothing});
   }
   return plan;
 }

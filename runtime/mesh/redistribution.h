@@ -65,18 +65,13 @@ struct RedistributionStep {
                                                                   const Shape& shape,
                                                                   const MeshShape& mesh);
 
-/// Elements that `rank` sends in `step`, for a tensor of global `shape`: exact, by its own blocks,
-/// as a bandwidth-optimal algorithm over the n ranks of `axes` sends them. all_reduce: 2(n-1)/n of
-/// its block, reduce_scatter: (n-1)/n of what the n ranks keep of its block, all_gather: (n-1)/n of
-/// the gathered block, each rounded up; permute, all_to_all: what goes to other ranks; slice,
-/// keep_owner: 0.
-[[nodiscard]] std::int64_t elements_sent(const RedistributionStep& step, const Shape& shape,
-                                         const MeshShape& mesh, std::int64_t rank);
-
-/// A bound of the same for all ranks, from sizes alone: equal on all ranks, and cheap for any
-/// number of ranks. Blocks are counted by the largest there is; for lengths that divide evenly it
-/// is what the rank that sends most sends (but for the rounding). What the planner's costs are made
-/// of.
+/// A bound of the elements that any rank sends in `step`, for a tensor of global `shape`, as a
+/// bandwidth-optimal algorithm over the n ranks of `axes` sends them: all_reduce 2(n-1)/n of its
+/// block, reduce_scatter (n-1)/n of what the n ranks keep of its block, all_gather (n-1)/n of the
+/// gathered block; permute, all_to_all: what goes to other ranks. From sizes alone: equal on all
+/// ranks, and cheap for any number of ranks. Blocks are counted by the largest there is; for lengths
+/// that divide evenly it is what the rank that sends most sends (but for the rounding). What the
+/// planner's costs are made of.
 [[nodiscard]] double elements_sent_bound(const RedistributionStep& step, const Shape& shape,
                                          const MeshShape& mesh);
 

@@ -6,6 +6,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "runtime/mesh/lower_redistribution.h"
+#include "runtime/shape/block_parts.h"
 
 namespace meshwork {
 namespace {
@@ -21,7 +22,7 @@ bool represents_block(const Layout& layout, const MeshShape& mesh, std::int64_t 
 
 std::int64_t block_bytes(const Layout& layout, const Shape& shape, const MeshShape& mesh,
                          std::int64_t rank, ElementType type) {
-  return element_count(shape_of(block_of(layout, shape, mesh, rank))) * element_bytes(type);
+  return size_of(block_of(layout, shape, mesh, rank)) * element_bytes(type);
 }
 
 /// Ranks whose blocks travel together.
@@ -53,7 +54,7 @@ std::vector<Round> rounds_of(const Layout& layout, const Shape& shape, const Mes
 template <class Whole, class Part, class Copy>
 void for_each_run(const Shape& shape, const Block& block, std::int64_t size, Whole whole, Part part,
                   const Copy& copy) {
-  if (element_count(shape_of(block)) == 0) return;
+  if (size_of(block) == 0) return;
   const std::size_t dimensions = shape.size();
   const std::int64_t run = dimensions == 0 ? size : block.back().length() * size;
   Shape index;
@@ -156,14 +157,14 @@ ShardedTensor ShardedTensor::scatter(const MeshContext& context, ElementType typ
       for (std::int64_t peer = round.begin; peer < round.end; ++peer) {
         if (!represents_block(tensor.layout_, mesh, peer)) continue;
         blocks.push_back(block_of(tensor.layout_, tensor.shape_, mesh, peer));
-        send_counts[peer] = element_count(shape_of(blocks.back()));
+        send_counts[peer] = size_of(blocks.back());
         send_offsets[peer] = elements;
         elements += send_counts[peer];
       }
       sent.resize(static_cast<std::size_t>(elements * element_bytes(type)));
       std::byte* at = sent.data();
       for (const Block& block : blocks) {
-        const std::int64_t count = element_count(shape_of(block));
+        const std::int64_t count = size_of(block);
         if (count > 0) fill(block, at);
         at += count * element_bytes(type);
       }
@@ -217,9 +218,9 @@ void gather_blocks(const MeshContext& context, ElementType type, const Shape& sh
     std::vector<std::int64_t> receive_counts(ranks, 0), receive_offsets(ranks, 0);
     if (represents_block(layout, mesh, rank)) {
       const Block own = block_of(layout, shape, mesh, rank);
-      send_counts[root] = element_count(shape_of(slice_of(own)));
+      send_counts[root] = size_of(slice_of(own));
       if (send_counts[root] > 0) {
-        send_offsets[root] = element_count(shape_of(own)) / own[0].length() * rows_of(own).begin;
+        send_offsets[root] = size_of(own) / own[0].length() * rows_of(own).begin;
       }
     }
     std::vector<std::byte> received;
@@ -227,8 +228,7 @@ void gather_blocks(const MeshContext& context, ElementType type, const Shape& sh
       std::int64_t elements = 0;
       for (std::int64_t peer = 0; peer < mesh.rank_count(); ++peer) {
         if (!represents_block(layout, mesh, peer)) continue;
-        receive_counts[peer] =
-            element_count(shape_of(slice_of(block_of(layout, shape, mesh, peer))));
+        receive_counts[peer] = size_of(slice_of(block_of(layout, shape, mesh, peer)));
         receive_offsets[peer] = elements;
         elements += receive_counts[peer];
       }

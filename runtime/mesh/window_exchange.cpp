@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "collectives/error.h"
+#include "runtime/shape/block_parts.h"
 
 namespace meshwork {
 namespace {
@@ -272,12 +272,12 @@ WindowTraffic window_traffic(const Windows& windows, const MeshShape& mesh, std:
                 block_of(windows.layout, windows.shape, mesh, rank), wanting,
                 [&](std::int64_t, const Block& region) {
                   traffic.messages_sent += 1;
-                  traffic.elements_sent += element_count(shape_of(region));
+                  traffic.elements_sent += size_of(region);
                 });
   for_each_peer(windows, dimensions, mesh, rank, box_of(windows, dimensions, mesh, rank), giving,
                 [&](std::int64_t, const Block& region) {
                   traffic.messages_received += 1;
-                  traffic.elements_received += element_count(shape_of(region));
+                  traffic.elements_received += size_of(region);
                 });
   return traffic;
 }

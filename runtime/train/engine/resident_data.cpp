@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "runtime/data/sample_copy.h"
+#include "runtime/shape/block_parts.h"
 
 namespace meshwork {
 namespace {
@@ -19,7 +19,7 @@ Block block_of_sample(const FeedField& field) {
 std::vector<std::int64_t> row_bytes(const Source& source, std::span<const FeedField> fields) {
   std::vector<std::int64_t> bytes;
   for (const FeedField& field : fields) {
-    bytes.push_back(elements_in(block_of_sample(field)) *
+    bytes.push_back(size_of(block_of_sample(field)) *
                     element_bytes(source.field(field.field).type));
   }
   return bytes;

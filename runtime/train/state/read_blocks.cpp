@@ -107,7 +107,7 @@ std::string read_blocks(Model::State& model, const CheckpointReader& reader,
             sums[i] =
                 sum_of(target.tensor->shape, region,
                        std::span(block).subspan(
-                           static_cast<std::size_t>(offset_in_block(region, target.span->block)),
+                           static_cast<std::size_t>(offset_of(region, target.span->block)),
                            static_cast<std::size_t>(element_count(shape_of(region)))));
           }
           if (target.kept != nullptr) {

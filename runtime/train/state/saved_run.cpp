@@ -73,7 +73,7 @@ SavedRun::SavedRun(Model::State& model) : model_(&model) {
     if (!is_empty(part.region)) {
       const std::int64_t count = element_count(shape_of(part.region));
       copies_.push_back(
-          {parts_.size(), block + offset_in_block(part.region, span.block), count, offset});
+          {parts_.size(), block + offset_of(part.region, span.block), count, offset});
       offset += count;
     }
     parts_.push_back(std::move(part));
@@ -121,7 +121,7 @@ void SavedRun::capture(CheckpointState state, const std::vector<SharedCallback>&
                                   model_->mesh().rank(), static_cast<std::int64_t>(parts_.size())),
                         nullptr};
         if (!is_empty(part.region)) {
-          part.values = values->value(span) + offset_in_block(part.region, span.block);
+          part.values = values->value(span) + offset_of(part.region, span.block);
         }
         parts_.push_back(std::move(part));
       }

@@ -87,7 +87,7 @@ TEST_CASE("a region is contiguous in its rank's block") {
       std::vector<std::int64_t> in_block, in_region;
       for_each_in_block(shape, block, [&](std::int64_t i) { in_block.push_back(i); });
       for_each_in_block(shape, region, [&](std::int64_t i) { in_region.push_back(i); });
-      const std::int64_t offset = offset_in_block(region, block);
+      const std::int64_t offset = offset_of(region, block);
       CHECK(std::equal(in_region.begin(), in_region.end(), in_block.begin() + offset));
     }
   }

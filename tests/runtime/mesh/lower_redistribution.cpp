@@ -6,6 +6,7 @@
 
 #include "collectives/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/elements_sent.h"
 
 using namespace meshwork;
 

@@ -8,6 +8,7 @@
 #include "collectives/counting.h"
 #include "collectives/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/elements_sent.h"
 
 using namespace meshwork;
 
