@@ -6,15 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <exception>
 #include <limits>
-#include <optional>
 #include <set>
 #include <span>
-#include <thread>
 
 #include "collectives/error.h"
 #include "collectives/fnv1a.h"
+#include "collectives/joint_failure.h"
 #include "collectives/text_list.h"
 
 namespace meshwork {
@@ -40,20 +38,6 @@ Value reduce(const Communicator& communicator, Value value, MPI_Datatype type, M
   check_mpi(MPI_Allreduce(&value, &result, 1, type, operation, communicator.native()),
             "MPI_Allreduce");
   return result;
-}
-
-/// What this list has at `index`, in words.
-std::string shown(const std::vector<std::string>& entries, std::int64_t index) {
-  if (index < static_cast<std::int64_t>(entries.size())) {
-    return fmt::format("has \"{}\"", entries[static_cast<std::size_t>(index)]);
-  }
-  return fmt::format("ends after {} entr{}", entries.size(), entries.size() == 1 ? "y" : "ies");
-}
-
-std::string list_of(const std::vector<std::string>& entries) {
-  std::string list;
-  for (const std::string& entry : entries) append_entry(list, entry);
-  return list;
 }
 
 bool same_on_all(const Communicator& communicator, const std::string& list) {
@@ -92,49 +76,6 @@ std::string first_difference(const Settings& one, int one_rank, const Settings& 
   if (!difference.empty()) return difference;
   return fmt::format("entry {} is {} on rank {}, {} on rank {}", a - one.begin() + 1, a->first,
                      one_rank, b->first, other_rank);
-}
-
-/// The lowest of the ranks that failed, or the number of ranks if none did. A rank that failed and
-/// finds that the others do not come ends the job with its message.
-int lowest_failing(const Communicator& communicator, const std::optional<std::string>& failure) {
-  const int mine = failure ? communicator.rank() : communicator.size();
-  int lowest = mine;
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(MPI_Iallreduce(&mine, &lowest, 1, MPI_INT, MPI_MIN, communicator.native(), &request),
-            "MPI_Iallreduce");
-  if (!failure) {
-    check_mpi(MPI_Wait(&request, MPI_STATUS_IGNORE), "MPI_Wait");
-    return lowest;
-  }
-  const auto start = std::chrono::steady_clock::now();
-  for (;;) {
-    int done = 0;
-    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS ||
-        std::chrono::steady_clock::now() - start > patience_after_failure) {
-      abort_job(1, *failure);
-    }
-    if (done != 0) break;
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
-  }
-  // The others cannot have heard that all is well. If it seems so, a collective of theirs was
-  // answered by this one.
-  if (lowest > mine) abort_job(1, *failure);
-  return lowest;
-}
-
-/// Throws on all ranks what the lowest of those that differ says, given the number in the job of
-/// the rank which all were compared with.
-[[noreturn]] void fail_with_difference(const Communicator& communicator, const std::string& what,
-                                       bool differs,
-                                       const std::function<std::string(int)>& difference) {
-  const int shower =
-      reduce(communicator, differs ? communicator.rank() : communicator.size(), MPI_INT, MPI_MIN);
-  int reference_rank = job_rank();
-  check_mpi(MPI_Bcast(&reference_rank, 1, MPI_INT, 0, communicator.native()), "MPI_Bcast");
-  fail("the ranks do not agree on {}: {}", what,
-       broadcast_text(communicator,
-                      communicator.rank() == shower ? difference(reference_rank) : std::string(),
-                      shower));
 }
 
 }  // namespace
@@ -214,46 +155,21 @@ bool on_all(const Communicator& communicator, bool here) {
 
 void together(const Communicator& communicator, const std::function<void()>& action,
               const TracePoint& at) {
-  std::optional<std::string> failure;
-  try {
-    action();
-  } catch (const std::exception& error) {
-    failure = message_of(error);
-  } catch (...) {
-    failure = "an exception of unknown type";
-  }
-  const TracedCollective inside(at);
-  const int lowest = lowest_failing(communicator, failure);
-  if (lowest == communicator.size()) return;
-
-  const bool lowest_here = lowest == communicator.rank();
-  const std::string text =
-      broadcast_text(communicator, lowest_here ? *failure : std::string(), lowest);
-  const int same = reduce(communicator, failure && *failure == text ? 1 : 0, MPI_INT, MPI_MIN);
-  if (same != 0) throw Error(text);
-  int rank = job_rank();
-  check_mpi(MPI_Bcast(&rank, 1, MPI_INT, lowest, communicator.native()), "MPI_Bcast");
-  throw Error(fmt::format("rank {}: {}", rank, text));
+  Failures failures;
+  failures.attempt(action);
+  const std::string failure =
+      joint_failure(communicator, failures.first(), at, patience_after_failure);
+  if (!failure.empty()) throw Error(failure);
 }
 
 void require_agreement(const Communicator& communicator, const std::vector<std::string>& entries,
                        const std::string& what) {
-  const std::string list = list_of(entries);
-  if (same_on_all(communicator, list)) return;
-
-  // Every rank compares its list with that of rank 0; the first difference is shown by the rank
-  // that has it, the lowest of them.
-  const std::vector<std::string> reference = entries_of(broadcast_text(communicator, list));
-  const auto [mine, theirs] =
-      std::mismatch(entries.begin(), entries.end(), reference.begin(), reference.end());
-  const bool differs = mine != entries.end() || theirs != reference.end();
-  const std::int64_t none = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t index = differs ? mine - entries.begin() : none;
-  const std::int64_t first = reduce(communicator, index, MPI_INT64_T, MPI_MIN);
-  fail_with_difference(communicator, what, index == first, [&](int reference_rank) {
-    return fmt::format("at entry {}, rank {} {}, rank {} {}", first + 1, reference_rank,
-                       shown(reference, first), job_rank(), shown(entries, first));
-  });
+  Settings numbered;
+  for (const std::string& entry : entries) {
+    numbered.emplace_back(fmt::format("entry {}", numbered.size() + 1),
+                          fmt::format("\"{}\"", entry));
+  }
+  require_same_settings(communicator, numbered, what);
 }
 
 void require_same_call(const Communicator& communicator, const std::string& call) {
@@ -281,22 +197,28 @@ void require_same_call(const Communicator& communicator, const std::string& call
 
 void require_same_settings(const Communicator& communicator, const Settings& settings,
                            const std::string& what) {
-  std::vector<std::string> entries;
+  std::string list;
   for (const auto& [name, value] : settings) {
-    entries.push_back(name);
-    entries.push_back(value);
+    append_entry(list, name);
+    append_entry(list, value);
   }
-  const std::string list = list_of(entries);
   if (same_on_all(communicator, list)) return;
 
+  // Every rank compares its settings with those of rank 0; the lowest that differs says how.
   const std::vector<std::string> texts = entries_of(broadcast_text(communicator, list));
   Settings reference;
   for (std::size_t i = 0; i + 1 < texts.size(); i += 2) {
     reference.emplace_back(texts[i], texts[i + 1]);
   }
-  fail_with_difference(communicator, what, settings != reference, [&](int reference_rank) {
-    return first_difference(reference, reference_rank, settings, job_rank());
-  });
+  const int own = settings != reference ? communicator.rank() : communicator.size();
+  const int shower = reduce(communicator, own, MPI_INT, MPI_MIN);
+  int reference_rank = job_rank();
+  check_mpi(MPI_Bcast(&reference_rank, 1, MPI_INT, 0, communicator.native()), "MPI_Bcast");
+  std::string difference;
+  if (communicator.rank() == shower) {
+    difference = first_difference(reference, reference_rank, settings, job_rank());
+  }
+  fail("the ranks do not agree on {}: {}", what, broadcast_text(communicator, difference, shower));
 }
 
 }  // namespace meshwork

@@ -32,35 +32,19 @@ void SharedGroup::reduce_scatter(const ReduceScatter& scatter, const void* send,
   const What what{.kind = Kind::reduce_scatter, .type = type, .count = total};
   int seen = 0;
 
-  if (total * width <= options_.small_bytes) {
-    const std::uint64_t number =
-        begin_call(what, place_to_read(send, total * width, options_.small_bytes));
-    post_small(number, from, total * width);
-    wait_until([&] { return all_posted(number, what, seen); });
+  const bool is_small = total * width <= options_.small_bytes;
+  const std::uint64_t number =
+      begin_call(what, is_small ? place_to_read(send, total * width, options_.small_bytes)
+                                : windows_->place_of(send, total * width, job_ranks_));
+  post_data(number, from, total * width, is_small);
+  if (all_readable(number, what, is_small, seen)) {
     for (int rank = 0; rank < size_; ++rank) {
       sources_[static_cast<std::size_t>(rank)] =
           (rank == rank_ ? from : posted(rank, number)) + own_begin * width;
     }
     reduce_elements(type, Reduction::sum, sources_, to, own_count);
-    finish_small(number);
+    finish_once_read(number);
     return;
-  }
-
-  const std::uint64_t number =
-      begin_call(what, windows_->place_of(send, total * width, job_ranks_));
-  post(number);
-  if (note(rank_, number).place.window != 0) {
-    wait_until([&] { return all_posted(number, what, seen); });
-    if (count_in_windows(number) == size_) {
-      for (int rank = 0; rank < size_; ++rank) {
-        sources_[static_cast<std::size_t>(rank)] =
-            address(note(rank, number).place, rank) + own_begin * width;
-      }
-      reduce_elements(type, Reduction::sum, sources_, to, own_count);
-      finish(number);
-      wait_until_all_finished(number);
-      return;
-    }
   }
 
   // Each slot has an equal part for each rank's block.
@@ -130,35 +114,19 @@ void SharedGroup::all_gather(const AllGather& gather, const void* send, void* re
   const bool in_place = from == place_for(rank_);
   int seen = 0;
 
-  if (largest <= options_.small_bytes) {
-    // A block in its place may be in that of everybody.
-    const std::uint64_t number =
-        begin_call(what, in_place ? windows_->place_of(send, bytes_of(rank_), job_ranks_)
-                                  : place_to_read(send, bytes_of(rank_), options_.small_bytes));
-    post_small(number, from, bytes_of(rank_));
-    take(copy_bytes, rank_, from);
-    wait_until([&] { return all_posted(number, what, seen); });
+  // A block in its place may be in that of everybody, though it is small.
+  const bool is_small = largest <= options_.small_bytes;
+  const std::uint64_t number = begin_call(
+      what, is_small && !in_place ? place_to_read(send, bytes_of(rank_), options_.small_bytes)
+                                  : windows_->place_of(send, bytes_of(rank_), job_ranks_));
+  post_data(number, from, bytes_of(rank_), is_small);
+  take(is_small ? copy_bytes : copy_staged, rank_, from);
+  if (all_readable(number, what, is_small, seen)) {
     for (int rank = 0; rank < size_; ++rank) {
-      if (rank != rank_) take(copy_bytes, rank, posted(rank, number));
+      if (rank != rank_) take(is_small ? copy_bytes : copy_direct, rank, posted(rank, number));
     }
-    finish_small(number);
+    finish_once_read(number);
     return;
-  }
-
-  const std::uint64_t number =
-      begin_call(what, windows_->place_of(send, bytes_of(rank_), job_ranks_));
-  post(number);
-  take(copy_staged, rank_, from);
-  if (note(rank_, number).place.window != 0) {
-    wait_until([&] { return all_posted(number, what, seen); });
-    if (count_in_windows(number) == size_) {
-      for (int rank = 0; rank < size_; ++rank) {
-        if (rank != rank_) take(copy_direct, rank, address(note(rank, number).place, rank));
-      }
-      finish(number);
-      wait_until_all_finished(number);
-      return;
-    }
   }
   const auto is_direct = [&](int rank) { return note(rank, number).place.window != 0; };
   const std::int64_t most = options_.slot_bytes;
@@ -228,28 +196,16 @@ void SharedGroup::broadcast(const Broadcast& broadcast, void* buffer) {
   const Copy copy_direct = copy_of(bytes);
   const Copy copy_staged = copy_of(bytes / 2);
 
-  if (bytes <= options_.small_bytes) {
-    const std::uint64_t number = begin_call(
-        what, gives ? place_to_read(buffer, bytes, options_.small_bytes) : SharedPlace());
-    if (gives) {
-      post_small(number, memory, bytes);
-    } else {
-      wait_until([&] { return is_posted(root, number, what); });
-      copy_bytes(memory, posted(root, number), bytes);
-    }
-    finish_small(number);
-    return;
-  }
-
+  const bool is_small = bytes <= options_.small_bytes;
   const std::uint64_t number =
-      begin_call(what, gives ? windows_->place_of(buffer, bytes, job_ranks_) : SharedPlace());
-  post(number);
+      begin_call(what, !gives     ? SharedPlace()
+                       : is_small ? place_to_read(buffer, bytes, options_.small_bytes)
+                                  : windows_->place_of(buffer, bytes, job_ranks_));
+  if (gives || !is_small) post_data(number, memory, bytes, gives && is_small);
   if (!gives) wait_until([&] { return is_posted(root, number, what); });
-  const SharedPlace place = note(root, number).place;
-  if (place.window != 0) {
-    if (!gives) copy_direct(memory, address(place, root), bytes);
-    finish(number);
-    if (gives) wait_until_all_finished(number);
+  if (is_small || note(root, number).place.window != 0) {
+    if (!gives) (is_small ? copy_bytes : copy_direct)(memory, posted(root, number), bytes);
+    finish_once_read(number);
     return;
   }
   const std::int64_t most = options_.slot_bytes;

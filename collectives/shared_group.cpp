@@ -213,9 +213,18 @@ void SharedGroup::wait_until_all_finished(std::uint64_t number) {
   wait_until([&] { return all_reached(SharedCounter::finished, number); });
 }
 
-void SharedGroup::post_small(std::uint64_t number, const std::byte* data, std::int64_t bytes) {
-  if (note(rank_, number).place.window == 0) copy_bytes(small(rank_, number), data, bytes);
+void SharedGroup::post_data(std::uint64_t number, const std::byte* data, std::int64_t bytes,
+                            bool is_small) {
+  if (is_small && note(rank_, number).place.window == 0) {
+    copy_bytes(small(rank_, number), data, bytes);
+  }
   post(number);
+}
+
+bool SharedGroup::all_readable(std::uint64_t number, const What& what, bool is_small, int& seen) {
+  if (!is_small && note(rank_, number).place.window == 0) return false;
+  wait_until([&] { return all_posted(number, what, seen); });
+  return is_small || count_in_windows(number) == size_;
 }
 
 const std::byte* SharedGroup::posted(int rank, std::uint64_t number) const {
@@ -223,7 +232,7 @@ const std::byte* SharedGroup::posted(int rank, std::uint64_t number) const {
   return place.window == 0 ? small(rank, number) : address(place, rank);
 }
 
-void SharedGroup::finish_small(std::uint64_t number) {
+void SharedGroup::finish_once_read(std::uint64_t number) {
   finish(number);
   if (note(rank_, number).place.window != 0) wait_until_all_finished(number);
 }

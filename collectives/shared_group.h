@@ -220,10 +220,13 @@ class SharedGroup : public std::enable_shared_from_this<SharedGroup> {
   void publish(int which, std::uint64_t value) { publish(counter(rank_, which), value); }
   void finish(std::uint64_t number);
   void wait_until_all_finished(std::uint64_t number);
-  // A small call whose data is only read: posted with the note unless it is in a window.
-  void post_small(std::uint64_t number, const std::byte* data, std::int64_t bytes);
+  // A call whose data is only read: in a window, or behind the note where it is small.
+  void post_data(std::uint64_t number, const std::byte* data, std::int64_t bytes, bool is_small);
+  /// Whether that is so of every rank's. Waits for their notes where it is not known at once.
+  bool all_readable(std::uint64_t number, const What& what, bool is_small, int& seen);
   [[nodiscard]] const std::byte* posted(int rank, std::uint64_t number) const;
-  void finish_small(std::uint64_t number);
+  /// The data of this rank, if it is in a window, is its caller's again afterwards.
+  void finish_once_read(std::uint64_t number);
   bool all_reached(int which, std::uint64_t value);
   /// Waits until at most `count` started calls are left.
   void wait_until_left(std::ptrdiff_t count);

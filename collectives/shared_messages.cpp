@@ -166,7 +166,7 @@ void SharedGroup::all_to_all(const AllToAll& blocks, const void* send, void* rec
     }
   }
   move_messages();
-  finish_small(number);
+  finish_once_read(number);
 }
 
 void SharedGroup::move_messages() {

@@ -182,7 +182,7 @@ TEST_CASE("the first entry that differs is shown as two ranks have it") {
   std::vector<std::string> entries{"all_reduce data 40 B", "all_gather model 8 B", "broadcast"};
   if (world.rank() == odd) entries[1] = "all_gather model 12 B";
   CHECK(message_of([&] { require_agreement(world, entries, "the program's collectives"); }) ==
-        fmt::format("the ranks do not agree on the program's collectives: at entry 2, rank 0 has "
+        fmt::format("the ranks do not agree on the program's collectives: entry 2: rank 0 has "
                     "\"all_gather model 8 B\", rank {} has \"all_gather model 12 B\"",
                     odd));
 }
@@ -193,14 +193,12 @@ TEST_CASE("a list that ends early does not agree") {
   std::vector<std::string> entries{"one"};
   if (world.rank() != 1) entries.push_back("two");
   CHECK(message_of([&] { require_agreement(world, entries, "numbers"); }) ==
-        "the ranks do not agree on numbers: at entry 2, rank 0 has \"two\", rank 1 ends after 1 "
-        "entry");
+        "the ranks do not agree on numbers: entry 2: rank 0 has \"two\", rank 1 has no such entry");
   entries.clear();
   if (world.rank() == 0) entries = {};
   if (world.rank() == 1) entries = {"", ""};
   CHECK(message_of([&] { require_agreement(world, entries, "numbers"); }) ==
-        "the ranks do not agree on numbers: at entry 1, rank 0 ends after 0 entries, rank 1 has "
-        "\"\"");
+        "the ranks do not agree on numbers: entry 1: rank 0 has no such entry, rank 1 has \"\"");
 }
 
 TEST_CASE("entries that differ only in where one ends do not agree") {
@@ -209,7 +207,7 @@ TEST_CASE("entries that differ only in where one ends do not agree") {
   const std::vector<std::string> entries =
       world.rank() == 0 ? std::vector<std::string>{"ab", "c"} : std::vector<std::string>{"a", "bc"};
   CHECK(message_of([&] { require_agreement(world, entries, "texts"); }) ==
-        "the ranks do not agree on texts: at entry 1, rank 0 has \"ab\", rank 1 has \"a\"");
+        "the ranks do not agree on texts: entry 1: rank 0 has \"ab\", rank 1 has \"a\"");
 }
 
 TEST_CASE("settings that differ are shown by name, with the values of two ranks") {

@@ -1,0 +1,75 @@
+#include "collectives/joint_failure.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <exception>
+#include <thread>
+
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+
+namespace meshwork {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The smallest value of all ranks. A rank with `last_words` ends the job with them where MPI fails,
+// or the others do not come in the time of its `patience`.
+int smallest(const Communicator& communicator, int value, const std::string& last_words = "",
+             std::optional<std::chrono::seconds> patience = {}) {
+  const Clock::time_point start = Clock::now();
+  int result = value;
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallreduce(&value, &result, 1, MPI_INT, MPI_MIN, communicator.native(), &request),
+            "MPI_Iallreduce");
+  std::chrono::microseconds pause{20};
+  for (;;) {
+    int done = 0;
+    const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+    const bool late = patience && Clock::now() - start > *patience;
+    if (!last_words.empty() && (code != MPI_SUCCESS || (done == 0 && late))) {
+      abort_job(1, last_words);
+    }
+    check_mpi(code, "MPI_Test");
+    if (done != 0) return result;
+    std::this_thread::sleep_for(pause);
+    pause = std::min(pause * 2, std::chrono::microseconds{1000});
+  }
+}
+
+}  // namespace
+
+void Failures::attempt(const std::function<void()>& action) {
+  std::string failure;
+  try {
+    action();
+    return;
+  } catch (const std::exception& error) {
+    failure = message_of(error);
+  } catch (...) {
+    failure = "an exception of unknown type";
+  }
+  if (first_.empty()) {
+    first_ = failure.empty() ? "a failure that says nothing" : failure;
+  }
+}
+
+std::string joint_failure(const Communicator& communicator, const std::string& own,
+                          const TracePoint& at, std::optional<std::chrono::seconds> patience) {
+  const TracedCollective inside(at);
+  const int mine = own.empty() ? communicator.size() : communicator.rank();
+  const int lowest = smallest(communicator, mine, own, patience);
+  // The others cannot have heard that all is well. If it seems so, a collective of theirs was
+  // answered by this one.
+  if (lowest > mine) abort_job(1, own);
+  if (lowest == communicator.size()) return "";
+  const std::string text = broadcast_text(communicator, own, lowest);
+  if (smallest(communicator, own == text ? 1 : 0) != 0) return text;
+  int rank = 0;  // its number in the job, which is what messages name
+  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Bcast(&rank, 1, MPI_INT, lowest, communicator.native()), "MPI_Bcast");
+  return fmt::format("rank {}: {}", rank, text);
+}
+
+}  // namespace meshwork
