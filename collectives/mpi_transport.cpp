@@ -12,6 +12,7 @@
 
 #include "collectives/blocks.h"
 #include "collectives/error.h"
+#include "collectives/with_type.h"
 
 namespace meshwork {
 
@@ -79,14 +80,13 @@ class OwnedOperation {
 class Operations {
  public:
   [[nodiscard]] MPI_Op of(Reduction reduction, ElementType type) const {
-    const bool floating = type == ElementType::float32 || type == ElementType::float64;
     switch (reduction) {
       case Reduction::sum:
         return MPI_SUM;
       case Reduction::maximum:
-        return floating ? maximum_.native() : MPI_MAX;
+        return is_integer(type) ? MPI_MAX : maximum_.native();
       case Reduction::minimum:
-        return floating ? minimum_.native() : MPI_MIN;
+        return is_integer(type) ? MPI_MIN : minimum_.native();
     }
     internal_error("a reduction that MPI was not told of");
   }

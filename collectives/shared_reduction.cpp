@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "collectives/error.h"
+#include "collectives/with_type.h"
 
 namespace meshwork {
 
@@ -128,19 +129,7 @@ void with_operation(ElementType type, Reduction reduction, const Action& action)
     }
     internal_error("a reduction that shared memory was not told of");
   };
-  switch (type) {
-    case ElementType::uint8:
-      return typed(std::uint8_t{});
-    case ElementType::int32:
-      return typed(std::int32_t{});
-    case ElementType::int64:
-      return typed(std::int64_t{});
-    case ElementType::float32:
-      return typed(float{});
-    case ElementType::float64:
-      return typed(double{});
-  }
-  internal_error("an element type that shared memory was not told of");
+  with_type(type, typed);
 }
 
 }  // namespace

@@ -14,18 +14,9 @@ namespace {
 
 using Kind = ConfigTree::Kind;
 
-bool is_digit(char c) {
-  return c >= '0' && c <= '9';
-}
-
 std::string_view without_sign(std::string_view text) {
   if (!text.empty() && (text[0] == '+' || text[0] == '-')) text.remove_prefix(1);
   return text;
-}
-
-std::size_t count_digits(std::string_view text) {
-  const auto end = std::find_if_not(text.begin(), text.end(), is_digit);
-  return static_cast<std::size_t>(end - text.begin());
 }
 
 bool one_of(std::string_view text, std::initializer_list<std::string_view> words) {
@@ -46,35 +37,26 @@ int base_of(std::string_view text) {
   return 10;
 }
 
+// Whether all of `text` reads as a number of this type, also one that does not fit it.
+template <class Number, class... Format>
+bool reads_as(std::string_view text, Format... format) {
+  Number value{};
+  const char* const all = text.data() + text.size();
+  const auto [end, code] = std::from_chars(text.data(), all, value, format...);
+  return end == all && code != std::errc::invalid_argument;
+}
+
 bool is_integer(std::string_view text) {
   const int base = base_of(text);
-  if (base != 10) {
-    return std::all_of(text.begin() + 2, text.end(), [base](char c) {
-      return base == 8 ? c >= '0' && c <= '7' : std::isxdigit(static_cast<unsigned char>(c)) != 0;
-    });
-  }
-  const std::string_view digits = without_sign(text);
-  return !digits.empty() && count_digits(digits) == digits.size();
+  return reads_as<std::uint64_t>(base == 10 ? without_sign(text) : text.substr(2), base);
 }
 
 // [-+]? ( \. [0-9]+ | [0-9]+ ( \. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?
 bool is_number(std::string_view text) {
-  if (is_not_a_number(text)) return true;
+  if (is_not_a_number(text) || is_infinity(without_sign(text))) return true;
   text = without_sign(text);
-  if (is_infinity(text)) return true;
-  const std::size_t whole = count_digits(text);
-  text.remove_prefix(whole);
-  std::size_t fraction = 0;
-  if (text.starts_with('.')) {
-    text.remove_prefix(1);
-    fraction = count_digits(text);
-    text.remove_prefix(fraction);
-  }
-  if (whole + fraction == 0) return false;
-  if (text.empty()) return true;
-  if (text[0] != 'e' && text[0] != 'E') return false;
-  text = without_sign(text.substr(1));
-  return !text.empty() && count_digits(text) == text.size();
+  const bool of_letters = text.find_first_of("0123456789.") != 0;  // the "inf" and "nan" of C
+  return !of_letters && reads_as<double>(text, std::chars_format::general);
 }
 
 // The value of an integer's text, or nothing if it does not fit.

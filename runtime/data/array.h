@@ -8,7 +8,6 @@
 // int32, int64, float or double.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -18,26 +17,10 @@
 #include <vector>
 
 #include "collectives/huge_pages.h"
+#include "collectives/with_type.h"
 #include "runtime/data/source.h"
 
 namespace meshwork {
-
-/// The ElementType of a C++ type.
-template <class T>
-[[nodiscard]] constexpr ElementType element_type_of() {
-  if constexpr (std::same_as<T, std::uint8_t>) {
-    return ElementType::uint8;
-  } else if constexpr (std::same_as<T, std::int32_t>) {
-    return ElementType::int32;
-  } else if constexpr (std::same_as<T, std::int64_t>) {
-    return ElementType::int64;
-  } else if constexpr (std::same_as<T, float>) {
-    return ElementType::float32;
-  } else {
-    static_assert(std::same_as<T, double>, "elements are uint8, int32, int64, float or double");
-    return ElementType::float64;
-  }
-}
 
 /// One field of an ArraySource: elements with their shape, samples first.
 class Array {

@@ -1,6 +1,7 @@
 #include "runtime/data/batches.h"
 
 #include "collectives/error.h"
+#include "collectives/with_type.h"
 #include "runtime/data/order.h"
 #include "runtime/shape/block_parts.h"
 
@@ -94,23 +95,6 @@ std::string first_outside(const std::byte* data, std::int64_t count, std::int64_
       std::find_if(values, values + count, [&](T value) { return !is_class(value, classes); });
   place = found - values;
   return place == count ? "" : fmt::format("{}", *found);
-}
-
-std::string first_outside(ElementType type, const std::byte* data, std::int64_t count,
-                          std::int64_t classes, std::int64_t& place) {
-  switch (type) {
-    case ElementType::uint8:
-      return first_outside<std::uint8_t>(data, count, classes, place);
-    case ElementType::int32:
-      return first_outside<std::int32_t>(data, count, classes, place);
-    case ElementType::int64:
-      return first_outside<std::int64_t>(data, count, classes, place);
-    case ElementType::float32:
-      return first_outside<float>(data, count, classes, place);
-    case ElementType::float64:
-      return first_outside<double>(data, count, classes, place);
-  }
-  internal_error("an element type that labels cannot have");
 }
 
 }  // namespace
@@ -237,7 +221,9 @@ class Feeder::Assembler {
     const ElementType type = options_.source->field(field.field).type;
     const std::int64_t count = bytes / element_bytes(type);
     std::int64_t place = 0;
-    const std::string value = first_outside(type, data, count, field.classes, place);
+    const std::string value = with_type(type, [&](auto number) {
+      return first_outside<decltype(number)>(data, count, field.classes, place);
+    });
     if (value.empty()) return;
     const std::int64_t per_sample = count / static_cast<std::int64_t>(samples.size());
     fail("{}: label {} is out of range; with {} classes labels are whole numbers from 0 to {}",

@@ -1,8 +1,9 @@
 #include "runtime/data/synthetic.h"
 
 #include "collectives/error.h"
-#include "runtime/shape/block_parts.h"
+#include "collectives/with_type.h"
 #include "runtime/device/philox.h"
+#include "runtime/shape/block_parts.h"
 
 #include <algorithm>
 #include <array>
@@ -20,10 +21,6 @@ bool is_linear(SyntheticKind kind) {
   return kind == SyntheticKind::linear || kind == SyntheticKind::linear_classes;
 }
 
-bool is_integer(ElementType type) {
-  return type != ElementType::float32 && type != ElementType::float64;
-}
-
 /// Normal number `index` of the stream `key`: words 2p and 2p + 1 of a block give numbers 2p and
 /// 2p + 1.
 double standard_normal(std::uint64_t key, std::uint64_t index) {
@@ -37,16 +34,11 @@ double standard_normal(std::uint64_t key, std::uint64_t index) {
 
 /// The largest whole number of `type`, plus 1.
 double end_of(ElementType type) {
-  switch (type) {
-    case ElementType::uint8:
-      return 0x1p8;
-    case ElementType::int32:
-      return 0x1p31;
-    case ElementType::int64:
-      return 0x1p63;
-    default:
-      return std::numeric_limits<double>::infinity();
-  }
+  return with_type(type, [](auto number) {
+    using Limits = std::numeric_limits<decltype(number)>;
+    return Limits::is_integer ? std::ldexp(1.0, Limits::digits)
+                              : std::numeric_limits<double>::infinity();
+  });
 }
 
 void check(const SyntheticField& field) {
@@ -236,18 +228,9 @@ void SyntheticSource::make_rows(int field, std::span<const std::int64_t> rows, c
 
 void SyntheticSource::read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                                 std::byte* destination) const {
-  switch (options_[field].type) {
-    case ElementType::uint8:
-      return make_rows(field, rows, block, reinterpret_cast<std::uint8_t*>(destination));
-    case ElementType::int32:
-      return make_rows(field, rows, block, reinterpret_cast<std::int32_t*>(destination));
-    case ElementType::int64:
-      return make_rows(field, rows, block, reinterpret_cast<std::int64_t*>(destination));
-    case ElementType::float32:
-      return make_rows(field, rows, block, reinterpret_cast<float*>(destination));
-    case ElementType::float64:
-      return make_rows(field, rows, block, reinterpret_cast<double*>(destination));
-  }
+  with_type(options_[field].type, [&](auto number) {
+    make_rows(field, rows, block, reinterpret_cast<decltype(number)*>(destination));
+  });
 }
 
 }  // namespace meshwork

@@ -12,12 +12,12 @@
 //   linear_classes  the index of the largest of `classes` such products: labels that can be learned
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "collectives/with_type.h"
 #include "runtime/config/options.h"
 #include "runtime/data/source.h"
 
@@ -52,10 +52,7 @@ struct SyntheticField {
 template <class Visitor>
 void describe(SyntheticField& field, Visitor& option) {
   option.choice("kind", field.kind, synthetic_kinds, "how values are made");
-  option.choice("type", field.type,
-                by_name(std::array{ElementType::uint8, ElementType::int32, ElementType::int64,
-                                   ElementType::float32, ElementType::float64}),
-                "of the values");
+  option.choice("type", field.type, by_name(element_types), "of the values");
   if (field.role == FieldRole::feature) {
     option.required("shape", field.shape, positive, "of a sample");
   } else {

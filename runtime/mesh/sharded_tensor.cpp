@@ -102,42 +102,8 @@ ShardedTensor::ShardedTensor(const MeshContext& context, ElementType type, Shape
   memory_ = context.device.allocate(local_count() * element_bytes(type_));
 }
 
-void ShardedTensor::copy_block_from(const void* values) {
-  device_->copy_in(memory_.data(), values, local_count() * element_bytes(type_));
-}
-
-ShardedTensor ShardedTensor::generate(const MeshContext& context, ElementType type, Shape shape,
-                                      Layout layout, const Fill& fill) {
-  begin_call(context.mesh, "generate", shape, layout);
-  ShardedTensor tensor(context, type, std::move(shape), std::move(layout));
-  together(context.mesh.all(), [&] {
-    const std::vector<Axis>& partial = tensor.layout_.partial;
-    const std::int64_t bytes = tensor.local_count() * element_bytes(type);
-    if (bytes == 0 || context.mesh.shape().index_over(context.mesh.rank(), partial) != 0) return;
-    std::vector<std::byte> values(static_cast<std::size_t>(bytes));
-    fill(tensor.block_, values.data());
-    tensor.copy_block_from(values.data());
-  });
-  return tensor;
-}
-
 ShardedTensor ShardedTensor::scatter(const MeshContext& context, ElementType type, Shape shape,
                                      Layout layout, const void* whole, int root) {
-  const Shape global = shape;
-  return scatter(
-      context, type, std::move(shape), std::move(layout),
-      [&](const Block& block, void* values) {
-        for_each_run(global, block, element_bytes(type), static_cast<const std::byte*>(whole),
-                     static_cast<std::byte*>(values),
-                     [](const std::byte* from, std::byte* to, std::size_t bytes) {
-                       std::memcpy(to, from, bytes);
-                     });
-      },
-      root);
-}
-
-ShardedTensor ShardedTensor::scatter(const MeshContext& context, ElementType type, Shape shape,
-                                     Layout layout, const Fill& fill, int root) {
   begin_call(context.mesh, "scatter", shape, layout, {setting("root", root)});
   ShardedTensor tensor(context, type, std::move(shape), std::move(layout));
   const MeshShape& mesh = context.mesh.shape();
@@ -165,7 +131,11 @@ ShardedTensor ShardedTensor::scatter(const MeshContext& context, ElementType typ
       std::byte* at = sent.data();
       for (const Block& block : blocks) {
         const std::int64_t count = size_of(block);
-        if (count > 0) fill(block, at);
+        for_each_run(tensor.shape_, block, element_bytes(type),
+                     static_cast<const std::byte*>(whole), at,
+                     [](const std::byte* from, std::byte* to, std::size_t bytes) {
+                       std::memcpy(to, from, bytes);
+                     });
         at += count * element_bytes(type);
       }
     });
@@ -299,7 +269,7 @@ ShardedTensor ShardedTensor::clone() const {
   ShardedTensor copy(context(), type_, shape_, layout_);
   std::vector<std::byte> values(static_cast<std::size_t>(local_count() * element_bytes(type_)));
   device_->copy_out(values.data(), memory_.data(), static_cast<std::int64_t>(values.size()));
-  copy.copy_block_from(values.data());
+  device_->copy_in(copy.memory_.data(), values.data(), std::ssize(values));
   return copy;
 }
 

@@ -11,7 +11,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 
 #include "collectives/transport.h"
 #include "runtime/device/device.h"
@@ -36,29 +35,14 @@ void gather_blocks(const MeshContext& context, ElementType type, const Shape& sh
 
 class ShardedTensor {
  public:
-  /// Writes the elements of `block` (global indices), row-major, to `values` in host memory.
-  using Fill = std::function<void(const Block& block, void* values)>;
-
   /// A tensor of zeros. Not collective. Throws `Error` if `layout` does not fit `shape`.
   ShardedTensor(const MeshContext& context, ElementType type, Shape shape, Layout layout);
 
-  /// A tensor that each rank fills for itself, with no communication of data. Collective. Where the layout is
-  /// partial, only the first rank along its axes does, the others hold zeros. An exception of
-  /// `fill` on one rank is thrown on all of them.
-  [[nodiscard]] static ShardedTensor generate(const MeshContext& context, ElementType type,
-                                              Shape shape, Layout layout, const Fill& fill);
-
   /// A tensor that rank `root` of the mesh has whole, row-major, in host memory; `whole` is read
-  /// there only. Each distinct block leaves the root once; its replicas get it from each other.
-  /// Collective.
+  /// there only. Each distinct block leaves the root once; its replicas get it from each other. No
+  /// more than a few blocks, or 64 MiB, are in the root's memory besides. Collective.
   [[nodiscard]] static ShardedTensor scatter(const MeshContext& context, ElementType type,
                                              Shape shape, Layout layout, const void* whole,
-                                             int root = 0);
-  /// The same for a tensor that rank `root` can produce in parts: `fill` is called there only, once
-  /// for each distinct block. No more than a few blocks, or 64 MiB, are in its memory at a time.
-  /// Collective.
-  [[nodiscard]] static ShardedTensor scatter(const MeshContext& context, ElementType type,
-                                             Shape shape, Layout layout, const Fill& fill,
                                              int root = 0);
 
   /// Writes the whole tensor, row-major, to `whole` in the host memory of rank `root`; elsewhere
@@ -88,7 +72,6 @@ class ShardedTensor {
 
  private:
   [[nodiscard]] MeshContext context() const { return {*device_, *mesh_, *transport_}; }
-  void copy_block_from(const void* values);
 
   Device* device_;
   DeviceMesh* mesh_;

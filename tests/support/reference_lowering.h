@@ -37,10 +37,10 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/with_type.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/program.h"
-#include "runtime/device/with_type.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
 #include "runtime/graph/operation_windows.h"

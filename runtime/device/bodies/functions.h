@@ -8,9 +8,9 @@
 #include <limits>
 #include <type_traits>
 
+#include "collectives/with_type.h"
 #include "runtime/device/host_device.h"
 #include "runtime/device/kernels/elementwise.h"
-#include "runtime/device/with_type.h"
 
 namespace meshwork::bodies {
 

@@ -148,60 +148,20 @@ TEST_CASE("random redistributions give the blocks of the whole and send what was
   }
 }
 
-TEST_CASE("a scatter asks its root once for each distinct block, and no other rank") {
-  Ranks ranks({{"x", -1}});
-  const Shape shape{13, 2};
-  const std::vector<float> whole = whole_values(shape);
-  for (const Layout& layout : {Layout{{{0}, {}}, {}}, Layout::replicated(2)}) {
-    int asked = 0;
-    const ShardedTensor tensor =
-        ShardedTensor::scatter(ranks.context(), ElementType::float32, shape, layout,
-                               ShardedTensor::Fill([&](const Block& block, void* values) {
-                                 ++asked;
-                                 const std::vector<float> part = picked(whole, shape, block);
-                                 std::copy(part.begin(), part.end(), static_cast<float*>(values));
-                               }));
-    const int blocks = layout.dimensions[0].empty() ? 1 : ranks.mesh.all().size();
-    CHECK(asked == (ranks.mesh.rank() == 0 ? blocks : 0));
-    CHECK(local_values(ranks, tensor) == picked(whole, shape, tensor.block()));
-  }
-}
-
-TEST_CASE("a generated tensor needs no data from others") {
-  Ranks ranks({{"x", -1}});
-  const Shape shape{13, 2};
-  const std::vector<float> whole = whole_values(shape);
-  for (const Layout& layout :
-       {Layout{{{0}, {}}, {}}, Layout::replicated(2), Layout{{{}, {}}, {0}}}) {
-    ranks.transport.clear();
-    const ShardedTensor tensor =
-        ShardedTensor::generate(ranks.context(), ElementType::float32, shape, layout,
-                                [&](const Block& block, void* values) {
-                                  const std::vector<float> part = picked(whole, shape, block);
-                                  std::copy(part.begin(), part.end(), static_cast<float*>(values));
-                                });
-    CHECK(ranks.transport.operations() == 0);
-    std::vector<float> gathered(whole.size());
-    tensor.gather(gathered.data());
-    CHECK(gathered == whole);
-  }
-}
-
 TEST_CASE("a tensor larger than what travels at a time arrives whole") {
   Ranks ranks({{"x", -1}});
   const Shape shape{9, 10 << 20};  // 90 MiB of bytes
   const auto value = [](std::int64_t row, std::int64_t column) {
     return static_cast<std::uint8_t>(row * 31 + column / 4096);
   };
-  ShardedTensor tensor =
-      ShardedTensor::scatter(ranks.context(), ElementType::uint8, shape, {{{0}, {}}, {}},
-                             ShardedTensor::Fill([&](const Block& block, void* values) {
-                               auto* at = static_cast<std::uint8_t*>(values);
-                               for (std::int64_t row = block[0].begin; row < block[0].end; ++row) {
-                                 for (std::int64_t column = 0; column < shape[1]; ++column)
-                                   *at++ = value(row, column);
-                               }
-                             }));
+  std::vector<std::uint8_t> whole(
+      ranks.mesh.rank() == 0 ? static_cast<std::size_t>(element_count(shape)) : 0);
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    const auto index = static_cast<std::int64_t>(i);
+    whole[i] = value(index / shape[1], index % shape[1]);
+  }
+  const ShardedTensor tensor = ShardedTensor::scatter(ranks.context(), ElementType::uint8, shape,
+                                                      {{{0}, {}}, {}}, whole.data());
   std::vector<std::uint8_t> own(static_cast<std::size_t>(tensor.local_count()));
   ranks.device->copy_out(own.data(), tensor.data(), tensor.local_count());
   const std::uint8_t* at = own.data();
@@ -212,22 +172,13 @@ TEST_CASE("a tensor larger than what travels at a time arrives whole") {
     }
   }
   CHECK(right);
-  std::vector<std::uint8_t> whole(
-      ranks.mesh.rank() == 0 ? static_cast<std::size_t>(element_count(shape)) : 0);
+  std::fill(whole.begin(), whole.end(), std::uint8_t{0});
   tensor.gather(whole.data(), 0);
   for (std::size_t i = 0; i < whole.size() && right; i += 1021) {
     const auto index = static_cast<std::int64_t>(i);
     right = whole[i] == value(index / shape[1], index % shape[1]);
   }
   CHECK(right);
-}
-
-TEST_CASE("an error at the root of a scatter is an error on every rank") {
-  Ranks ranks({{"x", -1}});
-  CHECK_THROWS_WITH(ShardedTensor::scatter(
-                        ranks.context(), ElementType::float32, {13}, {{{0}}, {}},
-                        ShardedTensor::Fill([](const Block&, void*) { fail("no such file"); })),
-                    Catch::Contains("no such file"));
 }
 
 TEST_CASE("a layout that does not fit the tensor is an error") {
