@@ -34,7 +34,8 @@ std::string name_for(std::uint64_t key) {
 }
 
 /// A file of /dev/shm that is to have its name only until all ranks have opened it. Whatever
-/// happens before, the name goes with the owner: what it names would outlive the job.
+/// happens before, the name goes with the owner: what it names would outlive the job. It is empty
+/// until then, so that what kill -9 leaves takes no memory.
 class NamedFile {
  public:
   explicit NamedFile(std::uint64_t key)
@@ -101,7 +102,30 @@ void SharedMemory::close() noexcept {
 void SharedMemory::create(const Communicator& node, bool anonymous) {
   const bool first = node.rank() == 0;
   Offer offer;
-  std::optional<NamedFile> named;  // rank 0's, until all have opened it
+  {
+    std::optional<NamedFile> named;  // rank 0's, until all have opened it
+    together(node, [&] {
+      if (!first) return;
+      if (::getrandom(&offer.key, sizeof offer.key, 0) != sizeof offer.key) {
+        fail("getrandom: {}", system_error());
+      }
+      file_ = anonymous ? ::memfd_create("meshwork", MFD_CLOEXEC)
+                        : named.emplace(offer.key).descriptor();
+      if (file_ < 0) fail("memfd_create: {}", system_error());
+      offer.process = ::getpid();
+      offer.descriptor = file_;
+    });
+    check_mpi(MPI_Bcast(&offer, sizeof offer, MPI_BYTE, 0, node.native()), "MPI_Bcast");
+    together(node, [&] {
+      if (first) return;
+      const std::string name = anonymous
+                                   ? fmt::format("/proc/{}/fd/{}", offer.process, offer.descriptor)
+                                   : name_for(offer.key);
+      file_ = anonymous ? ::open(name.c_str(), O_RDWR | O_CLOEXEC)
+                        : ::shm_open(name.c_str(), O_RDWR, 0600);
+      if (file_ < 0) fail("opening {}: {}", name, system_error());
+    });
+  }
   const auto map = [&] {
     memory_ = reserve_addresses(mapped_bytes_);
     if (memory_ == nullptr) fail("mmap: {}", system_error());
@@ -113,35 +137,20 @@ void SharedMemory::create(const Communicator& node, bool anonymous) {
   together(node, [&] {
     if (!first) return;
     const FileSizeSignalBlocked blocked;
-    if (::getrandom(&offer.key, sizeof offer.key, 0) != sizeof offer.key) {
-      fail("getrandom: {}", system_error());
-    }
     if (anonymous) {
-      file_ = ::memfd_create("meshwork", MFD_CLOEXEC);
-      if (file_ < 0) fail("memfd_create: {}", system_error());
       if (::ftruncate(file_, static_cast<off_t>(mapped_bytes_)) != 0) {
         fail("ftruncate: {}", system_error());
       }
     } else {
-      file_ = named.emplace(offer.key).descriptor();
       // /dev/shm may be small: an error now rather than a SIGBUS later.
       const int result = ::posix_fallocate(file_, 0, static_cast<off_t>(mapped_bytes_));
       if (result != 0) fail("posix_fallocate in /dev/shm: {}", std::strerror(result));
     }
     map();
     std::memcpy(memory_ + mapped_bytes_ - sizeof offer.key, &offer.key, sizeof offer.key);
-    offer.process = ::getpid();
-    offer.descriptor = file_;
   });
-  check_mpi(MPI_Bcast(&offer, sizeof offer, MPI_BYTE, 0, node.native()), "MPI_Bcast");
   together(node, [&] {
     if (!first) {
-      const std::string path = fmt::format("/proc/{}/fd/{}", offer.process, offer.descriptor);
-      file_ = anonymous ? ::open(path.c_str(), O_RDWR | O_CLOEXEC)
-                        : ::shm_open(name_for(offer.key).c_str(), O_RDWR, 0600);
-      if (file_ < 0) {
-        fail("opening {}: {}", anonymous ? path : name_for(offer.key), system_error());
-      }
       struct stat status {};
       std::uint64_t key = 0;
       if (::fstat(file_, &status) != 0) fail("fstat: {}", system_error());
@@ -149,7 +158,10 @@ void SharedMemory::create(const Communicator& node, bool anonymous) {
         map();
         std::memcpy(&key, memory_ + mapped_bytes_ - sizeof key, sizeof key);
       }
-      if (key != offer.key) fail("{} is the file of another process", path);
+      if (key != offer.key) {
+        fail("descriptor {} of process {} is the file of another process", offer.descriptor,
+             offer.process);
+      }
     }
     struct flock lock = lock_of(node.rank(), F_WRLCK);
     if (::fcntl(file_, F_SETLK, &lock) != 0) fail("locking shared memory: {}", system_error());

@@ -4,8 +4,8 @@
 // a file that rank 0 holds (/proc/PID/fd/N), and it is gone when the last mapping is, however the
 // ranks end. Where /proc does not let ranks do that (containers that see each other's processes
 // under other numbers, or not at all), it is a POSIX shared-memory object whose name is removed as
-// soon as all ranks have opened it. Pages are taken when they are first touched, by default near
-// the processor that touches them. It begins at a huge page (huge_pages.h).
+// soon as all ranks have opened it, while it is still empty. Pages are taken when they are first
+// touched, by default near the processor that touches them. It begins at a huge page (huge_pages.h).
 //
 // Every rank that maps the memory holds a lock of the file, a *sign of life*, which the kernel
 // takes back when the process ends in whatever way. So ranks can be asked for without their help,

@@ -4,11 +4,13 @@
 #include "collectives/shared_transport.h"
 
 #include <mpi.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -400,11 +402,8 @@ std::set<std::string> names_in_shared_memory() {
   return names;
 }
 
-}  // namespace
-
-TEST_CASE("memory that cannot be shared is said with both ways that were tried") {
-  const Communicator world = Communicator::world();
-  const std::set<std::string> names = names_in_shared_memory();
+// What sharing of 48 MiB says where there are addresses for 16.
+std::string failure_without_addresses(const Communicator& world) {
   struct rlimit before {};
   REQUIRE(::getrlimit(RLIMIT_AS, &before) == 0);
   struct rlimit limit = before;
@@ -419,8 +418,16 @@ TEST_CASE("memory that cannot be shared is said with both ways that were tried")
     message = error.what();
   }
   REQUIRE(::setrlimit(RLIMIT_AS, &before) == 0);
-  CHECK_THAT(message, Catch::Contains("in a file without a name: ") && Catch::Contains("mmap: ") &&
-                          Catch::Contains("; nor in /dev/shm: "));
+  return message;
+}
+
+}  // namespace
+
+TEST_CASE("memory that cannot be shared is said with both ways that were tried") {
+  const std::set<std::string> names = names_in_shared_memory();
+  CHECK_THAT(failure_without_addresses(Communicator::world()),
+             Catch::Contains("in a file without a name: ") && Catch::Contains("mmap: ") &&
+                 Catch::Contains("; nor in /dev/shm: "));
   // Tests beside this one may have names there for a moment.
   const auto left = [&] {
     for (const std::string& name : names_in_shared_memory()) {
@@ -430,4 +437,32 @@ TEST_CASE("memory that cannot be shared is said with both ways that were tried")
   };
   for (int i = 0; i < 100 && left(); ++i) ::usleep(50'000);
   CHECK(!left());
+}
+
+TEST_CASE("shared memory takes none while it has a name") {
+  const int changes = ::inotify_init1(IN_NONBLOCK);
+  REQUIRE(changes >= 0);
+  REQUIRE(::inotify_add_watch(changes, "/dev/shm", IN_CREATE | IN_DELETE | IN_MODIFY) >= 0);
+  const Communicator world = Communicator::world();
+  wait_for_all(world);
+  REQUIRE(!failure_without_addresses(world).empty());
+  wait_for_all(world);
+  std::set<std::string> names;
+  int removed = 0;
+  alignas(inotify_event) std::array<char, 1 << 16> events{};
+  for (ssize_t length = 0; (length = ::read(changes, events.data(), events.size())) > 0;) {
+    for (ssize_t at = 0; at < length;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(events.data() + at);
+      const std::string name = event->len > 0 ? event->name : "";
+      if (name.starts_with("meshwork-")) {
+        INFO(name);
+        if ((event->mask & IN_CREATE) != 0) names.insert(name);
+        if ((event->mask & IN_MODIFY) != 0) CHECK(!names.contains(name));
+        if ((event->mask & IN_DELETE) != 0) removed += static_cast<int>(names.erase(name));
+      }
+      at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+    }
+  }
+  ::close(changes);
+  CHECK(removed > 0);
 }
