@@ -17,7 +17,8 @@ namespace meshwork {
 class DirectoryLock {
  public:
   /// Takes the lock of `directory`, which is there; waits for one who has it, `patience` at most.
-  /// Throws `Error` that names who has it, or if the file cannot be made.
+  /// Throws `Error` that names who has it, or if the file cannot be made or is
+  /// somebody else's.
   DirectoryLock(const std::filesystem::path& directory, std::chrono::seconds patience);
   ~DirectoryLock();
   DirectoryLock(const DirectoryLock&) = delete;

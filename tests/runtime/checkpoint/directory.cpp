@@ -2,6 +2,7 @@
 
 #include "runtime/checkpoint/descriptor.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -122,6 +123,23 @@ TEST_CASE("a directory belongs to one run at a time, and is free when that ends"
         Catch::Contains("checkpoint directory taken belongs to another run, process "));
   }
   CHECK(DirectoryLock("taken", std::chrono::seconds(0)).held());
+}
+
+TEST_CASE("a file that is no lock is an error, and stays as it is") {
+  std::filesystem::remove_all("others");
+  std::filesystem::create_directories("others");
+  const auto refused = [] {
+    CHECK_THROWS_WITH(DirectoryLock("others", std::chrono::seconds(0)),
+                      Catch::Contains("others/.lock: is in the way"));
+  };
+  std::ofstream("others/.lock") << "precious";
+  refused();
+  std::string text;
+  std::ifstream("others/.lock") >> text;
+  CHECK(text == "precious");
+  std::filesystem::remove("others/.lock");
+  REQUIRE(::mkfifo("others/.lock", 0600) == 0);
+  refused();
 }
 
 TEST_CASE("a lock that is a symbolic link is an error, and its target stays as it is") {
