@@ -26,23 +26,32 @@ std::size_t letter_length(std::string_view text) {
   return control || overlong || beyond ? 0 : length;
 }
 
-}  // namespace
-
-std::string printable(std::string_view text) {
+// `text` with what stands for the bytes that are no letters.
+std::string in_letters(std::string_view text, std::string_view line_feed, std::string_view tab) {
   std::string result;
   result.reserve(text.size());
   while (!text.empty()) {
-    std::size_t length = letter_length(text);
-    if (length > 0 || text[0] == '\n' || text[0] == '\t') {
-      length = length == 0 ? 1 : length;
+    const std::size_t length = letter_length(text);
+    if (length > 0) {
       result += text.substr(0, length);
+    } else if (text[0] == '\n' || text[0] == '\t') {
+      result += text[0] == '\n' ? line_feed : tab;
     } else {
-      length = 1;
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text[0]));
     }
-    text.remove_prefix(length);
+    text.remove_prefix(length > 0 ? length : 1);
   }
   return result;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  return in_letters(text, "\n", "\t");
+}
+
+std::string in_one_line(std::string_view text) {
+  return in_letters(text, "\\n", "\\t");
 }
 
 bool is_one_line_of_letters(std::string_view text) {

@@ -10,6 +10,9 @@ namespace meshwork {
 /// what is not UTF-8.
 [[nodiscard]] std::string printable(std::string_view text);
 
+/// The same in one line: line feed and tab stand as "\n" and "\t".
+[[nodiscard]] std::string in_one_line(std::string_view text);
+
 /// Whether all of `text` is letters of UTF-8, without any control character.
 [[nodiscard]] bool is_one_line_of_letters(std::string_view text);
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/printable.h"
 #include "launch/checkpoint_files.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/fields.h"
@@ -217,8 +218,8 @@ std::string text_of(const CheckpointReader& reader) {
   add("precision", state.precision);
   add("kernels", kernels_of(state.kernels));
   if (state.data_rows > 0) {
-    add("data", fmt::format("{}; {} samples in batches of {}{}", state.data, state.data_rows,
-                            state.batch_size, state.shuffle ? ", shuffled" : ""));
+    add("data", fmt::format("{}; {} samples in batches of {}{}", in_one_line(state.data),
+                            state.data_rows, state.batch_size, state.shuffle ? ", shuffled" : ""));
   }
   add("seed", std::to_string(state.seed));
   if (!state.optimizer.empty()) {

@@ -13,6 +13,7 @@
 
 #include "collectives/error.h"
 #include "collectives/file_size_limit.h"
+#include "collectives/printable.h"
 #include "runtime/checkpoint/regions.h"
 
 namespace meshwork {
@@ -116,6 +117,9 @@ std::string read_text(hid_t object, const std::string& name, const std::string& 
   check_hdf5(H5Aread(attribute.native(), type.native(), text.data()),
              fmt::format("attribute \"{}\" cannot be read", name), subject);
   text.resize(text.find_last_not_of('\0') + 1);
+  if (!is_one_line_of_letters(text)) {
+    fail("{}: attribute \"{}\" holds control characters: \"{}\"", subject, name, in_one_line(text));
+  }
   return text;
 }
 
@@ -195,6 +199,12 @@ class Names {
   }
 
  private:
+    for (const std::string& name : names_) {
+      if (!is_one_line_of_letters(name)) {
+        fail("{}: has {} whose name, \"{}\", holds control characters", subject, what,
+             in_one_line(name));
+      }
+    }
   std::set<std::string> names_;
   std::optional<std::string> twice_;
 };

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "collectives/printable.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/fields.h"
 #include "runtime/checkpoint/format.h"
@@ -95,7 +96,7 @@ class Parser {
     if (hash.value() != read_number<std::uint64_t>(group.native(), checksum_of_table, name_)) {
       fail("{}: the table of checksums is damaged", name_);
     }
-    datasets_ = texts_in(names, name_bytes);
+    datasets_ = lines_in(names, name_bytes);
     const Shape shape = meshwork::shape_of(table, name_);
     constexpr std::int64_t most_numbers = 3 + 2 * H5S_MAX_RANK;  // of a row
     if (shape.size() != 2 || shape[1] < 3 || shape[1] > most_numbers ||
@@ -130,7 +131,7 @@ class Parser {
     const std::vector<std::byte> hash_bytes = read_bytes(hashes, name_);
     hash.add(path_bytes);
     hash.add(hash_bytes);
-    const std::vector<std::string> texts = texts_in(paths, path_bytes);
+    const std::vector<std::string> texts = lines_in(paths, path_bytes);
     if (hash_bytes.size() != texts.size() * sizeof(std::uint64_t)) {
       fail("{}: there are {} paths and {} bytes of hashes of objects", name_, texts.size(),
            hash_bytes.size());
@@ -151,6 +152,18 @@ class Parser {
     if (!difference.empty()) {
       fail("{}: {}", name_, difference);
     }
+  }
+
+  // Names and the like, one line each.
+  std::vector<std::string> lines_in(const Hdf5Dataset& dataset,
+                                    const std::vector<std::byte>& bytes) const {
+    std::vector<std::string> lines = texts_in(dataset, bytes);
+    for (const std::string& line : lines) {
+      if (!is_one_line_of_letters(line)) {
+        fail("{}: a name holds control characters: \"{}\"", name_, in_one_line(line));
+      }
+    }
+    return lines;
   }
 
   std::vector<std::string> texts_in(const Hdf5Dataset& dataset,
@@ -185,10 +198,11 @@ class Parser {
 
   std::vector<std::string> texts(const std::string& name) const {
     const Hdf5Dataset dataset = open_dataset(file_.native(), name, name_);
-    return texts_in(dataset, checked_bytes(name, dataset));
+    return lines_in(dataset, checked_bytes(name, dataset));
   }
   std::string text(const std::string& name) const {
-    const std::vector<std::string> found = texts(name);
+    const Hdf5Dataset dataset = open_dataset(file_.native(), name, name_);
+    const std::vector<std::string> found = texts_in(dataset, checked_bytes(name, dataset));
     if (found.size() != 1) {
       fail("{}: {} is not one text", name_, name);
     }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "collectives/printable.h"
 #include "runtime/config/nearest.h"
 #include "runtime/config/tree.h"
 
@@ -90,28 +91,11 @@ std::optional<double> number_value(std::string_view text) {
   return value;
 }
 
-std::string escaped(std::string_view text) {
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\n') {
-      result += "\\n";
-    } else if (c == '\t') {
-      result += "\\t";
-    } else if (byte < 0x20 || byte == 0x7f) {
-      result += fmt::format("\\x{:02x}", byte);
-    } else {
-      result += c;
-    }
-  }
-  return result;
-}
-
 std::string join_names(const std::vector<std::string>& names) {
   std::string result;
   for (const std::string& name : names) {
     if (!result.empty()) result += ", ";
-    result += escaped(name);
+    result += in_one_line(name);
   }
   return result;
 }
@@ -205,10 +189,10 @@ bool is_class_name(std::string_view name) {
 
 std::string in_quotes(std::string_view text) {
   constexpr std::size_t limit = 60;
-  if (text.size() <= limit) return fmt::format("\"{}\"", escaped(text));
+  if (text.size() <= limit) return fmt::format("\"{}\"", in_one_line(text));
   std::size_t end = limit;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;  // whole letters
-  return fmt::format("\"{}...\"", escaped(text.substr(0, end)));
+  return fmt::format("\"{}...\"", in_one_line(text.substr(0, end)));
 }
 
 std::string entry_path(const std::string& path, std::string_view key) {
@@ -242,8 +226,8 @@ int ConfigTree::index_of(std::string_view key) const {
 
 ConfigError::ConfigError(const std::string& location, const std::string& path,
                          std::string_view problem)
-    : Error(escaped(fmt::format("{}{}{}{}{}", location, location.empty() ? "" : ": ", path,
-                                path.empty() ? "" : ": ", problem))) {}
+    : Error(in_one_line(fmt::format("{}{}{}{}{}", location, location.empty() ? "" : ": ", path,
+                                    path.empty() ? "" : ": ", problem))) {}
 
 bool ConfigNode::is_map() const {
   return tree_->kind == Kind::map;

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/printable.h"
 #include "runtime/config/nearest.h"
 
 namespace meshwork {
@@ -51,7 +52,7 @@ using ExternalTarget = std::string;
 herr_t refuse_external_link(const char*, const char*, const char* file, const char* object,
                             unsigned*, hid_t, void* target) {
   try {
-    *static_cast<ExternalTarget*>(target) = fmt::format("{}:{}", file, object);
+    *static_cast<ExternalTarget*>(target) = in_one_line(fmt::format("{}:{}", file, object));
   } catch (...) {  // exceptions do not cross the library
   }
   return -1;
@@ -104,7 +105,8 @@ void check_filters(hid_t creation, std::uint64_t chunk, std::uint64_t width,
     const auto refuse = [&](std::string_view why) {
       const std::string_view known = filter == lzf ? "lzf" : title.data();
       fail("{}: {} is stored with the filter {}{}, {}; store it with gzip, or without a filter",
-           subject, name, filter, known.empty() ? "" : fmt::format(" (\"{}\")", known), why);
+           subject, name, filter, known.empty() ? "" : fmt::format(" (\"{}\")", in_one_line(known)),
+           why);
     };
     constexpr std::array known{H5Z_FILTER_DEFLATE,
                                H5Z_FILTER_SHUFFLE,
@@ -237,7 +239,7 @@ std::vector<VirtualPiece> pieces_of(hid_t creation, const std::string& name,
   std::vector<VirtualPiece> pieces;
   for (const auto& [file_name, dataset_name] : sources) {
     const auto refuse = [&, &file_name = file_name](std::string_view why) {
-      fail("{}: {} takes values from {}, {}", subject, name, file_name, why);
+      fail("{}: {} takes values from {}, {}", subject, name, in_one_line(file_name), why);
     };
     if ((file_name + dataset_name).find('%') != std::string::npos) {
       refuse("by a pattern of names; the names of its sources are expected");
@@ -331,8 +333,9 @@ herr_t list_link(hid_t group, const char* name, const H5L_info_t* link, void* of
     if (listing.names.size() >= most_names || ++listing.looked_at > most_looked_at) {
       return 1;  // which ends the iteration
     }
-    // A slash in a name would be followed as a path.
-    if (link->type != H5L_TYPE_HARD || std::string_view(name).find('/') != std::string_view::npos) {
+    // A slash in a name would be followed as a path; a terminal would follow control characters.
+    if (link->type != H5L_TYPE_HARD || std::string_view(name).find('/') != std::string_view::npos ||
+        !is_one_line_of_letters(name)) {
       return 0;
     }
     const Hdf5Object object(H5Oopen(group, name, H5P_DEFAULT));

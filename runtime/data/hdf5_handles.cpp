@@ -17,6 +17,8 @@ namespace meshwork {
 namespace {
 
 std::recursive_mutex& library_mutex() {
+#include "collectives/printable.h"
+
   static std::recursive_mutex mutex;
   return mutex;
 }
@@ -118,11 +120,11 @@ ErrorStack error_stack() {
 // In one line: the system's words alone where there are some.
 std::string text_of(const ErrorStack& stack) {
   if (!stack.refusal.empty()) {
-    return stack.refusal;
+    return in_one_line(stack.refusal);
   }
   std::string line;
   for (const std::string& text : stack.texts) line += (line.empty() ? "" : ": ") + text;
-  return line.empty() ? "HDF5 gave no reason" : line;
+  return line.empty() ? "HDF5 gave no reason" : in_one_line(line);
 }
 
 }  // namespace

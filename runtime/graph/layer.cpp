@@ -20,7 +20,7 @@ void check_name(const std::string& name) {
     fail("the name \"{}\" contains \"/\", which separates the parts of a path", name);
   }
   if (!is_one_line_of_letters(name)) {
-    fail("the name \"{}\" contains a control character; letters are expected", printable(name));
+    fail("the name \"{}\" contains a control character; letters are expected", in_one_line(name));
   }
 }
 
@@ -249,7 +249,7 @@ TensorId LayerBuilder::variable(const std::string& name, VariableOptions options
   const std::string path = this->path() + "/" + name;
   if (name.empty() || name == "output" || name.find('/') != std::string::npos ||
       !is_one_line_of_letters(name)) {
-    fail("\"{}\" cannot be the name of a variable", printable(name));
+    fail("\"{}\" cannot be the name of a variable", in_one_line(name));
   }
   if (const auto known = variables_.find(path); known != variables_.end()) {
     const Shape& shape = graph_->tensors[known->second].shape;

@@ -8,6 +8,7 @@ using namespace meshwork;
 TEST_CASE("letters, line feeds and tabs stay, all else is written out") {
   CHECK(printable("a\tb\n\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80") ==
         "a\tb\n\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80");
+  CHECK(in_one_line("a\tb\n\xc3\xa4\x1b") == "a\\tb\\n\xc3\xa4\\x1b");
   CHECK(printable("\x1b[31mred\r\x07") == "\\x1b[31mred\\x0d\\x07");
   CHECK(printable(std::string_view("a\0b", 3)) == "a\\x00b");
   CHECK(printable("\x7f\xc2\x9b"

@@ -12,6 +12,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/printable.h"
 #include "collectives/text_list.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/reader.h"
@@ -84,7 +85,7 @@ std::vector<std::string> notes(const CheckpointState& now, const CheckpointState
   compare("precision", now.precision, then.precision, "; from here on products are rounded so");
   compare_kernels(now.kernels, then.kernels, found);
   if (!then.data.empty()) {  // weights that nothing here has trained
-    compare("training data", now.data, then.data);
+    compare("training data", in_one_line(now.data), in_one_line(then.data));
   }
   if (now.configuration.empty() || then.configuration.empty()) {
     compare("epochs", now.epochs, then.epochs);
