@@ -79,7 +79,7 @@ class Builder {
   }
 
   void attribute_of(const std::string& dataset, const std::string& name, const std::string& text) {
-    write_attribute(open_dataset(file_, dataset, subject_).native(), name, text, subject_);
+    write_attribute(reopen_dataset(file_, dataset, subject_).native(), name, text, subject_);
   }
 
   /// The hashes of all objects, those of their own datasets included; the last that is made.

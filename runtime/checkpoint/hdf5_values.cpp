@@ -127,6 +127,11 @@ bool has_attribute(hid_t object, const std::string& name, const std::string& sub
   return check_hdf5(H5Aexists(object, name.c_str()), "attributes cannot be listed", subject) > 0;
 }
 
+Hdf5Dataset reopen_dataset(hid_t file, const std::string& name, const std::string& subject) {
+  return Hdf5Dataset(check_hdf5(H5Dopen2(file, name.c_str(), H5P_DEFAULT),
+                                fmt::format("dataset {} cannot be opened", name), subject));
+}
+
 Hdf5Dataset create_dataset(hid_t file, const std::string& name, hid_t type, const Shape& shape,
                            const std::string& subject) {
   check_room(file,
@@ -194,17 +199,17 @@ class Names {
     }
   }
   std::vector<std::string> sorted(std::string_view what, const std::string& subject) const {
-    if (twice_) fail("{}: has {} \"{}\" twice; it is damaged", subject, what, *twice_);
-    return {names_.begin(), names_.end()};
-  }
-
- private:
     for (const std::string& name : names_) {
       if (!is_one_line_of_letters(name)) {
         fail("{}: has {} whose name, \"{}\", holds control characters", subject, what,
              in_one_line(name));
       }
     }
+    if (twice_) fail("{}: has {} \"{}\" twice; it is damaged", subject, what, *twice_);
+    return {names_.begin(), names_.end()};
+  }
+
+ private:
   std::set<std::string> names_;
   std::optional<std::string> twice_;
 };
@@ -255,8 +260,8 @@ Selection select(const Hdf5Dataset& dataset, const Block* block, const std::stri
   selection.file =
       Hdf5Dataspace(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
   const bool scalar = H5Sget_simple_extent_ndims(selection.file.native()) == 0;
-  std::vector<hsize_t> start;
-  std::vector<hsize_t> count;
+  std::vector<hsize_t>& start = selection.start;
+  std::vector<hsize_t>& count = selection.count;
   if (block != nullptr) {
     for (const Range& range : *block) {
       start.push_back(static_cast<hsize_t>(range.begin));
@@ -286,7 +291,8 @@ void read_block(const Hdf5Dataset& dataset, const Block& block, float* values,
     return;
   }
   const Selection selection = select(dataset, &block, subject);
-  reading_hdf5(subject);
+  reading_hdf5_values(subject);
+  PackedChunks(dataset, subject).check(dataset, selection.start, selection.count, subject);
   check_hdf5(H5Dread(dataset.native(), H5T_NATIVE_FLOAT, selection.memory.native(),
                      selection.file.native(), H5P_DEFAULT, values),
              fmt::format("{} {} cannot be read", what, to_string(block)), subject);
@@ -308,6 +314,9 @@ std::vector<std::byte> read_bytes(const Hdf5Dataset& dataset, const std::string&
   }
   std::vector<std::byte> bytes(static_cast<std::size_t>(count) * element);
   if (!bytes.empty()) {
+    const Shape shape = shape_of(dataset, subject);
+    const std::vector<hsize_t> start(shape.size()), lengths(shape.begin(), shape.end());
+    PackedChunks(dataset, subject).check(dataset, start, lengths, subject);
     check_hdf5(
         H5Dread(dataset.native(), type.native(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()),
         "cannot be read", subject);

@@ -52,6 +52,9 @@ template <class Number>
 /// Whether there is such an attribute.
 [[nodiscard]] bool has_attribute(hid_t object, const std::string& name, const std::string& subject);
 
+/// A dataset of a file that this process writes.
+[[nodiscard]] Hdf5Dataset reopen_dataset(hid_t file, const std::string& name,
+                                         const std::string& subject);
 /// A new contiguous dataset of `shape`, whose place in the file is taken at once and not filled;
 /// groups on the way to `name` are made. Throws `Error` where the limit of a file's size
 /// (file_size_limit.h) leaves no room for it: HDF5 could not close the file.
@@ -72,6 +75,7 @@ template <class Number>
 struct Selection {
   Hdf5Dataspace file;
   Hdf5Dataspace memory;
+  std::vector<hsize_t> start, count;  // of the block, by dimension
 };
 /// Selects `block` of a dataset, and memory for it alone; null stands for nothing, in a collective
 /// write.

@@ -373,6 +373,7 @@ bool is_checkpoint(const Hdf5File& file, const std::string& name) {
 
 ParsedCheckpoint parse_checkpoint(const Hdf5File& file, const std::string& name) {
   const Hdf5Guard guard;
+  reading_hdf5(name);
   const std::int64_t version = or_damaged(name, [&] {
     if (!is_checkpoint(file, name)) {
       fail("{}: is an HDF5 file, but no checkpoint of Meshwork", name);

@@ -42,6 +42,7 @@ struct CheckpointReader::Implementation {
     try {
       return or_damaged(name, [&] {
         const Hdf5Guard guard;
+        reading_hdf5(name);
         (void)hash_objects(file.native(), name);
         return std::string();
       });

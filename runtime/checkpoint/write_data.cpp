@@ -202,7 +202,7 @@ std::vector<bool> write_data_in_parallel(const DataToWrite& data, Failures& fail
     check_hdf5(H5Pset_dxpl_mpio(collective.native(), H5FD_MPIO_COLLECTIVE), "no parallel access",
                file);
     for (const std::string& name : data.names) {
-      datasets.push_back(open_dataset(opened.native(), name, file));
+      datasets.push_back(reopen_dataset(opened.native(), name, file));
     }
   });
   const auto close = [&] {
@@ -271,7 +271,7 @@ void write_data_through_root(const DataToWrite& data,
         {
           const Hdf5Guard guard;
           if (!dataset.exists()) {
-            dataset = open_dataset(opened.native(), data.names[i], file);
+            dataset = reopen_dataset(opened.native(), data.names[i], file);
           }
           write_selected(dataset, select(dataset, &block, file), values, H5P_DEFAULT, file,
                          data.names[i] + " " + to_string(block));

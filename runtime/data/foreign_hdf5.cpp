@@ -174,8 +174,13 @@ std::uint64_t bytes_of_element(const Hdf5Dataset& dataset, const std::string& su
   return H5Tget_size(type.native());
 }
 
-// The bytes that chunks of `chunk` bytes take in the file at most: filters that pack nothing add
-// little. What is stored beyond that would come out of a filter beyond the chunk.
+// The bytes that a chunk of `chunk` bytes takes in the file at most: filters that pack nothing add
+// little.
+std::uint64_t most_stored(std::uint64_t chunk) {
+  return chunk + chunk / 8 + 1024;
+}
+
+// The same of all chunks.
 std::uint64_t most_stored(const Hdf5Dataset& dataset, hid_t creation, std::uint64_t chunk,
                           const std::string& subject) {
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
@@ -186,7 +191,7 @@ std::uint64_t most_stored(const Hdf5Dataset& dataset, hid_t creation, std::uint6
       H5Sget_simple_extent_dims(space.native(), lengths.data(), nullptr), "no shape", subject);
   check_hdf5(H5Pget_chunk(creation, H5S_MAX_RANK, of_chunk.data()), "no lengths of chunks",
              subject);
-  std::uint64_t bytes = chunk + chunk / 8 + 1024;
+  std::uint64_t bytes = most_stored(chunk);
   for (int i = 0; i < dimensions; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const std::uint64_t chunks = lengths[at] / of_chunk[at] + (lengths[at] % of_chunk[at] != 0);
@@ -448,6 +453,50 @@ Hdf5Dataset open_dataset(hid_t file, const std::string& name, const std::string&
   }
   check_dataset(dataset, name, subject, rules);
   return dataset;
+}
+
+PackedChunks::PackedChunks(const Hdf5Dataset& dataset, const std::string& subject) {
+  const Hdf5Properties creation(
+      check_hdf5(H5Dget_create_plist(dataset.native()), "its properties cannot be read", subject));
+  const std::uint64_t chunk = chunk_bytes(dataset, creation.native(), subject);
+  if (chunk == 0 || check_hdf5(H5Pget_nfilters(creation.native()), "no filters", subject) == 0) {
+    return;
+  }
+  const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
+  at_.resize(static_cast<std::size_t>(
+      check_hdf5(H5Sget_simple_extent_ndims(space.native()), "no shape", subject)));
+  lengths_.resize(at_.size());
+  if (check_hdf5(
+          H5Pget_chunk(creation.native(), static_cast<int>(lengths_.size()), lengths_.data()),
+          "no lengths of chunks", subject) != static_cast<int>(at_.size())) {
+    fail("{}: has chunks of another number of dimensions; it is damaged", subject);
+  }
+  most_ = most_stored(chunk);
+}
+
+void PackedChunks::check(const Hdf5Dataset& dataset, std::span<const hsize_t> start,
+                         std::span<const hsize_t> count, const std::string& subject) {
+  if (lengths_.empty()) return;
+  const auto first = [&](std::size_t d) { return start[d] / lengths_[d] * lengths_[d]; };
+  for (std::size_t d = 0; d < at_.size(); ++d) {
+    if (count[d] == 0) return;
+    at_[d] = first(d);
+  }
+  for (bool more = true; more;) {
+    hsize_t stored = 0;
+    check_hdf5(H5Dget_chunk_storage_size(dataset.native(), at_.data(), &stored),
+               "a chunk cannot be looked at", subject);
+    if (stored > most_) {
+      fail("{}: a chunk stores {} bytes, and chunks take {} at most; it is damaged", subject,
+           stored, most_);
+    }
+    more = false;
+    for (std::size_t d = at_.size(); !more && d-- > 0;) {
+      at_[d] += lengths_[d];
+      more = at_[d] < start[d] + count[d];
+      if (!more) at_[d] = first(d);
+    }
+  }
 }
 
 std::vector<std::filesystem::path> source_files(const Hdf5Dataset& dataset, const std::string& name,

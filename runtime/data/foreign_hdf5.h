@@ -14,12 +14,14 @@
 //     scaleoffset or LZF;
 //   - what it declares could be packed into what it stores, or is as little as the rules bear.
 //
-// These are looked at in the object's header, before anything is read. All functions are called
-// inside the life of an Hdf5Guard, and throw `Error` that begins with `subject`, the file.
+// These are looked at in the object's header, before anything is read; PackedChunks looks at each
+// chunk, as it is wanted. All functions are called inside the life of an Hdf5Guard, and throw
+// `Error` that begins with `subject`, the file.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +57,22 @@ void require_dataset(hid_t file, const std::string& name, const std::string& sub
 [[nodiscard]] Hdf5Dataset open_dataset(hid_t file, const std::string& name,
                                        const std::string& subject, ForeignRules rules = {},
                                        hid_t access = H5P_DEFAULT);
+/// The chunks of an opened dataset whose values go through filters. What a chunk stores beyond its
+/// own size a filter could unpack to a thousand times as much.
+class PackedChunks {
+ public:
+  PackedChunks(const Hdf5Dataset& dataset, const std::string& subject);
+  /// Throws if a chunk that holds any of `count` elements from `start` on, of each dimension, stores
+  /// more than a chunk can.
+  void check(const Hdf5Dataset& dataset, std::span<const hsize_t> start,
+             std::span<const hsize_t> count, const std::string& subject);
+
+ private:
+  std::vector<hsize_t> lengths_;  // of a chunk; empty where nothing is to be checked
+  std::vector<hsize_t> at_;
+  std::uint64_t most_ = 0;
+};
+
 /// The other files that an opened dataset's values lie in, if it is virtual.
 [[nodiscard]] std::vector<std::filesystem::path> source_files(const Hdf5Dataset& dataset,
                                                               const std::string& name,

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 #include <numeric>
+#include <optional>
 
 namespace meshwork {
 
@@ -99,6 +100,7 @@ struct Hdf5Source::Dataset {
   Hdf5Field options;
   Hdf5File file;
   Hdf5Dataset dataset;
+  std::optional<PackedChunks> chunks;
   Hdf5Dataspace file_space;
   Shape shape;  // with the samples as dimension 0
   ElementType type = ElementType::float32;
@@ -113,6 +115,7 @@ struct Hdf5Source::Dataset {
     const std::string subject = to_string(options.location);
     file = open_for_reading(options.location.file, H5P_DEFAULT, "a file of HDF5 data");
     dataset = open_samples(file, options.location, permissions);
+    chunks.emplace(dataset, subject);
     file_space =
         Hdf5Dataspace(check_hdf5(H5Dget_space(dataset.native()), "has no dataspace", subject));
     const int dimensions = check_hdf5(H5Sget_simple_extent_ndims(file_space.native()),
@@ -160,6 +163,8 @@ struct Hdf5Source::Dataset {
                               count.data(), nullptr),
           "cannot be selected");
     const Hdf5Dataspace memory(check(H5Screate_simple(1, &elements, nullptr), "no dataspace"));
+    reading_hdf5_values(options.location.file);
+    chunks->check(dataset, start, count, options.location.file);
     check(H5Dread(dataset.native(), memory_type(type), memory.native(), file_space.native(),
                   H5P_DEFAULT, destination),
           "cannot be read");
@@ -167,7 +172,6 @@ struct Hdf5Source::Dataset {
 
   void read(std::span<const std::int64_t> rows, const Block& block, std::byte* destination) {
     const Hdf5Guard guard;
-    reading_hdf5(options.location.file);
     const std::int64_t row_bytes = size_of(block) * element_bytes(type);
     sequence.resize(rows.size());
     std::iota(sequence.begin(), sequence.end(), 0);

@@ -1,6 +1,9 @@
 #include "runtime/data/hdf5_handles.h"
 
+#include <fcntl.h>
 #include <pthread.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,23 +12,24 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <initializer_list>
 #include <string_view>
 #include <vector>
+
+#include "collectives/printable.h"
 
 namespace meshwork {
 
 namespace {
 
 std::recursive_mutex& library_mutex() {
-#include "collectives/printable.h"
-
   static std::recursive_mutex mutex;
   return mutex;
 }
 
 // Who is inside of the library, and with which file, for a handler of signals, which takes no locks.
 std::atomic<int> guards{0};
-std::atomic<std::int64_t> readings{0};
 std::atomic<pthread_t> holder{};
 std::array<char, 1024> file_being_read{};
 
@@ -33,10 +37,14 @@ constexpr std::array crashes{SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 std::array<struct sigaction, crashes.size()> handlers_before{};
 int status_of_crash = 0;
 
-// A signal asked to stop while the library read, and which reading that was.
-constexpr unsigned patience_seconds = 10;
-std::atomic<int> signal_waiting{0};
-std::atomic<std::int64_t> reading_waited_for{0};
+// The bounds of a reading. Its thread's processor time is counted in ticks.
+constexpr std::int64_t ticks_of_second = 50;
+constexpr std::int64_t seconds_of_look = 1, seconds_of_values = 60;
+constexpr std::int64_t bytes_of_second = 256 << 10;  // of the file on the disk
+constexpr std::int64_t memory_of_look = 64 << 20;
+std::atomic<bool> looks{false};  // and does not read values
+std::atomic<std::int64_t> ticks{0};
+std::atomic<std::int64_t> memory_at_first_tick{0};
 
 void say(std::string_view text) {
   const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
@@ -47,29 +55,103 @@ bool is_reading() {
   return guards.load() > 0 && file_being_read[0] != '\0';
 }
 
+// With one line: the file, and what the library did.
+[[noreturn]] void end_reading(std::initializer_list<std::string_view> what) {
+  say(file_being_read.data());
+  say(": the HDF5 library ");
+  for (const std::string_view text : what) say(text);
+  say("; it is damaged, or made to do that\n");
+  ::_exit(status_of_crash);
+}
+
 void on_crash(int number) {
   const bool reading = is_reading() && ::pthread_equal(holder.load(), ::pthread_self()) != 0;
   if (reading) {
     const char digits[] = {static_cast<char>('0' + number / 10),
                            static_cast<char>('0' + number % 10)};
-    say(file_being_read.data());
-    say(": the HDF5 library crashed while it read this file (signal ");
-    say({number < 10 ? digits + 1 : digits, number < 10 ? 1U : 2U});
-    say("); it is damaged, or made to do that\n");
-    ::_exit(status_of_crash);
+    end_reading({"crashed while it read this file (signal ",
+                 number < 10 ? std::string_view(digits + 1, 1) : std::string_view(digits, 2), ")"});
   }
   const auto at = static_cast<std::size_t>(std::ranges::find(crashes, number) - crashes.begin());
   ::sigaction(number, &handlers_before[at], nullptr);
   ::raise(number);
 }
 
-void on_lost_patience(int) {
-  if (is_reading() && readings.load() == reading_waited_for.load()) {
-    say(file_being_read.data());
-    say(": the HDF5 library was asked to stop and does not come back from reading this file; it is "
-        "damaged, or made to do that\n");
-    ::_exit(128 + signal_waiting.load());
+// Bytes that the process has in memory, without any lock; 0 where nobody tells.
+std::int64_t resident_bytes() {
+  const int file = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  std::array<char, 64> text{};
+  const ssize_t length = ::read(file, text.data(), text.size() - 1);
+  ::close(file);
+  const char* const second = length > 0 ? std::strchr(text.data(), ' ') : nullptr;
+  return second == nullptr ? 0 : std::atoll(second) * ::sysconf(_SC_PAGESIZE);
+}
+
+// Bytes of the file being read that lie on the disk: a hole is nothing to read.
+std::int64_t stored_bytes() {
+  struct stat status {};
+  return ::stat(file_being_read.data(), &status) == 0 ? std::int64_t{status.st_blocks} * 512 : 0;
+}
+
+// On the thread whose time was counted.
+void on_tick(int) {
+  if (!is_reading() || ::pthread_equal(holder.load(), ::pthread_self()) == 0) return;
+  const int error = errno;
+  const std::int64_t resident = resident_bytes();
+  if (++ticks == 1) memory_at_first_tick.store(resident);
+  const std::int64_t stored = stored_bytes();
+  const std::int64_t seconds =
+      (looks.load() ? seconds_of_look : seconds_of_values) + stored / bytes_of_second;
+  if (ticks.load() > seconds * ticks_of_second) {
+    end_reading({"does not come back from reading this file"});
   }
+  if (looks.load() && resident - memory_at_first_tick.load() > memory_of_look + 2 * stored) {
+    end_reading({"takes memory for this file that it does not fill"});
+  }
+  errno = error;
+}
+
+// Ticks while its thread works, from `start` to `stop`.
+class Ticker {
+ public:
+  Ticker() {
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = SIGALRM;
+    event._sigev_un._tid = ::gettid();
+    exists_ = ::timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer_) == 0;
+  }
+  ~Ticker() {
+    if (exists_) ::timer_delete(timer_);
+  }
+  Ticker(const Ticker&) = delete;
+  Ticker& operator=(const Ticker&) = delete;
+
+  void start() {
+    if (!runs_) every(1'000'000'000 / ticks_of_second);
+  }
+  void stop() {
+    if (runs_) every(0);
+  }
+
+ private:
+  void every(long nanoseconds) {
+    const timespec time{0, nanoseconds};
+    const itimerspec times{time, time};
+    // Without a timer there are no bounds, as there are none in other programs.
+    if (exists_) ::timer_settime(timer_, 0, &times, nullptr);
+    runs_ = nanoseconds > 0;
+  }
+
+  timer_t timer_{};
+  bool exists_ = false;
+  bool runs_ = false;
+};
+
+Ticker& ticker() {
+  thread_local Ticker own;
+  return own;
 }
 
 // What the library knows of the call that failed.
@@ -139,6 +221,7 @@ Hdf5Guard::Hdf5Guard() : lock_(library_mutex()) {
 }
 
 Hdf5Guard::~Hdf5Guard() {
+  if (guards == 1 && status_of_crash != 0 && is_reading()) ticker().stop();
   --guards;
   H5Eset_auto2(H5E_DEFAULT, printer_, printer_data_);
 }
@@ -168,29 +251,29 @@ void end_crashes_of_hdf5_with(int status) {
     }
   }
   struct sigaction action {};
-  action.sa_handler = on_lost_patience;
+  action.sa_handler = on_tick;
   action.sa_flags = SA_RESTART;
   if (::sigaction(SIGALRM, &action, nullptr) != 0) {
     internal_error("a handler of alarms was refused");
   }
 }
 
-void end_late_reading_of_hdf5(int number) noexcept {
-  if (status_of_crash != 0 && is_reading()) {
-    signal_waiting.store(number);
-    reading_waited_for.store(readings.load());
-    ::alarm(patience_seconds);
-  }
-}
-
 void reading_hdf5(std::string_view file) noexcept {
-  const std::size_t length = std::min(file.size(), file_being_read.size() - 1);
+  std::array<char, file_being_read.size()> name{};
   // A name can come from a file, and goes to a terminal as it stands here.
-  std::ranges::transform(file.substr(0, length), file_being_read.begin(), [](char c) {
+  std::ranges::transform(file.substr(0, name.size() - 1), name.begin(), [](char c) {
     return static_cast<unsigned char>(c) < ' ' || c == '\x7f' ? '?' : c;
   });
-  file_being_read[length] = '\0';
-  ++readings;
+  if (!looks.load() || name != file_being_read) ticks.store(0);
+  looks.store(true);
+  file_being_read = name;
+  if (status_of_crash != 0) ticker().start();
+}
+
+void reading_hdf5_values(std::string_view file) noexcept {
+  reading_hdf5(file);
+  looks.store(false);
+  ticks.store(0);
 }
 
 std::string hdf5_error_text() {

@@ -55,17 +55,21 @@ class Hdf5Guard {
 /// called before the library is used.
 void leave_hdf5_silent();
 
-/// The library does not survive every damaged file. After this call, which is for programs, a
-/// crash inside the life of a guard that reads ends the process with `status` and one line on
-/// standard error: the file and the signal. Other crashes go where they went before.
+/// The library does not survive every damaged file, nor come back from reading it. After this call,
+/// which is for programs, the process ends with `status` and one line on standard error, which names
+/// the file, if inside the life of a guard that reads
+///
+///   - the library crashes; other crashes go where they went before;
+///   - its thread computes for longer than the file can be the reason of: 1 second to look into it
+///     and 60 to read values of it, and 1 more for each 256 KiB that it has on the disk;
+///   - to look into it takes 64 MiB and more than twice the bytes that it has.
+///
+/// Uses SIGALRM.
 void end_crashes_of_hdf5_with(int status);
-/// For handlers of the signals that ask to stop. A damaged file can lead the library through the
-/// same pieces for hours, and it looks at no request. If it reads a file now, and is inside the same
-/// call 10 seconds from now, the process ends with status 128 + `number` and one line that names the
-/// file. Does nothing in programs that did not call `end_crashes_of_hdf5_with`.
-void end_late_reading_of_hdf5(int number) noexcept;
-/// Names the file that the library is about to read, for the life of the outermost Hdf5Guard.
+/// Names the file that the library is about to look into, for the life of the outermost Hdf5Guard.
 void reading_hdf5(std::string_view file) noexcept;
+/// The same before each call that reads values of it, to where the caller has room for them.
+void reading_hdf5_values(std::string_view file) noexcept;
 
 /// What the library's error stack says about the call that failed last, outermost first, on one
 /// line.

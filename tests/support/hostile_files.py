@@ -94,6 +94,18 @@ def _lead_around(path, levels=4, kind=0, bytes_of_key=8):
         file.write(content)
 
 
+def _free_space_in_a_circle(path):
+    """Lets the free space of the first group's names begin with itself: each time around takes more memory."""
+    with open(path, "rb") as file:
+        content = bytearray(file.read())
+    at = content.find(b"HEAP")
+    assert at >= 0, path
+    _, first, begin = struct.unpack_from("<QQQ", content, at + 8)
+    struct.pack_into("<Q", content, begin + first, first)
+    with open(path, "wb") as file:
+        file.write(content)
+
+
 def _changes(folder, whole, place):
     """Changes of the dataset `place` of a file: name, and what is done to the open file."""
     with h5py.File(whole) as file:
@@ -222,11 +234,14 @@ def _changed(folder, suffix, whole):
     def names_with_commands(file):
         file["layers/\x1b[31mred/vars/0"] = numpy.zeros(3, "f4")
 
+    def names_of_two_lines(file):
+        file["layers/a\nb/vars/0"] = numpy.zeros(3, "f4")
+
     def long_names(file):
         file["n" * 60_000 + "/vars/0"] = numpy.zeros(3, "f4")
 
     for name, change in (("groups_2000_deep", _deep), ("groups_in_a_circle", _circle), ("long_names", long_names),
-                         ("names_with_commands", names_with_commands)):
+                         ("names_with_commands", names_with_commands), ("names_of_two_lines", names_of_two_lines)):
         path = os.path.join(folder, name + suffix)
         shutil.copy(whole, path)
         with h5py.File(path, "r+") as file:
@@ -236,10 +251,12 @@ def _changed(folder, suffix, whole):
 def hostile_weights(folder, whole):
     yield from _strange_kinds(folder, ".weights.h5", whole)
     yield from _changed(folder, ".weights.h5", whole)
-    path = os.path.join(folder, "names_again_and_again" + ".weights.h5")
-    shutil.copy(whole, path)
-    _lead_around(path)
-    yield "names_again_and_again", path
+    for name, damage in (("names_again_and_again", _lead_around),
+                         ("free_space_in_a_circle", _free_space_in_a_circle)):
+        path = os.path.join(folder, name + ".weights.h5")
+        shutil.copy(whole, path)
+        damage(path)
+        yield name, path
 
 
 def hostile_checkpoints(folder, whole):
@@ -273,6 +290,17 @@ def hostile_data(folder, whole):
         del file["x"]
         file.create_dataset("x", data=values, compression="lzf")
 
+    def one_chunk_stores_all(file):
+        for data in ("x", "y"):
+            del file[data]
+        _low_level(file, "x", (400_000, columns), chunks=(100, columns), filters=(h5py.h5z.FILTER_DEFLATE,))
+        file["x"].id.write_direct_chunk((0, 0), _of_zeros(1 << 30))
+        file["y"] = numpy.zeros(400_000, "u1")
+
+    def misnamed_beside_two_lines(file):
+        file["x\nx"] = file["x"]
+        del file["x"]
+
     def deep_and_misnamed(file):
         del file["x"]
         _deep(file)
@@ -283,9 +311,21 @@ def hostile_data(folder, whole):
 
     for name, change in (("claims_2_33_rows", more_rows(1 << 33)), ("claims_2_60_rows", more_rows(1 << 60)),
                          ("packed_with_lzf", packed_with_lzf), ("deep_and_misnamed", deep_and_misnamed),
-                         ("circle_and_misnamed", circle_and_misnamed)):
+                         ("circle_and_misnamed", circle_and_misnamed), ("one_chunk_stores_all", one_chunk_stores_all),
+                         ("misnamed_beside_two_lines", misnamed_beside_two_lines)):
         path = os.path.join(folder, name + ".h5")
         shutil.copy(whole, path)
         with h5py.File(path, "r+") as file:
             change(file)
+        yield name, path
+
+    # Indices that lead the library around for ever.
+    for name, damage in (("chunks_again_and_again",
+                          lambda path: _lead_around(path, levels=5, kind=1, bytes_of_key=8 + 8 * 3)),
+                         ("free_space_in_a_circle", _free_space_in_a_circle)):
+        path = os.path.join(folder, name + ".h5")
+        with h5py.File(path, "w", libver="earliest") as file:
+            file["y"] = numpy.zeros(100, "u1")
+            file.create_dataset("x", data=numpy.zeros((100, columns), "<f4"), chunks=(50, columns))
+        damage(path)
         yield name, path

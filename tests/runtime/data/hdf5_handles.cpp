@@ -1,12 +1,17 @@
-// How a process ends in which the HDF5 library crashes.
+// How a process ends in which the HDF5 library crashes, or does not come back.
 #include "runtime/data/hdf5_handles.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <csignal>
+#include <ctime>
 #include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "tests/support/catch.h"
 
@@ -84,5 +89,81 @@ TEST_CASE("other crashes end as they did before") {
     CHECK(WIFSIGNALED(ended.status));
     CHECK(WTERMSIG(ended.status) == SIGSEGV);
     CHECK(ended.said.empty());
+  }
+}
+
+namespace {
+
+void compute(std::chrono::milliseconds time) {
+  const std::clock_t end =
+      std::clock() + static_cast<std::clock_t>(time.count()) * (CLOCKS_PER_SEC / 1000);
+  while (std::clock() < end) {
+  }
+}
+
+void take_memory(std::size_t bytes) {
+  auto* memory = new std::vector<char>(bytes, 'x');  // which the process has until it ends
+  CHECK(memory->back() == 'x');
+  compute(std::chrono::milliseconds(100));
+}
+
+}  // namespace
+
+TEST_CASE("a look that does not come back ends with one message that names the file") {
+  const Ended ended = ended_by([] {
+    const Hdf5Guard guard;
+    reading_hdf5("absent.h5");
+    for (;;) reading_hdf5("absent.h5");  // in many calls or in one
+  });
+  CHECK(WIFEXITED(ended.status));
+  CHECK(WEXITSTATUS(ended.status) == 2);
+  CHECK(ended.said ==
+        "absent.h5: the HDF5 library does not come back from reading this file; it is damaged, or "
+        "made to do that\n");
+}
+
+TEST_CASE("a look that takes more memory than the file has bytes ends with one message") {
+  const Ended ended = ended_by([] {
+    const Hdf5Guard guard;
+    reading_hdf5("absent.h5");
+    compute(std::chrono::milliseconds(100));
+    take_memory(std::size_t{100} << 20);
+  });
+  CHECK(WIFEXITED(ended.status));
+  CHECK(WEXITSTATUS(ended.status) == 2);
+  CHECK(ended.said ==
+        "absent.h5: the HDF5 library takes memory for this file that it does not fill; it is "
+        "damaged, or made to do that\n");
+}
+
+TEST_CASE("values may take memory and time, and so may what is behind a guard or beside it") {
+  for (const auto& action : std::vector<std::function<void()>>{
+           [] {
+             const Hdf5Guard guard;
+             reading_hdf5_values("absent.h5");
+             take_memory(std::size_t{100} << 20);
+             compute(std::chrono::milliseconds(1500));
+           },
+           [] {
+             {
+               const Hdf5Guard guard;
+               reading_hdf5("absent.h5");
+             }
+             take_memory(std::size_t{100} << 20);
+             compute(std::chrono::milliseconds(1500));
+           },
+           [] {
+             const Hdf5Guard guard;
+             reading_hdf5("absent.h5");
+             std::thread([] {
+               take_memory(std::size_t{32} << 20);
+               compute(std::chrono::milliseconds(1500));
+             }).join();
+           },
+       }) {
+    const Ended ended = ended_by(action);
+    CHECK(ended.said == "");
+    CHECK(WIFEXITED(ended.status));
+    CHECK(WEXITSTATUS(ended.status) == 0);
   }
 }
