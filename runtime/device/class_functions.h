@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 #include "runtime/device/host_device.h"
 #include "runtime/device/kernels/classes.h"
@@ -22,6 +23,59 @@ struct Smoothing {
                                    ? 0.0f
                                    : static_cast<float>(static_cast<double>(at.smoothing) /
                                                         static_cast<double>(at.classes))};
+}
+
+/// The target weight of a class after smoothing, where targets are class numbers: of the class in
+/// column j of a row row(r)(j), which is weights(r, j).
+struct SparseWeights {
+  static constexpr bool given = false;
+  struct Row {
+    std::int64_t column;  // of the target class, which may be none
+    Smoothing smoothing;
+    MESHWORK_HOST_DEVICE float operator()(std::int64_t j) const {
+      return (j == column ? smoothing.keep : 0.0f) + smoothing.add;
+    }
+  };
+  SparseWeights(const ClassColumns& at, const void* target)
+      : targets(static_cast<const std::int32_t*>(target)),
+        first_class(at.first_class),
+        smoothing(smoothing_of(at)) {}
+  [[nodiscard]] MESHWORK_HOST_DEVICE Row row(std::int64_t r) const {
+    return {targets[r] - first_class, smoothing};
+  }
+  MESHWORK_HOST_DEVICE float operator()(std::int64_t r, std::int64_t j) const { return row(r)(j); }
+
+  const std::int32_t* targets;
+  std::int64_t first_class;
+  Smoothing smoothing;
+};
+/// The same where the weights before smoothing are given.
+struct DenseWeights {
+  static constexpr bool given = true;
+  struct Row {
+    const float* weights;
+    Smoothing smoothing;
+    MESHWORK_HOST_DEVICE float operator()(std::int64_t j) const {
+      return weights[j] * smoothing.keep + smoothing.add;
+    }
+  };
+  DenseWeights(const ClassColumns& at, const void* target)
+      : targets(static_cast<const float*>(target)),
+        columns(at.columns),
+        smoothing(smoothing_of(at)) {}
+  [[nodiscard]] MESHWORK_HOST_DEVICE Row row(std::int64_t r) const {
+    return {targets + r * columns, smoothing};
+  }
+  MESHWORK_HOST_DEVICE float operator()(std::int64_t r, std::int64_t j) const { return row(r)(j); }
+
+  const float* targets;
+  std::int64_t columns;
+  Smoothing smoothing;
+};
+/// make(std::type_identity<Weights>()) with those of targets of this kind.
+auto with_weights(TargetKind kind, const auto& make) {
+  return kind == TargetKind::sparse ? make(std::type_identity<SparseWeights>())
+                                    : make(std::type_identity<DenseWeights>());
 }
 
 // A NaN is not clipped, so that it shows.

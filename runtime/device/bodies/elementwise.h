@@ -1,10 +1,10 @@
-// Kernels that compute each element by itself, for the loops of any device (maps.h). They are bound
+// Kernels that compute each element by itself, for the loops of any device (body_forms.h). They are bound
 // by memory traffic, 8 to 12 bytes an element; on processors, activations that need an exponential
 // are bound by that.
 #pragma once
 
-#include "runtime/device/bodies/functions.h"
-#include "runtime/device/bodies/maps.h"
+#include "runtime/device/body_forms.h"
+#include "runtime/device/element_functions.h"
 #include "runtime/device/kernels/copies.h"
 #include "runtime/device/kernels/norms.h"
 #include "runtime/device/kernels/products.h"
@@ -16,8 +16,8 @@ struct BiasAdd {
   const float *x, *bias;
   float* y;
   Function f;
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t, std::int64_t column, std::int64_t i) const {
-    y[i] = f(x[i] + bias[column]);
+  [[nodiscard]] MESHWORK_HOST_DEVICE auto row(std::int64_t) const {
+    return [*this](std::int64_t column, std::int64_t i) { y[i] = f(x[i] + bias[column]); };
   }
 };
 template <class From, class To, class Function>
@@ -27,9 +27,9 @@ struct Gather {
   To* y;
   std::int64_t columns;
   Function f;
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t row, std::int64_t column,
-                                       std::int64_t i) const {
-    y[i] = f((*table)[rows[row] * columns + column]);
+  [[nodiscard]] MESHWORK_HOST_DEVICE auto row(std::int64_t row) const {
+    return [from = *table + rows[row] * columns, y = y, f = f](
+               std::int64_t column, std::int64_t i) { y[i] = f(from[column]); };
   }
 };
 struct ScaleBy {

@@ -1,10 +1,10 @@
 // Losses that compare prediction and target element by element, summed, and their gradients, for
-// the loops of any device (maps.h). Sums are formed in double. Bound by memory traffic.
+// the loops of any device (body_forms.h). Sums are formed in double. Bound by memory traffic.
 #pragma once
 
 #include <cmath>
 
-#include "runtime/device/bodies/maps.h"
+#include "runtime/device/body_forms.h"
 #include "runtime/device/class_functions.h"
 #include "runtime/device/kernels/losses.h"
 

@@ -1,9 +1,9 @@
-// Kernels of few values, and sums of powers, for the loops of any device (maps.h).
+// Kernels of few values, and sums of powers, for the loops of any device (body_forms.h).
 #pragma once
 
 #include <cmath>
 
-#include "runtime/device/bodies/maps.h"
+#include "runtime/device/body_forms.h"
 #include "runtime/device/kernels/normalization.h"
 #include "runtime/device/kernels/norms.h"
 

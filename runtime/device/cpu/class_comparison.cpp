@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "runtime/device/cpu/class_weights.h"
+#include "runtime/device/class_functions.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/cpu/row_tiles.h"
 #include "runtime/device/cpu/vector_math.h"
@@ -193,7 +193,7 @@ class TileComparison {
 #pragma omp simd
       for (int row = 0; row < tile_rows; ++row) {
         const float t = targets_[j][row];
-        right_[row] = (t == m[row]) | (is_nan(t) & is_nan(m[row])) ? j : right_[row];
+        right_[row] = is_maximum(t, m[row]) ? j : right_[row];
       }
     }
   }
@@ -213,7 +213,7 @@ class RowComparison {
   RowComparison(const ClassComparisonSpec& spec, const Places& places, std::int64_t row)
       : spec_(spec),
         columns_(spec.at.columns),
-        weight_(spec.at, places.targets<typename Weights::Target>(), row),
+        weight_(Weights(spec.at, places.target).row(row)),
         x_(places.x + row * columns_),
         dx_(places.dx == nullptr ? nullptr : places.dx + row * columns_),
         loss_(places.losses[row]),
@@ -280,11 +280,11 @@ class RowComparison {
   }
 
   [[nodiscard]] std::int32_t right_class() const {
-    if constexpr (requires { weight_.weights; }) {
+    if constexpr (Weights::given) {
       const float* weights = weight_.weights;
       const float m = row_maximum(weights, columns_);
       std::int32_t j = 0;
-      while (weights[j] != m && !(is_nan(weights[j]) && is_nan(m))) ++j;
+      while (!is_maximum(weights[j], m)) ++j;
       return j;
     } else {
       return column_of(weight_.column, columns_);
@@ -293,18 +293,12 @@ class RowComparison {
 
   const ClassComparisonSpec& spec_;
   const std::int64_t columns_;
-  const Weights weight_;
+  const typename Weights::Row weight_;
   const float* x_;
   float* dx_;
   double& loss_;
   std::int32_t& ahead_;
 };
-
-template <class Weights>
-void compare_long_rows(const ClassComparisonSpec& spec, const Places& places, int threads) {
-  for_rows(threads, spec.at.rows, spec.at.columns * 16,
-           [&](std::int64_t row) { RowComparison<Weights>(spec, places, row).run(); });
-}
 
 // ---- all rows ---------------------------------------------------------------------------------
 
@@ -335,10 +329,11 @@ KernelPointer compile(const ClassComparisonSpec& spec, const Context& context) {
     if (spec.at.columns <= tile_columns) {
       for_tiles(threads, spec.at.rows, spec.at.columns, spec.at.columns * 16,
                 [&](const TileAt& at) { TileComparison(spec, places, at).run(); });
-    } else if (spec.at.target == TargetKind::sparse) {
-      compare_long_rows<SparseWeights>(spec, places, threads);
     } else {
-      compare_long_rows<DenseWeights>(spec, places, threads);
+      with_weights(spec.at.target, [&]<class Weights>(std::type_identity<Weights>) {
+        for_rows(threads, spec.at.rows, spec.at.columns * 16,
+                 [&](std::int64_t row) { RowComparison<Weights>(spec, places, row).run(); });
+      });
     }
     finish(spec, places);
   };

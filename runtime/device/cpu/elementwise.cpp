@@ -1,56 +1,14 @@
-// Kernels whose bodies all devices share, in the CPU's loops; sums of tensors and of scalars.
-#include "runtime/device/bodies/elementwise.h"
+// Sums of tensors, and of scalars. The other elementwise kernels are bodies (bodies/elementwise.h).
+#include <algorithm>
 
-#include "runtime/device/bodies/losses.h"
-#include "runtime/device/bodies/scalars.h"
-#include "runtime/device/cpu/loops.h"
-#include "runtime/device/cpu/vector_math.h"
+#include "runtime/device/cpu/body_loops.h"
+#include "runtime/device/element_functions.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/norms.h"
 
 namespace meshwork::cpu {
 
 namespace {
-
-struct Loops {
-  struct Math {
-    static float exp(float x) { return vector_exp(x); }
-    static float log(float x) { return vector_log(x); }
-    static float log1p(float x) { return vector_log1p(x); }
-    static float sigmoid(float x) { return vector_sigmoid(x); }
-    static float tanh(float x) { return vector_tanh(x); }
-    static float normal_cdf(float x) { return vector_normal_cdf(x); }
-  };
-
-  static KernelPointer elements(const Context& context, std::int64_t count, std::int64_t bytes,
-                                auto make) {
-    return make_kernel([=, threads = context.threads](void* const* operands) {
-      const auto body = make(operands);
-      for_ranges(threads, count, bytes, [=](std::int64_t begin, std::int64_t end) {
-        const auto own = body;  // whose values stay in registers
-#pragma omp simd
-        for (std::int64_t i = begin; i < end; ++i) own(i);
-      });
-    });
-  }
-  static KernelPointer grid(const Context& context, std::int64_t rows, std::int64_t columns,
-                            std::int64_t bytes, auto make) {
-    return make_kernel([=, threads = context.threads](void* const* operands) {
-      const auto body = make(operands);
-      for_rows(threads, rows, columns * bytes, [=](std::int64_t row) {
-#pragma omp simd
-        for (std::int64_t j = 0; j < columns; ++j) body(row, j, row * columns + j);
-      });
-    });
-  }
-  static KernelPointer sum(const Context& context, std::int64_t count, std::int64_t bytes,
-                           int operand_count, double scale, auto make) {
-    return make_kernel([=, threads = context.threads](void* const* operands) {
-      const auto part_sum = [body = make(operands)](std::int64_t begin, std::int64_t end) {
-        return lane_sum(begin, end, body);
-      };
-      *at<double>(operands, operand_count - 1) = scale * fixed_sum(threads, count, bytes, part_sum);
-    });
-  }
-};
 
 KernelPointer compile(const SumSpec& spec, const Context& context) {
   const int inputs = spec.inputs;
@@ -86,9 +44,6 @@ KernelPointer compile(const WeightedSumSpec& spec, const Context&) {
 }  // namespace
 
 void add_elementwise(Kernels& kernels) {
-  bodies::add_elementwise<Loops>(kernels);
-  bodies::add_losses<Loops>(kernels);
-  bodies::add_scalars<Loops>(kernels);
   kernels.add<SumSpec, WeightedSumSpec>(
       [](const auto& spec, const Context& context) { return compile(spec, context); });
 }

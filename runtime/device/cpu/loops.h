@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <type_traits>
 
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cpu/kernels.h"
+#include "runtime/device/folds.h"
 #include "runtime/shape/partition.h"
 
 namespace meshwork::cpu {
@@ -82,6 +84,32 @@ template <class Term>
   if (end - begin < lanes) return sum;
   for (const double total : totals) sum += total;
   return sum;
+}
+
+/// term(j) of all j in [0, count) by `Fold`, in 16 lanes; sums are those of `lane_sum`.
+template <class Fold, class Term>
+[[nodiscard]] typename Fold::Value lane_fold(std::int64_t count, const Term& term) {
+  if constexpr (std::is_same_v<Fold, folds::Sum>) {
+    return lane_sum(0, count, term);
+  } else if constexpr (std::is_same_v<Fold, folds::First>) {
+    std::int64_t j = 0;
+    while (j < count && !term(j)) ++j;
+    return j < count ? j : Fold::identity();
+  } else {
+    constexpr int lanes = 16;
+    typename Fold::Value values[lanes];
+    std::fill_n(values, lanes, Fold::identity());
+    std::int64_t j = 0;
+    for (; j + lanes <= count; j += lanes) {
+#pragma omp simd
+      for (int lane = 0; lane < lanes; ++lane) {
+        values[lane] = Fold::combine(values[lane], term(j + lane));
+      }
+    }
+    for (; j < count; ++j) values[0] = Fold::combine(values[0], term(j));
+    for (int lane = 1; lane < lanes; ++lane) values[0] = Fold::combine(values[0], values[lane]);
+    return values[0];
+  }
 }
 
 /// sum(begin, end) added up over at most 64 parts of [0, count), which depend on `count` and

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <limits>
 
 #include "runtime/device/cpu/loops.h"
 
@@ -58,15 +57,10 @@ inline void store(const Tile& tile, float* x, const TileAt& at) {
   }
 }
 
-/// The larger one. A NaN is taken when it comes, and then stays, as nothing is greater than it.
-[[nodiscard]] inline float greater_or_nan(float value, float best) {
-  return value > best || value != value ? value : best;
-}
-
 /// The maximum of each row of a tile.
 [[nodiscard]] inline TileRow<> maxima(const Tile& tile, std::int64_t columns) {
   TileRow<> best;
-  best.fill(-std::numeric_limits<float>::infinity());
+  best.fill(folds::Maximum::identity());
   for (std::int64_t j = 0; j < columns; ++j) {
 #pragma omp simd
     for (int row = 0; row < tile_rows; ++row) best[row] = greater_or_nan(tile[j][row], best[row]);
@@ -76,17 +70,7 @@ inline void store(const Tile& tile, float* x, const TileAt& at) {
 
 /// The maximum of one row.
 [[nodiscard]] inline float row_maximum(const float* x, std::int64_t columns) {
-  constexpr int lanes = 16;
-  float best[lanes];
-  std::fill_n(best, lanes, -std::numeric_limits<float>::infinity());
-  std::int64_t j = 0;
-  for (; j + lanes <= columns; j += lanes) {
-#pragma omp simd
-    for (int lane = 0; lane < lanes; ++lane) best[lane] = greater_or_nan(x[j + lane], best[lane]);
-  }
-  for (; j < columns; ++j) best[0] = greater_or_nan(x[j], best[0]);
-  for (int lane = 1; lane < lanes; ++lane) best[0] = greater_or_nan(best[lane], best[0]);
-  return best[0];
+  return lane_fold<folds::Maximum>(columns, [=](std::int64_t j) { return x[j]; });
 }
 
 }  // namespace meshwork::cpu

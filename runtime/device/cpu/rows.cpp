@@ -1,11 +1,10 @@
-// Kernels on rows and columns: sums, maxima, and the parts of softmax. Sums are formed in double.
+// Sums over rows, and softmax of rows that are whole. Sums are formed in double.
 //
 // They are bound by memory traffic but for the exponential; a softmax over ten classes is so small
-// that calls and loop ends are what it costs, and goes by tiles where the columns are whole.
-#include "runtime/device/kernels/rows.h"
-#include "runtime/device/cpu/loops.h"
+// that calls and loop ends are what it costs, and goes by tiles.
+#include "runtime/device/bodies/rows.h"
+#include "runtime/device/cpu/body_loops.h"
 #include "runtime/device/cpu/row_tiles.h"
-#include "runtime/device/cpu/vector_math.h"
 #include "runtime/device/kernels/products.h"
 
 namespace meshwork::cpu {
@@ -50,58 +49,6 @@ KernelPointer compile(const ColumnSumSpec& spec, const Context& context) {
     }
   };
   return make_kernel(body, parts * columns * static_cast<std::int64_t>(sizeof(double)));
-}
-
-KernelPointer compile(const RowMaximumSpec& spec, const Context& context) {
-  return make_kernel([=, columns = spec.columns, threads = context.threads](void* const* operands) {
-    const float* x = at(operands, 0);
-    float* m = at(operands, 1);
-    for_rows(threads, spec.rows, columns * 4,
-             [=](std::int64_t row) { m[row] = row_maximum(x + row * columns, columns); });
-  });
-}
-
-KernelPointer compile(const RowExponentialSpec& spec, const Context& context) {
-  return make_kernel([=, columns = spec.columns, threads = context.threads](void* const* operands) {
-    const float* x = at(operands, 0);
-    const float* m = at(operands, 1);
-    float* e = at(operands, 2);
-    float* s = at(operands, 3);
-    for_rows(threads, spec.rows, columns * 16, [=](std::int64_t row) {
-      const float* from = x + row * columns;
-      float* to = e + row * columns;
-      const float maximum = m[row];
-#pragma omp simd
-      for (std::int64_t j = 0; j < columns; ++j) to[j] = vector_exp(from[j] - maximum);
-      s[row] = static_cast<float>(lane_sum(0, columns, [=](std::int64_t j) { return to[j]; }));
-    });
-  });
-}
-
-KernelPointer compile(const RowDivideSpec& spec, const Context& context) {
-  return make_kernel([=, columns = spec.columns, threads = context.threads](void* const* operands) {
-    const float* e = at(operands, 0);
-    const float* s = at(operands, 1);
-    float* y = at(operands, 2);
-    for_rows(threads, spec.rows, columns * 8, [=](std::int64_t row) {
-      const float* from = e + row * columns;
-      float* to = y + row * columns;
-      const float divisor = s[row];
-#pragma omp simd
-      for (std::int64_t j = 0; j < columns; ++j) to[j] = from[j] / divisor;
-    });
-  });
-}
-
-KernelPointer compile(const RowSumSpec& spec, const Context& context) {
-  return make_kernel([=, columns = spec.columns, threads = context.threads](void* const* operands) {
-    const float* x = at(operands, 0);
-    float* s = at(operands, 1);
-    for_rows(threads, spec.rows, columns * 4, [=](std::int64_t row) {
-      const float* from = x + row * columns;
-      s[row] = static_cast<float>(lane_sum(0, columns, [=](std::int64_t j) { return from[j]; }));
-    });
-  });
 }
 
 // The sums of a row's columns, in double and in the order of `lane_sum`.
@@ -160,44 +107,28 @@ void softmax_gradient_tile(const float* y, const float* dy, float* dx, const Til
   store(gradients, dx, at);
 }
 
-float row_dot(const float* a, const float* b, std::int64_t columns) {
-  return static_cast<float>(lane_sum(0, columns, [=](std::int64_t j) {
-    return static_cast<double>(a[j]) * static_cast<double>(b[j]);
+void softmax_gradient_row(const float* y, const float* dy, float* dx, std::int64_t columns) {
+  const auto dot = static_cast<float>(lane_sum(0, columns, [=](std::int64_t j) {
+    return static_cast<double>(y[j]) * static_cast<double>(dy[j]);
   }));
-}
-
-void softmax_gradient_row(const float* y, const float* dy, float dot, float* dx,
-                          std::int64_t columns) {
 #pragma omp simd
   for (std::int64_t j = 0; j < columns; ++j) dx[j] = y[j] * (dy[j] - dot);
 }
 
-KernelPointer compile(const RowDotSpec& spec, const Context& context) {
-  return make_kernel([=, columns = spec.columns, threads = context.threads](void* const* operands) {
-    const float* a = at(operands, 0);
-    const float* b = at(operands, 1);
-    float* r = at(operands, 2);
-    for_rows(threads, spec.rows, columns * 8, [=](std::int64_t row) {
-      r[row] = row_dot(a + row * columns, b + row * columns, columns);
-    });
-  });
-}
-
 KernelPointer compile(const SoftmaxGradientSpec& spec, const Context& context) {
+  if (!spec.whole) return bodies::softmax_gradient<Loops>(spec, context);
   return make_kernel([=, columns = spec.columns, threads = context.threads](void* const* operands) {
     const float* y = at(operands, 0);
     const float* dy = at(operands, 1);
-    const float* r = spec.whole ? nullptr : at(operands, 2);
-    float* dx = at(operands, spec.whole ? 2 : 3);
-    if (spec.whole && columns <= tile_columns) {
+    float* dx = at(operands, 2);
+    if (columns <= tile_columns) {
       for_tiles(threads, spec.rows, columns, columns * 12,
                 [=](const TileAt& at) { softmax_gradient_tile(y, dy, dx, at); });
       return;
     }
     for_rows(threads, spec.rows, columns * 12, [=](std::int64_t row) {
       const std::int64_t first = row * columns;
-      const float dot = spec.whole ? row_dot(y + first, dy + first, columns) : r[row];
-      softmax_gradient_row(y + first, dy + first, dot, dx + first, columns);
+      softmax_gradient_row(y + first, dy + first, dx + first, columns);
     });
   });
 }
@@ -219,8 +150,7 @@ KernelPointer compile(const SoftmaxSpec& spec, const Context& context) {
 }  // namespace
 
 void add_rows(Kernels& kernels) {
-  kernels.add<ColumnSumSpec, RowMaximumSpec, RowExponentialSpec, RowDivideSpec, RowSumSpec,
-              RowDotSpec, SoftmaxGradientSpec, SoftmaxSpec>(
+  kernels.add<ColumnSumSpec, SoftmaxGradientSpec, SoftmaxSpec>(
       [](const auto& spec, const Context& context) { return compile(spec, context); });
 }
 

@@ -4,10 +4,10 @@
 // its maximum, the sums behind loss and rank, the gradient. Rows leave their loss and rank in the
 // workspace, and the last block to be done adds them up: one launch for what are seven as the
 // kernels of classes.cu and rows.cu. Many rows are added up by launches of their own, in parts.
-#include <limits>
-
-#include "runtime/device/cuda/class_weights.h"
-#include "runtime/device/cuda/functions.h"
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/class_functions.h"
+#include "runtime/device/cuda/class_sums.h"
+#include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/sums.h"
 #include "runtime/device/kernels/classes.h"
 
@@ -40,10 +40,8 @@ struct CompareRow {
   MESHWORK_DEVICE void logits(std::int64_t row, const Team& team) const {
     const float* of_row = x + row * width;
     const float m = maximum(of_row, team);
-    const ThreeSums z = team.reduce(
-        width, ThreeSums{0, 0, 0},
-        [&](std::int64_t j) { return logit_terms(of_row[j] - m, weight(row, j)); },
-        [](const ThreeSums& a, const ThreeSums& b) { return a + b; });
+    const ThreeSums z = team.template reduce<folds::Added<ThreeSums>>(
+        width, [&](std::int64_t j) { return logit_terms(of_row[j] - m, weight(row, j)); });
     const float z0 = static_cast<float>(z.exponentials), z2 = static_cast<float>(z.weights);
     if (team.leads()) losses[row] = logit_loss(z0, static_cast<float>(z.weighted), z2);
     if (dx == nullptr) return;
@@ -56,13 +54,11 @@ struct CompareRow {
   template <class Team>
   MESHWORK_DEVICE void probabilities(std::int64_t row, const Team& team) const {
     const float* of_row = x + row * width;
-    const float total = static_cast<float>(team.reduce(
-        width, 0.0, [&](std::int64_t j) { return static_cast<double>(of_row[j]); },
-        [](double a, double b) { return a + b; }));
-    const TwoSums sums = team.reduce(
-        width, TwoSums{0, 0},
-        [&](std::int64_t j) { return probability_terms(of_row[j] / total, weight(row, j)); },
-        [](const TwoSums& a, const TwoSums& b) { return a + b; });
+    const float total = static_cast<float>(team.template reduce<folds::Sum>(
+        width, [&](std::int64_t j) { return static_cast<double>(of_row[j]); }));
+    const TwoSums sums = team.template reduce<folds::Added<TwoSums>>(width, [&](std::int64_t j) {
+      return probability_terms(of_row[j] / total, weight(row, j));
+    });
     if (team.leads()) losses[row] = sums.loss;
     if (dx == nullptr) return;
     const float share = static_cast<float>(sums.open) / total;
@@ -77,10 +73,10 @@ struct CompareRow {
     const float* of_row = x + row * width;
     const std::int64_t target = right_class(row, team);
     const float value = target >= 0 && target < width ? of_row[target] : 0.0f;
-    const std::int32_t count = team.reduce(
-        width, std::int32_t{0},
-        [&](std::int64_t j) { return std::int32_t{is_ahead(of_row[j], value, j, target) ? 1 : 0}; },
-        [](std::int32_t a, std::int32_t b) { return a + b; });
+    const std::int32_t count =
+        team.template reduce<folds::Added<std::int32_t>>(width, [&](std::int64_t j) {
+          return std::int32_t{is_ahead(of_row[j], value, j, target) ? 1 : 0};
+        });
     if (team.leads()) before[row] = count;
   }
 
@@ -90,9 +86,9 @@ struct CompareRow {
     if constexpr (Weights::given) {
       const float* weights = weight.targets + row * width;
       const float m = maximum(weights, team);
-      return team.reduce(
-          width, width, [&](std::int64_t j) { return is_maximum(weights[j], m) ? j : width; },
-          [](std::int64_t a, std::int64_t b) { return a < b ? a : b; });
+      return team.template reduce<folds::First>(width, [&](std::int64_t j) {
+        return is_maximum(weights[j], m) ? j : folds::First::identity();
+      });
     } else {
       return weight.targets[row];
     }
@@ -100,9 +96,7 @@ struct CompareRow {
 
   template <class Team>
   MESHWORK_DEVICE float maximum(const float* values, const Team& team) const {
-    return team.reduce(
-        width, -std::numeric_limits<float>::infinity(), [&](std::int64_t j) { return values[j]; },
-        [](float a, float b) { return maximum_or_nan(a, b); });
+    return team.template reduce<folds::Maximum>(width, [&](std::int64_t j) { return values[j]; });
   }
 };
 
@@ -130,13 +124,12 @@ struct AddUp {
 
   template <class Team>
   MESHWORK_DEVICE void operator()(const Team& team) const {
-    const auto sum = [](double a, double b) { return a + b; };
     if (loss != nullptr) {
-      const double total = team.reduce(rows, 0.0, RowLosses{losses}, sum);
+      const double total = team.template reduce<folds::Sum>(rows, RowLosses{losses});
       if (team.leads()) *loss = total;
     }
     for (int i = 0; i < rankings; ++i) {
-      const double total = team.reduce(rows, 0.0, RowsWithin{before, k[i]}, sum);
+      const double total = team.template reduce<folds::Sum>(rows, RowsWithin{before, k[i]});
       if (team.leads()) *numbers[i] = total;
     }
   }
@@ -150,41 +143,47 @@ KernelPointer compile(const ClassComparisonSpec& spec, const Context& context) {
   const unsigned none = 0;
   const auto done = context.upload(&none, sizeof none);
 
-  const auto body = [=, launcher = context.launcher](void* const* operands, const auto& weights) {
-    int next = 2;
-    const bool has_loss = spec.crossentropy != Crossentropy::none;
-    double* loss = has_loss ? at<double>(operands, next++) : nullptr;
-    float* dx = spec.gradient ? at(operands, next++) : nullptr;
-    void* const* numbers = operands + next;
-    // The workspace holds losses and ranks by row, then partial sums.
-    double* losses = rows > 0 ? at<double>(operands, next + rankings) : nullptr;
-    double* partial = losses + rows;
-    auto* before =
-        rankings > 0 && rows > 0 ? reinterpret_cast<std::int32_t*>(partial + parts.parts) : nullptr;
-    using Weights = std::remove_cvref_t<decltype(weights)>;
-    const CompareRow<Weights> compare{
-        at(operands, 0),   dx,         losses, before, spec.at.columns,
-        spec.crossentropy, spec.scale, weights};
-    if (at_once) {
-      AddUp add{rows, losses, loss, before, rankings, {}, {}};
-      for (int i = 0; i < rankings; ++i) {
-        add.k[i] = spec.within[static_cast<std::size_t>(i)];
-        add.numbers[i] = at<double>(numbers, i);
-      }
-      for_teams_then(launcher, rows, spec.at.columns, compare, add,
-                     static_cast<unsigned*>(done->data()));
-      return;
-    }
-    for_teams(launcher, rows, spec.at.columns, compare);
-    if (loss != nullptr) sum_all(launcher, parts, RowLosses{losses}, ScaledTo{loss, 1.0}, partial);
-    for (int i = 0; i < rankings; ++i) {
-      sum_all(launcher, parts, RowsWithin{before, spec.within[static_cast<std::size_t>(i)]},
-              ScaledTo{at<double>(numbers, i), 1.0}, partial);
-    }
-  };
   const auto doubles = static_cast<std::int64_t>(sizeof(double));
   const auto ranks = static_cast<std::int64_t>(sizeof(std::int32_t));
-  return with_weights(spec.at, body, rows > 0 ? (rows + parts.parts) * doubles + rows * ranks : 0);
+  const std::int64_t workspace = rows > 0 ? (rows + parts.parts) * doubles + rows * ranks : 0;
+  return with_weights(spec.at.target, [&]<class Weights>(std::type_identity<Weights>) {
+    return make_kernel(
+        [=, launcher = context.launcher](void* const* operands) {
+          int next = 2;
+          const bool has_loss = spec.crossentropy != Crossentropy::none;
+          double* loss = has_loss ? at<double>(operands, next++) : nullptr;
+          float* dx = spec.gradient ? at(operands, next++) : nullptr;
+          void* const* numbers = operands + next;
+          // The workspace holds losses and ranks by row, then partial sums.
+          double* losses = rows > 0 ? at<double>(operands, next + rankings) : nullptr;
+          double* partial = losses + rows;
+          auto* before = rankings > 0 && rows > 0
+                             ? reinterpret_cast<std::int32_t*>(partial + parts.parts)
+                             : nullptr;
+          const CompareRow<Weights> compare{at(operands, 0), dx,
+                                            losses,          before,
+                                            spec.at.columns, spec.crossentropy,
+                                            spec.scale,      Weights(spec.at, operands[1])};
+          if (at_once) {
+            AddUp add{rows, losses, loss, before, rankings, {}, {}};
+            for (int i = 0; i < rankings; ++i) {
+              add.k[i] = spec.within[static_cast<std::size_t>(i)];
+              add.numbers[i] = at<double>(numbers, i);
+            }
+            for_teams_then(launcher, rows, spec.at.columns, compare, add,
+                           static_cast<unsigned*>(done->data()));
+            return;
+          }
+          for_teams(launcher, rows, spec.at.columns, compare);
+          if (loss != nullptr)
+            sum_all(launcher, parts, RowLosses{losses}, ScaledTo{loss, 1.0}, partial);
+          for (int i = 0; i < rankings; ++i) {
+            sum_all(launcher, parts, RowsWithin{before, spec.within[static_cast<std::size_t>(i)]},
+                    ScaledTo{at<double>(numbers, i), 1.0}, partial);
+          }
+        },
+        workspace);
+  });
 }
 
 }  // namespace

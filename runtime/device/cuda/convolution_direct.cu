@@ -95,12 +95,10 @@ struct InputGradient {
 
 /// A row is an element of the kernel, its columns are the positions of the output in all images.
 struct KernelGradient {
-  using Value = double;
+  using Fold = folds::Sum;
   ConvolutionShape at;
   Factors x, dy;
   float* dkernel;
-  [[nodiscard]] MESHWORK_HOST_DEVICE double identity() const { return 0; }
-  [[nodiscard]] MESHWORK_HOST_DEVICE double combine(double a, double b) const { return a + b; }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t columns(std::int64_t) const {
     return at.batch * at.rows.output * at.columns.output;
   }

@@ -70,6 +70,7 @@ if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 knows no option of nv
   set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
 endif()
 list(FILTER sources EXCLUDE REGEX "/library.cpp$")
+meshwork_bodies(cuda cu)
 meshwork_pages(meshwork::cuda::add_kernels "Kernels& kernels" runtime/device/cuda/kernels.h)
 add_library(meshwork_cuda MODULE ${sources})
 set_target_properties(meshwork_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON

@@ -1,55 +1,15 @@
-// Kernels whose bodies all devices share, a thread an element, blocks of 256 over the whole GPU,
-// sums in two passes of up to 1024 blocks and of one; rounding to bfloat16; sums of tensors and of
-// scalars. Bound by memory traffic, those of few values by their launch.
-#include "runtime/device/bodies/elementwise.h"
-
-#include "runtime/device/bodies/losses.h"
-#include "runtime/device/bodies/scalars.h"
-#include "runtime/device/cuda/functions.h"
+// Rounding to bfloat16; sums of tensors, a thread an element; sums of scalars. Bound by memory
+// traffic, the last by its launch. The other elementwise kernels are bodies (bodies/elementwise.h).
+#include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/kernels.h"
-#include "runtime/device/cuda/launch.h"
 #include "runtime/device/cuda/sums.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/norms.h"
 #include "runtime/device/narrowing.h"
 
 namespace meshwork::cuda {
 
 namespace {
-
-template <class Body>
-struct InGrid {
-  std::int64_t columns;
-  Body body;
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { body(i / columns, i % columns, i); }
-};
-
-struct Loops {
-  using Math = cuda::Math;
-
-  static KernelPointer elements(const Context& context, std::int64_t count, std::int64_t /*bytes*/,
-                                auto make) {
-    return make_kernel([=, launcher = context.launcher](void* const* operands) {
-      for_elements(launcher, count, make(operands));
-    });
-  }
-  static KernelPointer grid(const Context& context, std::int64_t rows, std::int64_t columns,
-                            std::int64_t /*bytes*/, auto make) {
-    return make_kernel([=, launcher = context.launcher](void* const* operands) {
-      for_elements(launcher, rows * columns,
-                   InGrid<decltype(make(operands))>{columns, make(operands)});
-    });
-  }
-  static KernelPointer sum(const Context& context, std::int64_t count, std::int64_t /*bytes*/,
-                           int operand_count, double scale, auto make) {
-    const SumParts parts(count);
-    return make_kernel(
-        [=, launcher = context.launcher](void* const* operands) {
-          sum_all(launcher, parts, make(operands),
-                  ScaledTo{at<double>(operands, operand_count - 1), scale},
-                  parts.parts > 1 ? at<double>(operands, operand_count) : nullptr);
-        },
-        parts.bytes());
-  }
-};
 
 struct Narrow {
   const float* x;
@@ -113,9 +73,6 @@ KernelPointer compile(const WeightedSumSpec& spec, const Context& context) {
 }  // namespace
 
 void add_elementwise(Kernels& kernels) {
-  bodies::add_elementwise<Loops>(kernels);
-  bodies::add_losses<Loops>(kernels);
-  bodies::add_scalars<Loops>(kernels);
   kernels.add<NarrowSpec, SumSpec, WeightedSumSpec>(
       [](const auto& spec, const Context& context) { return compile(spec, context); });
 }

@@ -8,7 +8,7 @@
 
 namespace meshwork::cuda {
 
-/// As bodies/functions.h wants them.
+/// As element_functions.h wants them.
 struct Math {
   MESHWORK_HOST_DEVICE static float exp(float x) { return expf(x); }
   MESHWORK_HOST_DEVICE static float log(float x) { return logf(x); }
@@ -24,17 +24,5 @@ struct Math {
     return 0.5f * erfcf(-0.707106781186547524f * x);
   }
 };
-
-[[nodiscard]] MESHWORK_HOST_DEVICE inline bool is_nan(float x) {
-  return x != x;
-}
-/// The larger one; a NaN is larger than everything.
-[[nodiscard]] MESHWORK_HOST_DEVICE inline float maximum_or_nan(float a, float b) {
-  return a > b || is_nan(a) ? a : b;
-}
-/// Whether x is the maximum m; NaN is NaN.
-[[nodiscard]] MESHWORK_HOST_DEVICE inline bool is_maximum(float x, float m) {
-  return x == m || (is_nan(x) && is_nan(m));
-}
 
 }  // namespace meshwork::cuda

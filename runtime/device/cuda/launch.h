@@ -23,6 +23,7 @@
 #include "runtime/device/cuda/launcher.h"
 #include "runtime/device/cuda/parts.h"
 #include "runtime/device/cuda/team_memory.h"
+#include "runtime/device/folds.h"
 
 /// What only a thread on the GPU can call: who uses a team.
 #define MESHWORK_DEVICE __device__
@@ -38,21 +39,22 @@ class Team {
  public:
   __device__ explicit Team(TeamMemory& memory) : memory_(&memory) {}
 
-  /// term(j) over the columns combined: each thread combines every group-th, then halves combine.
+  /// term(j) over the columns by `Fold` (folds.h): each thread combines every group-th, then halves
+  /// combine.
   /// Every thread gets it.
-  template <class Value, class Term, class Combine>
-  __device__ Value reduce(std::int64_t columns, const Value& identity, const Term& term,
-                          const Combine& combine) const {
+  template <class Fold, class Term>
+  __device__ typename Fold::Value reduce(std::int64_t columns, const Term& term) const {
+    using Value = typename Fold::Value;
     const int thread = lane();
     Value* const values =
         team_values<group, Value>(*memory_, static_cast<int>(threadIdx.x) - thread);
-    Value value = identity;
-    for (std::int64_t j = thread; j < columns; j += group) value = combine(value, term(j));
+    Value value = Fold::identity();
+    for (std::int64_t j = thread; j < columns; j += group) value = Fold::combine(value, term(j));
     synchronize();  // who still reads what stood there
     values[thread] = value;
     for (int half = group / 2; half > 0; half /= 2) {
       synchronize();
-      if (thread < half) values[thread] = combine(values[thread], values[thread + half]);
+      if (thread < half) values[thread] = Fold::combine(values[thread], values[thread + half]);
     }
     synchronize();
     return values[0];
@@ -114,24 +116,25 @@ __global__ void __launch_bounds__(block_threads)
 /// `group` threads a row: each combines every group-th column, then halves combine.
 template <int group, class Reduction>
 __global__ void __launch_bounds__(block_threads) rows(std::int64_t count, Reduction reduction) {
-  using Value = typename Reduction::Value;
+  using Fold = typename Reduction::Fold;
+  using Value = typename Fold::Value;
   __shared__ Value values[block_threads];
   constexpr int rows_a_block = block_threads / group;
   const int thread = static_cast<int>(threadIdx.x), lane = thread % group;
   for (std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * rows_a_block; first < count;
        first += static_cast<std::int64_t>(gridDim.x) * rows_a_block) {
     const std::int64_t row = first + thread / group;
-    Value value = reduction.identity();
+    Value value = Fold::identity();
     if (row < count) {
       const std::int64_t columns = reduction.columns(row);
       for (std::int64_t j = lane; j < columns; j += group) {
-        value = reduction.combine(value, reduction.term(row, j));
+        value = Fold::combine(value, reduction.term(row, j));
       }
     }
     values[thread] = value;
     for (int half = group / 2; half > 0; half /= 2) {
       __syncthreads();
-      if (lane < half) values[thread] = reduction.combine(values[thread], values[thread + half]);
+      if (lane < half) values[thread] = Fold::combine(values[thread], values[thread + half]);
     }
     if (lane == 0 && row < count) reduction.finish(row, values[thread]);
     __syncthreads();  // before the values of the next rows
@@ -243,8 +246,8 @@ void for_elements_prepared(const Launcher& launcher, std::int64_t count, const P
   check_launch(launcher);
 }
 
-/// For each row: finish(row, v), v the combination of term(row, j) over j in [0, columns(row)), or
-/// identity() for none. `longest` is the largest number of columns: rows of up to `narrow_columns`
+/// For each row: finish(row, v), where v has term(row, j) of all j in [0, columns(row)), by the fold
+/// Reduction::Fold (folds.h). `longest` is the largest number of columns: rows of up to `narrow_columns`
 /// are a warp's each, longer ones a block's.
 template <class Reduction>
 void reduce_rows(const Launcher& launcher, std::int64_t rows, std::int64_t longest,

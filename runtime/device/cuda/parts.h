@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "runtime/device/host_device.h"
+
 namespace meshwork::cuda {
 
 constexpr int block_threads = 256;
@@ -17,6 +19,10 @@ constexpr int narrow_group = 32;
 struct ColumnSums {
   double first, second;
 };
+[[nodiscard]] MESHWORK_HOST_DEVICE inline ColumnSums operator+(const ColumnSums& a,
+                                                               const ColumnSums& b) {
+  return {a.first + b.first, a.second + b.second};
+}
 
 /// Columns (rows, columns) in tiles of `width` and parts of `rows_a_part` rows, a block for each;
 /// `deep` rows at a time.

@@ -1,8 +1,8 @@
 #include "runtime/device/cuda/relu_mask.h"
 
-#include "runtime/device/bodies/functions.h"
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/launch.h"
+#include "runtime/device/element_functions.h"
 
 namespace meshwork::cuda {
 

@@ -12,12 +12,10 @@ namespace meshwork::cuda {
 /// The terms of each part added up.
 template <class Term>
 struct PartSums {
-  using Value = double;
+  using Fold = folds::Sum;
   std::int64_t count, length;
   Term add;
   double* partial;
-  [[nodiscard]] MESHWORK_HOST_DEVICE double identity() const { return 0; }
-  [[nodiscard]] MESHWORK_HOST_DEVICE double combine(double a, double b) const { return a + b; }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t columns(std::int64_t part) const {
     const std::int64_t left = count - part * length;
     return left < length ? left : length;
@@ -31,12 +29,10 @@ struct PartSums {
 /// All of them added up and handed to `end(sum)`.
 template <class Term, class End>
 struct WholeSum {
-  using Value = double;
+  using Fold = folds::Sum;
   std::int64_t count;
   Term add;
   End end;
-  [[nodiscard]] MESHWORK_HOST_DEVICE double identity() const { return 0; }
-  [[nodiscard]] MESHWORK_HOST_DEVICE double combine(double a, double b) const { return a + b; }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t columns(std::int64_t) const { return count; }
   [[nodiscard]] MESHWORK_HOST_DEVICE double term(std::int64_t, std::int64_t j) const {
     return add(j);
@@ -74,15 +70,10 @@ struct ScaledTo {
 /// The partial sums of a column added up in the order of its parts' lanes.
 template <class Terms>
 struct ColumnEnd {
-  using Value = ColumnSums;
+  using Fold = folds::Added<ColumnSums>;
   const ColumnSums* partial;
   std::int64_t column_count, part_count;
   Terms terms;
-  [[nodiscard]] MESHWORK_HOST_DEVICE ColumnSums identity() const { return {0, 0}; }
-  [[nodiscard]] MESHWORK_HOST_DEVICE ColumnSums combine(const ColumnSums& a,
-                                                        const ColumnSums& b) const {
-    return {a.first + b.first, a.second + b.second};
-  }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t columns(std::int64_t) const { return part_count; }
   [[nodiscard]] MESHWORK_HOST_DEVICE ColumnSums term(std::int64_t column, std::int64_t part) const {
     return partial[part * column_count + column];

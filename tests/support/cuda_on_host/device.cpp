@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "collectives/error.h"
-#include "runtime/device/bodies/functions.h"
+#include "runtime/device/element_functions.h"
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cuda/convolution_forms.h"

@@ -22,6 +22,7 @@
 #include "runtime/device/cuda/launcher.h"
 #include "runtime/device/cuda/parts.h"
 #include "runtime/device/cuda/team_memory.h"
+#include "runtime/device/folds.h"
 
 #define MESHWORK_DEVICE
 
@@ -44,21 +45,22 @@ namespace launching {
 
 template <int group, class Reduction>
 void rows(std::int64_t count, const Reduction& reduction) {
-  using Value = typename Reduction::Value;
+  using Fold = typename Reduction::Fold;
+  using Value = typename Fold::Value;
   for (std::int64_t row = count; row-- > 0;) {
     std::array<Value, static_cast<std::size_t>(group)> values{};
     const std::int64_t columns = reduction.columns(row);
     for (int lane = group; lane-- > 0;) {
-      Value value = reduction.identity();
+      Value value = Fold::identity();
       for (std::int64_t j = lane; j < columns; j += group) {
-        value = reduction.combine(value, reduction.term(row, j));
+        value = Fold::combine(value, reduction.term(row, j));
       }
       values[static_cast<std::size_t>(lane)] = value;
     }
     for (int half = group / 2; half > 0; half /= 2) {
       for (int lane = 0; lane < half; ++lane) {
         Value& value = values[static_cast<std::size_t>(lane)];
-        value = reduction.combine(value, values[static_cast<std::size_t>(lane + half)]);
+        value = Fold::combine(value, values[static_cast<std::size_t>(lane + half)]);
       }
     }
     reduction.finish(row, values[0]);
@@ -95,18 +97,18 @@ class Team {
   /// Of the threads [first, first + group) of a block.
   Team(BlockMemory& memory, int first) : memory_(&memory), first_(first) {}
 
-  template <class Value, class Term, class Combine>
-  Value reduce(std::int64_t columns, const Value& identity, const Term& term,
-               const Combine& combine) const {
+  template <class Fold, class Term>
+  typename Fold::Value reduce(std::int64_t columns, const Term& term) const {
+    using Value = typename Fold::Value;
     Value* const values = memory_->take<group, Value>(first_);
     for (int lane = group; lane-- > 0;) {
-      Value value = identity;
-      for (std::int64_t j = lane; j < columns; j += group) value = combine(value, term(j));
+      Value value = Fold::identity();
+      for (std::int64_t j = lane; j < columns; j += group) value = Fold::combine(value, term(j));
       new (values + lane) Value(value);
     }
     for (int half = group / 2; half > 0; half /= 2) {
       for (int lane = 0; lane < half; ++lane) {
-        values[lane] = combine(values[lane], values[lane + half]);
+        values[lane] = Fold::combine(values[lane], values[lane + half]);
       }
     }
     return values[0];

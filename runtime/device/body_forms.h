@@ -1,14 +1,21 @@
-// Bodies whose result's elements are functions of the operands' elements at the same place, and the
-// loops that bodies are for.
+// The forms of loop that bodies are for, and bodies that map and sum.
 //
-// A device has a class `Loops` with its Math (functions.h) and with functions that make kernels:
+// A *body* is an object of plain values and of pointers into the device's memory. A device has a
+// class `Loops` with its Math (element_functions.h) and with functions that make kernels, each for
+// bodies of one form. make(operands) gives the body of a run; `bytes` is what an element costs in
+// traffic; i counts the elements of a matrix (rows, columns), row by row.
 //   elements(context, count, bytes, make)      body(i) for each i of `count`
-//   grid(context, rows, columns, bytes, make)  body(row, column, i) for each element i of a matrix
+//   grid(context, rows, columns, bytes, make)  of_row(column, i) for each element, where
+//       of_row = body.row(row) has what all of a row need
 //   sum(context, count, bytes, operands, scale, make)
 //       the last of so many operands, a double, = scale * the sum of body(i), in double, in an
 //       order that the count alone decides
-// make(operands) gives the body of a run: an object of plain values and of pointers into the
-// device's memory. `bytes` is what an element costs in traffic.
+//   rows(context, rows, columns, bytes, make)  body.finish(row, v) for each row, where v has
+//       body.term(row, column, i) of all columns, by the fold Body::Fold (folds.h). What
+//       body.row(row) gives, if it has that, is called as in a grid before terms are asked for
+//   middle(context, extents, make)             body.finish(result, v) for each result (outer, inner),
+//       where v has body.term(result, i) of all elements i (outer, middle, inner), by Body::Fold
+//   spread(context, extents, bytes, make)      body(i, result, body.share(result)) for each element
 #pragma once
 
 #include <cstdint>
