@@ -3,28 +3,10 @@
 #include <memory>
 #include <utility>
 
-#include "layers/one_input.h"
-#include "runtime/graph/layer_config.h"
+#include "layers/layer_of.h"
 #include "runtime/graph/operations/activation.h"
 
 namespace meshwork {
-namespace {
-
-class ActivationLayerClass final : public Layer {
- public:
-  explicit ActivationLayerClass(const ActivationLayerOptions& options)
-      : Layer(options.name), activation_(options.activation) {}
-  std::string class_name() const override { return "Activation"; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    return builder.apply(make_activation(activation_), {one_input(inputs)});
-  }
-
- private:
-  Activation activation_;
-};
-
-}  // namespace
 
 template <class Visitor>
 void describe(ActivationLayerOptions& options, Visitor& option) {
@@ -33,7 +15,10 @@ void describe(ActivationLayerOptions& options, Visitor& option) {
 }
 
 SharedLayer ActivationLayer(ActivationLayerOptions options) {
-  return SharedLayer(std::make_shared<ActivationLayerClass>(options));
+  return layer_of("Activation", std::move(options),
+                  [](const ActivationLayerOptions& of, LayerBuilder& builder, TensorId x) {
+                    return builder.apply(make_activation(of.activation), {x});
+                  });
 }
 
 void add_activation(Catalog& catalog) {

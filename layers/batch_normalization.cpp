@@ -5,62 +5,10 @@
 #include <vector>
 
 #include "collectives/error.h"
-#include "layers/one_input.h"
-#include "runtime/graph/layer_config.h"
+#include "layers/layer_of.h"
 #include "runtime/graph/operations/batch_normalization.h"
 
 namespace meshwork {
-namespace {
-
-class BatchNormalizationLayer final : public Layer {
- public:
-  explicit BatchNormalizationLayer(BatchNormalizationLayerOptions options)
-      : Layer(options.name), options_(std::move(options)) {}
-
-  std::string class_name() const override { return "BatchNormalization"; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    const TensorId x = one_input(inputs);
-    const Shape& shape = builder.shape(x);
-    if (shape.size() < 2) {
-      fail("expected an input of at least two dimensions, batch and channels, found shape {}",
-           to_string(shape));
-    }
-    const Shape channels{shape.back()};
-    std::vector<TensorId> operands{x};
-    if (options_.scale) {
-      operands.push_back(builder.variable("gamma", {.shape = channels,
-                                                    .initializer = options_.gamma_initializer,
-                                                    .regularizer = options_.gamma_regularizer,
-                                                    .trainable = options_.trainable}));
-    }
-    if (options_.center) {
-      operands.push_back(builder.variable("beta", {.shape = channels,
-                                                   .initializer = options_.beta_initializer,
-                                                   .regularizer = options_.beta_regularizer,
-                                                   .trainable = options_.trainable}));
-    }
-    operands.push_back(builder.variable(
-        "moving_mean",
-        {.shape = channels, .initializer = options_.moving_mean_initializer, .trainable = false}));
-    operands.push_back(
-        builder.variable("moving_variance", {.shape = channels,
-                                             .initializer = options_.moving_variance_initializer,
-                                             .trainable = false}));
-    return builder.apply(std::make_unique<BatchNormalizationOperation>(
-                             BatchNormalizationOptions{.scale = options_.scale,
-                                                       .center = options_.center,
-                                                       .momentum = options_.momentum,
-                                                       .epsilon = options_.epsilon,
-                                                       .frozen = !options_.trainable}),
-                         std::move(operands));
-  }
-
- private:
-  BatchNormalizationLayerOptions options_;
-};
-
-}  // namespace
 
 template <class Visitor>
 void describe(BatchNormalizationLayerOptions& options, Visitor& option) {
@@ -81,13 +29,43 @@ void describe(BatchNormalizationLayerOptions& options, Visitor& option) {
 }
 
 SharedLayer BatchNormalization(BatchNormalizationLayerOptions options) {
-  const std::string layer = called(options.name, "BatchNormalization");
-  check_options(layer, options);
   if (options.axis != -1) {
-    fail("{}: axis: expected -1, the last dimension, where the channels are, found {}", layer,
-         options.axis);
+    fail("{}: axis: expected -1, the last dimension, where the channels are, found {}",
+         called(options.name, "BatchNormalization"), options.axis);
   }
-  return SharedLayer(std::make_shared<BatchNormalizationLayer>(std::move(options)));
+  return layer_of(
+      "BatchNormalization", std::move(options),
+      [](const BatchNormalizationLayerOptions& of, LayerBuilder& builder, TensorId x) {
+        const Shape& shape = builder.shape(x);
+        if (shape.size() < 2) {
+          fail("expected an input of at least two dimensions, batch and channels, found shape {}",
+               to_string(shape));
+        }
+        const Shape channels{shape.back()};
+        std::vector<TensorId> operands{x};
+        const auto add = [&](const char* name, const Initializer& initializer,
+                             const Regularizer& regularizer, bool trainable) {
+          operands.push_back(builder.variable(name, {.shape = channels,
+                                                     .initializer = initializer,
+                                                     .regularizer = regularizer,
+                                                     .trainable = trainable}));
+        };
+        if (of.scale) {
+          add("gamma", of.gamma_initializer, of.gamma_regularizer, of.trainable);
+        }
+        if (of.center) {
+          add("beta", of.beta_initializer, of.beta_regularizer, of.trainable);
+        }
+        add("moving_mean", of.moving_mean_initializer, {}, false);
+        add("moving_variance", of.moving_variance_initializer, {}, false);
+        return builder.apply(std::make_unique<BatchNormalizationOperation>(
+                                 BatchNormalizationOptions{.scale = of.scale,
+                                                           .center = of.center,
+                                                           .momentum = of.momentum,
+                                                           .epsilon = of.epsilon,
+                                                           .frozen = !of.trainable}),
+                             std::move(operands));
+      });
 }
 
 void add_batch_normalization(Catalog& catalog) {

@@ -4,35 +4,10 @@
 #include <utility>
 
 #include "layers/kernel_and_bias.h"
-#include "layers/one_input.h"
-#include "runtime/graph/layer_config.h"
+#include "layers/layer_of.h"
 #include "runtime/graph/operations/transposed_convolution.h"
 
 namespace meshwork {
-namespace {
-
-class Conv2DTransposeLayer final : public Layer {
- public:
-  explicit Conv2DTransposeLayer(Conv2DTransposeOptions options)
-      : Layer(options.name), options_(std::move(options)) {}
-
-  std::string class_name() const override { return "Conv2DTranspose"; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    const TensorId x = one_input(inputs);
-    const Shape& shape = builder.shape(x);
-    check_image(shape, 2);
-    const RowsAndColumns& size = options_.kernel_size;
-    return apply_kernel_and_bias(
-        builder, options_, x, {size.rows, size.columns, options_.filters, shape.back()},
-        std::make_unique<TransposedConvolutionOperation>(sliding_windows(options_)));
-  }
-
- private:
-  Conv2DTransposeOptions options_;
-};
-
-}  // namespace
 
 template <class Visitor>
 void describe(Conv2DTransposeOptions& options, Visitor& option) {
@@ -43,10 +18,16 @@ void describe(Conv2DTransposeOptions& options, Visitor& option) {
 }
 
 SharedLayer Conv2DTranspose(Conv2DTransposeOptions options) {
-  const std::string layer = called(options.name, "Conv2DTranspose");
-  check_options(layer, options);
-  check_spans(layer, options.kernel_size, options.dilation_rate);
-  return SharedLayer(std::make_shared<Conv2DTransposeLayer>(std::move(options)));
+  check_spans(called(options.name, "Conv2DTranspose"), options);
+  return layer_of("Conv2DTranspose", std::move(options),
+                  [](const Conv2DTransposeOptions& of, LayerBuilder& builder, TensorId x) {
+                    const Shape& shape = builder.shape(x);
+                    check_image(shape, 2);
+                    return apply_kernel_and_bias(
+                        builder, of, x,
+                        {of.kernel_size.rows, of.kernel_size.columns, of.filters, shape.back()},
+                        std::make_unique<TransposedConvolutionOperation>(sliding_windows(of)));
+                  });
 }
 
 void add_conv2d_transpose(Catalog& catalog) {

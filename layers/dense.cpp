@@ -5,35 +5,10 @@
 
 #include "collectives/error.h"
 #include "layers/kernel_and_bias.h"
-#include "layers/one_input.h"
-#include "runtime/graph/layer_config.h"
-#include "runtime/graph/operations/product.h"
+#include "layers/layer_of.h"
+#include "runtime/graph/operations/contraction.h"
 
 namespace meshwork {
-namespace {
-
-class DenseLayer final : public Layer {
- public:
-  explicit DenseLayer(DenseOptions options) : Layer(options.name), options_(std::move(options)) {}
-
-  std::string class_name() const override { return "Dense"; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    const TensorId x = one_input(inputs);
-    const Shape& shape = builder.shape(x);
-    if (shape.size() < 2) {
-      fail("expected an input of at least two dimensions, batch and features, found shape {}",
-           to_string(shape));
-    }
-    return apply_kernel_and_bias(builder, options_, x, {shape.back(), options_.units},
-                                 std::make_unique<ProductOperation>());
-  }
-
- private:
-  DenseOptions options_;
-};
-
-}  // namespace
 
 template <class Visitor>
 void describe(DenseOptions& options, Visitor& option) {
@@ -43,8 +18,19 @@ void describe(DenseOptions& options, Visitor& option) {
 }
 
 SharedLayer Dense(DenseOptions options) {
-  check_options(called(options.name, "Dense"), options);
-  return SharedLayer(std::make_shared<DenseLayer>(std::move(options)));
+  return layer_of("Dense", std::move(options),
+                  [](const DenseOptions& of, LayerBuilder& builder, TensorId x) {
+                    const Shape& shape = builder.shape(x);
+                    if (shape.size() < 2) {
+                      fail(
+                          "expected an input of at least two dimensions, batch and features, "
+                          "found shape {}",
+                          to_string(shape));
+                    }
+                    return apply_kernel_and_bias(
+                        builder, of, x, {shape.back(), of.units},
+                        std::make_unique<ContractionOperation>(dense_equation(shape.size())));
+                  });
 }
 
 void add_dense(Catalog& catalog) {

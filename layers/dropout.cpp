@@ -3,28 +3,10 @@
 #include <memory>
 #include <utility>
 
-#include "collectives/error.h"
-#include "layers/one_input.h"
-#include "runtime/graph/layer_config.h"
+#include "layers/layer_of.h"
 #include "runtime/graph/operations/dropout.h"
 
 namespace meshwork {
-namespace {
-
-class DropoutLayer final : public Layer {
- public:
-  explicit DropoutLayer(const DropoutOptions& options) : Layer(options.name), rate_(options.rate) {}
-  std::string class_name() const override { return "Dropout"; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    return builder.apply(std::make_unique<DropoutOperation>(rate_), {one_input(inputs)});
-  }
-
- private:
-  float rate_;
-};
-
-}  // namespace
 
 template <class Visitor>
 void describe(DropoutOptions& options, Visitor& option) {
@@ -33,8 +15,10 @@ void describe(DropoutOptions& options, Visitor& option) {
 }
 
 SharedLayer Dropout(DropoutOptions options) {
-  check_options(called(options.name, "Dropout"), options);
-  return SharedLayer(std::make_shared<DropoutLayer>(options));
+  return layer_of("Dropout", std::move(options),
+                  [](const DropoutOptions& of, LayerBuilder& builder, TensorId x) {
+                    return builder.apply(std::make_unique<DropoutOperation>(of.rate), {x});
+                  });
 }
 
 void add_dropout(Catalog& catalog) {

@@ -3,8 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "layers/one_input.h"
-#include "runtime/graph/layer_config.h"
+#include "layers/layer_of.h"
 #include "runtime/graph/operations/global_pooling.h"
 #include "runtime/graph/operations/reshape.h"
 #include "runtime/graph/operations/windows.h"
@@ -13,39 +12,19 @@ namespace meshwork {
 namespace {
 
 template <class Pooled>
-class GlobalPoolingLayer final : public Layer {
- public:
-  GlobalPoolingLayer(std::string class_name, std::size_t spatial, GlobalPoolingOptions options)
-      : Layer(std::move(options.name)),
-        class_name_(std::move(class_name)),
-        spatial_(spatial),
-        keep_(options.keepdims) {}
-
-  std::string class_name() const override { return class_name_; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    const TensorId x = one_input(inputs);
-    check_image(builder.shape(x), spatial_);
-    const TensorId y = builder.apply(std::make_unique<Pooled>(), {x});
-    if (!keep_) {
-      return y;
-    }
-    Shape kept(spatial_, 1);
-    kept.push_back(builder.shape(x).back());
-    return builder.apply(std::make_unique<ReshapeOperation>(std::move(kept)), {y});
-  }
-
- private:
-  std::string class_name_;
-  std::size_t spatial_;
-  bool keep_;
-};
-
-template <class Pooled>
 SharedLayer pooling_of(const std::string& class_name, std::size_t spatial,
                        GlobalPoolingOptions options) {
-  return SharedLayer(
-      std::make_shared<GlobalPoolingLayer<Pooled>>(class_name, spatial, std::move(options)));
+  return layer_of(class_name, std::move(options),
+                  [spatial](const GlobalPoolingOptions& of, LayerBuilder& builder, TensorId x) {
+                    check_image(builder.shape(x), spatial);
+                    const TensorId y = builder.apply(std::make_unique<Pooled>(), {x});
+                    if (!of.keepdims) {
+                      return y;
+                    }
+                    Shape kept(spatial, 1);
+                    kept.push_back(builder.shape(x).back());
+                    return builder.apply(std::make_unique<ReshapeOperation>(kept), {y});
+                  });
 }
 
 }  // namespace

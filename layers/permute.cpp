@@ -5,31 +5,10 @@
 #include <utility>
 
 #include "collectives/error.h"
-#include "layers/one_input.h"
-#include "runtime/graph/layer_config.h"
+#include "layers/layer_of.h"
 #include "runtime/graph/operations/permute.h"
 
 namespace meshwork {
-namespace {
-
-class PermuteLayer final : public Layer {
- public:
-  explicit PermuteLayer(PermuteOptions options)
-      : Layer(std::move(options.name)), order_(std::move(options.dims)) {
-    order_.insert(order_.begin(), 0);  // the batch stays
-  }
-
-  std::string class_name() const override { return "Permute"; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    return builder.apply(std::make_unique<PermuteOperation>(order_), {one_input(inputs)});
-  }
-
- private:
-  std::vector<int> order_;
-};
-
-}  // namespace
 
 template <class Visitor>
 void describe(PermuteOptions& options, Visitor& option) {
@@ -51,7 +30,12 @@ SharedLayer Permute(PermuteOptions options) {
         "number",
         called(options.name, "Permute"), fmt::join(options.dims, ", "));
   }
-  return SharedLayer(std::make_shared<PermuteLayer>(std::move(options)));
+  return layer_of("Permute", std::move(options),
+                  [](const PermuteOptions& of, LayerBuilder& builder, TensorId x) {
+                    std::vector<int> order = of.dims;
+                    order.insert(order.begin(), 0);  // the batch stays
+                    return builder.apply(std::make_unique<PermuteOperation>(order), {x});
+                  });
 }
 
 void add_permute(Catalog& catalog) {

@@ -4,36 +4,10 @@
 #include <utility>
 #include <vector>
 
-#include "layers/one_input.h"
-#include "runtime/graph/layer_config.h"
+#include "layers/layer_of.h"
 #include "runtime/graph/operations/pooling.h"
 
 namespace meshwork {
-namespace {
-
-class PoolingLayer final : public Layer {
- public:
-  PoolingLayer(std::string class_name, std::string name, Pooling pooling,
-               std::vector<SlidingWindow> windows)
-      : Layer(std::move(name)),
-        class_name_(std::move(class_name)),
-        pooling_(pooling),
-        windows_(std::move(windows)) {}
-
-  std::string class_name() const override { return class_name_; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    return builder.apply(std::make_unique<PoolingOperation>(pooling_, windows_),
-                         {one_input(inputs)});
-  }
-
- private:
-  std::string class_name_;
-  Pooling pooling_;
-  std::vector<SlidingWindow> windows_;
-};
-
-}  // namespace
 
 template <class Options, class Visitor>
 requires std::same_as<Options, Pooling2DOptions> || std::same_as<Options, Pooling1DOptions>
@@ -46,22 +20,23 @@ void describe(Options& options, Visitor& option) {
 
 namespace {
 
-SharedLayer pooling_of(const std::string& class_name, Pooling pooling, Pooling2DOptions options) {
-  check_options(called(options.name, class_name), options);
-  const RowsAndColumns& size = options.pool_size;
-  const RowsAndColumns strides = options.strides.value_or(size);
-  return SharedLayer(std::make_shared<PoolingLayer>(
-      class_name, std::move(options.name), pooling,
-      std::vector<SlidingWindow>{{size.rows, strides.rows, 1, options.padding},
-                                 {size.columns, strides.columns, 1, options.padding}}));
+std::vector<SlidingWindow> windows_of(const Pooling2DOptions& of) {
+  const RowsAndColumns strides = of.strides.value_or(of.pool_size);
+  return {{of.pool_size.rows, strides.rows, 1, of.padding},
+          {of.pool_size.columns, strides.columns, 1, of.padding}};
 }
 
-SharedLayer pooling_of(const std::string& class_name, Pooling pooling, Pooling1DOptions options) {
-  check_options(called(options.name, class_name), options);
-  const std::int64_t stride = options.strides.value_or(options.pool_size);
-  return SharedLayer(std::make_shared<PoolingLayer>(
-      class_name, std::move(options.name), pooling,
-      std::vector<SlidingWindow>{{options.pool_size, stride, 1, options.padding}}));
+std::vector<SlidingWindow> windows_of(const Pooling1DOptions& of) {
+  return {{of.pool_size, of.strides.value_or(of.pool_size), 1, of.padding}};
+}
+
+template <class Options>
+SharedLayer pooling_of(const std::string& class_name, Pooling pooling, Options options) {
+  return layer_of(class_name, std::move(options),
+                  [pooling](const Options& of, LayerBuilder& builder, TensorId x) {
+                    return builder.apply(
+                        std::make_unique<PoolingOperation>(pooling, windows_of(of)), {x});
+                  });
 }
 
 }  // namespace

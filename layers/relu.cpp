@@ -1,42 +1,14 @@
 #include "layers/relu.h"
 
 #include <memory>
-#include <string_view>
 #include <utility>
 
-#include "collectives/error.h"
-#include "layers/one_input.h"
+#include "layers/layer_of.h"
 #include "runtime/device/kernels/elementwise.h"
-#include "runtime/graph/layer_config.h"
 #include "runtime/graph/operations/activation.h"
 #include "runtime/graph/operations/rectifier.h"
 
 namespace meshwork {
-namespace {
-
-class ReLULayer final : public Layer {
- public:
-  explicit ReLULayer(ReLUOptions options)
-      : Layer(std::move(options.name)),
-        plain_(!options.max_value && options.negative_slope == 0 && options.threshold == 0) {
-    rectifier_.slope = options.negative_slope;
-    rectifier_.threshold = options.threshold;
-    rectifier_.limit = options.max_value.value_or(rectifier_.limit);
-  }
-  std::string class_name() const override { return "ReLU"; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    return builder.apply(plain_ ? make_activation(Activation::relu)
-                                : std::make_unique<RectifierOperation>(rectifier_),
-                         {one_input(inputs)});
-  }
-
- private:
-  bool plain_;
-  Rectifier rectifier_;
-};
-
-}  // namespace
 
 template <class Visitor>
 void describe(ReLUOptions& options, Visitor& option) {
@@ -47,8 +19,17 @@ void describe(ReLUOptions& options, Visitor& option) {
 }
 
 SharedLayer ReLU(ReLUOptions options) {
-  check_options(called(options.name, "ReLU"), options);
-  return SharedLayer(std::make_shared<ReLULayer>(std::move(options)));
+  return layer_of("ReLU", std::move(options),
+                  [](const ReLUOptions& of, LayerBuilder& builder, TensorId x) {
+                    if (!of.max_value && of.negative_slope == 0 && of.threshold == 0) {
+                      return builder.apply(make_activation(Activation::relu), {x});
+                    }
+                    Rectifier rectifier;
+                    rectifier.slope = of.negative_slope;
+                    rectifier.threshold = of.threshold;
+                    rectifier.limit = of.max_value.value_or(rectifier.limit);
+                    return builder.apply(std::make_unique<RectifierOperation>(rectifier), {x});
+                  });
 }
 
 void add_relu(Catalog& catalog) {

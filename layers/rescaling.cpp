@@ -1,33 +1,12 @@
 #include "layers/rescaling.h"
 
-#include <cmath>
 #include <memory>
 #include <utility>
 
-#include "collectives/error.h"
-#include "layers/one_input.h"
-#include "runtime/graph/layer_config.h"
+#include "layers/layer_of.h"
 #include "runtime/graph/operations/affine.h"
 
 namespace meshwork {
-namespace {
-
-class RescalingLayer final : public Layer {
- public:
-  explicit RescalingLayer(const RescalingOptions& options)
-      : Layer(options.name), scale_(options.scale), offset_(options.offset) {}
-  std::string class_name() const override { return "Rescaling"; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    return builder.apply(std::make_unique<AffineOperation>(scale_, offset_), {one_input(inputs)});
-  }
-
- private:
-  float scale_;
-  float offset_;
-};
-
-}  // namespace
 
 template <class Visitor>
 void describe(RescalingOptions& options, Visitor& option) {
@@ -37,8 +16,11 @@ void describe(RescalingOptions& options, Visitor& option) {
 }
 
 SharedLayer Rescaling(RescalingOptions options) {
-  check_options(called(options.name, "Rescaling"), options);
-  return SharedLayer(std::make_shared<RescalingLayer>(options));
+  return layer_of("Rescaling", std::move(options),
+                  [](const RescalingOptions& of, LayerBuilder& builder, TensorId x) {
+                    return builder.apply(std::make_unique<AffineOperation>(of.scale, of.offset),
+                                         {x});
+                  });
 }
 
 void add_rescaling(Catalog& catalog) {

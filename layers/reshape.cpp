@@ -5,8 +5,7 @@
 #include <utility>
 
 #include "collectives/error.h"
-#include "layers/one_input.h"
-#include "runtime/graph/layer_config.h"
+#include "layers/layer_of.h"
 #include "runtime/graph/operations/reshape.h"
 
 namespace meshwork {
@@ -16,41 +15,6 @@ namespace {
 std::string written(const Shape& target) {
   return fmt::format("({})", fmt::join(target, ", "));
 }
-
-class ReshapeLayer final : public Layer {
- public:
-  explicit ReshapeLayer(ReshapeOptions options)
-      : Layer(options.name), target_(std::move(options.target_shape)) {}
-  std::string class_name() const override { return "Reshape"; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    const TensorId x = one_input(inputs);
-    const Shape& shape = builder.shape(x);
-    const std::int64_t total = element_count(std::span(shape).subspan(1));
-    Shape sample = target_;
-    const auto open = std::find(sample.begin(), sample.end(), -1);
-    if (open != sample.end()) {
-      *open = 1;
-      const std::int64_t others = element_count(sample);
-      if (total % others != 0) {
-        fail(
-            "cannot give an input of shape {}, which has {} elements a sample, the shape {}: {} "
-            "does not divide them",
-            to_string(shape), total, written(target_), others);
-      }
-      *open = total / others;
-    } else if (element_count(sample) != total) {
-      fail(
-          "cannot give an input of shape {}, which has {} elements a sample, the shape {}, which "
-          "has {}",
-          to_string(shape), total, written(target_), element_count(sample));
-    }
-    return builder.apply(std::make_unique<ReshapeOperation>(sample), {x});
-  }
-
- private:
-  Shape target_;
-};
 
 }  // namespace
 
@@ -74,7 +38,26 @@ SharedLayer Reshape(ReshapeOptions options) {
            name, written(target), length);
     }
   }
-  return SharedLayer(std::make_shared<ReshapeLayer>(std::move(options)));
+  return layer_of(
+      "Reshape", std::move(options),
+      [](const ReshapeOptions& of, LayerBuilder& builder, TensorId x) {
+        const Shape& shape = builder.shape(x);
+        const std::int64_t total = element_count(std::span(shape).subspan(1));
+        Shape sample = of.target_shape;
+        const auto open = std::find(sample.begin(), sample.end(), -1);
+        if (open != sample.end()) {
+          *open = 1;
+          const std::int64_t others = element_count(sample);
+          if (total % others != 0) {
+            fail(
+                "cannot give an input of shape {}, which has {} elements a sample, the shape {}: "
+                "{} does not divide them",
+                to_string(shape), total, written(of.target_shape), others);
+          }
+          *open = total / others;
+        }
+        return builder.apply(std::make_unique<ReshapeOperation>(sample), {x});
+      });
 }
 
 void add_reshape(Catalog& catalog) {

@@ -1,12 +1,15 @@
 // What the layers over images have in common: lengths of rows and columns, and their options.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
+#include "collectives/error.h"
 #include "runtime/config/node.h"
 #include "runtime/config/reader.h"
 #include "runtime/graph/operations/windows.h"
@@ -47,11 +50,6 @@ constexpr const char* padding_help = "what windows find beyond the borders";
 constexpr std::int64_t most_length = std::int64_t{1} << 24;
 inline constexpr ValueRange length = positive.up_to(most_length);
 
-/// Throws `Error` for windows of layer `layer` that span more than `most_length` elements.
-void check_spans(const std::string& layer, const RowsAndColumns& kernel_size,
-                 const RowsAndColumns& dilation_rate);
-void check_spans(const std::string& layer, std::int64_t kernel_size, std::int64_t dilation_rate);
-
 /// Describes what says how many windows there are and how they slide.
 template <class Options, class Visitor>
 void describe_windows(Options& options, Visitor& option) {
@@ -62,11 +60,36 @@ void describe_windows(Options& options, Visitor& option) {
          "from one element of a window to the next");
 }
 
-/// The windows over rows and over columns that such options of images describe.
+/// The windows that such options describe: over rows and over columns, or over steps.
 template <class Options>
 [[nodiscard]] std::vector<SlidingWindow> sliding_windows(const Options& of) {
-  return {{of.kernel_size.rows, of.strides.rows, of.dilation_rate.rows, of.padding},
-          {of.kernel_size.columns, of.strides.columns, of.dilation_rate.columns, of.padding}};
+  if constexpr (std::is_same_v<decltype(of.kernel_size), RowsAndColumns>) {
+    return {{of.kernel_size.rows, of.strides.rows, of.dilation_rate.rows, of.padding},
+            {of.kernel_size.columns, of.strides.columns, of.dilation_rate.columns, of.padding}};
+  } else {
+    return {{of.kernel_size, of.strides, of.dilation_rate, of.padding}};
+  }
+}
+
+/// Throws `Error` for windows of layer `layer` that span more than `most_length` elements.
+template <class Options>
+void check_spans(const std::string& layer, const Options& options) {
+  using std::to_string;
+  auto spans = options.kernel_size;
+  const std::vector<SlidingWindow> windows = sliding_windows(options);
+  if constexpr (std::is_same_v<decltype(spans), RowsAndColumns>) {
+    spans = {windows[0].extent(), windows[1].extent()};
+  } else {
+    spans = windows[0].extent();
+  }
+  if (std::any_of(windows.begin(), windows.end(),
+                  [](const SlidingWindow& window) { return window.extent() > most_length; })) {
+    fail(
+        "{}: with `kernel_size` {} and `dilation_rate` {} a window spans {} elements; {} is the "
+        "most",
+        layer, to_string(options.kernel_size), to_string(options.dilation_rate), to_string(spans),
+        most_length);
+  }
 }
 
 }  // namespace meshwork

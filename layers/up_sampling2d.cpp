@@ -3,31 +3,10 @@
 #include <memory>
 #include <utility>
 
-#include "layers/one_input.h"
-#include "runtime/graph/layer_config.h"
+#include "layers/layer_of.h"
 #include "runtime/graph/operations/upsampling.h"
 
 namespace meshwork {
-namespace {
-
-class UpSampling2DLayer final : public Layer {
- public:
-  explicit UpSampling2DLayer(UpSampling2DOptions options)
-      : Layer(options.name), options_(std::move(options)) {}
-
-  std::string class_name() const override { return "UpSampling2D"; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    return builder.apply(std::make_unique<UpsamplingOperation>(
-                             options_.size.rows, options_.size.columns, options_.interpolation),
-                         {one_input(inputs)});
-  }
-
- private:
-  UpSampling2DOptions options_;
-};
-
-}  // namespace
 
 template <class Visitor>
 void describe(UpSampling2DOptions& options, Visitor& option) {
@@ -39,8 +18,12 @@ void describe(UpSampling2DOptions& options, Visitor& option) {
 }
 
 SharedLayer UpSampling2D(UpSampling2DOptions options) {
-  check_options(called(options.name, "UpSampling2D"), options);
-  return SharedLayer(std::make_shared<UpSampling2DLayer>(std::move(options)));
+  return layer_of("UpSampling2D", std::move(options),
+                  [](const UpSampling2DOptions& of, LayerBuilder& builder, TensorId x) {
+                    return builder.apply(std::make_unique<UpsamplingOperation>(
+                                             of.size.rows, of.size.columns, of.interpolation),
+                                         {x});
+                  });
 }
 
 void add_up_sampling2d(Catalog& catalog) {

@@ -5,35 +5,13 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/error.h"
-#include "layers/one_input.h"
+#include "layers/layer_of.h"
 #include "layers/spatial.h"
-#include "runtime/graph/layer_config.h"
 #include "runtime/graph/operations/windows.h"
 #include "runtime/graph/operations/zero_padding.h"
 
 namespace meshwork {
 namespace {
-
-class ZeroPadding2DLayer final : public Layer {
- public:
-  explicit ZeroPadding2DLayer(ZeroPadding2DOptions options)
-      : Layer(std::move(options.name)), borders_(options.padding) {}
-
-  std::string class_name() const override { return "ZeroPadding2D"; }
-
-  TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
-    const TensorId x = one_input(inputs);
-    check_image(builder.shape(x), 2);
-    return builder.apply(std::make_unique<ZeroPaddingOperation>(std::vector<Border>{
-                             {borders_.rows.before, borders_.rows.behind},
-                             {borders_.columns.before, borders_.columns.behind}}),
-                         {x});
-  }
-
- private:
-  ImageBorders borders_;
-};
 
 ImageBorders::Pair pair_from(const ConfigNode& node) {
   if (!node.is_sequence()) {
@@ -78,8 +56,15 @@ void from_config(const ConfigNode& node, ImageBorders& borders) {
 }
 
 SharedLayer ZeroPadding2D(ZeroPadding2DOptions options) {
-  check_options(called(options.name, "ZeroPadding2D"), options);
-  return SharedLayer(std::make_shared<ZeroPadding2DLayer>(std::move(options)));
+  return layer_of("ZeroPadding2D", std::move(options),
+                  [](const ZeroPadding2DOptions& of, LayerBuilder& builder, TensorId x) {
+                    check_image(builder.shape(x), 2);
+                    const auto& [rows, columns] = of.padding;
+                    return builder.apply(
+                        std::make_unique<ZeroPaddingOperation>(std::vector<Border>{
+                            {rows.before, rows.behind}, {columns.before, columns.behind}}),
+                        {x});
+                  });
 }
 
 void add_zero_padding2d(Catalog& catalog) {

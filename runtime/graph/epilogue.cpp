@@ -2,26 +2,21 @@
 
 #include "collectives/error.h"
 #include "runtime/graph/lowering.h"
-#include "runtime/graph/operation.h"
 #include "runtime/graph/operations/activation.h"
 
 namespace meshwork {
 
-std::optional<Epilogue> Epilogue::then(const Operation& next, int position) const {
-  if (position != 0) {
-    return std::nullopt;  // it would be the bias itself
-  }
-  const std::optional<Epilogue> more = next.as_epilogue();
-  if (!more || more->empty()) {
-    return more ? std::optional(*this) : std::nullopt;
+std::optional<Epilogue> Epilogue::then(const Epilogue& next) const {
+  if (next.empty()) {
+    return *this;
   }
   // First the one bias, then the one activation, then, behind relu, the dropout.
   const bool activated = activation != Activation::linear;
-  const bool activates = more->activation != Activation::linear;
-  if (dropout > 0 || (more->bias && (bias || activated)) || (activated && activates)) {
+  const bool activates = next.activation != Activation::linear;
+  if (dropout > 0 || (next.bias && (bias || activated)) || (activated && activates)) {
     return std::nullopt;
   }
-  const Epilogue all{bias || more->bias, activated ? activation : more->activation, more->dropout};
+  const Epilogue all{bias || next.bias, activated ? activation : next.activation, next.dropout};
   return all.dropout > 0 && all.activation != Activation::relu ? std::nullopt : std::optional(all);
 }
 

@@ -3,13 +3,13 @@
 //
 // A layer is a product, a bias and an activation, each an operation with a simple rule; a device
 // does them best as one. An operation that can do more behind its own work keeps an epilogue, which
-// is a value. One that could be part of it says so by `Operation::as_epilogue`; `then` joins the
-// two. So neither has to know the class of the other, and operations of users take part.
+// is a value (`Fusible::epilogue`). One that is nothing else says so, and `then` joins the two. So
+// neither has to know the class of the other, and operations of users take part.
 //
 // The gradient of what stands before the activation is taken from the output, so only activations
 // that can be differentiated from their value belong here. Backward has its own part of the idea:
 // who makes the gradient of a value can take the derivative of the activation in front of it
-// (fusion.h), and then it comes here already multiplied. Of dropout only that behind relu belongs
+// (rewrites/hand_over_derivatives.cpp), and then it comes here already multiplied. Of dropout only that behind relu belongs
 // here: what it gives is 0 wherever either gradient is, and backward needs neither random numbers
 // nor what relu gave, whose place is taken.
 #pragma once
@@ -27,7 +27,6 @@
 namespace meshwork {
 
 class Lowering;
-class Operation;
 
 struct Epilogue {
   bool bias = false;  // added along the last dimension
@@ -35,12 +34,11 @@ struct Epilogue {
   float dropout = 0;  // the rate
 
   [[nodiscard]] bool empty() const { return *this == Epilogue{}; }
-  /// This one with `next` behind, which takes what this one gives as its input `position`; nothing
-  /// if the two are none. Who takes it up does all of it, the dropout by `drop`; one that cannot
-  /// stays alone (operations/batch_normalization.cpp).
-  [[nodiscard]] std::optional<Epilogue> then(const Operation& next, int position) const;
+  /// This one with `next` behind; nothing if the two are none. Who takes it up does all of it, the
+  /// dropout by `drop`; one that cannot stays alone (operations/batch_normalization.cpp).
+  [[nodiscard]] std::optional<Epilogue> then(const Epilogue& next) const;
 
-  /// The activation, if it ends with that (Operation::ends_in).
+  /// The activation, if it ends with that (Fusible::ends_in).
   [[nodiscard]] Activation ends_in() const { return dropout > 0 ? Activation::linear : activation; }
   /// "product+bias+relu", behind "product".
   [[nodiscard]] std::string behind(std::string_view kind) const;

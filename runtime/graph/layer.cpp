@@ -278,7 +278,12 @@ TensorId LayerBuilder::variable(const std::string& name, VariableOptions options
 
 TensorId LayerBuilder::apply(std::unique_ptr<Operation> operation, std::vector<TensorId> inputs) {
   const std::string path = this->path() + "/" + operation->kind();
-  return graph_->add_operation(std::move(operation), std::move(inputs), layer_stack_.back(), path);
+  try {
+    return graph_->add_operation(std::move(operation), std::move(inputs), layer_stack_.back(),
+                                 path);
+  } catch (const PathError& error) {
+    throw Error(error.problem());  // the user knows the layer
+  }
 }
 
 TensorId LayerBuilder::call(const std::shared_ptr<Layer>& layer, std::span<const TensorId> inputs) {

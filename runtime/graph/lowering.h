@@ -64,10 +64,10 @@ class Lowering {
   /// In backward: the gradient of the output, complete, lying as the output does by the rule.
   [[nodiscard]] virtual Operand output_gradient() = 0;
   /// In backward: whether that is already the gradient of what stands before the activation in
-  /// which the operation ends (Operation::ends_in).
+  /// which the operation ends (Fusible::ends_in).
   [[nodiscard]] virtual bool output_gradient_is_before_activation() const { return false; }
   /// In backward: what the raw gradient of an input has to be multiplied by before it is given;
-  /// nothing, unless the operation said that it does so (Operation::takes_derivative). The value
+  /// nothing, unless the operation said that it does so (Fusible::takes_derivative). The value
   /// lies as the input does, and so does the mask, whose rows are those of the last dimension.
   [[nodiscard]] virtual std::optional<Derivative> derivative(int input) {
     (void)input;
@@ -86,13 +86,6 @@ class Lowering {
   [[nodiscard]] virtual std::optional<Operand> relu_mask() { return std::nullopt; }
   /// Instead of writing the output: it is the input, seen with another shape.
   virtual void output_is_input(int input) = 0;
-  /// In forward, before the input is asked for: from now on the input is `input * scale + offset`,
-  /// which is found where what was fed is converted or gathered, in the same pass. False, and
-  /// nothing done, if it is not fed, stands there as float32, or is read by others too.
-  [[nodiscard]] virtual bool scale_input(int input, float scale, float offset) {
-    (void)input, (void)scale, (void)offset;
-    return false;
-  }
   /// Instead of writing an input's gradient: it is the output's gradient.
   virtual void input_gradient_is_output_gradient(int input) = 0;
   /// Scratch memory of this operation, for `count` elements of `type`. Booked in forward and asked

@@ -1,8 +1,19 @@
 #include "runtime/graph/operation.h"
 
 #include "collectives/error.h"
+#include "runtime/graph/operations/dimensions.h"
 
 namespace meshwork {
+
+Shape Operation::output_shape(std::span<const Shape> inputs) const {
+  check_input_count(inputs, 1);
+  return inputs[0];
+}
+
+Rule Operation::rule(std::span<const Shape> inputs) const {
+  const std::string letters = dimension_letters(inputs[0].size());
+  return {.inputs = std::vector<std::string>(inputs.size(), letters), .output = letters};
+}
 
 ElementType Operation::output_type(std::span<const ElementType> inputs) const {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -26,40 +37,12 @@ std::vector<OwnReduction> Operation::own_reductions(const Rule&) const {
   return {};
 }
 
-bool Operation::multiplies(int) const {
-  return false;
-}
-
 bool Operation::backward_reads(int) const {
   return true;
 }
 
-std::unique_ptr<Operation> Operation::fused_with(const Operation&, int) const {
-  return nullptr;
-}
-
-Activation Operation::ends_in() const {
-  return Activation::linear;
-}
-
-bool Operation::takes_derivative(int, Activation) const {
-  return false;
-}
-
-bool Operation::draws() const {
-  return false;
-}
-
-std::optional<Epilogue> Operation::as_epilogue() const {
-  return std::nullopt;
-}
-
-bool Operation::only_reshapes() const {
-  return false;
-}
-
-std::unique_ptr<Operation> Operation::before_merging(std::size_t) const {
-  return nullptr;
+Fusible Operation::fusible() const {
+  return {};
 }
 
 }  // namespace meshwork

@@ -25,6 +25,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -64,6 +65,31 @@ struct OwnReduction {
   bool backward = false;
 };
 
+class Operation;
+
+/// What rewrites (rewrites/rewrites.h) can ask of an operation: all that it is beyond a rule and
+/// its numbers. An operation that takes no part in them has none of it.
+struct Fusible {
+  /// What it does behind its own work. If that is dropout, it draws random numbers, for which it
+  /// has a key of its own; two that draw are never joined.
+  Epilogue epilogue = {};
+  /// Whether it does nothing else, so that others can do it.
+  bool is_epilogue = false;
+  /// Makes the same operation with another epilogue, or null if that cannot be had. Called while
+  /// the operation is there.
+  std::function<std::unique_ptr<Operation>(const Epilogue&)> with = {};
+  /// The activation that makes the output, if its gradient can be somebody else's affair: backward
+  /// then takes the output's gradient for that of what stands before the activation, where
+  /// `Lowering::output_gradient_is_before_activation` says so.
+  Activation ends_in = Activation::linear;
+  /// Whether backward multiplies the gradient of input 0, where it makes it, by the derivative of
+  /// the activation that made that input (`Lowering::derivative`), at less cost than a kernel of
+  /// its own.
+  bool takes_derivative = false;
+  /// Whether inputs 0 and 1 are the factors of the products of matrices (MatmulSpec) that it emits.
+  bool multiplies = false;
+};
+
 class Operation {
  public:
   virtual ~Operation() = default;
@@ -72,16 +98,18 @@ class Operation {
   [[nodiscard]] virtual std::string kind() const = 0;
 
   /// The output's global shape. A batch that is still open is the length -1 in dimension 0 and
-  /// stays so. Throws `Error` that says what was expected if the inputs do not fit.
-  [[nodiscard]] virtual Shape output_shape(std::span<const Shape> inputs) const = 0;
+  /// stays so. Throws `Error` that says what was expected if the inputs do not fit. Unless an
+  /// operation says otherwise, it takes one input and gives the same shape.
+  [[nodiscard]] virtual Shape output_shape(std::span<const Shape> inputs) const;
 
   /// The output's element type. Throws `Error` for inputs of types that it does not take: unless an
   /// operation says otherwise, it makes float32 of float32.
   [[nodiscard]] virtual ElementType output_type(std::span<const ElementType> inputs) const;
 
   /// The letters, for inputs of these global shapes. Where dimension 0 is the batch, all operands
-  /// that have it give it the same letter.
-  [[nodiscard]] virtual Rule rule(std::span<const Shape> inputs) const = 0;
+  /// that have it give it the same letter. Unless an operation says otherwise, the same letters for
+  /// all inputs and the output: it works element by element.
+  [[nodiscard]] virtual Rule rule(std::span<const Shape> inputs) const;
 
   /// What of dimension `dimension` of input `input` is needed for the range `output` of the
   /// output's dimension with the same letter: a range in the input's own numbers, within its
@@ -107,38 +135,8 @@ class Operation {
   /// gathered again for it, which the planner counts.
   [[nodiscard]] virtual bool backward_reads(int input) const;
 
-  /// Whether input `input` is a factor of the products of matrices (MatmulSpec) that it emits.
-  [[nodiscard]] virtual bool multiplies(int input) const;
-
-  /// One operation that does this one and then `next`, which takes this one's output as its input
-  /// `position` and has no other use of it; null if there is none. Its inputs are this one's, then
-  /// the other inputs of `next` in order.
-  [[nodiscard]] virtual std::unique_ptr<Operation> fused_with(const Operation& next,
-                                                              int position) const;
-  /// The activation that makes the output, if its gradient can be somebody else's affair: backward
-  /// then takes the output's gradient for that of what stands before the activation, where
-  /// `Lowering::output_gradient_is_before_activation` says so. Linear if there is none. The
-  /// derivative is told from the output or, of activations where that does not tell it, from input
-  /// 0, which then is what the activation is applied to (operations/activation.h).
-  [[nodiscard]] virtual Activation ends_in() const;
-  /// Whether backward multiplies the gradient of input `input`, where it makes it, by the
-  /// derivative of `activation`, which made that input (`Lowering::derivative`), at less cost than
-  /// a kernel of its own.
-  [[nodiscard]] virtual bool takes_derivative(int input, Activation activation) const;
-
-  /// What this operation does to its input 0, if that is all an epilogue's; so that others can do
-  /// it (epilogue.h).
-  [[nodiscard]] virtual std::optional<Epilogue> as_epilogue() const;
-
-  /// Whether it draws random numbers, for which it has a key of its own. Two that draw are never
-  /// fused.
-  [[nodiscard]] virtual bool draws() const;
-
-  /// Whether the output is input 0 with other dimensions: the same elements in the same order.
-  [[nodiscard]] virtual bool only_reshapes() const;
-  /// The operation that takes, for this one's input 0, what becomes it when its last `dimensions`
-  /// dimensions are merged into one; null if there is none.
-  [[nodiscard]] virtual std::unique_ptr<Operation> before_merging(std::size_t dimensions) const;
+  /// What it can be joined with; nothing, unless an operation says otherwise.
+  [[nodiscard]] virtual Fusible fusible() const;
 };
 
 }  // namespace meshwork

@@ -293,7 +293,8 @@ class FormMaker {
     const Layout& stands = group.home == Home::joined ? group.gathered : form_.spans[v].layout;
     return std::any_of(uses_[v].begin(), uses_[v].end(), [&](const Use& use) {
       const PlannedOperation& planned = plan_.operations[use.operation];
-      return planned.operation->multiplies(use.input) && planned.needed[use.input] == stands;
+      return use.input < 2 && planned.operation->fusible().multiplies &&
+             planned.needed[use.input] == stands;
     });
   }
 

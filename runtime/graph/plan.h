@@ -30,8 +30,8 @@
 //      three or four axes in play: an operation keeps the 256 candidates that are cheapest by
 //      themselves, and one whose neighbours have too many combinations is chosen before them. The
 //      plan tells of which operations (`Plan::cut`).
-//   5. Afterwards neighbouring operations between which nothing has to move are fused where they
-//      can be.
+//   5. Afterwards operations are joined, and other rewrites made, that change no layout
+//      (rewrites/rewrites.h).
 #pragma once
 
 #include <cstdint>
@@ -90,12 +90,17 @@ struct PlannedOperation {
   TensorId output = -1;
   std::string path;
   std::string draws_as;  // the path that its random numbers go by: of the part that draws
-  Rule rule;             // of the operation as the graph has it, before any fusion
+  Rule rule;             // of the operation as the graph has it, before it was joined with others
   Split split;
   std::vector<Layout> needed;  // by input
   Layout natural;
   std::vector<Layout> raw;     // by input: layout of its raw gradient
   std::vector<bool> gradient;  // by input: whether backward gives it
+};
+
+/// x * scale + offset, element by element.
+struct Scaling {
+  float scale = 1, offset = 0;
 };
 
 struct PlannedTensor {
@@ -106,6 +111,7 @@ struct PlannedTensor {
   // tensor. Its only use multiplies by the derivative, taken at the value of `derivative_at`.
   Activation gradient_before = Activation::linear;
   TensorId derivative_at = -1;
+  std::optional<Scaling> scaling = {};  // of what is fed, where it is converted
 };
 
 /// What making a plan took, in counts that depend on graph, axes and layouts but not on how many
@@ -130,7 +136,7 @@ struct Plan {
   int loss_operation = -1;  // index into the graph's operations
   CostModel costs;
   std::vector<PlannedTensor> tensors;        // by TensorId
-  std::vector<PlannedOperation> operations;  // in order; fused ones once
+  std::vector<PlannedOperation> operations;  // in order; joined ones once
   double predicted_seconds = 0;              // of communication, one training step
   double arithmetic_seconds = 0;             // the same, of arithmetic on one rank
   PlanningWork work;

@@ -5,10 +5,9 @@
 #include "runtime/graph/candidate_costs.h"
 #include "runtime/graph/candidates.h"
 #include "runtime/graph/choice_network.h"
-#include "runtime/graph/flattened_products.h"
-#include "runtime/graph/fusion.h"
 #include "runtime/graph/plan.h"
 #include "runtime/graph/planning_problem.h"
+#include "runtime/graph/rewrites/rewrites.h"
 
 namespace meshwork {
 namespace {
@@ -166,10 +165,10 @@ class Planner {
 }  // namespace
 
 Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph) {
-  PlanRequest joined = request;
-  graph = multiply_images(joined, std::move(graph));
-  Plan plan = Planner(joined).plan(std::move(graph));
-  fuse(plan);
+  PlanRequest rewritten = request;
+  graph = rewrite(rewritten, std::move(graph));
+  Plan plan = Planner(rewritten).plan(std::move(graph));
+  rewrite(plan);
   return plan;
 }
 

@@ -10,8 +10,8 @@
 // only there, scratch memory keeps its size, and only letters that are the rule's own are reduced.
 //
 //     OperationCase sums{.inputs = {x, kernel}, .output_gradient = dy};
-//     OperationResult whole = run_whole(ProductOperation(), sums);
-//     OperationResult parts = run_split(ProductOperation(), sums, mesh, {{'i', {0}}});
+//     OperationResult whole = run_whole(ContractionOperation("bi,io->bo"), sums);
+//     OperationResult parts = run_split(ContractionOperation("bi,io->bo"), sums, mesh, {{'i', {0}}});
 //
 // `run_split` assembles what the ranks computed: blocks side by side, partial sums added, and so
 // gradients over boxes where they overlap; replicas are required to be equal bit for bit.

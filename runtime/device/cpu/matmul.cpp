@@ -19,6 +19,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <string>
 #include <utility>
@@ -52,33 +53,50 @@ class Gemm final : public Kernel {
 
   void run(void* const* operands) override {
     const MatmulSpec& s = spec_;
-    check_dnnl(
-        dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1.0f,
-                   at(operands, 0), s.transpose_a ? s.m : s.k, at(operands, 1),
-                   s.transpose_b ? s.k : s.n, s.accumulate ? 1.0f : 0.0f, at(operands, 2), s.n),
-        spec_);
+    for_each_product(s, [&](std::int64_t a, std::int64_t b, std::int64_t c) {
+      check_dnnl(
+          dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1.0f,
+                     at(operands, 0) + a, s.a_stride(), at(operands, 1) + b, s.b_stride(),
+                     s.accumulate ? 1.0f : 0.0f, at(operands, 2) + c, s.c_stride()),
+          s);
+    });
   }
 
  private:
   MatmulSpec spec_;
 };
 
-/// The product as a primitive, which knows bias and accumulation. In bfloat16 it gets what is
-/// multiplied rounded, unless it is already.
+/// The product as a primitive, which knows bias, accumulation and repeats. In bfloat16 it gets what
+/// is multiplied rounded, unless it is already.
 KernelPointer compile_primitive(const MatmulSpec& spec) {
   using dnnl::memory;
   constexpr auto f32 = memory::data_type::f32;
   const auto factor =
       spec.precision == Precision::bfloat16 ? memory::data_type::bf16 : memory::data_type::f32;
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  const memory::dims a_lengths{spec.m, spec.k}, b_lengths{spec.k, spec.n};
-  const memory::dims a_strides =
-      spec.transpose_a ? memory::dims{1, spec.m} : memory::dims{spec.k, 1};
-  const memory::dims b_strides =
-      spec.transpose_b ? memory::dims{1, spec.k} : memory::dims{spec.n, 1};
+  memory::dims a_lengths, b_lengths, c_lengths, a_strides, b_strides, c_strides;
+  const auto append = [](memory::dims& to, std::initializer_list<memory::dim> more) {
+    to.insert(to.end(), more);
+  };
+  // A factor that all read alike is one.
+  for (const MatmulRepeat& repeat : spec.repeats) {
+    append(a_lengths, {repeat.a == 0 ? 1 : repeat.count});
+    append(b_lengths, {repeat.b == 0 ? 1 : repeat.count});
+    append(c_lengths, {repeat.count});
+    append(a_strides, {repeat.a == 0 ? spec.a_count() : repeat.a});
+    append(b_strides, {repeat.b == 0 ? spec.b_count() : repeat.b});
+    append(c_strides, {repeat.c});
+  }
+  append(a_lengths, {spec.m, spec.k});
+  append(b_lengths, {spec.k, spec.n});
+  append(c_lengths, {spec.m, spec.n});
+  const memory::dim a_row = spec.a_stride(), b_row = spec.b_stride();
+  append(a_strides, {spec.transpose_a ? 1 : a_row, spec.transpose_a ? a_row : 1});
+  append(b_strides, {spec.transpose_b ? 1 : b_row, spec.transpose_b ? b_row : 1});
+  append(c_strides, {spec.c_stride(), 1});
   const auto stored = spec.narrow ? factor : f32;
   const memory::desc a(a_lengths, factor, a_strides), b(b_lengths, factor, b_strides);
-  const memory::desc c({spec.m, spec.n}, f32, memory::dims{spec.n, 1});
+  const memory::desc c(c_lengths, f32, c_strides);
   const memory::desc bias =
       spec.bias ? memory::desc({1, spec.n}, f32, memory::dims{spec.n, 1}) : memory::desc();
   dnnl::primitive_attr attributes = with_user_scratchpad();
@@ -99,7 +117,9 @@ KernelPointer compile_primitive(const MatmulSpec& spec) {
 }
 
 /// The sum over no terms: the bias, or 0, in every row. Operands as of the product.
-KernelPointer empty_sum(const MatmulSpec& spec, const Context& context) {
+KernelPointer empty_sum(const MatmulSpec& whole, const Context& context) {
+  MatmulSpec spec = whole;
+  if (!spec.plain()) spec = {.m = 1, .n = whole.c_count()};  // the results are one array
   if (spec.accumulate || spec.m == 0 || spec.n == 0) return make_kernel([](void* const*) {});
   return make_kernel([=, threads = context.threads](void* const* operands) {
     const float* bias = spec.bias ? at(operands, 2) : nullptr;
@@ -141,7 +161,8 @@ std::vector<Form> forms_of(const MatmulSpec& spec) {
   if (relu) primitive = with_separate_epilogue(primitive);
   if (spec.precision == Precision::bfloat16) return {primitive};
   std::vector<Form> forms{primitive, gemm};
-  if (spec.transpose_a && (relu || !spec.bias)) std::swap(forms[0], forms[1]);
+  // What the primitive makes of strides is not known.
+  if ((spec.transpose_a && (relu || !spec.bias)) || !spec.plain()) std::swap(forms[0], forms[1]);
   return forms;
 }
 
@@ -152,10 +173,6 @@ KernelPointer compile_form(const MatmulSpec& spec, const Context& context, const
     fail("oneDNN cannot make {}: {} (status {})", spec.text(), error.what(),
          static_cast<int>(error.status));
   }
-}
-
-bool has_terms(const MatmulSpec& spec) {
-  return spec.m > 0 && spec.n > 0 && spec.k > 0;
 }
 
 /// Whether the rule takes a product in float32, of operands brought to bfloat16's values before.
@@ -172,7 +189,7 @@ MatmulSpec in_float32(MatmulSpec spec) {
 /// The kernel for `spec` from that for `in_float32(spec)`.
 KernelPointer of_rounded(KernelPointer wide, const MatmulSpec& spec, const Context& context) {
   const auto convert = spec.narrow ? with_widened_inputs : with_rounded_inputs;
-  return convert(std::move(wide), operand_count(spec), spec.m * spec.k, spec.k * spec.n, context);
+  return convert(std::move(wide), operand_count(spec), spec.a_count(), spec.b_count(), context);
 }
 
 KernelPointer compile(const MatmulSpec& spec, const Context& context) {

@@ -54,7 +54,7 @@ namespace {
 KernelPointer empty_sum(const MatmulSpec& spec, const Context& context) {
   if (spec.accumulate) return make_kernel([](void* const*) {});
   KernelPointer zero =
-      compile(ZeroSpec{spec.m * spec.n * static_cast<std::int64_t>(sizeof(float))}, context);
+      compile(ZeroSpec{spec.c_count() * static_cast<std::int64_t>(sizeof(float))}, context);
   KernelPointer product =
       make_kernel([zero = std::move(zero)](void* const* operands) { zero->run(operands + 2); });
   return finished(std::move(product), spec, bare(spec), context);
@@ -136,15 +136,11 @@ bool stands(const Way& way, const Algorithm& algorithm, std::uint32_t alignment,
   });
 }
 
-bool has_terms(const MatmulSpec& spec) {
-  return spec.m > 0 && spec.n > 0 && spec.k > 0;
-}
-
 /// The product of operands that are narrowed before.
 KernelPointer narrowed_first(const MatmulSpec& spec, const Context& context,
                              KernelPointer of_narrow_operands) {
-  return with_narrow_inputs(std::move(of_narrow_operands), operand_count(spec), spec.m * spec.k,
-                            spec.k * spec.n, context);
+  return with_narrow_inputs(std::move(of_narrow_operands), operand_count(spec), spec.a_count(),
+                            spec.b_count(), context);
 }
 
 /// Adds the candidates of one way to `found` until there are `most`. One whose matrices are not

@@ -7,6 +7,7 @@
 #include "runtime/device/cuda/check.h"
 #include "runtime/device/cuda/libraries.h"
 #include "runtime/device/cuda/workspace.h"
+#include "runtime/device/narrowing.h"
 
 namespace meshwork::cuda {
 
@@ -52,9 +53,10 @@ Product::Product(const MatmulSpec& spec, const Context& context)
     set(CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, relu_mask_row_bytes(spec.n) * 8);
   }
   const cudaDataType_t stored = spec.narrow ? CUDA_R_16BF : CUDA_R_32F;
-  first_ = matrix(layout.first, stored);
-  second_ = matrix(layout.second, stored);
-  result_ = matrix(layout.result, CUDA_R_32F);
+  const MatmulRepeat batch = spec.repeats.empty() ? MatmulRepeat{} : spec.repeats.back();
+  first_ = matrix(layout.first, stored, batch.b);
+  second_ = matrix(layout.second, stored, batch.a);
+  result_ = matrix(layout.result, CUDA_R_32F, batch.c);
 }
 
 std::vector<Algorithm> Product::algorithms(std::uint32_t alignment) const {
@@ -67,7 +69,10 @@ std::vector<Algorithm> Product::algorithms(std::uint32_t alignment) const {
         "cublasLtMatmulPreferenceSetAttribute", name());
   };
   static_assert(narrow_alignment % good_alignment == 0);
-  const std::uint32_t of_factors = spec_.narrow ? good_alignment : alignment;
+  // Where repeats begin, only the elements' size is known.
+  const std::uint32_t of_factors = !spec_.narrow   ? alignment
+                                   : spec_.plain() ? good_alignment
+                                                   : std::uint32_t{bfloat16_bytes};
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(most_workspace));
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE |
@@ -114,11 +119,22 @@ void Product::run(void* const* operands) {
   const bool aligned =
       is_large() && is_aligned(operands[0]) && is_aligned(operands[1]) && is_aligned(c);
   const Algorithm& use = aligned ? aligned_ : packed_;
-  check_cublas(cublasLtMatmul(libraries_->lt.native(), operation_.native(), &alpha, operands[1],
-                              first_.native(), operands[0], second_.native(), &beta, c,
-                              result_.native(), c, result_.native(), &use.algorithm, workspace,
-                              static_cast<std::size_t>(use.workspace), libraries_->stream),
-               "cublasLtMatmul", name());
+  MatmulSpec calls = spec_;
+  if (!calls.repeats.empty()) calls.repeats.pop_back();
+  const std::int64_t factor_bytes = spec_.narrow ? bfloat16_bytes : std::int64_t{sizeof(float)};
+  const auto after = [](void* address, std::int64_t bytes) {
+    return static_cast<void*>(static_cast<std::byte*>(address) + bytes);
+  };
+  for_each_product(calls, [&](std::int64_t a_at, std::int64_t b_at, std::int64_t c_at) {
+    void* const to = after(c, c_at * static_cast<std::int64_t>(sizeof(float)));
+    check_cublas(
+        cublasLtMatmul(libraries_->lt.native(), operation_.native(), &alpha,
+                       after(operands[1], b_at * factor_bytes), first_.native(),
+                       after(operands[0], a_at * factor_bytes), second_.native(), &beta, to,
+                       result_.native(), to, result_.native(), &use.algorithm, workspace,
+                       static_cast<std::size_t>(use.workspace), libraries_->stream),
+        "cublasLtMatmul", name());
+  });
   check_launch(launcher_);
   if (spec_.column_sums) copy_bias(bias, aligned_bias);
 }
@@ -141,7 +157,7 @@ std::int64_t Product::workspace_bytes() const {
 
 // Whether weights, and gradients of weights, that are its operands are aligned on every rank.
 bool Product::is_large() const {
-  return spec_.m * spec_.n >= large_elements &&
+  return spec_.plain() && spec_.m * spec_.n >= large_elements &&
          (spec_.narrow || spec_.k * spec_.n >= large_elements);
 }
 
@@ -152,11 +168,21 @@ void Product::set(cublasLtMatmulDescAttributes_t attribute, const T& value) {
       "cublasLtMatmulDescSetAttribute", name());
 }
 
-LtLayout Product::matrix(const StoredMatrix& of, cudaDataType_t type) const {
+LtLayout Product::matrix(const StoredMatrix& of, cudaDataType_t type, std::int64_t step) const {
   LtLayout layout;
   check_cublas(cublasLtMatrixLayoutCreate(layout.out(), type, static_cast<std::uint64_t>(of.rows),
                                           static_cast<std::uint64_t>(of.columns), of.leading),
                "cublasLtMatrixLayoutCreate", name());
+  if (!spec_.repeats.empty()) {
+    const auto set_batch = [&](cublasLtMatrixLayoutAttribute_t attribute, const auto& value) {
+      check_cublas(
+          cublasLtMatrixLayoutSetAttribute(layout.native(), attribute, &value, sizeof(value)),
+          "cublasLtMatrixLayoutSetAttribute", name());
+    };
+    set_batch(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT,
+              static_cast<std::int32_t>(spec_.repeats.back().count));
+    set_batch(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, step);
+  }
   return layout;
 }
 

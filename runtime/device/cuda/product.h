@@ -24,7 +24,8 @@
 // workspace for the product, and column sums are copied from there: a few KB, and the same bits.
 //
 // A product whose matrices are large has an algorithm for operands at multiples of 16 and one for
-// any address, and takes it by the addresses; matmul.cpp says why.
+// any address, and takes it by the addresses; matmul.cpp says why. One that is repeated has one for
+// any address alone. The innermost repeat is a batch of the library's, the others are a call each.
 #pragma once
 
 #include <cublasLt.h>
@@ -75,7 +76,9 @@ class Product final : public Kernel {
   /// Between an operand and its copy in the workspace, if they are two.
   void copy_bias(void* to, const void* from);
   [[nodiscard]] std::int64_t bias_bytes() const;  // of the workspace, in front
-  [[nodiscard]] LtLayout matrix(const StoredMatrix& of, cudaDataType_t type) const;
+  /// Of the innermost repeat, `step` elements apart.
+  [[nodiscard]] LtLayout matrix(const StoredMatrix& of, cudaDataType_t type,
+                                std::int64_t step) const;
   template <class T>
   void set(cublasLtMatmulDescAttributes_t attribute, const T& value);
 

@@ -26,9 +26,10 @@ struct ProductLayout {
 
 [[nodiscard]] inline ProductLayout product_layout(const MatmulSpec& spec) {
   const auto [m, n, k] = std::array{spec.m, spec.n, spec.k};
-  return {spec.transpose_b ? StoredMatrix{k, n, k, true} : StoredMatrix{n, k, n, false},
-          spec.transpose_a ? StoredMatrix{m, k, m, true} : StoredMatrix{k, m, k, false},
-          StoredMatrix{n, m, n, false}};
+  const std::int64_t a = spec.a_stride(), b = spec.b_stride();
+  return {spec.transpose_b ? StoredMatrix{k, n, b, true} : StoredMatrix{n, k, b, false},
+          spec.transpose_a ? StoredMatrix{m, k, a, true} : StoredMatrix{k, m, a, false},
+          StoredMatrix{n, m, spec.c_stride(), false}};
 }
 
 }  // namespace meshwork::cuda

@@ -19,11 +19,11 @@ std::vector<TrialOperand> operands_of(const MatmulSpec& spec, std::uint32_t alig
   const std::int64_t packed = alignment % good_alignment;
   const TrialOperand mask{spec.m * relu_mask_row_bytes(spec.n)};
   const TrialOperand row{spec.n * element, packed};
-  const TrialOperand result{spec.m * spec.n * element, packed};
+  const TrialOperand result{spec.c_count() * element, packed};
   const auto factor = [&](std::int64_t count) {
     return spec.narrow ? TrialOperand{count * 2} : TrialOperand{count * element, packed};
   };
-  std::vector<TrialOperand> operands{factor(spec.m * spec.k), factor(spec.k * spec.n)};
+  std::vector<TrialOperand> operands{factor(spec.a_count()), factor(spec.b_count())};
   if (spec.bias) operands.push_back(row);
   if (spec.derivative != Activation::linear) operands.push_back(spec.mask ? mask : result);
   operands.push_back(result);

@@ -12,6 +12,7 @@
 // 0; bits behind the last element mean nothing. It begins at a multiple of 16.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,6 +23,17 @@ namespace meshwork {
 
 /// Where narrow operands of products begin: at multiples of this many bytes.
 constexpr std::int64_t narrow_alignment = 16;
+
+/// One of the indices over which a product is repeated: how many there are, and elements from one
+/// to the next in each matrix; 0 in a or b where all read the same.
+struct MatmulRepeat {
+  std::int64_t count = 1;
+  std::int64_t a = 0, b = 0, c = 0;
+  bool operator==(const MatmulRepeat&) const = default;
+};
+
+/// So many of these at most.
+constexpr std::size_t most_matmul_repeats = 4;
 
 /// c (m, n) = activation(op(a) (m, k) * op(b) (k, n) + bias (n)); with `accumulate`, c += instead
 /// (then without all that follows). op transposes: a is stored (k, m) if transpose_a, b (n, k) if
@@ -34,6 +46,9 @@ constexpr std::int64_t narrow_alignment = 16;
 ///                   float32 alone: elsewhere libraries may sum what the product has rounded.
 /// With `narrow`, in bfloat16 alone, a and b are stored as NarrowSpec leaves them, aligned to
 /// `narrow_alignment`: what is multiplied several times is rounded once.
+/// Rows of a stored matrix lie `a_row`, `b_row`, `c_row` elements apart; 0: side by side. With
+/// `repeats`, outermost first, there is a product for each combination of their indices. A product
+/// with either takes nothing along, and all its results together are one packed array.
 /// Operands: a, b, [bias or value], c, [mask or s].
 struct MatmulSpec {
   std::int64_t m = 0, n = 0, k = 0;
@@ -46,22 +61,61 @@ struct MatmulSpec {
   Activation derivative = Activation::linear;
   bool column_sums = false;
   bool mask = false;
+  std::int64_t a_row = 0, b_row = 0, c_row = 0;
+  std::vector<MatmulRepeat> repeats = {};
 
   bool operator==(const MatmulSpec&) const = default;
+  /// Whether it is one product of packed matrices.
+  [[nodiscard]] bool plain() const {
+    return repeats.empty() && a_row == 0 && b_row == 0 && c_row == 0;
+  }
+  /// Elements from the beginning of a stored matrix's row to that of the next.
+  [[nodiscard]] std::int64_t a_stride() const { return a_row != 0 ? a_row : transpose_a ? m : k; }
+  [[nodiscard]] std::int64_t b_stride() const { return b_row != 0 ? b_row : transpose_b ? k : n; }
+  [[nodiscard]] std::int64_t c_stride() const { return c_row != 0 ? c_row : n; }
+  /// Elements from the first that is read, or written, to the last.
+  [[nodiscard]] std::int64_t a_count() const;
+  [[nodiscard]] std::int64_t b_count() const;
+  [[nodiscard]] std::int64_t c_count() const;
+  /// How many products it is.
+  [[nodiscard]] std::int64_t products() const;
+
   [[nodiscard]] std::string text() const;
+  [[nodiscard]] std::string details() const;
   [[nodiscard]] KernelWork work() const;
   void check() const;
   [[nodiscard]] std::vector<std::int64_t> operand_counts() const;
 };
 
-[[nodiscard]] constexpr bool writes_mask(const MatmulSpec& spec) {
+/// Whether it adds up anything.
+[[nodiscard]] inline bool has_terms(const MatmulSpec& spec) {
+  return spec.a_count() > 0 && spec.b_count() > 0 && spec.c_count() > 0;
+}
+
+/// body(a, b, c) with where the matrices of each product begin, in order.
+template <class Body>
+void for_each_product(const MatmulSpec& spec, const Body& body) {
+  const std::int64_t products = spec.products();
+  for (std::int64_t product = 0; product < products; ++product) {
+    std::int64_t rest = product, a = 0, b = 0, c = 0;
+    for (std::size_t r = spec.repeats.size(); r-- > 0;) {
+      const MatmulRepeat& repeat = spec.repeats[r];
+      const std::int64_t index = rest % repeat.count;
+      rest /= repeat.count;
+      a += index * repeat.a, b += index * repeat.b, c += index * repeat.c;
+    }
+    body(a, b, c);
+  }
+}
+
+[[nodiscard]] inline bool writes_mask(const MatmulSpec& spec) {
   return spec.mask && spec.activation == Activation::relu;
 }
 /// Where c is among the operands, and how many there are without a workspace.
-[[nodiscard]] constexpr int result_operand(const MatmulSpec& spec) {
+[[nodiscard]] inline int result_operand(const MatmulSpec& spec) {
   return spec.bias || spec.derivative != Activation::linear ? 3 : 2;
 }
-[[nodiscard]] constexpr int operand_count(const MatmulSpec& spec) {
+[[nodiscard]] inline int operand_count(const MatmulSpec& spec) {
   return result_operand(spec) + (spec.column_sums || writes_mask(spec) ? 2 : 1);
 }
 

@@ -3,7 +3,6 @@
 #include "collectives/error.h"
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/graph/lowering.h"
-#include "runtime/graph/operations/dimensions.h"
 #include "runtime/graph/operations/identity.h"
 #include "runtime/graph/operations/softmax.h"
 
@@ -31,20 +30,6 @@ ActivationOperation::ActivationOperation(Activation activation) : activation_(ac
   }
 }
 
-std::string ActivationOperation::kind() const {
-  return std::string(name_of(activation_));
-}
-
-Shape ActivationOperation::output_shape(std::span<const Shape> inputs) const {
-  check_input_count(inputs, 1);
-  return inputs[0];
-}
-
-Rule ActivationOperation::rule(std::span<const Shape> inputs) const {
-  const std::string letters = dimension_letters(inputs[0].size());
-  return {.inputs = {letters}, .output = letters};
-}
-
 void ActivationOperation::forward(Lowering& lowering) const {
   const std::int64_t count = element_count(lowering.local_output_shape());
   lowering.emit(ActivationSpec{activation_, count}, {lowering.input(0), lowering.output()});
@@ -63,19 +48,6 @@ void ActivationOperation::backward(Lowering& lowering) const {
       differentiable_from_output(activation_) ? lowering.output() : lowering.input(0);
   lowering.emit(ActivationGradientSpec{activation_, count},
                 {value, lowering.output_gradient(), lowering.input_gradient(0)});
-}
-
-bool ActivationOperation::backward_reads(int) const {
-  return !differentiable_from_output(activation_);
-}
-
-Activation ActivationOperation::ends_in() const {
-  return activation_;
-}
-
-std::optional<Epilogue> ActivationOperation::as_epilogue() const {
-  return differentiable_from_output(activation_) ? std::optional(Epilogue{false, activation_})
-                                                 : std::nullopt;
 }
 
 }  // namespace meshwork

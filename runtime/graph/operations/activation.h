@@ -21,14 +21,15 @@ class ActivationOperation final : public Operation {
  public:
   explicit ActivationOperation(Activation activation);
 
-  std::string kind() const override;
-  Shape output_shape(std::span<const Shape> inputs) const override;
-  Rule rule(std::span<const Shape> inputs) const override;
+  std::string kind() const override { return std::string(name_of(activation_)); }
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
-  bool backward_reads(int input) const override;
-  Activation ends_in() const override;
-  std::optional<Epilogue> as_epilogue() const override;
+  bool backward_reads(int) const override { return !differentiable_from_output(activation_); }
+  Fusible fusible() const override {
+    return {.epilogue = {.activation = activation_},
+            .is_epilogue = differentiable_from_output(activation_),
+            .ends_in = activation_};
+  }
 
  private:
   Activation activation_;

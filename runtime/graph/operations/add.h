@@ -1,7 +1,11 @@
 // The sum of tensors of one shape. Rule "bt,bt->bt"; the gradient of each is the output's.
 #pragma once
 
+#include "collectives/error.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
+#include "runtime/graph/operations/dimensions.h"
 
 namespace meshwork {
 
@@ -10,12 +14,40 @@ class AddOperation final : public Operation {
   explicit AddOperation(int inputs) : inputs_(inputs) {}
 
   std::string kind() const override { return "add"; }
-  Shape output_shape(std::span<const Shape> inputs) const override;
-  Rule rule(std::span<const Shape> inputs) const override;
-  double flops(std::span<const Shape> inputs, const Shape& output) const override;
-  void forward(Lowering& lowering) const override;
-  void backward(Lowering& lowering) const override;
-  bool backward_reads(int input) const override;
+  Shape output_shape(std::span<const Shape> inputs) const override {
+    check_input_count(inputs, static_cast<std::size_t>(inputs_));
+    for (std::size_t i = 1; i < inputs.size(); ++i) {
+      if (inputs[i] != inputs[0]) {
+        fail("expected inputs of equal shapes, found {} for input 0 and {} for input {}",
+             to_string(inputs[0]), to_string(inputs[i]), i);
+      }
+    }
+    return inputs[0];
+  }
+  double flops(std::span<const Shape> inputs, const Shape& output) const override {
+    return static_cast<double>(inputs.size() - 1) * static_cast<double>(element_count(output));
+  }
+  bool backward_reads(int) const override { return false; }
+
+  void forward(Lowering& lowering) const override {
+    if (inputs_ == 1) {
+      lowering.output_is_input(0);
+      return;
+    }
+    std::vector<Operand> operands;
+    for (int input = 0; input < inputs_; ++input) {
+      operands.push_back(lowering.input(input));
+    }
+    operands.push_back(lowering.output());
+    lowering.emit(SumSpec{element_count(lowering.local_output_shape()), inputs_}, operands);
+  }
+  void backward(Lowering& lowering) const override {
+    for (int input = 0; input < inputs_; ++input) {
+      if (lowering.needs_gradient(input)) {
+        lowering.input_gradient_is_output_gradient(input);
+      }
+    }
+  }
 
  private:
   int inputs_;

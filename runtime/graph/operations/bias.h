@@ -5,27 +5,80 @@
 // + bias).
 #pragma once
 
+#include "collectives/error.h"
 #include "runtime/device/kernels/activation.h"
+#include "runtime/device/kernels/products.h"
+#include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
+#include "runtime/graph/operations/dimensions.h"
 
 namespace meshwork {
 
 class BiasOperation final : public Operation {
  public:
-  explicit BiasOperation(Epilogue epilogue = {});
+  explicit BiasOperation(Epilogue epilogue = {}) : epilogue_(epilogue) {
+    epilogue_.bias = true;
+    epilogue_.check("a bias");
+  }
 
-  std::string kind() const override;
-  Shape output_shape(std::span<const Shape> inputs) const override;
-  Rule rule(std::span<const Shape> inputs) const override;
-  void forward(Lowering& lowering) const override;
-  void backward(Lowering& lowering) const override;
-  bool backward_reads(int input) const override;
-  Activation ends_in() const override { return epilogue_.ends_in(); }
-  bool draws() const override { return epilogue_.dropout > 0; }
-  std::unique_ptr<Operation> fused_with(const Operation& next, int position) const override;
-  std::optional<Epilogue> as_epilogue() const override { return epilogue_; }
+  std::string kind() const override {
+    Epilogue behind = epilogue_;
+    behind.bias = false;
+    return behind.behind("bias");
+  }
+  Shape output_shape(std::span<const Shape> inputs) const override {
+    check_input_count(inputs, 2);
+    if (inputs[0].empty() || inputs[bias] != Shape{inputs[0].back()}) {
+      fail("an input of shape {} needs a bias as long as its last dimension, found {}",
+           to_string(inputs[0]), to_string(inputs[bias]));
+    }
+    return inputs[0];
+  }
+  Rule rule(std::span<const Shape> inputs) const override {
+    const std::string letters = dimension_letters(inputs[0].size(), 'o');
+    return {.inputs = {letters, "o"}, .output = letters};
+  }
+
+  void forward(Lowering& lowering) const override {
+    const Shape y = lowering.local_output_shape();
+    lowering.emit(BiasAddSpec{rows_of(y), columns_of(y), epilogue_.activation},
+                  {lowering.input(0), lowering.input(bias), lowering.output()});
+    epilogue_.drop(lowering);
+  }
+  void backward(Lowering& lowering) const override {
+    const Shape y = lowering.local_output_shape();
+    const bool input_wanted = lowering.needs_gradient(0);
+    const bool bias_wanted = lowering.needs_gradient(bias);
+    if (!input_wanted && !bias_wanted) {
+      return;
+    }
+    Operand dz;  // the gradient before the activation, which is dx
+    if (!input_wanted) {
+      dz = epilogue_.gradient_before(lowering, element_count(y));
+    } else if (epilogue_.gradient_is_before(lowering)) {
+      dz = lowering.output_gradient();
+      lowering.input_gradient_is_output_gradient(0);
+    } else {
+      dz = lowering.input_gradient(0);
+      lowering.emit(epilogue_.gradient(element_count(y)),
+                    {lowering.output(), lowering.output_gradient(), dz});
+    }
+    if (bias_wanted) {
+      lowering.emit(ColumnSumSpec{rows_of(y), columns_of(y)}, {dz, lowering.input_gradient(bias)});
+    }
+  }
+  bool backward_reads(int) const override { return false; }
+  Fusible fusible() const override {
+    return {
+        .epilogue = epilogue_,
+        .is_epilogue = true,
+        .with = [](const Epilogue& epilogue) { return std::make_unique<BiasOperation>(epilogue); },
+        .ends_in = epilogue_.ends_in()};
+  }
 
  private:
+  static constexpr int bias = 1;
+
   Epilogue epilogue_;
 };
 

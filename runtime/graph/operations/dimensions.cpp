@@ -8,6 +8,7 @@ namespace meshwork {
 
 std::string dimension_letters(std::size_t count) {
   constexpr std::string_view letters = "btuvwxyzacdefghjlmnpqrsABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  static_assert(letters.size() == dimension_letters_count);
   if (count > letters.size()) {
     fail("a tensor of {} dimensions: at most {} are possible", count, letters.size());
   }

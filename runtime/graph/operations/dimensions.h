@@ -13,8 +13,11 @@
 
 namespace meshwork {
 
+/// How many letters there are that have no fixed meaning.
+inline constexpr std::size_t dimension_letters_count = 49;
+
 /// The first `count` of the letters that have no fixed meaning, the batch's first: "b", "bt",
-/// "btu". None is 'i', 'o' or 'k'. Throws `Error` if `count` exceeds 49.
+/// "btu". None is 'i', 'o' or 'k'. Throws `Error` if `count` exceeds their number.
 [[nodiscard]] std::string dimension_letters(std::size_t count);
 
 /// The same with `last` for the last of `count` dimensions. `count` is at least 1.
@@ -25,10 +28,6 @@ namespace meshwork {
 
 /// The last dimension; `shape` has one at least.
 [[nodiscard]] std::int64_t columns_of(const Shape& shape);
-
-/// The inputs of products and convolutions, behind what they are applied to.
-inline constexpr int kernel = 1;
-inline constexpr int bias = 2;
 
 /// Throws `Error` unless there are `count` inputs.
 void check_input_count(std::span<const Shape> inputs, std::size_t count);

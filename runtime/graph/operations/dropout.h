@@ -8,6 +8,8 @@
 // gave. Elsewhere backward draws the numbers again, which takes less than to keep them.
 #pragma once
 
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
 
 namespace meshwork {
@@ -17,16 +19,38 @@ class DropoutOperation final : public Operation {
   explicit DropoutOperation(float rate) : rate_(rate) {}
 
   std::string kind() const override { return "dropout"; }
-  Shape output_shape(std::span<const Shape> inputs) const override;
-  Rule rule(std::span<const Shape> inputs) const override;
-  void forward(Lowering& lowering) const override;
-  void backward(Lowering& lowering) const override;
-  bool backward_reads(int input) const override;
-  bool draws() const override { return rate_ > 0; }
-  std::optional<Epilogue> as_epilogue() const override;
+  bool backward_reads(int) const override { return false; }
+  // At rate 1 nothing is kept, and 1 - rate divides nothing.
+  Fusible fusible() const override {
+    return {.epilogue = {.dropout = rate_}, .is_epilogue = rate_ < 1};
+  }
+
+  void forward(Lowering& lowering) const override {
+    if (drops(lowering)) {
+      lowering.emit(kernel(lowering),
+                    {lowering.input(0), lowering.step_scalars(), lowering.output()});
+    } else {
+      lowering.output_is_input(0);
+    }
+  }
+  void backward(Lowering& lowering) const override {
+    if (!lowering.needs_gradient(0)) {
+      return;
+    }
+    if (drops(lowering)) {
+      lowering.emit(kernel(lowering), {lowering.output_gradient(), lowering.step_scalars(),
+                                       lowering.input_gradient(0)});
+    } else {
+      lowering.input_gradient_is_output_gradient(0);
+    }
+  }
 
  private:
-  bool drops(const Lowering& lowering) const;
+  bool drops(const Lowering& lowering) const { return lowering.training() && rate_ > 0; }
+  DropoutSpec kernel(const Lowering& lowering) const {
+    return {rate_, lowering.random_key(), lowering.global_output_shape(), lowering.output_block()};
+  }
+
   float rate_;
 };
 

@@ -66,10 +66,6 @@ void GlobalAverageOperation::backward(Lowering& lowering) const {
                 {lowering.output_gradient(), lowering.input_gradient(0)});
 }
 
-bool GlobalAverageOperation::backward_reads(int) const {
-  return false;
-}
-
 Shape GlobalMaximumOperation::output_shape(std::span<const Shape> inputs) const {
   return pooled_shape(inputs);
 }

@@ -22,7 +22,7 @@ class GlobalAverageOperation final : public Operation {
   double flops(std::span<const Shape> inputs, const Shape& output) const override;
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
-  bool backward_reads(int input) const override;
+  bool backward_reads(int) const override { return false; }
 };
 
 /// On inputs (batch, spatial dimensions..., channels), with one spatial dimension or more.

@@ -1,6 +1,7 @@
 // The identity: gives a value a name of its own. Moves no data, forward or backward.
 #pragma once
 
+#include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
 
 namespace meshwork {
@@ -8,14 +9,16 @@ namespace meshwork {
 class IdentityOperation final : public Operation {
  public:
   std::string kind() const override { return "identity"; }
-  Shape output_shape(std::span<const Shape> inputs) const override;
-  Rule rule(std::span<const Shape> inputs) const override;
-  double flops(std::span<const Shape> inputs, const Shape& output) const override;
-  void forward(Lowering& lowering) const override;
-  void backward(Lowering& lowering) const override;
-  bool backward_reads(int input) const override;
-  std::optional<Epilogue> as_epilogue() const override { return Epilogue{}; }
-  bool only_reshapes() const override { return true; }
+  double flops(std::span<const Shape>, const Shape&) const override { return 0; }
+  bool backward_reads(int) const override { return false; }
+  Fusible fusible() const override { return {.is_epilogue = true}; }
+
+  void forward(Lowering& lowering) const override { lowering.output_is_input(0); }
+  void backward(Lowering& lowering) const override {
+    if (lowering.needs_gradient(0)) {
+      lowering.input_gradient_is_output_gradient(0);
+    }
+  }
 };
 
 }  // namespace meshwork

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/device/kernels/elementwise.h"
+#include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
 
 namespace meshwork {
@@ -13,10 +14,18 @@ class RectifierOperation final : public Operation {
   explicit RectifierOperation(Rectifier rectifier) : rectifier_(rectifier) {}
 
   std::string kind() const override { return "rectifier"; }
-  Shape output_shape(std::span<const Shape> inputs) const override;
-  Rule rule(std::span<const Shape> inputs) const override;
-  void forward(Lowering& lowering) const override;
-  void backward(Lowering& lowering) const override;
+
+  void forward(Lowering& lowering) const override {
+    const std::int64_t count = element_count(lowering.local_output_shape());
+    lowering.emit(RectifySpec{rectifier_, count}, {lowering.input(0), lowering.output()});
+  }
+  void backward(Lowering& lowering) const override {
+    if (lowering.needs_gradient(0)) {
+      const std::int64_t count = element_count(lowering.local_output_shape());
+      lowering.emit(RectifyGradientSpec{rectifier_, count},
+                    {lowering.input(0), lowering.output_gradient(), lowering.input_gradient(0)});
+    }
+  }
 
  private:
   Rectifier rectifier_;

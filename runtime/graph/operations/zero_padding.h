@@ -4,10 +4,16 @@
 // image that lies in it. Any number of spatial dimensions.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "collectives/error.h"
+#include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
+#include "runtime/graph/operations/dimensions.h"
 
 namespace meshwork {
 
@@ -22,16 +28,86 @@ class ZeroPaddingOperation final : public Operation {
   explicit ZeroPaddingOperation(std::vector<Border> borders) : borders_(std::move(borders)) {}
 
   std::string kind() const override { return "zero padding"; }
-  Shape output_shape(std::span<const Shape> inputs) const override;
-  Rule rule(std::span<const Shape> inputs) const override;
-  Range window(int input, int dimension, Range output,
-               std::span<const Shape> inputs) const override;
-  double flops(std::span<const Shape> inputs, const Shape& output) const override;
-  void forward(Lowering& lowering) const override;
-  void backward(Lowering& lowering) const override;
-  bool backward_reads(int input) const override;
+  Shape output_shape(std::span<const Shape> inputs) const override {
+    check_input_count(inputs, 1);
+    if (inputs[0].size() != borders_.size() + 2) {
+      fail("expected an input of {} dimensions, batch, {} to pad, and channels, found shape {}",
+           borders_.size() + 2, borders_.size(), to_string(inputs[0]));
+    }
+    Shape output = inputs[0];
+    for (std::size_t d = 0; d < borders_.size(); ++d) {
+      output[d + 1] += borders_[d].before + borders_[d].behind;
+    }
+    return output;
+  }
+  Rule rule(std::span<const Shape> inputs) const override {
+    const std::string letters = dimension_letters(inputs[0].size());
+    return {.inputs = {letters}, .output = letters, .windows = letters.substr(1, borders_.size())};
+  }
+  Range window(int, int dimension, Range output, std::span<const Shape> inputs) const override {
+    const std::int64_t before = borders_[dimension - 1].before;
+    const std::int64_t length = inputs[0][dimension];
+    const std::int64_t begin = std::clamp<std::int64_t>(output.begin - before, 0, length);
+    return {begin, std::clamp<std::int64_t>(output.end - before, begin, length)};
+  }
+  double flops(std::span<const Shape>, const Shape&) const override { return 0; }
+
+  void forward(Lowering& lowering) const override {
+    copy_into_zeros(lowering, common_part(lowering, borders_, false),
+                    element_count(lowering.local_output_shape()), lowering.input(0),
+                    lowering.output());
+  }
+  void backward(Lowering& lowering) const override {
+    if (lowering.needs_gradient(0)) {
+      copy_into_zeros(lowering, common_part(lowering, borders_, true),
+                      element_count(lowering.local_shape(0)), lowering.output_gradient(),
+                      lowering.input_gradient(0));
+    }
+  }
+  bool backward_reads(int) const override { return false; }
 
  private:
+  // What the local input and the local output have in common, as a copy from the first to the second;
+  // `back` copies the other way.
+  static CopySpec common_part(const Lowering& lowering, const std::vector<Border>& borders,
+                              bool back) {
+    const Block& x = lowering.block(0);
+    const Block& y = lowering.output_block();
+    CopyRegion region;
+    std::int64_t from = 1;
+    std::int64_t to = 1;
+    for (std::size_t d = x.size(); d-- > 0;) {
+      const bool padded = d > 0 && d <= borders.size();
+      const std::int64_t shift = padded ? borders[d - 1].before : 0;
+      const Range common = intersection({x[d].begin + shift, x[d].end + shift}, y[d]);
+      region.extents.insert(region.extents.begin(), std::max<std::int64_t>(common.length(), 0));
+      region.source_offset += (common.begin - shift - x[d].begin) * from;
+      region.destination_offset += (common.begin - y[d].begin) * to;
+      region.source_strides.insert(region.source_strides.begin(), from);
+      region.destination_strides.insert(region.destination_strides.begin(), to);
+      from *= x[d].length();
+      to *= y[d].length();
+    }
+    if (element_count(region.extents) == 0) {
+      return {};
+    }
+    if (back) {
+      std::swap(region.source_offset, region.destination_offset);
+      std::swap(region.source_strides, region.destination_strides);
+    }
+    return {ElementType::float32, {std::move(region)}};
+  }
+
+  // Fills what a copy leaves open of `count` elements with zeros, and copies.
+  static void copy_into_zeros(Lowering& lowering, const CopySpec& copy, std::int64_t count,
+                              Operand source, Operand destination) {
+    const std::int64_t copied = copy.regions.empty() ? 0 : element_count(copy.regions[0].extents);
+    if (copied < count) {
+      lowering.zero(count, destination);
+    }
+    lowering.emit(copy, {source, destination});
+  }
+
   std::vector<Border> borders_;
 };
 

@@ -4,10 +4,8 @@
 #include <utility>
 
 #include "collectives/error.h"
-#include "runtime/device/kernel_spec.h"
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/kernels/products.h"
-#include "runtime/device/narrowing.h"
 #include "runtime/device/philox.h"
 #include "runtime/graph/operation_windows.h"
 #include "runtime/graph/operations/dimensions.h"
@@ -92,10 +90,6 @@ class OperationLowering final : public Lowering {
         "relu mask", rows_of(shape) * relu_mask_row_bytes(columns_of(shape)), ElementType::uint8);
     values_.add_mask(planned_.output, mask);
     return mask;
-  }
-
-  bool scale_input(int input, float scale, float offset) override {
-    return values_.scale_fed(planned_.inputs[input], scale, offset);
   }
 
   void output_is_input(int input) override { remains_.output = this->input(input); }
@@ -185,15 +179,7 @@ class OperationLowering final : public Lowering {
   Operand step_scalars() override { return step_.scalars; }
 
   void emit(const KernelSpec& spec, std::vector<Operand> operands) override {
-    // Products are computed in the precision of the step, whichever operation books them.
-    KernelSpec kernel = spec.in(step_.request.precision);
-    if (const auto* booked = kernel.get_if<MatmulSpec>()) {
-      MatmulSpec product = *booked;
-      sum_as_stored(product, operands);
-      narrow_factors(product, operands);
-      kernel = product;
-    }
-    step_.builder.emit(kernel, std::move(operands), path());
+    book_kernel(step_, remains_.narrow, spec, std::move(operands), path());
   }
 
   void all_reduce(std::string_view letters, ElementType type, Reduction reduction, Operand buffer,
@@ -272,53 +258,6 @@ class OperationLowering final : public Lowering {
       return std::nullopt;
     }
     return windows;
-  }
-
-  // Precision is that of products alone: sums that one would take along of rounded numbers have a
-  // kernel of their own.
-  void sum_as_stored(MatmulSpec& product, std::vector<Operand>& operands) {
-    if (product.column_sums && product.precision != Precision::float32) {
-      product.column_sums = false;
-      step_.builder.emit(ColumnSumSpec{product.k, product.n}, {operands[1], operands.back()},
-                         path());
-      operands.pop_back();
-    }
-  }
-
-  // Where the device takes them so, the factors of a product in bfloat16 are read narrow: from the
-  // narrow copy of a variable that has one (parameters.h). Others are narrowed here, once for all
-  // products of the operation: the input for forward and the kernel's gradient, the output's
-  // gradient for both gradients. Joined weights are narrowed for each. What a product reads is not
-  // written again while the operation has products that read it.
-  void narrow_factors(MatmulSpec& product, std::vector<Operand>& operands) {
-    const bool has_terms = product.m > 0 && product.n > 0 && product.k > 0;
-    if (!step_.request.device.reads_narrow_operands || product.precision != Precision::bfloat16 ||
-        !has_terms) {
-      return;
-    }
-    product.narrow = true;
-    operands[0] = narrow(operands[0], product.m * product.k);
-    operands[1] = narrow(operands[1], product.k * product.n);
-  }
-
-  Operand narrow(const Operand& wide, std::int64_t count) {
-    if (const auto kept = step_.narrow_copy_of(wide)) {
-      return *kept;
-    }
-    if (step_.is_joined(wide.buffer)) {
-      return newly_narrowed(wide, count);  // no more of gathered weights than a layer needs
-    }
-    auto [at, added] =
-        remains_.narrow.try_emplace(std::array{std::int64_t{wide.buffer.id}, wide.offset, count});
-    if (added) {
-      at->second = newly_narrowed(wide, count);
-    }
-    return at->second;
-  }
-  Operand newly_narrowed(const Operand& wide, std::int64_t count) {
-    const Operand stored = step_.builder.scratch(count * bfloat16_bytes, path() + " narrow");
-    step_.builder.emit(NarrowSpec{count}, {wide, stored}, path());
-    return stored;
   }
 
   // A gradient that is written in forward stands by itself until backward takes it.

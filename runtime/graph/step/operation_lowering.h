@@ -5,14 +5,13 @@
 // from forward to backward is the operation's `Remains`.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "runtime/graph/lowering.h"
+#include "runtime/graph/step/factors.h"
 #include "runtime/graph/step/gradients.h"
 #include "runtime/graph/step/sums.h"
 #include "runtime/graph/step/values.h"
@@ -25,8 +24,7 @@ struct Remains {
   std::map<std::string, Operand> scratch;  // by name
   std::map<int, Operand> boxes;            // by input with windows: where its box stands
   std::map<int, Operand> gradients;        // by input: those that forward wrote
-  // Factors of products that were narrowed, by where they stand: buffer, offset, elements.
-  std::map<std::array<std::int64_t, 3>, Operand> narrow;
+  NarrowFactors narrow;
 };
 
 /// The parts of a step that forward of an operation touches.

@@ -1,6 +1,7 @@
 #include "runtime/graph/step/values.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "runtime/device/kernels/copies.h"
 #include "runtime/device/kernels/elementwise.h"
@@ -48,7 +49,7 @@ std::map<TensorId, Block> StepValues::feed() {
       const Buffer at =
           step_.builder.external(memory == request.feeds.end() ? nullptr : memory->second,
                                  size_of(block) * element_bytes(type), step_.name_of(id));
-      if (type == step_.graph.tensors[id].type) {
+      if (type == step_.graph.tensors[id].type && !step_.plan.tensors[id].scaling) {
         available_[id].emplace_back(layout, at);
       } else {
         conversions_[id] = {.type = type, .from = at};
@@ -57,18 +58,6 @@ std::map<TensorId, Block> StepValues::feed() {
     blocks[id] = block;
   }
   return blocks;
-}
-
-bool StepValues::scale_fed(TensorId id, float scale, float offset) {
-  const auto found = conversions_.find(id);
-  const std::vector<TensorId>& outputs = step_.graph.outputs;
-  if (found == conversions_.end() || step_.graph.tensors[id].consumers.size() != 1 ||
-      std::find(outputs.begin(), outputs.end(), id) != outputs.end()) {
-    return false;
-  }
-  found->second.scale = scale;
-  found->second.offset = offset;
-  return true;
 }
 
 ByLayout& StepValues::known(TensorId id) {
@@ -82,7 +71,9 @@ ByLayout& StepValues::known(TensorId id) {
 
 Operand StepValues::convert(TensorId id, const Conversion& conversion) {
   const std::string name = step_.name_of(id);
-  const auto& [type, from, gathered, rows_of_table, scale, offset] = conversion;
+  const auto& [type, from, gathered, rows_of_table] = conversion;
+  const std::optional<Scaling>& scaling = step_.plan.tensors[id].scaling;
+  const auto [scale, offset] = scaling.value_or(Scaling{});
   const Block block = step_.block(id, step_.plan.tensors[id].layout);
   const std::int64_t count = size_of(block), rows = block.front().length();
   const ElementType to = step_.graph.tensors[id].type;
@@ -90,6 +81,8 @@ Operand StepValues::convert(TensorId id, const Conversion& conversion) {
   if (gathered) {
     step_.builder.emit(GatherSpec{rows, rows == 0 ? 0 : count / rows, type, scale, offset, to},
                        {from, rows_of_table, converted}, name);
+  } else if (type == to && scaling) {
+    step_.builder.emit(AffineSpec{count, scale, offset}, {from, converted}, name);
   } else {
     step_.builder.emit(ConvertSpec{count, type, scale, offset, to}, {from, converted}, name);
   }

@@ -31,12 +31,9 @@ class StepValues {
   explicit StepValues(StepContext& step);
 
   /// Notes where the inputs (and but for prediction the targets) are fed. They are converted to
-  /// the type of their tensors, or gathered, when the first operation asks for them. Gives this rank's part of each.
+  /// the type of their tensors, gathered and scaled when the first operation asks for them. Gives
+  /// this rank's part of each.
   std::map<TensorId, Block> feed();
-  /// From now on tensor `id` is `id * scale + offset`, found where what was fed is converted
-  /// or gathered. False, and nothing done, if it is not fed, needs neither, is there already, or is
-  /// read by more than one operation.
-  [[nodiscard]] bool scale_fed(TensorId id, float scale, float offset);
 
   /// Tensor `id` in `layout`, brought there if need be.
   [[nodiscard]] Operand in(TensorId id, const Layout& layout);
@@ -61,13 +58,12 @@ class StepValues {
  private:
   /// Where the tensor stands, in the layout of the plan first.
   ByLayout& known(TensorId id);
-  /// How a fed tensor comes to have its type, if it does not stand there as such.
+  /// How a fed tensor is made of what is fed, if that is not the same.
   struct Conversion {
     ElementType type = ElementType::float32;  // of what is fed
     Operand from;                             // what is fed, or
     bool gathered = false;                    // the table's address
     Operand rows;                             // and which rows of it are this rank's
-    float scale = 1, offset = 0;
   };
   Operand convert(TensorId id, const Conversion& conversion);
   Operand cut_box(TensorId id, const Windows& windows);

@@ -199,6 +199,75 @@ TEST_CASE("without instructions for bfloat16 a product gives the same numbers") 
   }
 }
 
+TEST_CASE("matrices may lie apart and be multiplied many times, by every candidate") {
+  // (batch, steps, heads, e) by heads, all results in one array (batch, heads, rows, columns).
+  constexpr std::int64_t batch = 2, heads = 3;
+  for (const auto& [m, n, k] : {std::array{5, 7, 4}, {1, 3, 1}, {4, 0, 2}, {3, 2, 0}}) {
+    for (const bool transpose_a : {false, true}) {
+      for (const bool transpose_b : {false, true}) {
+        for (const Precision precision : precisions()) {
+          MatmulSpec spec{.m = m, .n = n, .k = k};
+          spec.transpose_a = transpose_a;
+          spec.transpose_b = transpose_b;
+          spec.precision = precision;
+          const std::int64_t a_columns = transpose_a ? m : k, b_columns = transpose_b ? k : n;
+          spec.a_row = heads * a_columns, spec.b_row = heads * b_columns;
+          // The second factor is the same for the whole batch.
+          spec.repeats = {{batch, m * k * heads, 0, heads * m * n},
+                          {heads, a_columns, b_columns, m * n}};
+          INFO(spec.text() << spec.details());
+          Factors of{random_values(batch * heads * m * k, 1), random_values(heads * k * n, 2)};
+          std::vector<double> expected(static_cast<std::size_t>(batch * heads * m * n));
+          for_each_product(spec, [&](std::int64_t a, std::int64_t b, std::int64_t c) {
+            MatmulSpec one{.m = m, .n = n, .k = k};
+            one.precision = precision;
+            Factors packed;
+            for (std::int64_t i = 0; i < m * k; ++i) {
+              const std::int64_t row = i / k, term = i % k;
+              packed.a.push_back(of.a[static_cast<std::size_t>(
+                  a + (transpose_a ? term * spec.a_row + row : row * spec.a_row + term))]);
+            }
+            for (std::int64_t i = 0; i < k * n; ++i) {
+              const std::int64_t term = i / n, column = i % n;
+              packed.b.push_back(of.b[static_cast<std::size_t>(
+                  b + (transpose_b ? column * spec.b_row + term : term * spec.b_row + column))]);
+            }
+            const std::vector<double> result = product_of(one, packed);
+            std::copy(result.begin(), result.end(), expected.begin() + c);
+          });
+          Array<> a(of.a), b(of.b), c(batch * heads * m * n);
+          run(spec, a, b, c);
+          check_close(c, expected, relative_error(spec), absolute_error(spec));
+          if (kernel_device().traits().kind != "cpu") continue;
+          for (const KernelCandidate& candidate : kernel_device().candidates(spec)) {
+            INFO(candidate.name);
+            const auto kernel = candidate.compile();
+            const Memory workspace = kernel_device().allocate(kernel->workspace_bytes());
+            Array<> other(batch * heads * m * n);
+            kernel->run(
+                std::array<void*, 4>{a.data(), b.data(), other.data(), workspace.data()}.data());
+            check_close(other, expected, relative_error(spec), absolute_error(spec));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("records tell products by how their matrices lie") {
+  const MatmulSpec plain{.m = 5, .n = 7, .k = 4};
+  CHECK(KernelSpec(plain).key() == "matmul 5x7x4");
+  MatmulSpec apart = plain;
+  apart.a_row = 8;
+  MatmulSpec twice = plain;
+  twice.repeats = {{2, 20, 28, 35}};
+  CHECK(KernelSpec(apart).key() != KernelSpec(plain).key());
+  CHECK(KernelSpec(twice).key() != KernelSpec(plain).key());
+  CHECK(twice.text() == "matmul 5x7x4 2 times");
+  CHECK(twice.work().flops == 2 * plain.work().flops);
+  CHECK(twice.work().bytes == 2 * plain.work().bytes);
+}
+
 TEST_CASE("a product over no terms is the bias, activated") {
   Array<> a(0), b(0), bias{-2.0f, 3.0f}, c(4);
   run(MatmulSpec{.m = 2, .n = 2, .k = 0, .bias = true, .activation = Activation::relu}, a, b, bias,
@@ -238,6 +307,9 @@ TEST_CASE("a product that cannot be is refused with its description") {
       Catch::Contains("accumulates and has a bias"));
   CHECK_THROWS_WITH(run_kernel(MatmulSpec{.m = 2, .n = 3, .k = 4, .narrow = true}, {}),
                     Catch::Contains("is not in bfloat16"));
+  MatmulSpec twice{.m = 2, .n = 3, .k = 4, .bias = true};
+  twice.repeats = {{2, 8, 12, 6}};
+  CHECK_THROWS_WITH(run_kernel(twice, {}), Catch::Contains("matrices that are not packed"));
   if (kernel_device().traits().kind != "cpu") return;
   CHECK_THROWS_WITH(
       kernel_device().compile(MatmulSpec{.m = 2, .n = 3, .k = 4, .precision = Precision::tf32}),

@@ -6,7 +6,7 @@
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/activation.h"
 #include "runtime/graph/operations/bias.h"
-#include "runtime/graph/operations/product.h"
+#include "runtime/graph/operations/contraction.h"
 #include "tests/support/catch.h"
 
 using namespace meshwork;
@@ -40,8 +40,8 @@ struct Network {
       const int index = static_cast<int>(i) - 1;
       const TensorId kernel = variable(layer + "/kernel", {widths[i - 1], widths[i]});
       const TensorId bias = variable(layer + "/bias", {widths[i]});
-      x = graph->add_operation(std::make_shared<ProductOperation>(), {x, kernel}, index,
-                               layer + "/product");
+      x = graph->add_operation(std::make_shared<ContractionOperation>("bi,io->bo"), {x, kernel},
+                               index, layer + "/product");
       x = graph->add_operation(std::make_shared<BiasOperation>(), {x, bias}, index,
                                layer + "/bias");
       if (i + 1 < widths.size()) {

@@ -31,8 +31,8 @@ KernelPointer compile(const MatmulSpec& spec, const Context& context) {
   if (spec.precision == Precision::bfloat16 && !spec.narrow) {
     MatmulSpec stored = spec;
     stored.narrow = true;
-    return with_narrow_inputs(compile(stored, context), operand_count(spec), spec.m * spec.k,
-                              spec.k * spec.n, context);
+    return with_narrow_inputs(compile(stored, context), operand_count(spec), spec.a_count(),
+                              spec.b_count(), context);
   }
   // What gradients take along, and masks, are kernels of our own where the library has none.
   MatmulSpec alone = spec;

@@ -7,6 +7,7 @@
 #include "collectives/error.h"
 #include "runtime/graph/operations/activation.h"
 #include "runtime/graph/operations/identity.h"
+#include "runtime/graph/rewrites/rewrites.h"
 #include "tests/support/strategy_validator.h"
 
 using namespace meshwork;
@@ -167,13 +168,12 @@ TEST_CASE("a mean far from zero does not eat the variance") {
 
 TEST_CASE("relu is joined to batch normalization, and nothing else") {
   const BatchNormalizationOperation plain({});
-  const auto joined = plain.fused_with(ActivationOperation(Activation::relu), 0);
-  REQUIRE(joined);
-  CHECK(joined->kind() == "batch normalization+relu");
-  CHECK(joined->fused_with(IdentityOperation(), 0)->kind() == "batch normalization+relu");
-  CHECK_FALSE(joined->fused_with(ActivationOperation(Activation::relu), 0));
-  CHECK_FALSE(plain.fused_with(ActivationOperation(Activation::tanh), 0));
-  CHECK_FALSE(plain.fused_with(ActivationOperation(Activation::relu), 1));
+  const auto with_relu = joined(plain, ActivationOperation(Activation::relu));
+  REQUIRE(with_relu);
+  CHECK(with_relu->kind() == "batch normalization+relu");
+  CHECK(joined(*with_relu, IdentityOperation())->kind() == "batch normalization+relu");
+  CHECK_FALSE(joined(*with_relu, ActivationOperation(Activation::relu)));
+  CHECK_FALSE(joined(plain, ActivationOperation(Activation::tanh)));
 
   const Subject subject = subject_of({3, 7, 5, 3}, {});
   Tensor expected = normalized(subject.what.inputs[0], statistics_of(subject.what.inputs[0]), 1e-3,
@@ -181,11 +181,11 @@ TEST_CASE("relu is joined to batch normalization, and nothing else") {
   for (double& value : expected.values) {
     value = std::max(value, 0.0);
   }
-  CHECK(difference(run_whole(*joined, subject.what).output, expected, 2e-6) == "");
-  check_strategies(*joined, subject.what);
+  CHECK(difference(run_whole(*with_relu, subject.what).output, expected, 2e-6) == "");
+  check_strategies(*with_relu, subject.what);
 
   // Its gradient is that of the two one after the other.
-  const OperationResult both = run_whole(*joined, subject.what);
+  const OperationResult both = run_whole(*with_relu, subject.what);
   OperationCase first = subject.what;
   for (std::size_t i = 0; i < expected.values.size(); ++i) {
     first.output_gradient->values[i] *= expected.values[i] > 0 ? 1 : 0;

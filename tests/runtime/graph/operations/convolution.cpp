@@ -8,6 +8,7 @@
 #include "runtime/graph/operations/identity.h"
 #include "runtime/graph/operations/softmax.h"
 #include "runtime/graph/operations/transposed_convolution.h"
+#include "runtime/graph/rewrites/rewrites.h"
 #include "tests/support/image_reference.h"
 #include "tests/support/strategy_validator.h"
 
@@ -165,20 +166,18 @@ TEST_CASE("sequences are images of one row") {
 
 TEST_CASE("a convolution takes the bias and the activation that follow it, and no more") {
   const ConvolutionOperation convolution = cases()[0].operation();
-  const auto with_bias = convolution.fused_with(BiasOperation(), 0);
+  const auto with_bias = joined(convolution, BiasOperation());
   REQUIRE(with_bias);
   CHECK(with_bias->kind() == "convolution+bias");
-  CHECK(with_bias->fused_with(ActivationOperation(Activation::relu), 0)->kind() ==
+  CHECK(joined(*with_bias, ActivationOperation(Activation::relu))->kind() ==
         "convolution+bias+relu");
-  CHECK(convolution.fused_with(BiasOperation({.activation = Activation::tanh}), 0)->kind() ==
+  CHECK(joined(convolution, BiasOperation({.activation = Activation::tanh}))->kind() ==
         "convolution+bias+tanh");
-  CHECK(convolution.fused_with(ActivationOperation(Activation::relu), 0)->kind() ==
-        "convolution+relu");
-  CHECK(with_bias->fused_with(IdentityOperation(), 0)->kind() == "convolution+bias");
-  CHECK_FALSE(with_bias->fused_with(BiasOperation(), 0));
-  CHECK_FALSE(convolution.fused_with(BiasOperation(), 1));
-  CHECK_FALSE(convolution.fused_with(ActivationOperation(Activation::gelu), 0));
-  CHECK_FALSE(convolution.fused_with(SoftmaxOperation(), 0));
+  CHECK(joined(convolution, ActivationOperation(Activation::relu))->kind() == "convolution+relu");
+  CHECK(joined(*with_bias, IdentityOperation())->kind() == "convolution+bias");
+  CHECK_FALSE(joined(*with_bias, BiasOperation()));
+  CHECK_FALSE(joined(convolution, ActivationOperation(Activation::gelu)));
+  CHECK_FALSE(joined(convolution, SoftmaxOperation()));
 }
 
 TEST_CASE("a convolution's rule says what may be split, and its windows what is needed") {

@@ -1,12 +1,13 @@
 // Zero padding, permuting, and products over images, over every split.
 #include <algorithm>
 #include <iterator>
+#include <span>
 
 #include "collectives/error.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/graph/operations/box_rows.h"
+#include "runtime/graph/operations/contraction.h"
 #include "runtime/graph/operations/permute.h"
-#include "runtime/graph/operations/product.h"
 #include "runtime/graph/operations/zero_padding.h"
 #include "runtime/mesh/block_copy.h"
 #include "tests/support/image_reference.h"
@@ -85,21 +86,28 @@ TEST_CASE("the part of a box that lies in a range is a few boxes in order") {
 }
 
 TEST_CASE("a product over an image is that over the flattened image, on any split") {
-  for (const Shape& image : {Shape{3, 5, 3, 2}, Shape{2, 7, 3}, Shape{2, 2, 2, 5}}) {
-    const std::int64_t features = element_count(image) / image[0];
-    const std::size_t contracted = image.size() - 1;
+  for (const auto& [image, equation] :
+       {std::pair<Shape, const char*>{{3, 5, 3, 2}, "bhwc,(hwc)o->bo"},
+        {{2, 7, 3}, "bwc,(wc)o->bo"},
+        {{2, 2, 2, 5}, "bthw,(hw)o->bto"}}) {
+    const std::size_t leading = image.size() == 4 && equation[1] == 't' ? 2 : 1;
+    const std::int64_t features = element_count(std::span(image).subspan(leading));
+    Shape output(image.begin(), image.begin() + static_cast<std::ptrdiff_t>(leading));
+    output.push_back(3);
     for (const Activation activation : {Activation::linear, Activation::relu}) {
       const bool bias = activation == Activation::relu;
-      const ProductOperation operation({bias, activation}, contracted);
+      const ContractionOperation operation(equation, {bias, activation});
       OperationCase what{.inputs = {random_tensor(image, 1), random_tensor({features, 3}, 2)},
-                         .output_gradient = random_tensor({image[0], 3}, 3)};
+                         .output_gradient = random_tensor(output, 3)};
       if (bias) {
         what.inputs.push_back(random_tensor({3}, 4));
       }
       OperationCase flat = what;
-      flat.inputs[0].shape = {image[0], features};
+      flat.inputs[0].shape = output;
+      flat.inputs[0].shape.back() = features;
       const OperationResult found = run_whole(operation, what);
-      const OperationResult expected = run_whole(ProductOperation({bias, activation}), flat);
+      const OperationResult expected =
+          run_whole(ContractionOperation(dense_equation(leading + 1), {bias, activation}), flat);
       CHECK(found.output.values == expected.output.values);
       CHECK(found.gradients[0]->values == expected.gradients[0]->values);
       CHECK(found.gradients[1]->values == expected.gradients[1]->values);
@@ -109,19 +117,24 @@ TEST_CASE("a product over an image is that over the flattened image, on any spli
 }
 
 TEST_CASE("a product over an image splits every dimension of the image, and the kernel apart") {
-  const ProductOperation operation({}, 3);
+  const ContractionOperation operation("bhwc,(hwc)o->bo");
   const std::vector<Shape> shapes{{4, 7, 5, 2}, {70, 3}};
   const Rule rule = operation.rule(shapes);
-  CHECK(rule.inputs[0].size() == 4);
-  CHECK(rule.inputs[1] == "io");
-  CHECK(rule.inputs[0].find('i') == std::string::npos);
-  CHECK(rule.output == std::string{rule.inputs[0][0], 'o'});
+  CHECK(rule.inputs == std::vector<std::string>{"bhwc", "io"});
+  CHECK(rule.output == "bo");
   CHECK(rule.whole.empty());
-  CHECK(ProductOperation({.bias = true}, 3)
+  CHECK(ContractionOperation("bhwc,(hwc)o->bo", {.bias = true})
             .rule(std::vector<Shape>{shapes[0], shapes[1], {3}})
-            .whole == rule.inputs[0].substr(1) + "i");
+            .whole == "hwci");
   CHECK_THROWS_WITH(operation.output_shape(std::vector<Shape>{{-1, 7, 5, 2}, {69, 3}}),
-                    Catch::Contains("needs a kernel of shape (70, outputs), found (69, 3)"));
-  CHECK_THROWS_WITH(operation.output_shape(std::vector<Shape>{{-1, 7, 5}, {35, 3}}),
-                    Catch::Contains("at least 4 dimensions"));
+                    Catch::Contains("of shape (batch, 7, 5, 2) cannot have one of shape (69, 3)"));
+}
+
+TEST_CASE("a dense product that takes an image has one letter for each of its dimensions") {
+  CHECK(dense_equation(2) == "bi,io->bo");
+  const auto over_image = ContractionOperation(dense_equation(2)).over_unmerged(3);
+  REQUIRE(over_image);
+  CHECK(over_image->equation() == "btuv,(tuv)o->bo");
+  CHECK_FALSE(over_image->over_unmerged(2));
+  CHECK_FALSE(ContractionOperation("bk,ko->bok").over_unmerged(2));  // k is not summed
 }

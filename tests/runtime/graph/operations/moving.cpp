@@ -79,7 +79,7 @@ TEST_CASE("a reshape moves no element, on any split that its rule allows") {
 TEST_CASE("a reshape to another number of elements is an error") {
   CHECK_THROWS_WITH(ReshapeOperation({5, 5}).output_shape(std::vector<Shape>{{-1, 4, 6}}),
                     "cannot give an input of shape (batch, 4, 6), which has 24 elements a sample, "
-                    "the shape (5, 5) with 25");
+                    "the shape (5, 5), which has 25");
   CHECK_THROWS_WITH(ReshapeOperation({0}).output_shape(std::vector<Shape>{{-1, 4}}),
                     Catch::Contains("lengths are positive"));
 }

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "runtime/graph/operations/product.h"
+#include "runtime/graph/operations/contraction.h"
 #include "runtime/graph/operations/reshape.h"
 #include "runtime/graph/operations/softmax.h"
 #include "tests/support/window_sum.h"
@@ -66,7 +66,7 @@ TEST_CASE("a letter that is whole is not split") {
 }
 
 TEST_CASE("a sum that is said to be complete although it is split is found") {
-  const ProductOperation product;
+  const ContractionOperation product("bi,io->bo");
   const OperationCase what{.inputs = {random_tensor({5, 7}, 1), random_tensor({7, 3}, 2)},
                            .output_gradient = random_tensor({5, 3}, 3)};
   CHECK(wrong(product, what, two, {{'i', {0}}}) == "");
@@ -75,7 +75,7 @@ TEST_CASE("a sum that is said to be complete although it is split is found") {
 }
 
 TEST_CASE("a gradient that is said to be complete although the batch is split is found") {
-  const ProductOperation product;
+  const ContractionOperation product("bi,io->bo");
   const OperationCase what{.inputs = {random_tensor({5, 7}, 1), random_tensor({7, 3}, 2)},
                            .output_gradient = random_tensor({5, 3}, 3)};
   const Changed claims(product, [](Rule& rule) { rule.own = "b"; });

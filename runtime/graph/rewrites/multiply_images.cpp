@@ -1,10 +1,20 @@
-#include "runtime/graph/flattened_products.h"
-
+// A product of a flattened image is one over the image.
+//
+// Flatten and Dense are a reshape and a product. A reshape needs what it merges whole, since blocks
+// of rows are no blocks of the flattened image; an image that is spread by rows, columns or
+// channels would be gathered for it. A product can take the image as it is (operations/contraction.h):
+// then nothing moves but the sums. So a reshape that merges the last dimensions is left out where
+// the user sees neither it nor lays it out, and all that uses its result is a product.
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "runtime/graph/operations/contraction.h"
+#include "runtime/graph/operations/identity.h"
+#include "runtime/graph/operations/reshape.h"
 #include "runtime/graph/planning_problem.h"
+#include "runtime/graph/rewrites/rewrites.h"
 
 namespace meshwork {
 namespace {
@@ -19,6 +29,11 @@ std::size_t merged_dimensions(const Shape& from, const Shape& to) {
   return from.size() - kept;
 }
 
+bool only_reshapes(const Operation& operation) {
+  return dynamic_cast<const ReshapeOperation*>(&operation) != nullptr ||
+         dynamic_cast<const IdentityOperation*>(&operation) != nullptr;
+}
+
 // What can do without operation `index`: what is behind it, made to take what is before it.
 struct Unmerged {
   int user = -1;  // or -1 for none
@@ -30,16 +45,18 @@ Unmerged without(const Graph& graph, int index, const PlanRequest& request) {
   const bool seen = std::find(graph.outputs.begin(), graph.outputs.end(), reshape.output) !=
                         graph.outputs.end() ||
                     request.closed.contains(reshape.output);
-  if (!reshape.operation->only_reshapes() || seen || flat.consumers.size() != 1) {
+  if (!only_reshapes(*reshape.operation) || seen || flat.consumers.size() != 1) {
     return {};
   }
   const std::size_t merged = merged_dimensions(graph.tensors[reshape.inputs[0]].shape, flat.shape);
-  const GraphOperation& next = graph.operations[flat.consumers[0]];
-  if (merged < 2 || next.inputs[0] != reshape.output) {
+  const int user = flat.consumers[0];
+  const GraphOperation& next = graph.operations[user];
+  const auto* product = dynamic_cast<const ContractionOperation*>(next.operation.get());
+  if (merged < 2 || next.inputs[0] != reshape.output || product == nullptr) {
     return {};
   }
-  std::shared_ptr<const Operation> operation = next.operation->before_merging(merged);
-  return operation ? Unmerged{flat.consumers[0], std::move(operation)} : Unmerged{};
+  std::shared_ptr<const Operation> over_image = product->over_unmerged(merged);
+  return over_image ? Unmerged{user, std::move(over_image)} : Unmerged{};
 }
 
 // Makers and users of tensors, from the list of operations.

@@ -1,13 +1,13 @@
 // Products over images that a model flattens first.
-#include "runtime/graph/flattened_products.h"
 #include "runtime/device/kernels/activation.h"
 
 #include "layers/activation.h"
 #include "layers/dense.h"
 #include "layers/flatten.h"
 #include "layers/reshape.h"
-#include "runtime/graph/operations/product.h"
+#include "runtime/graph/operations/contraction.h"
 #include "runtime/graph/operations/reshape.h"
+#include "runtime/graph/rewrites/rewrites.h"
 #include "tests/support/catch.h"
 
 using namespace meshwork;
@@ -57,7 +57,8 @@ TEST_CASE("a dense layer multiplies an image that was flattened for it alone") {
   CHECK(paths_of(*result.after) == std::vector<std::string>{"relu/relu", "d1/product", "d1/bias"});
   const GraphOperation& product = result.after->operations[1];
   CHECK(product.inputs[0] == result.after->operations[0].output);
-  CHECK(dynamic_cast<const ProductOperation&>(*product.operation).contracted() == 3);
+  CHECK(dynamic_cast<const ContractionOperation&>(*product.operation).equation() ==
+        "btuv,(tuv)o->bo");
   CHECK(result.request.graph == result.after.get());
   CHECK(result.request.loss_operation == 2);
 
@@ -81,9 +82,8 @@ TEST_CASE("only the last dimensions may be merged") {
   const Graph joins = make_graph({x}, {Dense({.units = 2})(rows)});
   const Joined result = joined(joins);
   REQUIRE(result.after->operations.size() == 2);
-  CHECK(
-      dynamic_cast<const ProductOperation&>(*result.after->operations[0].operation).contracted() ==
-      2);
+  CHECK(dynamic_cast<const ContractionOperation&>(*result.after->operations[0].operation)
+            .equation() == "btuv,(uv)o->bto");
 
   const auto merged = Reshape({.target_shape = {20, 3}})(x);
   const Graph other = make_graph({x}, {Dense({.units = 2})(merged)});

@@ -1,7 +1,6 @@
 // What is one kernel: forward, what follows a product; backward, the gradients that come along with
 // products. Numbers under every layout are those of tests/layers/spread.cpp; here it is counted
 // what a step is made of.
-#include "runtime/graph/fusion.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/device/kernels/precision.h"
 
