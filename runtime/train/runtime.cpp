@@ -9,7 +9,6 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
-#include "runtime/data/hdf5_handles.h"
 
 namespace meshwork {
 namespace {
@@ -60,7 +59,6 @@ std::string one_message(const std::vector<std::string>& causes,
 // In the handler of the signals.
 void ask_to_stop(void* request, int number) {
   static_cast<StopRequest*>(request)->ask(number);
-  end_late_reading_of_hdf5(number);
 }
 
 }  // namespace

@@ -19,10 +19,6 @@ namespace {
 
 constexpr int bias = 2;
 
-bool has(const std::string& letters, char letter) {
-  return letters.find(letter) != std::string::npos;
-}
-
 // A letter of dimensions that is in none of these.
 char free_letter(const std::string& taken, const std::string& candidates) {
   const std::size_t found = candidates.find_first_not_of(taken);

@@ -8,11 +8,12 @@
 #include "runtime/mesh/block_copy.h"
 
 namespace meshwork {
-namespace {
 
 bool has(const std::string& letters, char letter) {
   return letters.find(letter) != std::string::npos;
 }
+
+namespace {
 
 // The letters of `from` that are in `others`, in order; and those that are not.
 std::string within(const std::string& from, const std::string& others) {

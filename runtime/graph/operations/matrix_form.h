@@ -31,6 +31,9 @@ namespace meshwork {
 /// The lengths of letters.
 using LetterLengths = std::map<char, std::int64_t>;
 
+/// Whether `letter` is one of `letters`.
+[[nodiscard]] bool has(const std::string& letters, char letter);
+
 struct MatrixForm {
   MatmulSpec product;      // without anything that it takes along
   bool exchanged = false;  // its first factor is b
