@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
@@ -32,6 +33,17 @@ std::string picture_of(const Plan& plan, const std::string& path, std::int64_t r
       picture(plan.tensors[tensor].layout, graph.shape_of(tensor, rows), plan.mesh, options));
 }
 
+// A plan may be made for a mesh that batches are too small for; training would refuse it.
+void warn_of_idle_ranks(const MeshShape& mesh, std::optional<Axis> batch_axis, std::int64_t rows,
+                        std::vector<std::string>& warnings) {
+  const std::int64_t parts = batch_axis ? mesh.size(*batch_axis) : 1;
+  if (rows >= parts) return;
+  warnings.push_back(
+      fmt::format("a batch of {} leaves {} of the {} ranks along axis \"{}\" without a row; a "
+                  "batch_size of {} would give each one",
+                  rows, parts - rows, parts, mesh.name(*batch_axis), parts));
+}
+
 // Plans are most often made for training, which needs training data; a configuration may have only
 // other sets.
 DataPart part_to_plan(const RunConfig& config, const CommandLine& line) {
@@ -58,6 +70,7 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
   Blueprint blueprint = config.blueprint(mesh);
   const Plan& plan = config.plan(blueprint, *source, rows, line.mode);
   warnings = blueprint.warnings;
+  warn_of_idle_ranks(mesh, config.batch_axis(mesh), rows, warnings);
   if (!line.picture.empty()) {
     return picture_of(plan, line.picture, rows);
   }

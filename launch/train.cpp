@@ -1,13 +1,55 @@
 // meshwork train: fits the model, then evaluates it on the test data and predicts, where asked for.
 #include <cstdio>
+#include <cstdlib>
 #include <optional>
 
+#include "collectives/error.h"
+#include "collectives/exchange.h"
+#include "collectives/printable.h"
 #include "launch/commands.h"
 #include "launch/session.h"
+#include "runtime/config/load.h"
 
 namespace meshwork {
+namespace {
 
-int train(Runtime& runtime, const CommandLine& line) {
+// Where a launcher that starts runs again wants the checkpoints of one that names no directory
+// (meshwork-mpirun --restarts, meshwork.sbatch).
+constexpr const char* run_directory_variable = "MESHWORK_RUN_DIRECTORY";
+
+// Adds to the overrides of `line` what its launcher and --resume say of checkpoints. A run that is
+// started again goes on, unless the configuration says otherwise: `checkpoint: ~` is none.
+void add_checkpoint_overrides(CommandLine& line) {
+  const ConfigNode document = load_config(line.config, line.overrides);
+  const auto section = document.is_map() ? document.find("checkpoint") : std::nullopt;
+  if (section && !section->is_map()) return;
+  const bool has_directory = section && section->find("directory");
+  const auto resume = section ? section->find("resume") : std::nullopt;
+  const char* const directory = std::getenv(run_directory_variable);
+  const bool launched = directory != nullptr && *directory != '\0';
+  if (launched && !has_directory) {
+    line.overrides.emplace_back(fmt::format("checkpoint.directory={:?}", directory),
+                                run_directory_variable);
+  }
+  if (line.resume && has_directory && (!resume || resume->as<std::string>() == "never")) {
+    line.overrides.emplace_back("checkpoint.resume=auto", "--resume");
+  } else if (launched && !resume) {
+    line.overrides.emplace_back("checkpoint.resume=auto", run_directory_variable);
+  }
+}
+
+void say_where_checkpoints_go(const FitOptions& options) {
+  if (options.verbose == Verbosity::silent) return;
+  const std::string directory = options.checkpoint.directory.string();
+  std::fprintf(stderr, "%s\n",
+               directory.empty() ? "no checkpoints: this run cannot be resumed"
+                                 : printable("checkpoints go to " + directory).c_str());
+}
+
+}  // namespace
+
+int train(Runtime& runtime, const CommandLine& given) {
+  CommandLine line = given;
   std::optional<Session> session;
   TrainingData data;
   std::shared_ptr<const Source> test;
@@ -15,6 +57,7 @@ int train(Runtime& runtime, const CommandLine& line) {
   std::unique_ptr<PredictionFile> file;
   (void)runtime.stop_request();  // from here on, signals are answered in order
   const int status = runtime.attempt(2, [&] {
+    together(runtime.world(), [&] { add_checkpoint_overrides(line); });
     session.emplace(runtime, line);
     const RunConfig& config = session->config();
     if (line.resume && config.fit_options().checkpoint.directory.empty()) {
@@ -62,9 +105,7 @@ int train(Runtime& runtime, const CommandLine& line) {
     options.stop_request = &runtime.stop_request();
     options.validation = data.validation;
     options.validation_split = 0;  // done already
-    if (line.resume && options.checkpoint.resume == Resume::never) {
-      options.checkpoint.resume = Resume::automatic;
-    }
+    if (runtime.is_root()) say_where_checkpoints_go(options);
     History history;
     try {
       history = session->model().fit(data.training, std::move(options));

@@ -134,6 +134,18 @@ void check_directory(const std::filesystem::path& directory) {
   }
 }
 
+void check_unused(const std::filesystem::path& directory) {
+  for (const FoundCheckpoint& found : list_checkpoints(directory, "").checkpoints) {
+    std::error_code problem;
+    if (!std::filesystem::is_directory(found.file, problem)) {
+      fail(
+          "checkpoint directory {} has checkpoints of an earlier run, up to step {}; go on from "
+          "them (--resume, or checkpoint.resume: auto), or give this run another directory",
+          directory.string(), found.step);
+    }
+  }
+}
+
 void prepare_directory(const std::filesystem::path& directory) {
   std::error_code problem;
   std::filesystem::create_directories(directory, problem);

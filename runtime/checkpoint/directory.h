@@ -49,6 +49,9 @@ struct CheckpointListing {
 /// can be seen without making anything. Throws `Error` that says what is in the way.
 void check_directory(const std::filesystem::path& directory);
 
+/// Throws `Error` if `directory` has checkpoints, beside which a run is not to begin anew.
+void check_unused(const std::filesystem::path& directory);
+
 /// Makes `directory`, with those that it is in, and checks that files can be made in it. Throws
 /// `Error`.
 void prepare_directory(const std::filesystem::path& directory);

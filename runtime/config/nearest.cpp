@@ -17,9 +17,15 @@ std::string lower_case(std::string_view text) {
   return lower;
 }
 
+constexpr std::size_t shortest_beginning = 3;  // letters
+
 /// Distance without regard to case, then with it: a name in the wrong case is the nearest there is.
-std::pair<std::int64_t, std::int64_t> distances(std::string_view a, std::string_view b) {
-  return {edit_distance(lower_case(a), lower_case(b)), edit_distance(a, b)};
+/// A name cut short is one slip, however much is missing: "val_acc" means "val_accuracy".
+std::pair<std::int64_t, std::int64_t> distances(std::string_view written, std::string_view name) {
+  const std::string folded = lower_case(written);
+  const bool cut_short = written.size() >= shortest_beginning && written.size() < name.size() &&
+                         lower_case(name).starts_with(folded);
+  return {cut_short ? 1 : edit_distance(folded, lower_case(name)), edit_distance(written, name)};
 }
 
 }  // namespace

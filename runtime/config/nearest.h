@@ -16,7 +16,7 @@ namespace meshwork {
 
 /// The candidate nearest to `name` by edit distance without regard to case, the first of equals; ""
 /// if none is so near that it could have been meant: one letter away for names of up to three,
-/// else half of the longer name.
+/// else half of the longer name. A name cut short counts as one letter away.
 [[nodiscard]] std::string nearest_name(std::string_view name,
                                        std::span<const std::string> candidates);
 

@@ -163,7 +163,7 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
   if (const auto fit = reader.node("fit")) {
     read_fit(*fit, catalog);
   }
-  if (const auto checkpoint = reader.node("checkpoint")) {
+  if (const auto checkpoint = reader.node("checkpoint"); checkpoint && !checkpoint->is_null()) {
     fit_.checkpoint = read_options<CheckpointOptions>(*checkpoint, catalog);
   }
   fit_.configuration = to_yaml(document);
@@ -381,13 +381,15 @@ void RunConfig::check_callbacks(const Source& source, bool validated) const {
       fit_.callbacks[i]->check(logs);
     });
   }
-  if (const auto checkpoint = document_.find("checkpoint")) {
-    if (const auto best = checkpoint->find("best")) {
-      best->located([&] { check_best_log(fit_.checkpoint.best, logs); });
+  if (const CheckpointOptions& options = fit_.checkpoint; !options.directory.empty()) {
+    const ConfigNode checkpoint = *document_.find("checkpoint");
+    if (const auto best = checkpoint.find("best")) {
+      best->located([&] { check_best_log(options.best, logs); });
     }
-    if (const auto directory = checkpoint->find("directory")) {
-      directory->located([&] { check_directory(fit_.checkpoint.directory); });
-    }
+    checkpoint.find("directory")->located([&] {
+      check_directory(options.directory);
+      if (options.resume == Resume::never) check_unused(options.directory);
+    });
   }
 }
 

@@ -26,7 +26,7 @@
 //           callbacks: [{CSVLogger: {file: log.csv}}]}
 //     checkpoint: {directory: checkpoints, every_epochs: 1, every_steps: 500, every_minutes: 10,
 //                  keep: 3, best: val_loss, resume: auto, mode: async, writer: parallel,
-//                  verify: false, on_error: stop}  # options.h in runtime/checkpoint
+//                  verify: false, on_error: stop}  # options.h in runtime/checkpoint; ~: none
 //
 // Only `model` and, where something is fed, `data` have no defaults. Reading a run touches neither
 // MPI nor data files; what follows, mesh, data, model, is made of it by the functions below. All

@@ -32,7 +32,7 @@ says() {
 }
 
 launcher=("$@")
-rm -rf checkpoints never ./*.txt ./*.csv
+rm -rf checkpoints runs elsewhere never ./*.txt ./*.csv
 
 train straight 0 --predict straight.csv
 train first 0 --set checkpoint.directory=checkpoints --set fit.epochs=1
@@ -48,9 +48,23 @@ cmp straight.csv resumed.csv || failures=$((failures + 1))
 train third 0 --set checkpoint.directory=checkpoints --set checkpoint.resume=auto
 says third "all 3 epochs are done"
 
-train fresh 1 --set checkpoint.directory=checkpoints
+train fresh 2 --set checkpoint.directory=checkpoints
 says fresh "has checkpoints of an earlier run, up to step 24"
 says fresh "--resume"
+
+# A launcher that starts runs again names a directory for one that names none.
+says straight "no checkpoints: this run cannot be resumed"
+MESHWORK_RUN_DIRECTORY="runs/it's 1" train launched 0 --set fit.epochs=1
+says launched "checkpoints go to runs/it's 1"
+MESHWORK_RUN_DIRECTORY="runs/it's 1" train again 0 --set checkpoint.keep=2
+says again "resumed from runs/it's 1/step-000000008.h5"
+MESHWORK_RUN_DIRECTORY=elsewhere train own 0 --set checkpoint.directory=checkpoints
+says own "all 3 epochs are done"
+MESHWORK_RUN_DIRECTORY="runs/it's 1" train never 2 --set checkpoint.resume=never
+says never "has checkpoints of an earlier run, up to step 24"
+MESHWORK_RUN_DIRECTORY=elsewhere train without 0 --set checkpoint=~
+says without "no checkpoints: this run cannot be resumed"
+[ ! -e elsewhere ] || failures=$((failures + 1))
 
 train nothing 2 --resume
 says nothing "--resume: $config has no checkpoints to go on from"

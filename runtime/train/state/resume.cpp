@@ -405,12 +405,9 @@ ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
                     file.string(), removed ? "removed" : "not read"));
   }
   if (options.resume == Resume::never) {
-    if (!candidates.empty()) {
-      fail(
-          "checkpoint directory {} has checkpoints of an earlier run, up to step {}; go on from "
-          "them (--resume, or checkpoint.resume: auto), or give this run another directory",
-          directory, candidates.front().step);
-    }
+    together(all, [&] {
+      if (all.rank() == 0) check_unused(options.directory);
+    });
     return choice;
   }
   std::vector<Obstacle> passed;

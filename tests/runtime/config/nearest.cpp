@@ -23,6 +23,13 @@ TEST_CASE("the nearest name ignores case first and then prefers it") {
   CHECK(nearest_name("dropuot", names) == "Dropout");
 }
 
+TEST_CASE("a name cut short is nearest to the one that it begins") {
+  const std::vector<std::string> names{"loss", "accuracy", "val_loss", "val_accuracy"};
+  CHECK(nearest_name("val_acc", names) == "val_accuracy");  // 5 letters away, and "val_loss" 4
+  CHECK(nearest_name("ACC", names) == "accuracy");
+  CHECK(nearest_name("ac", names).empty());  // two letters could begin anything
+}
+
 TEST_CASE("a name that is near to nothing has no nearest") {
   const std::vector<std::string> names{"data", "model", "lr"};
   CHECK(nearest_name("foo", names).empty());
