@@ -50,13 +50,12 @@ bool stand_side_by_side(const Layout& from, const Layout& to, const Shape& shape
   return true;
 }
 
-// How a variable's blocks are joined, if they can be: for the first of its uses that gathers it
+// Joins a variable's blocks in its group, if they can be: for the first of its uses that gathers it
 // among ranks that all share memory.
-std::optional<JoinedBlocks> join(const Plan& plan, std::int64_t rank, const ParameterSpan& span,
-                                 const ParameterFormOptions& options) {
+void join(const Plan& plan, std::int64_t rank, const ParameterSpan& span,
+          const ParameterFormOptions& options, ParameterGroup& group) {
   const Variable& variable = plan.graph->variables[span.variable];
   const Shape& shape = variable.options.shape;
-  std::optional<JoinedBlocks> found;
   for (const PlannedOperation& operation : plan.operations) {
     for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
       const Layout& needed = operation.needed[i];
@@ -72,14 +71,16 @@ std::optional<JoinedBlocks> join(const Plan& plan, std::int64_t rank, const Para
       const std::vector<Axis>& axes = steps.front().axes;
       // Every rank asks of every gather: the answer may differ, and the ranks find it together.
       const bool shared = options.sharers(axes).count == plan.mesh.size_over(axes);
-      if (shared && !found) {
+      if (shared && group.home != Home::joined) {
         const Block gathered = block_of(needed, shape, plan.mesh, rank);
-        found = {axes, needed, size_of(gathered),
-                 span.count == 0 ? 0 : offset_of(span.block, gathered)};
+        group.home = Home::joined;
+        group.shared_over = axes;
+        group.gathered = needed;
+        group.held = size_of(gathered);
+        group.own_begin = span.count == 0 ? 0 : offset_of(span.block, gathered);
       }
     }
   }
-  return found;
 }
 
 // Who updates what: whole groups, or parts of the buckets of those that are one copy.
@@ -87,7 +88,7 @@ void divide_updates(ParameterForm& form) {
   for (int b = 0; b < static_cast<int>(form.buckets.size()); ++b) {
     const GradientBucket& bucket = form.buckets[b];
     const ParameterGroup& group = form.groups[bucket.group];
-    if (!group.one_copy()) {
+    if (group.home != Home::one_copy) {
       continue;
     }
     const auto [part, parts] = group.sharers;
@@ -97,7 +98,7 @@ void divide_updates(ParameterForm& form) {
   }
   for (int g = 0; g < static_cast<int>(form.groups.size()); ++g) {
     const ParameterGroup& group = form.groups[g];
-    if (group.updated && !group.one_copy()) {
+    if (group.updated && group.home != Home::one_copy) {
       form.updates.push_back({g, -1, group.offset, group.count});
     }
   }
@@ -109,18 +110,18 @@ class WholeGradients {
   explicit WholeGradients(const Plan& plan) : plan_(plan) {}
 
   /// Of a variable with these uses. Variables come in the order of their operations.
-  void place(JoinedBlocks& joined, const std::vector<Use>& uses) {
+  void place(ParameterGroup& joined, const std::vector<Use>& uses) {
     if (uses.size() != 1) {
       return;
     }
     const auto [operation, input] = uses.front();
-    if (plan_.operations[operation].raw[input].dimensions != joined.layout.dimensions) {
+    if (plan_.operations[operation].raw[input].dimensions != joined.gathered.dimensions) {
       return;
     }
     taken_ = operation == operation_ ? taken_ : 0;
     operation_ = operation;
     joined.whole_gradient = taken_;
-    taken_ += (joined.count + line - 1) / line * line;
+    taken_ += (joined.held + line - 1) / line * line;
     count_ = std::max(count_, taken_);
   }
   [[nodiscard]] std::int64_t count() const { return count_; }
@@ -147,8 +148,8 @@ class FormMaker {
   ParameterForm make() {
     describe_variables();
     find_order();
-    for (const Members& members : grouped()) {
-      lay_out(members);
+    for (Members& members : grouped()) {
+      lay_out(std::move(members));
     }
     lay_out_resting();
     lay_out_whole_gradients();
@@ -162,10 +163,9 @@ class FormMaker {
   }
 
  private:
-  // The variables of a group, by their positions in the order.
+  // A group, and its variables by their positions in the order: one, of joined blocks.
   struct Members {
-    std::vector<Axis> axes;
-    std::optional<JoinedBlocks> joined;  // then there is one
+    ParameterGroup group;
     std::vector<std::size_t> positions;
   };
   struct Bucket {
@@ -222,25 +222,26 @@ class FormMaker {
     for (std::size_t position = 0; position < order_.size(); ++position) {
       const int v = order_[position];
       const ParameterSpan& span = form_.spans[v];
-      Members group{span.reduced_over, {}, {}};
+      ParameterGroup group{.axes = span.reduced_over};
       if (options_.sharers && !span.in_place) {
-        group.joined = join(plan_, rank_, span, options_);
-        if (group.joined) {
-          whole_.place(*group.joined, uses_[v]);
-        }
+        join(plan_, rank_, span, options_, group);
+      }
+      const bool alone = group.home == Home::joined;
+      if (alone) {
+        whole_.place(group, uses_[v]);
       }
       auto known = std::find_if(groups.begin(), groups.end(), [&](const Members& other) {
-        return !group.joined && !other.joined && other.axes == group.axes;
+        return !alone && other.group.home != Home::joined && other.group.axes == group.axes;
       });
       if (known == groups.end()) {
-        known = groups.insert(groups.end(), std::move(group));
+        known = groups.insert(groups.end(), Members{std::move(group), {}});
       }
       known->positions.push_back(position);
     }
     return groups;
   }
 
-  void lay_out(const Members& members) {
+  void lay_out(Members members) {
     // Of whole variables: global sizes decide, so that all ranks do alike.
     std::int64_t elements = 0, factors = 0;
     for (const std::size_t position : members.positions) {
@@ -251,15 +252,19 @@ class FormMaker {
     const std::int64_t full = options_.bucket_bytes > 0
                                   ? options_.bucket_bytes
                                   : bucket_bytes_for(elements * float32_bytes);
-    const bool one_copy = options_.sharers && options_.one_copy && !members.axes.empty();
-    const int group = begin_group({.offset = form_.trainable_count,
-                                   .axes = members.axes,
-                                   .narrowed = options_.narrow_copies && 2 * factors >= elements,
-                                   .sharers = one_copy ? options_.sharers(members.axes) : Sharers(),
-                                   .joined = members.joined});
-    const auto opened = [&] {
-      return Bucket{0, {group, form_.trainable_count, 0, 0, members.axes, {}}};
-    };
+    ParameterGroup& begun = members.group;
+    const std::vector<Axis> axes = begun.axes;
+    begun.offset = form_.trainable_count;
+    begun.narrowed = options_.narrow_copies && 2 * factors >= elements;
+    if (options_.sharers && options_.one_copy && !axes.empty()) {
+      begun.sharers = options_.sharers(axes);
+      if (begun.sharers.count > 1) {
+        begun.home = Home::one_copy;
+        begun.shared_over = axes;
+      }
+    }
+    const int group = begin_group(std::move(begun));
+    const auto opened = [&] { return Bucket{0, {group, form_.trainable_count, 0, 0, axes, {}}}; };
     Bucket open = opened();
     for (const std::size_t position : members.positions) {
       ParameterSpan& span = span_at(position);
@@ -272,7 +277,7 @@ class FormMaker {
       open.bucket.variables.push_back(span.variable);
       const bool last = position == members.positions.back();
       if (last || open.bucket.global_count * float32_bytes >= full) {
-        if (!members.axes.empty()) {
+        if (!axes.empty()) {
           buckets_.push_back(std::move(open));
         }
         open = opened();
@@ -284,7 +289,8 @@ class FormMaker {
   // Whether products read the variable where it stands.
   [[nodiscard]] bool is_factor(const Members& members, std::size_t position) const {
     const int v = order_[position];
-    const Layout& stands = members.joined ? members.joined->layout : form_.spans[v].layout;
+    const ParameterGroup& group = members.group;
+    const Layout& stands = group.home == Home::joined ? group.gathered : form_.spans[v].layout;
     return std::any_of(uses_[v].begin(), uses_[v].end(), [&](const Use& use) {
       const PlannedOperation& planned = plan_.operations[use.operation];
       return planned.operation->multiplies(use.input) && planned.needed[use.input] == stands;
@@ -310,8 +316,8 @@ class FormMaker {
     const std::int64_t gap = (line - form_.trainable_count % line) % line;
     form_.whole_count += gap;
     for (ParameterGroup& group : form_.groups) {
-      if (group.joined && group.joined->whole_gradient) {
-        *group.joined->whole_gradient += gap;
+      if (group.whole_gradient) {
+        *group.whole_gradient += gap;
       }
     }
   }
@@ -323,6 +329,9 @@ class FormMaker {
   void end_group() {
     ParameterGroup& group = form_.groups.back();
     group.count = form_.trainable_count - group.offset;
+    if (group.home != Home::joined) {
+      group.held = group.count;
+    }
   }
   void place(ParameterSpan& span, int group) {
     span.offset = form_.trainable_count;
@@ -348,13 +357,12 @@ class FormMaker {
 
 }  // namespace
 
-std::vector<std::vector<Axis>> axes_of_shared_values(const ParameterForm& form) {
+std::vector<std::vector<Axis>> shared_axes(const ParameterForm& form, std::optional<Home> home) {
   std::vector<std::vector<Axis>> found;
   for (const ParameterGroup& group : form.groups) {
-    const std::vector<Axis>& axes = group.joined ? group.joined->axes : group.axes;
-    if ((group.joined || group.one_copy()) &&
-        std::find(found.begin(), found.end(), axes) == found.end()) {
-      found.push_back(axes);
+    if (group.home != Home::own && group.home == home.value_or(group.home) &&
+        std::find(found.begin(), found.end(), group.shared_over) == found.end()) {
+      found.push_back(group.shared_over);
     }
   }
   return found;

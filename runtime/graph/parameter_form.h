@@ -1,5 +1,5 @@
-// The form of the flat memory of a model's variables, gradients and optimizer slots
-// (parameters.h).
+// The form of the flat memory of a model's variables, gradients and optimizer slots: what stands
+// where, who shares it, and who has to meet before it is read or written.
 //
 // All blocks of trainable variables that this rank holds stand in one stretch of float32, all
 // gradients in a second one of the same form, and each optimizer slot in a further one; variables
@@ -9,29 +9,38 @@
 // gradient is written. Variables that nothing leads from to the loss are a group behind all others:
 // they are not updated, and neither shrink by weight decay nor count in a norm, as in Keras.
 //
-// The ranks over a group's axes hold the same blocks. Those of them that share memory (the sharers
-// of collectives/transport.h: all, or the ones of a node) have *one copy* of values and slots of
-// the group: of each bucket a rank reduces its part alone (part_begin), updates that part of the
-// copy, and the sharers meet at a barrier before anybody reads. That is a reduce-scatter and an
-// all-gather which move each element once. A rank that shares with nobody (and every rank, where
-// gradients are clipped by norms, which whole gradients have) has a copy of its own, reduces whole
-// buckets, and updates all. What is there between two steps is the same either way; whoever writes
-// values or slots there lets the sharers meet first, since others may still be reading.
+// Gradients are each rank's own. Where the values of a group live, and with them all else, is one
+// word, its *home*. *Sharers* are ranks that share memory (collectives/transport.h).
 //
-// A variable that is split, and gathered for use by ranks that all share memory, need not be copied
-// for that: the blocks of these ranks are *joined*, side by side in one memory and in their order
-// in the gathered block, so that the gathered block is there. Each rank owns, reduces and updates
-// its own block as ever; to gather is to meet. A variable with joined blocks is a group of its own.
-// What backward gives as its gradient is as large as the gathered block, and stands *whole* in room
-// behind the gradients, which all such variables use in turn: there the owners of the blocks can
-// sum it where it is.
+//     home      values, narrow copy     slots        this rank updates    its sharers meet
+//     own       this rank's alone       its own      all of the group     never
+//     one copy  one for all sharers     in the same  its part (part_      behind the update, before
+//               over the group's axes   way          begin) of a bucket   anybody reads
+//     joined    blocks of all sharers   its own      its own block        ahead of the update, and
+//               side by side                                              in each gathering
+//
+// What is there between two steps is the same whatever the home; whoever writes values or slots
+// there lets the sharers of all groups meet first, since others may still be reading.
+//
+// *One copy.* The ranks over a group's axes hold the same blocks, so that those of them which share
+// memory need one copy. Of each bucket a rank reduces its part alone, and updates that part of the
+// copy. That is a reduce-scatter and an all-gather which move each element once. Where gradients
+// are clipped by norms, which whole gradients have, every rank has a copy of its own, reduces whole
+// buckets, and updates all.
+//
+// *Joined.* A variable that is split, and gathered for use by ranks that all share memory, need not
+// be copied for that: the blocks of these ranks stand side by side in one memory and in their order
+// in the gathered block, so that the gathered block is there. To gather is to meet. A variable with
+// joined blocks is a group of its own. What backward gives as its gradient is as large as the
+// gathered block, and stands *whole* in room behind the gradients, which all such variables use in
+// turn: there the owners of the blocks can sum it where it is.
 //
 // Products in bfloat16 read their factors rounded. Where the device takes them stored so, a group
 // of whose elements products read at least half where they stand keeps a *narrow copy* of all its
-// values in bfloat16, in the same form, shared and joined as they are. The update stores both in
-// one pass, each rank what it updates, and whoever else writes variables writes both. What is left
-// for a step to round are weights that products do not read where they stand (gathered to another
-// place, packed, or at no multiple of `narrow_alignment`), and those that are not trained.
+// values in bfloat16, in the same form. The update stores both in one pass, each rank what it
+// updates, and whoever else writes variables writes both. What is left for a step to round are
+// weights that products do not read where they stand (gathered to another place, packed, or at no
+// multiple of `narrow_alignment`), and those that are not trained.
 //
 // What is large begins where a cache line does. The gap before it is zero, belongs to the group and
 // to the bucket, and stays zero.
@@ -78,16 +87,7 @@ struct GradientBucket {
   std::vector<int> variables;
 };
 
-/// How the blocks of a variable are joined.
-struct JoinedBlocks {
-  std::vector<Axis> axes;      // over which it is gathered: their ranks share memory
-  Layout layout;               // of the gathered block
-  std::int64_t count = 0;      // elements of that
-  std::int64_t own_begin = 0;  // where this rank's block begins in it
-  // Where backward writes the whole gradient, in elements behind the gradients; none if it comes in
-  // several parts, or in another layout.
-  std::optional<std::int64_t> whole_gradient;
-};
+enum class Home : std::uint8_t { own, one_copy, joined };
 
 /// Variables whose gradients are reduced over the same axes, side by side.
 struct ParameterGroup {
@@ -95,10 +95,19 @@ struct ParameterGroup {
   std::int64_t count = 0;
   std::vector<Axis> axes;  // none: complete as they are, or on their way
   bool updated = true;
-  bool narrowed = false;               // it has a narrow copy
-  Sharers sharers;                     // of the ranks over the axes, those that have one copy
-  std::optional<JoinedBlocks> joined;  // of its only variable
-  [[nodiscard]] bool one_copy() const { return sharers.count > 1; }
+  bool narrowed = false;  // it has a narrow copy
+  Home home = Home::own;
+  std::vector<Axis> shared_over;  // whose ranks share its memory; none: it is this rank's own
+  Sharers sharers;                // of the one copy
+  // Elements of its memory, and where those of this rank begin there: all, but of joined blocks.
+  std::int64_t held = 0, own_begin = 0;
+  // Of joined blocks: how they lie gathered, and where backward writes the whole gradient, in
+  // elements behind the gradients; none if it comes in several parts, or in another layout.
+  Layout gathered;
+  std::optional<std::int64_t> whole_gradient;
+
+  /// Where element `at` of the stretch stands in the group's memory.
+  [[nodiscard]] std::int64_t place(std::int64_t at) const { return own_begin + at - offset; }
 };
 
 /// Elements that this rank updates.
@@ -135,7 +144,8 @@ struct ParameterFormOptions {
 [[nodiscard]] ParameterForm parameter_form(const Plan& plan, std::int64_t rank,
                                            const ParameterFormOptions& options = {});
 
-/// The axes over which ranks share values: those of groups that are one copy, or joined.
-[[nodiscard]] std::vector<std::vector<Axis>> axes_of_shared_values(const ParameterForm& form);
+/// The axes over which ranks share groups of `home`, or of any: those who have to meet about them.
+[[nodiscard]] std::vector<std::vector<Axis>> shared_axes(const ParameterForm& form,
+                                                         std::optional<Home> home = {});
 
 }  // namespace meshwork

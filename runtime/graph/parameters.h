@@ -13,9 +13,11 @@
 
 namespace meshwork {
 
+/// In place of the number of a slot: the value of the variable.
+inline constexpr int its_value = -1;
+
 /// Where the memory comes from that is not to be the device's: zeros that the device reads and
-/// writes. Without `gradients` theirs is the device's too; `shared` is needed where a group is one
-/// copy or joined.
+/// writes. Without `gradients` theirs is the device's too; `shared` is needed where groups are.
 struct ParameterMemory {
   std::function<Memory(std::int64_t bytes)> gradients;
   /// The same memory for all sharers over `axes`. Every rank of the mesh calls it, for the same
@@ -34,12 +36,10 @@ class Parameters {
   [[nodiscard]] const ParameterForm& form() const { return form_; }
   [[nodiscard]] const std::vector<std::string>& slot_names() const { return slot_names_; }
 
-  /// The memory of a group, on the device.
+  /// The memory of a group, on the device: where its sharers have it, and else of this rank.
   struct Group {
-    Memory values;         // its blocks, float32
-    Memory joined;         // the gathered block, of which they are a part, if they are joined
-    Memory narrow;         // the narrow copy of its blocks, if there is one
-    Memory joined_narrow;  // and of the gathered block
+    Memory values;  // float32, `ParameterGroup::held`
+    Memory narrow;  // the narrow copy of that, if there is one
     std::vector<Memory> slots;
   };
   /// For programs, which read and write it.
@@ -47,22 +47,23 @@ class Parameters {
   [[nodiscard]] float* fixed() const { return static_cast<float*>(fixed_.data()); }
   [[nodiscard]] float* gradients() const { return static_cast<float*>(gradients_.data()); }
 
-  /// This rank's block of variable `variable`, or of a slot of it.
-  [[nodiscard]] const float* value(int variable) const;
-  [[nodiscard]] const float* slot(int index, int variable) const;
+  /// The slots of variable `variable`: none of one that is not trained.
+  [[nodiscard]] int slot_count(int variable) const;
+  /// This rank's block of a variable, or of a slot of it.
+  [[nodiscard]] const float* block(int variable, int slot = its_value) const {
+    return at(variable, slot);
+  }
   /// Sets it, from the host's memory.
-  void write_value(int variable, std::span<const float> block);
-  void write_slot(int index, int variable, std::span<const float> block);
+  void write(int variable, std::span<const float> block, int slot = its_value);
 
   /// Copies the values of all variables to two stretches in the host's memory, or back.
   void read_values(std::span<float> trainable, std::span<float> rest) const;
   void write_values(std::span<const float> trainable, std::span<const float> rest);
 
  private:
-  void allocate_joined(const ParameterMemory& memory);
-  [[nodiscard]] std::int64_t offset_in_group(const ParameterSpan& span) const;
-  [[nodiscard]] std::byte* slot_at(int index, int variable) const;
-  void write_in_group(int group, std::int64_t offset, std::span<const float> values);
+  void allocate_groups(const ParameterMemory& memory);
+  [[nodiscard]] float* at(int variable, int slot) const;
+  void write_in_group(int group, std::int64_t at, std::span<const float> values);
 
   Device* device_;
   ParameterForm form_;

@@ -155,44 +155,33 @@ Settings settings_of(const CompileOptions& options) {
 // every graph made from the model's, in the same order.
 class KeptParameters {
  public:
-  /// Takes what `engine` has, with the first `slots` of its slots.
-  KeptParameters(Engine& engine, const Plan& next, std::int64_t rank, std::size_t slots) {
-    Parameters& parameters = engine.parameters();
+  /// Takes what `engine` has, with its slots or without.
+  KeptParameters(Engine& engine, const Plan& next, std::int64_t rank, bool with_slots) {
+    const Parameters& parameters = engine.parameters();
     const ParameterForm form = parameter_form(next, rank);
     for (const ParameterSpan& span : parameters.form().spans) {
       const int v = span.variable;
-      const bool whole = !(form.spans[static_cast<std::size_t>(v)].layout == span.layout);
-      const auto take = [&](int slot) {
-        std::vector<float> values;
+      const bool whole = form.spans[v].layout != span.layout;
+      for (int slot = its_value; slot < (with_slots ? parameters.slot_count(v) : 0); ++slot) {
+        std::vector<float> values(static_cast<std::size_t>(whole ? 0 : span.count));
         if (whole) {
-          values = slot < 0 ? engine.gather_variable(v) : engine.gather_slot(slot, v);
+          values = engine.gather(v, slot);
         } else {
-          values.resize(static_cast<std::size_t>(span.count));
-          engine.device().copy_out(values.data(),
-                                   slot < 0 ? parameters.value(v) : parameters.slot(slot, v),
+          engine.device().copy_out(values.data(), parameters.block(v, slot),
                                    span.count * float32_bytes);
         }
         kept_.push_back({v, slot, whole, std::move(values)});
-      };
-      take(-1);
-      for (int slot = 0; span.trainable && slot < static_cast<int>(slots); ++slot) {
-        take(slot);
       }
     }
   }
 
   /// Hands it to the engine of the plan that it was taken for.
   void restore(Engine& engine) const {
-    Parameters& parameters = engine.parameters();
-    for (const Kept& kept : kept_) {
-      if (kept.whole && kept.slot < 0) {
-        engine.set_variable(kept.variable, kept.values);
-      } else if (kept.whole) {
-        engine.set_slot(kept.slot, kept.variable, kept.values);
-      } else if (kept.slot < 0) {
-        parameters.write_value(kept.variable, kept.values);
+    for (const auto& [variable, slot, whole, values] : kept_) {
+      if (whole) {
+        engine.set(variable, values, slot);
       } else {
-        parameters.write_slot(kept.slot, kept.variable, kept.values);
+        engine.parameters().write(variable, values, slot);
       }
     }
   }
@@ -200,7 +189,7 @@ class KeptParameters {
  private:
   struct Kept {
     int variable;
-    int slot;  // -1: the variable itself
+    int slot;
     bool whole;
     std::vector<float> values;
   };
@@ -267,7 +256,7 @@ void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows
   }
   std::optional<KeptParameters> kept;
   if (engine) {
-    kept.emplace(*engine, drawn.plan, mesh().rank(), has_slots ? slots.size() : 0);
+    kept.emplace(*engine, drawn.plan, mesh().rank(), has_slots);
   }
   user_batches.clear();
   engine.reset();
@@ -549,7 +538,7 @@ std::vector<float> Model::variable(const std::string& path) {
   const auto call = state_->begin_call("variable", [&] { return Settings{setting("path", path)}; });
   const int index = variable_index(*state_->graph, path);
   state_->require_engine();
-  return state_->engine->gather_variable(index);
+  return state_->engine->gather(index);
 }
 
 void Model::set_variable(const std::string& path, std::span<const float> values) {
@@ -559,7 +548,7 @@ void Model::set_variable(const std::string& path, std::span<const float> values)
   });
   const int index = variable_index(*state_->graph, path);
   state_->require_engine();
-  state_->engine->set_variable(index, values);
+  state_->engine->set(index, values);
 }
 
 }  // namespace meshwork

@@ -22,40 +22,28 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
     shapes.push_back(graph.shape_of(id, request.rows));
   }
   const Parameters* parameters = request.parameters;
-  const std::int64_t of_gradients = (form.trainable_count + form.whole_count) * float32_bytes;
-  const std::int64_t rest = form.fixed_count * float32_bytes;
+  const auto book = [&](void* memory, std::int64_t bytes, const std::string& label) {
+    return builder.external(parameters ? memory : nullptr, bytes, label);
+  };
+  static const Parameters::Group nowhere;
   for (int g = 0; g < static_cast<int>(form.groups.size()); ++g) {
     const ParameterGroup& group = form.groups[g];
-    const auto book = [&](const Memory Parameters::Group::*memory, std::int64_t count,
-                          std::int64_t width, const std::string& label) {
-      return builder.external(parameters ? (parameters->group(g).*memory).data() : nullptr,
-                              count * width, label);
-    };
-    values.push_back(book(&Parameters::Group::values, group.count, float32_bytes, "parameters"));
-    joined.emplace_back();
-    narrow.emplace_back();
-    joined_narrow.emplace_back();
+    const Parameters::Group& memory = parameters ? parameters->group(g) : nowhere;
+    Group& booked = groups.emplace_back();
+    booked.values = book(memory.values.data(), group.held * float32_bytes, "parameters");
     if (group.narrowed) {
-      narrow.back() = book(&Parameters::Group::narrow, group.count, bfloat16_bytes, "narrow copy");
+      booked.narrow = book(memory.narrow.data(), group.held * bfloat16_bytes, "narrow copy");
     }
-    if (group.joined) {
-      const std::int64_t count = group.joined->count;
-      joined.back() = book(&Parameters::Group::joined, count, float32_bytes, "joined parameters");
-      if (group.narrowed) {
-        joined_narrow.back() =
-            book(&Parameters::Group::joined_narrow, count, bfloat16_bytes, "joined narrow copy");
-      }
-    }
-    std::vector<Buffer>& slots_of_group = slots.emplace_back();
     for (int slot = 0; training() && slot < request.update->slots; ++slot) {
-      slots_of_group.push_back(
-          builder.external(parameters ? parameters->group(g).slots[slot].data() : nullptr,
-                           group.count * float32_bytes, "optimizer slot " + std::to_string(slot)));
+      booked.slots.push_back(book(parameters ? memory.slots[slot].data() : nullptr,
+                                  group.count * float32_bytes,
+                                  "optimizer slot " + std::to_string(slot)));
     }
   }
-  fixed = builder.external(parameters ? parameters->fixed() : nullptr, rest, "fixed variables");
-  gradients =
-      builder.external(parameters ? parameters->gradients() : nullptr, of_gradients, "gradients");
+  fixed = book(parameters ? parameters->fixed() : nullptr, form.fixed_count * float32_bytes,
+               "fixed variables");
+  gradients = book(parameters ? parameters->gradients() : nullptr,
+                   (form.trainable_count + form.whole_count) * float32_bytes, "gradients");
   scalars = builder.external(request.step_scalars, sizeof(StepScalars), "step scalars");
 }
 
@@ -76,60 +64,62 @@ std::int64_t StepContext::count(TensorId id, const Layout& layout) const {
   return element_count(shape_of(block(id, layout)));
 }
 
+Operand StepContext::gradient_at(std::int64_t offset) const {
+  return Operand(gradients).after(offset);
+}
+
+Operand StepContext::value_at(int group, std::int64_t offset) const {
+  return Operand(groups[group].values).after(form.groups[group].place(offset));
+}
+
 Operand StepContext::value_of(int variable) const {
   const ParameterSpan& span = form.spans[variable];
-  return span.trainable ? Operand{values[span.group],
-                                  (span.offset - form.groups[span.group].offset) * float32_bytes}
-                        : Operand{fixed, span.offset * float32_bytes};
+  return span.trainable ? value_at(span.group, span.offset) : Operand(fixed).after(span.offset);
 }
 
 Operand StepContext::gradient_of(int variable) const {
-  return {gradients, form.spans[variable].offset * float32_bytes};
+  return gradient_at(form.spans[variable].offset);
 }
 
-const JoinedBlocks* StepContext::joined_blocks(TensorId id) const {
+int StepContext::joined_group(TensorId id) const {
   const int variable = variable_of(id);
   const int group = variable < 0 ? -1 : form.spans[variable].group;
-  return group >= 0 && form.groups[group].joined ? &*form.groups[group].joined : nullptr;
+  return group >= 0 && form.groups[group].home == Home::joined ? group : -1;
 }
 
 std::optional<Operand> StepContext::joined_in(TensorId id, const Layout& layout) const {
-  const JoinedBlocks* const blocks = joined_blocks(id);
-  if (blocks == nullptr || blocks->layout != layout) {
-    return std::nullopt;
-  }
-  return Operand(joined[form.spans[variable_of(id)].group]);
+  const int group = joined_group(id);
+  return group >= 0 && form.groups[group].gathered == layout
+             ? std::optional(Operand(groups[group].values))
+             : std::nullopt;
 }
 
 bool StepContext::is_joined(const Buffer& buffer) const {
-  return std::any_of(joined.begin(), joined.end(),
-                     [&](const Buffer& one) { return one == buffer; });
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (groups[g].values == buffer) {
+      return form.groups[g].home == Home::joined;
+    }
+  }
+  return false;
 }
 
 std::optional<Operand> StepContext::narrow_copy_of(const Operand& values_at) const {
-  const std::int64_t offset = values_at.offset / float32_bytes;  // elements
-  for (std::size_t g = 0; g < narrow.size(); ++g) {
-    if (!narrow[g].exists() || (values_at.buffer != values[g] && values_at.buffer != joined[g])) {
-      continue;
-    }
-    // The gathered copy begins where a line does, a rank's own block in it anywhere.
-    const std::optional<JoinedBlocks>& blocks = form.groups[g].joined;
-    const std::int64_t begin = blocks && values_at.buffer == values[g] ? blocks->own_begin : 0;
-    const std::int64_t at = (begin + offset) * bfloat16_bytes;
-    return at % narrow_alignment == 0
-               ? std::optional(Operand(blocks ? joined_narrow[g] : narrow[g], at))
-               : std::nullopt;
-  }
-  return std::nullopt;
+  // A group's memory begins where a line does, joined blocks in it anywhere.
+  const std::int64_t at = values_at.offset / float32_bytes * bfloat16_bytes;
+  const auto found = std::find_if(groups.begin(), groups.end(), [&](const Group& group) {
+    return group.narrow.exists() && group.values == values_at.buffer;
+  });
+  return found != groups.end() && at % narrow_alignment == 0
+             ? std::optional(Operand(found->narrow, at))
+             : std::nullopt;
 }
 
 std::optional<Operand> StepContext::whole_gradient_of(TensorId id) const {
-  const JoinedBlocks* const blocks = joined_blocks(id);
-  if (blocks == nullptr || !blocks->whole_gradient) {
+  const int group = joined_group(id);
+  if (group < 0 || !form.groups[group].whole_gradient) {
     return std::nullopt;
   }
-  const std::int64_t at = form.trainable_count + *blocks->whole_gradient;
-  return Operand(gradients, at * float32_bytes);
+  return gradient_at(form.trainable_count + *form.groups[group].whole_gradient);
 }
 
 Operand StepContext::move(TensorId id, Operand source, const Layout& from, const Layout& to,

@@ -31,11 +31,12 @@ class StepContext {
   std::vector<Shape> shapes;      // by tensor, global, with this step's rows
 
   // The flat memory of the parameters.
-  std::vector<Buffer> values;              // by group
-  std::vector<Buffer> joined;              // by group, of those whose blocks are
-  std::vector<Buffer> narrow;              // by group, of those that have a narrow copy
-  std::vector<Buffer> joined_narrow;       // of these, of those whose blocks are joined
-  std::vector<std::vector<Buffer>> slots;  // by group, then by slot; of training
+  struct Group {
+    Buffer values;
+    Buffer narrow;              // if there is a narrow copy
+    std::vector<Buffer> slots;  // of training
+  };
+  std::vector<Group> groups;
   Buffer fixed, gradients, scalars;
 
   [[nodiscard]] bool training() const { return request.mode == Mode::train; }
@@ -53,6 +54,9 @@ class StepContext {
   /// Where this rank's block of a variable, or of its gradient, stands.
   [[nodiscard]] Operand value_of(int variable) const;
   [[nodiscard]] Operand gradient_of(int variable) const;
+  /// Where element `offset` of the stretch of gradients stands; of values, which is in `group`.
+  [[nodiscard]] Operand gradient_at(std::int64_t offset) const;
+  [[nodiscard]] Operand value_at(int group, std::int64_t offset) const;
   /// Where tensor `id`, gathered to `layout`, stands before it is gathered: of a variable whose
   /// blocks are joined for that.
   [[nodiscard]] std::optional<Operand> joined_in(TensorId id, const Layout& layout) const;
@@ -83,7 +87,8 @@ class StepContext {
   [[nodiscard]] std::vector<Axis> axes_of_trainable_variables() const;
 
  private:
-  [[nodiscard]] const JoinedBlocks* joined_blocks(TensorId id) const;
+  /// The group of a variable whose blocks are joined, or -1.
+  [[nodiscard]] int joined_group(TensorId id) const;
 };
 
 }  // namespace meshwork

@@ -181,11 +181,11 @@ void StepGradients::start(int index) {
     what += bucket.variables.size() > 2 ? " ... " : ", ";
     what += step_.graph.variables[bucket.variables.back()].path;
   }
-  auto [start, wait] =
-      step_.collectives.book_started(step_.use_over(bucket.axes, bucket.global_count, what),
-                                     AllReduce{ElementType::float32, Reduction::sum, bucket.count,
-                                               step_.form.groups[bucket.group].one_copy()});
-  const Operand at{step_.gradients, bucket.offset * float32_bytes};
+  auto [start, wait] = step_.collectives.book_started(
+      step_.use_over(bucket.axes, bucket.global_count, what),
+      AllReduce{ElementType::float32, Reduction::sum, bucket.count,
+                step_.form.groups[bucket.group].home == Home::one_copy});
+  const Operand at = step_.gradient_at(bucket.offset);
   step_.builder.emit(std::move(start), {at}, "start " + what);
   go_on(waiting_[index], {std::move(wait), at, "wait for " + what});
 }

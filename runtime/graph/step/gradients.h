@@ -5,7 +5,7 @@
 // last use has contributed, boxes go back to the owners, one exchange for all that are the same,
 // each layout is brought to the tensor's, and they are added. A variable's gradient ends in its
 // place in the flat gradients; most are written there by the only use, still partial, and reduced
-// with their bucket (parameters.h), which is started as soon as its last gradient is there, and
+// with their bucket (parameter_form.h), which is started as soon as its last gradient is there, and
 // waited for before it is updated. By then no instruction of this rank reads the bucket's variables
 // any more: each has contributed its last gradient, and an operation contributes when all of its
 // backward is booked. While buckets are under way, what can be done for them without waiting is

@@ -16,7 +16,8 @@ class Update {
   Update(StepContext& step, StepGradients& gradients) : step_(step), gradients_(gradients) {}
 
   void book() {
-    wait_for_readers();
+    // That joined blocks are written the next gathering says.
+    meet_about(Home::joined, "variables are not read any more");
     if (needs_norms(step_.request.update->clipping)) {
       for (const UpdatedStretch& stretch : step_.form.updates) {
         complete_gradients(stretch);
@@ -32,16 +33,10 @@ class Update {
         update(stretch, std::nullopt);
       }
     }
-    publish();
+    meet_about(Home::one_copy, "variables are updated");
   }
 
  private:
-  [[nodiscard]] Operand gradient_at(std::int64_t offset) const {
-    return {step_.gradients, offset * float32_bytes};
-  }
-  [[nodiscard]] Operand value_at(int group, std::int64_t offset) const {
-    return {step_.values[group], (offset - step_.form.groups[group].offset) * float32_bytes};
-  }
   [[nodiscard]] const std::string& path_of(const ParameterSpan& span) const {
     return step_.graph.variables[span.variable].path;
   }
@@ -58,13 +53,13 @@ class Update {
       const Variable& variable = step_.graph.variables[span.variable];
       // Only its penalty counts, and backward has left here what the last step did.
       if (!step_.plan.tensors[variable.tensor].gradient) {
-        step_.builder.emit(ZeroSpec{(end - begin) * float32_bytes}, {gradient_at(begin)},
+        step_.builder.emit(ZeroSpec{(end - begin) * float32_bytes}, {step_.gradient_at(begin)},
                            variable.path + " gradient");
       }
       const Regularizer& regularizer = variable.options.regularizer;
       if (regularizer.active()) {
         step_.builder.emit(PenaltyGradientSpec{end - begin, regularizer.l1, regularizer.l2},
-                           {value_at(span.group, begin), gradient_at(begin)},
+                           {step_.value_at(span.group, begin), step_.gradient_at(begin)},
                            variable.path + " penalty");
       }
     }
@@ -87,15 +82,16 @@ class Update {
     if (factor) {
       operands.push_back(*factor);
     }
-    operands.push_back(gradient_at(stretch.offset));
-    operands.push_back(value_at(stretch.group, stretch.offset));
-    const std::int64_t begin = stretch.offset - step_.form.groups[stretch.group].offset;
-    for (const Buffer& slot : step_.slots[stretch.group]) {
-      operands.emplace_back(slot, begin * float32_bytes);
+    operands.push_back(step_.gradient_at(stretch.offset));
+    operands.push_back(step_.value_at(stretch.group, stretch.offset));
+    const ParameterGroup& form = step_.form.groups[stretch.group];
+    const StepContext::Group& group = step_.groups[stretch.group];
+    for (const Buffer& slot : group.slots) {
+      operands.push_back(Operand(slot).after(stretch.offset - form.offset));
     }
-    const bool narrows = step_.form.groups[stretch.group].narrowed;
+    const bool narrows = form.narrowed;
     if (narrows) {
-      operands.emplace_back(step_.narrow[stretch.group], begin * bfloat16_bytes);
+      operands.emplace_back(group.narrow, form.place(stretch.offset) * bfloat16_bytes);
     }
     step_.builder.emit(
         step_.request.update->kernel(
@@ -103,28 +99,10 @@ class Update {
         operands, "update");
   }
 
-  // Joined blocks are not written before all ranks have made use of them. That they are written the
-  // next gathering says.
-  void wait_for_readers() {
-    const std::string what = "variables are not read any more";
-    std::vector<std::vector<Axis>> over;
-    for (const ParameterGroup& group : step_.form.groups) {
-      if (group.joined && std::find(over.begin(), over.end(), group.joined->axes) == over.end()) {
-        over.push_back(group.joined->axes);
-        step_.builder.emit(step_.collectives.barrier_of_sharers(over.back(), {step_.phase, what}),
-                           {}, what);
-      }
-    }
-  }
-
-  // Ranks that have one copy see what each has updated.
-  void publish() {
-    const std::string what = "variables are updated";
-    for (const ParameterGroup& group : step_.form.groups) {
-      if (group.one_copy()) {
-        step_.builder.emit(step_.collectives.barrier_of_sharers(group.axes, {step_.phase, what}),
-                           {}, what);
-      }
+  // The sharers of the groups of this home.
+  void meet_about(Home home, const std::string& what) {
+    for (const std::vector<Axis>& axes : shared_axes(step_.form, home)) {
+      step_.builder.emit(step_.collectives.barrier_of_sharers(axes, {step_.phase, what}), {}, what);
     }
   }
 
@@ -174,7 +152,7 @@ class Update {
   void clip_by_value(const UpdatedStretch& stretch) {
     if (step_.request.update->clipping == Clipping::value) {
       step_.builder.emit(ClampSpec{stretch.count, step_.request.update->clip},
-                         {gradient_at(stretch.offset)}, "clip by value");
+                         {step_.gradient_at(stretch.offset)}, "clip by value");
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "runtime/data/sample_copy.h"
 #include "runtime/mesh/sharded_tensor.h"
 #include "runtime/train/engine/kernel_choice.h"
 #include "runtime/train/engine/plan_check.h"
@@ -352,15 +353,15 @@ Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, Elemen
 }
 
 void Engine::meet() {
-  for (const std::vector<Axis>& axes : axes_of_shared_values(parameters_.form())) {
+  for (const std::vector<Axis>& axes : shared_axes(parameters_.form())) {
     const TracedCollective inside(TracePoint(trace_, "barrier about variables that are shared"));
     transport_->barrier_of_sharers(mesh_->communicator(axes));
   }
 }
 
-std::vector<float> Engine::gather(const ParameterSpan& span, const float* block,
-                                  std::optional<int> root) {
-  const Variable& variable = plan_.graph->variables[span.variable];
+std::vector<float> Engine::gather(int index, int slot, std::optional<int> root) {
+  const ParameterSpan& span = parameters_.form().spans[index];
+  const Variable& variable = plan_.graph->variables[index];
   const Shape& shape = variable.options.shape;
   const bool split = mesh_->shape().size_over(span.layout.splitting_axes()) > 1;
   // Where all have it whole, each is the root of its own.
@@ -370,8 +371,8 @@ std::vector<float> Engine::gather(const ParameterSpan& span, const float* block,
     whole.resize(static_cast<std::size_t>(element_count(shape)));
   }
   const TracedCollective inside(TracePoint(trace_, "gathering of " + variable.path));
-  gather_blocks({*device_, *mesh_, *transport_}, ElementType::float32, shape, span.layout, block,
-                whole.data(), first);
+  gather_blocks({*device_, *mesh_, *transport_}, ElementType::float32, shape, span.layout,
+                parameters_.block(index, slot), whole.data(), first);
   if (split && !root) {
     transport_->run(mesh_->all(), Broadcast{ElementType::float32, std::ssize(whole), first},
                     whole.data());
@@ -379,50 +380,19 @@ std::vector<float> Engine::gather(const ParameterSpan& span, const float* block,
   return whole;
 }
 
-std::vector<float> Engine::gather_variable(int variable, std::optional<int> root) {
-  return gather(parameters_.form().spans[variable], parameters_.value(variable), root);
-}
-
-std::vector<float> Engine::gather_slot(int slot, int variable, std::optional<int> root) {
-  return gather(parameters_.form().spans[variable], parameters_.slot(slot, variable), root);
-}
-
-void Engine::set_variable(int variable, std::span<const float> whole) {
-  const std::vector<float> block = own_block(parameters_.form().spans[variable], whole);
-  meet();
-  parameters_.write_value(variable, block);
-}
-
-void Engine::set_slot(int slot, int variable, std::span<const float> whole) {
-  const std::vector<float> block = own_block(parameters_.form().spans[variable], whole);
-  meet();
-  parameters_.write_slot(slot, variable, block);
-}
-
-std::vector<float> Engine::own_block(const ParameterSpan& span,
-                                     std::span<const float> whole) const {
-  const Shape& shape = plan_.graph->variables[span.variable].options.shape;
-  if (static_cast<std::int64_t>(whole.size()) != element_count(shape)) {
-    fail("{} has shape {}, found {} values", plan_.graph->variables[span.variable].path,
+void Engine::set(int variable, std::span<const float> whole, int slot) {
+  const ParameterSpan& span = parameters_.form().spans[variable];
+  const Shape& shape = plan_.graph->variables[variable].options.shape;
+  if (std::ssize(whole) != element_count(shape)) {
+    fail("{} has shape {}, found {} values", plan_.graph->variables[variable].path,
          to_string(shape), whole.size());
   }
-  // Row by row of the block: the last dimension is contiguous.
   std::vector<float> block(static_cast<std::size_t>(span.count));
-  const Shape extent = shape_of(span.block);
-  const std::int64_t columns = extent.empty() ? 1 : extent.back();
-  const std::int64_t rows = columns == 0 ? 0 : span.count / columns;
-  for (std::int64_t row = 0; row < rows; ++row) {
-    std::int64_t rest = row;
-    std::int64_t at = extent.empty() ? 0 : span.block.back().begin;
-    std::int64_t stride = extent.empty() ? 1 : shape.back();
-    for (std::size_t d = extent.size() > 0 ? extent.size() - 1 : 0; d-- > 0;) {
-      at += (span.block[d].begin + rest % extent[d]) * stride;
-      rest /= extent[d];
-      stride *= shape[d];
-    }
-    std::copy_n(whole.begin() + at, columns, block.begin() + row * columns);
-  }
-  return block;
+  constexpr std::int64_t only_sample = 0;
+  copy_samples(std::as_bytes(whole).data(), shape, float32_bytes, std::span(&only_sample, 1),
+               span.block, std::as_writable_bytes(std::span(block)).data());
+  meet();
+  parameters_.write(variable, block, slot);
 }
 
 }  // namespace meshwork

@@ -151,28 +151,19 @@ class Engine {
   [[nodiscard]] Parameters& parameters() { return parameters_; }
   [[nodiscard]] Device& device() { return *device_; }
 
-  /// Where ranks have one copy of values and slots, or blocks side by side, waits for all of them.
-  /// To be called, by every rank of the mesh, before any are written between steps, unless all have
-  /// agreed about something since the last step: others may still be reading.
+  /// Waits for the sharers of all groups (parameter_form.h). To be called, by every rank of the
+  /// mesh, before any are written between steps, unless all have agreed about something since the
+  /// last step: others may still be reading.
   void meet();
 
-  /// A variable, whole (row-major), on every rank or on `root` alone, where it is nothing
-  /// elsewhere. Every rank of the mesh calls it. It takes memory for the variable once.
-  [[nodiscard]] std::vector<float> gather_variable(int variable, std::optional<int> root = {});
-  /// A slot of a variable, likewise.
-  [[nodiscard]] std::vector<float> gather_slot(int slot, int variable,
-                                               std::optional<int> root = {});
-  /// Sets a variable from its whole value, which every rank has. Every rank of the mesh calls it.
-  void set_variable(int variable, std::span<const float> whole);
-  /// Sets a slot of a variable likewise.
-  void set_slot(int slot, int variable, std::span<const float> whole);
+  /// A variable, or a slot of it, whole (row-major), on every rank or on `root` alone, where it is
+  /// nothing elsewhere. Every rank of the mesh calls it. It takes memory for the variable once.
+  [[nodiscard]] std::vector<float> gather(int variable, int slot = its_value,
+                                          std::optional<int> root = {});
+  /// Sets it from its whole value, which every rank has. Every rank of the mesh calls it.
+  void set(int variable, std::span<const float> whole, int slot = its_value);
 
  private:
-  [[nodiscard]] std::vector<float> gather(const ParameterSpan& span, const float* block,
-                                          std::optional<int> root);
-  [[nodiscard]] std::vector<float> own_block(const ParameterSpan& span,
-                                             std::span<const float> whole) const;
-
   DeviceMesh* mesh_;
   Device* device_;
   Transport* transport_;

@@ -67,15 +67,14 @@ TopCalls top_calls(const Graph& graph) {
   }
   calls.producers.resize(calls.paths.size());
   for (const GraphOperation& operation : graph.operations) {
-    const int call = calls.of_layer[static_cast<std::size_t>(operation.layer)];
+    const int call = calls.of_layer[operation.layer];
     for (const TensorId input : operation.inputs) {
-      const int producer = graph.tensors[static_cast<std::size_t>(input)].producer;
+      const int producer = graph.tensors[input].producer;
       if (producer < 0) {
         continue;
       }
-      const int from = calls.of_layer[static_cast<std::size_t>(
-          graph.operations[static_cast<std::size_t>(producer)].layer)];
-      std::vector<int>& known = calls.producers[static_cast<std::size_t>(call)];
+      const int from = calls.of_layer[graph.operations[producer].layer];
+      std::vector<int>& known = calls.producers[call];
       if (from != call && std::count(known.begin(), known.end(), from) == 0) {
         known.push_back(from);
       }
@@ -97,23 +96,22 @@ std::vector<std::string> functional_order(const Graph& graph) {
     std::size_t next = 0;
   };
   for (const TensorId output : graph.outputs) {
-    const int producer = graph.tensors[static_cast<std::size_t>(output)].producer;
+    const int producer = graph.tensors[output].producer;
     if (producer < 0) {
       continue;
     }
-    const int last = calls.of_layer[static_cast<std::size_t>(
-        graph.operations[static_cast<std::size_t>(producer)].layer)];
+    const int last = calls.of_layer[graph.operations[producer].layer];
     std::vector<Visit> stack;
     const auto enter = [&](int call) {
       if (seen.insert(call).second) {
-        met.try_emplace(calls.paths[static_cast<std::size_t>(call)], static_cast<int>(met.size()));
+        met.try_emplace(calls.paths[call], static_cast<int>(met.size()));
         stack.push_back({call});
       }
     };
     enter(last);
     while (!stack.empty()) {
       Visit& visit = stack.back();
-      const std::vector<int>& takes = calls.producers[static_cast<std::size_t>(visit.call)];
+      const std::vector<int>& takes = calls.producers[visit.call];
       if (visit.next == takes.size()) {
         finished.push_back(visit.call);
         stack.pop_back();
@@ -125,10 +123,10 @@ std::vector<std::string> functional_order(const Graph& graph) {
   std::map<int, int> call_depth;
   std::map<std::string, int> layer_depth;
   for (auto call = finished.rbegin(); call != finished.rend(); ++call) {
-    const std::string& path = calls.paths[static_cast<std::size_t>(*call)];
+    const std::string& path = calls.paths[*call];
     const int depth = std::max(call_depth[*call], layer_depth[path]);
     call_depth[*call] = layer_depth[path] = depth;
-    for (const int from : calls.producers[static_cast<std::size_t>(*call)]) {
+    for (const int from : calls.producers[*call]) {
       call_depth[from] = std::max(call_depth[from], depth + 1);
     }
   }
@@ -167,17 +165,22 @@ class Places {
  private:
   void add_variables(const Node& node, const std::string& place) {
     std::vector<int> variables = node.variables;
-    std::stable_partition(variables.begin(), variables.end(), [&](int v) {
-      return graph_.variables[static_cast<std::size_t>(v)].options.trainable;
-    });
+    std::stable_partition(variables.begin(), variables.end(),
+                          [&](int v) { return graph_.variables[v].options.trainable; });
     for (std::size_t i = 0; i < variables.size(); ++i) {
-      places.push_back({graph_.variables[static_cast<std::size_t>(variables[i])].path,
-                        fmt::format("{}/vars/{}", place, i)});
+      places.push_back({graph_.variables[variables[i]].path, fmt::format("{}/vars/{}", place, i)});
     }
   }
 
   const Graph& graph_;
 };
+
+// Its number.
+int variable_called(const Graph& graph, const std::string& path) {
+  const auto found = std::find_if(graph.variables.begin(), graph.variables.end(),
+                                  [&](const Variable& known) { return known.path == path; });
+  return static_cast<int>(found - graph.variables.begin());
+}
 
 }  // namespace
 
@@ -196,18 +199,35 @@ std::vector<KerasPlace> keras_places(const Graph& graph, KerasModel model) {
   return std::move(places.places);
 }
 
+std::vector<KerasEntry> keras_weight_entries(const Graph& graph,
+                                             const std::vector<KerasPlace>& places) {
+  std::vector<KerasEntry> entries;
+  for (const KerasPlace& place : places) {
+    entries.push_back({place.place, variable_called(graph, place.variable)});
+  }
+  return entries;
+}
+
 KerasOptimizer keras_optimizer(const Graph& graph, const Optimizer& optimizer,
                                const std::vector<KerasPlace>& places) {
   KerasOptimizer keras{optimizer.schedule().is_constant(), optimizer.slot_names(), {}};
   for (const KerasPlace& place : places) {
-    const auto variable =
-        std::find_if(graph.variables.begin(), graph.variables.end(),
-                     [&](const Variable& known) { return known.path == place.variable; });
-    if (variable->options.trainable) {
+    if (graph.variables[variable_called(graph, place.variable)].options.trainable) {
       keras.variables.push_back(place.variable);
     }
   }
   return keras;
+}
+
+std::vector<KerasEntry> keras_slot_entries(const Graph& graph, const KerasOptimizer& optimizer) {
+  std::vector<KerasEntry> entries;
+  for (std::size_t v = 0; v < optimizer.variables.size(); ++v) {
+    for (std::size_t s = 0; s < optimizer.slots.size(); ++s) {
+      entries.push_back({keras_slot_place(optimizer, s, v),
+                         variable_called(graph, optimizer.variables[v]), static_cast<int>(s)});
+    }
+  }
+  return entries;
 }
 
 }  // namespace meshwork

@@ -24,6 +24,7 @@
 #include "runtime/checkpoint/contents.h"
 #include "runtime/checkpoint/keras_weights.h"
 #include "runtime/graph/graph.h"
+#include "runtime/graph/parameters.h"
 #include "runtime/train/optimizers/optimizer.h"
 
 namespace meshwork {
@@ -35,11 +36,24 @@ enum class KerasModel : std::uint8_t {
   members      // likewise, every layer by its name, as inside a block
 };
 
+/// What stands at a place: a variable of the graph, or a slot of it, by their numbers.
+struct KerasEntry {
+  std::string place;
+  int variable;
+  int slot = its_value;
+};
+
 /// The places of all variables of `graph`, in Keras's order of them.
 [[nodiscard]] std::vector<KerasPlace> keras_places(const Graph& graph, KerasModel model);
+
+[[nodiscard]] std::vector<KerasEntry> keras_weight_entries(const Graph& graph,
+                                                           const std::vector<KerasPlace>& places);
 
 /// `optimizer` of the model of `graph`, whose variables are at `places`, as Keras's files have it.
 [[nodiscard]] KerasOptimizer keras_optimizer(const Graph& graph, const Optimizer& optimizer,
                                              const std::vector<KerasPlace>& places);
+/// Its slots.
+[[nodiscard]] std::vector<KerasEntry> keras_slot_entries(const Graph& graph,
+                                                         const KerasOptimizer& optimizer);
 
 }  // namespace meshwork

@@ -1,9 +1,11 @@
 #include "runtime/train/state/weights.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
@@ -39,6 +41,17 @@ TracePoint waiting(const Model::State& model, const char* what, const std::files
   return {&model.watchdog->trace(), fmt::format("{} {}", what, file.string())};
 }
 
+// A reader on every rank. Throws on all if one of them has none.
+template <class Reader>
+std::unique_ptr<Reader> opened(const Model::State& model, const std::filesystem::path& file) {
+  std::unique_ptr<Reader> reader;
+  Failures failures;
+  failures.attempt([&] { reader = std::make_unique<Reader>(file); });
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         waiting(model, "agreement that all can read", file));
+  return reader;
+}
+
 // A rate that the file has, but for the rounding to float32 in which Keras keeps it.
 void take_rate(Optimizer& optimizer, double rate, std::int64_t iteration) {
   if (optimizer.schedule().is_constant() &&
@@ -51,11 +64,7 @@ void take_rate(Optimizer& optimizer, double rate, std::int64_t iteration) {
 
 LoadedWeights load_checkpoint(Model::State& model, const std::filesystem::path& file,
                               const LoadWeightsOptions& options) {
-  std::optional<CheckpointReader> reader;
-  Failures failures;
-  failures.attempt([&] { reader.emplace(file); });
-  agree_that_all_is_well(model.mesh().all(), failures,
-                         waiting(model, "agreement that all can read", file));
+  const auto reader = opened<CheckpointReader>(model, file);
   const CheckpointState& then = reader->state();
   // A checkpoint of weights alone names no optimizer.
   const bool optimizer = options.optimizer && !then.optimizer.empty();
@@ -112,26 +121,22 @@ std::vector<KerasPlace> places_in(const Model::State& model, const KerasWeightsR
   return keras_places(*model.graph, model.keras_model);
 }
 
-const Variable& variable_called(const Graph& graph, const std::string& path) {
-  return *std::find_if(graph.variables.begin(), graph.variables.end(),
-                       [&](const Variable& variable) { return variable.path == path; });
-}
-
-std::vector<std::string> differences(const Graph& graph, const std::vector<KerasPlace>& places,
+std::vector<std::string> differences(const Graph& graph, const std::vector<KerasEntry>& weights,
                                      const KerasWeightsReader& reader) {
   std::vector<std::string> found;
   std::set<std::string> left = weight_places(reader);
-  for (const KerasPlace& place : places) {
-    const Shape& shape = variable_called(graph, place.variable).options.shape;
-    const KerasArray* array = reader.find(place.place);
+  for (const KerasEntry& entry : weights) {
+    const Variable& variable = graph.variables[entry.variable];
+    const Shape& shape = variable.options.shape;
+    const KerasArray* array = reader.find(entry.place);
     if (array == nullptr) {
-      found.push_back(fmt::format("the model has {} {}, the file has no {}", place.variable,
-                                  to_string(shape), place.place));
+      found.push_back(fmt::format("the model has {} {}, the file has no {}", variable.path,
+                                  to_string(shape), entry.place));
     } else if (array->shape != shape) {
-      found.push_back(fmt::format("{} has shape {}, in the file {} has {}", place.variable,
-                                  to_string(shape), place.place, to_string(array->shape)));
+      found.push_back(fmt::format("{} has shape {}, in the file {} has {}", variable.path,
+                                  to_string(shape), entry.place, to_string(array->shape)));
     }
-    left.erase(place.place);
+    left.erase(entry.place);
   }
   for (const std::string& place : left) {
     found.push_back(fmt::format("the file has {} {}, the model has nothing for it", place,
@@ -142,34 +147,30 @@ std::vector<std::string> differences(const Graph& graph, const std::vector<Keras
 
 // What keeps the model's optimizer from taking up the file's.
 std::vector<std::string> slot_differences(const Model::State& model, const KerasOptimizer& keras,
+                                          const std::vector<KerasEntry>& slots,
                                           const KerasWeightsReader& reader) {
   const std::string& name = model.compiled->optimizer.class_name();
   const auto count = static_cast<std::size_t>(
       std::count_if(reader.arrays().begin(), reader.arrays().end(),
                     [](const KerasArray& array) { return is_of_optimizer(array.place); }));
   if (count != keras_optimizer_arrays(keras)) {
-    std::string slots;
-    for (const std::string& slot : keras.slots) {
-      slots += (slots.empty() ? "" : ", ") + slot;
-    }
     return {fmt::format(
         "{} has {} arrays of its own ({}{} for each of {} trained variables), the file has {}; the "
         "weights alone can be taken without it",
         name, keras_optimizer_arrays(keras),
         keras.constant_rate ? "iteration, learning rate, " : "iteration, ",
-        slots.empty() ? "no slots" : slots, keras.variables.size(), count)};
+        keras.slots.empty() ? "no slots" : fmt::format("{}", fmt::join(keras.slots, ", ")),
+        keras.variables.size(), count)};
   }
   std::vector<std::string> found;
-  for (std::size_t v = 0; v < keras.variables.size(); ++v) {
-    const Shape& shape = variable_called(*model.graph, keras.variables[v]).options.shape;
-    for (std::size_t s = 0; s < keras.slots.size(); ++s) {
-      const std::string place = keras_slot_place(keras, s, v);
-      const KerasArray* array = reader.find(place);
-      if (array == nullptr || array->shape != shape) {
-        found.push_back(fmt::format("{} ({}) has shape {}, in the file {} {}", keras.variables[v],
-                                    keras.slots[s], to_string(shape), place,
-                                    array ? "has " + to_string(array->shape) : "is missing"));
-      }
+  for (const KerasEntry& entry : slots) {
+    const Variable& variable = model.graph->variables[entry.variable];
+    const KerasArray* array = reader.find(entry.place);
+    if (array == nullptr || array->shape != variable.options.shape) {
+      found.push_back(fmt::format("{} ({}) has shape {}, in the file {} {}", variable.path,
+                                  keras.slots[entry.slot], to_string(variable.options.shape),
+                                  entry.place,
+                                  array ? "has " + to_string(array->shape) : "is missing"));
     }
   }
   return found;
@@ -188,26 +189,25 @@ std::int64_t updates_in(const KerasWeightsReader& reader) {
 
 LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
                          const LoadWeightsOptions& options) {
-  std::optional<KerasWeightsReader> reader;
-  Failures failures;
-  failures.attempt([&] { reader.emplace(file); });
-  agree_that_all_is_well(model.mesh().all(), failures,
-                         waiting(model, "agreement that all can read", file));
+  const auto reader = opened<KerasWeightsReader>(model, file);
   const std::vector<KerasPlace> places = places_in(model, *reader);
-  std::vector<std::string> different = differences(*model.graph, places, *reader);
+  std::vector<KerasEntry> entries = keras_weight_entries(*model.graph, places);
+  std::vector<std::string> different = differences(*model.graph, entries, *reader);
   // One that has updated nothing need not have slots.
   const bool has_iteration = reader->find(keras_iteration_place) != nullptr;
   std::int64_t updates = 0;
   std::optional<double> rate;
-  KerasOptimizer keras;
+  Failures failures;
   failures.attempt([&] {
     updates = has_iteration ? updates_in(*reader) : 0;
     if (!options.optimizer || !has_iteration) {
       return;
     }
-    keras = keras_optimizer(*model.graph, model.compiled->optimizer, places);
+    const KerasOptimizer keras = keras_optimizer(*model.graph, model.compiled->optimizer, places);
+    const std::vector<KerasEntry> slots = keras_slot_entries(*model.graph, keras);
+    entries.insert(entries.end(), slots.begin(), slots.end());
     if (updates > 0) {
-      for (std::string& line : slot_differences(model, keras, *reader)) {
+      for (std::string& line : slot_differences(model, keras, slots, *reader)) {
         different.push_back(std::move(line));
       }
     }
@@ -221,34 +221,16 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
   const bool optimizer = options.optimizer && has_iteration;
 
   Parameters& parameters = model.engine->parameters();
-  std::map<std::string, const ParameterSpan*> spans;
-  for (const ParameterSpan& span : parameters.form().spans) {
-    spans[model.graph->variables[static_cast<std::size_t>(span.variable)].path] = &span;
-  }
   std::vector<float> block;
-  const auto read = [&](const std::string& place, const ParameterSpan& span) {
-    block.resize(static_cast<std::size_t>(span.count));
-    reader->read(*reader->find(place), span.block, block);
-  };
-  for (const KerasPlace& place : places) {
-    const ParameterSpan& span = *spans.at(place.variable);
+  for (const KerasEntry& entry : entries) {
     failures.attempt([&] {
-      read(place.place, span);
-      parameters.write_value(span.variable, block);
+      const ParameterSpan& span = parameters.form().spans[entry.variable];
+      block.assign(static_cast<std::size_t>(span.count), 0.0f);
+      if (entry.slot == its_value || updates > 0) {
+        reader->read(*reader->find(entry.place), span.block, block);
+      }
+      parameters.write(entry.variable, block, entry.slot);
     });
-  }
-  for (std::size_t v = 0; optimizer && v < keras.variables.size(); ++v) {
-    const ParameterSpan& span = *spans.at(keras.variables[v]);
-    for (std::size_t s = 0; s < keras.slots.size(); ++s) {
-      failures.attempt([&] {
-        if (updates > 0) {
-          read(keras_slot_place(keras, s, v), span);
-        } else {
-          block.assign(static_cast<std::size_t>(span.count), 0.0f);
-        }
-        parameters.write_slot(static_cast<int>(s), span.variable, block);
-      });
-    }
   }
   agree_that_all_is_well(model.mesh().all(), failures,
                          waiting(model, "agreement that all have read their blocks of", file));

@@ -42,7 +42,7 @@ std::vector<std::string> tensor_differences(const Model::State& model,
     }
   };
   std::set<std::string> names;
-  for (const CheckpointTensor& tensor : tensors_of(model)) {
+  for (const auto& [tensor, span, slot] : tensors_of(model)) {
     const std::string name = name_of(tensor, {});
     names.insert(name);
     if (!is_compared(tensor)) {
@@ -72,15 +72,10 @@ std::vector<std::string> tensor_differences(const Model::State& model,
 
 std::vector<BlockTarget> model_targets(const Model::State& model, const CheckpointReader& reader,
                                        bool optimizer) {
-  const Parameters& parameters = model.engine->parameters();
   std::vector<BlockTarget> targets;
-  for (const ParameterSpan& span : parameters.form().spans) {
-    const std::string& path = model.graph->variables[static_cast<std::size_t>(span.variable)].path;
-    targets.push_back({reader.find("params/" + path), &span});
-    for (std::size_t s = 0; optimizer && span.trainable && s < parameters.slot_names().size();
-         ++s) {
-      const std::string name = fmt::format("slots/{}/{}", path, parameters.slot_names()[s]);
-      targets.push_back({reader.find(name), &span, static_cast<int>(s)});
+  for (const auto& [tensor, span, slot] : tensors_of(model)) {
+    if (optimizer || slot == its_value) {
+      targets.push_back({reader.find(name_of(tensor, {})), span, slot});
     }
   }
   return targets;
@@ -91,7 +86,6 @@ std::string read_blocks(Model::State& model, const CheckpointReader& reader,
   const Communicator& all = model.mesh().all();
   std::vector<std::uint64_t> sums(targets.size(), 0);
   std::vector<float> block;
-  Parameters& parameters = model.engine->parameters();
   CollectiveTrace* trace = &model.watchdog->trace();
   std::string damage = joint_damage(
       all,
@@ -112,10 +106,8 @@ std::string read_blocks(Model::State& model, const CheckpointReader& reader,
           }
           if (target.kept != nullptr) {
             std::copy(block.begin(), block.end(), target.kept);
-          } else if (target.slot < 0) {
-            parameters.write_value(target.span->variable, block);
           } else {
-            parameters.write_slot(target.slot, target.span->variable, block);
+            model.engine->parameters().write(target.span->variable, block, target.slot);
           }
         }
       },

@@ -17,7 +17,7 @@ namespace meshwork {
 struct BlockTarget {
   const CheckpointTensor* tensor;
   const ParameterSpan* span;  // of its variable
-  int slot = -1;              // which one it is of the variable; -1: the value
+  int slot = its_value;
   float* kept = nullptr;      // in the host's memory, instead of the model's parameters
 };
 

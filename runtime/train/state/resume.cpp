@@ -184,24 +184,24 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
   said = notes(now, then);
   const std::vector<Callback*> matched = match(then.callbacks, callbacks, said);
 
-  const ParameterForm& form = model.engine->parameters().form();
   std::vector<std::shared_ptr<ParameterSnapshot>> kept(matched.size());
   std::vector<BlockTarget> targets = model_targets(model, *reader, true);
+  const std::vector<ModelTensor> tensors = tensors_of(model);
   for (std::size_t c = 0; c < matched.size(); ++c) {
     if (matched[c] == nullptr || !then.callbacks[c].keeps_weights) {
       continue;
     }
-    kept[c] = std::make_shared<ParameterSnapshot>(form);
-    for (const ParameterSpan& span : form.spans) {
-      const std::string& path =
-          model.graph->variables[static_cast<std::size_t>(span.variable)].path;
-      const std::string name =
-          name_of({TensorKind::kept, path, "", static_cast<int>(c)}, then.callbacks);
+    kept[c] = std::make_shared<ParameterSnapshot>(model.engine->parameters().form());
+    for (const ModelTensor& one : tensors) {
+      if (one.slot != its_value) {
+        continue;
+      }
+      const std::string name = name_of(one.kept_by(c), then.callbacks);
       const CheckpointTensor* tensor = reader->find(name);
-      if (tensor == nullptr || tensor->shape.size() != span.block.size()) {
+      if (tensor == nullptr || tensor->shape.size() != one.span->block.size()) {
         fail("{}: {} is missing, or of another shape", file.string(), name);
       }
-      targets.push_back({.tensor = tensor, .span = &span, .kept = kept[c]->value(span)});
+      targets.push_back({.tensor = tensor, .span = one.span, .kept = kept[c]->value(*one.span)});
     }
   }
   damage = read_blocks(model, *reader, targets);

@@ -1,4 +1,3 @@
-#include <map>
 #include <optional>
 #include <span>
 #include <utility>
@@ -30,18 +29,14 @@ void save_keras(Model::State& model, const std::filesystem::path& file, bool wit
   agree_that_all_is_well(model.mesh().all(), failures,
                          {trace, "agreement that " + file.string() + " can be written"});
   const std::vector<KerasPlace> places = keras_places(*model.graph, model.keras_model);
-  std::map<std::string, int> numbers;
-  for (std::size_t v = 0; v < model.graph->variables.size(); ++v) {
-    numbers[model.graph->variables[v].path] = static_cast<int>(v);
-  }
-  const auto shape_of_variable = [&](int variable) -> const Shape& {
-    return model.graph->variables[static_cast<std::size_t>(variable)].options.shape;
+  const auto save = [&](const std::vector<KerasEntry>& entries) {
+    for (const KerasEntry& entry : entries) {
+      const std::vector<float> values = model.engine->gather(entry.variable, entry.slot, 0);
+      const Shape& shape = model.graph->variables[entry.variable].options.shape;
+      on_root([&] { writer->write(entry.place, shape, values); });
+    }
   };
-  for (const KerasPlace& place : places) {
-    const int variable = numbers.at(place.variable);
-    const std::vector<float> values = model.engine->gather_variable(variable, 0);
-    on_root([&] { writer->write(place.place, shape_of_variable(variable), values); });
-  }
+  save(keras_weight_entries(*model.graph, places));
   if (with_optimizer) {
     const KerasOptimizer keras = keras_optimizer(*model.graph, model.compiled->optimizer, places);
     on_root([&] {
@@ -52,16 +47,7 @@ void save_keras(Model::State& model, const std::filesystem::path& file, bool wit
         writer->write(keras_rate_place, {}, std::span(&rate, 1));
       }
     });
-    for (std::size_t v = 0; v < keras.variables.size(); ++v) {
-      const int variable = numbers.at(keras.variables[v]);
-      for (std::size_t s = 0; s < keras.slots.size(); ++s) {
-        const std::vector<float> values =
-            model.engine->gather_slot(static_cast<int>(s), variable, 0);
-        on_root([&] {
-          writer->write(keras_slot_place(keras, s, v), shape_of_variable(variable), values);
-        });
-      }
-    }
+    save(keras_slot_entries(*model.graph, keras));
   }
   on_root([&] { writer->finish(); });
   agree_that_all_is_well(model.mesh().all(), failures,

@@ -8,30 +8,30 @@
 
 namespace meshwork {
 
-std::vector<CheckpointTensor> tensors_of(const Model::State& model) {
+std::vector<ModelTensor> tensors_of(const Model::State& model) {
   const Parameters& parameters = model.engine->parameters();
-  const MeshShape& mesh = model.mesh().shape();
-  std::vector<CheckpointTensor> tensors;
+  std::vector<ModelTensor> tensors;
   for (const ParameterSpan& span : parameters.form().spans) {
-    const Variable& variable = model.graph->variables[static_cast<std::size_t>(span.variable)];
-    CheckpointTensor tensor{TensorKind::variable,
-                            variable.path,
-                            "",
-                            -1,
-                            span.trainable,
-                            variable.options.shape,
-                            to_string(span.layout, mesh),
-                            0};
-    tensors.push_back(tensor);
-    if (span.trainable) {
-      tensor.kind = TensorKind::slot;
-      for (const std::string& slot : parameters.slot_names()) {
-        tensor.slot = slot;
-        tensors.push_back(tensor);
-      }
+    const Variable& variable = model.graph->variables[span.variable];
+    CheckpointTensor tensor{.path = variable.path,
+                            .trainable = span.trainable,
+                            .shape = variable.options.shape,
+                            .layout = to_string(span.layout, model.mesh().shape())};
+    tensors.push_back({tensor, &span});
+    tensor.kind = TensorKind::slot;
+    for (int slot = 0; slot < parameters.slot_count(span.variable); ++slot) {
+      tensor.slot = parameters.slot_names()[slot];
+      tensors.push_back({tensor, &span, slot});
     }
   }
   return tensors;
+}
+
+CheckpointTensor ModelTensor::kept_by(std::size_t callback) const {
+  CheckpointTensor kept = tensor;
+  kept.kind = TensorKind::kept;
+  kept.callback = static_cast<int>(callback);
+  return kept;
 }
 
 CheckpointState state_of(const Model::State& model, bool with_optimizer) {
@@ -57,32 +57,17 @@ CheckpointState state_of(const Model::State& model, bool with_optimizer) {
   return state;
 }
 
-SavedRun::SavedRun(Model::State& model) : model_(&model) {
-  Parameters& parameters = model.engine->parameters();
-  const MeshShape& mesh = model.mesh().shape();
+SavedRun::SavedRun(Model::State& model) : model_(&model), tensors_(tensors_of(model)) {
   std::int64_t offset = 0;
-  std::size_t next = 0;
-  const std::vector<CheckpointTensor> tensors = tensors_of(model);
-  const auto add = [&](const ParameterSpan& span, const float* block) {
-    const CheckpointTensor& tensor = tensors[next];
-    TensorPart part{tensor,
-                    region_of(span.layout, tensor.shape, mesh, model.mesh().rank(),
-                              static_cast<std::int64_t>(next)),
-                    nullptr};
-    ++next;
-    if (!is_empty(part.region)) {
-      const std::int64_t count = element_count(shape_of(part.region));
-      copies_.push_back(
-          {parts_.size(), block + offset_in_block(part.region, span.block), count, offset});
+  for (const auto& [tensor, span, slot] : tensors_) {
+    if (add_part(tensor, *span)) {
+      const Block& region = parts_.back().region;
+      const std::int64_t count = element_count(shape_of(region));
+      copies_.push_back({parts_.size() - 1,
+                         model.engine->parameters().block(span->variable, slot) +
+                             offset_in_block(region, span->block),
+                         count, offset});
       offset += count;
-    }
-    parts_.push_back(std::move(part));
-  };
-  for (const ParameterSpan& span : parameters.form().spans) {
-    add(span, parameters.value(span.variable));
-    for (int slot = 0; span.trainable && slot < static_cast<int>(parameters.slot_names().size());
-         ++slot) {
-      add(span, parameters.slot(slot, span.variable));
     }
   }
   own_parts_ = parts_.size();
@@ -90,6 +75,14 @@ SavedRun::SavedRun(Model::State& model) : model_(&model) {
   for (const Copy& copy : copies_) {
     parts_[copy.part].values = memory_.data() + copy.offset;
   }
+}
+
+bool SavedRun::add_part(CheckpointTensor tensor, const ParameterSpan& span) {
+  const DeviceMesh& mesh = model_->mesh();
+  Block region =
+      region_of(span.layout, tensor.shape, mesh.shape(), mesh.rank(), std::ssize(parts_));
+  parts_.push_back({std::move(tensor), std::move(region), nullptr});
+  return !is_empty(parts_.back().region);
 }
 
 void SavedRun::capture(CheckpointState state, const std::vector<SharedCallback>& callbacks) {
@@ -100,7 +93,6 @@ void SavedRun::capture(CheckpointState state, const std::vector<SharedCallback>&
   state_.callbacks.clear();
   parts_.resize(own_parts_);
   kept_.clear();
-  const ParameterForm& form = model_->engine->parameters().form();
   for (std::size_t i = 0; i < callbacks.size(); ++i) {
     CallbackRecord record{callbacks[i]->class_name(), callbacks[i]->save(), false};
     if (const std::string subject = callbacks[i]->subject(); !subject.empty()) {
@@ -112,18 +104,11 @@ void SavedRun::capture(CheckpointState state, const std::vector<SharedCallback>&
         internal_error("a callback keeps weights of another kind");
       }
       record.keeps_weights = true;
-      for (const ParameterSpan& span : form.spans) {
-        const Variable& variable =
-            model_->graph->variables[static_cast<std::size_t>(span.variable)];
-        TensorPart part{{TensorKind::kept, variable.path, "", static_cast<int>(i), span.trainable,
-                         variable.options.shape, to_string(span.layout, model_->mesh().shape()), 0},
-                        region_of(span.layout, variable.options.shape, model_->mesh().shape(),
-                                  model_->mesh().rank(), static_cast<std::int64_t>(parts_.size())),
-                        nullptr};
-        if (!is_empty(part.region)) {
-          part.values = values->value(span) + offset_in_block(part.region, span.block);
+      for (const ModelTensor& one : tensors_) {
+        if (one.slot == its_value && add_part(one.kept_by(i), *one.span)) {
+          TensorPart& part = parts_.back();
+          part.values = values->value(*one.span) + offset_in_block(part.region, one.span->block);
         }
-        parts_.push_back(std::move(part));
       }
       kept_.push_back(weights);
     }

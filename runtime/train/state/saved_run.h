@@ -21,9 +21,18 @@ namespace meshwork {
 /// Where a callback's subject stands among what it remembers, in a checkpoint.
 inline constexpr const char* subject_key = "(subject)";
 
-/// The tensors of a model, in the order of the writer: variables and the slots of each; without
-/// those that callbacks keep. Global shapes; sums are not known.
-[[nodiscard]] std::vector<CheckpointTensor> tensors_of(const Model::State& model);
+/// A tensor of a model, as a checkpoint has it: a variable, or a slot of it.
+struct ModelTensor {
+  CheckpointTensor tensor;  // its sum is not known
+  const ParameterSpan* span;
+  int slot = its_value;
+
+  /// The variable's value as callback number `callback` of the checkpoint keeps it.
+  [[nodiscard]] CheckpointTensor kept_by(std::size_t callback) const;
+};
+
+/// All of them, in the order of the writer: variables and the slots of each.
+[[nodiscard]] std::vector<ModelTensor> tensors_of(const Model::State& model);
 
 /// What a checkpoint says of a model whatever run it is in: the updates so far, the seed, the
 /// places in Keras's files, what it runs on, and the optimizer if the model is compiled and
@@ -47,6 +56,9 @@ class SavedRun {
   }
 
  private:
+  /// Adds the part of `tensor`, which lies as `span`, that this rank writes; whether it has one.
+  bool add_part(CheckpointTensor tensor, const ParameterSpan& span);
+
   struct Copy {
     std::size_t part;
     const float* source;  // on the device
@@ -55,6 +67,7 @@ class SavedRun {
   };
 
   Model::State* model_;
+  std::vector<ModelTensor> tensors_;
   CheckpointState state_;
   std::vector<TensorPart> parts_;
   std::size_t own_parts_ = 0;  // of the model; those of callbacks come behind

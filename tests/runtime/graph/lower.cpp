@@ -21,10 +21,9 @@
 #include "layers/reshape.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/lowering.h"
-#include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
-#include "runtime/train/metrics/top_k_categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/apart_device.h"
@@ -333,7 +332,7 @@ class WatchedDevice final : public Device {
 
 bool joins_blocks(const ParameterForm& form) {
   return std::any_of(form.groups.begin(), form.groups.end(),
-                     [](const ParameterGroup& group) { return group.joined.has_value(); });
+                     [](const ParameterGroup& group) { return group.home == Home::joined; });
 }
 
 }  // namespace

@@ -294,15 +294,15 @@ TEST_CASE("where ranks have one copy, each element of it is updated by one of th
           parameter_form(plan, rank, {.sharers = sharers, .bucket_bytes = bucket_bytes});
       std::vector<int>& counts = updated[static_cast<std::size_t>(rank % 2)];
       for (const ParameterGroup& group : form.groups) {
-        CHECK(group.one_copy() ==
+        CHECK((group.home == Home::one_copy) ==
               (group.axes == std::vector<Axis>{0} && !(several_nodes && rank / 2 == 2)));
       }
       for (const UpdatedStretch& stretch : form.updates) {
         const ParameterGroup& group = form.groups[stretch.group];
         CHECK(stretch.offset >= group.offset);
         CHECK(stretch.offset + stretch.count <= group.offset + group.count);
-        CHECK((stretch.bucket >= 0) == group.one_copy());
-        if (!group.one_copy()) {
+        CHECK((stretch.bucket >= 0) == (group.home == Home::one_copy));
+        if (group.home != Home::one_copy) {
           CHECK(stretch.count == group.count);
           continue;
         }
@@ -342,21 +342,21 @@ TEST_CASE("blocks that ranks with shared memory gather are joined, each in its p
                              {"d3/kernel", {{"model", "data"}, unsharded}}});
   for (std::int64_t rank = 0; rank < 6; ++rank) {
     const ParameterForm form = form_of_sharers(plan, rank);
-    CHECK(!group_of(plan, form, "d2/kernel").joined);
-    CHECK(!group_of(plan, form, "d1/bias").joined);
+    CHECK(group_of(plan, form, "d2/kernel").home != Home::joined);
+    CHECK(group_of(plan, form, "d1/bias").home != Home::joined);
     const ParameterGroup& even = group_of(plan, form, "d1/kernel");
-    REQUIRE(even.joined);
-    CHECK(even.joined->axes == std::vector<Axis>{0});
-    CHECK(even.joined->count == 6 * 7);
-    CHECK(even.joined->own_begin == rank / 2 * 14);
+    REQUIRE(even.home == Home::joined);
+    CHECK(even.shared_over == std::vector<Axis>{0});
+    CHECK(even.held == 6 * 7);
+    CHECK(even.own_begin == rank / 2 * 14);
     CHECK(even.count == 14);
     // Five rows of three columns in six blocks, which are not in the order of the ranks.
     const ParameterGroup& uneven = group_of(plan, form, "d3/kernel");
-    REQUIRE(uneven.joined);
-    CHECK(uneven.joined->axes == std::vector<Axis>{0, 1});
-    CHECK(uneven.joined->count == 5 * 3);
+    REQUIRE(uneven.home == Home::joined);
+    CHECK(uneven.shared_over == std::vector<Axis>{0, 1});
+    CHECK(uneven.held == 5 * 3);
     const std::int64_t block = rank % 2 * 3 + rank / 2;
-    CHECK(uneven.joined->own_begin == block * 5 / 6 * 3);
+    CHECK(uneven.own_begin == block * 5 / 6 * 3);
     CHECK(uneven.count == ((block + 1) * 5 / 6 - block * 5 / 6) * 3);
   }
 }
@@ -407,7 +407,7 @@ TEST_CASE("blocks are not joined where the ranks that gather them are on several
                        return {1, 2};
                      }});
   CHECK(std::none_of(form.groups.begin(), form.groups.end(),
-                     [](const ParameterGroup& group) { return group.joined.has_value(); }));
+                     [](const ParameterGroup& group) { return group.home == Home::joined; }));
   CHECK(form.whole_count == 0);
 }
 
@@ -419,19 +419,19 @@ TEST_CASE("whole gradients of one operation stand side by side, those of the nex
   // Of 16 floats each, cache lines, the first after the gradients: kernels of 42, 35 and 15
   // elements, biases of 7 and 3.
   const std::int64_t begin = (16 - form.trainable_count % 16) % 16;
-  CHECK(group_of(plan, form, "d3/kernel").joined->whole_gradient == begin);
-  CHECK(group_of(plan, form, "d3/bias").joined->whole_gradient == begin + 16);
-  CHECK(group_of(plan, form, "d2/kernel").joined->whole_gradient == begin);
-  CHECK(group_of(plan, form, "d1/kernel").joined->whole_gradient == begin);
-  CHECK(group_of(plan, form, "d1/bias").joined->whole_gradient == begin + 48);
+  CHECK(group_of(plan, form, "d3/kernel").whole_gradient == begin);
+  CHECK(group_of(plan, form, "d3/bias").whole_gradient == begin + 16);
+  CHECK(group_of(plan, form, "d2/kernel").whole_gradient == begin);
+  CHECK(group_of(plan, form, "d1/kernel").whole_gradient == begin);
+  CHECK(group_of(plan, form, "d1/bias").whole_gradient == begin + 48);
   CHECK(form.whole_count == begin + 48 + 16);
 }
 
 TEST_CASE("a gradient that comes in several parts is not whole anywhere") {
   const Plan plan = plan_of(twice, {{"data", 2}}, {{"shared/kernel", {"data", unsharded}}});
   const ParameterForm form = form_of_sharers(plan, 0);
-  REQUIRE(group_of(plan, form, "shared/kernel").joined);
-  CHECK(!group_of(plan, form, "shared/kernel").joined->whole_gradient);
+  REQUIRE(group_of(plan, form, "shared/kernel").home == Home::joined);
+  CHECK(!group_of(plan, form, "shared/kernel").whole_gradient);
 }
 
 TEST_CASE("the values of joined blocks are a part of the gathered block") {
@@ -459,29 +459,29 @@ TEST_CASE("the values of joined blocks are a part of the gathered block") {
   while (path(plan, v) != "d2/kernel") ++v;
   const int group = ranks[0]->form().spans[static_cast<std::size_t>(v)].group;
   const auto joined = [&](std::size_t rank) {
-    return static_cast<const float*>(ranks[rank]->group(group).joined.data());
+    return static_cast<const float*>(ranks[rank]->group(group).values.data());
   };
   CHECK(joined(0) == joined(1));
-  CHECK(std::equal(reference.value(v), reference.value(v) + 7 * 5, joined(0)));
-  CHECK(ranks[1]->value(v) == joined(0) + 3 * 5);
+  CHECK(std::equal(reference.block(v), reference.block(v) + 7 * 5, joined(0)));
+  CHECK(ranks[1]->block(v) == joined(0) + 3 * 5);
   // Slots are each rank's own.
-  CHECK(ranks[0]->slot(0, v) != ranks[1]->slot(0, v));
+  CHECK(ranks[0]->block(v, 0) != ranks[1]->block(v, 0));
 }
 
 TEST_CASE("values are read to two stretches and written back") {
   const Plan plan = plan_of(stack, {{"data", 1}}, {});
   const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
   Parameters parameters(*device, plan, parameter_form(plan, 0), 3, {"first", "second"});
-  CHECK(*parameters.slot(1, 2) == 0);
+  CHECK(*parameters.block(2, 1) == 0);
   std::vector<float> trainable(static_cast<std::size_t>(parameters.form().trainable_count));
   std::vector<float> rest(static_cast<std::size_t>(parameters.form().fixed_count));
   parameters.read_values(trainable, rest);
   for (const ParameterSpan& span : parameters.form().spans) {
-    CHECK(trainable[static_cast<std::size_t>(span.offset)] == *parameters.value(span.variable));
+    CHECK(trainable[static_cast<std::size_t>(span.offset)] == *parameters.block(span.variable));
   }
   std::fill(trainable.begin(), trainable.end(), 5.0f);
   parameters.write_values(trainable, rest);
   for (const ParameterSpan& span : parameters.form().spans) {
-    CHECK(parameters.value(span.variable)[span.count - 1] == 5);
+    CHECK(parameters.block(span.variable)[span.count - 1] == 5);
   }
 }

@@ -100,7 +100,7 @@ Run trained(const Setting& setting, bool counted, bool refused = false) {
       const int variable = static_cast<int>(v);
       std::vector<float>& block = run.variables.emplace_back(
           static_cast<std::size_t>(engine.parameters().form().spans[variable].count));
-      device->copy_out(block.data(), engine.parameters().value(variable), std::ssize(block) * 4);
+      device->copy_out(block.data(), engine.parameters().block(variable), std::ssize(block) * 4);
     }
   }
   return run;

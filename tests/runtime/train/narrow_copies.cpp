@@ -85,7 +85,7 @@ class Ranks {
   [[nodiscard]] Engine& engine() { return engine_; }
   [[nodiscard]] bool joins_blocks() {
     return std::ranges::any_of(engine_.parameters().form().groups, [](const ParameterGroup& group) {
-      return group.joined.has_value();
+      return group.home == Home::joined;
     });
   }
 
@@ -94,7 +94,7 @@ class Ranks {
     const std::vector<Variable>& variables = engine_.plan().graph->variables;
     for (std::size_t v = 0; v < variables.size(); ++v) {
       const std::int64_t count = element_count(variables[v].options.shape);
-      engine_.set_variable(static_cast<int>(v), random_floats(count, seed));
+      engine_.set(static_cast<int>(v), random_floats(count, seed));
     }
   }
 
@@ -125,9 +125,6 @@ class Ranks {
       CHECK((memory.narrow.data() != nullptr) == group.narrowed);
       if (group.narrowed) {
         seen += check_copy(memory.values, memory.narrow);
-      }
-      if (group.narrowed && group.joined) {
-        seen += check_copy(memory.joined, memory.joined_narrow);
       }
     }
     engine_.meet();  // nobody writes before all have looked
@@ -267,13 +264,13 @@ TEST_CASE("of a kernel whose own block is read too, that is narrowed unless it b
   }
   kept.check_copies();
   for (const ParameterGroup& group : kept.engine().parameters().form().groups) {
-    if (!group.joined || group.count == 0) continue;
+    if (group.home != Home::joined || group.count == 0) continue;
     const std::vector<std::string>& labels =
         kept.engine().step(Mode::train, rows, {}).program().labels();
     const bool narrows = std::ranges::any_of(labels, [&](const std::string& label) {
       return label.ends_with(": narrow " + std::to_string(group.count));
     });
-    CHECK(narrows == (group.joined->own_begin * bfloat16_bytes % narrow_alignment != 0));
+    CHECK(narrows == (group.own_begin * bfloat16_bytes % narrow_alignment != 0));
   }
 }
 
