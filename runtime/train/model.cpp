@@ -473,7 +473,7 @@ Logs step_on(Model::State& state, Mode mode, const BatchView& batch, const StepS
   UserBatches& batches = user_batches(state, mode, batch, target);
   Step& step = batches.fed.run(*batches.feeder->next(), scalars);
   batches.means.reset();
-  batches.means.add(step.sums(), step.has_penalty(), step.rows());
+  batches.means.add(step);
   Logs logs;
   batches.means.write(logs);
   return logs;

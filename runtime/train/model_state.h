@@ -20,7 +20,6 @@
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/train/engine/kernel_choice.h"
 #include "runtime/train/engine/resident_data.h"
-#include "runtime/train/loop/late_sums.h"
 #include "runtime/train/loop/means.h"
 #include "runtime/train/loop/step_agreement.h"
 #include "runtime/train/model.h"
@@ -147,7 +146,7 @@ struct UserBatches {
       : source(std::move(batch)),
         fed(model, mode, source, source->rows(), "the batch"),
         feeder(fed.feeder(false, {}, -1, false)),
-        means(model.objective, "") {
+        means(*model.device, model.objective, "") {
     fed.make_steps();
   }
 
@@ -187,7 +186,7 @@ class Evaluation {
   void run(const std::function<void(std::int64_t)>& before = {},
            const std::function<void(std::int64_t)>& after = {});
   /// Sets the means over the batches so far of the pass, or of the last one.
-  void write(Logs& logs);
+  void write(Logs& logs) { means_.write(logs); }
   [[nodiscard]] std::int64_t batches() const { return fed_.batches(); }
 
  private:
@@ -196,7 +195,6 @@ class Evaluation {
   const StopRequest* stop_request_;
   FedSource fed_;
   RunningMeans means_;
-  LateSums sums_;
   std::unique_ptr<Feeder> feeder_;
   Model::State::Call leaving_;  // the last: it comes before memory is given back
 };

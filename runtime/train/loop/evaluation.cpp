@@ -140,31 +140,24 @@ Evaluation::Evaluation(Model::State& model, std::shared_ptr<const Source> source
       what_(what),
       stop_request_(stop_request),
       fed_(model, Mode::evaluate, std::move(source), batch_size, what, on_device),
-      means_(model.objective, prefix),
-      sums_(*model.device, means_, model.objective.names.size() + 1),
+      means_(*model.device, model.objective, prefix),
       feeder_(fed_.feeder(false, {}, -1, prefetch)),
       leaving_(model) {}
 
 void Evaluation::run(const std::function<void(std::int64_t)>& before,
                      const std::function<void(std::int64_t)>& after) {
-  sums_.settle();
   means_.reset();
   BatchStops stops(*model_, stop_request_, what_);
   for (std::int64_t batch = 0; batch < fed_.batches(); ++batch) {
     if (before) {
       before(batch);
     }
-    sums_.add(fed_.run(*feeder_->next(), {}));
+    means_.add(fed_.run(*feeder_->next(), {}));
     if (after) {
       after(batch);
     }
     stops.after_batch(fed_.batches());
   }
-}
-
-void Evaluation::write(Logs& logs) {
-  sums_.settle();
-  means_.write(logs);
 }
 
 }  // namespace meshwork

@@ -8,53 +8,82 @@
 
 namespace meshwork {
 
-RunningMeans::RunningMeans(const Objective& objective, const std::string& prefix)
-    : values_per_row_(objective.values_per_row), sums_(objective.names.size(), 0.0) {
+RunningMeans::RunningMeans(Device& device, const Objective& objective, const std::string& prefix)
+    : device_(&device), values_per_row_(objective.values_per_row) {
   for (const std::string& name : objective.names) {
-    names_.push_back(prefix + name);
+    so_far_.names.push_back(prefix + name);
   }
+  so_far_.sums.resize(objective.names.size());
+  if (device.traits().computes_in_host_memory) return;
+  pinned_ =
+      device.queues().allocate_pinned(static_cast<std::int64_t>(late * values() * sizeof(double)));
+  for (Turn& turn : turns_) turn.arrived = device.queues().make_mark();
 }
 
 void RunningMeans::reset() {
-  std::fill(sums_.begin(), sums_.end(), 0.0);
-  penalties_ = 0;
-  rows_ = 0;
+  settle();
+  std::fill(so_far_.sums.begin(), so_far_.sums.end(), 0.0);
+  so_far_.penalties = 0;
+  so_far_.rows = 0;
 }
 
-void RunningMeans::add(std::span<const double> sums, bool has_penalty, std::int64_t rows) {
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
-    sums_[i] += sums[i];
-  }
-  if (has_penalty) {
-    penalties_ += sums[sums_.size()] * static_cast<double>(rows);
-  }
-  rows_ += rows;
-}
-
-void RunningMeans::write(Logs& logs) const {
-  if (rows_ == 0) {
+void RunningMeans::add(Step& step) {
+  if (device_->traits().computes_in_host_memory) {
+    take(step.sums(), step.has_penalty(), step.rows());
     return;
   }
-  const double rows = static_cast<double>(rows_);
-  for (std::size_t i = 0; i < sums_.size(); ++i) {
-    const double mean = sums_[i] / (rows * values_per_row_[i]);
-    const double shown = i == 0 ? mean + penalties_ / rows : mean;
+  if (under_way_ == late) take_oldest();
+  const std::size_t at = (oldest_ + under_way_++) % late;
+  turns_[at].has_penalty = step.has_penalty();
+  turns_[at].rows = step.rows();
+  step.start_sums({static_cast<double*>(pinned_.data()) + at * values(), values()});
+  device_->queues().kernels().record(*turns_[at].arrived);
+}
+
+void RunningMeans::take_oldest() {
+  const Turn& turn = turns_[oldest_];
+  turn.arrived->wait();
+  take({static_cast<const double*>(pinned_.data()) + oldest_ * values(), values()},
+       turn.has_penalty, turn.rows);
+  oldest_ = (oldest_ + 1) % late;
+  --under_way_;
+}
+
+void RunningMeans::take(std::span<const double> sums, bool has_penalty, std::int64_t rows) {
+  for (std::size_t i = 0; i < so_far_.sums.size(); ++i) {
+    so_far_.sums[i] += sums[i];
+  }
+  if (has_penalty) {
+    so_far_.penalties += sums[so_far_.sums.size()] * static_cast<double>(rows);
+  }
+  so_far_.rows += rows;
+}
+
+void RunningMeans::write(Logs& logs) {
+  settle();
+  if (so_far_.rows == 0) {
+    return;
+  }
+  const double rows = static_cast<double>(so_far_.rows);
+  for (std::size_t i = 0; i < so_far_.sums.size(); ++i) {
+    const double mean = so_far_.sums[i] / (rows * values_per_row_[i]);
+    const double shown = i == 0 ? mean + so_far_.penalties / rows : mean;
     // A NaN's sign says nothing, and would be written.
-    logs.set(names_[i], std::isnan(shown) ? std::numeric_limits<double>::quiet_NaN() : shown);
+    logs.set(so_far_.names[i],
+             std::isnan(shown) ? std::numeric_limits<double>::quiet_NaN() : shown);
   }
 }
 
-RunningSums RunningMeans::save() const {
-  return {names_, sums_, penalties_, rows_};
+RunningSums RunningMeans::save() {
+  settle();
+  return so_far_;
 }
 
 void RunningMeans::load(const RunningSums& saved) {
-  if (saved.names != names_ || saved.sums.size() != sums_.size()) {
+  if (saved.names != so_far_.names || saved.sums.size() != so_far_.sums.size()) {
     fail("the running means that were saved are of other metrics");
   }
-  sums_ = saved.sums;
-  penalties_ = saved.penalties;
-  rows_ = saved.rows;
+  so_far_ = saved;
 }
 
 }  // namespace meshwork

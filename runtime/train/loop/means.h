@@ -1,12 +1,22 @@
 // Means over the batches of an epoch: sums and counts travel, never means.
+//
+// The sums of steps that the device may still be working on are added when somebody asks for the
+// means. After a step its sums are on their way to pinned memory, in the queue of kernels, and the
+// host goes on to the next. They are added in the order of the steps, so that the means are the
+// same bit for bit whenever they are asked for. Who asks after every step makes the host wait for
+// each; who asks for none makes it wait only when it is `late` steps ahead. On a device that
+// computes in the host's memory they are added at once.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/checkpoint/contents.h"
+#include "runtime/train/engine/engine.h"
 #include "runtime/train/objective.h"
 #include "runtime/train/reporting/logs.h"
 
@@ -16,28 +26,44 @@ namespace meshwork {
 /// it allocates nothing but the first time that a name is written.
 class RunningMeans {
  public:
-  /// `prefix` goes before every name: "" or "val_".
-  RunningMeans(const Objective& objective, const std::string& prefix);
+  /// Steps whose sums may be on their way.
+  static constexpr std::size_t late = 16;
+
+  /// `prefix` goes before every name: "" or "val_". `device` outlives this.
+  RunningMeans(Device& device, const Objective& objective, const std::string& prefix);
 
   void reset();
-  /// The sums of a batch of `rows` rows (engine.h). A penalty, if there is one, stands behind them;
-  /// it belongs to the loss, and counts for every row of the batch.
-  void add(std::span<const double> sums, bool has_penalty, std::int64_t rows);
-  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  /// Adds what `step`, which has just run, sums up. A penalty, if there is one, belongs to the loss,
+  /// and counts for every row of the batch.
+  void add(Step& step);
   /// Sets the mean of every name. Without rows, nothing.
-  void write(Logs& logs) const;
+  void write(Logs& logs);
 
   /// What the means are made of, and taking it up again: the means go on bit for bit.
-  [[nodiscard]] RunningSums save() const;
+  [[nodiscard]] RunningSums save();
   /// Throws `Error` unless the sums are of the same names.
   void load(const RunningSums& saved);
 
  private:
-  std::vector<std::string> names_;
+  struct Turn {
+    std::unique_ptr<Mark> arrived;
+    bool has_penalty = false;
+    std::int64_t rows = 0;
+  };
+  /// The sums of a batch, and the penalty behind them.
+  void take(std::span<const double> sums, bool has_penalty, std::int64_t rows);
+  void take_oldest();
+  void settle() {
+    while (under_way_ > 0) take_oldest();
+  }
+  [[nodiscard]] std::size_t values() const { return so_far_.sums.size() + 1; }
+
+  Device* device_;
   std::vector<double> values_per_row_;
-  std::vector<double> sums_;
-  double penalties_ = 0;
-  std::int64_t rows_ = 0;
+  RunningSums so_far_;
+  Memory pinned_;  // `late` times `values`
+  std::array<Turn, late> turns_;
+  std::size_t oldest_ = 0, under_way_ = 0;  // of the turns
 };
 
 }  // namespace meshwork

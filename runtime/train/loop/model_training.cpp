@@ -35,11 +35,32 @@ std::string first_not_finite(const Step& step, const Communicator& all, const Tr
 
 }  // namespace
 
-ModelTraining::ModelTraining(Model::State& model, std::function<void(const std::string&)> say)
-    : model_(&model),
+ModelTraining::ModelTraining(Model::State& model, CallbackList all, bool validated,
+                             std::function<void(const std::string&)> say)
+    : callbacks(std::move(all)),
+      names(log_names_of(model.objective.names, validated, callbacks.adds_logs())),
+      model_(&model),
       say_(std::move(say)),
       agreeing_(model.watchdog->trace().label("agreement with rank 0 (callbacks)")),
       locating_(&model.watchdog->trace(), "agreement on where a number is not finite") {}
+
+void ModelTraining::validate(Evaluation& validation) {
+  const std::int64_t of_training = std::exchange(at.batches, validation.batches());
+  call(&Callback::on_test_begin);
+  (void)logs();  // with training's means
+  refresh = [&](Logs& into) { validation.write(into); };
+  validation.run(
+      [this](std::int64_t batch) {
+        at.batch = batch;
+        call(&Callback::on_test_batch_begin);
+      },
+      [this](std::int64_t) {
+        stale = true;
+        call(&Callback::on_test_batch_end);
+      });
+  call(&Callback::on_test_end);
+  at.batches = of_training;
+}
 
 std::optional<Better> ModelTraining::better(const std::string& log_name) const {
   return better_of(log_name, model_->compiled->metrics);

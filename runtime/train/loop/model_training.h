@@ -22,7 +22,8 @@ class ModelTraining final : public Training {
  public:
   /// `say` prints a line for the user, on the root. `model`, which has its parameters, outlives
   /// this.
-  ModelTraining(Model::State& model, std::function<void(const std::string&)> say);
+  ModelTraining(Model::State& model, CallbackList callbacks, bool validated,
+                std::function<void(const std::string&)> say);
 
   // ---- for callbacks ----------------------------------------------------------------------------
 
@@ -46,6 +47,12 @@ class ModelTraining final : public Training {
 
   // ---- for `fit` --------------------------------------------------------------------------------
 
+  void call(void (Callback::*event)(Training&)) { callbacks.call(event, *this); }
+  /// One pass over the data of `validation`, with its events; afterwards the logs have its means,
+  /// too. Throws `Stopped` as it does.
+  void validate(Evaluation& validation);
+
+  CallbackList callbacks;
   TrainingPosition at;
   std::vector<std::string> names;      // that logs can have; there from the beginning of the run
   bool ending = false;                 // a callback has asked for the end

@@ -1,7 +1,5 @@
 #include "runtime/train/reporting/history.h"
 
-#include <utility>
-
 #include "collectives/error.h"
 #include "runtime/config/nearest.h"
 
@@ -18,13 +16,6 @@ const std::vector<double>& History::at(const std::string& name) const {
          did_you_mean(name, known));
   }
   return found->second;
-}
-
-void HistoryRecorder::on_train_begin(Training&) {
-  if (!std::exchange(kept_, false)) {
-    history_->epoch.clear();
-    history_->history.clear();
-  }
 }
 
 void HistoryRecorder::on_epoch_end(Training& training) {

@@ -39,21 +39,17 @@ struct History {
   [[nodiscard]] const std::vector<double>& at(const std::string& name) const;
 };
 
-/// Fills the epochs and values of a history, which must outlive it. Runs after the user's
+/// Adds the epochs and values of a run to a history, which must outlive it. Runs after the user's
 /// callbacks.
 class HistoryRecorder final : public Callback {
  public:
   explicit HistoryRecorder(History& history) : history_(&history) {}
 
   std::string class_name() const override { return "History"; }
-  void on_train_begin(Training& training) override;
   void on_epoch_end(Training& training) override;
-  /// What the history holds now is kept by the next train begin: the run goes on.
-  void keep() { kept_ = true; }
 
  private:
   History* history_;
-  bool kept_ = false;
 };
 
 /// Thrown by `fit` where all was trained, and the last checkpoint could not be written.

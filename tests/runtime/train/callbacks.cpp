@@ -383,17 +383,13 @@ TEST_CASE("the history has the logs of every epoch") {
       history.at("los"),
       "there is no \"los\" in the history (there are: \"loss\" and \"val_loss\"); did "
       "you mean \"loss\"?");
-  training.run(epochs_of("loss", {9}));
-  CHECK(history.epoch == std::vector<std::int64_t>{0});
-  CHECK(history.history.size() == 1);
 }
 
-TEST_CASE("a history that is kept goes on") {
+TEST_CASE("a history that holds earlier epochs goes on") {
   History history;
   history.epoch = {0, 1};
   history.history["loss"] = {1.0 / 3, no_number};
   const auto recorder = std::make_shared<HistoryRecorder>(history);
-  recorder->keep();
   ScriptedTraining training({"loss"}, {recorder});
   training.run(epochs_of("loss", {7}), 2);
   CHECK(history.epoch == std::vector<std::int64_t>{0, 1, 2});
