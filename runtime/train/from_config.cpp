@@ -6,30 +6,6 @@
 namespace meshwork {
 namespace {
 
-// A metric under another name.
-class RenamedMetric final : public Metric {
- public:
-  RenamedMetric(SharedMetric metric, std::string name)
-      : metric_(std::move(metric)), name_(std::move(name)) {}
-
-  std::string name() const override { return name_; }
-  Better better() const override { return metric_->better(); }
-  std::unique_ptr<Operation> operation(const Shape& prediction,
-                                       const Shape& target) const override {
-    return metric_->operation(prediction, target);
-  }
-  double value_count(const Shape& prediction, const Shape& target) const override {
-    return metric_->value_count(prediction, target);
-  }
-  std::int64_t target_classes(const Shape& prediction, const Shape& target) const override {
-    return metric_->target_classes(prediction, target);
-  }
-
- private:
-  SharedMetric metric_;
-  std::string name_;
-};
-
 template <class Value>
 std::vector<Value> read_list(const ConfigNode& node, const Catalog& catalog,
                              Value (*read)(const ConfigNode&, const Catalog&)) {
@@ -75,7 +51,8 @@ SharedMetric metric_from_config(const ConfigNode& node, const Catalog& catalog) 
     throw entry.key.unknown("metric", known);
   }
   if (class_name != entry.name && !entry.value.find("name")) {
-    return std::make_shared<RenamedMetric>(std::move(metric), entry.name);
+    return metric_by_shapes(entry.name, metric->better(),
+                            [metric](const Shape&, const Shape&) { return metric; });
   }
   return metric;
 }

@@ -50,6 +50,27 @@ struct KindOf<SharedCallback> {
   static constexpr const char* article = "a callback";
 };
 
+/// Describes options of a loss or a metric that has no other than its name in logs.
+template <class Options, class Visitor>
+requires(sizeof(Options) == sizeof(Options::name)) void describe(Options& options,
+                                                                 Visitor& option) {
+  option("name", options.name, "what logs call it");
+}
+
+/// Describes options of a cross-entropy, which may smooth its targets.
+template <class Options, class Visitor>
+requires requires(Options options) {
+  options.from_logits;
+}
+void describe(Options& options, Visitor& option) {
+  option("from_logits", options.from_logits, "predictions are logits, not probabilities");
+  if constexpr (requires { options.label_smoothing; }) {
+    option("label_smoothing", options.label_smoothing, between(0, 1),
+           "part of each target that is shared out evenly");
+  }
+  option("name", options.name, "what logs call it");
+}
+
 /// A number, which is a constant rate, or a schedule.
 void from_config(const ConfigNode& node, Schedule& schedule, const Catalog& catalog);
 /// "0.1", or "ExponentialDecay of decay_steps 10, ...".

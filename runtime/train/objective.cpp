@@ -40,12 +40,11 @@ Objective with_objective(const Graph& model, const Loss& loss,
 
   const Shape predicted = graph->tensors[prediction].shape;
   const Shape one_row = graph->shape_of(prediction, 1);
-  const Shape one_target = graph->shape_of(target_tensor, 1);
   const auto join = [&](const Metric& metric, const std::string& name, const std::string& path) {
     (void)graph->add_operation(metric.operation(predicted, target_shape),
                                {prediction, target_tensor}, -1, path);
     objective.names.push_back(name);
-    objective.values_per_row.push_back(metric.value_count(one_row, one_target));
+    objective.values_per_row.push_back(Metric::value_count(one_row));
   };
   objective.loss_operation = static_cast<int>(graph->operations.size());
   join(loss, "loss", "loss/" + loss.name());

@@ -12,7 +12,7 @@
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/flatten.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"

@@ -19,7 +19,7 @@
 #include "layers/up_sampling2d.h"
 #include "layers/zero_padding2d.h"
 #include "runtime/data/array.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "runtime/train/runtime.h"

@@ -17,11 +17,9 @@
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/losses/mean_absolute_error.h"
 #include "runtime/train/losses/mean_squared_error.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
 #include "runtime/train/metrics/accuracy.h"
 #include "runtime/train/metrics/binary_accuracy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
-#include "runtime/train/metrics/top_k_categorical_accuracy.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/layer_spread.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "runtime/graph/plan_report.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 

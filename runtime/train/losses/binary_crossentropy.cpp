@@ -3,17 +3,9 @@
 #include "collectives/error.h"
 #include "runtime/device/kernels/losses.h"
 #include "runtime/train/from_config.h"
-#include "runtime/train/losses/value_loss.h"
+#include "runtime/train/losses/value_comparison.h"
 
 namespace meshwork {
-
-template <class Visitor>
-void describe(BinaryCrossentropyOptions& options, Visitor& option) {
-  option("from_logits", options.from_logits, "predictions are logits, not probabilities");
-  option("label_smoothing", options.label_smoothing, between(0, 1),
-         "part of each target that is shared out evenly");
-  option("name", options.name, "what logs call it");
-}
 
 SharedLoss BinaryCrossentropy(const BinaryCrossentropyOptions& options) {
   check_options("BinaryCrossentropy", options);

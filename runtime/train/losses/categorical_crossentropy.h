@@ -1,8 +1,9 @@
-// Cross-entropy against a weight for every class: -sum of t log(p).
+// Cross-entropy over classes: -sum of t log(p), t the weight of each class in the target.
 //
 // Predictions (batch, ..., classes) are probabilities, as in Keras where nothing is said, or
-// logits; targets have the same shape: one-hot, or any distribution. Label smoothing s takes t (1 -
-// s) + s / classes for t. Classes may be split over ranks (class_crossentropy.h).
+// logits. The sparse kind takes class numbers (batch, ...) or (batch, ..., 1), whose class has all
+// the weight. The other takes the weights, of the prediction's shape: one-hot, or any distribution;
+// its label smoothing s takes t (1 - s) + s / classes for t. Classes may be split over ranks.
 #pragma once
 
 #include <string>
@@ -11,12 +12,18 @@
 
 namespace meshwork {
 
+struct SparseCategoricalCrossentropyOptions {
+  bool from_logits = false;
+  std::string name = "sparse_categorical_crossentropy";
+};
 struct CategoricalCrossentropyOptions {
   bool from_logits = false;
   double label_smoothing = 0;  // from 0 to 1
   std::string name = "categorical_crossentropy";
 };
 
+[[nodiscard]] SharedLoss SparseCategoricalCrossentropy(
+    const SparseCategoricalCrossentropyOptions& options = {});
 /// Throws `Error` for a smoothing outside [0, 1].
 [[nodiscard]] SharedLoss CategoricalCrossentropy(
     const CategoricalCrossentropyOptions& options = {});

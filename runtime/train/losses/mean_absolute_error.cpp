@@ -4,7 +4,7 @@
 #include "runtime/device/kernels/losses.h"
 #include "runtime/device/kernels/norms.h"
 #include "runtime/train/from_config.h"
-#include "runtime/train/losses/value_loss.h"
+#include "runtime/train/losses/value_comparison.h"
 
 namespace meshwork {
 namespace {
@@ -21,11 +21,6 @@ void book_gradient(Lowering& lowering, std::int64_t count, double scale) {
 }
 
 }  // namespace
-
-template <class Visitor>
-void describe(MeanAbsoluteErrorOptions& options, Visitor& option) {
-  option("name", options.name, "what logs call it");
-}
 
 SharedLoss MeanAbsoluteError(const MeanAbsoluteErrorOptions& options) {
   return make_value_loss(options.name, "mean_absolute_error",

@@ -2,14 +2,9 @@
 
 #include "runtime/device/kernels/losses.h"
 #include "runtime/train/from_config.h"
-#include "runtime/train/losses/value_loss.h"
+#include "runtime/train/losses/value_comparison.h"
 
 namespace meshwork {
-
-template <class Visitor>
-void describe(MeanSquaredErrorOptions& options, Visitor& option) {
-  option("name", options.name, "what logs call it");
-}
 
 SharedLoss MeanSquaredError(const MeanSquaredErrorOptions& options) {
   return make_value_loss(

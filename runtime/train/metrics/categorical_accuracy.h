@@ -1,10 +1,17 @@
-// How often the largest prediction is that of the right class; of equal ones the lowest counts.
+// How far ahead the right class stands: accuracies over classes, and top-k.
 //
-// Predictions (batch, ..., classes), probabilities or logits alike. The sparse kind takes class
-// numbers (batch, ...) or (batch, ..., 1), the other a weight for each class, of which the largest
+// Predictions (batch, ..., classes), probabilities or logits alike. The sparse kinds take class
+// numbers (batch, ...) or (batch, ..., 1), the others a weight for each class, of which the largest
 // is right.
+//
+// A row counts 1 if fewer than k classes stand before the right one in descending order of the
+// predictions, else 0; of equal predictions the lower class stands first. With k = 1 that is "the
+// right class is the argmax", and with no more than k classes it always counts. Keras's top-k
+// counts every class that ties with the k-th instead, so that a constant prediction is always right
+// there.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "runtime/train/metrics/metric.h"
@@ -17,9 +24,22 @@ struct SparseCategoricalAccuracyOptions {
 struct CategoricalAccuracyOptions {
   std::string name = "categorical_accuracy";
 };
+struct SparseTopKCategoricalAccuracyOptions {
+  std::int64_t k = 5;
+  std::string name = "sparse_top_k_categorical_accuracy";
+};
+struct TopKCategoricalAccuracyOptions {
+  std::int64_t k = 5;
+  std::string name = "top_k_categorical_accuracy";
+};
 
 [[nodiscard]] SharedMetric SparseCategoricalAccuracy(
     const SparseCategoricalAccuracyOptions& options = {});
 [[nodiscard]] SharedMetric CategoricalAccuracy(const CategoricalAccuracyOptions& options = {});
+/// Both throw `Error` for k < 1.
+[[nodiscard]] SharedMetric SparseTopKCategoricalAccuracy(
+    const SparseTopKCategoricalAccuracyOptions& options = {});
+[[nodiscard]] SharedMetric TopKCategoricalAccuracy(
+    const TopKCategoricalAccuracyOptions& options = {});
 
 }  // namespace meshwork

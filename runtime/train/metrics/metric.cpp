@@ -1,18 +1,46 @@
 #include "runtime/train/metrics/metric.h"
 
 #include <set>
+#include <utility>
 
 #include "collectives/error.h"
 #include "runtime/train/losses/comparison.h"
 
 namespace meshwork {
 
-double Metric::value_count(const Shape& prediction, const Shape&) const {
-  return row_count(prediction);
+namespace {
+
+class MetricByShapes final : public Metric {
+ public:
+  MetricByShapes(std::string name, Better better,
+                 std::function<SharedMetric(const Shape&, const Shape&)> choose)
+      : name_(std::move(name)), better_(better), choose_(std::move(choose)) {}
+
+  std::string name() const override { return name_; }
+  Better better() const override { return better_; }
+  std::unique_ptr<Operation> operation(const Shape& prediction,
+                                       const Shape& target) const override {
+    return choose_(prediction, target)->operation(prediction, target);
+  }
+  std::int64_t target_classes(const Shape& prediction, const Shape& target) const override {
+    return choose_(prediction, target)->target_classes(prediction, target);
+  }
+
+ private:
+  std::string name_;
+  Better better_;
+  std::function<SharedMetric(const Shape&, const Shape&)> choose_;
+};
+
+}  // namespace
+
+SharedMetric metric_by_shapes(std::string name, Better better,
+                              std::function<SharedMetric(const Shape&, const Shape&)> choose) {
+  return std::make_shared<MetricByShapes>(std::move(name), better, std::move(choose));
 }
 
-std::int64_t Metric::target_classes(const Shape&, const Shape&) const {
-  return 0;
+double Metric::value_count(const Shape& prediction) {
+  return row_count(prediction);
 }
 
 void check_metric_names(std::span<const SharedMetric> metrics) {

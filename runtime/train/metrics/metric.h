@@ -19,6 +19,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,15 +45,20 @@ class Metric {
                                                              const Shape& target) const = 0;
   /// The element type in which it takes targets.
   [[nodiscard]] virtual ElementType target_type() const { return ElementType::float32; }
-  /// How many values the operation's sum is a sum of.
-  [[nodiscard]] virtual double value_count(const Shape& prediction, const Shape& target) const;
-  /// If targets are class numbers, how many classes there are: others are errors of the data. Else
-  /// 0.
-  [[nodiscard]] virtual std::int64_t target_classes(const Shape& prediction,
-                                                    const Shape& target) const;
+  /// How many values the operation's sum is a sum of: the rows of the prediction.
+  [[nodiscard]] static double value_count(const Shape& prediction);
+  /// For shapes of prediction and target: if targets are class numbers, how many classes there are:
+  /// others are errors of the data. Else 0.
+  [[nodiscard]] virtual std::int64_t target_classes(const Shape&, const Shape&) const { return 0; }
 };
 
 using SharedMetric = std::shared_ptr<const Metric>;
+
+/// A metric called `name` that compares as the one which `choose` gives for shapes of prediction and
+/// target does.
+[[nodiscard]] SharedMetric metric_by_shapes(
+    std::string name, Better better,
+    std::function<SharedMetric(const Shape& prediction, const Shape& target)> choose);
 
 /// Throws `Error` if two metrics, or a metric and the loss, would have one name in the logs.
 void check_metric_names(std::span<const SharedMetric> metrics);

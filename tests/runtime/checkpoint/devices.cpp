@@ -7,7 +7,7 @@
 
 #include "layers/dense.h"
 #include "layers/dropout.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "tests/support/apart_device.h"

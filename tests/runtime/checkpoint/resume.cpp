@@ -18,7 +18,7 @@
 #include "runtime/train/callbacks/early_stopping.h"
 #include "runtime/train/callbacks/learning_rate_scheduler.h"
 #include "runtime/train/callbacks/reduce_lr_on_plateau.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"

@@ -10,7 +10,7 @@
 #include "layers/dropout.h"
 #include "layers/global_pooling.h"
 #include "layers/relu.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/rmsprop.h"
 #include "runtime/train/optimizers/sgd.h"

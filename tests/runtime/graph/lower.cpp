@@ -21,7 +21,7 @@
 #include "layers/reshape.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/lowering.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"

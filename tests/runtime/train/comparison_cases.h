@@ -70,7 +70,7 @@ inline double sum_of(const Metric& metric, const Tensor& prediction, const Tenso
 }
 
 inline double mean_of(const Metric& metric, const Tensor& prediction, const Tensor& target) {
-  return sum_of(metric, prediction, target) / metric.value_count(prediction.shape, target.shape);
+  return sum_of(metric, prediction, target) / metric.value_count(prediction.shape);
 }
 
 /// The gradient of the mean with respect to the prediction.

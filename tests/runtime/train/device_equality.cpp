@@ -18,7 +18,7 @@
 #include "layers/rescaling.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/device/kernels/precision.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"

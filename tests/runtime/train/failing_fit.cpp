@@ -18,7 +18,7 @@
 #include "runtime/data/array.h"
 #include "runtime/data/source.h"
 #include "runtime/device/kernels/activation.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/adam.h"

@@ -87,7 +87,7 @@ TEST_CASE("metrics are shown under the name the user wrote, or their class's") {
   CHECK(all[3]->better() == Better::lower);
   CHECK(all[0]->operation({-1, 10}, {-1})->kind() == "sparse_categorical_accuracy");
   CHECK(all[0]->target_classes({-1, 10}, {-1}) == 10);
-  CHECK(all[3]->value_count({6, 10}, {6, 10}) == 6);
+  CHECK(all[3]->value_count({6, 10}) == 6);
   CHECK(metrics("[]").empty());
   CHECK(metrics("").empty());
 }

@@ -10,7 +10,7 @@
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/narrowing.h"
 #include "runtime/train/engine/engine.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/rmsprop.h"
 #include "runtime/train/optimizers/sgd.h"

@@ -17,7 +17,7 @@
 #include "layers/activation.h"
 #include "layers/dense.h"
 #include "runtime/device/kernels/activation.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "tests/support/one_rank.h"

@@ -7,7 +7,7 @@
 #include "layers/dense.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/train/engine/feed_ring.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "tests/support/apart_device.h"

@@ -10,7 +10,7 @@
 #include "layers/batch_normalization.h"
 #include "layers/dense.h"
 #include "runtime/checkpoint/keras_weights.h"
-#include "runtime/train/losses/sparse_categorical_crossentropy.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"

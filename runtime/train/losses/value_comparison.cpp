@@ -1,4 +1,4 @@
-#include "runtime/train/losses/value_loss.h"
+#include "runtime/train/losses/value_comparison.h"
 
 #include <utility>
 
@@ -8,13 +8,13 @@
 namespace meshwork {
 namespace {
 
-class ValueLossOperation final : public ComparisonOperation {
+class ValueOperation final : public ComparisonOperation {
  public:
-  ValueLossOperation(std::string kind, ValueLossKernels kernels)
+  ValueOperation(std::string kind, ValueKernels kernels)
       : ComparisonOperation(std::move(kind), TargetForm::values), kernels_(std::move(kernels)) {}
 
   double flops(std::span<const Shape> inputs, const Shape&) const override {
-    return 3.0 * static_cast<double>(element_count(inputs[0]));
+    return kernels_.flops * static_cast<double>(element_count(inputs[0]));
   }
 
   void forward(Lowering& lowering) const override {
@@ -23,7 +23,9 @@ class ValueLossOperation final : public ComparisonOperation {
   }
 
   void backward(Lowering& lowering) const override {
-    if (lowering.needs_gradient(0)) {
+    if (!kernels_.gradient) {
+      give_no_gradient(lowering);
+    } else if (lowering.needs_gradient(0)) {
       kernels_.gradient(lowering, element_count(lowering.local_shape(0)),
                         mean_over_row(lowering) * mean_factor(lowering));
     }
@@ -35,16 +37,25 @@ class ValueLossOperation final : public ComparisonOperation {
     return values > 0 ? 1 / static_cast<double>(values) : 0;
   }
 
-  ValueLossKernels kernels_;
+  ValueKernels kernels_;
 };
+
+MakeOperation operation_of(std::string kind, ValueKernels kernels) {
+  return [kind = std::move(kind), kernels = std::move(kernels)] {
+    return std::make_unique<ValueOperation>(kind, kernels);
+  };
+}
 
 }  // namespace
 
-SharedLoss make_value_loss(std::string name, std::string kind, ValueLossKernels kernels) {
+SharedLoss make_value_loss(std::string name, std::string kind, ValueKernels kernels) {
   return make_loss(std::move(name), TargetForm::values,
-                   [kind = std::move(kind), kernels = std::move(kernels)] {
-                     return std::make_unique<ValueLossOperation>(kind, kernels);
-                   });
+                   operation_of(std::move(kind), std::move(kernels)));
+}
+
+SharedMetric make_value_metric(std::string name, std::string kind, ValueKernels kernels) {
+  return make_metric(std::move(name), TargetForm::values,
+                     operation_of(std::move(kind), std::move(kernels)));
 }
 
 }  // namespace meshwork
