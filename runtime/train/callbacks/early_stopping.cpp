@@ -8,54 +8,38 @@
 namespace meshwork {
 namespace {
 
-class EarlyStoppingCallback final : public Callback {
+class EarlyStoppingCallback final : public Monitor {
  public:
   explicit EarlyStoppingCallback(const EarlyStoppingOptions& options)
-      : options_(options),
-        monitor_(class_name(), options.monitor, options.mode, options.min_delta) {}
-
-  std::string class_name() const override { return "EarlyStopping"; }
-  std::string subject() const override { return monitor_.name(); }
-  bool decides_alike() const override { return true; }
-  std::int64_t agreed_values() const override { return Monitor::agreed_values; }
-
-  void check(const ExpectedLogs& logs) const override { monitor_.check(logs); }
-
-  void on_train_begin(Training& training) override {
-    monitor_.begin(training);
-    if (!std::exchange(loaded_, false)) {
-      state_ = {};
-      weights_.reset();
-    }
-  }
+      : Monitor("EarlyStopping", options.monitor, options.mode, options.min_delta),
+        options_(options) {}
 
   void on_epoch_end(Training& training) override {
     const std::int64_t epoch = training.position().epoch;
-    const std::optional<double> value = monitor_.value(training);
+    const std::optional<double> value = monitored(training);
     if (!value || epoch < options_.start_from_epoch) {
       return;
     }
-    const bool improved = monitor_.improves(*value, state_.best);
+    const bool improved = improves(*value, best_);
     if (options_.restore_best_weights && (improved || !weights_)) {
       weights_ = training.snapshot_weights();
-      state_.best_epoch = epoch;
+      best_epoch_ = epoch;
     }
-    ++state_.wait;
+    ++wait_;
     if (improved) {
-      state_.best = value;
-      state_.best_epoch = epoch;
-      if (!options_.baseline || monitor_.improves(*value, options_.baseline)) {
-        state_.wait = 0;
+      best_ = value;
+      best_epoch_ = epoch;
+      if (!options_.baseline || improves(*value, options_.baseline)) {
+        wait_ = 0;
       }
       return;
     }
-    if (state_.wait >= options_.patience && epoch > 0) {
+    if (wait_ >= options_.patience && epoch > 0) {
       if (options_.verbose) {
         training.say(fmt::format(
             "Epoch {}: EarlyStopping: {} is {:.5g}, no better than {:.5g} of epoch {}; training "
             "ends",
-            epoch + 1, monitor_.name(), *value, state_.best.value_or(*value),
-            state_.best_epoch + 1));
+            epoch + 1, name(), *value, best_.value_or(*value), best_epoch_ + 1));
       }
       training.stop();
     }
@@ -67,39 +51,31 @@ class EarlyStoppingCallback final : public Callback {
     }
     if (options_.verbose) {
       training.say(fmt::format("Epoch {}: EarlyStopping: the weights are those of epoch {} again",
-                               training.position().epoch + 1, state_.best_epoch + 1));
+                               training.position().epoch + 1, best_epoch_ + 1));
     }
     exchange_weights(training);
-    state_.restored = true;
+    restored_ = true;
   }
 
   void take_back_train_end(Training& training) override {
-    if (std::exchange(state_.restored, false) && weights_) {
+    if (std::exchange(restored_, false) && weights_) {
       exchange_weights(training);
     }
   }
 
   CallbackState save() const override {
-    CallbackState state{{"wait", static_cast<double>(state_.wait)},
-                        {"best_epoch", static_cast<double>(state_.best_epoch)}};
-    if (state_.best) {
-      state["best"] = *state_.best;
-    }
-    if (state_.restored) {
+    CallbackState state = Monitor::save();
+    state["best_epoch"] = static_cast<double>(best_epoch_);
+    if (restored_) {
       state[restored_key] = 1.0;
     }
     return state;
   }
 
   void load(const CallbackState& state) override {
-    state_.wait = static_cast<std::int64_t>(number_in(state, "wait", class_name()));
-    state_.best_epoch = static_cast<std::int64_t>(number_in(state, "best_epoch", class_name()));
-    state_.best.reset();
-    if (state.contains("best")) {
-      state_.best = number_in(state, "best", class_name());
-    }
-    state_.restored = state.contains(restored_key);
-    loaded_ = true;
+    Monitor::load(state);
+    best_epoch_ = static_cast<std::int64_t>(number_in(state, "best_epoch", class_name()));
+    restored_ = state.contains(restored_key);
   }
 
   std::shared_ptr<const WeightsSnapshot> kept_weights() const override { return weights_; }
@@ -108,12 +84,11 @@ class EarlyStoppingCallback final : public Callback {
   }
 
  private:
-  struct State {
-    std::int64_t wait = 0;
-    std::int64_t best_epoch = 0;
-    std::optional<double> best;
-    bool restored = false;  // the model has the best weights, and weights_ are the last epoch's
-  };
+  void forget() override {
+    best_epoch_ = 0;
+    restored_ = false;
+    weights_.reset();
+  }
 
   void exchange_weights(Training& training) {
     std::shared_ptr<const WeightsSnapshot> present = training.snapshot_weights();
@@ -122,10 +97,9 @@ class EarlyStoppingCallback final : public Callback {
   }
 
   EarlyStoppingOptions options_;
-  Monitor monitor_;
-  State state_;
+  std::int64_t best_epoch_ = 0;
+  bool restored_ = false;  // the model has the best weights, and weights_ are the last epoch's
   std::shared_ptr<const WeightsSnapshot> weights_;
-  bool loaded_ = false;
 };
 
 }  // namespace

@@ -35,8 +35,30 @@ void Monitor::check(const ExpectedLogs& logs) const {
   (void)direction(logs.names, better_of(name_, logs.metrics));
 }
 
-void Monitor::begin(const Training& training) {
+void Monitor::on_train_begin(Training& training) {
   better_ = direction(training.log_names(), training.better(name_));
+  if (!std::exchange(loaded_, false)) {
+    wait_ = 0;
+    best_.reset();
+    forget();
+  }
+}
+
+CallbackState Monitor::save() const {
+  CallbackState state{{"wait", static_cast<double>(wait_)}};
+  if (best_) {
+    state["best"] = *best_;
+  }
+  return state;
+}
+
+void Monitor::load(const CallbackState& state) {
+  wait_ = static_cast<std::int64_t>(number_in(state, "wait", owner_));
+  best_.reset();
+  if (state.contains("best")) {
+    best_ = number_in(state, "best", owner_);
+  }
+  loaded_ = true;
 }
 
 Better Monitor::direction(const std::vector<std::string>& names,
@@ -61,9 +83,9 @@ Better Monitor::direction(const std::vector<std::string>& names,
   return *known;
 }
 
-std::optional<double> Monitor::value(Training& training) const {
+std::optional<double> Monitor::monitored(Training& training) const {
   const std::optional<double> own = training.logs().find(name_);
-  std::array<double, agreed_values> found{own ? 1.0 : 0.0, own.value_or(0)};
+  std::array<double, values_> found{own ? 1.0 : 0.0, own.value_or(0)};
   training.agree(found);
   if (found[0] != 0) {
     return found[1];

@@ -11,90 +11,62 @@
 namespace meshwork {
 namespace {
 
-class ReduceLROnPlateauCallback final : public Callback {
+class ReduceLROnPlateauCallback final : public Monitor {
  public:
   explicit ReduceLROnPlateauCallback(const ReduceLROnPlateauOptions& options)
-      : options_(options),
-        monitor_(class_name(), options.monitor, options.mode, options.min_delta) {}
+      : Monitor("ReduceLROnPlateau", options.monitor, options.mode, options.min_delta),
+        options_(options) {}
 
-  std::string class_name() const override { return "ReduceLROnPlateau"; }
-  std::string subject() const override { return monitor_.name(); }
-  bool decides_alike() const override { return true; }
-  std::int64_t agreed_values() const override { return Monitor::agreed_values; }
   std::vector<std::string> adds_logs() const override { return {"learning_rate"}; }
-
-  void check(const ExpectedLogs& logs) const override { monitor_.check(logs); }
-
-  void on_train_begin(Training& training) override {
-    monitor_.begin(training);
-    if (!std::exchange(loaded_, false)) {
-      state_ = {};
-    }
-  }
 
   void on_epoch_end(Training& training) override {
     const double rate = training.learning_rate();
     training.logs().set("learning_rate", rate);
-    const std::optional<double> value = monitor_.value(training);
+    const std::optional<double> value = monitored(training);
     if (!value) {
       return;
     }
-    if (state_.cooling > 0) {
-      --state_.cooling;
-      state_.wait = 0;
+    if (cooling_ > 0) {
+      --cooling_;
+      wait_ = 0;
     }
-    if (monitor_.improves(*value, state_.best)) {
-      state_.best = value;
-      state_.wait = 0;
+    if (improves(*value, best_)) {
+      best_ = value;
+      wait_ = 0;
       return;
     }
-    if (state_.cooling > 0 || ++state_.wait < options_.patience || rate <= options_.min_lr) {
+    if (cooling_ > 0 || ++wait_ < options_.patience || rate <= options_.min_lr) {
       return;
     }
     const double reduced = std::max(rate * options_.factor, options_.min_lr);
     training.set_learning_rate(reduced);
     if (options_.verbose) {
-      training.say(
-          fmt::format("Epoch {}: ReduceLROnPlateau: {} is {:.5g}, no better than {:.5g}; the "
-                      "learning rate goes "
-                      "from {:.5g} to {:.5g}",
-                      training.position().epoch + 1, monitor_.name(), *value,
-                      state_.best.value_or(*value), rate, reduced));
+      training.say(fmt::format(
+          "Epoch {}: ReduceLROnPlateau: {} is {:.5g}, no better than {:.5g}; the "
+          "learning rate goes "
+          "from {:.5g} to {:.5g}",
+          training.position().epoch + 1, name(), *value, best_.value_or(*value), rate, reduced));
     }
-    state_.cooling = options_.cooldown;
-    state_.wait = 0;
+    cooling_ = options_.cooldown;
+    wait_ = 0;
   }
 
   CallbackState save() const override {
-    CallbackState state{{"wait", static_cast<double>(state_.wait)},
-                        {"cooling", static_cast<double>(state_.cooling)}};
-    if (state_.best) {
-      state["best"] = *state_.best;
-    }
+    CallbackState state = Monitor::save();
+    state["cooling"] = static_cast<double>(cooling_);
     return state;
   }
 
   void load(const CallbackState& state) override {
-    state_.wait = static_cast<std::int64_t>(number_in(state, "wait", class_name()));
-    state_.cooling = static_cast<std::int64_t>(number_in(state, "cooling", class_name()));
-    state_.best.reset();
-    if (state.contains("best")) {
-      state_.best = number_in(state, "best", class_name());
-    }
-    loaded_ = true;
+    Monitor::load(state);
+    cooling_ = static_cast<std::int64_t>(number_in(state, "cooling", class_name()));
   }
 
  private:
-  struct State {
-    std::int64_t wait = 0;
-    std::int64_t cooling = 0;
-    std::optional<double> best;
-  };
+  void forget() override { cooling_ = 0; }
 
   ReduceLROnPlateauOptions options_;
-  Monitor monitor_;
-  State state_;
-  bool loaded_ = false;
+  std::int64_t cooling_ = 0;  // epochs until waiting begins again
 };
 
 }  // namespace
