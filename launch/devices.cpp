@@ -38,7 +38,7 @@ Request read_request(const CommandLine& line) {
   }
   Request request{parse_config("{}", "the command line", line.overrides)};
   if (const auto mesh = request.document.find("mesh")) {
-    request.axes = mesh_from_config(*mesh);
+    request.axes = mesh->as<WrittenMesh>().axes;
   }
   request.device = read_options<ModelOptions>(request.document, Catalog(), {"mesh"}).device;
   return request;

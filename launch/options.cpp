@@ -8,7 +8,7 @@
 #include "launch/session.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/from_config.h"
-#include "runtime/train/model_options.h"
+#include "runtime/train/run_config.h"
 
 namespace meshwork {
 namespace {
@@ -19,15 +19,16 @@ using Texts = std::vector<OptionText>;
 std::map<std::string, Texts> sections() {
   std::map<std::string, Texts> all = source_option_texts();
   ModelOptions model;
-  DistributionOptions distribution;
+  WrittenSpread spread;
   FitOptions options;
   bool cache = false;
   OptionLister configuration, data, fit;
   describe(model, configuration);
-  describe(distribution, configuration);
+  describe(spread, configuration);
   describe_data_section(options, data);
   describe_cache(cache, data);
   describe_fit_section(options, fit);
+  describe_callbacks(options.callbacks, fit);
   all["configuration"] = std::move(configuration.texts);
   all["data"] = std::move(data.texts);
   all["fit"] = std::move(fit.texts);

@@ -63,10 +63,15 @@ std::vector<SharedMetric> metrics_from_config(const ConfigNode& node, const Cata
   return all;
 }
 
-std::vector<SharedCallback> callbacks_from_config(const ConfigNode& node, const Catalog& catalog) {
-  return read_list<SharedCallback>(node, catalog, [](const ConfigNode& one, const Catalog& all) {
-    return all.make<SharedCallback>(one);
-  });
+void from_config(const ConfigNode& node, std::vector<SharedCallback>& callbacks,
+                 const Catalog& catalog) {
+  callbacks = read_list<SharedCallback>(
+      node, catalog,
+      [](const ConfigNode& one, const Catalog& all) { return all.make<SharedCallback>(one); });
+}
+
+std::string to_text(const SharedCallback& callback) {
+  return callback->class_name();
 }
 
 }  // namespace meshwork

@@ -6,6 +6,7 @@
 #include "runtime/config/options.h"
 #include "runtime/device/device.h"
 #include "runtime/device/kernels/precision.h"
+#include "runtime/train/from_config.h"
 #include "runtime/train/model.h"
 
 namespace meshwork {
@@ -46,6 +47,11 @@ void describe(DistributionOptions& options, Visitor& option) {
 template <class Visitor>
 void describe_cache(bool& cache, Visitor& option) {
   option("cache", cache, "keep in memory what was read once");
+}
+
+template <class Visitor>
+void describe_callbacks(std::vector<SharedCallback>& callbacks, Visitor& option) {
+  option("callbacks", callbacks, "callbacks, called in their order");
 }
 
 template <class Visitor>

@@ -17,7 +17,6 @@
 #include "runtime/train/engine/kernel_choice.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/loop/between_steps.h"
-#include "runtime/train/model_options.h"
 
 namespace meshwork {
 namespace {
@@ -79,8 +78,8 @@ std::string_view name_of(DataPart part) {
   return names[static_cast<std::size_t>(part)];
 }
 
-std::vector<MeshAxis> mesh_from_config(const ConfigNode& node) {
-  std::vector<MeshAxis> axes;
+void from_config(const ConfigNode& node, WrittenMesh& mesh) {
+  mesh.axes.clear();
   for (const ConfigEntry& entry : node.entries()) {
     const std::int64_t size = entry.value.as<std::int64_t>(at_least(-1).up_to(most_ranks));
     if (size == 0) {
@@ -89,19 +88,52 @@ std::vector<MeshAxis> mesh_from_config(const ConfigNode& node) {
           "ranks leave",
           entry.name);
     }
-    axes.push_back({entry.name, size});
+    mesh.axes.push_back({entry.name, size});
   }
-  if (axes.empty()) {
+  if (mesh.axes.empty()) {
     node.fail("the mesh has no axes; expected axes with sizes, such as {{data: 2, model: 4}}");
   }
-  return axes;
+}
+
+void from_config(const ConfigNode& node, WrittenLayouts& layouts) {
+  for (const ConfigEntry& entry : node.entries()) {
+    layouts.entries.push_back({read_layout(entry.value), entry.key});
+  }
+}
+
+void from_config(const ConfigNode& node, WrittenBatchAxis& axis) {
+  // An empty name stands for none; a user writes null.
+  axis.name = node.is_null() ? "" : node.as<std::string>();
+  if (!node.is_null() && axis.name->empty()) {
+    node.fail("the name of the axis is empty; expected an axis of the mesh, or ~ for none");
+  }
+}
+
+std::string to_text(const WrittenMesh& mesh) {
+  std::string text;
+  for (const MeshAxis& axis : mesh.axes) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", axis.name, axis.size);
+  }
+  return "{" + text + "}";
+}
+
+std::string to_text(const WrittenLayouts& layouts) {
+  std::string text;
+  for (const WrittenLayouts::Entry& entry : layouts.entries) {
+    text += (text.empty() ? "" : ", ") + entry.key.as<std::string>();
+  }
+  return text;
+}
+
+std::string to_text(const WrittenBatchAxis& axis) {
+  return axis.name && axis.name->empty() ? "~" : axis.name.value_or("");
 }
 
 RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : document_(document) {
   ConfigReader reader(document);
   OptionReader option(reader, catalog);
   describe(options_, option);
-  describe(distribution_, option);
+  describe(spread_, option);
   if (options_.precision == Precision::tf32 && options_.device == "cpu") {
     reader.node("precision")
         ->fail(
@@ -112,7 +144,6 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
     (void)kernels->as_path();  // as which it may be meant
     (void)kernels->located([&] { return kernels_option(options_.kernels); });
   }
-  read_distribution(reader);
   if (const auto data = reader.node("data")) {
     read_data(*data, catalog);
   }
@@ -139,24 +170,6 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
   reader.finish();
 }
 
-void RunConfig::read_distribution(ConfigReader& reader) {
-  if (const auto mesh = reader.node("mesh")) {
-    axes_ = mesh_from_config(*mesh);
-  }
-  if (const auto layout = reader.node("layout")) {
-    for (const ConfigEntry& entry : layout->entries()) {
-      layouts_.push_back({read_layout(entry.value), entry.key});
-    }
-  }
-  if (const auto axis = reader.node("batch_axis")) {
-    // An empty name stands for none; a user writes null.
-    distribution_.batch_axis = axis->is_null() ? "" : axis->as<std::string>();
-    if (!axis->is_null() && distribution_.batch_axis->empty()) {
-      axis->fail("the name of the axis is empty; expected an axis of the mesh, or ~ for none");
-    }
-  }
-}
-
 void RunConfig::read_data(const ConfigNode& node, const Catalog& catalog) {
   ConfigReader reader(node);
   for (const DataPart part : {DataPart::train, DataPart::validation, DataPart::test}) {
@@ -172,9 +185,7 @@ void RunConfig::read_fit(const ConfigNode& node, const Catalog& catalog) {
   ConfigReader reader(node);
   OptionReader option(reader, catalog);
   describe_fit_section(fit_, option);
-  if (const auto callbacks = reader.node("callbacks")) {
-    fit_.callbacks = callbacks_from_config(*callbacks, catalog);
-  }
+  describe_callbacks(fit_.callbacks, option);
   reader.finish();
   if (fit_.validation_split > 0 && has(DataPart::validation)) {
     node.find("validation_split")
@@ -206,7 +217,7 @@ ConfigNode RunConfig::node_of(DataPart part) const {
 
 std::int64_t RunConfig::least_ranks() const {
   std::int64_t ranks = 1;
-  for (const MeshAxis& axis : axes_) {
+  for (const MeshAxis& axis : mesh_axes()) {
     const std::int64_t size = std::max<std::int64_t>(axis.size, 1);
     if (ranks > most_ranks / size) {
       ConfigReader(document_).section("mesh").fail("the mesh has more than {} ranks", most_ranks);
@@ -218,18 +229,19 @@ std::int64_t RunConfig::least_ranks() const {
 
 MeshShape RunConfig::mesh_shape(std::int64_t ranks) const {
   (void)least_ranks();  // the product can be computed
-  return ConfigReader(document_).section("mesh").located([&] { return MeshShape(axes_, ranks); });
+  return ConfigReader(document_).section("mesh").located(
+      [&] { return MeshShape(mesh_axes(), ranks); });
 }
 
 DeviceMesh RunConfig::mesh() const {
   const Communicator world = Communicator::world();
   (void)mesh_shape(world.size());  // before anything collective
-  return DeviceMesh(axes_, world);
+  return DeviceMesh(mesh_axes(), world);
 }
 
 LayoutMap RunConfig::layouts(const MeshShape& mesh) const {
   LayoutMap map(mesh);
-  for (const LayoutEntry& entry : layouts_) {
+  for (const WrittenLayouts::Entry& entry : spread_.layout.entries) {
     // The map ends its messages about a key with its place.
     map.insert(entry.key.as<std::string>(), entry.layout, entry.key.location());
   }
@@ -237,15 +249,14 @@ LayoutMap RunConfig::layouts(const MeshShape& mesh) const {
 }
 
 std::optional<Axis> RunConfig::batch_axis(const MeshShape& mesh) const {
-  if (!distribution_.batch_axis) {
+  const std::optional<std::string>& name = spread_.distribution.batch_axis;
+  if (!name) {
     return 0;
   }
-  if (distribution_.batch_axis->empty()) {
+  if (name->empty()) {
     return std::nullopt;
   }
-  return ConfigReader(document_).section("batch_axis").located([&] {
-    return mesh.axis(*distribution_.batch_axis);
-  });
+  return ConfigReader(document_).section("batch_axis").located([&] { return mesh.axis(*name); });
 }
 
 // ---- data --------------------------------------------------------------------------------------
@@ -384,7 +395,7 @@ void RunConfig::check_callbacks(const Source& source, bool validated) const {
 
 Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
   return {graph_,           layouts(mesh),
-          batch_axis(mesh), distribution_.unmatched_layouts,
+          batch_axis(mesh), spread_.distribution.unmatched_layouts,
           options_,         has_loss() ? std::optional(compile_) : std::nullopt};
 }
 

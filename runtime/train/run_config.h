@@ -45,6 +45,7 @@
 #include "runtime/graph/model_config.h"
 #include "runtime/train/loop/stop_request.h"
 #include "runtime/train/model.h"
+#include "runtime/train/model_options.h"
 
 namespace meshwork {
 
@@ -53,8 +54,44 @@ enum class DataPart : std::uint8_t { train, validation, test };
 /// "train", "validation" or "test".
 [[nodiscard]] std::string_view name_of(DataPart part);
 
-/// The axes that the section `mesh` of a configuration names, in its order.
-[[nodiscard]] std::vector<MeshAxis> mesh_from_config(const ConfigNode& node);
+/// How a configuration says that a model is spread.
+struct WrittenMesh {
+  static constexpr const char* expected = "axes with sizes, such as {data: 2, model: 4}";
+  std::vector<MeshAxis> axes{{"data", -1}};
+};
+struct WrittenLayouts {
+  static constexpr const char* expected = "paths or patterns, each with the axes of its dimensions";
+  struct Entry {
+    TensorLayout layout;
+    ConfigNode key;
+  };
+  std::vector<Entry> entries;
+};
+struct WrittenBatchAxis {
+  static constexpr const char* expected = "an axis of the mesh, or ~ for none";
+  std::optional<std::string> name;  // as DistributionOptions has it
+};
+struct WrittenSpread {
+  WrittenMesh mesh;
+  WrittenLayouts layout;
+  DistributionOptions distribution;
+};
+void from_config(const ConfigNode& node, WrittenMesh& mesh);
+void from_config(const ConfigNode& node, WrittenLayouts& layouts);
+void from_config(const ConfigNode& node, WrittenBatchAxis& axis);
+[[nodiscard]] std::string to_text(const WrittenMesh& mesh);
+[[nodiscard]] std::string to_text(const WrittenLayouts& layouts);
+[[nodiscard]] std::string to_text(const WrittenBatchAxis& axis);
+
+template <class Visitor>
+void describe(WrittenSpread& spread, Visitor& option) {
+  option("mesh", spread.mesh, "the ranks along named axes; -1: what the ranks leave");
+  option("layout", spread.layout, "what is split; the rest is whole on every rank");
+  WrittenBatchAxis batch_axis{spread.distribution.batch_axis};
+  option("batch_axis", batch_axis, "what splits batches; not given: the mesh's first axis");
+  spread.distribution.batch_axis = batch_axis.name;
+  describe(spread.distribution, option);
+}
 
 /// What `fit` is fed.
 struct TrainingData {
@@ -79,7 +116,7 @@ class RunConfig {
   [[nodiscard]] bool has_loss() const { return compile_.loss != nullptr; }
 
   /// The axes as they are written.
-  [[nodiscard]] const std::vector<MeshAxis>& mesh_axes() const { return axes_; }
+  [[nodiscard]] const std::vector<MeshAxis>& mesh_axes() const { return spread_.mesh.axes; }
   /// How many ranks the mesh has if none is left for an axis of -1: that is taken as 1.
   [[nodiscard]] std::int64_t least_ranks() const;
   /// The shape of the mesh for `ranks` ranks.
@@ -126,12 +163,6 @@ class RunConfig {
   [[nodiscard]] const FitOptions& fit_options() const { return fit_; }
 
  private:
-  struct LayoutEntry {
-    TensorLayout layout;
-    ConfigNode key;
-  };
-
-  void read_distribution(ConfigReader& reader);
   void read_data(const ConfigNode& node, const Catalog& catalog);
   void read_fit(const ConfigNode& node, const Catalog& catalog);
   [[nodiscard]] const std::optional<ConfigNode>& part_node(DataPart part) const;
@@ -140,9 +171,7 @@ class RunConfig {
 
   ConfigNode document_;
   ModelOptions options_;
-  std::vector<MeshAxis> axes_{{"data", -1}};
-  std::vector<LayoutEntry> layouts_;
-  DistributionOptions distribution_;
+  WrittenSpread spread_;
   std::optional<ConfigNode> parts_[3];  // by DataPart
   bool cache_ = false;
   std::optional<ConfiguredModel> model_;

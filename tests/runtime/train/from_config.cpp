@@ -44,7 +44,9 @@ Optimizer optimizer(const std::string& text) {
 }
 
 std::vector<SharedCallback> callbacks(const std::string& text) {
-  return callbacks_from_config(value("callbacks: " + text, "callbacks"), catalog());
+  std::vector<SharedCallback> all;
+  from_config(value("callbacks: " + text, "callbacks"), all, catalog());
+  return all;
 }
 
 }  // namespace

@@ -199,3 +199,18 @@ TEST_CASE("the plan for a device that is apart counts what waits for it there") 
   CHECK_THAT(to_text(on_gpu), Catch::Contains("at the peak, on cuda") &&
                                   Catch::Contains("on top of it: workspaces and tables"));
 }
+
+TEST_CASE("what a configuration says of the spread is read and told by one description") {
+  Catalog catalog;
+  const auto spread = read_options<WrittenSpread>(
+      parse_config("{mesh: {data: 2, model: -1}, layout: {d/kernel: [~, model]}, batch_axis: ~}",
+                   "run.yaml"),
+      catalog);
+  CHECK(spread.mesh.axes == std::vector<MeshAxis>{{"data", 2}, {"model", -1}});
+  CHECK(spread.layout.entries.size() == 1);
+  CHECK(spread.distribution.batch_axis == "");
+  CHECK(settings_of(spread) == Settings{{"mesh", "{data: 2, model: -1}"},
+                                        {"layout", "d/kernel"},
+                                        {"batch_axis", "~"},
+                                        {"unmatched_layouts", "error"}});
+}
