@@ -19,10 +19,14 @@
 namespace meshwork {
 namespace {
 
-std::vector<SymbolicTensor> block_call(const Shape& shape, const std::shared_ptr<LayerBlock>& block,
-                                       std::vector<SymbolicTensor>& inputs) {
-  inputs = {Input(shape)};
-  return {block->call(inputs)};
+std::shared_ptr<const Graph> graph_of(const std::vector<SymbolicTensor>& inputs,
+                                      const std::vector<SymbolicTensor>& outputs) {
+  return std::make_shared<Graph>(make_graph(inputs, outputs));
+}
+
+std::shared_ptr<const Graph> graph_of(const Shape& shape, LayerBlock& block) {
+  const std::vector<SymbolicTensor> inputs{Input(shape)};
+  return graph_of(inputs, {block.call(inputs)});
 }
 
 /// What `make` gives, which the option `name` asks for. An `Error` out of it is that option's.
@@ -284,8 +288,12 @@ void Model::State::take_up_choices(const CheckpointState& earlier) {
 
 Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
              Distribution distribution, ModelOptions options)
-    : Model(Blueprint(std::make_shared<Graph>(make_graph(inputs, outputs)), distribution.layouts,
-                      distribution.batch_axis, distribution.unmatched_layouts, std::move(options)),
+    : Model(graph_of(inputs, outputs), distribution, std::move(options)) {}
+
+Model::Model(std::shared_ptr<const Graph> graph, const Distribution& distribution,
+             ModelOptions options)
+    : Model(Blueprint(std::move(graph), distribution.layouts, distribution.batch_axis,
+                      distribution.unmatched_layouts, std::move(options)),
             *distribution.mesh) {}
 
 Model::Model(Blueprint blueprint, DeviceMesh& mesh)
@@ -338,27 +346,15 @@ Model::Model(Blueprint blueprint, DeviceMesh& mesh)
 
 Model::Model(const SymbolicTensor& input, const SymbolicTensor& output, Distribution distribution,
              ModelOptions options)
-    : Model(std::vector<SymbolicTensor>{input}, std::vector<SymbolicTensor>{output},
-            std::move(distribution), std::move(options)) {}
+    : Model(graph_of({input}, {output}), distribution, std::move(options)) {}
 
 Model::Model(Shape shape, const std::shared_ptr<LayerBlock>& block, Distribution distribution,
              ModelOptions options)
-    : Model(
-          [&] {
-            std::vector<SymbolicTensor> inputs;
-            const std::vector<SymbolicTensor> outputs = block_call(shape, block, inputs);
-            return std::pair{inputs, outputs};
-          }(),
-          std::move(distribution), std::move(options)) {
+    : Model(graph_of(shape, *block), distribution, std::move(options)) {
   if (block->class_name() != "Sequential") {
     state_->keras_model = KerasModel::subclass;
   }
 }
-
-Model::Model(std::pair<std::vector<SymbolicTensor>, std::vector<SymbolicTensor>> ends,
-             Distribution distribution, ModelOptions options)
-    : Model(std::move(ends.first), std::move(ends.second), std::move(distribution),
-            std::move(options)) {}
 
 Model::~Model() = default;
 Model::Model(Model&&) noexcept = default;
