@@ -36,6 +36,7 @@ def pack(folder, names):
     packed = folder / "packed" / "gpu"
     for name in names:
         script(packed / "bin" / f"test_{name}", FAILING.get(name, f"echo ran {name}"))
+    script(packed / "bin" / "meshwork", "echo an imitation, GPU 0 of 1")
     script(packed / "bin" / "step", """echo '{"ms": 0.5}'""")
     script(packed / "bin" / "kernels", "echo matmul 1x1x1 0.5 us")
     script(packed / "openmpi" / "bin" / "mpirun", 'shift 2; exec "$@"')

@@ -181,7 +181,8 @@ class CudaDevice final : public Device {
   Context context_;
 };
 
-std::string why_unavailable() {
+// Not `why_unavailable`: what library.h declares by that name calls this.
+std::string why_no_gpu() {
   const Visibility seen = look();
   if (seen.state == Visibility::State::visible) return {};
   return why_none(seen, std::getenv("CUDA_VISIBLE_DEVICES"));
@@ -210,5 +211,5 @@ std::unique_ptr<Device> make(const DeviceOptions& options) {
 
 }  // namespace meshwork::cuda
 
-const meshwork::cuda::CudaDeviceLibrary meshwork_cuda_device{meshwork::cuda::why_unavailable,
+const meshwork::cuda::CudaDeviceLibrary meshwork_cuda_device{meshwork::cuda::why_no_gpu,
                                                              meshwork::cuda::make};
