@@ -98,11 +98,10 @@ std::string read_blocks(Model::State& model, const CheckpointReader& reader,
               region_of(target.span->layout, target.tensor->shape, model.mesh().shape(),
                         model.mesh().rank(), static_cast<std::int64_t>(i));
           if (!is_empty(region)) {
-            sums[i] =
-                sum_of(target.tensor->shape, region,
-                       std::span(block).subspan(
-                           static_cast<std::size_t>(offset_of(region, target.span->block)),
-                           static_cast<std::size_t>(element_count(shape_of(region)))));
+            sums[i] = sum_of(target.tensor->shape, region,
+                             std::span(block).subspan(
+                                 static_cast<std::size_t>(offset_of(region, target.span->block)),
+                                 static_cast<std::size_t>(element_count(shape_of(region)))));
           }
           if (target.kept != nullptr) {
             std::copy(block.begin(), block.end(), target.kept);

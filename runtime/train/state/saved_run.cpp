@@ -63,10 +63,10 @@ SavedRun::SavedRun(Model::State& model) : model_(&model), tensors_(tensors_of(mo
     if (add_part(tensor, *span)) {
       const Block& region = parts_.back().region;
       const std::int64_t count = element_count(shape_of(region));
-      copies_.push_back({parts_.size() - 1,
-                         model.engine->parameters().block(span->variable, slot) +
-                             offset_of(region, span->block),
-                         count, offset});
+      copies_.push_back(
+          {parts_.size() - 1,
+           model.engine->parameters().block(span->variable, slot) + offset_of(region, span->block),
+           count, offset});
       offset += count;
     }
   }
