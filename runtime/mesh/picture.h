@@ -8,13 +8,12 @@
 //    392:784 │  4   │   5    │    6    │    7    │
 //            └──────┴────────┴─────────┴─────────┘
 //
-// Rows are dimension 0, columns dimension 1. A tensor of one dimension is one row. Of more than
-// two, only those that are split count: the last of them is the columns, the others are folded into
-// the rows, in row-major order. Beside the cells stand the indices, begin:end, as Python slices.
+// block_grid.h says which dimensions are rows and columns. Beside the cells stand the indices,
+// begin:end, as Python slices.
 //
 // A cell names the ranks that hold the block: "0,2" and "0-3" hold the same, "0,4,…,28" elides;
-// "0 + 1" hold addends of a partial sum. Ranks in parentheses hold an empty block. What does not
-// fit the width, or is more than `rows`, is elided in the middle.
+// "0 + 1" hold addends of a partial sum. Ranks in parentheses hold an empty block. Rows beyond
+// `rows`, and columns beyond the width, are elided in the middle.
 #pragma once
 
 #include <string>
