@@ -35,8 +35,8 @@ Said export_weights(const CommandLine& line) {
   const CheckpointState& state = reader.state();
   if (state.keras_places.empty()) {
     fail(
-        "{}: does not say where Keras has its variables: {}, which wrote it, did not write that "
-        "yet; go on from it for a step, and export what is written then",
+        "{}: does not say where Keras keeps its variables, because an older version wrote it ({}); "
+        "resume it for a step, and export the new checkpoint",
         reader.file().string(), state.program);
   }
   RunFiles files(line.overwrite);

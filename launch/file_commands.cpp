@@ -6,33 +6,33 @@ namespace meshwork {
 namespace {
 
 constexpr const char* inspect_examples = R"(
-Shows what is in a checkpoint: its variables with shapes, layouts and slots, where its run stands
-and on which mesh, history, callbacks, and the main points of the configuration. Of a directory:
-all its checkpoints, and the newest one that can be read. Of Keras's weights: the arrays.
+Prints what a checkpoint contains: variables with shapes, layouts and slots, progress of the run,
+mesh, history, callbacks, and the main points of the configuration. For a directory, it lists all
+checkpoints and prints the newest that can be read. For Keras's weights, it lists the arrays.
 
 Examples:
   meshwork inspect checkpoints
   meshwork inspect checkpoints/step-000001200.h5 --json
   meshwork inspect checkpoints --configuration > again.yaml
 
-Exit status: 0; 2 if it cannot be read.)";
+Exit status: 0; 2 if the file cannot be read.)";
 
 constexpr const char* verify_examples = R"(
-Reads checkpoints whole and compares every region with its checksum; says which arrays are damaged
-and where. Of a directory, all checkpoints in it. Several ranks share the work.
+Reads every region of the checkpoints, compares it with its checksum, and prints which arrays are
+damaged and where. A directory stands for all its checkpoints. Several ranks share the work.
 
 Examples:
   meshwork verify checkpoints
   meshwork verify run1/step-000000100.h5 run2
   mpirun -n 8 meshwork verify checkpoints
 
-Exit status: 0 if all is as it was written; 1 if anything is damaged, or no checkpoint; 2 if a file
-is not there, or a directory has no checkpoints.)";
+Exit status: 0 if everything is intact; 1 if something is damaged or is no checkpoint; 2 if a file
+does not exist, or a directory has no checkpoints.)";
 
 constexpr const char* diff_examples = R"(
-Compares two checkpoints, or a checkpoint with Keras's weights, array by array, and where their runs
-stand. The meshes may differ. What decides is what a run is: variables, slots, kept weights, step,
-epoch, learning rate, history, callbacks; mesh, device, program and configuration are only noted.
+Compares two checkpoints, or a checkpoint with Keras's weights, array by array. Two checkpoints are
+equal if variables, slots, kept weights, step, epoch, learning rate, history and callbacks are.
+Differences of mesh, device, program and configuration are only noted.
 
 Examples:
   meshwork diff checkpoints/step-000001200.h5 checkpoints/step-000002400.h5
@@ -42,15 +42,15 @@ Examples:
 Exit status, as diff's: 0 equal; 1 different; 2 if one cannot be read.)";
 
 constexpr const char* export_examples = R"(
-Writes a checkpoint's weights as Keras 3 does, with the optimizer's state, so that
-`model.load_weights("model.weights.h5")` takes them in Keras. Layers go by class and order, not by
-name: the same model, built in the same order, on either side.
+Writes a checkpoint's weights and optimizer state in Keras 3's format, for
+`model.load_weights("model.weights.h5")` in Keras. Layers are matched by class and order, not by
+name: build the same model in the same order on either side.
 
 Examples:
   meshwork export checkpoints --keras model.weights.h5
   meshwork export checkpoints/step-000001200.h5 --keras model.weights.h5 --weights-only
 
-Exit status: 0; 2 if it cannot be read or written.)";
+Exit status: 0; 2 if a file cannot be read or written.)";
 
 }  // namespace
 

@@ -23,7 +23,7 @@ void check_source(const std::string& file) {
   }
   if (is_checkpoint_file(file)) {
     fail(
-        "{}: is a checkpoint of Meshwork already; train, evaluate and predict take it as it is, "
+        "{}: is a Meshwork checkpoint already; train, evaluate and predict read it directly, "
         "with --weights {}",
         file, file);
   }

@@ -418,8 +418,7 @@ Said inspect(const CommandLine& line) {
   const CheckpointReader reader(file);
   if (line.configuration) {
     if (reader.state().configuration.empty()) {
-      fail("{}: carries no configuration: a program of somebody's own has written it",
-           reader.file().string());
+      fail("{}: contains no configuration: it was written from C++", reader.file().string());
     }
     return {0, reader.state().configuration, ""};
   }

@@ -78,7 +78,7 @@ void RunFiles::write(const fs::path& file, const std::string& what,
   };
   for (const fs::path& one : {file, name_while_writing(file)}) {
     if (const auto input = known(read_, place_of(one)); input != read_.end()) {
-      fail("{}: is {} of this run; {} is not written over it", one.string(), input->what, what);
+      fail("{}: is {} of this run; {} would overwrite it", one.string(), input->what, what);
     }
   }
   if (const auto other = known(written_, place); other != written_.end()) {
@@ -91,7 +91,7 @@ void RunFiles::write(const fs::path& file, const std::string& what,
          fs::is_directory(file, problem) ? "a directory" : "a pipe or a device", what);
   }
   if (regular && fs::file_size(file, problem) > 0 && !overwrite_ && !is_same_kind(file)) {
-    fail("{}: exists and is something else than {}; --overwrite replaces it", file.string(), what);
+    fail("{}: exists and is not {}; --overwrite replaces it", file.string(), what);
   }
   written_.push_back({place, what});
 }

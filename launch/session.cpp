@@ -118,8 +118,7 @@ void Session::build() {
 void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mode) {
   if (line_->weights.empty()) {
     if (mode != Mode::train && !line_->dry_run && runtime_->is_root()) {
-      std::fprintf(stderr,
-                   "note: these are the initial weights; --checkpoint takes those of a file\n");
+      std::fprintf(stderr, "note: these are the initial weights; --checkpoint loads others\n");
     }
     return;
   }

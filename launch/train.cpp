@@ -19,7 +19,7 @@ int train(Runtime& runtime, const CommandLine& line) {
     const RunConfig& config = session->config();
     if (line.resume && config.fit_options().checkpoint.directory.empty()) {
       fail(
-          "--resume: {} has no checkpoints to go on from; give it a section such as "
+          "--resume: {} has no section for checkpoints; add "
           "checkpoint: {{directory: checkpoints}}, or --set checkpoint.directory=checkpoints",
           line.config);
     }

@@ -101,8 +101,7 @@ std::vector<Candidate> files_of(const CommandLine& line, Said& said) {
       }
       for (const std::filesystem::path& unfinished : listing.unfinished) {
         said.problems +=
-            fmt::format("{}: has not been finished, and is never read; it is not looked at\n",
-                        unfinished.string());
+            fmt::format("{}: unfinished; never read, so not checked\n", unfinished.string());
       }
     }
   }
@@ -119,7 +118,7 @@ void report(const Candidate& candidate, const CheckpointReader* reader,
   const std::set<std::string> damage = lines_of(all_damage, file);
   const bool gone = (!problems.empty() || !damage.empty()) && !is_there(file);
   if (gone) {
-    said.problems += fmt::format("{}: was removed meanwhile; it is not looked at\n", file);
+    said.problems += fmt::format("{}: removed meanwhile; not checked\n", file);
     said.status = candidate.named ? 2 : said.status;
   } else if (!problems.empty()) {
     for (const std::string& text : problems) {
@@ -133,7 +132,7 @@ void report(const Candidate& candidate, const CheckpointReader* reader,
     }
     said.status = std::max(said.status, 1);
   } else {
-    said.text += fmt::format("{}: whole: step {}, {} arrays in {} regions, {}\n", file,
+    said.text += fmt::format("{}: ok: step {}, {} arrays in {} regions, {}\n", file,
                              reader->state().step, reader->tensors().size(),
                              reader->regions().size(), readable_bytes(reader->bytes()));
     if (!reader->protects_attributes()) {

@@ -195,21 +195,21 @@ std::string to_text(const PlanReport& report) {
     text += table.text();
     if (report.mode == Mode::train) {
       text += fmt::format(
-          "  predicted {}, beside {} of arithmetic (default costs: {} a hop, {:.3g} GB/s, {:.3g} "
-          "GFLOP/s; not measured here)\n",
+          "  estimate: communication {}, compute {} (at {} a hop, {:.3g} GB/s, {:.3g} GFLOP/s; not "
+          "measured here)\n",
           seconds_text(report.predicted_seconds), seconds_text(report.arithmetic_seconds),
           seconds_text(report.costs.latency_seconds), report.costs.bytes_per_second / 1e9,
           report.costs.flops_per_second / 1e9);
     }
   }
   if (!report.cut.empty()) {
-    TextTable cut({"operation", "ways to spread it", "weighed"}, {1, 2});
+    TextTable cut({"operation", "ways to spread", "weighed"}, {1, 2});
     for (const CutChoice& choice : report.cut) {
       cut.add({choice.path, std::to_string(choice.candidates), std::to_string(choice.weighed)});
     }
     text += fmt::format(
-        "\nnot all ways to spread {} were weighed, only those that are cheapest by themselves: a "
-        "cheaper plan may exist\n{}",
+        "\nof {}, only the ways to spread that are cheapest by themselves were weighed: a cheaper "
+        "plan may exist\n{}",
         report.cut.size() == 1 ? "an operation" : fmt::format("{} operations", report.cut.size()),
         cut.text());
   }
@@ -224,7 +224,7 @@ std::string to_text(const PlanReport& report) {
   text += fmt::format(
       "\nmemory of this rank: {} at the peak{}\n"
       "  parameters {}{}, gradients {}, optimizer slots {}, batch {}{}, activations and scratch {} "
-      "({} without sharing)\n  on top of it: {}\n{}",
+      "({} without sharing)\n  not included: {}\n{}",
       readable_bytes(report.peak_bytes()),
       report.device.computes_in_host_memory ? "" : fmt::format(", on {}", report.device.kind),
       readable_bytes(report.parameter_bytes),
@@ -238,13 +238,12 @@ std::string to_text(const PlanReport& report) {
           : fmt::format(", batches on their way {}", readable_bytes(report.ahead_bytes)),
       readable_bytes(report.arena_bytes), readable_bytes(report.arena_bytes_if_unshared),
       report.device.computes_in_host_memory
-          ? "workspaces of kernels, which only compiling these tells"
-          : "workspaces and tables of kernels, which only compiling these tells, what the device's "
-            "libraries take, and samples that stay on the device",
+          ? "kernel workspaces (known after compilation)"
+          : "kernel workspaces and tables (known after compilation), the device's libraries, and "
+            "samples that stay on the device",
       report.mesh.rank_count() == 1
           ? ""
-          : "  parameters and slots as on a node of its own: ranks of one node keep one copy of "
-            "what they hold alike\n");
+          : "  parameters and slots count once a rank; ranks of one node share one copy\n");
   return text;
 }
 

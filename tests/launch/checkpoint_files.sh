@@ -61,7 +61,7 @@ for how in alone on_ranks; do
   says inspect "(784, 200)"
   [ "$(grep -c "stands at" inspect.txt)" = 1 ] || { echo "said twice"; failures=$((failures + 1)); }
   $how verify 0 verify checkpoints "$first"
-  [ "$(grep -c ": whole: " verify.txt)" = 4 ] || { cat verify.txt; failures=$((failures + 1)); }
+  [ "$(grep -c ": ok: " verify.txt)" = 4 ] || { cat verify.txt; failures=$((failures + 1)); }
   $how diff_equal 0 diff checkpoints "$last"
   says diff_equal "0 differ"
   $how diff_different 1 diff "$first" "$last"
@@ -110,7 +110,7 @@ alone text 2 diff "$first" "$config"
 says text "is no HDF5 file"
 alone unverified 2 verify nowhere.h5 "$first"
 says unverified "nowhere.h5: there is no such file"
-says unverified "$first: whole"
+says unverified "$first: ok"
 alone wrong_name 2 export checkpoints --keras model.h5
 says wrong_name "names that end with .weights.h5"
 if [ ${#launcher[@]} -gt 0 ]; then
@@ -128,7 +128,7 @@ printf 'x' | dd of="$last" bs=1 seek="$(($(stat -c %s "$last") / 2))" conv=notru
 for how in alone on_ranks; do
   $how damaged 1 verify checkpoints
   says damaged "$last: DAMAGED"
-  says damaged "$first: whole"
+  says damaged "$first: ok"
 done
 
 exit $((failures > 0))

@@ -48,12 +48,12 @@ checkpoint: {directory: checkpoints}
 
 
 def verify(files):
-    """By file: whether it is called whole."""
+    """By file: whether it is called ok."""
     ended = subprocess.run([meshwork, "verify", *files], capture_output=True, text=True,
                            check=False)
     if ended.returncode not in (0, 1, 2):
         sys.exit(f"verify ended with {ended.returncode}\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}")
-    whole = {file: f"{file}: whole: " in ended.stdout for file in files}
+    whole = {file: f"{file}: ok: " in ended.stdout for file in files}
     for file in files:
         said = f"{file}: DAMAGED" in ended.stdout or f"{file}: " in ended.stderr
         assert whole[file] != said, f"{file}: {ended.stdout}{ended.stderr}"
@@ -135,8 +135,8 @@ def flip_bits(original):
                 try:
                     same = all_of(name) == right
                 except Exception as problem:  # whatever h5py makes of it
-                    sys.exit(f"byte {at}: called whole, and h5py says: {problem}")
-                assert same, f"byte {at}: called whole, and h5py reads something else"
+                    sys.exit(f"byte {at}: called ok, and h5py says: {problem}")
+                assert same, f"byte {at}: called ok, and h5py reads something else"
             os.remove(name)
     print(f"{len(places)} bits of {len(content)} bytes were flipped; {harmless} did no harm")
 

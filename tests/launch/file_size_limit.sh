@@ -44,7 +44,7 @@ for limit in 0 $((kib / 2)) $((kib - 2)); do
     --set checkpoint.on_error=continue
   says goes_on "WARNING: the state after step 24 is lost: checkpoints/step-000000024.h5.tmp: there is no"
   says goes_on "File too large"
-  says goes_on "; there is no whole checkpoint in checkpoints"
+  says goes_on "; there is no intact checkpoint in checkpoints"
   limited stops 1 "$limit" train "$config" --set checkpoint.directory=stopped
   says stops "the checkpoint of step 8 could not be written: stopped/step-000000008.h5.tmp: there is no"
   rm -rf stopped

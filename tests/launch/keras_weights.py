@@ -222,7 +222,7 @@ for name, message in {
         "text.weights.h5": "text.weights.h5: is no HDF5 file",
         "cut.weights.h5": "cut.weights.h5: cannot be opened; it is truncated or damaged",
         "folder": "folder: is a directory; a file of Keras's weights is expected",
-        "imported/step-000000004.h5": "is a checkpoint of Meshwork already",
+        "imported/step-000000004.h5": "is a Meshwork checkpoint already",
         "data.h5": "data.h5: is an HDF5 file, but has no weights of Keras",
         "missing.weights.h5": "the model has d/bias (8), the file has no layers/dense/vars/1",
         "extra.weights.h5":
@@ -244,11 +244,11 @@ check("names that end with .weights.h5" in
 
 # ---- verify --------------------------------------------------------------------------------------
 
-check(run("verify", "imported", "alone.h5").count(": whole: ") == 3, "verify")
+check(run("verify", "imported", "alone.h5").count(": ok: ") == 3, "verify")
 with h5py.File("imported/step-000000004.h5", "r+") as file:
     file["params/d/kernel"][3, 4] += 1
 said = run("verify", "imported", status=1)
-check("step-000000000.h5: whole" in said and "step-000000004.h5: DAMAGED" in said and
+check("step-000000000.h5: ok" in said and "step-000000004.h5: DAMAGED" in said and
       "params/d/kernel [" in said and said.count("DAMAGED") == 1, said)
 check("there is no such file" in run("verify", "nowhere.h5", status=2), "verify of nothing")
 check("params/d/kernel: the data are not those that were written" in

@@ -54,12 +54,12 @@ refused "is the file of the weights of this run" \
 refused "is the file of the weights of this run" \
   predict run.yaml --checkpoint checkpoints --output "$checkpoint" --overwrite
 cp "$checkpoint" other.h5
-refused "exists and is something else than predictions" \
+refused "exists and is not predictions" \
   predict run.yaml --checkpoint "$checkpoint" --output other.h5
 done_with predict run.yaml --checkpoint "$checkpoint" --output other.h5 --overwrite
 done_with predict run.yaml --checkpoint "$checkpoint" --output other.h5
 log='fit.callbacks=[{CSVLogger: {file: run.yaml}}]'
-refused "is the configuration of this run; what CSVLogger writes is not written over it" \
+refused "is the configuration of this run; what CSVLogger writes would overwrite it" \
   train run.yaml --set "$log" --set checkpoint.directory=second
 refused "is the configuration of this run" \
   train run.yaml --overwrite --set "$log" --set checkpoint.directory=second
@@ -67,14 +67,14 @@ log='fit.callbacks=[{CSVLogger: {file: log.csv}}]'
 done_with train run.yaml --set "$log" --set checkpoint.directory=third
 done_with train run.yaml --set "$log" --set checkpoint.directory=fourth
 echo "precious" > log.csv
-refused "log.csv: exists and is something else than what CSVLogger writes" \
+refused "log.csv: exists and is not what CSVLogger writes" \
   train run.yaml --set "$log" --set checkpoint.directory=fifth
 refused "would both be written to it" \
   train run.yaml --overwrite --set "$log" --predict log.csv --set checkpoint.directory=fifth
 done_with export "$checkpoint" --keras model.weights.h5
 done_with export "$checkpoint" --keras model.weights.h5
 cp run.yaml notes.weights.h5
-refused "exists and is something else than Keras's weights" export "$checkpoint" --keras notes.weights.h5
+refused "exists and is not Keras's weights" export "$checkpoint" --keras notes.weights.h5
 ln model.weights.h5 alias.h5
 refused "is the file of the weights of this run" import run.yaml model.weights.h5 --output alias.h5
 done_with import run.yaml model.weights.h5 --output start.h5

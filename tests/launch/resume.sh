@@ -86,9 +86,9 @@ continues() { # NAME STATUS STEP...: the checkpoints of these steps cannot be wr
 }
 continues last_lost 76 16 24
 says last_lost "WARNING: the state after step 24 is lost: "
-says last_lost "move it elsewhere; the newest whole checkpoint is last_lost/step-000000008.h5"
+says last_lost "move it elsewhere; the newest intact checkpoint is last_lost/step-000000008.h5"
 continues all_lost 76 08 16 24
-says all_lost "; there is no whole checkpoint in all_lost"
+says all_lost "; there is no intact checkpoint in all_lost"
 continues one_lost 0 16
 grep -q "is lost" one_lost.txt && echo "one_lost has lost its last state" && failures=$((failures + 1))
 

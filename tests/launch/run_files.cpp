@@ -35,7 +35,7 @@ TEST_CASE("what is read is not written over, by whatever name") {
     for (const char* name : {"run.yaml", "./folder/../run.yaml", "link", "hard"}) {
       CHECK_THROWS_WITH(
           files.write(name, "the log", [](const fs::path&) { return true; }),
-          std::string(name) + ": is the configuration of this run; the log is not written over it");
+          std::string(name) + ": is the configuration of this run; the log would overwrite it");
     }
     CHECK_NOTHROW(files.write("other.csv", "the log", no_kind));
   }
@@ -53,9 +53,8 @@ TEST_CASE("two outputs do not go to one file, also before it is there") {
 TEST_CASE("a file of another kind is replaced where that is asked for, an empty one always") {
   put("notes.csv", "dear diary");
   put("empty.csv", "");
-  CHECK_THROWS_WITH(
-      RunFiles(false).write("notes.csv", "predictions", is_predictions),
-      "notes.csv: exists and is something else than predictions; --overwrite replaces it");
+  CHECK_THROWS_WITH(RunFiles(false).write("notes.csv", "predictions", is_predictions),
+                    "notes.csv: exists and is not predictions; --overwrite replaces it");
   CHECK_NOTHROW(RunFiles(true).write("notes.csv", "predictions", is_predictions));
   CHECK_NOTHROW(RunFiles(false).write("empty.csv", "predictions", is_predictions));
 }

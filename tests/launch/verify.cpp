@@ -91,8 +91,8 @@ TEST_CASE("what a run removes while it is verified is said to be gone, and is no
                                   : verify_while_removing("rotating", is_last(), is_root() ? 6 : 3);
     if (is_root()) {
       CHECK(said.status == 0);
-      CHECK_THAT(said.text, Catch::Contains(checkpoint_name(3) + ": whole: step 3") &&
-                                Catch::Contains(checkpoint_name(2) + ": whole: step 2") &&
+      CHECK_THAT(said.text, Catch::Contains(checkpoint_name(3) + ": ok: step 3") &&
+                                Catch::Contains(checkpoint_name(2) + ": ok: step 2") &&
                                 !Catch::Contains("DAMAGED"));
       CHECK(said.problems == oldest + ": was removed meanwhile; it is not looked at\n");
     }
@@ -116,7 +116,7 @@ TEST_CASE("of a file of the first format it is said that attributes are not prot
   const Said said = verify_while_removing("rotating", false, 0);
   if (is_root()) {
     CHECK(said.status == 0);
-    CHECK_THAT(said.text, Catch::Contains(checkpoint_name(1) + ": whole: step 1"));
+    CHECK_THAT(said.text, Catch::Contains(checkpoint_name(1) + ": ok: step 1"));
     const std::size_t at = said.text.find("version 1, does not protect attributes");
     REQUIRE(at != std::string::npos);
     CHECK(said.text.find(checkpoint_name(1)) < at);

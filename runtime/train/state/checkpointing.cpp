@@ -240,8 +240,8 @@ void Checkpointing::settle() {
   say_("WARNING: " + text + (is_last_ ? "" : "; training goes on"));
   unsaved_ = fmt::format(
       "the state after step {} is lost: {}; {}", saved_->state().step, failure,
-      newest_ ? fmt::format("the newest whole checkpoint is {}", newest_->string())
-              : fmt::format("there is no whole checkpoint in {}", options_.directory.string()));
+      newest_ ? fmt::format("the newest intact checkpoint is {}", newest_->string())
+              : fmt::format("there is no intact checkpoint in {}", options_.directory.string()));
 }
 
 void Checkpointing::finish() {
@@ -253,14 +253,15 @@ void Checkpointing::finish() {
   }
   const double count = static_cast<double>(std::max<std::int64_t>(written_, 1));
   const double all = static_cast<double>(written_ + failed_);
-  say_(fmt::format(
-      "checkpoints: {} written to {}{}, {} each, {} to write one{}; training waited {} for each, "
-      "{} at most{}",
-      written_, options_.directory.string(),
-      failed_ == 0 ? "" : fmt::format(", {} failed", failed_), size_text(bytes_),
-      time_text(writing_ / count), beside_training_ ? " beside it" : "", time_text(paused_ / all),
-      time_text(longest_pause_),
-      beside_training_ ? fmt::format(", and {} at the end", time_text(waited)) : ""));
+  say_(
+      fmt::format("checkpoints: {} written to {}{}, {} each; {}write {}; training blocked {} a "
+                  "checkpoint, {} at "
+                  "most{}",
+                  written_, options_.directory.string(),
+                  failed_ == 0 ? "" : fmt::format(", {} failed", failed_), size_text(bytes_),
+                  beside_training_ ? "background " : "", time_text(writing_ / count),
+                  time_text(paused_ / all), time_text(longest_pause_),
+                  beside_training_ ? fmt::format(", and {} at the end", time_text(waited)) : ""));
   if (!unsaved_.empty()) {
     say_("WARNING: " + unsaved_);
   }

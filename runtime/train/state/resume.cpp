@@ -442,7 +442,7 @@ ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
   if (!passed.empty()) {
     fail_for_all(directory, passed);
   }
-  say(fmt::format("no checkpoint in {}: training begins at the beginning", directory));
+  say(fmt::format("no checkpoint in {}: starting from scratch", directory));
   return choice;
 }
 

@@ -623,7 +623,7 @@ TEST_CASE("a run whose last state is lost goes to its end, and its history says 
       run.history.unsaved,
       Catch::StartsWith(fmt::format("the state after step {} is lost: ", epochs * batches)) &&
           Catch::Contains(checkpoint_name(epochs * batches) + ".tmp: is in the way") &&
-          Catch::EndsWith("; the newest whole checkpoint is " +
+          Catch::EndsWith("; the newest intact checkpoint is " +
                           (checkpoints / checkpoint_name(batches)).string()));
 }
 

@@ -197,7 +197,7 @@ TEST_CASE("the plan for a device that is apart counts what waits for it there") 
   CHECK(on_gpu.ahead_bytes == ahead);
   CHECK(on_gpu.peak_bytes() == on_cpu.peak_bytes() + ahead);
   CHECK_THAT(to_text(on_gpu), Catch::Contains("at the peak, on cuda") &&
-                                  Catch::Contains("on top of it: workspaces and tables"));
+                                  Catch::Contains("not included: kernel workspaces and tables"));
 }
 
 TEST_CASE("what a configuration says of the spread is read and told by one description") {
