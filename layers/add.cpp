@@ -31,6 +31,7 @@ class AddLayer final : public Layer {
 
 template <class Visitor>
 void describe(AddOptions& options, Visitor& option) {
+  option.about("the sum of inputs of one shape");
   describe_name(options, option);
 }
 

@@ -54,18 +54,20 @@ class ConvolutionLayer final : public Layer {
 
 template <class Visitor>
 void describe(Conv2DOptions& options, Visitor& option) {
+  option.about("convolution over images (batch, rows, columns, channels)");
   describe_name(options, option);
   describe_windows(options, option);
-  option("groups", options.groups, length, "parts that channels and filters are divided into");
+  option("groups", options.groups, length, "groups of channels, each convolved by itself");
   option.choice("padding", options.padding, image_paddings, padding_help);
   describe_kernel_and_bias(options, option);
 }
 
 template <class Visitor>
 void describe(Conv1DOptions& options, Visitor& option) {
+  option.about("convolution over sequences (batch, steps, channels)");
   describe_name(options, option);
   describe_windows(options, option);
-  option("groups", options.groups, length, "parts that channels and filters are divided into");
+  option("groups", options.groups, length, "groups of channels, each convolved by itself");
   option.choice("padding", options.padding,
                 by_name(std::array{Padding::valid, Padding::same, Padding::causal}), padding_help);
   describe_kernel_and_bias(options, option);

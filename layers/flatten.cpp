@@ -26,6 +26,7 @@ class FlattenLayer final : public Layer {
 
 template <class Visitor>
 void describe(FlattenOptions& options, Visitor& option) {
+  option.about("all dimensions of a sample as one");
   describe_name(options, option);
 }
 

@@ -263,6 +263,10 @@ ConfigError::ConfigError(const std::string& location, const std::string& path,
     : Error(escaped(fmt::format("{}{}{}{}{}", location, location.empty() ? "" : ": ", path,
                                 path.empty() ? "" : ": ", problem))) {}
 
+ConfigError ConfigError::followed_by(std::string_view end) const {
+  return {"", "", fmt::format("{}{}", what(), end)};
+}
+
 bool ConfigNode::is_map() const {
   return tree_->kind == Kind::map;
 }
