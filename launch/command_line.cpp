@@ -19,7 +19,8 @@ Examples:
   meshwork train configs/fashion_mnist_mlp.yaml
   mpirun -n 8 meshwork train configs/fashion_mnist_mlp.yaml --mesh data=4,model=2
   mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --set optimizer.learning_rate=0.01
-  meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=4096,model=16
+  meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=64,model=16
+  meshwork reference Adam
   meshwork evaluate configs/fashion_mnist_mlp.yaml --checkpoint checkpoints
   meshwork inspect checkpoints
   mpirun -n 4 meshwork devices
@@ -29,15 +30,15 @@ Exit status:
   1    failure while running; damage found by verify; a difference found by diff
   2    wrong configuration or command line
   3    a rank hung; the watchdog ended the job
-  75   stopped in order by SIGTERM or SIGUSR1 (temporary failure): start it again to go on
+  75   shut down cleanly by SIGTERM or SIGUSR1 (temporary failure): start it again to continue
   76   trained, but the last state could not be saved
-  130  stopped by SIGINT; a second SIGINT ends it at once
+  130  shut down cleanly by SIGINT; a second SIGINT ends it at once
 
-`meshwork COMMAND --help` tells more of each.)";
+`meshwork COMMAND --help` explains each command, `meshwork reference` every configuration key.)";
 
 constexpr const char* train_examples = R"(
 Trains the model, validates it after each epoch and, if the configuration has test data, evaluates
-it on them at the end. Batch sizes are global, and results depend on the mesh by rounding alone.
+it at the end. Batch sizes are global. Results on different meshes differ by rounding only.
 
 Examples:
   meshwork train configs/keras_guide_mlp.yaml
@@ -48,8 +49,8 @@ Examples:
   mpirun -n 2 meshwork train configs/fashion_mnist_mlp.yaml --weights model.weights.h5)";
 
 constexpr const char* evaluate_examples = R"(
-Computes the loss and the metrics over a set of samples, with the weights of a checkpoint or of a
-file of Keras's; without --checkpoint, with the initial ones, as `seed` gives them.
+Computes loss and metrics over a set of samples. Weights come from a checkpoint or a weights file
+of Keras; without --checkpoint they are the initial ones, made from `seed`.
 
 Examples:
   meshwork evaluate configs/fashion_mnist_mlp.yaml --checkpoint checkpoints
@@ -57,18 +58,18 @@ Examples:
   mpirun -n 2 meshwork evaluate configs/fashion_mnist_mlp.yaml --data train)";
 
 constexpr const char* predict_examples = R"(
-Writes the model's output for every sample of a set, in the order of the samples: as the dataset
-"predictions" of an HDF5 file, or as CSV with a line for each sample. The weights are those of a
-checkpoint or of a file of Keras's; without --checkpoint, the initial ones, as `seed` gives them.
+Writes the model's output for every sample of a set, in the order of the samples: the dataset
+"predictions" of an HDF5 file, or CSV with a line a sample. Weights come from a checkpoint or a
+weights file of Keras; without --checkpoint they are the initial ones, made from `seed`.
 
 Examples:
   meshwork predict configs/fashion_mnist_mlp.yaml --checkpoint checkpoints --output predictions.h5
   mpirun -n 2 meshwork predict configs/fashion_mnist_mlp.yaml --data train --output predictions.csv)";
 
 constexpr const char* plan_examples = R"(
-Shows how the model is spread over a mesh, without training and without the mesh: the layout, block
-and bytes of every variable and output, every collective of a step with its bytes, and the memory
-that a rank needs.
+Shows how a model is spread over a mesh: the layout, block and bytes of every variable and output,
+every collective of a step with its bytes, and the memory of a rank. Needs neither MPI nor the
+ranks of the mesh.
 
 Examples:
   meshwork plan configs/fashion_mnist_mlp.yaml
@@ -77,17 +78,17 @@ Examples:
   meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --layout hidden_1/kernel)";
 
 constexpr const char* import_examples = R"(
-Writes a checkpoint of the model in CONFIG with weights that Keras 3 has saved, and with the state
-of its optimizer if the file has it and it is the configuration's. `meshwork train CONFIG --resume`
-goes on from it. Layers go by class and order, not by name. (train, evaluate and predict also take
-Keras's weights as they are, with --weights.)
+Writes a checkpoint of the model in CONFIG with weights saved by Keras 3, and with its optimizer's
+state if the file has it and the configuration has the same optimizer. `meshwork train CONFIG
+--resume` continues from it. Layers are matched by class and order, not by name. (train, evaluate
+and predict also read Keras's weights directly, with --weights.)
 
 Examples:
   meshwork import configs/fashion_mnist_mlp.yaml model.weights.h5 --output checkpoints
   meshwork import configs/fashion_mnist_mlp.yaml model.weights.h5 --output start.h5 --weights-only
 
-Exit status: 0; 1 if the checkpoint cannot be written; 2 if the weights are not those of the model,
-or cannot be read.)";
+Exit status: 0; 1 if the checkpoint cannot be written; 2 if the weights do not fit the model or
+cannot be read.)";
 
 constexpr const char* devices_examples = R"(
 Shows where each rank runs: host, device, threads, and its coordinates on the mesh. Without CONFIG
@@ -97,14 +98,14 @@ Examples:
   mpirun -n 4 meshwork devices
   mpirun -n 8 meshwork devices --mesh data=2,model=4)";
 
-constexpr const char* options_examples = R"(
-Lists what a configuration can say: sections, kinds of data, and the classes of layers, losses,
-optimizers and what else there is, and of each the options with their defaults.
+constexpr const char* reference_examples = R"(
+Explains everything that a configuration may contain: sections, sources of data, layers, losses,
+metrics, optimizers, schedules, callbacks, initializers and regularizers, each with its options.
 
 Examples:
-  meshwork options
-  meshwork options Adam
-  meshwork options checkpoint)";
+  meshwork reference
+  meshwork reference Adam
+  meshwork reference layers --markdown)";
 
 std::string without_spaces_around(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(' ');
@@ -141,7 +142,7 @@ void add_overrides(CLI::App& command, CommandLine& line) {
               line.overrides.emplace_back(assignment);
             }
           },
-          "Override a value of the configuration, e.g. --set fit.epochs=1; can be repeated")
+          "Override a value of the configuration: --set fit.epochs=1; may be repeated")
       ->type_name("PATH=VALUE")
       ->allow_extra_args(false)
       ->trigger_on_parse();
@@ -158,7 +159,7 @@ void add_config(CLI::App& command, CommandLine& line, bool required) {
       .add_option_function<std::string>(
           "--mesh",
           [&line](const std::string& text) { line.overrides.push_back(mesh_override(text)); },
-          "The mesh's axes and their sizes; -1 is what the ranks leave")
+          "Mesh axes and their sizes; -1: all remaining ranks")
       ->type_name("AXIS=SIZE,...")
       ->trigger_on_parse();
 }
@@ -166,7 +167,7 @@ void add_config(CLI::App& command, CommandLine& line, bool required) {
 void add_plugins(CLI::App& command, CommandLine& line) {
   command
       .add_option("--plugin", line.plugins,
-                  "A shared library with classes of your own; can be repeated")
+                  "Shared library with classes of your own; may be repeated")
       ->type_name("FILE")
       ->allow_extra_args(false);
 }
@@ -178,7 +179,7 @@ void add_model_options(CLI::App& command, CommandLine& line) {
           [&line](const std::string& seed) {  // checked as the configuration's
             line.overrides.emplace_back(fmt::format("seed={}", seed), "--seed");
           },
-          "The seed of everything that is random")
+          "Random seed (weights, dropout, shuffling, synthetic data)")
       ->type_name("NUMBER")
       ->trigger_on_parse();
   add_plugins(command, line);
@@ -186,14 +187,12 @@ void add_model_options(CLI::App& command, CommandLine& line) {
 
 void add_run_options(CLI::App& command, CommandLine& line) {
   command.add_flag("--verbose", line.verbose,
-                   "Print the configuration in effect and the plan first");
-  command.add_flag(
-      "--dry-run", line.dry_run,
-      "Build and check everything, print the configuration in effect and the plan, and "
-      "stop");
+                   "Print the effective configuration and the plan first");
+  command.add_flag("--dry-run", line.dry_run,
+                   "Check everything, print the effective configuration and the plan, and stop");
   command.add_flag_callback(
       "--check-plan", [&line] { line.overrides.emplace_back("check_plan=true", "--check-plan"); },
-      "Count what every step sends, and stop where it is not what the plan says");
+      "Compare what every step sends with the plan, and stop if they differ");
 }
 
 void add_weights(CLI::App& command, const std::string& names, CommandLine& line,
@@ -207,8 +206,8 @@ void add_part(CLI::App& command, CommandLine& line) {
   command
       .add_option_function<std::string>(
           "--data", [&line](const std::string& name) { line.part = parts.at(name); },
-          "The samples: train, validation or test; without it the last of these that "
-          "the configuration has")
+          "Set of samples: train, validation or test; default: the last of these in the "
+          "configuration")
       ->type_name("PART")
       ->check(CLI::IsMember(parts));
 }
@@ -262,7 +261,7 @@ std::string wrong_arguments(CLI::App& program, const CLI::ParseError& error) {
       program.get_subcommands().empty() ? &program : program.get_subcommands().front();
   const std::string command =
       asked == &program ? "meshwork" : fmt::format("meshwork {}", asked->get_name());
-  return fmt::format("{}: {}\n`{} --help` shows what there is.\n", command,
+  return fmt::format("{}: {}\n`{} --help` lists commands and options.\n", command,
                      problem_with(program, *asked, error), command);
 }
 
@@ -297,9 +296,8 @@ CLI::App* add_command(CLI::App& program, Commands& commands, const char* name, c
 }
 
 void add_overwrite(CLI::App& command, CommandLine& line) {
-  command.add_flag(
-      "--overwrite", line.overwrite,
-      "Replace also files of another kind than what is written, but none that is read");
+  command.add_flag("--overwrite", line.overwrite,
+                   "Replace files of other kinds too, but never one that this run reads");
 }
 
 ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
@@ -307,8 +305,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   CLI::App program(
       "Meshwork trains neural networks over MPI on any mix of data and model parallelism.",
       "meshwork");
-  program.set_version_flag("--version", version_text(),
-                           "Print the version and what it was built with");
+  program.set_version_flag("--version", version_text(), "Print version, compiler and libraries");
   program.footer(program_examples);
   program.require_subcommand(1);
   program.get_formatter()->column_width(30);
@@ -319,21 +316,20 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   add_config(*train, line, true);
   add_model_options(*train, line);
   add_run_options(*train, line);
-  train->add_flag(
-      "--resume", line.resume,
-      "Go on from the newest whole checkpoint in checkpoint.directory, if there is one");
+  train->add_flag("--resume", line.resume,
+                  "Continue from the newest intact checkpoint in checkpoint.directory, if any");
   add_weights(*train, "--weights", line,
-              "Begin with the weights of a checkpoint, the newest in a directory, or Keras's; a "
-              "checkpoint that --resume finds comes first");
+              "Begin with these weights: a checkpoint, a directory (its newest one), or Keras's "
+              ".weights.h5; a checkpoint found by --resume takes precedence");
   add_output(*train, "--predict", line,
-             "When trained, write the model's output for the test data, or what --data names; "
-             ".h5, .hdf5 or .csv");
+             "After training, write the model's output for the test data, or for the set in "
+             "--data: .h5, .hdf5 or .csv");
   add_overwrite(*train, line);
   add_part(*train, line);
 
   train->add_flag_callback(
       "--profile", [&line] { line.overrides.emplace_back("fit.profile=true", "--profile"); },
-      "Say at the end where the time of a step went, by layer and instruction");
+      "Print at the end where the time of a step went, by layer and instruction");
 
   CLI::App* evaluate =
       add_command(program, commands, "evaluate", "Compute the loss and the metrics",
@@ -341,9 +337,8 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   add_config(*evaluate, line, true);
   add_model_options(*evaluate, line);
   add_run_options(*evaluate, line);
-  add_weights(
-      *evaluate, "--checkpoint,--weights", line,
-      "The weights: a checkpoint, a directory for the newest in it, or Keras's .weights.h5");
+  add_weights(*evaluate, "--checkpoint,--weights", line,
+              "Weights: a checkpoint, a directory (its newest one), or Keras's .weights.h5");
   add_part(*evaluate, line);
 
   CLI::App* predict =
@@ -352,11 +347,10 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   add_config(*predict, line, true);
   add_model_options(*predict, line);
   add_run_options(*predict, line);
-  add_weights(
-      *predict, "--checkpoint,--weights", line,
-      "The weights: a checkpoint, a directory for the newest in it, or Keras's .weights.h5");
+  add_weights(*predict, "--checkpoint,--weights", line,
+              "Weights: a checkpoint, a directory (its newest one), or Keras's .weights.h5");
   add_part(*predict, line);
-  add_output(*predict, "--output", line, "Where to: .h5, .hdf5 or .csv");
+  add_output(*predict, "--output", line, "Output file: .h5, .hdf5 or .csv");
   predict->get_option("--output")->required();
   add_overwrite(*predict, line);
 
@@ -367,33 +361,41 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   add_config(*plan, line, true);
   add_model_options(*plan, line);
   plan->add_flag("--json", line.json, "Print JSON");
-  plan->add_option("--rank", line.rank, "The rank whose blocks and collectives are shown")
+  plan->add_option("--rank", line.rank, "Rank whose blocks and collectives are shown")
       ->type_name("NUMBER");
-  plan->add_option("--ranks", line.ranks, "The ranks that there are, for an axis of size -1")
+  plan->add_option("--ranks", line.ranks, "Number of ranks, for an axis of size -1")
       ->type_name("NUMBER")
       ->check(CLI::PositiveNumber);
-  plan->add_option("--rows", line.rows, "The rows of the global batch; default data.batch_size")
+  plan->add_option("--rows", line.rows, "Rows of the global batch; default: data.batch_size")
       ->type_name("NUMBER")
       ->check(CLI::PositiveNumber);
   plan->add_option_function<std::string>(
           "--mode", [&line](const std::string& mode) { line.mode = modes.at(mode); },
-          "The step that is shown: train, evaluate or predict")
+          "Step to show: train, evaluate or predict")
       ->type_name("MODE")
       ->check(CLI::IsMember(modes));
   plan->add_option("--layout", line.picture,
-                   "Draw which rank holds which block of the variable or output with this path")
+                   "Draw which rank holds which block of this variable, output or input")
       ->type_name("PATH");
+  plan->add_option("--svg", line.svg, "With --layout: draw mesh and layout into this file")
+      ->type_name("FILE")
+      ->needs("--layout");
+  plan->add_flag("--overwrite", line.overwrite, "With --svg: replace a file that is no SVG");
   add_part(*plan, line);
 
   CLI::App* devices = add_command(program, commands, "devices", "Show where each rank runs",
                                   devices_examples, meshwork::devices);
   add_config(*devices, line, false);
 
-  CLI::App* options = add_command(program, commands, "options", "Say what a configuration can say",
-                                  options_examples, options_text);
-  options->add_option("NAME", line.name, "A class, such as Adam, or a section, such as fit")
+  CLI::App* reference =
+      add_command(program, commands, "reference", "Explain what a configuration may contain",
+                  reference_examples, reference_text);
+  reference
+      ->add_option("NAME", line.names,
+                   "A class, such as Adam, a section, such as fit, or a group, such as layers")
       ->type_name("");
-  add_plugins(*options, line);
+  reference->add_flag("--markdown", line.markdown, "Print Markdown");
+  add_plugins(*reference, line);
 
   add_file_commands(program, line, commands);
   CLI::App* imported =
@@ -401,11 +403,11 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
                   import_examples, import_weights);
   add_config(*imported, line, true);
   add_model_options(*imported, line);
-  imported->add_option("FILE", line.files, "Weights that Keras has saved, .weights.h5")
+  imported->add_option("FILE", line.files, "Keras's weights, .weights.h5")
       ->type_name("")
       ->required()
       ->expected(1);
-  imported->add_option("--output", line.output, "Where to: a directory for checkpoints, or NAME.h5")
+  imported->add_option("--output", line.output, "A directory for checkpoints, or NAME.h5")
       ->type_name("PATH")
       ->required();
   add_overwrite(*imported, line);

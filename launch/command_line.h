@@ -31,7 +31,6 @@ struct CommandLine {
   Command command;
   std::string config;
   std::vector<ConfigOverride> overrides;  // --set, --mesh, --seed, in their order
-  std::string name;                       // of what has options
   std::vector<std::string> plugins;       // libraries of the user's own layers
   bool verbose = false;
   bool dry_run = false;
@@ -50,6 +49,10 @@ struct CommandLine {
   std::optional<std::int64_t> rows;
   Mode mode = Mode::train;
   std::string picture;  // the path of a tensor
+  std::string svg;      // a file for the picture
+  // reference
+  std::vector<std::string> names;  // sections, classes or groups of them
+  bool markdown = false;
   // inspect, verify, diff, export, import; `json` as well
   std::vector<std::string> files;
   bool configuration = false;  // inspect: print it alone

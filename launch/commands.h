@@ -26,11 +26,11 @@ inline constexpr int unsaved_status = 76;
                                std::vector<std::string>& warnings);
 
 /// The same of the configuration that `line` names, on the ranks `all`. Collective over them, if it
-/// is not null. Says the warnings.
+/// is not null. Prints the warnings. With `--svg` the root writes the picture to its file.
 [[nodiscard]] std::string plan_text(const CommandLine& line, const Communicator* all);
 
-/// What `options` prints: the classes and sections, or the options of the one that is named. Throws
-/// `Error` for a name that is none. Pure.
-[[nodiscard]] std::string options_text(const CommandLine& line, const Communicator* all);
+/// What `reference` prints: the names of all sections and classes, or what those that are named
+/// take. Throws `Error` for a name that is none. Pure.
+[[nodiscard]] std::string reference_text(const CommandLine& line, const Communicator* all);
 
 }  // namespace meshwork

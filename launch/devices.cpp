@@ -40,7 +40,8 @@ Request read_request(const CommandLine& line) {
   if (const auto mesh = request.document.find("mesh")) {
     request.axes = mesh->as<WrittenMesh>().axes;
   }
-  request.device = read_options<ModelOptions>(request.document, Catalog(), {"mesh"}).device;
+  request.device =
+      read_options<ModelOptions>(request.document, Catalog(), "configuration", {"mesh"}).device;
   return request;
 }
 
@@ -66,9 +67,9 @@ int devices(Runtime& runtime, const CommandLine& line) {
     append_entry(row, device->description());
     const std::vector<std::string> rows = gather_texts(runtime.world(), row);
     if (runtime.is_root()) {
-      std::vector<std::string> heading{"rank", "host", "on the node"};
+      std::vector<std::string> heading{"rank", "host", "local rank"};
       for (const MeshAxis& axis : mesh.axes()) heading.push_back(axis.name);
-      heading.insert(heading.end(), {"device", "what it is"});
+      heading.insert(heading.end(), {"device", "processor"});
       TextTable table(heading);
       for (const std::string& row : rows) table.add(entries_of(row));
       std::printf("mesh %s\n%s", to_string(mesh).c_str(), table.text(0).c_str());

@@ -2,23 +2,29 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <optional>
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
 #include "launch/commands.h"
+#include "launch/run_files.h"
 #include "launch/session.h"
 #include "runtime/config/nearest.h"
 #include "runtime/mesh/picture.h"
+#include "runtime/mesh/svg_picture.h"
 #include "runtime/train/reporting/terminal.h"
 
 namespace meshwork {
 namespace {
 
-std::string picture_of(const Plan& plan, const std::string& path, std::int64_t rows) {
+std::string picture_of(const Plan& plan, const CommandLine& line, std::int64_t rows) {
+  const std::string& path = line.picture;
   const Graph& graph = *plan.graph;
   const TensorId tensor = graph.find(path);
   if (tensor < 0) {
@@ -26,11 +32,31 @@ std::string picture_of(const Plan& plan, const std::string& path, std::int64_t r
     fail("--layout: the model has no variable, output or input \"{}\"{}", path,
          did_you_mean(path, paths));
   }
+  const Layout& layout = plan.tensors[tensor].layout;
+  if (!line.svg.empty()) return svg_picture(path, layout, graph.shape_of(tensor, rows), plan.mesh);
   PictureOptions options;
   options.color = ends_at_terminal(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;
-  return fmt::format(
-      "{}: {}", path,
-      picture(plan.tensors[tensor].layout, graph.shape_of(tensor, rows), plan.mesh, options));
+  return fmt::format("{}: {}", path,
+                     picture(layout, graph.shape_of(tensor, rows), plan.mesh, options));
+}
+
+bool is_svg(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string begin(4, ' ');
+  return in.read(begin.data(), 4) && begin == "<svg";
+}
+
+// Writes the picture `svg` where `line` says. Returns what is said of it.
+std::string write_svg(const CommandLine& line, const std::string& svg) {
+  RunFiles files(line.overwrite);
+  files.read(line.config, "the configuration");
+  files.write(line.svg, "the picture", is_svg);
+  errno = 0;
+  std::ofstream out(line.svg, std::ios::trunc);
+  out << svg;
+  out.close();
+  if (!out) fail("{}: cannot be written: {}", line.svg, std::strerror(errno));
+  return fmt::format("{}: the layout of {}\n", line.svg, line.picture);
 }
 
 // A plan may be made for a mesh that batches are too small for; training would refuse it.
@@ -72,7 +98,7 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
   warnings = blueprint.warnings;
   warn_of_idle_ranks(mesh, config.batch_axis(mesh), rows, warnings);
   if (!line.picture.empty()) {
-    return picture_of(plan, line.picture, rows);
+    return picture_of(plan, line, rows);
   }
   const PlanReport report = config.report(plan, *source, rows, line.mode, line.rank);
   return line.json ? to_json(report) : to_text(report);
@@ -84,6 +110,7 @@ std::string plan_text(const CommandLine& line, const Communicator* all) {
   std::vector<std::string> warnings;
   const auto make = [&] { text = plan(config, line, all == nullptr ? 1 : all->size(), warnings); };
   all == nullptr ? make() : together(*all, make);
+  if (!line.svg.empty() && (all == nullptr || all->rank() == 0)) text = write_svg(line, text);
   for (const std::string& warning : warnings) {
     if (all == nullptr || all->rank() == 0) {
       std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());

@@ -10,8 +10,9 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(ActivationLayerOptions& options, Visitor& option) {
+  option.about("a function of each element");
   describe_name(options, option);
-  option.required("activation", options.activation, "the function of each element");
+  option.required("activation", options.activation, "the function");
 }
 
 SharedLayer ActivationLayer(ActivationLayerOptions options) {

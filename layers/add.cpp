@@ -10,6 +10,7 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(AddOptions& options, Visitor& option) {
+  option.about("the sum of inputs of one shape");
   describe_name(options, option);
 }
 

@@ -12,20 +12,21 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(BatchNormalizationLayerOptions& options, Visitor& option) {
+  option.about("each channel normalized by mean and variance of the global batch");
   describe_name(options, option);
-  option("axis", options.axis, "the dimension of the channels: the last, -1");
-  option("momentum", options.momentum, between(0, 1), "how much of the moving statistics is kept");
-  option("epsilon", options.epsilon, positive, "what is added to the variance");
+  option("axis", options.axis, "dimension of the channels; only the last, -1");
+  option("momentum", options.momentum, between(0, 1), "share of the moving statistics kept a step");
+  option("epsilon", options.epsilon, positive, "added to the variance");
   option("center", options.center, "add beta");
   option("scale", options.scale, "multiply by gamma");
-  option("trainable", options.trainable, "train, by the statistics of the batch");
-  option("beta_initializer", options.beta_initializer, "of beta");
-  option("gamma_initializer", options.gamma_initializer, "of gamma");
-  option("moving_mean_initializer", options.moving_mean_initializer, "of the moving mean");
+  option("trainable", options.trainable, "train beta and gamma and use the batch's statistics");
+  option("beta_initializer", options.beta_initializer, "initial beta");
+  option("gamma_initializer", options.gamma_initializer, "initial gamma");
+  option("moving_mean_initializer", options.moving_mean_initializer, "initial moving mean");
   option("moving_variance_initializer", options.moving_variance_initializer,
-         "of the moving variance");
-  option("beta_regularizer", options.beta_regularizer, "penalty of beta");
-  option("gamma_regularizer", options.gamma_regularizer, "penalty of gamma");
+         "initial moving variance");
+  option("beta_regularizer", options.beta_regularizer, "penalty on beta");
+  option("gamma_regularizer", options.gamma_regularizer, "penalty on gamma");
 }
 
 SharedLayer BatchNormalization(BatchNormalizationLayerOptions options) {

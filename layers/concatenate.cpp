@@ -11,8 +11,9 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(ConcatenateOptions& options, Visitor& option) {
+  option.about("inputs joined along one dimension");
   describe_name(options, option);
-  option("axis", options.axis, "the dimension that inputs are joined along; -1 is the last");
+  option("axis", options.axis, "the dimension; -1: the last");
 }
 
 SharedLayer Concatenate(ConcatenateOptions options) {

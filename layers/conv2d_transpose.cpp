@@ -11,6 +11,7 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(Conv2DTransposeOptions& options, Visitor& option) {
+  option.about("transposed convolution over images: enlarges them by its strides");
   describe_name(options, option);
   describe_windows(options, option);
   option.choice("padding", options.padding, image_paddings, padding_help);

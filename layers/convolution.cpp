@@ -16,9 +16,12 @@ namespace meshwork {
 template <class Options, class Visitor>
 requires std::same_as<Options, Conv2DOptions> || std::same_as<Options, Conv1DOptions>
 void describe(Options& options, Visitor& option) {
+  option.about(std::same_as<Options, Conv2DOptions>
+                   ? "convolution over images (batch, rows, columns, channels)"
+                   : "convolution over sequences (batch, steps, channels)");
   describe_name(options, option);
   describe_windows(options, option);
-  option("groups", options.groups, length, "parts that channels and filters are divided into");
+  option("groups", options.groups, length, "groups of channels, each convolved by itself");
   if constexpr (std::same_as<Options, Conv2DOptions>) {
     option.choice("padding", options.padding, image_paddings, padding_help);
   } else {

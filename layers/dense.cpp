@@ -12,8 +12,9 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(DenseOptions& options, Visitor& option) {
+  option.about("activation(inputs x kernel + bias)");
   describe_name(options, option);
-  option.required("units", options.units, positive, "number of outputs");
+  option.required("units", options.units, positive, "length of the output's last dimension");
   describe_kernel_and_bias(options, option);
 }
 

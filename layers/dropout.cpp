@@ -10,8 +10,9 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(DropoutOptions& options, Visitor& option) {
+  option.about("sets random elements to 0 in training and scales the others up");
   describe_name(options, option);
-  option.required("rate", options.rate, between(0, 1), "the fraction that is dropped");
+  option.required("rate", options.rate, between(0, 1), "share of elements set to 0");
 }
 
 SharedLayer Dropout(DropoutOptions options) {

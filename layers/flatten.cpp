@@ -10,6 +10,7 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(FlattenOptions& options, Visitor& option) {
+  option.about("all dimensions of a sample as one");
   describe_name(options, option);
 }
 

@@ -31,8 +31,9 @@ SharedLayer pooling_of(const std::string& class_name, std::size_t spatial,
 
 template <class Visitor>
 void describe(GlobalPoolingOptions& options, Visitor& option) {
+  option.about("the mean or the maximum of each channel over all places");
   describe_name(options, option);
-  option("keepdims", options.keepdims, "keep the dimensions that were reduced, of length 1");
+  option("keepdims", options.keepdims, "keep the reduced dimensions, with length 1");
 }
 
 SharedLayer GlobalAveragePooling2D(GlobalPoolingOptions options) {

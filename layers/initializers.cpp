@@ -1,15 +1,26 @@
 // Initializers as configurations name them, with Keras's options.
+#include <fmt/ranges.h>
+
 #include <functional>
+#include <string>
+#include <vector>
 
 #include "runtime/graph/layer_config.h"
 
 namespace meshwork {
 namespace {
 
-struct NoOptions {};
+// "scale 2, mode fan_in".
+std::string words_of(const Settings& settings) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : settings) words.push_back(name + " " + value);
+  return fmt::format("{}", fmt::join(words, ", "));
+}
 
-template <class Visitor>
-void describe(NoOptions&, Visitor&) {}
+/// One whose options are in its name.
+struct FixedInitializer {
+  Initializer initializer;
+};
 
 }  // namespace
 
@@ -17,41 +28,55 @@ template <class Visitor>
 void describe(Initializer& options, Visitor& option) {
   switch (options.kind) {
     case InitializerKind::zeros:
+      option.about("0 everywhere");
+      break;
     case InitializerKind::ones:
+      option.about("1 everywhere");
       break;
     case InitializerKind::constant:
-      option("value", options.value, finite, "of every element");
+      option.about("one value everywhere");
+      option("value", options.value, finite, "the value");
       break;
     case InitializerKind::random_uniform:
-      option("minval", options.minimum, finite, "the least value");
-      option("maxval", options.maximum, finite, "the largest");
+      option.about("a uniform distribution");
+      option("minval", options.minimum, finite, "lower end");
+      option("maxval", options.maximum, finite, "upper end");
       break;
     case InitializerKind::random_normal:
     case InitializerKind::truncated_normal:
-      option("mean", options.mean, finite, "of the values");
+      option.about(options.kind == InitializerKind::random_normal
+                       ? "a normal distribution"
+                       : "a normal distribution, cut off at two standard deviations");
+      option("mean", options.mean, finite, "mean");
       option("stddev", options.standard_deviation, finite_not_negative,
-             "their standard deviation, before any are cut off");
+             "standard deviation, before values are cut off");
       break;
     case InitializerKind::variance_scaling:
-      option("scale", options.scale, finite_positive, "the variance times the fan");
+      option.about("a distribution with the variance scale / fan");
+      option("scale", options.scale, finite_positive, "variance times fan");
       option.choice(
           "mode", options.fan,
           {{"fan_in", FanMode::in}, {"fan_out", FanMode::out}, {"fan_avg", FanMode::average}},
-          "which fan the variance is divided by");
+          "the fan: inputs of an output, outputs of an input, or their mean");
       option.choice("distribution", options.distribution,
                     {{"truncated_normal", ScalingDistribution::truncated_normal},
                      {"untruncated_normal", ScalingDistribution::normal},
                      {"uniform", ScalingDistribution::uniform}},
-                    "of the values");
+                    "the distribution");
   }
+}
+
+template <class Visitor>
+void describe(FixedInitializer& options, Visitor& option) {
+  option.about("VarianceScaling of " + words_of(settings_of(options.initializer)));
 }
 
 void add_initializers(Catalog& catalog) {
   for (const NamedInitializer& one : named_initializers()) {
     if (one.fixed) {
-      catalog.add<Initializer, NoOptions>(
+      catalog.add<Initializer, FixedInitializer>(
           one.class_name, {one.name},
-          [initializer = one.initializer](const NoOptions&) { return initializer; });
+          [](const FixedInitializer& fixed) { return fixed.initializer; }, {one.initializer});
     } else {
       catalog.add<Initializer, Initializer>(one.class_name, {one.name}, std::identity(),
                                             one.initializer);

@@ -48,12 +48,12 @@ template <class Options>
 /// Describes the members above.
 template <class Options, class Visitor>
 void describe_kernel_and_bias(Options& options, Visitor& option) {
-  option("activation", options.activation, "function of each output");
+  option("activation", options.activation, "function of each output; ~: none");
   option("use_bias", options.use_bias, "add a bias");
-  option("kernel_initializer", options.kernel_initializer, "of the kernel");
-  option("bias_initializer", options.bias_initializer, "of the bias");
-  option("kernel_regularizer", options.kernel_regularizer, "penalty of the kernel");
-  option("bias_regularizer", options.bias_regularizer, "penalty of the bias");
+  option("kernel_initializer", options.kernel_initializer, "initial kernel");
+  option("bias_initializer", options.bias_initializer, "initial bias");
+  option("kernel_regularizer", options.kernel_regularizer, "penalty on the kernel");
+  option("bias_regularizer", options.bias_regularizer, "penalty on the bias");
 }
 
 }  // namespace meshwork

@@ -12,9 +12,9 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(PermuteOptions& options, Visitor& option) {
+  option.about("dimensions of a sample in another order");
   describe_name(options, option);
-  option.required("dims", options.dims, positive,
-                  "the dimensions of a sample in their new order, counted from 1");
+  option.required("dims", options.dims, positive, "the new order, counted from 1");
 }
 
 SharedLayer Permute(PermuteOptions options) {

@@ -12,9 +12,10 @@ namespace meshwork {
 template <class Options, class Visitor>
 requires std::same_as<Options, Pooling2DOptions> || std::same_as<Options, Pooling1DOptions>
 void describe(Options& options, Visitor& option) {
+  option.about("the maximum or the mean of each channel over windows");
   describe_name(options, option);
-  option("pool_size", options.pool_size, length, "elements of a window");
-  option("strides", options.strides, length, "from one window to the next; none: as pool_size");
+  option("pool_size", options.pool_size, length, "size of a window");
+  option("strides", options.strides, length, "step between windows; none: pool_size");
   option.choice("padding", options.padding, image_paddings, padding_help);
 }
 

@@ -15,27 +15,32 @@ struct OneFactor {
 
 template <class Visitor>
 void describe(OneFactor& options, Visitor& option) {
-  option(options.name, options.value, finite_not_negative, "what the penalty is multiplied by");
+  option.about("a penalty on weights; {L2: 0.01} is short for {L2: {l2: 0.01}}");
+  option(options.name, options.value, finite_not_negative,
+         options.name == std::string_view("l1") ? "factor of the sum of absolute values"
+                                                : "factor of the sum of squares");
 }
 
 }  // namespace
 
 template <class Visitor>
 void describe(Regularizer& options, Visitor& option) {
-  option("l1", options.l1, finite_not_negative, "what the sum of absolute values is multiplied by");
-  option("l2", options.l2, finite_not_negative, "what the sum of squares is multiplied by");
+  option.about("a penalty on weights, added to the loss");
+  option("l1", options.l1, finite_not_negative, "factor of the sum of absolute values");
+  option("l2", options.l2, finite_not_negative, "factor of the sum of squares");
 }
 
 void add_regularizers(Catalog& catalog) {
   const auto add = [&](const char* class_name, const char* name, float Regularizer::*factor) {
     const auto make = [=](const ConfigNode& node, const Catalog& all) {
       Regularizer regularizer;
-      regularizer.*factor = node.is_scalar() ? node.as<float>(finite_not_negative)
-                                             : read_options<OneFactor>(node, all, {}, {name}).value;
+      regularizer.*factor = node.is_scalar()
+                                ? node.as<float>(finite_not_negative)
+                                : read_options<OneFactor>(node, all, class_name, {}, {name}).value;
       return regularizer;
     };
     catalog.enter<Regularizer>(
-        {class_name, {name}, make, [=] { return option_texts<OneFactor>({name}); }});
+        {class_name, {name}, make, [=] { return explained<OneFactor>({name}); }});
   };
   add("L1", "l1", &Regularizer::l1);
   add("L2", "l2", &Regularizer::l2);

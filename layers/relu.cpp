@@ -12,10 +12,11 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(ReLUOptions& options, Visitor& option) {
+  option.about("max(x, 0), with a bound, a slope and a threshold");
   describe_name(options, option);
-  option("max_value", options.max_value, at_least(0), "what larger outputs become");
+  option("max_value", options.max_value, at_least(0), "upper bound of the output; none: unbounded");
   option("negative_slope", options.negative_slope, at_least(0), "slope below the threshold");
-  option("threshold", options.threshold, at_least(0), "where the slope changes to 1");
+  option("threshold", options.threshold, at_least(0), "where the slope becomes 1");
 }
 
 SharedLayer ReLU(ReLUOptions options) {

@@ -10,9 +10,10 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(RescalingOptions& options, Visitor& option) {
+  option.about("inputs x scale + offset");
   describe_name(options, option);
-  option.required("scale", options.scale, finite, "what inputs are multiplied by");
-  option("offset", options.offset, finite, "what is added then");
+  option.required("scale", options.scale, finite, "factor");
+  option("offset", options.offset, finite, "added to the product");
 }
 
 SharedLayer Rescaling(RescalingOptions options) {

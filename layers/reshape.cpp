@@ -20,9 +20,10 @@ std::string written(const Shape& target) {
 
 template <class Visitor>
 void describe(ReshapeOptions& options, Visitor& option) {
+  option.about("another shape of the same elements");
   describe_name(options, option);
   option.required("target_shape", options.target_shape,
-                  "shape of a sample of the output; one length may be -1, which follows");
+                  "shape of a sample; one length may be -1: what the others leave");
 }
 
 SharedLayer Reshape(ReshapeOptions options) {

@@ -37,8 +37,9 @@ std::string to_text(const Chain& chain) {
 
 template <class Visitor>
 void describe(SequentialOptions& options, Visitor& option) {
+  option.about("a block of layers, each on the output of the one before it");
   describe_name(options, option);
-  option.required("layers", options.layers, "one after the other");
+  option.required("layers", options.layers, "the layers in their order");
 }
 
 }  // namespace

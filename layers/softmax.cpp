@@ -14,8 +14,9 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(SoftmaxOptions& options, Visitor& option) {
+  option.about("exp(x) / sum of exp(x) over one dimension");
   describe_name(options, option);
-  option("axis", options.axis, "the dimension of the classes; -1 is the last");
+  option("axis", options.axis, "the dimension; -1: the last");
 }
 
 SharedLayer Softmax(SoftmaxOptions options) {

@@ -43,7 +43,8 @@ void from_config(const ConfigNode& node, RowsAndColumns& lengths);
 
 /// "causal" is Conv1D's alone.
 inline const auto image_paddings = by_name(std::array{Padding::valid, Padding::same});
-constexpr const char* padding_help = "what windows find beyond the borders";
+constexpr const char* padding_help =
+    "no zeros around the input (valid), or those that keep its length at stride 1";
 
 /// No length that such an option gives, nor what a window spans, is larger, so that positions of
 /// places can be counted.
@@ -54,10 +55,9 @@ inline constexpr ValueRange length = positive.up_to(most_length);
 template <class Options, class Visitor>
 void describe_windows(Options& options, Visitor& option) {
   option.required("filters", options.filters, length, "number of output channels");
-  option.required("kernel_size", options.kernel_size, length, "elements of a window");
-  option("strides", options.strides, length, "from one window to the next");
-  option("dilation_rate", options.dilation_rate, length,
-         "from one element of a window to the next");
+  option.required("kernel_size", options.kernel_size, length, "size of a window");
+  option("strides", options.strides, length, "step between windows");
+  option("dilation_rate", options.dilation_rate, length, "step between elements of a window");
 }
 
 /// The windows that such options describe: over rows and over columns, or over steps.

@@ -10,11 +10,12 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(UpSampling2DOptions& options, Visitor& option) {
+  option.about("images enlarged by whole factors");
   describe_name(options, option);
-  option("size", options.size, length, "how often rows and columns are repeated");
+  option("size", options.size, length, "factors of rows and columns");
   option.choice("interpolation", options.interpolation,
                 {{"nearest", Interpolation::nearest}, {"bilinear", Interpolation::bilinear}},
-                "what lies between inputs");
+                "repeat pixels, or interpolate between their centres");
 }
 
 SharedLayer UpSampling2D(UpSampling2DOptions options) {

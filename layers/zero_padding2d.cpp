@@ -38,9 +38,10 @@ std::array<std::int64_t, 4> numbers_of(const ImageBorders& borders) {
 
 template <class Visitor>
 void describe(ZeroPadding2DOptions& options, Visitor& option) {
+  option.about("images with a border of zeros");
   describe_name(options, option);
   option("padding", options.padding, at_least(0).up_to(most_length),
-         "zeros around the image: one number, or (rows, columns), or ((before, behind), ...)");
+         "width: one number, (rows, columns), or ((top, bottom), (left, right))");
 }
 
 void from_config(const ConfigNode& node, ImageBorders& borders) {

@@ -59,26 +59,28 @@ struct CheckpointOptions {
 
 template <class Visitor>
 void describe(CheckpointOptions& options, Visitor& option) {
-  option.required("directory", options.directory, "where checkpoints are; made if it is not there");
+  option.about("when and where the state of a run is saved");
+  option.required("directory", options.directory,
+                  "directory of the checkpoints; created if missing");
   option("every_epochs", options.every_epochs, positive, "epochs between checkpoints");
   option("every_steps", options.every_steps, positive, "updates between checkpoints");
   option("every_minutes", options.every_minutes, finite_positive, "minutes between checkpoints");
-  option("keep", options.keep, positive, "how many of the newest stay");
-  option("best", options.best, "the log of which the checkpoint of the best epoch stays, too");
+  option("keep", options.keep, positive, "newest checkpoints to keep");
+  option("best", options.best, "keep the checkpoint of the best epoch too, by this log");
   option.choice("resume", options.resume,
                 {{"auto", Resume::automatic}, {"strict", Resume::strict}, {"never", Resume::never}},
-                "go on from the newest whole one, from the newest one, or begin anew");
+                "continue from the newest intact one, from the newest only, or start anew");
   option.choice("mode", options.mode,
                 {{"sync", CheckpointMode::synchronous}, {"async", CheckpointMode::asynchronous}},
-                "whether training waits while one is written");
+                "write in the background, or let training wait");
   option.choice("writer", options.writer,
                 {{"parallel", CheckpointWriter::parallel}, {"plain", CheckpointWriter::plain}},
-                "all ranks, or rank 0");
-  option("verify", options.verify, "read everything back before the file gets its name");
+                "who writes: all ranks, or rank 0");
+  option("verify", options.verify, "read each file back and compare checksums");
   option.choice(
       "on_error", options.on_error,
       {{"stop", CheckpointFailure::stop}, {"continue", CheckpointFailure::continue_anyway}},
-      "what happens when one cannot be written");
+      "end or go on if one cannot be written");
 }
 
 }  // namespace meshwork

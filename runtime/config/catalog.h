@@ -48,7 +48,7 @@ struct CatalogEntry {
   std::string class_name;
   std::vector<std::string> short_names;
   std::function<Value(const ConfigNode& options, const Catalog& catalog)> make;
-  std::function<std::vector<OptionText>()> options;
+  std::function<Explained()> explain;  // null: it reads its options in a way of its own
 };
 
 class Catalog {
@@ -62,7 +62,7 @@ class Catalog {
   void enter(CatalogEntry<Value> entry) {
     check_class_name(KindOf<Value>::word, entry.class_name);
     const std::string name = entry.class_name;
-    described_[KindOf<Value>::word][name] = {entry.short_names, entry.options};
+    described_[KindOf<Value>::word][name] = {entry.short_names, entry.explain};
     if (!entries_of<Value>().try_emplace(name, std::move(entry)).second) {
       fail("there are two {} classes \"{}\"", KindOf<Value>::word, name);
     }
@@ -73,21 +73,22 @@ class Catalog {
   template <class Value, class Options, class Make>
   void add(const std::string& class_name, std::vector<std::string> short_names, Make make,
            Options initial = {}) {
-    enter<Value>({class_name, std::move(short_names),
-                  [make, initial](const ConfigNode& node, const Catalog& catalog) -> Value {
-                    std::vector<std::string> others;
-                    if constexpr (requires { KindOf<Value>::other_keys(); }) {
-                      others = KindOf<Value>::other_keys();
-                    }
-                    return make(read_options<Options>(node, catalog, others, initial));
-                  },
-                  [initial] { return option_texts<Options>(initial); }});
+    enter<Value>(
+        {class_name, std::move(short_names),
+         [class_name, make, initial](const ConfigNode& node, const Catalog& catalog) -> Value {
+           std::vector<std::string> others;
+           if constexpr (requires { KindOf<Value>::other_keys(); }) {
+             others = KindOf<Value>::other_keys();
+           }
+           return make(read_options<Options>(node, catalog, class_name, others, initial));
+         },
+         [initial] { return explained<Options>(initial); }});
   }
 
-  /// What help says of a class.
+  /// What `meshwork reference` says of a class.
   struct Described {
     std::vector<std::string> short_names;
-    std::function<std::vector<OptionText>()> options;  // null: it reads them in a way of its own
+    std::function<Explained()> explain;  // null: it reads its options in a way of its own
   };
   /// All classes, by the word for their kind and by their name.
   [[nodiscard]] const std::map<std::string, std::map<std::string, Described>>& described() const {

@@ -229,6 +229,10 @@ ConfigError::ConfigError(const std::string& location, const std::string& path,
     : Error(in_one_line(fmt::format("{}{}{}{}{}", location, location.empty() ? "" : ": ", path,
                                     path.empty() ? "" : ": ", problem))) {}
 
+ConfigError ConfigError::followed_by(std::string_view end) const {
+  return {"", "", fmt::format("{}{}", what(), end)};
+}
+
 bool ConfigNode::is_map() const {
   return tree_->kind == Kind::map;
 }

@@ -44,6 +44,9 @@ class ConfigNode;
 class ConfigError : public Error {
  public:
   ConfigError(const std::string& location, const std::string& path, std::string_view problem);
+
+  /// This error with `end` behind its text.
+  [[nodiscard]] ConfigError followed_by(std::string_view end) const;
 };
 
 /// Names and what they stand for, as messages list them.

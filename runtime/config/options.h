@@ -5,6 +5,7 @@
 //
 //     template <class Visitor>
 //     void describe(SGDOptions& options, Visitor& option) {
+//       option.about("steps along the gradient");
 //       option("momentum", options.momentum, between(0, 1), "how much of the last update is kept");
 //       option("nesterov", options.nesterov, "take the gradient one update ahead");
 //       option.required("units", options.units, positive, "number of outputs");
@@ -15,7 +16,7 @@
 //     read_options      what a configuration says, each error with its place (ConfigReader);
 //     check_options     the ranges, for options that C++ gives;
 //     settings_of       names and values, which ranks compare and checkpoints keep;
-//     option_texts      what help and reference print.
+//     explained         what `meshwork reference` prints.
 //
 // An option may be a bool, a number, a string, a file name, anything with `from_config` and
 // `to_text`, or a std::optional or std::vector of these. A range holds for numbers, for each number
@@ -25,6 +26,9 @@
 //       option.choice("mode", options.mode, {{"min", Mode::min}, {"max", Mode::max}}, "...");
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -40,13 +44,45 @@ class Catalog;
 template <class Value>
 struct KindOf;
 
-/// An option as help and reference print it.
+/// An option as `meshwork reference` prints it.
 struct OptionText {
   std::string name;
   std::string expected;  // "a positive integer", "one of min, max"; "" if its value says it
-  std::string initial;   // the default; "" if there is none
+  std::string initial;   // the default, which may be an empty string; "" if there is none
   std::string help;
+  bool required = false;
 };
+
+/// A struct of options as `meshwork reference` prints it.
+struct Explained {
+  std::string about;  // what the class computes or the section is for; "" if nobody says
+  std::vector<OptionText> options;
+};
+
+/// A string literal as a template argument.
+template <std::size_t size>
+struct Words {
+  // NOLINTNEXTLINE: literals become words by themselves
+  constexpr Words(const char (&words)[size]) { std::copy_n(words, size, text); }
+  char text[size];
+};
+
+/// An option that its owner reads later or by itself. `expected_` says what it may be.
+template <Words expected_>
+struct Written {
+  static constexpr const char* expected = expected_.text;
+  const char* initial = "none";      // the default, in words
+  std::optional<ConfigNode> node{};  // null, the value, is not absent
+};
+
+template <Words expected>
+void from_config(const ConfigNode& node, Written<expected>& written) {
+  written.node = node;
+}
+template <Words expected>
+[[nodiscard]] std::string to_text(const Written<expected>& written) {
+  return written.initial;
+}
 
 namespace options_detail {
 
@@ -55,17 +91,8 @@ concept ReadWithCatalog = requires(const ConfigNode& node, Value& value, const C
   from_config(node, value, catalog);
 };
 
-template <class Value>
-void read(const ConfigNode& node, Value& value, const ValueRange& range, const Catalog& catalog) {
-  if constexpr (ReadWithCatalog<Value>) {
-    from_config(node, value, catalog);
-  } else {
-    value = node.as<Value>(range);
-  }
-}
-
 /// A type of one's own may say what a configuration has to give: `static constexpr const char*
-/// expected`.
+/// expected`, or beside it `std::string expected_of(const Type&)`.
 template <class Value>
 std::string expected(const ValueRange& range) {
   using Element = config_detail::Element<Value>;
@@ -73,10 +100,14 @@ std::string expected(const ValueRange& range) {
     return expected<typename Element::Type>(range);
   } else if constexpr (requires { Value::expected; }) {
     return Value::expected;
+  } else if constexpr (requires(const Value& value) { expected_of(value); }) {
+    return expected_of(Value());
   } else if constexpr (std::is_same_v<Value, char>) {
     return "one character";
   } else if constexpr (requires { KindOf<Value>::article; }) {
     return KindOf<Value>::article;
+  } else if constexpr (Element::list) {
+    return "a list, each " + expected<typename Value::value_type>(range);
   } else {
     return expected_words<Value>(range);
   }
@@ -125,6 +156,8 @@ void check(const std::string& owner, const char* name, const Value& value,
 template <class Derived>
 class OptionVisitor {
  public:
+  /// What the class computes, or what the section is for.
+  void about(const std::string&) {}
   template <class Value>
   void operator()(const char* name, Value& value, const char* help) {
     self().visit(name, value, {}, help, false);
@@ -160,16 +193,21 @@ class OptionReader : public options_detail::OptionVisitor<OptionReader> {
   OptionReader(ConfigReader& reader, const Catalog& catalog) : reader_(reader), catalog_(catalog) {}
   template <class Value>
   void visit(const char* name, Value& value, const ValueRange& range, const char*, bool required) {
-    if (required) {
-      options_detail::read(reader_.required_node(name, options_detail::expected<Value>(range)),
-                           value, range, catalog_);
-    } else if (const auto node = reader_.node(name)) {
-      options_detail::read(*node, value, range, catalog_);
+    const std::optional<ConfigNode> node =
+        required ? reader_.required_node(name, options_detail::expected<Value>(range))
+                 : reader_.node(name);
+    if (!node) return;
+    if constexpr (options_detail::ReadWithCatalog<Value>) {
+      from_config(*node, value, catalog_);  // what is wrong there is an option of another object
+    } else {
+      reader_.advised([&] { value = node->as<Value>(range); });
     }
   }
   template <class Value>
   void visit_choice(const char* name, Value& value, const ChoiceTable<Value>& table, const char*) {
-    if (const auto node = reader_.node(name)) value = node->choice(table);
+    if (const auto node = reader_.node(name)) {
+      reader_.advised([&] { value = node->choice(table); });
+    }
   }
 
  private:
@@ -197,6 +235,7 @@ class OptionChecker : public options_detail::OptionVisitor<OptionChecker> {
 
 class OptionLister : public options_detail::OptionVisitor<OptionLister> {
  public:
+  void about(const std::string& text) { explained.about = text; }
   template <class Value>
   void visit(const char* name, Value& value, const ValueRange& range, const char* help,
              bool required) {
@@ -209,23 +248,24 @@ class OptionLister : public options_detail::OptionVisitor<OptionLister> {
   }
 
   Settings settings;
-  std::vector<OptionText> texts;
+  Explained explained;
 
  private:
   void add(const char* name, std::string expected, const std::string& value, const char* help,
            bool required) {
     settings.emplace_back(name, value);
-    texts.push_back({name, std::move(expected), required ? "" : value, help});
+    explained.options.push_back({name, std::move(expected), required ? "" : value, help, required});
   }
 };
 
-/// What the map `node`, or null, says; what it does not say is as in `options`. Keys in `others`
-/// are somebody else's. Throws `ConfigError`.
+/// What the map `node`, or null, says; what it does not say is as in `options`. `meshwork reference`
+/// lists them under `name`. Other readers read the keys in `others`. Throws `ConfigError`.
 template <class Options>
 [[nodiscard]] Options read_options(const ConfigNode& node, const Catalog& catalog,
+                                   const std::string& name,
                                    const std::vector<std::string>& others = {},
                                    Options options = {}) {
-  ConfigReader reader(node);
+  ConfigReader reader(node, name);
   OptionReader option(reader, catalog);
   describe(options, option);
   for (const std::string& other : others) static_cast<void>(reader.node(other));
@@ -251,10 +291,10 @@ template <class Options>
 
 /// With the values of `options` as those that need not be given.
 template <class Options>
-[[nodiscard]] std::vector<OptionText> option_texts(Options options = {}) {
+[[nodiscard]] Explained explained(Options options = {}) {
   OptionLister option;
   describe(options, option);
-  return std::move(option.texts);
+  return std::move(option.explained);
 }
 
 }  // namespace meshwork

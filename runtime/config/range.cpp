@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 namespace meshwork {
 
@@ -15,6 +16,7 @@ std::string with_article(std::string_view noun) {
 
 // Whole numbers with all their digits.
 std::string written(double bound) {
+  if (bound == std::numeric_limits<float>::max()) return "the largest float32";
   const bool whole = std::abs(bound) < 1e15 && bound == std::trunc(bound);
   return whole ? fmt::format("{:.0f}", bound) : fmt::format("{:g}", bound);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "runtime/config/nearest.h"
 #include "runtime/config/tree.h"
@@ -21,7 +22,12 @@ bool is_slip(const std::string& written, const std::string& key) {
 
 }  // namespace
 
-ConfigReader::ConfigReader(const ConfigNode& node) : source_(node), entries_(node.entries()) {}
+ConfigReader::ConfigReader(const ConfigNode& node, std::string name)
+    : source_(node), name_(std::move(name)), entries_(node.entries()) {}
+
+ConfigError ConfigReader::advised_error(const ConfigError& problem) const {
+  return name_.empty() ? problem : problem.followed_by(" (meshwork reference " + name_ + ")");
+}
 
 bool ConfigReader::asked(const std::string& key) const {
   return std::find(asked_.begin(), asked_.end(), key) != asked_.end();
@@ -41,10 +47,11 @@ ConfigNode ConfigReader::required_node(const std::string& key, std::string_view 
                                           expected.empty() ? "" : "; expected ", expected);
   for (const ConfigEntry& entry : entries_) {
     if (!asked(entry.name) && is_slip(entry.name, key)) {
-      entry.key.fail("{}; is {} meant for it?", missing, in_quotes(entry.name));
+      throw advised_error(
+          entry.key.error(fmt::format("{}; is {} meant for it?", missing, in_quotes(entry.name))));
     }
   }
-  throw source_.error(missing);
+  throw advised_error(source_.error(missing));
 }
 
 ConfigNode ConfigReader::section(const std::string& key) {
@@ -55,7 +62,7 @@ ConfigNode ConfigReader::section(const std::string& key) {
 
 void ConfigReader::finish() const {
   for (const ConfigEntry& entry : entries_) {
-    if (!asked(entry.name)) throw entry.key.unknown("key", asked_);
+    if (!asked(entry.name)) throw advised_error(entry.key.unknown("key", asked_));
   }
 }
 

@@ -7,7 +7,8 @@
 //
 // `finish` throws for keys that nobody asked for, with the nearest one that was. A null node reads
 // as an empty map. Every error is a `ConfigError` with its place. Options are described and read by
-// their description (options.h), which asks through a reader.
+// their description (options.h), which asks through a reader. A reader that knows under which name
+// `meshwork reference` lists the keys ends its errors with that command.
 #pragma once
 
 #include <optional>
@@ -21,8 +22,8 @@ namespace meshwork {
 
 class ConfigReader {
  public:
-  /// Throws unless `node` is a map or null.
-  explicit ConfigReader(const ConfigNode& node);
+  /// Throws unless `node` is a map or null. `name` is what `meshwork reference` calls it, or "".
+  explicit ConfigReader(const ConfigNode& node, std::string name = "");
 
   /// The node under `key`, null or not, if it is there.
   [[nodiscard]] std::optional<ConfigNode> node(const std::string& key);
@@ -35,10 +36,22 @@ class ConfigReader {
   /// Throws if the map has a key that was not asked for.
   void finish() const;
 
+  /// Calls `read`, whose errors then end with "(meshwork reference Adam)".
+  template <class Read>
+  void advised(const Read& read) const {
+    try {
+      read();
+    } catch (const ConfigError& problem) {
+      throw advised_error(problem);
+    }
+  }
+
  private:
   [[nodiscard]] bool asked(const std::string& key) const;
+  [[nodiscard]] ConfigError advised_error(const ConfigError& problem) const;
 
   ConfigNode source_;
+  std::string name_;
   std::vector<ConfigEntry> entries_;
   std::vector<std::string> asked_;  // in order
 };

@@ -17,19 +17,7 @@ namespace {
 using Inputs = std::span<const std::string>;
 
 // Fields, which are read when the model's inputs are known.
-struct Written {
-  static constexpr const char* expected =
-      "a field; features also as a map, by the inputs of the model";
-  std::optional<ConfigNode> node;
-};
-
-void from_config(const ConfigNode& node, Written& written) {
-  written.node = node;
-}
-
-std::string to_text(const Written&) {
-  return "";
-}
+using WrittenField = Written<"a field; of several inputs: a map of fields by their names">;
 
 struct IdxOptions {
   std::filesystem::path images;
@@ -38,43 +26,51 @@ struct IdxOptions {
 
 template <class Visitor>
 void describe(IdxOptions& options, Visitor& option) {
-  option.required("images", options.images, "the file of the features");
-  option("labels", options.labels, "the file of the targets");
+  option.about("IDX files, the format of MNIST, also gzipped");
+  option.required("images", options.images, "file of the features");
+  option("labels", options.labels, "file of the targets");
 }
 
 struct Hdf5Options {
-  Written features;
-  std::optional<Written> targets;
+  WrittenField features;
+  std::optional<WrittenField> targets;
   Hdf5Permissions permissions;
 };
 
 template <class Visitor>
 void describe(Hdf5Options& options, Visitor& option) {
-  option.required("features", options.features, "as FILE:/DATASET");
-  option("targets", options.targets, "as FILE:/DATASET");
+  option.about("HDF5 datasets with a row a sample; each rank reads its own rows");
+  option.required("features", options.features, "FILE:/DATASET");
+  option("targets", options.targets, "FILE:/DATASET");
   option("virtual", options.permissions.virtual_sources,
-         "take virtual data sets, with sources in the file's own folder or below");
-  option("sparse", options.permissions.sparse, "take more than 4 GiB of fill values");
+         "allow virtual datasets, with sources in the file's folder or below");
+  option("sparse", options.permissions.sparse, "allow more than 4 GiB of fill values");
 }
 
 struct SyntheticOptions {
   std::int64_t rows = 0;
   std::optional<std::uint64_t> seed;
-  Written features;
-  std::optional<Written> targets;
+  WrittenField features;
+  std::optional<WrittenField> targets;
 };
 
 template <class Visitor>
 void describe(SyntheticOptions& options, Visitor& option) {
-  option.required("rows", options.rows, positive, "how many samples there are");
-  option("seed", options.seed, "of the values; none: that of the run");
-  option.required("features", options.features, "options of synthetic fields");
-  option("targets", options.targets, "options of a synthetic field");
+  option.about("samples computed from a seed, for trials and benchmarks");
+  option.required("rows", options.rows, positive, "number of samples");
+  option("seed", options.seed, "random seed of the values; none: the run's");
+  option.required("features", options.features, "a synthetic field for each input");
+  option("targets", options.targets, "a synthetic field");
 }
 
 Hdf5Field read_hdf5(const ConfigNode& node, const std::string& name, FieldRole role) {
   const std::string text = node.as<std::string>();
   return {name, node.located([&] { return parse_hdf5_location(text); }), role};
+}
+
+// What `meshwork reference` calls the options of such a field.
+std::string reference_name(SyntheticKind kind) {
+  return "synthetic/" + name_in(synthetic_kinds, kind);
 }
 
 // Of which nothing is said but its kind.
@@ -88,7 +84,8 @@ SyntheticField read_synthetic(const ConfigNode& node, const std::string& name, F
       synthetic_field(kind ? kind->choice(synthetic_kinds) : SyntheticKind::normal);
   field.name = name;
   field.role = role;
-  return read_options<SyntheticField>(node, Catalog(), {}, std::move(field));
+  return read_options<SyntheticField>(node, Catalog(), reference_name(field.kind), {},
+                                      std::move(field));
 }
 
 // What is written for each input: all of it for the only one, or else its entries by name.
@@ -131,22 +128,22 @@ auto fields_of(const Options& options, Inputs inputs, bool by_name, Read read) {
 }
 
 template <class Options>
-Options read(const ConfigNode& node) {
-  return read_options<Options>(node, Catalog(), {"kind"});
+Options read(const ConfigNode& node, const char* kind) {
+  return read_options<Options>(node, Catalog(), kind, {"kind"});
 }
 
 std::shared_ptr<const Source> open_idx(const ConfigNode& node, Inputs inputs, std::uint64_t) {
   if (inputs.size() != 1) {
     node.fail("IDX data has one feature, its images, but the model has {} inputs", inputs.size());
   }
-  const auto options = read<IdxOptions>(node);
+  const auto options = read<IdxOptions>(node, "idx");
   std::vector<IdxFile> files{{inputs[0], options.images, FieldRole::feature}};
   if (options.labels) files.push_back({"labels", *options.labels, FieldRole::target});
   return std::make_shared<IdxSource>(files);
 }
 
 std::shared_ptr<const Source> open_hdf5(const ConfigNode& node, Inputs inputs, std::uint64_t) {
-  const auto options = read<Hdf5Options>(node);
+  const auto options = read<Hdf5Options>(node, "hdf5");
   const bool by_name = options.features.node->is_map();
   return std::make_shared<Hdf5Source>(fields_of(options, inputs, by_name, read_hdf5),
                                       options.permissions);
@@ -154,7 +151,7 @@ std::shared_ptr<const Source> open_hdf5(const ConfigNode& node, Inputs inputs, s
 
 std::shared_ptr<const Source> make_synthetic(const ConfigNode& node, Inputs inputs,
                                              std::uint64_t seed) {
-  const auto options = read<SyntheticOptions>(node);
+  const auto options = read<SyntheticOptions>(node, "synthetic");
   const std::vector<ConfigEntry> entries = options.features.node->entries();
   const bool by_name = !entries.empty() && std::all_of(entries.begin(), entries.end(),
                                                        [](auto& e) { return e.value.is_map(); });
@@ -176,13 +173,12 @@ std::shared_ptr<const Source> source_from_config(const ConfigNode& node, Inputs 
   });
 }
 
-std::map<std::string, std::vector<OptionText>> source_option_texts() {
-  std::map<std::string, std::vector<OptionText>> texts{
-      {"idx", option_texts<IdxOptions>()},
-      {"hdf5", option_texts<Hdf5Options>()},
-      {"synthetic", option_texts<SyntheticOptions>()}};
-  for (const auto& [name, kind] : synthetic_kinds) {
-    texts["synthetic " + name] = option_texts(synthetic_field(kind));
+std::map<std::string, Explained> explained_sources() {
+  std::map<std::string, Explained> texts{{"idx", explained<IdxOptions>()},
+                                         {"hdf5", explained<Hdf5Options>()},
+                                         {"synthetic", explained<SyntheticOptions>()}};
+  for (const auto& [_, kind] : synthetic_kinds) {
+    texts[reference_name(kind)] = explained(synthetic_field(kind));
   }
   return texts;
 }

@@ -31,7 +31,8 @@ namespace meshwork {
                                                                std::span<const std::string> inputs,
                                                                std::uint64_t seed);
 
-/// What help says of the options of each kind, and of the fields of a synthetic source.
-[[nodiscard]] std::map<std::string, std::vector<OptionText>> source_option_texts();
+/// What `meshwork reference` says of each kind, and of each kind of synthetic field, as
+/// "synthetic/normal".
+[[nodiscard]] std::map<std::string, Explained> explained_sources();
 
 }  // namespace meshwork

@@ -52,20 +52,27 @@ struct SyntheticField {
 template <class Visitor>
 void describe(SyntheticField& field, Visitor& option) {
   option.choice("kind", field.kind, synthetic_kinds, "how values are made");
-  option.choice("type", field.type, by_name(element_types), "of the values");
+  option.choice("type", field.type, by_name(element_types), "element type");
   if (field.role == FieldRole::feature) {
-    option.required("shape", field.shape, positive, "of a sample");
+    option.required("shape", field.shape, positive, "shape of a sample");
   } else {
-    option("shape", field.shape, positive, "of a sample");
+    option("shape", field.shape, positive, "shape of a sample");
   }
   if (field.kind == SyntheticKind::uniform) {
-    option("low", field.low, finite, "the least value");
-    option("high", field.high, finite, "the end, which no value reaches");
+    option.about("a uniform distribution");
+    option("low", field.low, finite, "lower end");
+    option("high", field.high, finite, "upper end, excluded");
   } else if (field.kind == SyntheticKind::normal) {
-    option("mean", field.mean, finite, "of the values");
-    option("stddev", field.stddev, at_least(0), "their standard deviation");
+    option.about("a normal distribution");
+    option("mean", field.mean, finite, "mean");
+    option("stddev", field.stddev, at_least(0), "standard deviation");
   } else if (makes_classes(field.kind)) {
-    option("classes", field.classes, positive, "how many there are");
+    option.about(field.kind == SyntheticKind::classes
+                     ? "random class numbers"
+                     : "class numbers that are a function of the first feature: learnable");
+    option("classes", field.classes, positive, "number of classes");
+  } else {
+    option.about("numbers that are a linear function of the first feature: learnable");
   }
 }
 

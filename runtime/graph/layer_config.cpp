@@ -22,6 +22,10 @@ std::string to_text(Activation activation) {
   return std::string(name_of(activation));
 }
 
+std::string expected_of(Activation) {
+  return names_in(activations());
+}
+
 std::string to_text(const Initializer& initializer) {
   for (const NamedInitializer& one : named_initializers()) {
     if (initializer == one.initializer) return one.name;

@@ -51,11 +51,12 @@ struct KindOf<Regularizer> {
 /// The option that every layer has.
 template <class Options, class Visitor>
 void describe_name(Options& options, Visitor& option) {
-  option("name", options.name, "begins the paths of the layer's variables");
+  option("name", options.name, "prefix of the paths of its variables; empty: made of the class");
 }
 
 void from_config(const ConfigNode& node, Activation& activation);
 [[nodiscard]] std::string to_text(Activation activation);
+[[nodiscard]] std::string expected_of(Activation activation);
 [[nodiscard]] std::string to_text(const Initializer& initializer);
 /// Null is none.
 void from_config(const ConfigNode& node, Regularizer& regularizer, const Catalog& catalog);

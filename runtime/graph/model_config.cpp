@@ -23,11 +23,14 @@ struct Value {
 class ModelReader {
  public:
   ModelReader(const ConfigNode& model, const Catalog& catalog)
-      : reader_(model), catalog_(&catalog) {}
+      : reader_(model, "model"), catalog_(&catalog) {
+    OptionReader option(reader_, catalog);
+    describe(section_, option);
+  }
 
   ConfiguredModel read() {
     const std::vector<SymbolicTensor> inputs = read_inputs();
-    const ConfigNode layers = reader_.required_node("layers", "a list of layers");
+    const ConfigNode& layers = *section_.layers.node;
     const std::vector<ConfigNode> written = layers.elements();
     if (written.empty()) {
       layers.fail("the model has no layers");
@@ -42,7 +45,7 @@ class ModelReader {
     if (const auto several = reader_.node("outputs")) {
       refuse_outputs(*several);
     }
-    if (const auto named = reader_.node("output")) {
+    if (const auto& named = section_.output.node) {
       if (named->is_sequence()) {
         refuse_outputs(*named);
       }
@@ -67,8 +70,8 @@ class ModelReader {
 
  private:
   std::vector<SymbolicTensor> read_inputs() {
-    const auto one = reader_.node("input");
-    const auto several = reader_.node("inputs");
+    const std::optional<ConfigNode>& one = section_.input.node;
+    const std::optional<ConfigNode>& several = section_.inputs.node;
     if (one && several) {
       several->fail("the model has `input` already, at {}; give one of the two", one->location());
     }
@@ -184,6 +187,7 @@ class ModelReader {
 
   ConfigReader reader_;
   const Catalog* catalog_;
+  ModelSection section_;
   std::vector<Value> values_;          // inputs, then layers
   std::vector<std::string> upcoming_;  // the names of all layers, as written
 };

@@ -21,9 +21,29 @@
 
 #include "runtime/config/catalog.h"
 #include "runtime/config/node.h"
+#include "runtime/config/options.h"
 #include "runtime/graph/layer.h"
 
 namespace meshwork {
+
+/// The section `model`, as it is written.
+struct ModelSection {
+  Written<"the shape of a sample, such as [28, 28, 1]"> input;
+  Written<"a map of names and shapes, such as {left: [28, 28], right: [3]}"> inputs;
+  Written<"a list of layers"> layers;
+  Written<"the name of a layer"> output{.initial = "the last layer"};
+};
+
+template <class Visitor>
+void describe(ModelSection& model, Visitor& option) {
+  option.about("inputs, layers and how they are joined");
+  option("input", model.input, "the only input, without the batch dimension");
+  option("inputs", model.inputs, "in place of input: several inputs");
+  option.required("layers", model.layers,
+                  "in their order; `inputs` of a layer names what it takes, the layer before it by "
+                  "default");
+  option("output", model.output, "the layer whose output is the model's");
+}
 
 struct ConfiguredModel {
   std::vector<SymbolicTensor> inputs;  // in the order in which they are written

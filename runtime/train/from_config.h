@@ -50,11 +50,13 @@ struct KindOf<SharedCallback> {
   static constexpr const char* article = "a callback";
 };
 
-/// Describes options of a loss or a metric that has no other than its name in logs.
+/// Describes options of a loss or a metric that has no other than its name in logs. `about`, a
+/// constant of the options, says what it computes.
 template <class Options, class Visitor>
 requires(sizeof(Options) == sizeof(Options::name)) void describe(Options& options,
                                                                  Visitor& option) {
-  option("name", options.name, "what logs call it");
+  option.about(Options::about);
+  option("name", options.name, "name in the logs");
 }
 
 /// Describes options of a cross-entropy, which may smooth its targets.
@@ -63,12 +65,13 @@ requires requires(Options options) {
   options.from_logits;
 }
 void describe(Options& options, Visitor& option) {
+  option.about(Options::about);
   option("from_logits", options.from_logits, "predictions are logits, not probabilities");
   if constexpr (requires { options.label_smoothing; }) {
     option("label_smoothing", options.label_smoothing, between(0, 1),
-           "part of each target that is shared out evenly");
+           "share of each target that is spread over all classes");
   }
-  option("name", options.name, "what logs call it");
+  option("name", options.name, "name in the logs");
 }
 
 /// A number, which is a constant rate, or a schedule.

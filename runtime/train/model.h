@@ -153,8 +153,7 @@ class Model {
   struct State;  // model_state.h
 
  private:
-  Model(std::shared_ptr<const Graph> graph, const Distribution& distribution,
-        ModelOptions options);
+  Model(std::shared_ptr<const Graph> graph, const Distribution& distribution, ModelOptions options);
 
   std::unique_ptr<State> state_;
 };

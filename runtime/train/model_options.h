@@ -23,62 +23,97 @@ template <class Visitor>
 void describe(ModelOptions& options, Visitor& option) {
   std::vector<std::string> devices = device_kinds();
   devices.insert(devices.begin(), "auto");
-  option("seed", options.seed, "of initial weights, dropout and the order of samples");
-  option.choice("device", options.device, names_themselves(devices), "what ranks compute on");
+  option.about("the keys of a configuration");
+  option("seed", options.seed, "random seed (weights, dropout, shuffling, synthetic data)");
+  option.choice("device", options.device, names_themselves(devices),
+                "what ranks compute on; auto: a GPU if there is one");
   option.choice("collectives", options.collectives, names_themselves(transport_names()),
-                "how bytes travel between ranks");
+                "transport between ranks; auto: the fastest that all can use");
   option.choice("precision", options.precision, by_name(all_precisions),
-                "of products and convolutions");
-  option("kernels", options.kernels, "fixed, timed, or a file that keeps what was timed");
+                "precision of products and convolutions");
+  option("kernels", options.kernels,
+         "choice of kernels: fixed, timed, or a file that keeps timed choices");
   option("watchdog_seconds", options.watchdog_seconds, at_least(0),
-         "how long a rank may wait for another; 0: for ever");
+         "longest wait of a rank for another; 0: no limit");
   option("check_plan", options.check_plan,
-         "hold what is sent against the plan, and calls against those of other ranks");
+         "check in every step that ranks send what the plan shows");
 }
 
 template <class Visitor>
 void describe(DistributionOptions& options, Visitor& option) {
   option.choice("unmatched_layouts", options.unmatched_layouts,
                 {{"error", UnmatchedLayouts::error}, {"warn", UnmatchedLayouts::warn}},
-                "what keys of `layout` are that match nothing");
+                "what a layout key that matches nothing is");
+}
+
+/// The sections that RunConfig (run_config.h) reads, as they are written.
+struct ConfigurationSections {
+  Written<"a section"> data, model, fit, checkpoint;
+  Written<"a loss"> loss;
+  Written<"an optimizer"> optimizer;
+  Written<"a list of metrics and losses"> metrics;
+};
+
+template <class Visitor>
+void describe(ConfigurationSections& sections, Visitor& option) {
+  option("data", sections.data, "samples, batch size and order");
+  option.required("model", sections.model, "inputs and layers");
+  option("loss", sections.loss, "what training minimizes; only prediction needs none");
+  option("optimizer", sections.optimizer, "how weights are updated; needed for training");
+  option("metrics", sections.metrics, "what is reported beside the loss");
+  option("fit", sections.fit, "epochs, validation and callbacks");
+  option("checkpoint", sections.checkpoint, "when and where the state is saved");
+}
+
+/// The sets of samples in the section `data`, as they are written.
+struct DataSets {
+  Written<"a source, such as {kind: idx, ...}"> train, validation, test;
+};
+
+template <class Visitor>
+void describe(DataSets& sets, Visitor& option) {
+  option("train", sets.train, "what fit trains on");
+  option("validation", sets.validation, "what is evaluated after each epoch");
+  option("test", sets.test, "what is evaluated after training");
 }
 
 /// What C++ does by `cached` (runtime/data/views.h) is an option of a configuration's data.
 template <class Visitor>
 void describe_cache(bool& cache, Visitor& option) {
-  option("cache", cache, "keep in memory what was read once");
+  option("cache", cache, "keep samples in memory after reading them once");
 }
 
 template <class Visitor>
 void describe_callbacks(std::vector<SharedCallback>& callbacks, Visitor& option) {
-  option("callbacks", callbacks, "callbacks, called in their order");
+  option("callbacks", callbacks, "called after each batch and epoch, in this order");
 }
 
 template <class Visitor>
 void describe_data_section(FitOptions& options, Visitor& option) {
-  option("batch_size", options.batch_size, positive, "samples of a step, over all ranks");
-  option("shuffle", options.shuffle, "draw the order of samples anew for each epoch");
+  option("batch_size", options.batch_size, positive, "samples of a step, of all ranks together");
+  option("shuffle", options.shuffle, "another order of samples in each epoch");
   option.choice("on_device", options.data_on_device,
                 {{"auto", DataOnDevice::automatic}, {"never", DataOnDevice::never}},
-                "whether samples stay in a GPU's memory, if they fit there");
+                "keep samples in a GPU's memory if they fit");
 }
 
 template <class Visitor>
 void describe_fit_section(FitOptions& options, Visitor& option) {
   option("epochs", options.epochs, positive, "passes over the training data");
   option("validation_split", options.validation_split, at_least(0).below(1),
-         "part of the training data, its last, that is kept for validation");
-  option("steps_per_epoch", options.steps_per_epoch, positive, "fewer than the data has");
-  option("validation_batch_size", options.validation_batch_size, positive, "none: as for training");
-  option("validation_freq", options.validation_freq, positive,
-         "epochs from one validation to the next");
-  option("profile", options.profile, "say at the end where the time went");
+         "share of the training data, from its end, kept for validation");
+  option("steps_per_epoch", options.steps_per_epoch, positive,
+         "steps of an epoch; none: all the data gives");
+  option("validation_batch_size", options.validation_batch_size, positive,
+         "samples of a validation step; none: batch_size");
+  option("validation_freq", options.validation_freq, positive, "epochs between validations");
+  option("profile", options.profile, "print at the end where time went");
   option.choice("verbose", options.verbose,
                 {{"auto", Verbosity::automatic},
                  {"bar", Verbosity::bar},
                  {"lines", Verbosity::lines},
                  {"silent", Verbosity::silent}},
-                "what a run shows of its progress");
+                "progress: a bar, a line an epoch, or nothing");
 }
 
 }  // namespace meshwork

@@ -122,18 +122,20 @@ std::string to_text(const WrittenLayouts& layouts) {
   for (const WrittenLayouts::Entry& entry : layouts.entries) {
     text += (text.empty() ? "" : ", ") + entry.key.as<std::string>();
   }
-  return text;
+  return "{" + text + "}";
 }
 
 std::string to_text(const WrittenBatchAxis& axis) {
-  return axis.name && axis.name->empty() ? "~" : axis.name.value_or("");
+  return axis.name && axis.name->empty() ? "~" : axis.name.value_or("the first axis");
 }
 
 RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : document_(document) {
-  ConfigReader reader(document);
+  ConfigReader reader(document, "configuration");
   OptionReader option(reader, catalog);
+  ConfigurationSections sections;
   describe(options_, option);
   describe(spread_, option);
+  describe(sections, option);
   if (options_.precision == Precision::tf32 && options_.device == "cpu") {
     reader.node("precision")
         ->fail(
@@ -144,45 +146,47 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
     (void)kernels->as_path();  // as which it may be meant
     (void)kernels->located([&] { return kernels_option(options_.kernels); });
   }
-  if (const auto data = reader.node("data")) {
+  if (const auto& data = sections.data.node) {
     read_data(*data, catalog);
   }
-  const ConfigNode model = reader.required_node("model", "the model's input and layers");
+  const ConfigNode& model = *sections.model.node;
   model_ = model_from_config(model, catalog);
   graph_ = model.located(
       [&] { return std::make_shared<const Graph>(make_graph(model_->inputs, {model_->output})); });
-  if (const auto loss = reader.node("loss")) {
+  if (const auto& loss = sections.loss.node) {
     compile_.loss = catalog.make<SharedLoss>(*loss);
   }
-  if (const auto optimizer = reader.node("optimizer")) {
+  if (const auto& optimizer = sections.optimizer.node) {
     compile_.optimizer = catalog.make<Optimizer>(*optimizer);
   }
-  if (const auto metrics = reader.node("metrics")) {
+  if (const auto& metrics = sections.metrics.node) {
     compile_.metrics = metrics_from_config(*metrics, catalog);
   }
-  if (const auto fit = reader.node("fit")) {
+  if (const auto& fit = sections.fit.node) {
     read_fit(*fit, catalog);
   }
-  if (const auto checkpoint = reader.node("checkpoint"); checkpoint && !checkpoint->is_null()) {
-    fit_.checkpoint = read_options<CheckpointOptions>(*checkpoint, catalog);
+  if (const auto& checkpoint = sections.checkpoint.node; checkpoint && !checkpoint->is_null()) {
+    fit_.checkpoint = read_options<CheckpointOptions>(*checkpoint, catalog, "checkpoint");
   }
   fit_.configuration = to_yaml(document);
   reader.finish();
 }
 
 void RunConfig::read_data(const ConfigNode& node, const Catalog& catalog) {
-  ConfigReader reader(node);
-  for (const DataPart part : {DataPart::train, DataPart::validation, DataPart::test}) {
-    parts_[static_cast<int>(part)] = reader.node(std::string(name_of(part)));
-  }
+  ConfigReader reader(node, "data");
   OptionReader option(reader, catalog);
+  DataSets sets;
+  describe(sets, option);
+  parts_[static_cast<int>(DataPart::train)] = sets.train.node;
+  parts_[static_cast<int>(DataPart::validation)] = sets.validation.node;
+  parts_[static_cast<int>(DataPart::test)] = sets.test.node;
   describe_data_section(fit_, option);
   describe_cache(cache_, option);
   reader.finish();
 }
 
 void RunConfig::read_fit(const ConfigNode& node, const Catalog& catalog) {
-  ConfigReader reader(node);
+  ConfigReader reader(node, "fit");
   OptionReader option(reader, catalog);
   describe_fit_section(fit_, option);
   describe_callbacks(fit_.callbacks, option);

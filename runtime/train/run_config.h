@@ -56,11 +56,12 @@ enum class DataPart : std::uint8_t { train, validation, test };
 
 /// How a configuration says that a model is spread.
 struct WrittenMesh {
-  static constexpr const char* expected = "axes with sizes, such as {data: 2, model: 4}";
+  static constexpr const char* expected = "a map of axes and their sizes";
   std::vector<MeshAxis> axes{{"data", -1}};
 };
 struct WrittenLayouts {
-  static constexpr const char* expected = "paths or patterns, each with the axes of its dimensions";
+  static constexpr const char* expected =
+      "a map of paths to layouts, such as {d1/kernel: [~, model]}";
   struct Entry {
     TensorLayout layout;
     ConfigNode key;
@@ -68,7 +69,7 @@ struct WrittenLayouts {
   std::vector<Entry> entries;
 };
 struct WrittenBatchAxis {
-  static constexpr const char* expected = "an axis of the mesh, or ~ for none";
+  static constexpr const char* expected = "an axis of the mesh, or ~";
   std::optional<std::string> name;  // as DistributionOptions has it
 };
 struct WrittenSpread {
@@ -85,10 +86,10 @@ void from_config(const ConfigNode& node, WrittenBatchAxis& axis);
 
 template <class Visitor>
 void describe(WrittenSpread& spread, Visitor& option) {
-  option("mesh", spread.mesh, "the ranks along named axes; -1: what the ranks leave");
-  option("layout", spread.layout, "what is split; the rest is whole on every rank");
+  option("mesh", spread.mesh, "how the ranks are arranged; -1: all remaining ranks");
+  option("layout", spread.layout, "how weights, outputs and inputs are split; ~: not split");
   WrittenBatchAxis batch_axis{spread.distribution.batch_axis};
-  option("batch_axis", batch_axis, "what splits batches; not given: the mesh's first axis");
+  option("batch_axis", batch_axis, "the axis that splits batches; default: the first; ~: none");
   spread.distribution.batch_axis = batch_axis.name;
   describe(spread.distribution, option);
 }

@@ -1,6 +1,6 @@
-# Installs what was built into an empty folder and builds a program with it, once with find_package and
-# once with pkg-config.
-#   cmake -DBUILD=... -DSOURCE=... -DFOLDER=... -DCXX=... -P install.cmake
+# Installs what was built into an empty folder and builds programs with it: the README's with find_package,
+# and another one with pkg-config.
+#   cmake -DBUILD=... -DSOURCE=... -DREADME=... -DFOLDER=... -DCXX=... -P install.cmake
 
 function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE status OUTPUT_VARIABLE output
@@ -29,19 +29,23 @@ set(link_flags)
 if(FLAGS)
   set(link_flags -fsanitize=${FLAGS})
 endif()
-file(COPY ${SOURCE}/consumer.cpp DESTINATION ${FOLDER}/source)
+file(READ ${README} text)
+if(NOT text MATCHES "```cpp\n(.*)\n```\n\n`cmake --install")
+  message(FATAL_ERROR "${README} has no program before its line on cmake --install")
+endif()
+file(WRITE ${FOLDER}/source/readme.cpp "${CMAKE_MATCH_1}")
 file(WRITE ${FOLDER}/source/CMakeLists.txt
   "cmake_minimum_required(VERSION 3.25)
 project(consumer LANGUAGES C CXX)
 find_package(meshwork 0.1 REQUIRED)
-add_executable(consumer consumer.cpp)
-target_link_libraries(consumer PRIVATE meshwork::meshwork)
+add_executable(readme readme.cpp)
+target_link_libraries(readme PRIVATE meshwork::meshwork)
 ")
-run(${CMAKE_COMMAND} -S ${FOLDER}/source -B ${FOLDER}/consumer -DCMAKE_PREFIX_PATH=${prefix}
+run(${CMAKE_COMMAND} -S ${FOLDER}/source -B ${FOLDER}/readme -DCMAKE_PREFIX_PATH=${prefix}
     -DCMAKE_CXX_COMPILER=${CXX} -DCMAKE_CXX_FLAGS=${link_flags})
-run(${CMAKE_COMMAND} --build ${FOLDER}/consumer)
-run(${FOLDER}/consumer/consumer)
-expect("8 weights")
+run(${CMAKE_COMMAND} --build ${FOLDER}/readme)
+run(${FOLDER}/readme/readme)
+expect("Epoch 3/3")
 
 find_program(PKG_CONFIG pkg-config REQUIRED)
 file(GLOB_RECURSE module ${prefix}/meshwork.pc)

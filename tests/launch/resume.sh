@@ -37,7 +37,7 @@ rm -rf checkpoints runs elsewhere never ./*.txt ./*.csv
 train straight 0 --predict straight.csv
 train first 0 --set checkpoint.directory=checkpoints --set fit.epochs=1
 says first "checkpoints: 1 written to checkpoints"
-says first "training waited"
+says first "training blocked"
 train second 0 --set checkpoint.directory=checkpoints --resume --predict resumed.csv
 says second "resumed from checkpoints/step-000000008.h5: step 8, 1 epoch done"
 says second "fit.epochs: 3, was 1"
@@ -67,7 +67,7 @@ says without "no checkpoints: this run cannot be resumed"
 [ ! -e elsewhere ] || failures=$((failures + 1))
 
 train nothing 2 --resume
-says nothing "--resume: $config has no checkpoints to go on from"
+says nothing "--resume: $config has no section for checkpoints"
 train wrong 2 --set checkpoint.directory=never --set checkpoint.modus=sync
 says wrong "did you mean \"mode\""
 

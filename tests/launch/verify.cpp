@@ -94,7 +94,7 @@ TEST_CASE("what a run removes while it is verified is said to be gone, and is no
       CHECK_THAT(said.text, Catch::Contains(checkpoint_name(3) + ": ok: step 3") &&
                                 Catch::Contains(checkpoint_name(2) + ": ok: step 2") &&
                                 !Catch::Contains("DAMAGED"));
-      CHECK(said.problems == oldest + ": was removed meanwhile; it is not looked at\n");
+      CHECK(said.problems == oldest + ": removed meanwhile; not checked\n");
     }
   }
 }
@@ -105,7 +105,7 @@ TEST_CASE("a file that was named and is gone meanwhile is one that is not there"
   if (is_root()) {
     CHECK(said.status == 2);
     CHECK(said.text.empty());
-    CHECK(said.problems == oldest + ": was removed meanwhile; it is not looked at\n");
+    CHECK(said.problems == oldest + ": removed meanwhile; not checked\n");
   }
 }
 

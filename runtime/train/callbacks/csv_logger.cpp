@@ -197,9 +197,10 @@ void from_config(const ConfigNode& node, char& separator) {
 
 template <class Visitor>
 void describe(CSVLoggerOptions& options, Visitor& option) {
-  option.required("file", options.file, "what is written, a line an epoch");
+  option.about("writes the logs of each epoch as a line of CSV");
+  option.required("file", options.file, "the CSV file");
   option("separator", options.separator, "between values");
-  option("append", options.append, "go on after what the file has");
+  option("append", options.append, "keep the lines that are there");
 }
 
 SharedCallback CSVLogger(const CSVLoggerOptions& options) {

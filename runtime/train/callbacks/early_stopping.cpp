@@ -106,14 +106,16 @@ class EarlyStoppingCallback final : public Monitor {
 
 template <class Visitor>
 void describe(EarlyStoppingOptions& options, Visitor& option) {
-  option("monitor", options.monitor, "the log that is watched");
-  option("min_delta", options.min_delta, finite, "what counts as better");
-  option("patience", options.patience, at_least(0), "epochs that may be no better");
-  option("verbose", options.verbose, "say when training ends");
+  option.about("ends training when a log stops improving");
+  option("monitor", options.monitor, "the log");
+  option("min_delta", options.min_delta, finite, "smallest change that counts as an improvement");
+  option("patience", options.patience, at_least(0), "epochs without improvement before the end");
+  option("verbose", options.verbose, "print when training ends");
   option.choice("mode", options.mode, monitor_modes, "whether lower or higher is better");
-  option("baseline", options.baseline, finite, "what has to be bettered at first");
-  option("restore_best_weights", options.restore_best_weights, "end with those of the best epoch");
-  option("start_from_epoch", options.start_from_epoch, at_least(0), "epochs that do not count");
+  option("baseline", options.baseline, finite, "value to beat before anything is an improvement");
+  option("restore_best_weights", options.restore_best_weights,
+         "end with the weights of the best epoch");
+  option("start_from_epoch", options.start_from_epoch, at_least(0), "first epoch that counts");
 }
 
 SharedCallback EarlyStopping(const EarlyStoppingOptions& options) {

@@ -69,8 +69,9 @@ struct ScheduledOptions {
 
 template <class Visitor>
 void describe(ScheduledOptions& options, Visitor& option) {
-  option.required("schedule", options.schedule, "is read at the number of the epoch");
-  option("verbose", options.verbose, "say each rate");
+  option.about("sets the learning rate of each epoch");
+  option.required("schedule", options.schedule, "read at the epoch's number, from 0");
+  option("verbose", options.verbose, "print each rate");
 }
 
 }  // namespace

@@ -73,14 +73,15 @@ class ReduceLROnPlateauCallback final : public Monitor {
 
 template <class Visitor>
 void describe(ReduceLROnPlateauOptions& options, Visitor& option) {
-  option("monitor", options.monitor, "the log that is watched");
-  option("factor", options.factor, at_least(0).below(1), "what the rate is multiplied by");
-  option("patience", options.patience, at_least(0), "epochs that may be no better");
-  option("verbose", options.verbose, "say when the rate changes");
+  option.about("lowers the learning rate when a log stops improving");
+  option("monitor", options.monitor, "the log");
+  option("factor", options.factor, at_least(0).below(1), "factor of the rate");
+  option("patience", options.patience, at_least(0), "epochs without improvement before a change");
+  option("verbose", options.verbose, "print each change");
   option.choice("mode", options.mode, monitor_modes, "whether lower or higher is better");
-  option("min_delta", options.min_delta, finite, "what counts as better");
+  option("min_delta", options.min_delta, finite, "smallest change that counts as an improvement");
   option("cooldown", options.cooldown, at_least(0), "epochs after a change that do not count");
-  option("min_lr", options.min_lr, finite_not_negative, "the least rate");
+  option("min_lr", options.min_lr, finite_not_negative, "lowest rate");
 }
 
 SharedCallback ReduceLROnPlateau(const ReduceLROnPlateauOptions& options) {

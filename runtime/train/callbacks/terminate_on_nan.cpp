@@ -44,7 +44,8 @@ class TerminateOnNaNCallback final : public Callback {
 
 template <class Visitor>
 void describe(TerminateOnNaNOptions& options, Visitor& option) {
-  option("raise_error", options.raise_error, "end with an error");
+  option.about("ends training when the loss is not finite");
+  option("raise_error", options.raise_error, "fail instead of ending in order");
 }
 
 SharedCallback TerminateOnNaN(const TerminateOnNaNOptions& options) {

@@ -12,6 +12,8 @@
 namespace meshwork {
 
 struct BinaryCrossentropyOptions {
+  static constexpr const char* about =
+      "-t log(p) - (1 - t) log(1 - p), for targets between 0 and 1";
   bool from_logits = false;
   double label_smoothing = 0;  // from 0 to 1
   std::string name = "binary_crossentropy";

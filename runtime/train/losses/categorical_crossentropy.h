@@ -13,10 +13,12 @@
 namespace meshwork {
 
 struct SparseCategoricalCrossentropyOptions {
+  static constexpr const char* about = "-log(p) of the right class, for class numbers";
   bool from_logits = false;
   std::string name = "sparse_categorical_crossentropy";
 };
 struct CategoricalCrossentropyOptions {
+  static constexpr const char* about = "-sum of t log(p), for a weight t of each class";
   bool from_logits = false;
   double label_smoothing = 0;  // from 0 to 1
   std::string name = "categorical_crossentropy";

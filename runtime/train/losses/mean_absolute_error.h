@@ -9,6 +9,7 @@
 namespace meshwork {
 
 struct MeanAbsoluteErrorOptions {
+  static constexpr const char* about = "|p - t|";
   std::string name = "mean_absolute_error";
 };
 

@@ -9,6 +9,7 @@
 namespace meshwork {
 
 struct MeanSquaredErrorOptions {
+  static constexpr const char* about = "(p - t)^2";
   std::string name = "mean_squared_error";
 };
 

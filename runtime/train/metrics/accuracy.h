@@ -11,6 +11,8 @@
 namespace meshwork {
 
 struct AccuracyOptions {
+  static constexpr const char* about =
+      "BinaryAccuracy, SparseCategoricalAccuracy or CategoricalAccuracy, by the shapes";
   std::string name = "accuracy";
 };
 

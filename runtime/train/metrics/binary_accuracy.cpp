@@ -8,8 +8,9 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(BinaryAccuracyOptions& options, Visitor& option) {
-  option("threshold", options.threshold, finite, "above it a prediction is 1");
-  option("name", options.name, "what logs call it");
+  option.about("how often a prediction is on the target's side of the threshold");
+  option("threshold", options.threshold, finite, "predictions above it count as 1");
+  option("name", options.name, "name in the logs");
 }
 
 SharedMetric BinaryAccuracy(const BinaryAccuracyOptions& options) {

@@ -88,8 +88,9 @@ requires requires(Options options) {
   options.k;
 }
 void describe(Options& options, Visitor& option) {
-  option("k", options.k, at_least(1), "how many of the best classes count");
-  option("name", options.name, "what logs call it");
+  option.about(Options::about);
+  option("k", options.k, at_least(1), "number of classes");
+  option("name", options.name, "name in the logs");
 }
 
 SharedMetric SparseCategoricalAccuracy(const SparseCategoricalAccuracyOptions& options) {

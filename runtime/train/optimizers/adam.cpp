@@ -8,11 +8,12 @@ namespace meshwork {
 template <class Options, class Visitor>
 requires std::same_as<Options, AdamOptions> || std::same_as<Options, AdamWOptions>
 void describe(Options& options, Visitor& option) {
+  option.about("steps by running means of gradients and of their squares");
   describe_common(options, option);
   option("beta_1", options.beta_1, at_least(0).below(1),
-         "how much of the mean of gradients is kept");
-  option("beta_2", options.beta_2, at_least(0).below(1), "how much of the mean of squares is kept");
-  option("epsilon", options.epsilon, float_not_negative, "what is added to the root");
+         "share of the gradients' mean kept a step");
+  option("beta_2", options.beta_2, at_least(0).below(1), "share of the squares' mean kept a step");
+  option("epsilon", options.epsilon, float_not_negative, "added to the root of the squares' mean");
   option("amsgrad", options.amsgrad, "divide by the largest mean of squares so far");
 }
 

@@ -19,13 +19,13 @@ inline constexpr ValueRange float_positive = positive.up_to(std::numeric_limits<
 /// Describes what every optimizer has an option for; `describe` of its page calls it first.
 template <class Options, class Visitor>
 void describe_common(Options& options, Visitor& option) {
-  option("learning_rate", options.learning_rate, "a number or a schedule");
+  option("learning_rate", options.learning_rate, "factor of each step");
   option("weight_decay", options.weight_decay, float_not_negative,
-         "part of each weight that an update of rate 1 takes away, apart from the gradient");
-  option("clipnorm", options.clipnorm, float_positive, "most that a variable's gradient measures");
-  option("clipvalue", options.clipvalue, float_positive, "most that its elements are");
+         "share of each weight that a step of rate 1 subtracts, beside the gradient");
+  option("clipnorm", options.clipnorm, float_positive, "largest norm of a variable's gradient");
+  option("clipvalue", options.clipvalue, float_positive, "largest element of a gradient");
   option("global_clipnorm", options.global_clipnorm, float_positive,
-         "most that all gradients together measure");
+         "largest norm of all gradients together");
 }
 
 /// `update` is the kernel's specification, with what the options say of it. Throws `Error` for

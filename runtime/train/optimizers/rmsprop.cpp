@@ -7,11 +7,12 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(RMSpropOptions& options, Visitor& option) {
+  option.about("gradients divided by their running root mean square");
   describe_common(options, option);
-  option("rho", options.rho, between(0, 1), "how much of the mean of squares is kept");
-  option("momentum", options.momentum, between(0, 1), "how much of the last update is kept");
-  option("epsilon", options.epsilon, float_not_negative, "what is added under the root");
-  option("centered", options.centered, "take the mean of gradients from that of squares");
+  option("rho", options.rho, between(0, 1), "share of the squares' mean kept a step");
+  option("momentum", options.momentum, between(0, 1), "share of the last step added to the next");
+  option("epsilon", options.epsilon, float_not_negative, "added to the squares' mean");
+  option("centered", options.centered, "divide by the variance: subtract the squared mean");
 }
 
 Optimizer RMSprop(const RMSpropOptions& options) {

@@ -27,29 +27,31 @@ std::string words_of(const Settings& settings) {
 
 template <class Visitor>
 void describe(CosineDecayOptions& options, Visitor& option) {
+  option.about("half a cosine down from the initial rate, after a warm-up if given");
   option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
-                  "the rate of the first iteration");
-  option.required("decay_steps", options.decay_steps, positive, "iterations of the decay");
-  option("alpha", options.alpha, finite_not_negative, "part of the rate that is left at the end");
-  option("warmup_target", options.warmup_target, finite_not_negative,
-         "the rate that a warm-up rises to");
-  option("warmup_steps", options.warmup_steps, at_least(0), "iterations of the warm-up");
+                  "rate of the first update");
+  option.required("decay_steps", options.decay_steps, positive, "updates of the decay");
+  option("alpha", options.alpha, finite_not_negative, "last rate, as a share of the highest");
+  option("warmup_target", options.warmup_target, finite_not_negative, "rate after the warm-up");
+  option("warmup_steps", options.warmup_steps, at_least(0), "updates of the warm-up");
 }
 
 template <class Visitor>
 void describe(PiecewiseConstantDecayOptions& options, Visitor& option) {
-  option.required("boundaries", options.boundaries, "last iterations of each rate but the last");
-  option.required("values", options.values, finite_not_negative, "the rates");
+  option.about("one rate after another");
+  option.required("boundaries", options.boundaries, "last update of each rate but the last");
+  option.required("values", options.values, finite_not_negative,
+                  "the rates, one more than boundaries");
 }
 
 template <class Visitor>
 void describe(ExponentialDecayOptions& options, Visitor& option) {
+  option.about("initial rate x decay_rate^(update / decay_steps)");
   option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
-                  "the rate of the first iteration");
-  option.required("decay_steps", options.decay_steps, positive, "iterations of one decay");
-  option.required("decay_rate", options.decay_rate, finite_positive,
-                  "what the rate becomes in them");
-  option("staircase", options.staircase, "decay at once, at their end");
+                  "rate of the first update");
+  option.required("decay_steps", options.decay_steps, positive, "updates of one decay");
+  option.required("decay_rate", options.decay_rate, finite_positive, "factor of one decay");
+  option("staircase", options.staircase, "decay once every decay_steps, not gradually");
 }
 
 Schedule::Schedule(double rate) : name_(fmt::format("{}", rate)), constant_(rate) {

@@ -7,9 +7,10 @@ namespace meshwork {
 
 template <class Visitor>
 void describe(SGDOptions& options, Visitor& option) {
+  option.about("steps along the gradient, with momentum if given");
   describe_common(options, option);
-  option("momentum", options.momentum, between(0, 1), "how much of the last update is kept");
-  option("nesterov", options.nesterov, "take the gradient one update ahead");
+  option("momentum", options.momentum, between(0, 1), "share of the last step added to the next");
+  option("nesterov", options.nesterov, "apply the momentum ahead (Nesterov)");
 }
 
 Optimizer SGD(const SGDOptions& options) {

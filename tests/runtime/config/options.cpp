@@ -23,6 +23,7 @@ struct PaintOptions {
 
 template <class Visitor>
 void describe(PaintOptions& options, Visitor& option) {
+  option.about("a coat of paint");
   option.required("coats", options.coats, positive, "how many");
   option("gloss", options.gloss, between(0, 1), "how much it shines");
   option("hours", options.hours, finite_positive, "to dry");
@@ -34,7 +35,8 @@ void describe(PaintOptions& options, Visitor& option) {
 }
 
 PaintOptions read(const std::string& text) {
-  return read_options<PaintOptions>(parse_config(text, "paint.yaml"), Catalog(), {"inputs"});
+  return read_options<PaintOptions>(parse_config(text, "paint.yaml"), Catalog(), "Paint",
+                                    {"inputs"});
 }
 
 std::string refusal(const PaintOptions& options) {
@@ -89,13 +91,17 @@ TEST_CASE("ranks and people are told all of them, in their order") {
                                                                         {"wet", "false"},
                                                                         {"colour", "green"},
                                                                         {"name", "wall"}});
-  const std::vector<OptionText> texts = option_texts<PaintOptions>();
+  const std::vector<OptionText> texts = explained<PaintOptions>().options;
+  CHECK(explained<PaintOptions>().about == "a coat of paint");
   REQUIRE(texts.size() == 7);
   CHECK(texts[0].name == "coats");
   CHECK(texts[0].expected == "a positive integer");
-  CHECK(texts[0].initial.empty());  // it has to be given
+  CHECK(texts[0].initial.empty());
+  CHECK(texts[0].required);
+  CHECK_FALSE(texts[1].required);
   CHECK(texts[0].help == "how many");
   CHECK(texts[2].initial == "none");
+  CHECK(texts[3].expected == "a list, each a number of at least 0");
   CHECK(texts[5].expected == "one of red, green");
   CHECK(texts[5].initial == "green");
 }

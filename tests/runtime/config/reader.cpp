@@ -34,7 +34,8 @@ void describe(DenseOptions& options, Visitor& option) {
 }
 
 DenseOptions read_dense(const std::string& text) {
-  return read_options<DenseOptions>(parse_config(text, "a.yaml").single_entry().value, Catalog());
+  return read_options<DenseOptions>(parse_config(text, "a.yaml").single_entry().value, Catalog(),
+                                    "Dense");
 }
 
 }  // namespace
@@ -53,38 +54,44 @@ TEST_CASE("given options are read and absent ones keep their defaults") {
   CHECK(others.activation == Activation::linear);
 }
 
-TEST_CASE("errors in options name them") {
+TEST_CASE("errors in options name them, and the command that explains them") {
   CHECK_THROWS_WITH(read_dense("Dense: {units: ten}"),
-                    "a.yaml:1:16: Dense.units: expected a positive integer, found \"ten\"");
-  CHECK_THROWS_WITH(read_dense("Dense: {units: -1}"),
-                    "a.yaml:1:16: Dense.units: expected a positive integer, found -1");
+                    "a.yaml:1:16: Dense.units: expected a positive integer, found \"ten\" "
+                    "(meshwork reference Dense)");
+  CHECK_THROWS_WITH(
+      read_dense("Dense: {units: -1}"),
+      "a.yaml:1:16: Dense.units: expected a positive integer, found -1 (meshwork reference Dense)");
   CHECK_THROWS_WITH(read_dense("Dense: {units: 1, limit: 11}"),
-                    "a.yaml:1:26: Dense.limit: expected a number between 0 and 10, found 11");
+                    "a.yaml:1:26: Dense.limit: expected a number between 0 and 10, found 11 "
+                    "(meshwork reference Dense)");
   CHECK_THROWS_WITH(read_dense("Dense: {units: 1, activation: rleu}"),
                     "a.yaml:1:31: Dense.activation: expected one of linear, relu, found \"rleu\"; "
-                    "did you mean \"relu\"?");
-  CHECK_THROWS_WITH(read_dense("Dense: {units: 1, name: }"),
-                    "a.yaml:1:23: Dense.name: expected a string, found nothing");
+                    "did you mean \"relu\"? (meshwork reference Dense)");
+  CHECK_THROWS_WITH(
+      read_dense("Dense: {units: 1, name: }"),
+      "a.yaml:1:23: Dense.name: expected a string, found nothing (meshwork reference Dense)");
 }
 
 TEST_CASE("an unknown key is an error with the nearest known one") {
   CHECK_THROWS_WITH(
       read_dense("Dense:\n  units: 1\n  use_bais: true"),
       "a.yaml:3:3: Dense: unknown key \"use_bais\"; did you mean \"use_bias\"? (known: "
-      "name, units, use_bias, activation, limit)");
+      "name, units, use_bias, activation, limit) (meshwork reference Dense)");
   CHECK_THROWS_WITH(read_dense("Dense: {units: 1, regularisation: 3}"),
                     "a.yaml:1:19: Dense: unknown key \"regularisation\" (known: name, units, "
-                    "use_bias, activation, limit)");
+                    "use_bias, activation, limit) (meshwork reference Dense)");
 }
 
 TEST_CASE("a missing key is an error that says what it must be") {
   CHECK_THROWS_WITH(read_dense("Dense:\n  name: d"),
-                    "a.yaml:2:3: Dense: key \"units\" is missing; expected a positive integer");
+                    "a.yaml:2:3: Dense: key \"units\" is missing; expected a positive integer "
+                    "(meshwork reference Dense)");
   CHECK_THROWS_WITH(read_dense("Dense:"),
-                    "a.yaml:1:6: Dense: key \"units\" is missing; expected a positive integer");
+                    "a.yaml:1:6: Dense: key \"units\" is missing; expected a positive integer "
+                    "(meshwork reference Dense)");
   CHECK_THROWS_WITH(read_dense("Dense: {unit: 3}"),
                     "a.yaml:1:9: Dense: key \"units\" is missing; expected a positive integer; is "
-                    "\"unit\" meant for it?");
+                    "\"unit\" meant for it? (meshwork reference Dense)");
   ConfigReader reader(parse_config("a: 1", "a.yaml"));
   CHECK_THROWS_WITH(reader.required_node("colour", "one of red"),
                     "a.yaml:1:1: key \"colour\" is missing; expected one of red");

@@ -72,7 +72,7 @@ TEST_CASE("wrong losses are errors with their place and the nearest right name")
                                       "key \"from_logit\"; did you mean \"from_logits\"?"));
   CHECK_THROWS_WITH(loss("{BinaryCrossentropy: {label_smoothing: 2}}"),
                     "test.yaml:1:46: loss.BinaryCrossentropy.label_smoothing: expected a number "
-                    "between 0 and 1, found 2");
+                    "between 0 and 1, found 2 (meshwork reference BinaryCrossentropy)");
   CHECK_THROWS_WITH(loss("[MeanSquaredError]"), Catch::Contains("expected a loss"));
 }
 

@@ -214,18 +214,3 @@ TEST_CASE("what a configuration says of the spread is read and told by one descr
                                         {"batch_axis", "~"},
                                         {"unmatched_layouts", "error"}});
 }
-
-TEST_CASE("what a configuration says of the spread is read and told by one description") {
-  Catalog catalog;
-  const auto spread = read_options<WrittenSpread>(
-      parse_config("{mesh: {data: 2, model: -1}, layout: {d/kernel: [~, model]}, batch_axis: ~}",
-                   "run.yaml"),
-      catalog);
-  CHECK(spread.mesh.axes == std::vector<MeshAxis>{{"data", 2}, {"model", -1}});
-  CHECK(spread.layout.entries.size() == 1);
-  CHECK(spread.distribution.batch_axis == "");
-  CHECK(settings_of(spread) == Settings{{"mesh", "{data: 2, model: -1}"},
-                                        {"layout", "d/kernel"},
-                                        {"batch_axis", "~"},
-                                        {"unmatched_layouts", "error"}});
-}

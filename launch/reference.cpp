@@ -1,0 +1,191 @@
+// `meshwork reference`: everything that a configuration may contain, from the descriptions by which
+// it is read (runtime/config/options.h). configs/README.md and layers/README.md contain parts of it.
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "collectives/error.h"
+#include "launch/commands.h"
+#include "launch/session.h"
+#include "runtime/config/nearest.h"
+#include "runtime/data/from_config.h"
+#include "runtime/train/run_config.h"
+
+namespace meshwork {
+namespace {
+
+struct Entry {
+  std::vector<std::string> names;  // the first is the class's or the section's
+  Explained explained;
+};
+
+/// The sections, the sources, and the classes of one kind.
+struct Group {
+  std::string name;  // "layers"
+  std::vector<Entry> entries;
+};
+
+Explained configuration_explained() {
+  OptionLister option;
+  ModelOptions model;
+  ConfigurationSections sections;
+  WrittenSpread spread;
+  describe(model, option);
+  describe(spread, option);
+  describe(sections, option);
+  return std::move(option.explained);
+}
+
+Explained data_explained() {
+  OptionLister option;
+  DataSets sets;
+  FitOptions fit;
+  bool cache = false;
+  option.about("samples and batches");
+  describe(sets, option);
+  describe_data_section(fit, option);
+  describe_cache(cache, option);
+  return std::move(option.explained);
+}
+
+Explained fit_explained() {
+  OptionLister option;
+  FitOptions fit;
+  option.about("how long training runs, and what runs beside it");
+  describe_fit_section(fit, option);
+  describe_callbacks(fit.callbacks, option);
+  return std::move(option.explained);
+}
+
+std::vector<Group> groups(const Catalog& catalog) {
+  std::vector<Group> all{{"sections",
+                          {{{"configuration"}, configuration_explained()},
+                           {{"data"}, data_explained()},
+                           {{"model"}, explained<ModelSection>()},
+                           {{"fit"}, fit_explained()},
+                           {{"checkpoint"}, explained<CheckpointOptions>()}}},
+                         {"sources", {}}};
+  for (auto& [name, source] : explained_sources()) {
+    all.back().entries.push_back({{name}, std::move(source)});
+  }
+  for (const auto& [kind, classes] : catalog.described()) {
+    Group& group = all.emplace_back();
+    group.name = kind + (kind.ends_with("s") ? "es" : "s");
+    for (const auto& [name, one] : classes) {
+      Entry& entry = group.entries.emplace_back();
+      entry.names = {name};
+      entry.names.insert(entry.names.end(), one.short_names.begin(), one.short_names.end());
+      if (one.explain) entry.explained = one.explain();
+    }
+  }
+  return all;
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+std::string default_of(const OptionText& option) {
+  if (option.required) return "required";
+  return option.initial.empty() ? "\"\"" : option.initial;
+}
+
+std::string as_text(const Entry& entry) {
+  std::string text = joined(entry.names);
+  if (!entry.explained.about.empty()) text += ": " + entry.explained.about;
+  text += "\n";
+  std::size_t width = 0;
+  for (const OptionText& option : entry.explained.options) {
+    width = std::max(width, option.name.size());
+  }
+  for (const OptionText& option : entry.explained.options) {
+    const std::string expected = option.expected.empty() ? "" : option.expected + "; ";
+    text += fmt::format("  {:<{}}  {}\n  {:<{}}  {}{}{}\n", option.name, width, option.help, "",
+                        width, expected, option.required ? "" : "default ", default_of(option));
+  }
+  return text;
+}
+
+// Text of a cell: a bar would end it.
+std::string in_cell(std::string text) {
+  for (std::size_t at = text.find('|'); at != std::string::npos; at = text.find('|', at + 2)) {
+    text.insert(at, "\\");
+  }
+  return text;
+}
+
+std::string as_markdown(const Entry& entry) {
+  std::string text = fmt::format("#### {}\n\n", joined(entry.names));
+  if (!entry.explained.about.empty()) text += fmt::format("{}\n\n", entry.explained.about);
+  if (entry.explained.options.empty()) return text;
+  text += "| option | meaning | type | default |\n|---|---|---|---|\n";
+  for (const OptionText& option : entry.explained.options) {
+    text += fmt::format("| `{}` | {} | {} | {} |\n", option.name, in_cell(option.help),
+                        in_cell(option.expected), in_cell(default_of(option)));
+  }
+  return text + "\n";
+}
+
+// "layers: Activation, Add, ..." in lines of 80 columns, further ones indented.
+std::string wrapped(const Group& group) {
+  std::string text = group.name + ":";
+  std::size_t column = text.size();
+  for (std::size_t i = 0; i < group.entries.size(); ++i) {
+    const std::string name = group.entries[i].names[0] + (i + 1 < group.entries.size() ? "," : "");
+    if (column + 1 + name.size() > 80) {
+      text += "\n ";
+      column = 1;
+    }
+    text += " " + name;
+    column += 1 + name.size();
+  }
+  return text + "\n";
+}
+
+std::string overview(const std::vector<Group>& all) {
+  std::string text;
+  for (const Group& group : all) text += wrapped(group);
+  return text +
+         "\n`meshwork reference NAME` explains one of these, or a whole line such as layers.\n";
+}
+
+// What `name` names: a group, or one entry of a group.
+std::string explained_name(const std::vector<Group>& all, const std::string& name, bool markdown) {
+  std::vector<std::string> known;
+  std::string text;
+  for (const Group& group : all) {
+    known.push_back(group.name);
+    if (markdown && group.name == name) text += fmt::format("### {}\n\n", name);
+    for (const Entry& entry : group.entries) {
+      known.insert(known.end(), entry.names.begin(), entry.names.end());
+      if (group.name == name || std::count(entry.names.begin(), entry.names.end(), name) > 0) {
+        text += markdown ? as_markdown(entry) : (text.empty() ? "" : "\n") + as_text(entry);
+      }
+    }
+  }
+  if (text.empty()) {
+    fail("there is nothing called \"{}\"{}", name, did_you_mean(name, known));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string reference_text(const CommandLine& line, const Communicator*) {
+  const std::vector<Group> all = groups(catalog_of(line));
+  std::vector<std::string> names = line.names;
+  if (names.empty()) {
+    if (!line.markdown) return overview(all);
+    for (const Group& group : all) names.push_back(group.name);
+  }
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() || line.markdown ? "" : "\n") + explained_name(all, name, line.markdown);
+  }
+  return text;
+}
+
+}  // namespace meshwork
