@@ -4,7 +4,6 @@
 #include "collectives/error.h"
 #include "runtime/graph/operations/add.h"
 #include "runtime/graph/operations/identity.h"
-#include "runtime/graph/operations/product.h"
 #include "tests/support/catch.h"
 
 using namespace meshwork;

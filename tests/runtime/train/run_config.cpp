@@ -205,7 +205,7 @@ TEST_CASE("what a configuration says of the spread is read and told by one descr
   const auto spread = read_options<WrittenSpread>(
       parse_config("{mesh: {data: 2, model: -1}, layout: {d/kernel: [~, model]}, batch_axis: ~}",
                    "run.yaml"),
-      catalog);
+      catalog, "configuration");
   CHECK(spread.mesh.axes == std::vector<MeshAxis>{{"data", 2}, {"model", -1}});
   CHECK(spread.layout.entries.size() == 1);
   CHECK(spread.distribution.batch_axis == "");
