@@ -62,7 +62,7 @@ MESHWORK_RUN_DIRECTORY=elsewhere train own 0 --set checkpoint.directory=checkpoi
 says own "all 3 epochs are done"
 MESHWORK_RUN_DIRECTORY="runs/it's 1" train never 2 --set checkpoint.resume=never
 says never "has checkpoints of an earlier run, up to step 24"
-MESHWORK_RUN_DIRECTORY=elsewhere train without 0 --set checkpoint=~
+MESHWORK_RUN_DIRECTORY=elsewhere train without 0 --set 'checkpoint=~'
 says without "no checkpoints: this run cannot be resumed"
 [ ! -e elsewhere ] || failures=$((failures + 1))
 
