@@ -483,8 +483,11 @@ void PackedChunks::check(const Hdf5Dataset& dataset, std::span<const hsize_t> st
     at_[d] = first(d);
   }
   for (bool more = true; more;) {
-    hsize_t stored = 0;
-    check_hdf5(H5Dget_chunk_storage_size(dataset.native(), at_.data(), &stored),
+    hsize_t stored = 0;  // and where it lies: nowhere, where it was never written
+    unsigned skipped_filters = 0;
+    haddr_t address = HADDR_UNDEF;
+    check_hdf5(H5Dget_chunk_info_by_coord(dataset.native(), at_.data(), &skipped_filters, &address,
+                                          &stored),
                "a chunk cannot be looked at", subject);
     if (stored > most_) {
       fail("{}: a chunk stores {} bytes, and chunks take {} at most; it is damaged", subject,

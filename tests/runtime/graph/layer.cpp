@@ -286,7 +286,7 @@ TEST_CASE("names that clash or cannot be paths are errors") {
   CHECK_THROWS_WITH(Dense({.name = "a/b", .units = 4})(x), Catch::Contains("contains \"/\""));
   CHECK_THROWS_WITH(Input({4}, "a/b"), Catch::Contains("contains \"/\""));
   CHECK_THROWS_WITH(Dense({.name = "a\nb", .units = 4})(x),
-                    Catch::Contains("the name \"a\nb\" contains a control character"));
+                    Catch::Contains("the name \"a\\nb\" contains a control character"));
   CHECK_THROWS_WITH(Dense({.name = std::string("a\0b", 3), .units = 4})(x),
                     Catch::Contains("the name \"a\\x00b\" contains a control character"));
   CHECK_THROWS_WITH(Input({4}, "\x1b[31m"),
