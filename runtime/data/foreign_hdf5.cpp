@@ -484,8 +484,8 @@ void PackedChunks::check(const Hdf5Dataset& dataset, std::span<const hsize_t> st
   }
   for (bool more = true; more;) {
     hsize_t stored = 0;
-    check_hdf5(H5Dget_chunk_storage_size(dataset.native(), at_.data(), &stored),
-               "a chunk cannot be looked at", subject);
+    // Of a chunk that is not stored HDF5 1.10.8 gives no size; what else may be wrong, reading meets.
+    if (H5Dget_chunk_storage_size(dataset.native(), at_.data(), &stored) < 0) stored = 0;
     if (stored > most_) {
       fail("{}: a chunk stores {} bytes, and chunks take {} at most; it is damaged", subject,
            stored, most_);
