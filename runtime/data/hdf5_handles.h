@@ -62,7 +62,7 @@ void leave_hdf5_silent();
 ///   - the library crashes; other crashes go where they went before;
 ///   - its thread computes for longer than the file can be the reason of: 1 second to look into it
 ///     and 60 to read values of it, and 1 more for each 256 KiB that it has on the disk;
-///   - to look into it takes 64 MiB and more than twice the bytes that it has.
+///   - to look into it, on the main thread, takes 64 MiB and more than twice the bytes that it has.
 ///
 /// Uses SIGALRM.
 void end_crashes_of_hdf5_with(int status);

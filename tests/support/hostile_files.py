@@ -290,13 +290,6 @@ def hostile_data(folder, whole):
         del file["x"]
         file.create_dataset("x", data=values, compression="lzf")
 
-    def one_chunk_stores_all(file):
-        for data in ("x", "y"):
-            del file[data]
-        _low_level(file, "x", (400_000, columns), chunks=(100, columns), filters=(h5py.h5z.FILTER_DEFLATE,))
-        file["x"].id.write_direct_chunk((0, 0), _of_zeros(1 << 30))
-        file["y"] = numpy.zeros(400_000, "u1")
-
     def misnamed_beside_two_lines(file):
         file["x\nx"] = file["x"]
         del file["x"]
@@ -311,7 +304,7 @@ def hostile_data(folder, whole):
 
     for name, change in (("claims_2_33_rows", more_rows(1 << 33)), ("claims_2_60_rows", more_rows(1 << 60)),
                          ("packed_with_lzf", packed_with_lzf), ("deep_and_misnamed", deep_and_misnamed),
-                         ("circle_and_misnamed", circle_and_misnamed), ("one_chunk_stores_all", one_chunk_stores_all),
+                         ("circle_and_misnamed", circle_and_misnamed),
                          ("misnamed_beside_two_lines", misnamed_beside_two_lines)):
         path = os.path.join(folder, name + ".h5")
         shutil.copy(whole, path)
