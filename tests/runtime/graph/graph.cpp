@@ -3,6 +3,7 @@
 
 #include "collectives/error.h"
 #include "runtime/graph/operations/add.h"
+#include "runtime/graph/operations/contraction.h"
 #include "runtime/graph/operations/identity.h"
 #include "tests/support/catch.h"
 
