@@ -50,16 +50,9 @@ template <class Ride>
 bool multiply(Lowering& lowering, const std::string& name, const Array& a, const Array& b,
               const Array& y, const LetterLengths& lengths, const Ride& ride) {
   const MatrixForm form = matrix_form(a.letters, b.letters, y.letters, lengths);
-  const auto count = [&](const std::string& letters) {
-    std::int64_t product = 1;
-    for (const char letter : letters) {
-      product *= lengths.at(letter);
-    }
-    return product;
-  };
   const auto placed = [&](const Array& array, const std::optional<CopySpec>& copy,
                           const std::string& what) {
-    return copy ? lowering.scratch(name + what, count(array.letters)) : array.at;
+    return copy ? lowering.scratch(name + what, element_count(array.letters, lengths)) : array.at;
   };
   const Operand first = placed(a, form.a, " first factor");
   const Operand second = placed(b, form.b, " second factor");
@@ -230,13 +223,7 @@ struct ContractionOperation::Part {
     const Operand held = lowering.input(1);
     return b_packed ? lowering.scratch("packed kernel", count(letters)) : held.after(first);
   }
-  std::int64_t count(const std::string& letters) const {
-    std::int64_t product = 1;
-    for (const char letter : letters) {
-      product *= lengths.at(letter);
-    }
-    return product;
-  }
+  std::int64_t count(const std::string& letters) const { return element_count(letters, lengths); }
 };
 
 ContractionOperation::Part ContractionOperation::part(const Lowering& lowering) const {

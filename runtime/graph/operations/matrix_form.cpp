@@ -13,6 +13,14 @@ bool has(const std::string& letters, char letter) {
   return letters.find(letter) != std::string::npos;
 }
 
+std::int64_t element_count(const std::string& letters, const LetterLengths& lengths) {
+  std::int64_t count = 1;
+  for (const char letter : letters) {
+    count *= lengths.at(letter);
+  }
+  return count;
+}
+
 namespace {
 
 // The letters of `from` that are in `others`, in order; and those that are not.
@@ -167,7 +175,7 @@ class Form {
     }
     return shape;
   }
-  std::int64_t length(const std::string& run) const { return element_count(shape(run)); }
+  std::int64_t length(const std::string& run) const { return element_count(run, lengths_); }
   std::int64_t stride(const std::string& of, char letter) const {
     const std::size_t at = of.find(letter);
     return at == std::string::npos ? 0 : strides_of(shape(of))[at];

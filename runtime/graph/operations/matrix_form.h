@@ -31,6 +31,9 @@ namespace meshwork {
 /// The lengths of letters.
 using LetterLengths = std::map<char, std::int64_t>;
 
+/// Elements of an array of these letters.
+[[nodiscard]] std::int64_t element_count(const std::string& letters, const LetterLengths& lengths);
+
 /// Whether `letter` is one of `letters`.
 [[nodiscard]] bool has(const std::string& letters, char letter);
 
