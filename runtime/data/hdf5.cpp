@@ -3,6 +3,7 @@
 #include "collectives/error.h"
 #include "runtime/data/foreign_hdf5.h"
 #include "runtime/data/hdf5_handles.h"
+#include "runtime/data/source_kinds.h"
 #include "runtime/shape/block_parts.h"
 
 #include <algorithm>
@@ -296,6 +297,44 @@ std::vector<std::filesystem::path> Hdf5Source::files() const {
 void Hdf5Source::read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                            std::byte* destination) const {
   datasets_[field]->read(rows, block, destination);
+}
+
+// ---- as configurations write it ------------------------------------------------------------------
+
+namespace {
+
+struct Hdf5Options {
+  WrittenField features;
+  std::optional<WrittenField> targets;
+  Hdf5Permissions permissions;
+};
+
+template <class Visitor>
+void describe(Hdf5Options& options, Visitor& option) {
+  option.about("HDF5 datasets with a row a sample; each rank reads its own rows");
+  option.required("features", options.features, "FILE:/DATASET");
+  option("targets", options.targets, "FILE:/DATASET");
+  option("virtual", options.permissions.virtual_sources,
+         "allow virtual datasets, with sources in the file's folder or below");
+  option("sparse", options.permissions.sparse, "allow more than 4 GiB of fill values");
+}
+
+Hdf5Field read_hdf5(const ConfigNode& node, const std::string& name, FieldRole role) {
+  const std::string text = node.as<std::string>();
+  return {name, node.located([&] { return parse_hdf5_location(text); }), role};
+}
+
+std::shared_ptr<const Source> open_hdf5(const ConfigNode& node, const SourceContext& context) {
+  const auto options = read_source_options<Hdf5Options>(node, "hdf5");
+  const bool by_name = options.features.node->is_map();
+  return std::make_shared<Hdf5Source>(fields_of(options, context.inputs, by_name, read_hdf5),
+                                      options.permissions);
+}
+
+}  // namespace
+
+void add_hdf5(SourceKinds& kinds) {
+  kinds.push_back({"hdf5", open_hdf5, {{"hdf5", explained<Hdf5Options>()}}});
 }
 
 }  // namespace meshwork

@@ -3,6 +3,7 @@
 #include "collectives/error.h"
 #include "collectives/huge_pages.h"
 #include "runtime/data/sample_copy.h"
+#include "runtime/data/source_kinds.h"
 
 #include <zlib.h>
 
@@ -327,6 +328,39 @@ void IdxSource::read_rows(int field, std::span<const std::int64_t> rows, const B
   const Field& description = this->field(field);
   copy_samples(files_[field]->data.get(), description.shape, element_bytes(description.type), rows,
                block, destination);
+}
+
+// ---- as configurations write it ------------------------------------------------------------------
+
+namespace {
+
+struct IdxOptions {
+  std::filesystem::path images;
+  std::optional<std::filesystem::path> labels;
+};
+
+template <class Visitor>
+void describe(IdxOptions& options, Visitor& option) {
+  option.about("IDX files, the format of MNIST, also gzipped");
+  option.required("images", options.images, "file of the features");
+  option("labels", options.labels, "file of the targets");
+}
+
+std::shared_ptr<const Source> open_idx(const ConfigNode& node, const SourceContext& context) {
+  if (context.inputs.size() != 1) {
+    node.fail("IDX data has one feature, its images, but the model has {} inputs",
+              context.inputs.size());
+  }
+  const auto options = read_source_options<IdxOptions>(node, "idx");
+  std::vector<IdxFile> files{{context.inputs[0], options.images, FieldRole::feature}};
+  if (options.labels) files.push_back({"labels", *options.labels, FieldRole::target});
+  return std::make_shared<IdxSource>(files);
+}
+
+}  // namespace
+
+void add_idx(SourceKinds& kinds) {
+  kinds.push_back({"idx", open_idx, {{"idx", explained<IdxOptions>()}}});
 }
 
 }  // namespace meshwork

@@ -2,6 +2,7 @@
 
 #include "collectives/error.h"
 #include "collectives/with_type.h"
+#include "runtime/data/source_kinds.h"
 #include "runtime/device/philox.h"
 #include "runtime/shape/block_parts.h"
 
@@ -231,6 +232,66 @@ void SyntheticSource::read_rows(int field, std::span<const std::int64_t> rows, c
   with_type(options_[field].type, [&](auto number) {
     make_rows(field, rows, block, reinterpret_cast<decltype(number)*>(destination));
   });
+}
+
+// ---- as configurations write it ------------------------------------------------------------------
+
+namespace {
+
+struct SyntheticOptions {
+  std::int64_t rows = 0;
+  std::optional<std::uint64_t> seed;
+  WrittenField features;
+  std::optional<WrittenField> targets;
+};
+
+template <class Visitor>
+void describe(SyntheticOptions& options, Visitor& option) {
+  option.about("samples computed from a seed, for trials and benchmarks");
+  option.required("rows", options.rows, positive, "number of samples");
+  option("seed", options.seed, "random seed of the values; none: the run's");
+  option.required("features", options.features, "a synthetic field for each input");
+  option("targets", options.targets, "a synthetic field");
+}
+
+// What `meshwork reference` calls the options of such a field.
+std::string reference_name(SyntheticKind kind) {
+  return "synthetic/" + name_in(synthetic_kinds, kind);
+}
+
+// Of which nothing is said but its kind.
+SyntheticField synthetic_field(SyntheticKind kind) {
+  return {.type = makes_classes(kind) ? ElementType::int32 : ElementType::float32, .kind = kind};
+}
+
+SyntheticField read_synthetic(const ConfigNode& node, const std::string& name, FieldRole role) {
+  const auto kind = node.find("kind");
+  SyntheticField field =
+      synthetic_field(kind ? kind->choice(synthetic_kinds) : SyntheticKind::normal);
+  field.name = name;
+  field.role = role;
+  return read_options<SyntheticField>(node, Catalog(), reference_name(field.kind), {},
+                                      std::move(field));
+}
+
+std::shared_ptr<const Source> make_synthetic(const ConfigNode& node, const SourceContext& context) {
+  const auto options = read_source_options<SyntheticOptions>(node, "synthetic");
+  const std::vector<ConfigEntry> entries = options.features.node->entries();
+  const bool by_name = !entries.empty() && std::all_of(entries.begin(), entries.end(),
+                                                       [](auto& e) { return e.value.is_map(); });
+  return std::make_shared<SyntheticSource>(
+      options.rows, fields_of(options, context.inputs, by_name, read_synthetic),
+      options.seed.value_or(context.seed));
+}
+
+}  // namespace
+
+void add_synthetic(SourceKinds& kinds) {
+  std::map<std::string, Explained> texts{{"synthetic", explained<SyntheticOptions>()}};
+  for (const auto& [_, kind] : synthetic_kinds) {
+    texts[reference_name(kind)] = explained(synthetic_field(kind));
+  }
+  kinds.push_back({"synthetic", make_synthetic, std::move(texts)});
 }
 
 }  // namespace meshwork

@@ -1,0 +1,79 @@
+// The kinds of sources that a configuration can name.
+//
+// A kind is a page: the file of the source, with a function that enters the kind. Nothing else
+// names the page; the build writes the function that calls them all (launch/cmake/pages.cmake).
+//
+//     void add_idx(SourceKinds& kinds) {
+//       kinds.push_back({"idx", open_idx, {{"idx", explained<IdxOptions>()}}});
+//     }
+//
+// Most kinds have `features` and `targets`. A model with one input takes what is written under
+// `features`; a model with several takes a map with an entry for each, by its name. `fields_of`
+// reads both.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/config/catalog.h"
+#include "runtime/config/options.h"
+#include "runtime/data/source.h"
+
+namespace meshwork {
+
+/// What a source is opened for.
+struct SourceContext {
+  std::span<const std::string> inputs;  // the names of the model's inputs
+  std::uint64_t seed = 0;               // of the run
+};
+
+struct SourceKind {
+  std::string name;
+  std::shared_ptr<const Source> (*open)(const ConfigNode& node, const SourceContext& context);
+  /// What `meshwork reference` says of its options, and of parts of them, as "synthetic/normal".
+  std::map<std::string, Explained> explained;
+};
+using SourceKinds = std::vector<SourceKind>;
+
+/// Enters every kind.
+void add_sources(SourceKinds& kinds);
+
+/// What describes a field, read when the model's inputs are known.
+using WrittenField = Written<"a field; of several inputs: a map of fields by their names">;
+
+/// The options of the source of `kind` that `node` describes.
+template <class Options>
+[[nodiscard]] Options read_source_options(const ConfigNode& node, const char* kind) {
+  return read_options<Options>(node, Catalog(), kind, {"kind"});
+}
+
+/// What is written for each input: all of `node` for the only one or, `by_name`, its entries.
+/// Throws `ConfigError` for an input without a feature and a feature without an input.
+[[nodiscard]] std::vector<ConfigNode> features_of(const ConfigNode& node,
+                                                  std::span<const std::string> inputs,
+                                                  bool by_name);
+
+/// The fields that `options.features` and `options.targets` describe, each as `read(node, name,
+/// role)` gives it.
+template <class Options, class Read>
+[[nodiscard]] auto fields_of(const Options& options, std::span<const std::string> inputs,
+                             bool by_name, Read read) {
+  std::vector<decltype(read(*options.features.node, "", FieldRole::feature))> fields;
+  const std::vector<ConfigNode> nodes = features_of(*options.features.node, inputs, by_name);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    fields.push_back(read(nodes[i], inputs[i], FieldRole::feature));
+  }
+  if (options.targets) {
+    fields.push_back(read(*options.targets->node, "targets", FieldRole::target));
+  }
+  return fields;
+}
+
+}  // namespace meshwork
