@@ -1,9 +1,5 @@
 #include "runtime/data/foreign_hdf5.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -19,14 +15,13 @@
 #include "collectives/error.h"
 #include "collectives/printable.h"
 #include "runtime/config/nearest.h"
+#include "runtime/data/gzip_stream.h"
+#include "runtime/data/plain_file.h"
 
 namespace meshwork {
 namespace {
 
 constexpr H5Z_filter_t lzf = 32000;  // h5py's, by its number in The HDF Group's registry
-
-// Deflate, the strongest of the filters, packs no more bytes into one.
-constexpr std::uint64_t largest_packing = 1032;
 
 // A chunk is in memory whole.
 constexpr std::uint64_t largest_unstored_chunk = std::uint64_t{64} << 20;
@@ -34,17 +29,6 @@ constexpr std::size_t widest_number = 16;  // a long double's
 constexpr std::size_t most_names = 1'000;
 constexpr int most_looked_at = 20'000;
 constexpr int deepest_names = 16;
-
-// Why a file cannot be looked into: rights and limits stay as they are, everything else may pass.
-[[noreturn]] void fail_to_reach(const std::string& name, const std::string& what, int error) {
-  const std::string text = fmt::format("{}: {}: {}", name, what, std::strerror(error));
-  for (const int lasting : {EACCES, EPERM, ELOOP, ENAMETOOLONG, EMFILE, ENFILE}) {
-    if (error == lasting) {
-      throw Unreachable(text);
-    }
-  }
-  throw SystemFailure(text);
-}
 
 // Where an external link leads, if one was met: "FILE:/OBJECT".
 using ExternalTarget = std::string;
@@ -375,25 +359,8 @@ std::vector<std::string> dataset_names(hid_t file, const std::string& subject) {
 Hdf5File open_for_reading(const std::filesystem::path& path, hid_t access,
                           const std::string& expected) {
   const std::string name = path.string();
-  // Without waiting for whoever writes to a pipe. HDF5 would not tell what it cannot open from what
-  // it cannot understand, either.
-  const int descriptor = ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) fail("{}: there is no such file", name);
-    fail_to_reach(name, "cannot be opened", errno);
-  }
-  struct stat status {};
-  const int problem = ::fstat(descriptor, &status) == 0 ? 0 : errno;
-  ::close(descriptor);
-  if (problem != 0) fail_to_reach(name, "cannot be looked at", problem);
-  if (!S_ISREG(status.st_mode)) {
-    fail("{}: is {}; {} is expected", name,
-         S_ISDIR(status.st_mode)    ? "a directory"
-         : S_ISFIFO(status.st_mode) ? "a pipe"
-                                    : "no regular file",
-         expected);
-  }
-  if (status.st_size == 0) fail("{}: is empty", name);
+  // HDF5 would not tell what it cannot open from what it cannot understand.
+  if (PlainFile(path, expected).bytes() == 0) fail("{}: is empty", name);
   const Hdf5Guard guard;
   reading_hdf5(name);
   const htri_t is_hdf5 = H5Fis_hdf5(name.c_str());

@@ -26,15 +26,9 @@
 #include <vector>
 
 #include "runtime/data/hdf5_handles.h"
+#include "runtime/data/plain_file.h"
 
 namespace meshwork {
-
-/// A file is there, but this process cannot look into it: it may not, or has too many open. That
-/// says nothing of the file, and does not pass.
-class Unreachable : public Error {
- public:
-  using Error::Error;
-};
 
 /// What a data set may do.
 struct ForeignRules {

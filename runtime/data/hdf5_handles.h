@@ -23,16 +23,9 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/data/plain_file.h"
 
 namespace meshwork {
-
-/// The operating system refused what the library asked of it, and the message has its words: a disk
-/// that does not give back what is on it, a network that is gone, no room. It says nothing of what
-/// is in the file, and may pass.
-class SystemFailure : public Error {
- public:
-  using Error::Error;
-};
 
 /// Holds the lock of the HDF5 library and silences its printing of errors for the life of the
 /// object.

@@ -2,15 +2,13 @@
 
 #include "collectives/error.h"
 #include "collectives/huge_pages.h"
+#include "runtime/data/gzip_stream.h"
 #include "runtime/data/sample_copy.h"
 #include "runtime/data/source_kinds.h"
-
-#include <zlib.h>
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cstring>
 #include <limits>
 #include <new>
@@ -34,79 +32,7 @@ constexpr std::array<IdxType, 6> idx_types{{{0x08, "uint8", 1, ElementType::uint
                                             {0x0D, "float32", 4, ElementType::float32},
                                             {0x0E, "float64", 8, ElementType::float64}}};
 
-/// Deflate cannot shrink more than this many bytes into one.
-constexpr std::int64_t largest_compression = 1032;
-
-/// A file read from its beginning through zlib, which passes plain files on as they are.
-class Stream {
- public:
-  explicit Stream(const std::filesystem::path& path) : path_(path) {
-    std::error_code error;
-    const std::filesystem::file_status status = std::filesystem::status(path, error);
-    if (status.type() == std::filesystem::file_type::not_found) {
-      fail("{}: no such file", path.string());
-    }
-    if (std::filesystem::is_directory(status)) {
-      fail("{}: is a directory, an IDX file is expected", path.string());
-    }
-    file_bytes_ = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
-    if (error) fail("{}: cannot be read: {}", path.string(), error.message());
-    errno = 0;
-    file_ = gzopen(path.c_str(), "rb");
-    if (file_ == nullptr) {
-      fail("{}: cannot be opened: {}", path.string(),
-           errno == 0 ? "out of memory" : std::strerror(errno));
-    }
-    if (gzbuffer(file_, 1 << 18) != 0) {
-      gzclose_r(file_);
-      internal_error("gzbuffer refused the size of a buffer");
-    }
-  }
-  ~Stream() { gzclose_r(file_); }  // what reading could tell, it has told
-  Stream(const Stream&) = delete;
-  Stream& operator=(const Stream&) = delete;
-
-  /// Reads `bytes` bytes, or fewer where the data ends. Throws `Error` for a damaged or truncated
-  /// gzip stream.
-  std::int64_t read(std::byte* destination, std::int64_t bytes) {
-    std::int64_t done = 0;
-    while (done < bytes) {
-      const unsigned piece =
-          static_cast<unsigned>(std::min<std::int64_t>(bytes - done, std::int64_t{1} << 24));
-      const int got = gzread(file_, destination + done, piece);
-      int code = Z_OK;
-      const char* text = gzerror(file_, &code);
-      if (got < 0 || (code != Z_OK && code != Z_STREAM_END)) {
-        if (code == Z_BUF_ERROR) {
-          fail("{}: the gzip stream is truncated: it goes on where the file ends, at byte {}",
-               path_.string(), file_bytes_);
-        }
-        if (code == Z_ERRNO) {
-          fail("{}: cannot be read from byte {} on: {}", path_.string(),
-               static_cast<std::int64_t>(gzoffset(file_)), std::strerror(errno));
-        }
-        // zlib begins its text with the path.
-        const std::string reason = text;
-        const std::string prefix = path_.string() + ": ";
-        fail("{}: the gzip stream is damaged before byte {} of {}: {}", path_.string(),
-             static_cast<std::int64_t>(gzoffset(file_)), file_bytes_,
-             reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason);
-      }
-      if (got == 0) break;
-      done += got;
-    }
-    return done;
-  }
-
-  /// Whether the file is plain; known after the first read.
-  [[nodiscard]] bool plain() { return gzdirect(file_) != 0; }
-  [[nodiscard]] std::int64_t file_bytes() const { return file_bytes_; }
-
- private:
-  std::filesystem::path path_;
-  gzFile file_ = nullptr;
-  std::int64_t file_bytes_ = 0;
-};
+constexpr const char* expected_file = "an IDX file";
 
 struct Header {
   IdxType type;
@@ -122,7 +48,7 @@ std::uint32_t big_endian(const std::byte* bytes) {
 }
 
 /// Reads the header and checks it, as far as possible also against the size of the file.
-Header read_header(Stream& stream, const std::filesystem::path& path) {
+Header read_header(GzipStream& stream, const std::filesystem::path& path) {
   std::array<std::byte, 4> magic{};
   const std::int64_t magic_bytes = stream.read(magic.data(), 4);
   if (magic_bytes < 4) {
@@ -166,7 +92,7 @@ Header read_header(Stream& stream, const std::filesystem::path& path) {
            to_string(header.shape), type->name, header.bytes + header.data_bytes,
            stream.file_bytes());
     }
-  } else if (header.data_bytes / largest_compression > stream.file_bytes()) {
+  } else if (header.data_bytes / largest_packing > stream.file_bytes()) {
     fail(
         "{}: the header claims shape {} of {}, {} bytes, more than a gzip file of {} bytes can "
         "hold; "
@@ -220,7 +146,7 @@ struct IdxSource::File {
   mutable std::unique_ptr<std::byte[]> data;
 
   explicit File(const IdxFile& file) : options(file) {
-    Stream stream(file.path);
+    GzipStream stream(file.path, expected_file);
     header = read_header(stream, file.path);
     file_bytes = stream.file_bytes();
   }
@@ -228,7 +154,7 @@ struct IdxSource::File {
   [[nodiscard]] std::int64_t elements() const { return element_count(header.shape); }
 
   void unpack() const {
-    Stream stream(options.path);
+    GzipStream stream(options.path, expected_file);
     const Header now = read_header(stream, options.path);
     if (now.type.code != header.type.code || now.shape != header.shape) {
       fail("{}: has changed since it was opened: shape {} of {} then, {} of {} now",

@@ -144,8 +144,8 @@ TEST_CASE("a file without samples is legal") {
 
 TEST_CASE("a file that is not there or not a file is an error") {
   const Folder folder("idx");
-  CHECK(error_of(folder / "absent") == folder / "absent: no such file");
-  CHECK(error_of("idx") == "idx: is a directory, an IDX file is expected");
+  CHECK(error_of(folder / "absent") == folder / "absent: there is no such file");
+  CHECK(error_of("idx") == "idx: is a directory; an IDX file is expected");
   CHECK_THROWS_WITH(IdxSource(std::vector<IdxFile>{}), Catch::Contains("no files"));
 }
 
