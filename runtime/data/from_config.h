@@ -2,6 +2,8 @@
 //
 //     {kind: idx, images: train-images.gz, labels: train-labels.gz}
 //     {kind: hdf5, features: "train.h5:/images", targets: "train.h5:/labels"}
+//     {kind: npy, features: x.npy, targets: y.npy}
+//     {kind: npz, file: data.npz, features: x, targets: y}
 //     {kind: synthetic, rows: 128, features: {kind: normal, shape: [28, 28, 1]},
 //                                  targets: {kind: classes, classes: 10}}
 //

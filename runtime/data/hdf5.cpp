@@ -222,24 +222,6 @@ std::vector<std::unique_ptr<Dataset>> opened(const std::vector<Hdf5Field>& field
   return datasets;
 }
 
-template <class Dataset>
-std::vector<Field> fields_of_datasets(const std::vector<std::unique_ptr<Dataset>>& datasets) {
-  std::vector<Field> fields;
-  for (const auto& dataset : datasets) {
-    const Shape& shape = dataset->shape;
-    if (shape[0] != datasets[0]->shape[0]) {
-      fail("{} holds {} samples and {} holds {}; they must be as many",
-           to_string(datasets[0]->options.location), datasets[0]->shape[0],
-           to_string(dataset->options.location), shape[0]);
-    }
-    fields.push_back({.name = dataset->options.name,
-                      .shape = Shape(shape.begin() + 1, shape.end()),
-                      .type = dataset->type,
-                      .role = dataset->options.role});
-  }
-  return fields;
-}
-
 }  // namespace
 
 std::string to_string(const Hdf5Location& location) {
@@ -261,7 +243,7 @@ Hdf5Source::Hdf5Source(const std::vector<Hdf5Field>& fields, Hdf5Permissions per
     : Hdf5Source(opened<Dataset>(fields, permissions)) {}
 
 Hdf5Source::Hdf5Source(std::vector<std::unique_ptr<Dataset>> datasets)
-    : Source(datasets[0]->shape[0], fields_of_datasets(datasets),
+    : Source(datasets[0]->shape[0], sample_fields(placed(datasets)),
              to_string(datasets[0]->options.location)),
       datasets_(std::move(datasets)) {}
 
@@ -272,13 +254,17 @@ std::string Hdf5Source::locate(int field, std::int64_t row) const {
 }
 
 std::string Hdf5Source::fingerprint() const {
-  std::string text = "hdf5";
-  for (int i = 0; i < field_count(); ++i) {
-    const Hdf5Location& location = datasets_[i]->options.location;
-    text += fmt::format("; {} from {} ({} bytes, {} samples)", to_string(field(i)),
-                        to_string(location), file_bytes(location.file), rows());
+  return fingerprint_of("hdf5", placed(datasets_));
+}
+
+std::vector<PlacedField> Hdf5Source::placed(const std::vector<std::unique_ptr<Dataset>>& datasets) {
+  std::vector<PlacedField> fields;
+  for (const auto& dataset : datasets) {
+    const Hdf5Field& options = dataset->options;
+    fields.push_back({options.name, options.role, to_string(options.location),
+                      file_bytes(options.location.file), dataset->shape, dataset->type});
   }
-  return text;
+  return fields;
 }
 
 std::vector<std::filesystem::path> Hdf5Source::files() const {

@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/data/placed_fields.h"
 #include "runtime/data/source.h"
 
 namespace meshwork {
@@ -73,6 +74,7 @@ class Hdf5Source final : public Source {
  private:
   struct Dataset;
   explicit Hdf5Source(std::vector<std::unique_ptr<Dataset>> datasets);
+  static std::vector<PlacedField> placed(const std::vector<std::unique_ptr<Dataset>>& datasets);
   void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                  std::byte* destination) const override;
 

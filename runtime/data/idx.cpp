@@ -186,41 +186,28 @@ struct IdxSource::File {
   }
 };
 
-namespace {
+IdxSource::IdxSource(const std::vector<IdxFile>& files) : IdxSource(opened(files)) {}
 
-template <class File>
-std::vector<Field> fields_of_files(const std::vector<std::unique_ptr<File>>& files) {
-  std::vector<Field> fields;
-  for (const auto& file : files) {
-    const Shape& shape = file->header.shape;
-    if (shape[0] != files[0]->header.shape[0]) {
-      fail("{} holds {} samples and {} holds {}; they must be as many",
-           files[0]->options.path.string(), files[0]->header.shape[0], file->options.path.string(),
-           shape[0]);
-    }
-    fields.push_back({.name = file->options.field,
-                      .shape = Shape(shape.begin() + 1, shape.end()),
-                      .type = file->header.type.type,
-                      .role = file->options.role});
-  }
-  return fields;
-}
+IdxSource::IdxSource(std::vector<std::unique_ptr<File>> files)
+    : Source(files[0]->header.shape[0], sample_fields(placed(files)),
+             files[0]->options.path.string()),
+      files_(std::move(files)) {}
 
-template <class File>
-std::vector<std::unique_ptr<File>> opened(const std::vector<IdxFile>& files) {
+std::vector<std::unique_ptr<IdxSource::File>> IdxSource::opened(const std::vector<IdxFile>& files) {
   if (files.empty()) fail("IDX data: no files were given");
   std::vector<std::unique_ptr<File>> result;
   for (const IdxFile& file : files) result.push_back(std::make_unique<File>(file));
   return result;
 }
 
-}  // namespace
-
-IdxSource::IdxSource(const std::vector<IdxFile>& files) : IdxSource(opened<File>(files)) {}
-
-IdxSource::IdxSource(std::vector<std::unique_ptr<File>> files)
-    : Source(files[0]->header.shape[0], fields_of_files(files), files[0]->options.path.string()),
-      files_(std::move(files)) {}
+std::vector<PlacedField> IdxSource::placed(const std::vector<std::unique_ptr<File>>& files) {
+  std::vector<PlacedField> fields;
+  for (const auto& file : files) {
+    fields.push_back({file->options.field, file->options.role, file->options.path.string(),
+                      file->file_bytes, file->header.shape, file->header.type.type});
+  }
+  return fields;
+}
 
 IdxSource::~IdxSource() = default;
 
@@ -234,12 +221,7 @@ std::string IdxSource::locate(int field, std::int64_t row) const {
 }
 
 std::string IdxSource::fingerprint() const {
-  std::string text = "idx";
-  for (int i = 0; i < field_count(); ++i) {
-    text += fmt::format("; {} from {} ({} bytes, {} samples)", to_string(field(i)),
-                        files_[i]->options.path.string(), files_[i]->file_bytes, rows());
-  }
-  return text;
+  return fingerprint_of("idx", placed(files_));
 }
 
 std::vector<std::filesystem::path> IdxSource::files() const {

@@ -23,6 +23,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/data/placed_fields.h"
 #include "runtime/data/source.h"
 
 namespace meshwork {
@@ -51,6 +52,8 @@ class IdxSource final : public Source {
  private:
   struct File;
   explicit IdxSource(std::vector<std::unique_ptr<File>> files);
+  static std::vector<std::unique_ptr<File>> opened(const std::vector<IdxFile>& files);
+  static std::vector<PlacedField> placed(const std::vector<std::unique_ptr<File>>& files);
   void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                  std::byte* destination) const override;
 

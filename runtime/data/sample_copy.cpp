@@ -17,12 +17,24 @@ void fetch(const std::byte* sample, std::int64_t bytes) {
   }
 }
 
+/// Copies `count` elements that lie together; returns the end of what was written.
+std::byte* copy_run(const StoredElements& elements, const std::byte* source, std::int64_t count,
+                    std::byte* destination) {
+  if (elements.convert == nullptr) {
+    std::memcpy(destination, source, static_cast<std::size_t>(count * elements.bytes));
+  } else {
+    elements.convert(source, count, destination);
+  }
+  return destination + count * elements.bytes;
+}
+
 /// The copy of one sample: dimensions before `run_dimension` are walked, the rest is one run.
 struct BoxCopy {
   const Shape& shape;
+  const StoredElements& elements;
   const Block& block;
   std::size_t run_dimension = 0;
-  std::int64_t run_bytes = 0;
+  std::int64_t run_elements = 0;
 
   /// Copies what lies below `dimension`; `source` is the sample's part at index 0 of it, which is
   /// `bytes` long. Returns the end of what was written.
@@ -30,10 +42,7 @@ struct BoxCopy {
                   std::byte* destination) const {
     const std::int64_t step = bytes / shape[dimension];
     source += block[dimension].begin * step;
-    if (dimension == run_dimension) {
-      std::memcpy(destination, source, static_cast<std::size_t>(run_bytes));
-      return destination + run_bytes;
-    }
+    if (dimension == run_dimension) return copy_run(elements, source, run_elements, destination);
     for (std::int64_t i = 0; i < block[dimension].length(); ++i) {
       destination = copy(dimension + 1, source + i * step, step, destination);
     }
@@ -43,27 +52,27 @@ struct BoxCopy {
 
 }  // namespace
 
-void copy_samples(const std::byte* samples, const Shape& shape, std::int64_t bytes_per_element,
+void copy_samples(const std::byte* samples, const Shape& shape, const StoredElements& elements,
                   std::span<const std::int64_t> rows, const Block& block, std::byte* destination) {
   if (size_of(block) == 0) return;
-  const std::int64_t sample_bytes = element_count(shape) * bytes_per_element;
-  if (size_of(block) * bytes_per_element == sample_bytes) {
+  const std::int64_t sample_elements = element_count(shape);
+  const std::int64_t sample_bytes = sample_elements * elements.stored_bytes;
+  if (size_of(block) == sample_elements) {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (i + rows_ahead < rows.size()) {
         fetch(samples + rows[i + rows_ahead] * sample_bytes, sample_bytes);
       }
-      std::memcpy(destination, samples + rows[i] * sample_bytes,
-                  static_cast<std::size_t>(sample_bytes));
-      destination += sample_bytes;
+      destination =
+          copy_run(elements, samples + rows[i] * sample_bytes, sample_elements, destination);
     }
     return;
   }
-  BoxCopy box{shape, block, shape.size() - 1, bytes_per_element};
+  BoxCopy box{shape, elements, block, shape.size() - 1, 1};
   while (block[box.run_dimension].length() == shape[box.run_dimension]) {
-    box.run_bytes *= shape[box.run_dimension];
+    box.run_elements *= shape[box.run_dimension];
     --box.run_dimension;
   }
-  box.run_bytes *= block[box.run_dimension].length();
+  box.run_elements *= block[box.run_dimension].length();
   for (const std::int64_t row : rows) {
     destination = box.copy(0, samples + row * sample_bytes, sample_bytes, destination);
   }

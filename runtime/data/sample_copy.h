@@ -2,7 +2,8 @@
 //
 // Samples lie one after the other, each row-major. Trailing dimensions that the block takes whole
 // are copied in one piece together with the interval of the dimension before them; the dimensions
-// before that are walked. Nothing is allocated.
+// before that are walked. Elements are converted on the way where they are stored in another form
+// than samples have. Nothing is allocated.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +14,23 @@
 
 namespace meshwork {
 
+/// How elements are stored, and what makes of `count` of them those of samples.
+struct StoredElements {
+  std::int64_t stored_bytes = 0;  // of one
+  std::int64_t bytes = 0;         // of one in a sample
+  void (*convert)(const std::byte* from, std::int64_t count,
+                  std::byte* to) = nullptr;  // null: none
+};
+
 /// Copies `block` of each of `rows` to `destination`, without gaps. Sample r of `shape` begins at
-/// `samples` + r * (bytes of a sample).
-void copy_samples(const std::byte* samples, const Shape& shape, std::int64_t bytes_per_element,
+/// `samples` + r * (bytes of a stored sample).
+void copy_samples(const std::byte* samples, const Shape& shape, const StoredElements& elements,
                   std::span<const std::int64_t> rows, const Block& block, std::byte* destination);
+inline void copy_samples(const std::byte* samples, const Shape& shape,
+                         std::int64_t bytes_per_element, std::span<const std::int64_t> rows,
+                         const Block& block, std::byte* destination) {
+  copy_samples(samples, shape, StoredElements{bytes_per_element, bytes_per_element}, rows, block,
+               destination);
+}
 
 }  // namespace meshwork

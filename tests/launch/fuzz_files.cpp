@@ -10,6 +10,8 @@
 #include "runtime/config/load.h"
 #include "runtime/data/hdf5.h"
 #include "runtime/data/idx.h"
+#include "runtime/data/npy.h"
+#include "runtime/data/npz.h"
 #include "runtime/train/engine/kernels_file.h"
 #include "tests/runtime/checkpoint/example.h"
 #include "tests/runtime/checkpoint/mended.h"
@@ -347,6 +349,45 @@ TEST_CASE("mutated IDX files are read or refused") {
                                                 : packed(test::mutated_bytes(mutator, plain));
     test::put_bytes(file, bytes);
     return read_or_refuse([&] { read_samples(IdxSource({{"x", file}})); });
+  });
+}
+
+TEST_CASE("mutated npy files are read or refused") {
+  const std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (10, 6, 5), }   \n";
+  const std::string whole = "\x93NUMPY\1" + std::string(1, '\0') +
+                            static_cast<char>(header.size()) + std::string(1, '\0') + header +
+                            std::string(8 * 300, '\x3f');
+  test::FileFuzzer("npy", ".npy").run(inputs, [&](std::uint64_t number, const fs::path& file) {
+    Mutator mutator = mutator_of(number);
+    // Nearly all of it is elements, which may have any value.
+    const std::string begin = test::mutated_bytes(mutator, whole.substr(0, 10 + header.size()));
+    test::put_bytes(file, number % 4 == 0 ? test::mutated_bytes(mutator, whole)
+                                          : begin + whole.substr(10 + header.size()));
+    return read_or_refuse([&] { read_samples(NpySource({{"x", file}})); });
+  });
+}
+
+TEST_CASE("mutated npz files are read or refused") {
+  // What numpy.savez_compressed("data.npz", x=numpy.zeros((40, 3), "f4")) and savez write.
+  const fs::path file_of_python = fs::current_path() / "whole.npz";
+  const std::string program =
+      "import numpy; numpy.savez{}('{}', x=numpy.arange(40, dtype='f4').reshape(20, 2))";
+  std::array<std::string, 2> archives;
+  for (const bool packed : {false, true}) {
+    const std::string command =
+        "/usr/bin/python3 -c \"" +
+        fmt::format(fmt::runtime(program), packed ? "_compressed" : "", file_of_python.string()) +
+        "\" 2>/dev/null";
+    if (std::system(command.c_str()) != 0) {
+      WARN("SKIPPED: /usr/bin/python3 has no NumPy");
+      return;
+    }
+    archives[packed ? 1 : 0] = test::bytes_of(file_of_python);
+  }
+  test::FileFuzzer("npz", ".npz").run(inputs, [&](std::uint64_t number, const fs::path& file) {
+    Mutator mutator = mutator_of(number);
+    test::put_bytes(file, test::mutated_bytes(mutator, archives[number % 2]));
+    return read_or_refuse([&] { read_samples(NpzSource(file, {{"x", "x"}})); });
   });
 }
 

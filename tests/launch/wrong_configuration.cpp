@@ -136,8 +136,9 @@ TEST_CASE("a metric that does not fit the targets is pointed at itself, not the 
 }
 
 TEST_CASE("data of no kind is told which there are") {
-  require_problem(with(right, "kind: synthetic, rows", "rows"),
-                  {"run.yaml:6:10", "key \"kind\" is missing", "one of idx, hdf5, synthetic"});
+  require_problem(
+      with(right, "kind: synthetic, rows", "rows"),
+      {"run.yaml:6:10", "key \"kind\" is missing", "one of ", "hdf5, idx,", "npy, npz, synthetic"});
 }
 
 TEST_CASE("what later versions may have is an unknown key") {

@@ -3,6 +3,7 @@
 
 #include "runtime/config/load.h"
 #include "runtime/data/hdf5_handles.h"
+#include "tests/runtime/data/numpy.h"
 #include "tests/runtime/data/support.h"
 #include "tests/support/catch.h"
 
@@ -98,6 +99,37 @@ TEST_CASE("HDF5 data sets are features and targets, one or several") {
                     Catch::Contains("test.yaml:1:24"));
   CHECK_THROWS_WITH(source("{kind: hdf5, features: \"" + file + ":/z\"}"),
                     Catch::Contains("test.yaml:1:1") && Catch::Contains("/z"));
+}
+
+TEST_CASE("arrays of NumPy are features and targets, one or several") {
+  const test::Folder folder("from_config");
+  test::write_file(folder / "a.npy", test::npy_bytes(test::npy_header("|u1", "(3, 2)"), "abcdef"));
+  test::write_file(folder / "b.npy", test::npy_bytes(test::npy_header("|u1", "(3,)"), "ghi"));
+  const auto one = source("{kind: npy, features: from_config/a.npy, targets: from_config/b.npy}");
+  CHECK(one->field(0) == Field{"input", {2}, ElementType::uint8, FieldRole::feature});
+  CHECK(one->field(1) == Field{"targets", {}, ElementType::uint8, FieldRole::target});
+  const auto two =
+      source("{kind: npy, features: {left: from_config/a.npy, right: from_config/b.npy}}",
+             {"right", "left"});
+  CHECK(two->field(0).name == "right");
+  CHECK(two->field(0).shape.empty());
+  CHECK(two->target_count() == 0);
+  CHECK_THROWS_WITH(source("{kind: npy, features: from_config/c.npy}"),
+                    Catch::Contains("test.yaml:1:1: from_config/c.npy: there is no such file"));
+  CHECK_THROWS_WITH(source("{kind: npy, features: from_config/a.npy}", {"a", "b"}),
+                    Catch::Contains("the model has 2 inputs"));
+  CHECK_THROWS_WITH(
+      source("{kind: npy, target: x, features: from_config/a.npy}"),
+      Catch::Contains("did you mean \"targets\"") && Catch::Contains("(meshwork reference npy)"));
+  if (!test::has_numpy()) return;
+  test::run_numpy("numpy.savez('from_config/ab.npz', a=numpy.ones((3, 2)), b=numpy.arange(3))");
+  const auto named =
+      source("{kind: npz, file: from_config/ab.npz, features: {left: a, right: b}, targets: b}",
+             {"right", "left"});
+  CHECK(named->field(1) == Field{"left", {2}, ElementType::float32, FieldRole::feature});
+  CHECK(named->field(2) == Field{"targets", {}, ElementType::int64, FieldRole::target});
+  CHECK_THROWS_WITH(source("{kind: npz, file: from_config/ab.npz, features: c}"),
+                    Catch::Contains("test.yaml:1:1: from_config/ab.npz: there is no member"));
 }
 
 TEST_CASE("IDX data have one feature") {

@@ -1,0 +1,50 @@
+// NPY files, what `numpy.save` writes: one array a file, samples along its first dimension.
+//
+//     numpy.save("x.npy", x)          # x has the shape (samples, ...)
+//
+// Opening reads the header (numpy_format.h) and compares it with the size of the file. The elements
+// are mapped into memory: a rank reads from the disk just the pages that its rows and columns lie in,
+// the ranks of a node share them, and a file may be larger than memory. A file is not to be changed
+// while it is read; one that has become shorter is an error.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/data/placed_fields.h"
+#include "runtime/data/source.h"
+
+namespace meshwork {
+
+/// One file of an NpySource: a field of every sample.
+struct NpyFile {
+  std::string field;
+  std::filesystem::path path;
+  FieldRole role = FieldRole::feature;
+};
+
+class NpySource final : public Source {
+ public:
+  /// Opens `files`, features first. Throws `Error`: a file that is missing or no array of numbers,
+  /// one whose size is not what its header says, files that differ in their number of samples.
+  explicit NpySource(const std::vector<NpyFile>& files);
+  ~NpySource() override;
+
+  [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
+  [[nodiscard]] std::string fingerprint() const override;
+  [[nodiscard]] std::vector<std::filesystem::path> files() const override;
+
+ private:
+  struct Array;
+  explicit NpySource(std::vector<std::unique_ptr<Array>> arrays);
+  static std::vector<std::unique_ptr<Array>> opened(const std::vector<NpyFile>& files);
+  static std::vector<PlacedField> placed(const std::vector<std::unique_ptr<Array>>& arrays);
+  void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                 std::byte* destination) const override;
+
+  std::vector<std::unique_ptr<Array>> arrays_;
+};
+
+}  // namespace meshwork
