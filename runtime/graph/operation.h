@@ -90,6 +90,13 @@ struct Fusible {
   bool multiplies = false;
 };
 
+/// What the values of an output are, as a loss may ask.
+enum class ValueKind : std::uint8_t {
+  numbers,        // of any size
+  probabilities,  // between 0 and 1: of a softmax or a sigmoid
+  as_input,       // those of input 0, under another name, shape or order
+};
+
 class Operation {
  public:
   virtual ~Operation() = default;
@@ -134,6 +141,9 @@ class Operation {
   /// Whether backward reads the value of input `input`: variables that are gathered for use are
   /// gathered again for it, which the planner counts.
   [[nodiscard]] virtual bool backward_reads(int input) const;
+
+  /// What the output's values are. Any numbers, unless an operation says otherwise.
+  [[nodiscard]] virtual ValueKind output_values() const { return ValueKind::numbers; }
 
   /// What it can be joined with; nothing, unless an operation says otherwise.
   [[nodiscard]] virtual Fusible fusible() const;

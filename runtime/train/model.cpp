@@ -366,6 +366,9 @@ void Model::compile(CompileOptions options) {
   }
   check_one_output(*state_->graph);
   check_metric_names(options.metrics);
+  if (const std::string mismatch = mismatch_of(*state_->graph, *options.loss); !mismatch.empty()) {
+    state_->say("warning: " + mismatch);
+  }
   state_->compiled = std::move(options);
   // What was made for another loss or optimizer is made again; the weights stay. The optimizer is
   // new: it has updated nothing.

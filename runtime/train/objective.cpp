@@ -23,6 +23,34 @@ void check_one_output(const Graph& model) {
       model.outputs.size(), names);
 }
 
+std::string mismatch_of(const Graph& model, const Loss& loss) {
+  const TensorId output = model.outputs.front();
+  const auto maker_of = [&](TensorId tensor) -> const GraphOperation* {
+    const int producer = model.tensors[tensor].producer;
+    return producer < 0 ? nullptr : &model.operations[producer];
+  };
+  const GraphOperation* maker = maker_of(output);
+  while (maker != nullptr && maker->operation->output_values() == ValueKind::as_input) {
+    maker = maker_of(maker->inputs.front());
+  }
+  const bool probabilities =
+      maker != nullptr && maker->operation->output_values() == ValueKind::probabilities;
+  const std::string& path = model.tensors[output].path;
+  if (loss.predictions() == Predictions::logits && probabilities) {
+    return fmt::format(
+        "the loss takes predictions for logits (from_logits: true), but \"{}\" comes out of a {}; "
+        "set from_logits: false, or leave the {} out",
+        path, maker->operation->kind(), maker->operation->kind());
+  }
+  if (loss.predictions() == Predictions::probabilities && !probabilities) {
+    return fmt::format(
+        "the loss takes predictions for probabilities (from_logits: false), but no softmax or "
+        "sigmoid makes \"{}\"; set from_logits: true, or end the model with one",
+        path);
+  }
+  return "";
+}
+
 Objective with_objective(const Graph& model, const Loss& loss,
                          const std::vector<SharedMetric>& metrics, const Shape& target) {
   check_one_output(model);

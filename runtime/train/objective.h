@@ -36,6 +36,10 @@ struct Objective {
 /// that it does not see would not be trained.
 void check_one_output(const Graph& model);
 
+/// What to warn of where `loss` takes the output of `model` for what it is not: a softmax or sigmoid
+/// meets a loss of logits, or none a loss of probabilities. "" where they fit.
+[[nodiscard]] std::string mismatch_of(const Graph& model, const Loss& loss);
+
 /// `model` with `loss` and `metrics` on its output, compared with a target whose samples have the
 /// shape `target` (an empty one: a scalar). Throws `Error` if they do not go together, and as
 /// `check_one_output` does.

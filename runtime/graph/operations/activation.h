@@ -25,6 +25,9 @@ class ActivationOperation final : public Operation {
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
   bool backward_reads(int) const override { return !differentiable_from_output(activation_); }
+  ValueKind output_values() const override {
+    return activation_ == Activation::sigmoid ? ValueKind::probabilities : ValueKind::numbers;
+  }
   Fusible fusible() const override {
     return {.epilogue = {.activation = activation_},
             .is_epilogue = differentiable_from_output(activation_),

@@ -11,6 +11,7 @@ class IdentityOperation final : public Operation {
   std::string kind() const override { return "identity"; }
   double flops(std::span<const Shape>, const Shape&) const override { return 0; }
   bool backward_reads(int) const override { return false; }
+  ValueKind output_values() const override { return ValueKind::as_input; }
   Fusible fusible() const override { return {.is_epilogue = true}; }
 
   void forward(Lowering& lowering) const override { lowering.output_is_input(0); }

@@ -35,6 +35,7 @@ class PermuteOperation final : public Operation {
   }
   double flops(std::span<const Shape>, const Shape&) const override { return 0; }
   bool backward_reads(int) const override { return false; }
+  ValueKind output_values() const override { return ValueKind::as_input; }
 
   void forward(Lowering& lowering) const override {
     lowering.emit(CopySpec{ElementType::float32, {moved(lowering)}},

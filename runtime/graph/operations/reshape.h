@@ -92,6 +92,7 @@ class ReshapeOperation final : public Operation {
     }
   }
   bool backward_reads(int) const override { return false; }
+  ValueKind output_values() const override { return ValueKind::as_input; }
 
  private:
   // One of the two shapes on the walk: what comes next, and the group being made.

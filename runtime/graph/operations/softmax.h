@@ -84,6 +84,7 @@ class SoftmaxOperation final : public Operation {
     lowering.emit(SoftmaxGradientSpec{rows, columns}, {y, dy, dots, lowering.input_gradient(0)});
   }
   bool backward_reads(int) const override { return false; }
+  ValueKind output_values() const override { return ValueKind::probabilities; }
 
  private:
   static constexpr std::string_view classes = "k";

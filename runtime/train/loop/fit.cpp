@@ -106,6 +106,7 @@ class Fitting {
     if (!make_steps()) {
       return;
     }
+    warn_of_validation();
     saving_->begin();
     if (options_.profile) {
       model_.profile = std::make_unique<StepProfile>(*model_.device, options_.batch_size);
@@ -127,6 +128,12 @@ class Fitting {
       run_.restored = false;  // that counts which is done now
       run_.call(&Callback::on_train_end);
       saving_->end_training();
+      if (validation_expected_ && !validated_) {
+        tell(
+            fmt::format("WARNING: the run ended before an epoch with validation (validation_freq: "
+                        "{}): the validation data were not evaluated",
+                        options_.validation_freq));
+      }
     }
     saving_->finish();
     if (model_.profile) {
@@ -135,6 +142,29 @@ class Fitting {
       if (style_.verbosity != Verbosity::silent) {
         run_.say(model_.profile->report());
       }
+    }
+  }
+
+  [[nodiscard]] bool validates_after(std::int64_t epoch) const {
+    return (epoch + 1) % options_.validation_freq == 0;
+  }
+
+  // Of what is asked for and will not be computed.
+  void warn_of_validation() {
+    if (!validation_ && options_.validation_freq != 1) {
+      tell(fmt::format("WARNING: validation_freq is {}, but there are no validation data",
+                       options_.validation_freq));
+    }
+    const bool trains = run_.at.first_epoch < options_.epochs && !run_.ending;
+    if (!validation_ || !trains) return;
+    for (std::int64_t epoch = run_.at.first_epoch; epoch < options_.epochs; ++epoch) {
+      validation_expected_ = validation_expected_ || validates_after(epoch);
+    }
+    if (!validation_expected_) {
+      tell(
+          fmt::format("WARNING: validation_freq is {}, which epochs {} to {} do not reach: the "
+                      "validation data are not evaluated",
+                      options_.validation_freq, run_.at.first_epoch + 1, options_.epochs));
     }
   }
 
@@ -185,9 +215,10 @@ class Fitting {
       feeder.seek({run_.at.epoch + 1, 0});
     }
     look_at_loss();
-    if (validation_ && (run_.at.epoch + 1) % options_.validation_freq == 0) {
+    if (validation_ && validates_after(run_.at.epoch)) {
       try {
         run_.validate(*validation_);
+        validated_ = true;
       } catch (const Stopped& stopped) {
         history_.stop_reason = stopped.reason();
         saving_->leave(done, true);
@@ -302,6 +333,8 @@ class Fitting {
   std::int64_t steps_;  // of an epoch
   std::optional<Evaluation> validation_;
   bool told_of_loss_ = false;
+  bool validation_expected_ = false;  // of an epoch that this run trains
+  bool validated_ = false;
   std::optional<Saving> saving_;
   std::optional<StepAgreement> agreement_;
   Model::State::Call leaving_{model_};  // the last: it comes before memory is given back

@@ -22,7 +22,8 @@ SharedLoss BinaryCrossentropy(const BinaryCrossentropyOptions& options) {
              lowering.emit(BinaryCrossentropyGradientSpec{count, static_cast<float>(scale),
                                                           from_logits, smoothing},
                            {lowering.input(0), lowering.input(1), lowering.input_gradient(0)});
-           }});
+           }},
+      from_logits ? Predictions::logits : Predictions::probabilities);
 }
 
 void add_binary_crossentropy(Catalog& catalog) {

@@ -148,9 +148,12 @@ class ClassCrossentropyOperation final : public ComparisonOperation {
 template <class Options>
 SharedLoss class_crossentropy(const char* kind, TargetForm targets, double smoothing,
                               const Options& options) {
-  return make_loss(options.name, targets, [=, from_logits = options.from_logits] {
-    return std::make_unique<ClassCrossentropyOperation>(kind, targets, from_logits, smoothing);
-  });
+  return make_loss(
+      options.name, targets,
+      [=, from_logits = options.from_logits] {
+        return std::make_unique<ClassCrossentropyOperation>(kind, targets, from_logits, smoothing);
+      },
+      options.from_logits ? Predictions::logits : Predictions::probabilities);
 }
 
 }  // namespace

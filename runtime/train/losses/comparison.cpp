@@ -71,10 +71,15 @@ class Compared : public Base {
 
 class ComparedLoss final : public Compared<Loss> {
  public:
-  using Compared::Compared;
+  ComparedLoss(std::string name, TargetForm form, MakeOperation make, Predictions predictions)
+      : Compared(std::move(name), form, std::move(make)), predictions_(predictions) {}
   Shape target_shape(const Shape& prediction) const override {
     return target_shape_of(form_, prediction);
   }
+  Predictions predictions() const override { return predictions_; }
+
+ private:
+  Predictions predictions_;
 };
 
 class ComparedMetric final : public Compared<Metric> {
@@ -85,8 +90,9 @@ class ComparedMetric final : public Compared<Metric> {
 
 }  // namespace
 
-SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make) {
-  return std::make_shared<ComparedLoss>(std::move(name), form, std::move(make));
+SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make,
+                     Predictions predictions) {
+  return std::make_shared<ComparedLoss>(std::move(name), form, std::move(make), predictions);
 }
 
 SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make) {

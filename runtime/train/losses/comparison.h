@@ -94,7 +94,8 @@ void give_no_gradient(Lowering& lowering);
 /// A loss, or a metric of which more is better, called `name`: it compares with targets of `form`, by
 /// the operation that `make` makes.
 using MakeOperation = std::function<std::unique_ptr<Operation>()>;
-[[nodiscard]] SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make);
+[[nodiscard]] SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make,
+                                   Predictions predictions = Predictions::any);
 [[nodiscard]] SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make);
 
 }  // namespace meshwork

@@ -48,9 +48,10 @@ MakeOperation operation_of(std::string kind, ValueKernels kernels) {
 
 }  // namespace
 
-SharedLoss make_value_loss(std::string name, std::string kind, ValueKernels kernels) {
+SharedLoss make_value_loss(std::string name, std::string kind, ValueKernels kernels,
+                           Predictions predictions) {
   return make_loss(std::move(name), TargetForm::values,
-                   operation_of(std::move(kind), std::move(kernels)));
+                   operation_of(std::move(kind), std::move(kernels)), predictions);
 }
 
 SharedMetric make_value_metric(std::string name, std::string kind, ValueKernels kernels) {

@@ -26,7 +26,8 @@ struct ValueKernels {
 };
 
 /// A loss, or a metric of which more is better, called `name`. `kind` names its operation.
-[[nodiscard]] SharedLoss make_value_loss(std::string name, std::string kind, ValueKernels kernels);
+[[nodiscard]] SharedLoss make_value_loss(std::string name, std::string kind, ValueKernels kernels,
+                                         Predictions predictions = Predictions::any);
 [[nodiscard]] SharedMetric make_value_metric(std::string name, std::string kind,
                                              ValueKernels kernels);
 
