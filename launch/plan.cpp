@@ -89,11 +89,18 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
          to_string(mesh), mesh.rank_count() - 1);
   }
   const DataPart part = part_to_plan(config, line);
-  const std::shared_ptr<const Source> source = config.open(part);
+  std::shared_ptr<const Source> source;
+  std::optional<Blueprint> drawn;
+  ConfigErrors errors;
+  errors.check([&] {
+    source = config.open(part);
+    config.check_shapes(*source, part, line.mode);
+  });
+  errors.check([&] { drawn.emplace(config.blueprint(mesh)); });
+  errors.raise();
+  Blueprint& blueprint = *drawn;
   const std::int64_t rows = line.rows.value_or(
       line.mode == Mode::train ? config.batch_size() : config.evaluation_batch_size());
-  config.check_shapes(*source, part, line.mode);
-  Blueprint blueprint = config.blueprint(mesh);
   const Plan& plan = config.plan(blueprint, *source, rows, line.mode);
   warnings = blueprint.warnings;
   warn_of_idle_ranks(mesh, config.batch_axis(mesh), rows, warnings);

@@ -1,6 +1,7 @@
 #include "launch/session.h"
 
 #include <cstdio>
+#include <sstream>
 #include <utility>
 
 #include "collectives/error.h"
@@ -58,34 +59,89 @@ std::string readable(const Logs& logs) {
 
 Session::Session(Runtime& runtime, const CommandLine& line)
     : runtime_(&runtime), line_(&line), config_(read_same_run(runtime.world(), line)) {
-  mesh_.emplace(config_->mesh());
-  blueprint_.emplace(config_->blueprint(mesh_->shape()));
+  errors_.check([&] { shape_ = config_->mesh_shape(runtime.size()); });
+  if (shape_) {
+    errors_.check([&] { blueprint_.emplace(config_->blueprint(*shape_)); });
+  }
 }
 
-TrainingData Session::open_training() {
-  TrainingData data;
-  together(runtime_->world(), [&] { data = config_->open_training(); });
-  require_same_settings(
-      runtime_->world(),
-      {setting("samples to train on", data.training->rows()),
-       setting("samples for validation", data.validation ? data.validation->rows() : 0)},
-      "the data");
+void Session::make_mesh() {
+  if (mesh_) return;
+  together(runtime_->world(), [&] { errors_.raise(); });
+  mesh_.emplace(config_->mesh());
+}
+
+bool Session::check(const Source* source, DataPart part, Mode mode) {
+  if (source == nullptr || !errors_.check([&] { config_->check_shapes(*source, part, mode); })) {
+    return false;
+  }
+  if (shape_) {
+    errors_.check([&] { config_->check_data(*source, part, *shape_, mode); });
+  }
+  return true;
+}
+
+// The root alone looks at files. What it finds is told with what all ranks have found, so all have
+// it: a line each, after its place.
+void Session::check_callbacks(const TrainingData& data) {
+  std::string found;
+  together(runtime_->world(), [&] {
+    if (!runtime_->is_root() || !data.training) return;
+    try {
+      config_->check_callbacks(*data.training, data.validation != nullptr);
+    } catch (const ConfigError& error) {
+      for (const ConfigMistake& mistake : error.mistakes()) {
+        found += fmt::format("{} {} {}\n", mistake.line, mistake.column, mistake.text);
+      }
+    }
+  });
+  std::istringstream lines(broadcast_text(runtime_->world(), found, 0));
+  ConfigMistake mistake;
+  while (lines >> mistake.line >> mistake.column && lines.ignore() &&
+         std::getline(lines, mistake.text)) {
+    errors_.add(ConfigError(std::vector{mistake}));
+  }
+}
+
+RunData Session::open_training() {
+  RunData data;
+  bool right = false;  // so that it is known which logs there are
+  together(runtime_->world(), [&] {
+    data = {config_->open_training(errors_)};
+    right = check(data.training.get(), DataPart::train, Mode::train);
+    (void)check(data.validation.get(), DataPart::validation, Mode::evaluate);
+    if (config_->has(DataPart::test)) {
+      errors_.check([&] { data.test = config_->open(DataPart::test); });
+      (void)check(data.test.get(), DataPart::test, Mode::evaluate);
+    }
+  });
+  check_callbacks(right ? data : TrainingData());
+  make_mesh();
+  const auto rows = [](const std::shared_ptr<const Source>& source) {
+    return source ? source->rows() : 0;
+  };
+  require_same_settings(runtime_->world(),
+                        {setting("samples to train on", rows(data.training)),
+                         setting("samples for validation", rows(data.validation)),
+                         setting("samples to evaluate", rows(data.test))},
+                        "the data");
   return data;
 }
 
 std::shared_ptr<const Source> Session::open(DataPart part, Mode mode) {
   std::shared_ptr<const Source> source;
   together(runtime_->world(), [&] {
-    source = config_->open(part);
-    config_->check_data(*source, part, mesh_->shape(), mode);
+    errors_.check([&] { source = config_->open(part); });
+    (void)check(source.get(), part, mode);
+    errors_.raise();
   });
+  make_mesh();
   require_same_settings(runtime_->world(), {setting("samples", source->rows())},
                         fmt::format("the data to {}", name_of(mode)));
   return source;
 }
 
 void Session::examine(const std::shared_ptr<const Source>& source, DataPart part, Mode mode) {
-  config_->check_data(*source, part, mesh_->shape(), mode);
   if (!model_ && !blueprint_->planned) {
     const std::int64_t rows = rows_for(mode);
     const Plan& plan = config_->plan(*blueprint_, *source, rows, mode);
@@ -103,15 +159,8 @@ std::int64_t Session::rows_for(Mode mode) const {
   return mode == Mode::train ? config_->batch_size() : config_->evaluation_batch_size();
 }
 
-void Session::check_callbacks(const TrainingData& data) {
-  together(runtime_->world(), [&] {
-    if (runtime_->is_root()) {
-      config_->check_callbacks(*data.training, data.validation != nullptr);
-    }
-  });
-}
-
 void Session::build() {
+  make_mesh();
   model_.emplace(config_->make_model(*mesh_, std::move(*blueprint_)));
 }
 

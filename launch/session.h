@@ -30,24 +30,29 @@ namespace meshwork {
 /// "loss: 0.3071 - accuracy: 0.8912".
 [[nodiscard]] std::string readable(const Logs& logs);
 
+/// What a training run reads.
+struct RunData : TrainingData {
+  std::shared_ptr<const Source> test;  // null if there is none
+};
+
 /// A run on the ranks that are there. All functions are collective, and throw `Error` for what is
 /// wrong with the configuration.
 class Session {
  public:
-  /// Reads the configuration, which has to be the same on all ranks, and makes the mesh.
+  /// Reads the configuration, which has to be the same on all ranks. What of it does not fit the
+  /// ranks is thrown with what is wrong with the data, by the first of the functions below.
   Session(Runtime& runtime, const CommandLine& line);
 
   [[nodiscard]] const RunConfig& config() const { return *config_; }
   [[nodiscard]] Model& model() { return *model_; }
 
-  /// Opens data; a file that one rank lacks, or has with another number of samples, is an error on
-  /// all.
-  [[nodiscard]] TrainingData open_training();
+  /// Opens data and checks them, but for the samples themselves; for training, with the callbacks. A
+  /// file that one rank lacks, or has with another number of samples, is an error on all.
+  [[nodiscard]] RunData open_training();
   [[nodiscard]] std::shared_ptr<const Source> open(DataPart part, Mode mode);
-  /// Checks `source`; of the first one plans, and shows the plan where the command line asks for it.
+  /// Checks the samples of `source`; of the first one plans, and shows the plan where the command
+  /// line asks for it.
   void examine(const std::shared_ptr<const Source>& source, DataPart part, Mode mode);
-  /// Checks the callbacks for training on `data`.
-  void check_callbacks(const TrainingData& data);
   /// Makes the model.
   void build();
   /// Takes up the weights that the command line names, if it does, into the model as it is made for
@@ -67,10 +72,19 @@ class Session {
  private:
   /// Of a batch.
   [[nodiscard]] std::int64_t rows_for(Mode mode) const;
+  /// Keeps what is wrong with `source`, which may be null: then that is known already. Whether it has
+  /// what the model takes.
+  bool check(const Source* source, DataPart part, Mode mode);
+  /// Keeps what is wrong with the callbacks for training on `data`, if these are there.
+  void check_callbacks(const TrainingData& data);
+  /// Throws if anything is wrong so far, else makes the mesh.
+  void make_mesh();
 
   Runtime* runtime_;
   const CommandLine* line_;
   std::optional<RunConfig> config_;
+  ConfigErrors errors_;             // so far
+  std::optional<MeshShape> shape_;  // none if it is wrong
   std::optional<DeviceMesh> mesh_;
   std::optional<Model> model_;          // after the mesh, which outlives it
   std::filesystem::path weights_;       // that were loaded

@@ -51,8 +51,7 @@ void say_where_checkpoints_go(const FitOptions& options) {
 int train(Runtime& runtime, const CommandLine& given) {
   CommandLine line = given;
   std::optional<Session> session;
-  TrainingData data;
-  std::shared_ptr<const Source> test;
+  RunData data;
   std::shared_ptr<const Source> predicted;
   std::unique_ptr<PredictionFile> file;
   (void)runtime.stop_request();  // from here on, signals are answered in order
@@ -71,10 +70,8 @@ int train(Runtime& runtime, const CommandLine& given) {
     if (data.validation) {
       session->examine(data.validation, DataPart::validation, Mode::evaluate);
     }
-    session->check_callbacks(data);
-    if (config.has(DataPart::test)) {
-      test = session->open(DataPart::test, Mode::evaluate);
-      session->examine(test, DataPart::test, Mode::evaluate);
+    if (data.test) {
+      session->examine(data.test, DataPart::test, Mode::evaluate);
     }
     session->build();
     session->load_weights(data.training, Mode::train);
@@ -83,7 +80,7 @@ int train(Runtime& runtime, const CommandLine& given) {
       predicted = session->open(part, Mode::predict);
       session->examine(predicted, part, Mode::predict);
     }
-    session->claim_outputs({data.training, data.validation, test, predicted}, true);
+    session->claim_outputs({data.training, data.validation, data.test, predicted}, true);
     if (predicted && !line.dry_run) {
       file = session->prediction_file(*predicted);
     }
@@ -117,16 +114,18 @@ int train(Runtime& runtime, const CommandLine& given) {
     if (history.stop_reason != 0) {
       stopped = stopped_status(history.stop_reason);
       if (runtime.is_root()) {
-        std::fprintf(stderr, "stopped by %s after %lld updates\n",
+        std::fprintf(stderr, "stopped by %s after %lld updates%s%s\n",
                      stop_reason_name(history.stop_reason).c_str(),
-                     static_cast<long long>(session->model().iteration()));
+                     static_cast<long long>(session->model().iteration()),
+                     data.test ? "; the test data were not evaluated" : "",
+                     predicted ? "; no predictions were written" : "");
       }
       return;
     }
-    if (test) {
-      const Logs logs =
-          session->model().evaluate(test, {.batch_size = session->config().evaluation_batch_size(),
-                                           .stop_request = &runtime.stop_request()});
+    if (data.test) {
+      const Logs logs = session->model().evaluate(
+          data.test, {.batch_size = session->config().evaluation_batch_size(),
+                      .stop_request = &runtime.stop_request()});
       if (runtime.is_root()) {
         std::printf("test - %s\n", readable(logs).c_str());
         std::fflush(stdout);

@@ -22,13 +22,17 @@ struct SequentialOptions {
 };
 
 void from_config(const ConfigNode& node, Chain& chain, const Catalog& catalog) {
+  ConfigErrors errors;
   for (const ConfigNode& layer : node.elements()) {
-    const ConfigEntry entry = layer.single_entry("a layer");
-    if (const auto inputs = entry.value.is_map() ? entry.value.find("inputs") : std::nullopt) {
-      inputs->fail("the layers of a Sequential stand one after the other, each with one input");
-    }
-    chain.layers.push_back(catalog.make<SharedLayer>(layer));
+    errors.check([&] {
+      const ConfigEntry entry = layer.single_entry("a layer");
+      if (const auto inputs = entry.value.is_map() ? entry.value.find("inputs") : std::nullopt) {
+        inputs->fail("the layers of a Sequential stand one after the other, each with one input");
+      }
+      chain.layers.push_back(catalog.make<SharedLayer>(layer));
+    });
   }
+  errors.raise();
 }
 
 std::string to_text(const Chain& chain) {

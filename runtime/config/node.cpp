@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 #include "collectives/printable.h"
 #include "runtime/config/nearest.h"
@@ -224,13 +225,59 @@ int ConfigTree::index_of(std::string_view key) const {
   return -1;
 }
 
+namespace {
+
+std::vector<ConfigMistake> sorted(std::vector<ConfigMistake> mistakes) {
+  const auto place = [](const ConfigMistake& mistake) {
+    return std::tuple(mistake.line == 0, mistake.line, mistake.column);
+  };
+  std::stable_sort(mistakes.begin(), mistakes.end(),
+                   [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  return mistakes;
+}
+
+// A line each.
+std::string text_of(const std::vector<ConfigMistake>& mistakes) {
+  constexpr std::size_t most = 20;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, mistakes.size()); ++i) {
+    text += (i == 0 ? "" : "\n") + mistakes[i].text;
+  }
+  return mistakes.size() <= most ? text
+                                 : fmt::format("{}\nand {} more", text, mistakes.size() - most);
+}
+
+std::string mistake_text(const std::string& location, const std::string& path,
+                         std::string_view problem) {
+  return in_one_line(fmt::format("{}{}{}{}{}", location, location.empty() ? "" : ": ", path,
+                                 path.empty() ? "" : ": ", problem));
+}
+
+}  // namespace
+
 ConfigError::ConfigError(const std::string& location, const std::string& path,
                          std::string_view problem)
-    : Error(in_one_line(fmt::format("{}{}{}{}{}", location, location.empty() ? "" : ": ", path,
-                                    path.empty() ? "" : ": ", problem))) {}
+    : ConfigError(std::vector{ConfigMistake{.text = mistake_text(location, path, problem)}}) {}
+
+ConfigError::ConfigError(std::vector<ConfigMistake> mistakes)
+    : Error(text_of(sorted(mistakes))), mistakes_(sorted(std::move(mistakes))) {}
 
 ConfigError ConfigError::followed_by(std::string_view end) const {
-  return {"", "", fmt::format("{}{}", what(), end)};
+  std::vector<ConfigMistake> mistakes = mistakes_;
+  for (ConfigMistake& mistake : mistakes) mistake.text += end;
+  return ConfigError(std::move(mistakes));
+}
+
+void ConfigErrors::add(const ConfigError& error) {
+  for (const ConfigMistake& mistake : error.mistakes()) {
+    if (std::find(mistakes_.begin(), mistakes_.end(), mistake) == mistakes_.end()) {
+      mistakes_.push_back(mistake);
+    }
+  }
+}
+
+void ConfigErrors::raise() const {
+  if (!empty()) throw ConfigError(mistakes_);
 }
 
 bool ConfigNode::is_map() const {
@@ -268,7 +315,12 @@ std::string ConfigNode::found() const {
 }
 
 ConfigError ConfigNode::error(std::string_view problem) const {
-  return {location(), path_, problem};
+  return error_saying(mistake_text(location(), path_, problem));
+}
+
+ConfigError ConfigNode::error_saying(std::string text) const {
+  const ConfigPlace& place = tree_->place;
+  return ConfigError(std::vector{ConfigMistake{place.line, place.column, std::move(text)}});
 }
 
 ConfigError ConfigNode::unknown(std::string_view kind,

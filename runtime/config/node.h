@@ -39,14 +39,60 @@ struct ConfigTree;
 struct ConfigEntry;
 class ConfigNode;
 
+/// A mistake in a configuration, in words on one line, and where it stands, to sort by: in the file,
+/// or (line 0) on the command line.
+struct ConfigMistake {
+  int line = 0;
+  int column = 0;
+  std::string text;
+  bool operator==(const ConfigMistake&) const = default;
+};
+
 /// An error in a configuration, on one line: "location: path: problem". Either of the first two is
-/// left out if it is empty.
+/// left out if it is empty. Or several, a line each (ConfigErrors).
 class ConfigError : public Error {
  public:
   ConfigError(const std::string& location, const std::string& path, std::string_view problem);
+  /// Of one mistake at least, by where they stand, those of the command line last; of many the
+  /// first, and how many more there are.
+  explicit ConfigError(std::vector<ConfigMistake> mistakes);
 
-  /// This error with `end` behind its text.
+  /// This error with `end` behind the text of each mistake.
   [[nodiscard]] ConfigError followed_by(std::string_view end) const;
+  [[nodiscard]] const std::vector<ConfigMistake>& mistakes() const { return mistakes_; }
+
+ private:
+  std::vector<ConfigMistake> mistakes_;
+};
+
+/// All mistakes of a configuration, which are told together. What can be read apart from each other
+/// is read by `check`, each; `raise` then throws one `ConfigError` of all that was wrong. Nobody
+/// goes on to what needs a value that could not be read: that would be a mistake of nobody's.
+///
+///     ConfigErrors errors;
+///     for (const ConfigNode& node : list.elements()) errors.check([&] { read(node); });
+///     errors.raise();
+class ConfigErrors {
+ public:
+  /// Whether `read` went through; a `ConfigError` out of it is kept.
+  template <class Read>
+  bool check(const Read& read) {
+    try {
+      read();
+      return true;
+    } catch (const ConfigError& error) {
+      add(error);
+      return false;
+    }
+  }
+  /// Keeps what is not kept yet.
+  void add(const ConfigError& error);
+  [[nodiscard]] bool empty() const { return mistakes_.empty(); }
+  /// Throws unless it is empty.
+  void raise() const;
+
+ private:
+  std::vector<ConfigMistake> mistakes_;
 };
 
 /// Names and what they stand for, as messages list them.
@@ -124,6 +170,8 @@ class ConfigNode {
 
   /// An error about this node, to be thrown.
   [[nodiscard]] ConfigError error(std::string_view problem) const;
+  /// The same of a text that says by itself where this is.
+  [[nodiscard]] ConfigError error_saying(std::string text) const;
   /// The error that this name is none of `known`: `unknown layer "Dens"; did you mean "Dense"?
   /// (known: ...)`.
   [[nodiscard]] ConfigError unknown(std::string_view kind,
@@ -202,7 +250,11 @@ Value ConfigNode::as(const ValueRange& range) const {
 template <class Value>
 void ConfigNode::read(std::vector<Value>& values, const ValueRange& range) const {
   values.clear();
-  for (const ConfigNode& element : elements()) values.push_back(element.as<Value>(range));
+  ConfigErrors errors;
+  for (const ConfigNode& element : elements()) {
+    errors.check([&] { values.push_back(element.as<Value>(range)); });
+  }
+  errors.raise();
 }
 
 template <class Value>

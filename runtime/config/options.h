@@ -193,20 +193,22 @@ class OptionReader : public options_detail::OptionVisitor<OptionReader> {
   OptionReader(ConfigReader& reader, const Catalog& catalog) : reader_(reader), catalog_(catalog) {}
   template <class Value>
   void visit(const char* name, Value& value, const ValueRange& range, const char*, bool required) {
-    const std::optional<ConfigNode> node =
-        required ? reader_.required_node(name, options_detail::expected<Value>(range))
-                 : reader_.node(name);
-    if (!node) return;
-    if constexpr (options_detail::ReadWithCatalog<Value>) {
-      from_config(*node, value, catalog_);  // what is wrong there is an option of another object
-    } else {
-      reader_.advised([&] { value = node->as<Value>(range); });
-    }
+    reader_.check([&] {
+      const std::optional<ConfigNode> node =
+          required ? reader_.required_node(name, options_detail::expected<Value>(range))
+                   : reader_.node(name);
+      if (!node) return;
+      if constexpr (options_detail::ReadWithCatalog<Value>) {
+        from_config(*node, value, catalog_);  // what is wrong there is an option of another object
+      } else {
+        reader_.advised([&] { value = node->as<Value>(range); });
+      }
+    });
   }
   template <class Value>
   void visit_choice(const char* name, Value& value, const ChoiceTable<Value>& table, const char*) {
     if (const auto node = reader_.node(name)) {
-      reader_.advised([&] { value = node->choice(table); });
+      reader_.check([&] { reader_.advised([&] { value = node->choice(table); }); });
     }
   }
 

@@ -47,6 +47,7 @@ ConfigNode ConfigReader::required_node(const std::string& key, std::string_view 
                                           expected.empty() ? "" : "; expected ", expected);
   for (const ConfigEntry& entry : entries_) {
     if (!asked(entry.name) && is_slip(entry.name, key)) {
+      slips_.push_back(entry.name);
       throw advised_error(
           entry.key.error(fmt::format("{}; is {} meant for it?", missing, in_quotes(entry.name))));
     }
@@ -60,10 +61,14 @@ ConfigNode ConfigReader::section(const std::string& key) {
           entry_path(source_.path(), key)};
 }
 
-void ConfigReader::finish() const {
+void ConfigReader::finish() {
   for (const ConfigEntry& entry : entries_) {
-    if (!asked(entry.name)) throw advised_error(entry.key.unknown("key", asked_));
+    const bool told = std::find(slips_.begin(), slips_.end(), entry.name) != slips_.end();
+    if (!told && !asked(entry.name)) {
+      errors_.add(advised_error(entry.key.unknown("key", asked_)));
+    }
   }
+  errors_.raise();
 }
 
 }  // namespace meshwork

@@ -5,7 +5,8 @@
 //     if (const auto fit = reader.node("fit")) ...
 //     reader.finish();
 //
-// `finish` throws for keys that nobody asked for, with the nearest one that was. A null node reads
+// `finish` throws for keys that nobody asked for, with the nearest one that was, together with what
+// `check` met before: all mistakes of the map come in one error. A null node reads
 // as an empty map. Every error is a `ConfigError` with its place. Options are described and read by
 // their description (options.h), which asks through a reader. A reader that knows under which name
 // `meshwork reference` lists the keys ends its errors with that command.
@@ -33,8 +34,13 @@ class ConfigReader {
   /// The node under `key`; a null one, which reads as an empty map, if it is not there.
   [[nodiscard]] ConfigNode section(const std::string& key);
 
-  /// Throws if the map has a key that was not asked for.
-  void finish() const;
+  /// Keeps what is wrong in `read`, for `finish` to throw. Whether nothing is.
+  template <class Read>
+  bool check(const Read& read) {
+    return errors_.check(read);
+  }
+  /// Throws if something was wrong, or the map has a key that was not asked for.
+  void finish();
 
   /// Calls `read`, whose errors then end with "(meshwork reference Adam)".
   template <class Read>
@@ -54,6 +60,8 @@ class ConfigReader {
   std::string name_;
   std::vector<ConfigEntry> entries_;
   std::vector<std::string> asked_;  // in order
+  std::vector<std::string> slips_;  // keys that have been told to be meant for others
+  ConfigErrors errors_;
 };
 
 }  // namespace meshwork

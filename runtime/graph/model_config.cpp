@@ -14,9 +14,10 @@ namespace {
 
 // Something in the model that has an output: an input or a layer.
 struct Value {
-  std::string name;  // "" for a layer without one
-  SymbolicTensor symbol;
-  ConfigNode node;  // where it was written
+  std::string name;                      // "" for a layer without one
+  std::optional<SymbolicTensor> symbol;  // none for one in which something is wrong
+  ConfigNode node;                       // where it was written
+  bool is_input = false;
   bool used = false;
 };
 
@@ -29,47 +30,29 @@ class ModelReader {
   }
 
   ConfiguredModel read() {
-    const std::vector<SymbolicTensor> inputs = read_inputs();
-    const ConfigNode& layers = *section_.layers.node;
-    const std::vector<ConfigNode> written = layers.elements();
-    if (written.empty()) {
-      layers.fail("the model has no layers");
-    }
-    for (const ConfigNode& layer : written) {
-      upcoming_.push_back(name_written(layer));
-    }
-    for (const ConfigNode& layer : written) {
-      read_layer(layer);
+    inputs_known_ = reader_.check([&] { read_inputs(); });
+    const std::size_t inputs = values_.size();
+    if (const auto& layers = section_.layers.node) {
+      reader_.check([&] { read_layers(*layers); });
     }
     std::size_t output = values_.size() - 1;
     if (const auto several = reader_.node("outputs")) {
-      refuse_outputs(*several);
+      reader_.check([&] { refuse_outputs(*several); });
     }
     if (const auto& named = section_.output.node) {
-      if (named->is_sequence()) {
-        refuse_outputs(*named);
-      }
-      output = find(*named);
+      reader_.check([&] {
+        if (named->is_sequence()) {
+          refuse_outputs(*named);
+        }
+        output = find(*named).value_or(output);
+      });
     }
     reader_.finish();
-    values_[output].used = true;
-    for (const Value& value : values_) {
-      if (!value.used) {
-        value.node.fail(
-            "nothing is made of this {}: no layer takes it, and it is not the model's output",
-            &value - values_.data() < static_cast<std::ptrdiff_t>(inputs.size())
-                ? "input"
-                : "layer's output");
-      }
-    }
-    if (output < inputs.size()) {
-      values_[output].node.fail("the model's output is one of its inputs; it has to be a layer");
-    }
-    return {inputs, values_[output].symbol};
+    return {symbols(inputs), symbol_of_output(output)};
   }
 
  private:
-  std::vector<SymbolicTensor> read_inputs() {
+  void read_inputs() {
     const std::optional<ConfigNode>& one = section_.input.node;
     const std::optional<ConfigNode>& several = section_.inputs.node;
     if (one && several) {
@@ -86,55 +69,105 @@ class ModelReader {
       add_input("input",
                 reader_.required_node("input", "the shape of a sample, such as [28, 28, 1]"));
     }
-    std::vector<SymbolicTensor> inputs;
-    for (const Value& value : values_) {
-      inputs.push_back(value.symbol);
-    }
-    return inputs;
   }
 
   void add_input(const std::string& name, const ConfigNode& shape) {
-    const Shape lengths = shape.as<std::vector<std::int64_t>>(positive);
-    values_.push_back({name, shape.located([&] { return Input(lengths, name); }), shape});
+    Value& value = values_.emplace_back(Value{.name = name, .node = shape, .is_input = true});
+    reader_.check([&] {
+      const Shape lengths = shape.as<std::vector<std::int64_t>>(positive);
+      value.symbol = shape.located([&] { return Input(lengths, name); });
+    });
+  }
+
+  void read_layers(const ConfigNode& layers) {
+    const std::vector<ConfigNode> written = layers.elements();
+    if (written.empty()) {
+      layers.fail("the model has no layers");
+    }
+    for (const ConfigNode& layer : written) {
+      upcoming_.push_back(name_written(layer));
+    }
+    for (const ConfigNode& layer : written) {
+      read_layer(layer);
+    }
   }
 
   // The name in a layer's options, without judging the rest of it.
   static std::string name_written(const ConfigNode& layer) {
-    if (!layer.is_map()) {
+    if (!layer.is_map() || layer.entries().size() != 1) {
       return "";
     }
-    const ConfigEntry entry = layer.single_entry("a layer");
-    if (!entry.value.is_map()) {
-      return "";
-    }
-    const auto name = entry.value.find("name");
+    const ConfigNode options = layer.entries().front().value;
+    const auto name = options.is_map() ? options.find("name") : std::nullopt;
     return name && name->is_scalar() ? name->as<std::string>() : "";
   }
 
+  // A layer in which something is wrong, or of whose operands something is, has no output that
+  // others could be judged by.
   void read_layer(const ConfigNode& node) {
-    const SharedLayer layer = catalog_->make<SharedLayer>(node);
-    const ConfigEntry entry = node.single_entry("a layer");
-    const std::optional<ConfigNode> named =
-        entry.value.is_null() ? std::nullopt : entry.value.find("inputs");
-    std::vector<SymbolicTensor> operands;
-    for (const std::size_t operand : named ? find_all(*named) : previous(entry.key)) {
-      values_[operand].used = true;
-      operands.push_back(values_[operand].symbol);
+    Value value{.name = name_written(node), .node = node};
+    std::optional<SharedLayer> layer;
+    reader_.check([&] { layer = catalog_->make<SharedLayer>(node); });
+    if (layer) {
+      value.name = layer->layer().name();
     }
-    const std::string& name = layer.layer().name();
-    if (!name.empty()) {
-      for (const Value& value : values_) {
-        if (value.name == name) {
-          entry.value.find("name").value_or(node).fail(
-              "there is {} \"{}\" already, at {}; names must differ",
-              is_input(value) ? "an input" : "a layer", name, value.node.location());
-        }
+    reader_.check([&] {
+      const ConfigEntry entry = node.single_entry("a layer");
+      value.node = entry.key;
+      const std::optional<ConfigNode> named =
+          entry.value.is_null() ? std::nullopt : entry.value.find("inputs");
+      std::vector<std::optional<SymbolicTensor>> operands;
+      for (const std::optional<std::size_t> operand :
+           named ? find_all(*named) : previous(entry.key)) {
+        operands.push_back(operand ? values_[*operand].symbol : std::nullopt);
+        if (operand) values_[*operand].used = true;
       }
-    }
-    values_.push_back({name, entry.key.located([&] { return layer(operands); }), entry.key});
+      check_name(value.name, entry.value, node);
+      const bool known = std::all_of(operands.begin(), operands.end(),
+                                     [](const auto& operand) { return operand.has_value(); });
+      if (layer && known) {
+        std::vector<SymbolicTensor> inputs;
+        for (const auto& operand : operands) inputs.push_back(*operand);
+        value.symbol = entry.key.located([&] { return (*layer)(inputs); });
+      }
+    });
+    values_.push_back(std::move(value));
   }
 
-  [[nodiscard]] bool is_input(const Value& value) const { return !value.symbol.call()->layer; }
+  void check_name(const std::string& name, const ConfigNode& options, const ConfigNode& layer) {
+    for (const Value& value : values_) {
+      if (!name.empty() && value.name == name) {
+        options.find("name").value_or(layer).fail(
+            "there is {} \"{}\" already, at {}; names must differ",
+            value.is_input ? "an input" : "a layer", name, value.node.location());
+      }
+    }
+  }
+
+  // Of the first `count` values, when nothing is wrong.
+  std::vector<SymbolicTensor> symbols(std::size_t count) const {
+    std::vector<SymbolicTensor> symbols;
+    for (std::size_t i = 0; i < count; ++i) symbols.push_back(*values_[i].symbol);
+    return symbols;
+  }
+
+  SymbolicTensor symbol_of_output(std::size_t output) {
+    values_[output].used = true;
+    ConfigErrors errors;
+    for (const Value& value : values_) {
+      if (!value.used) {
+        errors.add(value.node.error(
+            fmt::format("nothing is made of this {}: no layer takes it, and it is not the model's "
+                        "output",
+                        value.is_input ? "input" : "layer's output")));
+      }
+    }
+    errors.raise();
+    if (values_[output].is_input) {
+      values_[output].node.fail("the model's output is one of its inputs; it has to be a layer");
+    }
+    return *values_[output].symbol;
+  }
 
   [[noreturn]] static void refuse_outputs(const ConfigNode& node) {
     node.fail(
@@ -142,9 +175,14 @@ class ModelReader {
         "as `output`, and join several by a layer such as Concatenate");
   }
 
+  using Found = std::optional<std::size_t>;  // an index; none for what cannot be known
+
   // What a layer takes that does not say.
-  std::vector<std::size_t> previous(const ConfigNode& layer) const {
-    if (is_input(values_.back()) && values_.size() > 1) {
+  std::vector<Found> previous(const ConfigNode& layer) const {
+    if (values_.empty()) {
+      return {std::nullopt};
+    }
+    if (values_.back().is_input && values_.size() > 1) {
       layer.fail(
           "the model has {} inputs, so its first layer has to say which it takes: "
           "`inputs: {}`, or a list of them",
@@ -153,21 +191,23 @@ class ModelReader {
     return {values_.size() - 1};
   }
 
-  std::vector<std::size_t> find_all(const ConfigNode& names) const {
+  std::vector<Found> find_all(const ConfigNode& names) const {
     if (!names.is_sequence()) {
       return {find(names)};
     }
-    std::vector<std::size_t> found;
+    std::vector<Found> found;
+    ConfigErrors errors;
     for (const ConfigNode& name : names.elements()) {
-      found.push_back(find(name));
+      errors.check([&] { found.push_back(find(name)); });
     }
+    errors.raise();
     if (found.empty()) {
       names.fail("the list is empty; expected the names of layers or inputs");
     }
     return found;
   }
 
-  std::size_t find(const ConfigNode& node) const {
+  Found find(const ConfigNode& node) const {
     const std::string name = node.as<std::string>();
     std::vector<std::string> known;
     for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -182,12 +222,16 @@ class ModelReader {
       node.fail("the layer \"{}\" stands further down; a layer takes the outputs of earlier ones",
                 name);
     }
+    if (!inputs_known_) {
+      return std::nullopt;
+    }
     throw node.unknown("layer or input", known);
   }
 
   ConfigReader reader_;
   const Catalog* catalog_;
   ModelSection section_;
+  bool inputs_known_ = false;          // by their names, at least
   std::vector<Value> values_;          // inputs, then layers
   std::vector<std::string> upcoming_;  // the names of all layers, as written
 };

@@ -13,6 +13,10 @@ std::map<TensorId, ClosedLayout> closed_by(const LayoutMap& layouts, const Graph
                                            UnmatchedLayouts unmatched,
                                            std::vector<std::string>& warnings) {
   std::map<TensorId, ClosedLayout> closed;
+  std::string messages;
+  const auto add = [&](const std::string& message) {
+    messages += (messages.empty() ? "" : "\n") + message;
+  };
   const std::vector<std::string> paths = graph.layout_paths();
   for (const std::string& path : paths) {
     const std::optional<LayoutMatch> match = layouts.find(path);
@@ -20,17 +24,20 @@ std::map<TensorId, ClosedLayout> closed_by(const LayoutMap& layouts, const Graph
       continue;
     }
     const TensorId tensor = graph.find(path);
-    const Layout layout = layouts.resolve(*match, path, graph.tensors[tensor].shape);
-    closed[tensor] = {layout, match->origin.empty()
-                                  ? fmt::format("key {}", match->key)
-                                  : fmt::format("key {} ({})", match->key, match->origin)};
+    try {
+      const Layout layout = layouts.resolve(*match, path, graph.tensors[tensor].shape);
+      closed[tensor] = {layout, match->origin.empty()
+                                    ? fmt::format("key {}", match->key)
+                                    : fmt::format("key {} ({})", match->key, match->origin)};
+    } catch (const Error& error) {
+      add(error.what());
+    }
   }
-  std::string messages;
   for (const UnmatchedKey& key : layouts.unmatched(paths)) {
     if (unmatched == UnmatchedLayouts::warn) {
       warnings.push_back(key.message);
     } else {
-      messages += (messages.empty() ? "" : "\n") + key.message;
+      add(key.message);
     }
   }
   if (!messages.empty()) {

@@ -10,11 +10,13 @@ template <class Value>
 std::vector<Value> read_list(const ConfigNode& node, const Catalog& catalog,
                              Value (*read)(const ConfigNode&, const Catalog&)) {
   std::vector<Value> values;
+  ConfigErrors errors;
   if (!node.is_null()) {
     for (const ConfigNode& element : node.elements()) {
-      values.push_back(read(element, catalog));
+      errors.check([&] { values.push_back(read(element, catalog)); });
     }
   }
+  errors.raise();
   return values;
 }
 

@@ -80,25 +80,31 @@ std::string_view name_of(DataPart part) {
 
 void from_config(const ConfigNode& node, WrittenMesh& mesh) {
   mesh.axes.clear();
+  ConfigErrors errors;
   for (const ConfigEntry& entry : node.entries()) {
-    const std::int64_t size = entry.value.as<std::int64_t>(at_least(-1).up_to(most_ranks));
-    if (size == 0) {
-      entry.value.fail(
-          "axis \"{}\" has the size 0; expected a positive integer, or -1 for what the "
-          "ranks leave",
-          entry.name);
-    }
-    mesh.axes.push_back({entry.name, size});
+    errors.check([&] {
+      const std::int64_t size = entry.value.as<std::int64_t>(at_least(-1).up_to(most_ranks));
+      if (size == 0) {
+        entry.value.fail(
+            "axis \"{}\" has the size 0; expected a positive integer, or -1 for all remaining "
+            "ranks",
+            entry.name);
+      }
+      mesh.axes.push_back({entry.name, size});
+    });
   }
+  errors.raise();
   if (mesh.axes.empty()) {
     node.fail("the mesh has no axes; expected axes with sizes, such as {{data: 2, model: 4}}");
   }
 }
 
 void from_config(const ConfigNode& node, WrittenLayouts& layouts) {
+  ConfigErrors errors;
   for (const ConfigEntry& entry : node.entries()) {
-    layouts.entries.push_back({read_layout(entry.value), entry.key});
+    errors.check([&] { layouts.entries.push_back({read_layout(entry.value), entry.key}); });
   }
+  errors.raise();
 }
 
 void from_config(const ConfigNode& node, WrittenBatchAxis& axis) {
@@ -137,37 +143,43 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
   describe(spread_, option);
   describe(sections, option);
   if (options_.precision == Precision::tf32 && options_.device == "cpu") {
-    reader.node("precision")
-        ->fail(
-            "no processor multiplies in tf32, which is of NVIDIA's GPUs; on \"cpu\" there are "
-            "float32 and bfloat16");
+    reader.check([&] {
+      reader.node("precision")
+          ->fail(
+              "no processor multiplies in tf32, which is of NVIDIA's GPUs; on \"cpu\" there are "
+              "float32 and bfloat16");
+    });
   }
-  if (const auto kernels = reader.node("kernels")) {
-    (void)kernels->as_path();  // as which it may be meant
-    (void)kernels->located([&] { return kernels_option(options_.kernels); });
+  if (const auto kernels = reader.node("kernels"); kernels && kernels->is_scalar()) {
+    reader.check([&] {
+      (void)kernels->as_path();  // as which it may be meant
+      (void)kernels->located([&] { return kernels_option(options_.kernels); });
+    });
   }
-  if (const auto& data = sections.data.node) {
-    read_data(*data, catalog);
-  }
-  const ConfigNode& model = *sections.model.node;
-  model_ = model_from_config(model, catalog);
-  graph_ = model.located(
-      [&] { return std::make_shared<const Graph>(make_graph(model_->inputs, {model_->output})); });
-  if (const auto& loss = sections.loss.node) {
-    compile_.loss = catalog.make<SharedLoss>(*loss);
-  }
-  if (const auto& optimizer = sections.optimizer.node) {
-    compile_.optimizer = catalog.make<Optimizer>(*optimizer);
-  }
-  if (const auto& metrics = sections.metrics.node) {
-    compile_.metrics = metrics_from_config(*metrics, catalog);
-  }
-  if (const auto& fit = sections.fit.node) {
-    read_fit(*fit, catalog);
-  }
-  if (const auto& checkpoint = sections.checkpoint.node; checkpoint && !checkpoint->is_null()) {
-    fit_.checkpoint = read_options<CheckpointOptions>(*checkpoint, catalog, "checkpoint");
-  }
+  // Calls `read` with a section that is there.
+  const auto section = [&](const std::optional<ConfigNode>& node, const auto& read) {
+    if (node) reader.check([&] { read(*node); });
+  };
+  section(sections.data.node, [&](const ConfigNode& data) { read_data(data, catalog); });
+  section(sections.model.node, [&](const ConfigNode& model) {
+    model_ = model_from_config(model, catalog);
+    graph_ = model.located([&] {
+      return std::make_shared<const Graph>(make_graph(model_->inputs, {model_->output}));
+    });
+  });
+  section(sections.loss.node,
+          [&](const ConfigNode& loss) { compile_.loss = catalog.make<SharedLoss>(loss); });
+  section(sections.optimizer.node, [&](const ConfigNode& optimizer) {
+    compile_.optimizer = catalog.make<Optimizer>(optimizer);
+  });
+  section(sections.metrics.node, [&](const ConfigNode& metrics) {
+    compile_.metrics = metrics_from_config(metrics, catalog);
+  });
+  section(sections.fit.node, [&](const ConfigNode& fit) { read_fit(fit, catalog); });
+  section(sections.checkpoint.node, [&](const ConfigNode& checkpoint) {
+    if (checkpoint.is_null()) return;
+    fit_.checkpoint = read_options<CheckpointOptions>(checkpoint, catalog, "checkpoint");
+  });
   fit_.configuration = to_yaml(document);
   reader.finish();
 }
@@ -190,12 +202,14 @@ void RunConfig::read_fit(const ConfigNode& node, const Catalog& catalog) {
   OptionReader option(reader, catalog);
   describe_fit_section(fit_, option);
   describe_callbacks(fit_.callbacks, option);
-  reader.finish();
   if (fit_.validation_split > 0 && has(DataPart::validation)) {
-    node.find("validation_split")
-        ->fail("there is a set of validation data already, at {}; give one of the two",
-               part_node(DataPart::validation)->location());
+    reader.check([&] {
+      node.find("validation_split")
+          ->fail("there is a set of validation data already, at {}; give one of the two",
+                 part_node(DataPart::validation)->location());
+    });
   }
+  reader.finish();
 }
 
 std::int64_t RunConfig::evaluation_batch_size() const {
@@ -245,10 +259,18 @@ DeviceMesh RunConfig::mesh() const {
 
 LayoutMap RunConfig::layouts(const MeshShape& mesh) const {
   LayoutMap map(mesh);
+  ConfigErrors errors;
   for (const WrittenLayouts::Entry& entry : spread_.layout.entries) {
-    // The map ends its messages about a key with its place.
-    map.insert(entry.key.as<std::string>(), entry.layout, entry.key.location());
+    errors.check([&] {
+      try {
+        // The map ends its messages about a key with its place.
+        map.insert(entry.key.as<std::string>(), entry.layout, entry.key.location());
+      } catch (const Error& error) {
+        throw entry.key.error_saying(error.what());
+      }
+    });
   }
+  errors.raise();
   return map;
 }
 
@@ -278,16 +300,26 @@ std::shared_ptr<const Source> RunConfig::open(DataPart part) const {
   return cache_ ? cached(source) : source;
 }
 
-TrainingData RunConfig::open_training() const {
-  TrainingData data{open(DataPart::train), nullptr};
+TrainingData RunConfig::open_training(ConfigErrors& errors) const {
+  TrainingData data;
+  errors.check([&] { data.training = open(DataPart::train); });
   if (has(DataPart::validation)) {
-    data.validation = open(DataPart::validation);
-  } else if (fit_.validation_split > 0) {
-    ValidationSplit split = document_.find("fit")->find("validation_split")->located([&] {
-      return split_for_validation(data.training, fit_.validation_split);
+    errors.check([&] { data.validation = open(DataPart::validation); });
+  } else if (data.training && fit_.validation_split > 0) {
+    errors.check([&] {
+      ValidationSplit split = document_.find("fit")->find("validation_split")->located([&] {
+        return split_for_validation(data.training, fit_.validation_split);
+      });
+      data = {std::move(split.training), std::move(split.validation)};
     });
-    data = {std::move(split.training), std::move(split.validation)};
   }
+  return data;
+}
+
+TrainingData RunConfig::open_training() const {
+  ConfigErrors errors;
+  TrainingData data = open_training(errors);
+  errors.raise();
   return data;
 }
 
@@ -301,16 +333,21 @@ Objective RunConfig::objective(const Source& source, Mode mode) const {
     return with_objective(*graph_, *compile_.loss, metrics, target.shape);
   };
   (void)loss.located([&] { return joined({}); });
-  // Metrics one by one, for the place of the one that does not fit.
+  // Metrics one by one, for the place of those that do not fit.
+  ConfigErrors errors;
   for (std::size_t i = 0; i < compile_.metrics.size(); ++i) {
-    (void)document_.find("metrics")->elements()[i].located(
-        [&] { return joined({compile_.metrics[i]}); });
+    errors.check([&] {
+      (void)document_.find("metrics")->elements()[i].located(
+          [&] { return joined({compile_.metrics[i]}); });
+    });
   }
+  errors.raise();
   return joined(compile_.metrics);
 }
 
 void RunConfig::check_shapes(const Source& source, DataPart part, Mode mode) const {
   const ConfigNode node = node_of(part);
+  ConfigErrors errors;
   for (std::size_t i = 0; i < graph_->inputs.size(); ++i) {
     const GraphTensor& input = graph_->tensors[graph_->inputs[i]];
     const Shape sample(input.shape.begin() + 1, input.shape.end());
@@ -319,22 +356,26 @@ void RunConfig::check_shapes(const Source& source, DataPart part, Mode mode) con
     try {
       (void)with_shape(borrowed, static_cast<int>(i), sample);
     } catch (const Error& error) {
-      node.fail("the model's input \"{}\": {}", input.path, error.what());
+      errors.add(node.error(fmt::format("the model's input \"{}\": {}", input.path, error.what())));
     }
   }
-  if (mode != Mode::predict) {
+  errors.check([&] {
+    if (mode == Mode::predict) return;
     if (source.target_count() == 0) {
       node.fail("the {} has no targets, which a loss needs", words_for(part));
     }
     (void)objective(source, mode);
-  }
+  });
+  errors.raise();
 }
 
 void RunConfig::check_data(const Source& source, DataPart part, const MeshShape& mesh,
                            Mode mode) const {
   check_shapes(source, part, mode);
   if (part != DataPart::train || mode != Mode::train) {
-    return;  // fewer samples than a batch are one short batch
+    // Fewer samples than a batch are one short batch.
+    if (source.rows() < 1) node_of(part).fail("{}: there are no samples", words_for(part));
+    return;
   }
   const std::optional<Axis> axis = batch_axis(mesh);
   // Without samples the data are wrong, else how many a batch has of them.
@@ -380,29 +421,54 @@ void RunConfig::check_callbacks(const Source& source, bool validated) const {
   const ExpectedLogs logs{log_names_of(objective(source, Mode::train).names, validated,
                                        CallbackList(fit_.callbacks).adds_logs()),
                           compile_.metrics};
+  ConfigErrors errors;
+  const auto check = [&](const ConfigNode& node, const auto& look) {
+    errors.check([&] { node.located(look); });
+  };
   for (std::size_t i = 0; i < fit_.callbacks.size(); ++i) {
-    document_.find("fit")->find("callbacks")->elements()[i].located([&] {
-      fit_.callbacks[i]->check(logs);
-    });
+    check(document_.find("fit")->find("callbacks")->elements()[i],
+          [&] { fit_.callbacks[i]->check(logs); });
   }
   if (const CheckpointOptions& options = fit_.checkpoint; !options.directory.empty()) {
     const ConfigNode checkpoint = *document_.find("checkpoint");
     if (const auto best = checkpoint.find("best")) {
-      best->located([&] { check_best_log(options.best, logs); });
+      check(*best, [&] { check_best_log(options.best, logs); });
     }
-    checkpoint.find("directory")->located([&] {
+    check(*checkpoint.find("directory"), [&] {
       check_directory(options.directory);
       if (options.resume == Resume::never) check_unused(options.directory);
     });
   }
+  errors.raise();
 }
 
 // ---- plan and model ----------------------------------------------------------------------------
 
 Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
-  return {graph_,           layouts(mesh),
-          batch_axis(mesh), spread_.distribution.unmatched_layouts,
-          options_,         has_loss() ? std::optional(compile_) : std::nullopt};
+  ConfigErrors errors;
+  std::optional<LayoutMap> map;
+  std::optional<Axis> axis;
+  errors.check([&] { map.emplace(layouts(mesh)); });
+  errors.check([&] { axis = batch_axis(mesh); });
+  errors.raise();
+  const auto draft = [&] {
+    try {
+      return Blueprint(graph_, *map, axis, spread_.distribution.unmatched_layouts, options_,
+                       has_loss() ? std::optional(compile_) : std::nullopt);
+    } catch (const Error& error) {
+      throw ConfigReader(document_).section("layout").error_saying(error.what());
+    }
+  };
+  Blueprint blueprint = draft();
+  if (has_loss()) {
+    if (const std::string mismatch = mismatch_of(*graph_, *compile_.loss); !mismatch.empty()) {
+      const ConfigNode loss = *document_.find("loss");
+      const ConfigNode options = loss.single_entry().value;
+      const auto said = options.is_map() ? options.find("from_logits") : std::nullopt;
+      blueprint.warnings.emplace_back(said.value_or(loss).error(mismatch).what());
+    }
+  }
+  return blueprint;
 }
 
 const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int64_t rows,

@@ -131,6 +131,8 @@ class RunConfig {
   [[nodiscard]] std::shared_ptr<const Source> open(DataPart part) const;
   /// Opens `train`, and `validation` or what `validation_split` takes off the first.
   [[nodiscard]] TrainingData open_training() const;
+  /// The same, of which what cannot be opened is null and its error kept.
+  [[nodiscard]] TrainingData open_training(ConfigErrors& errors) const;
   /// Checks that `source`, which is `part`, has what the model takes and its loss compares with.
   void check_shapes(const Source& source, DataPart part, Mode mode) const;
   /// The same, and that there are rows enough for a batch, and for every rank of `mesh` in it.

@@ -64,12 +64,11 @@ std::string problem_with(const std::string& text, std::vector<ConfigOverride> ov
   std::string message;
   try {
     Session session(runtime, line);
-    const TrainingData data = session.open_training();
+    const RunData data = session.open_training();
     session.examine(data.training, DataPart::train, Mode::train);
     if (data.validation) {
       session.examine(data.validation, DataPart::validation, Mode::evaluate);
     }
-    session.check_callbacks(data);
     session.build();
   } catch (const Error& error) {
     message = error.what();
