@@ -77,6 +77,14 @@ Examples:
   meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --rank 5 --json
   meshwork plan configs/fashion_mnist_mlp.yaml --mesh data=2,model=4 --layout hidden_1/kernel)";
 
+constexpr const char* summary_examples = R"(
+Shows what `train` prints before the first step: the layers with their outputs, parameters and
+layouts, then mesh, device, data and checkpoints. Trains nothing, and needs no ranks.
+
+Examples:
+  meshwork summary configs/fashion_mnist_mlp.yaml
+  meshwork summary configs/fashion_mnist_mlp.yaml --mesh data=2,model=4)";
+
 constexpr const char* import_examples = R"(
 Writes a checkpoint of the model in CONFIG with weights saved by Keras 3, and with its optimizer's
 state if the file has it and the configuration has the same optimizer. `meshwork train CONFIG
@@ -382,6 +390,14 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
       ->needs("--layout");
   plan->add_flag("--overwrite", line.overwrite, "With --svg: replace a file that is no SVG");
   add_part(*plan, line);
+
+  CLI::App* summary = add_command(program, commands, "summary", "Show the model and the run",
+                                  summary_examples, summary_text);
+  add_config(*summary, line, true);
+  add_model_options(*summary, line);
+  summary->add_option("--ranks", line.ranks, "Number of ranks, for an axis of size -1")
+      ->type_name("NUMBER")
+      ->check(CLI::PositiveNumber);
 
   CLI::App* devices = add_command(program, commands, "devices", "Show where each rank runs",
                                   devices_examples, meshwork::devices);

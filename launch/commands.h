@@ -29,6 +29,9 @@ inline constexpr int unsaved_status = 76;
 /// is not null. Prints the warnings. With `--svg` the root writes the picture to its file.
 [[nodiscard]] std::string plan_text(const CommandLine& line, const Communicator* all);
 
+/// What `summary` prints: the model and the run (run_summary.h).
+[[nodiscard]] std::string summary_text(const CommandLine& line, const Communicator* all);
+
 /// What `reference` prints: the names of all sections and classes, or what those that are named
 /// take. Throws `Error` for a name that is none. Pure.
 [[nodiscard]] std::string reference_text(const CommandLine& line, const Communicator* all);

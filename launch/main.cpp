@@ -3,6 +3,8 @@
 // The command line is read before MPI begins, so that --help, `plan` and what only looks at files
 // work without mpirun and on machines where MPI cannot run. Where a launcher started several ranks,
 // only rank 0 speaks.
+#include <unistd.h>
+
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -19,6 +21,7 @@
 #include "launch/commands.h"
 #include "launch/session.h"
 #include "runtime/data/hdf5_handles.h"
+#include "runtime/train/reporting/terminal.h"
 
 namespace {
 
@@ -46,7 +49,9 @@ std::optional<int> number_in(std::initializer_list<const char*> variables) {
 
 void print(const std::string& text, int status) {
   std::FILE* stream = status == 0 ? stdout : stderr;
-  std::fputs(printable(text).c_str(), stream);
+  const std::string shown = printable(text);
+  std::fputs(status == 0 ? shown.c_str() : coloured(shown, Colour::red, STDERR_FILENO).c_str(),
+             stream);
   std::fflush(stream);
 }
 

@@ -1,7 +1,6 @@
 // meshwork plan: the plan as a table, as JSON, or the picture of one layout.
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +34,7 @@ std::string picture_of(const Plan& plan, const CommandLine& line, std::int64_t r
   const Layout& layout = plan.tensors[tensor].layout;
   if (!line.svg.empty()) return svg_picture(path, layout, graph.shape_of(tensor, rows), plan.mesh);
   PictureOptions options;
-  options.color = ends_at_terminal(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;
+  options.color = shows_colours(STDOUT_FILENO);
   return fmt::format("{}: {}", path,
                      picture(layout, graph.shape_of(tensor, rows), plan.mesh, options));
 }
@@ -80,10 +79,7 @@ DataPart part_to_plan(const RunConfig& config, const CommandLine& line) {
 
 std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t ranks,
                  std::vector<std::string>& warnings) {
-  const bool open_axis = std::any_of(config.mesh_axes().begin(), config.mesh_axes().end(),
-                                     [](const MeshAxis& axis) { return axis.size == -1; });
-  const std::int64_t there = line.ranks ? *line.ranks : std::max(ranks, config.least_ranks());
-  const MeshShape mesh = config.mesh_shape(line.ranks || open_axis ? there : config.least_ranks());
+  const MeshShape mesh = mesh_to_show(config, line, ranks);
   if (line.rank < 0 || line.rank >= mesh.rank_count()) {
     fail("--rank: rank {} is not on the mesh {}, whose ranks are 0 to {}", line.rank,
          to_string(mesh), mesh.rank_count() - 1);
@@ -108,7 +104,8 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
     return picture_of(plan, line, rows);
   }
   const PlanReport report = config.report(plan, *source, rows, line.mode, line.rank);
-  return line.json ? to_json(report) : to_text(report);
+  return line.json ? to_json(report)
+                   : to_text(report, static_cast<std::size_t>(text_width(STDOUT_FILENO)));
 }
 
 std::string plan_text(const CommandLine& line, const Communicator* all) {
@@ -120,7 +117,8 @@ std::string plan_text(const CommandLine& line, const Communicator* all) {
   if (!line.svg.empty() && (all == nullptr || all->rank() == 0)) text = write_svg(line, text);
   for (const std::string& warning : warnings) {
     if (all == nullptr || all->rank() == 0) {
-      std::fprintf(stderr, "warning: %s\n", printable(warning).c_str());
+      const std::string text = coloured_message("warning: " + printable(warning), STDERR_FILENO);
+      std::fprintf(stderr, "%s\n", text.c_str());
     }
   }
   return text;

@@ -1,5 +1,10 @@
 #include "launch/session.h"
 
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <sstream>
 #include <utility>
@@ -8,11 +13,13 @@
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
 #include "launch/run_files.h"
+#include "launch/run_summary.h"
 #include "layers/pages.h"
 #include "runtime/config/load.h"
 #include "runtime/pages.h"
 #include "runtime/train/engine/kernel_choice.h"
 #include "runtime/train/reporting/progress.h"
+#include "runtime/train/reporting/terminal.h"
 
 namespace meshwork {
 
@@ -47,6 +54,13 @@ DataPart part_of(const RunConfig& config, const CommandLine& line) {
     }
   }
   return DataPart::train;
+}
+
+MeshShape mesh_to_show(const RunConfig& config, const CommandLine& line, std::int64_t ranks) {
+  const bool open_axis = std::any_of(config.mesh_axes().begin(), config.mesh_axes().end(),
+                                     [](const MeshAxis& axis) { return axis.size == -1; });
+  const std::int64_t there = line.ranks ? *line.ranks : std::max(ranks, config.least_ranks());
+  return config.mesh_shape(line.ranks || open_axis ? there : config.least_ranks());
 }
 
 std::string readable(const Logs& logs) {
@@ -147,8 +161,9 @@ void Session::examine(const std::shared_ptr<const Source>& source, DataPart part
     const Plan& plan = config_->plan(*blueprint_, *source, rows, mode);
     if ((line_->verbose || line_->dry_run) && runtime_->is_root()) {
       const PlanReport report = config_->report(plan, *source, rows, mode, 0);
-      std::printf("%s\n%s\n", printable(to_yaml(config_->document())).c_str(),
-                  printable(to_text(report)).c_str());
+      std::printf(
+          "%s\n%s\n", printable(to_yaml(config_->document())).c_str(),
+          printable(to_text(report, static_cast<std::size_t>(text_width(STDOUT_FILENO)))).c_str());
       std::fflush(stdout);
     }
   }
@@ -161,7 +176,25 @@ std::int64_t Session::rows_for(Mode mode) const {
 
 void Session::build() {
   make_mesh();
+  model_summary_ = summary_of(*blueprint_);
   model_.emplace(config_->make_model(*mesh_, std::move(*blueprint_)));
+}
+
+std::string Session::summary(const RunData& data) {
+  std::array<char, MPI_MAX_PROCESSOR_NAME + 1> host{};
+  int length = 0;
+  check_mpi(MPI_Get_processor_name(host.data(), &length), "MPI_Get_processor_name");
+  const std::size_t hosts =
+      distinct_texts(runtime_->world(), std::string(host.data(), length)).size();
+  const auto devices = distinct_texts(runtime_->world(), model_->device_description());
+  const std::string machine =
+      fmt::format("{}{}{}", devices.front().text,
+                  devices.size() == 1 ? "" : fmt::format(" and {} other kinds", devices.size() - 1),
+                  hosts == 1 ? "" : fmt::format("; {} hosts", hosts));
+  constexpr std::size_t most_layers = 20;
+  return to_text(summary_of(*config_, line_->config, mesh_->shape(), model_summary_,
+                            {data.training, data.validation, data.test}, machine),
+                 static_cast<std::size_t>(text_width(STDOUT_FILENO)), most_layers);
 }
 
 void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mode) {

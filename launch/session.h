@@ -10,6 +10,7 @@
 
 #include "launch/command_line.h"
 #include "launch/predictions.h"
+#include "runtime/train/reporting/model_summary.h"
 #include "runtime/train/run_config.h"
 #include "runtime/train/runtime.h"
 
@@ -26,6 +27,11 @@ namespace meshwork {
 /// The samples that are evaluated or predicted: what `line` names, else the last of train,
 /// validation and test that there is.
 [[nodiscard]] DataPart part_of(const RunConfig& config, const CommandLine& line);
+
+/// The mesh of what is shown without its ranks: for those that `line` names, or that an open axis
+/// finds in a job of `ranks`, or else as large as the axes say.
+[[nodiscard]] MeshShape mesh_to_show(const RunConfig& config, const CommandLine& line,
+                                     std::int64_t ranks);
 
 /// "loss: 0.3071 - accuracy: 0.8912".
 [[nodiscard]] std::string readable(const Logs& logs);
@@ -55,6 +61,8 @@ class Session {
   void examine(const std::shared_ptr<const Source>& source, DataPart part, Mode mode);
   /// Makes the model.
   void build();
+  /// What `train` says before the first step (run_summary.h). To be called after `build`.
+  [[nodiscard]] std::string summary(const RunData& data);
   /// Takes up the weights that the command line names, if it does, into the model as it is made for
   /// `source`. Without such, all but training note that the weights are the initial ones. To be
   /// called after `build`.
@@ -89,6 +97,7 @@ class Session {
   std::optional<Model> model_;          // after the mesh, which outlives it
   std::filesystem::path weights_;       // that were loaded
   std::optional<Blueprint> blueprint_;  // of the model, which takes it
+  ModelSummary model_summary_;
 };
 
 }  // namespace meshwork

@@ -1,4 +1,6 @@
 // meshwork train: fits the model, then evaluates it on the test data and predicts, where asked for.
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -9,6 +11,8 @@
 #include "launch/commands.h"
 #include "launch/session.h"
 #include "runtime/config/load.h"
+#include "runtime/config/text_table.h"
+#include "runtime/train/reporting/terminal.h"
 
 namespace meshwork {
 namespace {
@@ -36,14 +40,6 @@ void add_checkpoint_overrides(CommandLine& line) {
   } else if (launched && !resume) {
     line.overrides.emplace_back("checkpoint.resume=auto", run_directory_variable);
   }
-}
-
-void say_where_checkpoints_go(const FitOptions& options) {
-  if (options.verbose == Verbosity::silent) return;
-  const std::string directory = options.checkpoint.directory.string();
-  std::fprintf(stderr, "%s\n",
-               directory.empty() ? "no checkpoints: this run cannot be resumed"
-                                 : printable("checkpoints go to " + directory).c_str());
 }
 
 }  // namespace
@@ -102,7 +98,11 @@ int train(Runtime& runtime, const CommandLine& given) {
     options.stop_request = &runtime.stop_request();
     options.validation = data.validation;
     options.validation_split = 0;  // done already
-    if (runtime.is_root()) say_where_checkpoints_go(options);
+    const std::string summary = session->summary(data);
+    if (runtime.is_root() && options.verbose != Verbosity::silent) {
+      std::printf("%s", printable(summary).c_str());
+      std::fflush(stdout);
+    }
     History history;
     try {
       history = session->model().fit(data.training, std::move(options));
@@ -127,7 +127,8 @@ int train(Runtime& runtime, const CommandLine& given) {
           data.test, {.batch_size = session->config().evaluation_batch_size(),
                       .stop_request = &runtime.stop_request()});
       if (runtime.is_root()) {
-        std::printf("test - %s\n", readable(logs).c_str());
+        const auto width = static_cast<std::size_t>(text_width(STDOUT_FILENO));
+        std::printf("%s\n", wrapped("test - " + readable(logs), width).c_str());
         std::fflush(stdout);
       }
     }

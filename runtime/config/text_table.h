@@ -13,13 +13,20 @@ class TextTable {
  public:
   explicit TextTable(std::vector<std::string> heading, std::vector<std::size_t> numbers = {});
   void add(std::vector<std::string> row);
-  /// With `indent` spaces before every line.
-  [[nodiscard]] std::string text(std::size_t indent = 2) const;
+  /// A line across the columns.
+  void add_line(std::string line);
+  /// With `indent` spaces before every line. On lines of at most `width` columns, if that is not 0:
+  /// columns of words become narrower then, and their cells several lines.
+  [[nodiscard]] std::string text(std::size_t indent = 2, std::size_t width = 0) const;
 
  private:
   std::vector<std::vector<std::string>> rows_;
   std::vector<std::size_t> numbers_;
 };
+
+/// `text` with its lines broken at spaces where they are longer than `width` columns, if that is not
+/// 0, and what is broken off further in.
+[[nodiscard]] std::string wrapped(std::string_view text, std::size_t width);
 
 /// `text` in quotes, with what JSON does not take as it is escaped.
 [[nodiscard]] std::string json_text(std::string_view text);

@@ -42,7 +42,8 @@ std::string block_text(const Block& block) {
   return text.empty() ? "[]" : text + "]";
 }
 
-std::string tensor_table(const std::vector<ReportedTensor>& tensors, const MeshShape& mesh) {
+std::string tensor_table(const std::vector<ReportedTensor>& tensors, const MeshShape& mesh,
+                         std::size_t width) {
   TextTable table({"path", "shape", "layout", "decided by", "block on this rank", "bytes"}, {5});
   for (const ReportedTensor& tensor : tensors) {
     std::string reason = tensor.reason;
@@ -52,7 +53,7 @@ std::string tensor_table(const std::vector<ReportedTensor>& tensors, const MeshS
     table.add({tensor.path, to_string(tensor.shape), to_string(tensor.layout, mesh), reason,
                block_text(tensor.block), std::to_string(tensor.bytes)});
   }
-  return table.text();
+  return table.text(2, width);
 }
 
 std::string seconds_text(double seconds) {
@@ -169,7 +170,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   return report;
 }
 
-std::string to_text(const PlanReport& report) {
+std::string to_text(const PlanReport& report, std::size_t width) {
   std::string text = fmt::format(
       "mesh {} ({} rank{}), shown for rank {} ({}); global batch of {} rows, {}{}\n\nvariables\n{}"
       "\nlayer outputs\n{}\ninputs and targets\n{}",
@@ -178,8 +179,9 @@ std::string to_text(const PlanReport& report) {
       report.precision == Precision::float32
           ? ""
           : fmt::format("; products in {}", name_of(report.precision)),
-      tensor_table(report.variables, report.mesh), tensor_table(report.outputs, report.mesh),
-      tensor_table(report.fed, report.mesh));
+      tensor_table(report.variables, report.mesh, width),
+      tensor_table(report.outputs, report.mesh, width),
+      tensor_table(report.fed, report.mesh, width));
 
   std::int64_t sent = 0;
   TextTable table({"phase", "collective", "axes", "elements", "bytes sent", "of what"}, {3, 4});
@@ -192,7 +194,7 @@ std::string to_text(const PlanReport& report) {
   text += fmt::format("\ncollectives of one step: {}, {} sent by this rank\n",
                       report.collectives.size(), readable_bytes(sent));
   if (!report.collectives.empty()) {
-    text += table.text();
+    text += table.text(2, width);
     if (report.mode == Mode::train) {
       text += fmt::format(
           "  estimate: communication {}, compute {} (at {} a hop, {:.3g} GB/s, {:.3g} GFLOP/s; not "
@@ -211,7 +213,7 @@ std::string to_text(const PlanReport& report) {
         "\nof {}, only the ways to spread that are cheapest by themselves were weighed: a cheaper "
         "plan may exist\n{}",
         report.cut.size() == 1 ? "an operation" : fmt::format("{} operations", report.cut.size()),
-        cut.text());
+        cut.text(2, width));
   }
   if (!report.between_steps.empty()) {
     TextTable between({"when", "collective", "elements", "bytes sent", "of what"}, {2, 3});
@@ -219,7 +221,7 @@ std::string to_text(const PlanReport& report) {
       between.add({item.when, item.collective, std::to_string(item.elements),
                    std::to_string(item.bytes_sent), item.what});
     }
-    text += "\nbetween steps\n" + between.text();
+    text += "\nbetween steps\n" + between.text(2, width);
   }
   text += fmt::format(
       "\nmemory of this rank: {} at the peak{}\n"
@@ -244,7 +246,7 @@ std::string to_text(const PlanReport& report) {
       report.mesh.rank_count() == 1
           ? ""
           : "  parameters and slots count once a rank; ranks of one node share one copy\n");
-  return text;
+  return wrapped(text, width);
 }
 
 std::string to_json(const PlanReport& report) {

@@ -74,8 +74,8 @@ struct PlanReport {
                                      Precision precision = Precision::float32,
                                      const DeviceTraits& device = {});
 
-/// Tables for a terminal.
-[[nodiscard]] std::string to_text(const PlanReport& report);
+/// Tables for a terminal of `width` columns; 0: as wide as they are.
+[[nodiscard]] std::string to_text(const PlanReport& report, std::size_t width = 0);
 /// One JSON object with everything that the tables show.
 [[nodiscard]] std::string to_json(const PlanReport& report);
 

@@ -43,15 +43,15 @@ MeshShape::MeshShape(std::vector<MeshAxis> axes, std::int64_t rank_count)
     if (axis.size == -1) {
       if (open) {
         fail(
-            "mesh {}: axes \"{}\" and \"{}\" both have the size -1; at most one axis can be what "
-            "the ranks leave",
+            "mesh {}: axes \"{}\" and \"{}\" both have the size -1; at most one axis can take all "
+            "remaining ranks",
             text_of(axes_), open->name, axis.name);
       }
       open = &axis;
     } else if (axis.size < 1) {
       fail(
-          "mesh {}: axis \"{}\" has the size {}; a size is positive, or -1 for what the ranks "
-          "leave",
+          "mesh {}: axis \"{}\" has the size {}; a size is positive, or -1 for all remaining "
+          "ranks",
           text_of(axes_), axis.name, axis.size);
     } else if (__builtin_mul_overflow(product, axis.size, &product)) {
       fail("mesh {}: the product of the sizes is more than 2^63 - 1", text_of(axes_));
@@ -67,8 +67,8 @@ MeshShape::MeshShape(std::vector<MeshAxis> axes, std::int64_t rank_count)
     open->size = rank_count / product;
   } else if (product != rank_count) {
     fail(
-        "mesh {} has {} ranks, but there are {}; change a size (one may be -1, what the ranks "
-        "leave) or start {} ranks",
+        "mesh {} has {} ranks, but there are {}; change a size (one may be -1: all remaining "
+        "ranks) or start {} ranks",
         text_of(axes_), product, rank_count, product);
   }
   strides_.assign(axes_.size(), 1);

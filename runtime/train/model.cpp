@@ -1,5 +1,7 @@
 #include "runtime/train/model.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <numeric>
 #include <utility>
@@ -15,6 +17,7 @@
 #include "runtime/device/node_device.h"
 #include "runtime/train/model_options.h"
 #include "runtime/train/model_state.h"
+#include "runtime/train/reporting/terminal.h"
 
 namespace meshwork {
 namespace {
@@ -204,7 +207,8 @@ class KeptParameters {
 
 void Model::State::say(const std::string& line) const {
   if (is_root()) {
-    std::fprintf(stderr, "%s\n", printable(line).c_str());
+    if (make_room) make_room();
+    std::fprintf(stderr, "%s\n", coloured_message(printable(line), STDERR_FILENO).c_str());
   }
 }
 
@@ -504,6 +508,10 @@ Shape Model::output_shape() const {
   Shape shape = state_->graph->tensors[state_->graph->outputs.front()].shape;
   shape.erase(shape.begin());
   return shape;
+}
+
+std::string Model::device_description() const {
+  return state_->device->description();
 }
 
 std::int64_t Model::iteration() const {

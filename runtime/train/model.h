@@ -127,6 +127,8 @@ class Model {
   [[nodiscard]] const Graph& graph() const;
   /// Samples of the first output have this shape.
   [[nodiscard]] Shape output_shape() const;
+  /// On what this rank computes, in words.
+  [[nodiscard]] std::string device_description() const;
   /// Updates so far.
   [[nodiscard]] std::int64_t iteration() const;
   [[nodiscard]] Optimizer& optimizer();

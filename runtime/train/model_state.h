@@ -55,6 +55,7 @@ struct Model::State : Blueprint {
   [[nodiscard]] bool is_root() const { return mesh().rank() == 0; }
   /// Prints a line, from rank 0.
   void say(const std::string& line) const;
+  std::function<void()> make_room;  // for such a line, while something else is on the screen
   /// Prints what transport and device remark, unless it was said.
   void say_remarks();
 

@@ -7,7 +7,7 @@
 //     kernels: fixed                   # timed, or a file that keeps what was timed
 //     watchdog_seconds: 1800           # that a rank may wait for another; 0: for ever
 //     check_plan: false                # hold what every step sends against the plan
-//     mesh: {data: 2, model: 4}        # -1: what the ranks leave; default {data: -1}
+//     mesh: {data: 2, model: 4}        # -1: all remaining ranks; default {data: -1}
 //     layout: {d1/kernel: [~, model]}  # path or pattern: for each dimension the axes that split it
 //     batch_axis: data                 # default: the mesh's first; ~: none
 //     unmatched_layouts: error         # warn
@@ -115,6 +115,8 @@ class RunConfig {
   [[nodiscard]] bool has(DataPart part) const { return part_node(part).has_value(); }
   /// Whether there is a loss, which all but prediction needs.
   [[nodiscard]] bool has_loss() const { return compile_.loss != nullptr; }
+  /// Without a loss there is nothing in it.
+  [[nodiscard]] const CompileOptions& compile_options() const { return compile_; }
 
   /// The axes as they are written.
   [[nodiscard]] const std::vector<MeshAxis>& mesh_axes() const { return spread_.mesh.axes; }

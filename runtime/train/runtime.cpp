@@ -1,5 +1,7 @@
 #include "runtime/train/runtime.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -9,6 +11,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
+#include "runtime/train/reporting/terminal.h"
 
 namespace meshwork {
 namespace {
@@ -124,7 +127,8 @@ void Runtime::conclude(int status, const std::string& message, bool parted) {
   const std::vector<std::string> partings = gather_texts(endings_, parted ? message : "");
   if (is_root()) {
     std::fflush(stdout);
-    std::fprintf(stderr, "%s\n", printable(one_message(causes, partings)).c_str());
+    const std::string text = printable(one_message(causes, partings));
+    std::fprintf(stderr, "%s\n", coloured(text, Colour::red, STDERR_FILENO).c_str());
     std::fflush(stderr);
   }
   // Whoever starts the ranks may end all of them when the first one ends with a status, so nobody

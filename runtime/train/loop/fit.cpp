@@ -46,6 +46,7 @@ class Fitting {
         fed_(model, Mode::train, std::move(training), options_.batch_size, "training data",
              data_on_device()),
         steps_(fed_.batches()) {
+    model.make_room = [progress = progress_] { progress->make_room(); };
     if (options_.validation) {
       const std::int64_t size = options_.validation_batch_size.value_or(options_.batch_size);
       validation_.emplace(model, options_.validation, size, options_.prefetch, "val_",
@@ -74,7 +75,10 @@ class Fitting {
                        callbacks_differ, &model.watchdog->trace());
   }
 
-  ~Fitting() { model_.profile.reset(); }
+  ~Fitting() {
+    model_.profile.reset();
+    model_.make_room = nullptr;
+  }
 
   void run() {
     try {

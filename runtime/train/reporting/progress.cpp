@@ -1,12 +1,12 @@
 #include "runtime/train/reporting/progress.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
+#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -17,8 +17,10 @@
 namespace meshwork {
 namespace {
 
-constexpr std::int64_t cells = 20;
+constexpr std::int64_t most_cells = 20;
+constexpr std::int64_t least_cells = 5;
 constexpr double redraw_seconds = 0.05;
+constexpr double line_seconds = 30;
 
 constexpr std::string_view bold = "\x1b[1m";
 constexpr std::string_view green = "\x1b[32m";
@@ -63,13 +65,45 @@ class Line {
   std::int64_t columns_ = 0;
 };
 
-std::vector<std::string> entries(const Logs& logs, double samples_per_second) {
+// " - name: value" each, names of more than `longest` columns without their middle.
+std::vector<std::string> entries(const Logs& logs, double samples_per_second,
+                                 std::size_t longest = std::string::npos) {
   std::vector<std::string> entries;
   for (const auto& [name, value] : logs.in_display_order()) {
-    entries.push_back(fmt::format(" - {}: {}", name, format_value(value)));
+    const bool cut = name.size() > longest;
+    const std::size_t head = cut ? longest / 2 : name.size();
+    const std::size_t tail = cut ? longest - head - 1 : 0;
+    entries.push_back(fmt::format(" - {}{}{}: {}", name.substr(0, head), cut ? "~" : "",
+                                  name.substr(name.size() - tail), format_value(value)));
   }
   entries.push_back(fmt::format(" - {:.0f} samples/s", samples_per_second));
   return entries;
+}
+
+std::int64_t columns_of(const std::vector<std::string>& entries) {
+  std::int64_t columns = 0;
+  for (const std::string& entry : entries) columns += static_cast<std::int64_t>(entry.size());
+  return columns;
+}
+
+// As much of the logs as `columns` have room for.
+std::vector<std::string> fitting_entries(const Logs& logs, double samples_per_second,
+                                         std::int64_t columns) {
+  constexpr std::size_t longest_name = 40;
+  constexpr std::size_t shortest_name = 8;
+  constexpr std::size_t telling_name = 16;  // shorter ones may look alike
+  std::vector<std::string> all;
+  for (std::size_t length = longest_name; length >= telling_name; --length) {
+    all = entries(logs, samples_per_second, length);
+    if (columns_of(all) <= columns) return all;
+  }
+  for (std::size_t length = longest_name; length >= shortest_name; --length) {
+    all = entries(logs, samples_per_second, length);
+    all.pop_back();  // the samples a second
+    if (columns_of(all) <= columns) return all;
+  }
+  while (!all.empty() && columns_of(all) > columns) all.pop_back();
+  return all;
 }
 
 }  // namespace
@@ -80,15 +114,10 @@ ProgressStyle progress_style(Verbosity verbosity, int descriptor) {
   style.verbosity = verbosity != Verbosity::automatic ? verbosity
                     : terminal                        ? Verbosity::bar
                                                       : Verbosity::lines;
-  if (!terminal) {
-    return style;
-  }
-  const char* kind = std::getenv("TERM");
-  const char* no_colour = std::getenv("NO_COLOR");
-  style.colours = kind && std::string_view(kind) != "dumb" && !(no_colour && *no_colour);
-  winsize size{};
-  if (ioctl(descriptor, TIOCGWINSZ, &size) == 0) {
-    style.width = size.ws_col;
+  if (terminal) {
+    style.escapes = takes_escapes(descriptor);
+    style.colours = shows_colours(descriptor);
+    style.width = [descriptor] { return terminal_width(descriptor); };
   }
   return style;
 }
@@ -132,6 +161,7 @@ void ProgressDisplay::begin(std::int64_t steps, std::int64_t done, std::int64_t 
   steps_ = steps;
   start_ = {clock_(), done, samples};
   first_ = last_ = start_;
+  drawn_ = start_.seconds;
   anything_drawn_ = false;
   drawn_width_ = 0;
 }
@@ -147,30 +177,51 @@ bool ProgressDisplay::advance(std::int64_t step, std::int64_t samples) {
   if (step == start_.step + 1) {
     first_ = last_;
   }
+  if (style_.verbosity == Verbosity::lines) {
+    return step < steps_ && last_.seconds - drawn_ >= line_seconds;
+  }
   return style_.verbosity == Verbosity::bar &&
          !(anything_drawn_ && last_.seconds - drawn_ < redraw_seconds);
 }
 
 void ProgressDisplay::redraw(const Logs& logs) {
-  draw(logs, false);
+  if (style_.verbosity == Verbosity::lines) {
+    write_line(logs);
+  } else {
+    draw(logs, false);
+  }
 }
 
 void ProgressDisplay::finish(const Logs& logs) {
   if (style_.verbosity == Verbosity::bar) {
     draw(logs, true);
   } else if (style_.verbosity == Verbosity::lines) {
-    *out_ << fmt::format("{} - {:.0f}s - {}", count(), clock_() - start_.seconds,
-                         format_step_time(step_seconds()));
-    for (const std::string& entry : entries(logs, samples_per_second())) {
-      *out_ << entry;
-    }
-    *out_ << std::endl;
+    write_line(logs);
+  }
+}
+
+void ProgressDisplay::write_line(const Logs& logs) {
+  drawn_ = clock_();
+  *out_ << fmt::format("{} - {:.0f}s - {}", count(), drawn_ - start_.seconds,
+                       format_step_time(step_seconds()));
+  for (const std::string& entry : entries(logs, samples_per_second())) {
+    *out_ << entry;
+  }
+  *out_ << std::endl;
+}
+
+void ProgressDisplay::validated(std::int64_t batch, std::int64_t batches) {
+  const double now = clock_();
+  if (style_.verbosity == Verbosity::lines && batch < batches && now - drawn_ >= line_seconds) {
+    *out_ << fmt::format("validation: {}/{}", batch, batches) << std::endl;
+    drawn_ = now;
   }
 }
 
 void ProgressDisplay::say(const std::string& line) {
   erase();
-  *out_ << printable(line) << std::endl;
+  const std::string text = printable(line);
+  *out_ << (style_.colours ? coloured_message(text, STDOUT_FILENO) : text) << std::endl;
 }
 
 // From where times count: after the first step, or the beginning where there was no other.
@@ -198,43 +249,78 @@ void ProgressDisplay::draw(const Logs& logs, bool finished) {
   const double now = clock_();
   Line line(style_.colours);
   line.add(bold, count());
+  const std::string time =
+      finished ? fmt::format("{:.0f}s", now - start_.seconds)
+               : format_remaining(step_seconds() * static_cast<double>(steps_ - last_.step));
+  const std::string step_time = format_step_time(step_seconds());
+  // The last column stays free: a cursor behind it is on the next line already on some terminals.
+  const std::int64_t room = width() > 0 ? width() - 1 : std::numeric_limits<std::int64_t>::max();
+  const std::int64_t others =
+      line.columns() + static_cast<std::int64_t>(time.size() + step_time.size()) + 3;
+  const std::vector<std::string> said =
+      finished || width() == 0
+          ? entries(logs, samples_per_second())
+          : fitting_entries(logs, samples_per_second(), room - others - least_cells);
+  const std::int64_t cells =
+      std::clamp(room - others - (finished ? 0 : columns_of(said)), std::int64_t{0}, most_cells);
   line.add(" ");
   const std::int64_t done = steps_ > 0 ? cells * last_.step / steps_ : cells;
   line.add_cells(green, "━", done);
   line.add_cells(white, style_.colours ? "━" : "─", cells - done);
   line.add(" ");
-  line.add(bold, finished
-                     ? fmt::format("{:.0f}s", now - start_.seconds)
-                     : format_remaining(step_seconds() * static_cast<double>(steps_ - last_.step)));
+  line.add(bold, time);
   line.add(" ");
-  line.add(format_step_time(step_seconds()));
-  // A line that wraps could not be drawn over; the last one may.
-  for (const std::string& entry : entries(logs, samples_per_second())) {
-    const std::int64_t columns = line.columns() + static_cast<std::int64_t>(entry.size());
-    if (!finished && style_.width > 0 && columns >= style_.width) {
-      break;
-    }
-    line.add(entry);
-  }
+  line.add(step_time);
+  wipe_wrapped();
   *out_ << '\r' << line.text();
-  if (line.columns() < drawn_width_) {
-    *out_ << std::string(static_cast<std::size_t>(drawn_width_ - line.columns()), ' ');
+  std::int64_t columns = line.columns();
+  for (const std::string& entry : said) {
+    const auto size = static_cast<std::int64_t>(entry.size());
+    if (columns + size > room && finished) {
+      pad(columns);
+      *out_ << '\n' << std::string(count().size() + 1, ' ') << entry.substr(3);
+      columns = static_cast<std::int64_t>(count().size()) + 1 + size - 3;
+      continue;
+    }
+    *out_ << entry;
+    columns += size;
   }
+  pad(columns);
   if (finished) {
     *out_ << '\n';
   }
   *out_ << std::flush;
   drawn_ = now;
   anything_drawn_ = !finished;
-  drawn_width_ = finished ? 0 : line.columns();
+  drawn_width_ = finished ? 0 : columns;
+}
+
+// Covers what is left of the bar before, which was longer than `columns`.
+void ProgressDisplay::pad(std::int64_t columns) {
+  if (columns < drawn_width_) {
+    *out_ << std::string(static_cast<std::size_t>(drawn_width_ - columns), ' ');
+  }
+  drawn_width_ = 0;
+}
+
+void ProgressDisplay::wipe_wrapped() {
+  const std::int64_t columns = width();
+  if (columns > 0 && drawn_width_ > columns && style_.escapes) {
+    *out_ << fmt::format("\x1b[{}A\r\x1b[J", (drawn_width_ - 1) / columns);
+    drawn_width_ = 0;
+  }
 }
 
 void ProgressDisplay::erase() {
+  wipe_wrapped();
   if (drawn_width_ > 0) {
     *out_ << '\r' << std::string(static_cast<std::size_t>(drawn_width_), ' ') << '\r';
-    drawn_width_ = 0;
-    anything_drawn_ = false;  // so that the next update draws it again
   }
+  if (anything_drawn_) {
+    *out_ << std::flush;
+  }
+  drawn_width_ = 0;
+  anything_drawn_ = false;  // so that the next update draws it again
 }
 
 Progress::Progress(std::ostream& out, const ProgressStyle& style, SecondsClock clock)
@@ -258,6 +344,12 @@ void Progress::on_train_batch_end(Training& training) {
     if (display_.advance(at.batch + 1, at.samples)) {
       display_.redraw(training.logs());
     }
+  }
+}
+
+void Progress::on_test_batch_end(Training& training) {
+  if (training.is_root()) {
+    display_.validated(training.position().batch + 1, training.position().batches);
   }
 }
 

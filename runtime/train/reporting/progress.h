@@ -6,7 +6,11 @@
 //     Epoch 1/3
 //     101/250 ━━━━━━━━━━━━━━━━━━━━ 1s 8ms/step - accuracy: 0.8612 - loss: 0.4890 - 7991 samples/s
 //
-// In a file one line an epoch:
+// It never takes more than a line of the terminal, however wide that is by now: first cells go, then
+// letters of long names, then what stands last. The finished one has everything, on further lines
+// if need be.
+//
+// In a file one line an epoch, and one every half minute meanwhile:
 //
 //     250/250 - 2s - 8ms/step - accuracy: 0.9127 - loss: 0.3071 - val_loss: 0.2219 - 7991 samples/s
 //
@@ -27,11 +31,11 @@ namespace meshwork {
 struct ProgressStyle {
   Verbosity verbosity = Verbosity::lines;  // not automatic
   bool colours = false;
-  int width = 0;  // columns of the terminal; 0: not known
+  bool escapes = false;          // the cursor can be moved
+  std::function<int()> width{};  // columns of the terminal, now; 0, or null: not known
 };
 
-/// The style for what is written to `descriptor` (1 is standard output): colours only on a terminal
-/// that has them and if NO_COLOR is not set.
+/// The style for what is written to `descriptor` (1 is standard output).
 [[nodiscard]] ProgressStyle progress_style(Verbosity verbosity, int descriptor);
 
 /// Seconds of a clock that only goes forward.
@@ -62,13 +66,23 @@ class ProgressDisplay {
   void finish(const Logs& logs);
   /// Writes a line of its own, above the bar if there is one.
   void say(const std::string& line);
+  /// Takes the bar away, for somebody else to write; it comes again with the next update.
+  void make_room() { erase(); }
+  /// In a file: `batch` of `batches` of a validation are done.
+  void validated(std::int64_t batch, std::int64_t batches);
 
  private:
   [[nodiscard]] double step_seconds() const;
   [[nodiscard]] double samples_per_second() const;
   [[nodiscard]] std::string count() const;
   void draw(const Logs& logs, bool finished);
+  void write_line(const Logs& logs);
+  void pad(std::int64_t columns);
   void erase();
+  [[nodiscard]] int width() const { return style_.width ? style_.width() : 0; }
+  /// To where the bar on the screen begins, and away with it, if the terminal has become narrower
+  /// than it.
+  void wipe_wrapped();
 
   struct Mark {
     double seconds = 0;
@@ -82,7 +96,7 @@ class ProgressDisplay {
   SecondsClock clock_;
   std::int64_t steps_ = 0;
   Mark start_, first_, last_;  // the beginning, after the first step, after the last one so far
-  double drawn_ = 0;           // when the bar was drawn last
+  double drawn_ = 0;           // when the bar or a line was last written
   bool anything_drawn_ = false;
   std::int64_t drawn_width_ = 0;  // columns of the bar on the screen
 };
@@ -97,8 +111,10 @@ class Progress final : public Callback {
   void on_epoch_begin(Training& training) override;
   void on_train_batch_end(Training& training) override;
   void on_epoch_end(Training& training) override;
+  void on_test_batch_end(Training& training) override;
   /// For Training::say; to be called on the root only.
   void say(const std::string& line) { display_.say(line); }
+  void make_room() { display_.make_room(); }
 
  private:
   ProgressStyle style_;

@@ -51,7 +51,7 @@ TEST_CASE("a neighbour differs on the named axes only") {
   }
 }
 
-TEST_CASE("an axis of size -1 is what the ranks leave") {
+TEST_CASE("an axis of size -1 takes all remaining ranks") {
   const MeshShape mesh({{"data", -1}, {"model", 4}}, 24);
   CHECK(mesh.size(mesh.axis("data")) == 6);
   CHECK(to_string(mesh) == "data=6 x model=4");
@@ -64,18 +64,18 @@ TEST_CASE("a mesh that cannot be says why") {
   CHECK(message_of({{"data", 2}, {"data", 2}}, 4) ==
         "mesh data=2 x data=2: axes 0 and 1 are both called \"data\"; names of axes are unique");
   CHECK(message_of({{"data", 0}}, 4) ==
-        "mesh data=0: axis \"data\" has the size 0; a size is positive, or -1 for what the ranks "
-        "leave");
+        "mesh data=0: axis \"data\" has the size 0; a size is positive, or -1 for all remaining "
+        "ranks");
   CHECK(message_of({{"data", -2}}, 4).find("has the size -2") != std::string::npos);
   CHECK(message_of({{"data", -1}, {"model", -1}}, 4) ==
         "mesh data=-1 x model=-1: axes \"data\" and \"model\" both have the size -1; at most one "
-        "axis can be what the ranks leave");
+        "axis can take all remaining ranks");
   CHECK(message_of({{"data", -1}, {"model", 3}}, 8) ==
         "mesh data=-1 x model=3: the other axes need 3 ranks, and 8 ranks are not a multiple of "
         "that, so axis \"data\" cannot be -1");
   CHECK(message_of({{"data", 2}, {"model", 4}}, 6) ==
-        "mesh data=2 x model=4 has 8 ranks, but there are 6; change a size (one may be -1, what "
-        "the ranks leave) or start 8 ranks");
+        "mesh data=2 x model=4 has 8 ranks, but there are 6; change a size (one may be -1: all "
+        "remaining ranks) or start 8 ranks");
   CHECK(message_of({{"a", 1LL << 40}, {"b", 1LL << 40}}, 6).find("2^63") != std::string::npos);
 }
 

@@ -30,7 +30,7 @@ struct Screen {
 const Logs training_logs{{"loss", 0.30712}, {"accuracy", 0.91266}};
 const Logs epoch_logs{{"loss", 0.30712}, {"accuracy", 0.91266}, {"val_loss", 0.22193}};
 
-constexpr ProgressStyle plain_bar{.verbosity = Verbosity::bar};
+const ProgressStyle plain_bar{.verbosity = Verbosity::bar};
 
 std::string cells(int done) {
   std::string text;
@@ -189,17 +189,73 @@ TEST_CASE("colours stand around count, cells and time, and take no columns") {
         "\x1b[1m0s\x1b[0m 1s/step - 1 samples/s");
 }
 
-TEST_CASE("values that a narrow terminal has no room for wait for the last line") {
+// A terminal of this many columns.
+static ProgressStyle narrow(int columns) {
+  return {.verbosity = Verbosity::bar, .escapes = true, .width = [columns] { return columns; }};
+}
+
+TEST_CASE("values that a narrow terminal has no room for stand on the last lines") {
   Screen screen;
-  ProgressDisplay display = screen.display({.verbosity = Verbosity::bar, .width = 55});
+  ProgressDisplay display = screen.display(narrow(55));
   display.begin(10);
   screen.now += 1;
   display.update(5, 5, {{"a", 1}, {"b", 2}, {"c", 3}});
-  // 5 + 1 + 20 + 1 + 2 + 1 + 9 = 39 columns, then 12 for a; b would end in column 63.
-  CHECK(screen.take() == "\r 5/10 " + cells(10) + " 1s 200ms/step - a: 1.0000");
+  // 5 + 2 + 10 + 3 = 20 columns, 24 for a and b, and the other 10 of 54 for the bar.
+  CHECK(screen.take() == "\r 5/10 ━━━━━───── 1s 200ms/step - a: 1.0000 - b: 2.0000");
   display.finish({{"a", 1}, {"b", 2}});
-  CHECK(screen.take() ==
-        "\r 5/10 " + cells(10) + " 1s 200ms/step - a: 1.0000 - b: 2.0000 - 5 samples/s\n");
+  CHECK(screen.take() == "\r 5/10 " + cells(10) +
+                             " 1s 200ms/step - a: 1.0000  \n"
+                             "      b: 2.0000 - 5 samples/s\n");
+}
+
+TEST_CASE("long names lose their middle before they vanish, and are whole at the end") {
+  Screen screen;
+  ProgressDisplay display = screen.display(narrow(70));
+  display.begin(10);
+  screen.now += 1;
+  const Logs logs{{"loss", 1}, {"sparse_categorical_accuracy", 0.5}};
+  display.update(5, 5, logs);
+  const std::string drawn = screen.take();
+  CHECK(drawn == "\r 5/10 ━━─── 1s 200ms/step - loss: 1.0000 - sparse_ca~accuracy: 0.5000");
+  display.finish(logs);
+  CHECK(screen.take().find("- loss: 1.0000") != std::string::npos);
+}
+
+TEST_CASE("a bar on a terminal that has become narrower is taken away with all its lines") {
+  Screen screen;
+  int columns = 80;
+  ProgressDisplay display = screen.display(
+      {.verbosity = Verbosity::bar, .escapes = true, .width = [&] { return columns; }});
+  display.begin(10);
+  screen.now += 1;
+  display.update(5, 5, {{"a", 1}, {"b", 2}});
+  (void)screen.take();  // 20 + 20 + 24 + 14 = 78 columns, on three lines of 30
+  columns = 30;
+  screen.now += 1;
+  display.update(6, 6, {{"a", 1}, {"b", 2}});
+  CHECK(screen.take() == "\x1b[2A\r\x1b[J\r 6/10 ━━━━━──── 1s 333ms/step");
+}
+
+TEST_CASE("in a file a long epoch shows a line every half minute") {
+  Screen screen;
+  ProgressDisplay display = screen.display({.verbosity = Verbosity::lines});
+  display.begin(4);
+  screen.now += 20;
+  display.update(1, 10, {{"loss", 3}});
+  CHECK(screen.take().empty());
+  screen.now += 20;
+  display.update(2, 20, {{"loss", 2}});
+  CHECK(screen.take() == "2/4 - 40s - 20s/step - loss: 2.0000 - 0 samples/s\n");
+  screen.now += 20;
+  display.update(3, 30, {{"loss", 2}});
+  CHECK(screen.take().empty());
+  screen.now += 20;
+  display.update(4, 40, {{"loss", 1}});
+  CHECK(screen.take().empty());
+  display.validated(1, 2);
+  CHECK(screen.take() == "validation: 1/2\n");
+  display.finish({{"loss", 1}});
+  CHECK(screen.take() == "4/4 - 80s - 20s/step - loss: 1.0000 - 0 samples/s\n");
 }
 
 TEST_CASE("a message stands above the bar") {
@@ -255,7 +311,7 @@ TEST_CASE("what is no terminal gets lines without colours") {
   const ProgressStyle style = progress_style(Verbosity::automatic, 99);
   CHECK(style.verbosity == Verbosity::lines);
   CHECK_FALSE(style.colours);
-  CHECK(style.width == 0);
+  CHECK_FALSE(style.width);
   CHECK(progress_style(Verbosity::bar, 99).verbosity == Verbosity::bar);
   CHECK(progress_style(Verbosity::silent, 99).verbosity == Verbosity::silent);
 }

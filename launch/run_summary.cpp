@@ -1,0 +1,73 @@
+#include "launch/run_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launch/version.h"
+#include "runtime/config/text_table.h"
+
+namespace meshwork {
+namespace {
+
+std::string data_text(const RunConfig& config, const SummaryData& data) {
+  std::string text;
+  const auto add = [&](const char* what, const std::shared_ptr<const Source>& source) {
+    if (!source) return;
+    text += fmt::format("{}{} samples {}", text.empty() ? "" : ", ", source->rows(), what);
+  };
+  add("to train on", data.training);
+  add("for validation", data.validation);
+  add("to test on", data.test);
+  text += fmt::format("{}batches of {}", text.empty() ? "" : "; ", config.batch_size());
+  if (data.training) {
+    const std::int64_t rows = data.training->rows();
+    const std::int64_t all = (rows + config.batch_size() - 1) / config.batch_size();
+    const std::int64_t steps = std::min(all, config.fit_options().steps_per_epoch.value_or(all));
+    text += fmt::format(", {} step{} an epoch, {} epoch{}", steps, steps == 1 ? "" : "s",
+                        config.fit_options().epochs, config.fit_options().epochs == 1 ? "" : "s");
+  }
+  return text;
+}
+
+}  // namespace
+
+RunSummary summary_of(const RunConfig& config, const std::string& file, const MeshShape& mesh,
+                      ModelSummary model, const SummaryData& data, const std::string& machine) {
+  RunSummary summary{.model = std::move(model)};
+  const auto add = [&](const char* name, std::string text) {
+    summary.facts.emplace_back(name, std::move(text));
+  };
+  const ModelOptions& options = config.options();
+  const std::optional<Axis> batch_axis = config.batch_axis(mesh);
+  add("mesh", fmt::format("{}, {} rank{}{}", to_string(mesh), mesh.rank_count(),
+                          mesh.rank_count() == 1 ? "" : "s",
+                          batch_axis && mesh.rank_count() > 1
+                              ? fmt::format("; {} splits batches", mesh.name(*batch_axis))
+                              : ""));
+  add("device", machine.empty() ? options.device : machine);
+  add("precision", fmt::format("{}; kernels {}", name_of(options.precision), options.kernels));
+  add("data", data_text(config, data));
+  if (config.has_loss()) {
+    add("objective", fmt::format("{}, by {}", config.compile_options().loss->name(),
+                                 config.compile_options().optimizer.class_name()));
+  }
+  add("seed", std::to_string(options.seed));
+  const std::string version = version_text();
+  add("version", fmt::format("{}; {}", version.substr(0, version.find('\n')), file));
+  const std::string directory = config.fit_options().checkpoint.directory.string();
+  summary.checkpoints = directory.empty() ? "no checkpoints: this run cannot be resumed"
+                                          : "checkpoints go to " + directory;
+  return summary;
+}
+
+std::string to_text(const RunSummary& summary, std::size_t width, std::size_t most_layers) {
+  std::string text =
+      to_text(summary.model, width, most_layers, "; `meshwork summary` shows them all");
+  for (const auto& [name, fact] : summary.facts) {
+    text += wrapped(fmt::format("  {:<10} {}\n", name, fact), width);
+  }
+  return text + wrapped(summary.checkpoints + "\n", width);
+}
+
+}  // namespace meshwork
