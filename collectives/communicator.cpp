@@ -15,6 +15,8 @@ namespace meshwork {
 
 namespace {
 
+MPI_Comm job = MPI_COMM_WORLD;
+
 bool mpi_runs() {
   int initialized = 0;
   int finalized = 0;
@@ -94,7 +96,7 @@ void abort_job(int exit_code, const std::string& message) {
   int rank = -1;
   std::array<char, MPI_MAX_PROCESSOR_NAME + 1> host{};
   int length = 0;
-  if (MPI_Comm_rank(MPI_COMM_WORLD, &rank) != MPI_SUCCESS) rank = -1;
+  if (MPI_Comm_rank(job, &rank) != MPI_SUCCESS) rank = -1;
   if (MPI_Get_processor_name(host.data(), &length) != MPI_SUCCESS) host[0] = '\0';
   // One write, so that the lines of ranks which fail together stay whole.
   const std::string line = fmt::format("rank {} ({}): {}\n", rank, host.data(), printable(message));
@@ -111,8 +113,14 @@ Communicator::Communicator(MPI_Comm native, bool owned) : native_(native), owned
 
 Communicator Communicator::world() {
   if (!mpi_runs()) fail("a communicator was asked for while MPI is not initialised");
-  return_errors(MPI_COMM_WORLD);
-  return {MPI_COMM_WORLD, false};
+  return_errors(job);
+  return {job, false};
+}
+
+JobWithin::JobWithin(const Communicator& ranks) : around_(std::exchange(job, ranks.native())) {}
+
+JobWithin::~JobWithin() {
+  job = around_;
 }
 
 Communicator Communicator::self() {

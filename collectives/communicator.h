@@ -1,8 +1,8 @@
 // A group of ranks that talk to each other: an owner of one MPI communicator.
 //
-// `Communicator::world()` borrows MPI_COMM_WORLD; every other communicator is split or duplicated
-// from one that exists and is freed by its owner. Errors of MPI calls are returned, never fatal
-// inside MPI, and become exceptions here. Splitting and duplicating is done by all ranks of the
+// `Communicator::world()` borrows MPI_COMM_WORLD, or what a `JobWithin` puts in its place; every
+// other communicator is split or duplicated from one that exists and is freed by its owner. Errors
+// of MPI calls are returned, never fatal inside MPI, and become exceptions here. Splitting and duplicating is done by all ranks of the
 // parent, in the same order on all of them: communicators are made when a mesh or a plan is made,
 // never inside a step.
 #pragma once
@@ -38,7 +38,8 @@ class MpiEnvironment {
 
 class Communicator {
  public:
-  /// Borrows MPI_COMM_WORLD. MPI must be initialised.
+  /// Borrows the communicator of the job: MPI_COMM_WORLD unless there is a `JobWithin`. MPI must be
+  /// initialised.
   static Communicator world();
   /// The calling rank alone; borrows MPI_COMM_SELF.
   static Communicator self();
@@ -82,6 +83,20 @@ class Communicator {
   int rank_ = 0;
   int size_ = 1;
   mutable std::vector<std::pair<std::shared_ptr<const void>, std::shared_ptr<void>>> attachments_;
+};
+
+/// While it lives, `ranks` are the job: `Communicator::world()` borrows them, and messages name ranks
+/// by their numbers in them. For a program that gives Meshwork some of its ranks. Made and destroyed
+/// on these ranks alone, while nothing of an earlier job is alive. It ends before `ranks` does.
+class JobWithin {
+ public:
+  explicit JobWithin(const Communicator& ranks);
+  ~JobWithin();
+  JobWithin(const JobWithin&) = delete;
+  JobWithin& operator=(const JobWithin&) = delete;
+
+ private:
+  MPI_Comm around_;
 };
 
 }  // namespace meshwork

@@ -27,9 +27,7 @@ constexpr std::int64_t largest_count = std::numeric_limits<int>::max();
 
 /// This rank's number in the job, which is what messages name.
 int job_rank() {
-  int rank = 0;
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
-  return rank;
+  return Communicator::world().rank();
 }
 
 template <class Value>

@@ -66,8 +66,7 @@ std::string joint_failure(const Communicator& communicator, const std::string& o
   if (lowest == communicator.size()) return "";
   const std::string text = broadcast_text(communicator, own, lowest);
   if (smallest(communicator, own == text ? 1 : 0) != 0) return text;
-  int rank = 0;  // its number in the job, which is what messages name
-  check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
+  int rank = Communicator::world().rank();  // its number in the job, which is what messages name
   check_mpi(MPI_Bcast(&rank, 1, MPI_INT, lowest, communicator.native()), "MPI_Bcast");
   return fmt::format("rank {}: {}", rank, text);
 }

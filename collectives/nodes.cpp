@@ -78,7 +78,7 @@ Cores cores_of(const Communicator& node) {
 
 std::vector<int> job_ranks_of(const Communicator& communicator) {
   const MpiGroup here(communicator.native());
-  const MpiGroup job(MPI_COMM_WORLD);
+  const MpiGroup job(Communicator::world().native());
   std::vector<int> ranks(static_cast<std::size_t>(communicator.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   std::vector<int> job_ranks(ranks.size());

@@ -72,6 +72,10 @@ void add_device_kind(DeviceTraits traits, DeviceFactory make) {
   added_kinds().push_front({std::move(traits), std::move(make)});
 }
 
+void remove_device_kind(const std::string& kind) {
+  std::erase_if(added_kinds(), [&](const AddedKind& one) { return one.traits.kind == kind; });
+}
+
 std::vector<std::string> device_kinds() {
   std::vector<std::string> names;
   for (const AddedKind& kind : added_kinds()) names.push_back(kind.traits.kind);

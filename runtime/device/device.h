@@ -149,9 +149,10 @@ struct DeviceOptions {
 using DeviceFactory = std::function<std::unique_ptr<Device>(const DeviceOptions& options)>;
 
 /// From now on, in this process, `make` makes devices of these traits, which name a kind. `auto`
-/// prefers it to
-/// those that were there before. Called by `main` before models are made, on all ranks alike; not
+/// prefers it to those that were there before. Called by `main` before models are made, on all ranks alike; not
 /// while another thread makes a device. Throws `Error` if there is a kind of that name.
 void add_device_kind(DeviceTraits traits, DeviceFactory make);
+/// Undoes that, once no device of the kind is left. Does nothing for a kind that was not added.
+void remove_device_kind(const std::string& kind);
 
 }  // namespace meshwork
