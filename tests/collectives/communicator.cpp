@@ -5,7 +5,7 @@
 #include "collectives/error.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::communicator_test {
 
 TEST_CASE("a split numbers the ranks of each color by their key") {
   const Communicator world = Communicator::world();
@@ -48,3 +48,5 @@ TEST_CASE("an internal error says where it happened") {
   CHECK_THROWS_WITH(internal_error("the moon is made of cheese"),
                     Catch::Contains("cheese") && Catch::Contains("communicator.cpp:"));
 }
+
+}  // namespace meshwork::communicator_test

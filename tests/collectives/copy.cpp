@@ -5,7 +5,7 @@
 
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::copy_test {
 namespace {
 
 TEST_CASE("every copy writes what it is to write and nothing beside it, wherever it begins") {
@@ -34,4 +34,4 @@ TEST_CASE("what outgrows a core's share of the caches goes past them") {
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::copy_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::counting_test {
 
 TEST_CASE("what is counted is what a bandwidth-optimal algorithm sends") {
   const Communicator world = Communicator::world();
@@ -87,3 +87,5 @@ TEST_CASE("an operation that failed is not counted") {
                             nullptr, nullptr));
   CHECK(counting.operations() == 0);
 }
+
+}  // namespace meshwork::counting_test

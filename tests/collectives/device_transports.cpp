@@ -10,7 +10,8 @@
 #include "tests/support/apart_queues.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::device_transports_test {
+
 using meshwork::test::ApartQueues;
 
 namespace {
@@ -190,3 +191,5 @@ TEST_CASE("transports of GPUs are refused where memory is the host's") {
                                       "CPU; \"auto\" takes"));
   }
 }
+
+}  // namespace meshwork::device_transports_test

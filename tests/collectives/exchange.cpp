@@ -7,7 +7,7 @@
 #include "collectives/error.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::exchange_test {
 
 namespace {
 
@@ -232,3 +232,5 @@ TEST_CASE("settings that differ are shown by name, with the values of two ranks"
   CHECK(message_for(settings, {{"seed", "7"}, {"rate", "0.1"}}) ==
         fmt::format("{}entry 1 is rate on rank 0, seed on rank {}", begin, odd));
 }
+
+}  // namespace meshwork::exchange_test

@@ -11,7 +11,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::file_size_limit_test {
 
 namespace {
 
@@ -89,3 +89,5 @@ TEST_CASE("a program's own answer to the signal stays, and hears of what it does
   REQUIRE(::sigaction(SIGXFSZ, &before, &own) == 0);
   CHECK(own.sa_handler != SIG_IGN);
 }
+
+}  // namespace meshwork::file_size_limit_test

@@ -16,7 +16,8 @@
 #include "collectives/nodes.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::hierarchical_test {
+
 using namespace std::chrono_literals;
 
 namespace {
@@ -200,3 +201,5 @@ TEST_CASE("operations over nodes and over their ranks alternate with started one
     transport->barrier_of_sharers(world);
   }
 }
+
+}  // namespace meshwork::hierarchical_test

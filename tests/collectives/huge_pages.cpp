@@ -10,7 +10,7 @@
 
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::huge_pages_test {
 namespace {
 
 /// What the system says, in KiB, of the mapping that holds `address`: "AnonHugePages:", say.
@@ -85,4 +85,4 @@ TEST_CASE("private and shared memory comes in huge pages where the system makes 
 }
 
 }  // namespace
-}  // namespace meshwork
+}  // namespace meshwork::huge_pages_test

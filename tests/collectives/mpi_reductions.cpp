@@ -19,7 +19,7 @@
 #include "collectives/nodes.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::mpi_reductions_test {
 
 namespace {
 
@@ -204,3 +204,5 @@ TEST_CASE("who brings reductions on is asked of the environment, and checked") {
   CHECK(::unsetenv("MESHWORK_PROGRESS") == 0);
   CHECK(settled(Progress::automatic) == Progress::thread);
 }
+
+}  // namespace meshwork::mpi_reductions_test

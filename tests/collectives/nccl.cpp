@@ -16,7 +16,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/nccl_on_host/control.h"
 
-using namespace meshwork;
+namespace meshwork::nccl_test {
+
 using meshwork::test::ApartSubject;
 using meshwork::test::nccl_on_host;
 
@@ -291,7 +292,7 @@ TEST_CASE("communicators of the mesh's axes are NCCL's too, and both may be unde
   CHECK(size >= rows.size());
 }
 
-TEST_CASE("what the device sends may arrive in the host's memory, and the reverse") {
+TEST_CASE("what NCCL sends from the device may arrive in the host's memory, and the reverse") {
   Subject subject;
   const Communicator& world = subject.world;
   const auto size = static_cast<std::size_t>(world.size());
@@ -479,3 +480,5 @@ TEST_CASE("communicators are destroyed in the end, and aborted where an error en
 TEST_CASE("the version of NCCL is as people write it") {
   CHECK(nccl::loaded_version() == "2.28.9");
 }
+
+}  // namespace meshwork::nccl_test

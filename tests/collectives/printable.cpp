@@ -3,7 +3,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::printable_test {
 
 TEST_CASE("letters, line feeds and tabs stay, all else is written out") {
   CHECK(printable("a\tb\n\xc3\xa4 \xe2\x82\xac \xf0\x9f\x98\x80") ==
@@ -28,3 +28,5 @@ TEST_CASE("a line of letters has no control characters") {
   }
   CHECK_FALSE(is_one_line_of_letters(std::string_view("a\0b", 3)));
 }
+
+}  // namespace meshwork::printable_test

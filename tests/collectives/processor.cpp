@@ -5,7 +5,7 @@
 
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::processor_test {
 
 #if defined(__x86_64__)
 namespace {
@@ -45,4 +45,4 @@ TEST_CASE("the comparison is made before main") {
 }
 #endif
 
-}  // namespace meshwork
+}  // namespace meshwork::processor_test

@@ -24,7 +24,7 @@
 #include "collectives/watchdog.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::progress_test {
 
 namespace {
 
@@ -273,3 +273,5 @@ TEST_CASE("operations go on whatever others are under way") {
     CHECK(script.follow(150) == 0);
   }
 }
+
+}  // namespace meshwork::progress_test

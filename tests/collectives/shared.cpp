@@ -27,7 +27,7 @@
 #include "tests/support/allocations.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::shared_test {
 
 namespace {
 
@@ -466,3 +466,5 @@ TEST_CASE("shared memory takes none while it has a name") {
   ::close(changes);
   CHECK(removed > 0);
 }
+
+}  // namespace meshwork::shared_test

@@ -13,7 +13,7 @@
 #include "collectives/transport.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::shared_bells_test {
 
 namespace {
 
@@ -81,3 +81,5 @@ TEST_CASE("a rank that waits for long leaves the processor to others") {
   // To wait is to look again a few hundred times, each some microseconds.
   CHECK(processor_seconds() - before < 0.3);
 }
+
+}  // namespace meshwork::shared_bells_test

@@ -10,7 +10,8 @@
 #include "tests/collectives/apart_subject.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::staged_test {
+
 using meshwork::test::ApartSubject;
 
 namespace {
@@ -146,3 +147,5 @@ TEST_CASE("what the device sends may arrive in the host's memory, and the revers
                          host.data(), memory.data());
   CHECK(subject.others_than(static_cast<float>(world.rank() + 1), memory) == 0);
 }
+
+}  // namespace meshwork::staged_test

@@ -2,7 +2,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::text_list_test {
 
 TEST_CASE("a list gives back its entries, whatever stands in them") {
   const std::vector<std::string> entries{
@@ -22,3 +22,5 @@ TEST_CASE("lists are entries of lists") {
   REQUIRE(entries_of(outer) == std::vector<std::string>{inner, "z"});
   CHECK(entries_of(entries_of(outer)[0]) == std::vector<std::string>{"1:x", "y"});
 }
+
+}  // namespace meshwork::text_list_test

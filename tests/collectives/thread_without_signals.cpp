@@ -7,7 +7,7 @@
 #include "collectives/error.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::thread_without_signals_test {
 
 namespace {
 
@@ -40,3 +40,5 @@ TEST_CASE("where there can be no thread the calling one takes signals as before"
   CHECK(!blocks_signals());
   thread_without_signals([] {}).join();
 }
+
+}  // namespace meshwork::thread_without_signals_test

@@ -10,7 +10,8 @@
 #include "tests/support/apart_queues.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::trace_test {
+
 using meshwork::test::ApartQueues;
 
 namespace {
@@ -122,3 +123,5 @@ TEST_CASE("passing labels of any number of files take the memory of the last one
   const std::size_t after = ::mallinfo2().uordblks;
   CHECK(after < before + (std::size_t{4} << 20));
 }
+
+}  // namespace meshwork::trace_test

@@ -24,7 +24,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/through_device.h"
 
-using namespace meshwork;
+namespace meshwork::transport_test {
 
 namespace {
 
@@ -701,3 +701,5 @@ TEST_CASE("blocks that do not fit the communicator are an error") {
       transport->run(world, ReduceScatter{ElementType::float32, counts}, nullptr, nullptr),
       Catch::Contains("blocks were given to a collective of"));
 }
+
+}  // namespace meshwork::transport_test

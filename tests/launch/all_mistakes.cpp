@@ -15,10 +15,9 @@ namespace {
 
 // The lines of what is wrong with `text`, or none if it could be trained.
 std::vector<std::string> mistakes_in(const std::string& text) {
-  int rank = 0;
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-  if (rank == 0) std::ofstream("mistakes.yaml", std::ios::binary) << text;
-  MPI_Barrier(MPI_COMM_WORLD);
+  const Communicator ranks = Communicator::world();
+  if (ranks.rank() == 0) std::ofstream("mistakes.yaml", std::ios::binary) << text;
+  MPI_Barrier(ranks.native());
   CommandLine line;
   line.config = "mistakes.yaml";
   int argc = 0;
@@ -36,7 +35,7 @@ std::vector<std::string> mistakes_in(const std::string& text) {
       begin = end + 1;
     }
   }
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(ranks.native());
   return lines;
 }
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Holds the READMEs to the program.
 
-    documents.py check PROGRAM      the generated parts, pictures and links
-    documents.py write PROGRAM      writes the generated parts and pictures anew
-    documents.py run PROGRAM        runs the commands in the current folder
+    documents.py PROGRAM check      the generated parts, pictures and links
+    documents.py PROGRAM write      writes the generated parts and pictures anew
+    documents.py PROGRAM run        runs the commands in the current folder
 
 A generated part stands between "<!-- meshwork COMMAND -->" and "<!-- end -->". Commands are the
 lines of blocks that begin with ```sh. A block of another language whose first line is a comment
@@ -93,7 +93,7 @@ def check(program):
         name = readme.relative_to(SOURCE)
         if with_generated(program, text) != text:
             wrong.append(f"{name}: a generated part is not what the program prints; "
-                         f"run tests/launch/documents.py write {program}")
+                         f"run tests/launch/documents.py {program} write")
         for link in LINK.findall(BLOCK.sub("", text)):
             if "://" not in link and not (readme.parent / link).exists():
                 wrong.append(f"{name}: the link {link} leads nowhere")
@@ -101,7 +101,7 @@ def check(program):
     for name in PICTURES:
         if pathlib.Path(name).read_text() != (SOURCE / "runtime/mesh" / name).read_text():
             wrong.append(f"runtime/mesh/{name} is not what the program draws; "
-                         f"run tests/launch/documents.py write {program}")
+                         f"run tests/launch/documents.py {program} write")
     return wrong
 
 
@@ -147,7 +147,7 @@ def run(program):
 
 
 def main():
-    action, program = sys.argv[1], os.path.abspath(sys.argv[2])
+    program, action = os.path.abspath(sys.argv[1]), sys.argv[2]
     if action == "write":
         write(program)
         return

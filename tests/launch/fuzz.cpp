@@ -11,7 +11,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/mutate.h"
 
-namespace meshwork {
+namespace meshwork::fuzz_test {
 namespace {
 
 std::vector<std::string> examples() {
@@ -66,4 +66,4 @@ TEST_CASE("mutated configurations give a plan or an error, soon") {
   CHECK(planned < count - count / 50);
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::fuzz_test

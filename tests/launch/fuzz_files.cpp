@@ -22,7 +22,7 @@ extern "C" const char* __asan_default_options() {
   return "quarantine_size_mb=16";
 }
 
-namespace meshwork {
+namespace meshwork::fuzz_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -421,4 +421,4 @@ TEST_CASE("mutated YAML files are read or refused") {
   });
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::fuzz_files_test

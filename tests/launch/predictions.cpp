@@ -14,7 +14,7 @@
 #include "runtime/data/hdf5.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::predictions_test {
 
 namespace {
 
@@ -95,3 +95,5 @@ TEST_CASE("a file that grows no further gives one line with the system's reason"
   CHECK(message.ends_with("File too large"));
   CHECK(message.find('\n') == std::string::npos);
 }
+
+}  // namespace meshwork::predictions_test

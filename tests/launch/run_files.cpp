@@ -8,7 +8,7 @@
 #include "runtime/checkpoint/keras_weights.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::run_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -80,4 +80,4 @@ TEST_CASE("predictions, and Keras's weights, are known again") {
   CHECK_FALSE(is_keras_weights("text.h5"));
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::run_files_test

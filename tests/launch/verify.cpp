@@ -28,7 +28,7 @@ extern "C" hid_t H5Fopen(const char* name, unsigned flags, hid_t access) {
   return library(name, flags, access);
 }
 
-using namespace meshwork;
+namespace meshwork::verify_test {
 
 namespace {
 
@@ -43,7 +43,7 @@ bool is_last() {
   return Communicator::world().rank() == Communicator::world().size() - 1;
 }
 void barrier() {
-  check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+  check_mpi(MPI_Barrier(Communicator::world().native()), "MPI_Barrier");
 }
 
 // Three checkpoints in a directory.
@@ -123,3 +123,5 @@ TEST_CASE("of a file of the first format it is said that attributes are not prot
     CHECK(said.text.find("does not protect", at + 20) == std::string::npos);
   }
 }
+
+}  // namespace meshwork::verify_test

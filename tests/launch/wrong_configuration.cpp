@@ -11,7 +11,7 @@
 #include "launch/session.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::wrong_configuration_test {
 namespace {
 
 // Lines 1 to 17; columns count from 1.
@@ -49,7 +49,7 @@ void write_file(const std::string& name, const std::string& content) {
   if (world().rank() == 0) {
     std::ofstream(name, std::ios::binary) << content;
   }
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(Communicator::world().native());
 }
 
 // What is wrong with `text`, or "" if it could be trained.
@@ -73,7 +73,7 @@ std::string problem_with(const std::string& text, std::vector<ConfigOverride> ov
   } catch (const Error& error) {
     message = error.what();
   }
-  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Barrier(Communicator::world().native());
   return message;
 }
 
@@ -365,4 +365,4 @@ TEST_CASE("a file that only one rank lacks is an error on all ranks") {
   }
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::wrong_configuration_test

@@ -10,7 +10,8 @@
 #include "tests/support/layer_spread.h"
 #include "tests/support/plans.h"
 
-using namespace meshwork;
+namespace meshwork::collective_order_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -87,3 +88,5 @@ TEST_CASE("rows of a kernel side by side and rows apart are brought in one order
   const std::vector<Laid> laid{{"front/output", 4}, {"layer/kernel", 2}, {"layer/output", 2}};
   check_order(training, {{"x", 2}, {"y", 2}}, laid);
 }
+
+}  // namespace meshwork::collective_order_test

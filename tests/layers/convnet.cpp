@@ -17,7 +17,8 @@
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::convnet_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -396,3 +397,5 @@ TEST_CASE("a batch, its images and their channels are split at once") {
                                  "backward all_reduce 288",
                                  "backward all_reduce 83592"});
 }
+
+}  // namespace meshwork::convnet_test

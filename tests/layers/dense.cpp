@@ -7,7 +7,8 @@
 #include "layers/activation.h"
 #include "tests/support/graph_runner.h"
 
-using namespace meshwork;
+namespace meshwork::dense_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -148,3 +149,5 @@ TEST_CASE("an activation is a layer of its own, with Keras's class name") {
   CHECK_THROWS_WITH(ActivationLayer({.activation = Activation::softmax})(Input({})),
                     Catch::Contains("softmax needs at least two dimensions"));
 }
+
+}  // namespace meshwork::dense_test

@@ -7,7 +7,8 @@
 #include "collectives/error.h"
 #include "tests/support/graph_runner.h"
 
-using namespace meshwork;
+namespace meshwork::dropout_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -83,3 +84,5 @@ TEST_CASE("a rate outside of 0 to 1 is an error, and so is none") {
   CHECK_THROWS_AS(Dropout({}), Error);
   CHECK_NOTHROW(Dropout({.rate = 1}));
 }
+
+}  // namespace meshwork::dropout_test

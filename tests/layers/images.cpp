@@ -12,7 +12,7 @@
 #include "layers/zero_padding2d.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::images_test {
 
 namespace {
 
@@ -168,3 +168,5 @@ TEST_CASE("wrong options are errors that name the layer and the option") {
                     Catch::Contains("expected an input of 3 dimensions"));
   CHECK_THROWS_WITH(shape_after(Softmax({.axis = 0}), {3}), Catch::Contains("dimensions 1 to 1"));
 }
+
+}  // namespace meshwork::images_test

@@ -5,7 +5,8 @@
 #include "layers/dense.h"
 #include "tests/support/graph_runner.h"
 
-using namespace meshwork;
+namespace meshwork::joining_test {
+
 using namespace meshwork::test;
 
 TEST_CASE("a residual connection adds, and its gradients add") {
@@ -56,3 +57,5 @@ TEST_CASE("inputs that cannot be joined are errors that name the layer") {
   CHECK_THROWS_WITH(Concatenate()({Input({3}), Input({3, 1})}),
                     Catch::Contains("differ in dimension 1 only"));
 }
+
+}  // namespace meshwork::joining_test

@@ -6,7 +6,7 @@
 #include "runtime/graph/layer_config.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::options_test {
 
 namespace {
 
@@ -160,3 +160,5 @@ TEST_CASE("wrong options are errors with their place") {
   CHECK_THAT(error_of("[Dense]"), Catch::Contains("a layer"));
   CHECK_THAT(error_of("Dense: {units: 1}\nFlatten:"), Catch::Contains("2 entries"));
 }
+
+}  // namespace meshwork::options_test

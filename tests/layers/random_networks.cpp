@@ -19,7 +19,8 @@
 #include "tests/support/random_run.h"
 #include "tests/support/repeated_layer.h"
 
-using namespace meshwork;
+namespace meshwork::random_networks_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -189,3 +190,5 @@ TEST_CASE("the ranks of any plan are to make the same collectives in the same or
     }
   }
 }
+
+}  // namespace meshwork::random_networks_test

@@ -8,7 +8,8 @@
 #include "layers/reshape.h"
 #include "tests/support/graph_runner.h"
 
-using namespace meshwork;
+namespace meshwork::shapes_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -82,3 +83,5 @@ TEST_CASE("rescaling is the same in training and outside") {
   CHECK_THROWS_WITH(Rescaling({.offset = std::nanf("")}),
                     Catch::Contains("expected a finite number, found"));
 }
+
+}  // namespace meshwork::shapes_test

@@ -10,7 +10,8 @@
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::shared_layers_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -69,3 +70,5 @@ TEST_CASE("the moving statistics of a normalization called twice follow both cal
     }
   }
 }
+
+}  // namespace meshwork::shared_layers_test

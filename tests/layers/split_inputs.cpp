@@ -7,7 +7,8 @@
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::split_inputs_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -156,3 +157,5 @@ TEST_CASE("a layout that does not fit an input, and a name like an input's, are 
       model_over(spread_over(self, {{"lift", {unsharded, "alone", unsharded, unsharded}}})),
       Catch::Contains("\"lift\" matches nothing") && Catch::Contains("left"));
 }
+
+}  // namespace meshwork::split_inputs_test

@@ -23,7 +23,8 @@
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/layer_spread.h"
 
-using namespace meshwork;
+namespace meshwork::spread_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -321,3 +322,5 @@ TEST_CASE("rows of many split classes are compared where they are") {
     }
   }
 }
+
+}  // namespace meshwork::spread_test

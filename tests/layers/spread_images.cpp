@@ -17,7 +17,8 @@
 #include "layers/zero_padding2d.h"
 #include "tests/support/layer_spread.h"
 
-using namespace meshwork;
+namespace meshwork::spread_images_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -206,7 +207,7 @@ std::vector<Case> moving_cases() {
 
 }  // namespace
 
-TEST_CASE("on one rank the gradients of every case are those of differences") {
+TEST_CASE("on one rank the gradients of every layer of images are those of differences") {
   if (Communicator::world().size() > 1) {
     return;  // the same on every rank
   }
@@ -234,3 +235,5 @@ TEST_CASE("batch normalization, spread in any way, gives the numbers of one rank
 TEST_CASE("padding, enlarging, permuting and flattening, spread in any way, give those numbers") {
   check(moving_cases(), 4);
 }
+
+}  // namespace meshwork::spread_images_test

@@ -1,6 +1,13 @@
 // The `main` of tests that run on several ranks: every rank runs every test case, and a failure on
 // one is a failure on all.
 //
+//   mpirun -n 8 test_collectives_ranks --ranks 2 transport,shared --ranks 8 transport
+//
+// runs the test cases of transport.cpp and shared.cpp on the first two ranks, then those of
+// transport.cpp on all eight. Ranks that have no part in a job sleep. Without --ranks, all ranks run
+// what Catch2's own arguments select. With MESHWORK_TEST_QUICK in the environment, jobs of three ranks
+// alone run: an uneven number finds most mistakes.
+//
 // Rank 0 reports as Catch2 does. The other ranks write into memory, and what they wrote is shown,
 // with their number before each line, only if something failed on them. After each test case the
 // ranks tell each other whether it failed. A rank whose test case failed may have left the others
@@ -16,10 +23,12 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collectives/communicator.h"
@@ -57,6 +66,7 @@ class Ranks {
   Ranks& operator=(const Ranks&) = delete;
 
   [[nodiscard]] int rank() const { return communicator_.rank(); }
+  [[nodiscard]] int size() const { return communicator_.size(); }
 
   /// Shows what this rank has written so far, at once.
   void show_own() {
@@ -193,6 +203,63 @@ class TellOtherRanks : public ListenerBase {
   bool terminated_ = false;
 };
 
+/// Test cases, and the ranks to run them on.
+struct Job {
+  int ranks = 0;
+  std::string files;  // separated by commas
+};
+
+/// Takes the jobs off the front of the command line.
+std::vector<Job> jobs_of(int& argc, char** argv) {
+  std::vector<Job> jobs;
+  int next = 1;
+  for (; next + 2 < argc && std::string_view(argv[next]) == "--ranks"; next += 3) {
+    jobs.push_back({std::atoi(argv[next + 1]), argv[next + 2]});
+  }
+  std::copy(argv + next, argv + argc, argv + 1);
+  argc -= next - 1;
+  return jobs;
+}
+
+/// Runs on the ranks of `Communicator::world()`.
+int run_on_all(int argc, char** argv, const std::string& files) {
+  Ranks all;
+  ranks = &all;
+  const int status = run_session(argc, argv, files, fmt::format("_{}", all.size()));
+  return all.conclude(status);
+}
+
+/// Sleeps until all ranks of `world` have come here.
+void sleep_until_all_come(const Communicator& world) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(world.native(), &request), "MPI_Ibarrier");
+  for (int done = 0; done == 0;) {
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done == 0) ::usleep(5000);
+  }
+}
+
+int run(const std::vector<Job>& jobs, int argc, char** argv) {
+  const Communicator world = Communicator::world().duplicate();
+  const bool quick = std::getenv("MESHWORK_TEST_QUICK") != nullptr;
+  int failed = 0;
+  for (const auto& [count, files] : jobs) {
+    if (quick && count != 3) continue;
+    if (count < 1 || count > world.size()) {
+      fail("--ranks {} is asked for on {} ranks", count, world.size());
+    }
+    const bool takes_part = world.rank() < count;
+    const Communicator part = world.split(takes_part ? 0 : 1, world.rank());
+    if (takes_part) {
+      const JobWithin job(part);
+      if (world.rank() == 0) std::cout << fmt::format("On {} ranks:\n", count) << std::flush;
+      failed |= run_on_all(argc, argv, files);
+    }
+    sleep_until_all_come(world);
+  }
+  return failed;
+}
+
 }  // namespace
 
 CATCH_REGISTER_LISTENER(TellOtherRanks)
@@ -203,9 +270,11 @@ int main(int argc, char** argv) {
   using namespace meshwork;
   MpiEnvironment environment(&argc, &argv);
   try {
-    test::Ranks all;
-    test::ranks = &all;
-    return all.conclude(test::run_session(argc, argv));
+    const std::vector<test::Job> jobs = test::jobs_of(argc, argv);
+    const int status =
+        jobs.empty() ? test::run_on_all(argc, argv, "") : test::run(jobs, argc, argv);
+    test::release_all();
+    return status;
   } catch (const std::exception& error) {
     abort_job(1, error.what());
   }

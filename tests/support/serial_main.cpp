@@ -2,5 +2,7 @@
 #include "tests/support/session.h"
 
 int main(int argc, char** argv) {
-  return meshwork::test::run_session(argc, argv);
+  const int status = meshwork::test::run_session(argc, argv);
+  meshwork::test::release_all();
+  return status;
 }

@@ -10,7 +10,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/tensor.h"
 
-using namespace meshwork;
+namespace meshwork::checksum_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -96,3 +97,5 @@ TEST_CASE("the sum tells changed and exchanged elements") {
   CHECK(sum_of({2}, whole({2}), std::vector<float>{0.0f, 0.0f}) !=
         sum_of({2}, whole({2}), std::vector<float>{0.0f, -0.0f}));
 }
+
+}  // namespace meshwork::checksum_test

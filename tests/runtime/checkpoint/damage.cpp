@@ -13,7 +13,8 @@
 #include "tests/runtime/checkpoint/mended.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::damage_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -347,3 +348,5 @@ TEST_CASE("a newer format is an error that names both versions, not damage") {
   } catch (const Error&) {
   }
 }
+
+}  // namespace meshwork::damage_test

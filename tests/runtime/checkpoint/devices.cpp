@@ -2,6 +2,7 @@
 // device under test and back; where that is the processor, to a device that is apart.
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,10 +11,12 @@
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
+#include "tests/support/added_device.h"
 #include "tests/support/apart_device.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::devices_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -77,7 +80,8 @@ Outcome trained_on(const std::vector<std::string>& devices, DeviceMesh& mesh,
 
 TEST_CASE("a run that goes from device to device is the run that stays") {
   const std::string kind(make_device({})->traits().kind);
-  if (kind == "cpu") add_device_kind(apart_traits("somewhere else"), make_apart_device);
+  std::optional<test::AddedDevice> added;
+  if (kind == "cpu") added.emplace(apart_traits("somewhere else"), make_apart_device);
   DeviceMesh mesh({{"data", -1}});
   const Outcome stays = trained_on({"cpu", "cpu", "cpu"}, mesh, directory_for(mesh, "stays"));
   const std::string other = kind == "cpu" ? "somewhere else" : "auto";
@@ -96,3 +100,5 @@ TEST_CASE("a run that goes from device to device is the run that stays") {
     CHECK(difference(goes.weights[i], stays.weights[i], 1e-4) == "");
   }
 }
+
+}  // namespace meshwork::devices_test

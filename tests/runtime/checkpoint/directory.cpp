@@ -13,7 +13,7 @@
 #include "runtime/checkpoint/directory_lock.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::directory_test {
 
 namespace {
 
@@ -153,3 +153,5 @@ TEST_CASE("a lock that is a symbolic link is an error, and its target stays as i
   std::ifstream("precious") >> text;
   CHECK(text == "precious");
 }
+
+}  // namespace meshwork::directory_test

@@ -166,7 +166,8 @@ int fallocate64(int descriptor, int mode, off64_t offset, off64_t length) {
 
 }  // extern "C"
 
-using namespace meshwork;
+namespace meshwork::faults_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -323,3 +324,5 @@ TEST_CASE("the room that is asked for is what the file takes") {
     check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
   }
 }
+
+}  // namespace meshwork::faults_test

@@ -8,7 +8,7 @@
 #include "runtime/checkpoint/hdf5_values.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::keras_weights_test {
 
 namespace {
 
@@ -182,3 +182,5 @@ TEST_CASE(
   CHECK(keras_optimizer_arrays(rmsprop) == 7);
   CHECK(keras_optimizer_arrays({true, {}, {"a"}}) == 2);
 }
+
+}  // namespace meshwork::keras_weights_test

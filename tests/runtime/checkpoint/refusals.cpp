@@ -82,7 +82,8 @@ ssize_t pread64(int descriptor, void* data, std::size_t size, off64_t offset) {
 
 }  // extern "C"
 
-using namespace meshwork;
+namespace meshwork::refusals_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -109,7 +110,7 @@ std::string verdict_on(const fs::path& file) {
 }
 
 void barrier() {
-  check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+  check_mpi(MPI_Barrier(Communicator::world().native()), "MPI_Barrier");
 }
 
 struct Outcome {
@@ -241,3 +242,5 @@ TEST_CASE("where the disk gives nothing, no run begins anew") {
   refuse({});
   CHECK(list_checkpoints(directory, "").checkpoints.size() == 1);
 }
+
+}  // namespace meshwork::refusals_test

@@ -6,7 +6,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/tensor.h"
 
-using namespace meshwork;
+namespace meshwork::regions_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -129,3 +130,5 @@ TEST_CASE("the parts of a block are the block, in order") {
   for_each_part({}, 1, [&](const Block& part) { scalars += part.empty() ? 1 : 0; });
   CHECK(scalars == 1);
 }
+
+}  // namespace meshwork::regions_test

@@ -24,7 +24,8 @@
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::resume_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -651,3 +652,5 @@ TEST_CASE("a directory under a checkpoint's name costs that checkpoint, and not 
     }
   }
 }
+
+}  // namespace meshwork::resume_test

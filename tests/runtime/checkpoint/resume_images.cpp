@@ -16,7 +16,8 @@
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::resume_images_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -141,3 +142,5 @@ TEST_CASE("convolutions and batch normalization go on on another mesh, to roundi
     CHECK(difference(moved[i], straight[i], 1e-4) == "");
   }
 }
+
+}  // namespace meshwork::resume_images_test

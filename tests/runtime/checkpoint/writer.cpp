@@ -24,7 +24,8 @@
 #include "tests/runtime/checkpoint/example.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::writer_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -403,3 +404,5 @@ TEST_CASE("a rank that cannot write does not leave the others waiting") {
   CHECK_FALSE(fs::exists(name_while_writing(file)));
   check_example(file);
 }
+
+}  // namespace meshwork::writer_test

@@ -5,7 +5,7 @@
 #include "runtime/config/load.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::emit_test {
 
 namespace {
 
@@ -78,4 +78,4 @@ TEST_CASE("the entries of a document are its values by their paths") {
                                 "text")) == expected);
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::emit_test

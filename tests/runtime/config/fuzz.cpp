@@ -18,7 +18,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/mutate.h"
 
-namespace meshwork {
+namespace meshwork::fuzz_test {
 
 namespace {
 
@@ -292,4 +292,4 @@ TEST_CASE("a broken override is applied or is an error, never anything else") {
   CHECK(outcomes.counts[Outcome::not_yaml] > 250);
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::fuzz_test

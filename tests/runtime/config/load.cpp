@@ -10,7 +10,7 @@
 
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::load_test {
 
 namespace {
 
@@ -164,8 +164,9 @@ TEST_CASE("aliases may share values, but not multiply them without end") {
                     Catch::EndsWith("more than 200000 values once aliases are written out"));
   std::string repeated = "a: &a \"" + std::string(150'000, 'x') + "\"\nb:\n";
   for (int i = 0; i < 6000; ++i) repeated += "- *a\n";
-  CHECK_THROWS_WITH(parse(repeated),
-                    Catch::EndsWith("more than 8388608 bytes of text once aliases are written out"));
+  CHECK_THROWS_WITH(
+      parse(repeated),
+      Catch::EndsWith("more than 8388608 bytes of text once aliases are written out"));
   std::string chain = "a0: &a0 [x]\n";
   for (int i = 1; i < 100; ++i) chain += fmt::format("a{0}: &a{0} [*a{1}]\n", i, i - 1);
   CHECK_THROWS_WITH(parse(chain), Catch::EndsWith("more than 64 levels of nesting"));
@@ -192,4 +193,4 @@ TEST_CASE("a huge scalar is read, a huge text is an error") {
                     "a.yaml: the text has 1048579 bytes; a configuration may have 1048576");
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::load_test

@@ -2,7 +2,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::nearest_test {
 
 TEST_CASE("the edit distance counts letters inserted, deleted, replaced and swapped") {
   CHECK(edit_distance("", "") == 0);
@@ -52,3 +52,5 @@ TEST_CASE("lists of names are quoted and joined") {
   CHECK(quoted_list(std::vector<std::string>{"a", "b"}) == "\"a\" and \"b\"");
   CHECK(quoted_list(std::vector<std::string>{"a", "b", "c"}) == "\"a\", \"b\" and \"c\"");
 }
+
+}  // namespace meshwork::nearest_test

@@ -10,7 +10,7 @@
 #include "runtime/config/load.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::node_test {
 
 namespace {
 
@@ -341,4 +341,4 @@ TEST_CASE("an error without a place gets one") {
   CHECK(node.located([] { return 5; }) == 5);
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::node_test

@@ -5,7 +5,7 @@
 #include "runtime/config/load.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::options_test {
 
 namespace {
 
@@ -105,3 +105,5 @@ TEST_CASE("ranks and people are told all of them, in their order") {
   CHECK(texts[5].expected == "one of red, green");
   CHECK(texts[5].initial == "green");
 }
+
+}  // namespace meshwork::options_test

@@ -6,7 +6,7 @@
 #include "runtime/config/reader.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::override_test {
 
 namespace {
 
@@ -183,4 +183,4 @@ TEST_CASE("overrides do not get around the limits") {
   CHECK_THROWS_WITH(with({path + ".a=1"}), Catch::Contains("the path has more than 64 names"));
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::override_test

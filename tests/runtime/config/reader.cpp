@@ -9,7 +9,7 @@
 #include "runtime/config/load.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::reader_test {
 
 namespace {
 
@@ -124,4 +124,4 @@ TEST_CASE("nested nodes are handed on, and count as asked for") {
   fit.finish();
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::reader_test

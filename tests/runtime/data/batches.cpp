@@ -14,7 +14,8 @@
 #include <cmath>
 #include <thread>
 
-using namespace meshwork;
+namespace meshwork::batches_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -448,3 +449,5 @@ TEST_CASE("feeders with blocks or a start that do not fit are errors") {
   CHECK_THROWS_WITH(Feeder(options), Catch::Contains("batch_size is 0"));
   CHECK_THROWS_WITH(Feeder({.source = samples(0), .batch_size = 1}), Catch::Contains("no samples"));
 }
+
+}  // namespace meshwork::batches_test

@@ -7,7 +7,7 @@
 #include "tests/runtime/data/support.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::from_config_test {
 
 namespace {
 
@@ -136,3 +136,5 @@ TEST_CASE("IDX data have one feature") {
   CHECK_THROWS_WITH(source("{kind: idx, images: a}", {"a", "b"}), Catch::Contains("2 inputs"));
   CHECK_THROWS_WITH(source("{kind: idx, labels: a}"), Catch::Contains("\"images\" is missing"));
 }
+
+}  // namespace meshwork::from_config_test

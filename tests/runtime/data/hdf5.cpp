@@ -10,7 +10,8 @@
 
 #include <thread>
 
-using namespace meshwork;
+namespace meshwork::hdf5_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -434,3 +435,5 @@ TEST_CASE("several threads read at once") {
   for (std::thread& thread : threads) thread.join();
   CHECK(right == std::vector<int>(4, 200));
 }
+
+}  // namespace meshwork::hdf5_test

@@ -15,7 +15,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::hdf5_handles_test {
 
 namespace {
 
@@ -167,3 +167,5 @@ TEST_CASE("values may take memory and time, and so may what is behind a guard or
     CHECK(WEXITSTATUS(ended.status) == 0);
   }
 }
+
+}  // namespace meshwork::hdf5_handles_test

@@ -11,7 +11,8 @@
 
 #include <array>
 
-using namespace meshwork;
+namespace meshwork::hdf5_ranks_test {
+
 using namespace meshwork::test;
 
 TEST_CASE("the blocks that the ranks read add up to the data, epoch after epoch") {
@@ -67,3 +68,5 @@ TEST_CASE("the blocks that the ranks read add up to the data, epoch after epoch"
   check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
   if (world.rank() == 0) std::filesystem::remove(path);
 }
+
+}  // namespace meshwork::hdf5_ranks_test

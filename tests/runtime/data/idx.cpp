@@ -8,7 +8,8 @@
 
 #include <bit>
 
-using namespace meshwork;
+namespace meshwork::idx_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -295,3 +296,5 @@ TEST_CASE("Fashion-MNIST has its known sizes and first label") {
   // The mean that is published with the data set, 0.2860.
   CHECK(sum / static_cast<double>(images.size()) / 255 == Approx(0.2860).epsilon(1e-3));
 }
+
+}  // namespace meshwork::idx_test

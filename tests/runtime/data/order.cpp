@@ -6,7 +6,7 @@
 #include <map>
 #include <numeric>
 
-using namespace meshwork;
+namespace meshwork::order_test {
 
 namespace {
 
@@ -124,3 +124,5 @@ TEST_CASE("neighbours do not stay neighbours, and the order has no trend") {
   CHECK(std::abs(correlation) < 0.02);
   CHECK(std::abs(serial) < 0.02);
 }
+
+}  // namespace meshwork::order_test

@@ -8,7 +8,8 @@
 
 #include <atomic>
 
-using namespace meshwork;
+namespace meshwork::source_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -205,3 +206,5 @@ TEST_CASE("a cache reads each row of a block once and gives the same") {
         read_block<std::uint8_t>(*small_images(), 0, {1}, right));
   CHECK(inner->rows_read == 5);
 }
+
+}  // namespace meshwork::source_test

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-using namespace meshwork;
+namespace meshwork::synthetic_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -198,3 +199,5 @@ TEST_CASE("wrong synthetic fields are errors that name them") {
                     Catch::Contains("first feature"));
   CHECK_THROWS_WITH(SyntheticSource(-1, {{.name = "f"}}, 0), Catch::Contains("-1 samples"));
 }
+
+}  // namespace meshwork::synthetic_test

@@ -16,7 +16,7 @@
 #include "tests/support/apart_queues.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::apart_test {
 namespace {
 
 /// An apart device, of which can be asked how much was captured.
@@ -174,4 +174,4 @@ TEST_CASE("a program runs on its device from whichever thread, beside other devi
   CHECK(seen == std::vector<float>(4, 3));
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::apart_test

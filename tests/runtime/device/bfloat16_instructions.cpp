@@ -2,7 +2,7 @@
 
 #include "tests/support/catch.h"
 
-namespace meshwork::cpu {
+namespace meshwork::cpu::bfloat16_instructions_test {
 
 TEST_CASE("bfloat16 is multiplied by instructions only where they are faster than float32's") {
   CHECK_FALSE(is_used({}));
@@ -11,4 +11,4 @@ TEST_CASE("bfloat16 is multiplied by instructions only where they are faster tha
   CHECK(is_used({.avx512 = true, .tiles = true, .quarter_rate = true}));
 }
 
-}  // namespace meshwork::cpu
+}  // namespace meshwork::cpu::bfloat16_instructions_test

@@ -11,7 +11,7 @@
 #include "tests/support/apart_queues.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::captured_piece_test {
 
 std::ostream& operator<<(std::ostream& out, const PieceRange& piece) {
   return out << piece.begin << " to " << piece.end << (piece.captured ? ", captured" : "");
@@ -215,4 +215,4 @@ TEST_CASE("on a device that gains nothing by capturing a piece runs as it is wri
   CHECK(counted == 3);
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::captured_piece_test

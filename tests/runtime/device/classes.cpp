@@ -10,7 +10,7 @@
 #include "runtime/shape/block.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::classes_test {
 
 namespace {
 
@@ -526,4 +526,4 @@ TEST_CASE("a loss over many rows does not depend on the number of threads") {
   CHECK(loss[0] == loss3[0]);
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::classes_test

@@ -5,7 +5,7 @@
 #include "runtime/device/narrowing.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::convolution_test {
 
 namespace {
 
@@ -363,4 +363,4 @@ TEST_CASE("a convolution that cannot be is refused with its description") {
                     Catch::Contains("neither linear nor relu"));
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::convolution_test

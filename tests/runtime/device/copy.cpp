@@ -4,7 +4,7 @@
 #include "runtime/device/kernels/elementwise.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::copy_test {
 
 namespace {
 
@@ -162,4 +162,4 @@ TEST_CASE("zeroing writes its bytes and no other") {
   }
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::copy_test

@@ -22,7 +22,7 @@
 #include "runtime/device/cpu/threads.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::device_test {
 
 namespace {
 
@@ -214,4 +214,4 @@ TEST_CASE("kernels are described by name and sizes") {
   CHECK(DropoutSpec{0.5f, 1, {4, 4}, {{0, 2}, {0, 4}}}.text() == "dropout 0.5 (2, 4)");
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::device_test

@@ -5,7 +5,7 @@
 #include "runtime/device/philox.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::dropout_test {
 
 namespace {
 
@@ -113,4 +113,4 @@ TEST_CASE("a rate outside 0 to 1 is an error") {
                     Catch::Contains("the rate is"));
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::dropout_test

@@ -10,7 +10,7 @@
 #include "runtime/device/narrowing.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::elementwise_test {
 
 namespace {
 
@@ -358,4 +358,4 @@ TEST_CASE("an element's result does not depend on its place") {
   }
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::elementwise_test

@@ -12,7 +12,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/counted_device.h"
 
-namespace meshwork::test {
+namespace meshwork::test::kernel_candidates_test {
 
 namespace {
 
@@ -276,4 +276,4 @@ TEST_CASE("a builder that only plans lists what it is asked for") {
   CHECK(KernelSpec(specs[1]).key() == "zero 40 bytes");
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::kernel_candidates_test

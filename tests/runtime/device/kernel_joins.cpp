@@ -10,7 +10,7 @@
 
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::kernel_joins_test {
 
 namespace {
 
@@ -108,4 +108,4 @@ TEST_CASE("what only plans sees joined kernels as one") {
   CHECK(specs[0].get_if<ClassComparisonSpec>()->within == std::vector<std::int64_t>{1, 2});
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::kernel_joins_test

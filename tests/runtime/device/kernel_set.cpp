@@ -4,7 +4,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/cuda_on_host/device.h"
 
-namespace meshwork {
+namespace meshwork::kernel_set_test {
 
 namespace {
 
@@ -45,4 +45,4 @@ TEST_CASE("a kernel of somebody else's is one like ours") {
   CHECK_THROWS_WITH(cpu::compile(DoubleSpec{3}, context), "that is not double");
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::kernel_set_test

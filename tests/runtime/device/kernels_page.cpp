@@ -7,7 +7,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::kernels_page_test {
 
 TEST_CASE("a product does two operations a pair, and reads and writes each matrix once") {
   const KernelWork work = MatmulSpec{.m = 3, .n = 5, .k = 7, .bias = true}.work();
@@ -54,3 +54,5 @@ TEST_CASE("what is done element by element counts by its bytes") {
   const CopySpec copy{ElementType::float64, {{.extents = {3, 4}}, {.extents = {5}, .add = true}}};
   CHECK(copy.work().bytes == 8 * (2 * 12 + 3 * 5));
 }
+
+}  // namespace meshwork::kernels_page_test

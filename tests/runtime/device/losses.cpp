@@ -5,7 +5,7 @@
 #include "runtime/device/kernels/losses.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::losses_test {
 
 namespace {
 
@@ -158,4 +158,4 @@ TEST_CASE("summed losses do not depend on the number of threads or on addresses"
   }
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::losses_test

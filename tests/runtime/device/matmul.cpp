@@ -6,7 +6,7 @@
 #include "runtime/device/kernels/products.h"
 #include "tests/runtime/device/products.h"
 
-namespace meshwork::test {
+namespace meshwork::test::matmul_test {
 
 namespace {
 
@@ -316,4 +316,4 @@ TEST_CASE("a product that cannot be is refused with its description") {
       Catch::Contains("no processor multiplies in tf32") && Catch::Contains("bfloat16"));
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::matmul_test

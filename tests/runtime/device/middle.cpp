@@ -3,7 +3,7 @@
 #include "runtime/device/kernels/middle.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::middle_test {
 
 namespace {
 
@@ -108,4 +108,4 @@ TEST_CASE("reductions over a middle dimension do not depend on the number of thr
   CHECK(y.values() == y3.values());
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::middle_test

@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "tests/support/added_device.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::node_device_test {
 
 namespace {
 
@@ -46,9 +47,10 @@ class NamedDevice final : public Device {
 /// What each rank's device says of itself where it has the hardware that `name` gives its rank.
 std::string description(const std::string& kind, std::string (*name)(int rank)) {
   const Communicator world = Communicator::world().duplicate();
-  add_device_kind({.kind = kind}, [&, rank = world.rank()](const DeviceOptions& options) {
-    return std::make_unique<NamedDevice>(name(rank), options);
-  });
+  const test::AddedDevice added({.kind = kind},
+                                [&, rank = world.rank()](const DeviceOptions& options) {
+                                  return std::make_unique<NamedDevice>(name(rank), options);
+                                });
   return make_device_on_node(kind, world)->description();
 }
 
@@ -70,11 +72,12 @@ TEST_CASE("hardware without a name is nobody's to share") {
 
 TEST_CASE("a rank that gets no device is an error on all") {
   const Communicator world = Communicator::world().duplicate();
-  add_device_kind({.kind = "missing"}, [rank = world.rank()](const DeviceOptions& options) {
-    if (rank == 0) fail("no device for rank 0");
-    return std::make_unique<NamedDevice>("A", options);
-  });
+  const test::AddedDevice missing({.kind = "missing"},
+                                  [rank = world.rank()](const DeviceOptions& options) {
+                                    if (rank == 0) fail("no device for rank 0");
+                                    return std::make_unique<NamedDevice>("A", options);
+                                  });
   CHECK_THROWS_WITH(make_device_on_node("missing", world), Catch::Contains("no device for rank 0"));
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::node_device_test

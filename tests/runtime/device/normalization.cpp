@@ -3,7 +3,7 @@
 #include "runtime/shape/partition.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::normalization_test {
 
 namespace {
 
@@ -295,4 +295,4 @@ TEST_CASE("normalization does not depend on the number of threads") {
   CHECK(y.values() == y3.values());
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::normalization_test

@@ -3,7 +3,7 @@
 #include "runtime/device/kernels/norms.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::norms_test {
 
 TEST_CASE("sums of magnitudes and of squares are exact to double") {
   for (const std::int64_t count : {0, 1, 15, 17, 1000, 70001}) {
@@ -50,4 +50,4 @@ TEST_CASE("the factor of clipping follows its two formulas") {
   }
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::norms_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::philox_test {
 
 // The known answers are those that Random123 ships for philox4x32-10 (kat_vectors): counter words,
 // key words, result words.
@@ -31,4 +31,4 @@ TEST_CASE("keys of different paths and seeds differ") {
   CHECK(keys.size() == 600);
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::philox_test

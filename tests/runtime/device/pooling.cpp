@@ -4,7 +4,7 @@
 #include "runtime/device/kernels/pooling.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::pooling_test {
 
 namespace {
 
@@ -191,4 +191,4 @@ TEST_CASE("pooling does not depend on the number of threads") {
   CHECK(dx.values() == dx3.values());
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::pooling_test

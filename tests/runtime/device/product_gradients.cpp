@@ -5,7 +5,7 @@
 #include "runtime/device/kernels/products.h"
 #include "tests/runtime/device/products.h"
 
-namespace meshwork::test {
+namespace meshwork::test::product_gradients_test {
 
 namespace {
 
@@ -213,4 +213,4 @@ TEST_CASE("gradients that a product cannot take along are refused with its descr
   refused(spec, "has a mask without relu");
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::product_gradients_test

@@ -12,7 +12,7 @@
 #include "collectives/error.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::program_test {
 
 namespace {
 
@@ -452,4 +452,4 @@ TEST_CASE("a builder is empty after it has finished and can be used again") {
   CHECK(first.labels() == std::vector<std::string>{"one"});
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::program_test

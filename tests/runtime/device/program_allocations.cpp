@@ -20,7 +20,7 @@
 #include "tests/support/allocations.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::program_allocations_test {
 
 TEST_CASE("running a program allocates nothing") {
   const auto device = make_device({.kind = "cpu"});
@@ -152,4 +152,4 @@ TEST_CASE("running a program allocates nothing") {
   CHECK(after == before);
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::program_allocations_test

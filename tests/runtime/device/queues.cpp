@@ -8,7 +8,7 @@
 #include "tests/runtime/device/kernel_device.h"
 #include "tests/support/catch.h"
 
-namespace meshwork {
+namespace meshwork::queues_test {
 namespace {
 
 constexpr std::int64_t count = 1000;
@@ -109,4 +109,4 @@ TEST_CASE("an error while work is captured leaves queues that serve") {
   CHECK(a.get() == all(2));
 }
 
-}  // namespace meshwork
+}  // namespace meshwork::queues_test

@@ -4,7 +4,7 @@
 #include "runtime/device/kernels/rows.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::rows_test {
 
 namespace {
 
@@ -205,4 +205,4 @@ TEST_CASE("results by row do not depend on the number of threads") {
   CHECK(s.values() == s3.values());
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::rows_test

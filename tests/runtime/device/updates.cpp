@@ -8,7 +8,7 @@
 #include "runtime/device/narrowing.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::updates_test {
 
 namespace {
 
@@ -248,4 +248,4 @@ TEST_CASE("an update of a large block depends neither on threads nor on what it 
   for (const std::vector<float>& result : results) CHECK(result == results.front());
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::updates_test

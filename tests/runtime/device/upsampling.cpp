@@ -3,7 +3,7 @@
 #include "runtime/device/kernels/upsampling.h"
 #include "tests/runtime/device/support.h"
 
-namespace meshwork::test {
+namespace meshwork::test::upsampling_test {
 
 namespace {
 
@@ -132,4 +132,4 @@ TEST_CASE("inputs that upsampling needs and that are not held are an error that 
                     Catch::Contains("output 2 looks at inputs 0 to 1"));
 }
 
-}  // namespace meshwork::test
+}  // namespace meshwork::test::upsampling_test

@@ -6,7 +6,7 @@
 
 #include "tests/support/catch.h"
 
-namespace meshwork::cpu {
+namespace meshwork::cpu::vector_math_test {
 
 namespace {
 
@@ -107,4 +107,4 @@ TEST_CASE("the normal distribution function is relatively accurate, in its tail 
   CHECK(std::isnan(vector_normal_cdf(nan)));
 }
 
-}  // namespace meshwork::cpu
+}  // namespace meshwork::cpu::vector_math_test

@@ -4,7 +4,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::choice_network_test {
 
 namespace {
 
@@ -129,3 +129,5 @@ TEST_CASE("a chain of ten thousand choices is chosen at once") {
   }
   CHECK(network.cheapest().options.size() == 10000);
 }
+
+}  // namespace meshwork::choice_network_test

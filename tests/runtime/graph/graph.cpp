@@ -7,7 +7,7 @@
 #include "runtime/graph/operations/identity.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::graph_test {
 
 namespace {
 
@@ -88,3 +88,5 @@ TEST_CASE("paths are of variables and outputs of layers, and with inputs what ca
   CHECK(graph.find("d1") == -1);
   CHECK(graph.find("") == -1);
 }
+
+}  // namespace meshwork::graph_test

@@ -13,7 +13,7 @@
 #include "runtime/device/philox.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::initializer_test {
 
 namespace {
 
@@ -189,3 +189,5 @@ TEST_CASE("an initializer that does not exist is an error with the nearest name"
                     Catch::Contains("unknown initializer \"glorot_unifrom\"; did you mean "
                                     "\"glorot_uniform\"?"));
 }
+
+}  // namespace meshwork::initializer_test

@@ -11,7 +11,7 @@
 #include "layers/flatten.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::layer_test {
 
 namespace {
 
@@ -342,3 +342,5 @@ TEST_CASE("sub-layers have one name") {
   };
   CHECK_THROWS_WITH(Renamed(), "the sub-layer \"b\" has the name \"a\" already");
 }
+
+}  // namespace meshwork::layer_test

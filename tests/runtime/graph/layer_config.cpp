@@ -10,7 +10,7 @@
 #include "runtime/graph/layer_config.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::layer_config_test {
 
 namespace {
 
@@ -163,3 +163,5 @@ TEST_CASE("a library without layers is an error that says what it lacks") {
                     Catch::Contains("does not define extern \"C\" void meshwork_register"));
 }
 #endif
+
+}  // namespace meshwork::layer_config_test

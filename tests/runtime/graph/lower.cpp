@@ -29,7 +29,8 @@
 #include "tests/support/apart_device.h"
 #include "tests/support/plans.h"
 
-using namespace meshwork;
+namespace meshwork::lower_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -600,3 +601,5 @@ TEST_CASE("what is fed as bytes is scaled where it is converted, if nobody else 
   CHECK(count_of(twice, "convert 120 from uint8 scaled") == 0);
   CHECK(count_of(twice, "affine") == 2);
 }
+
+}  // namespace meshwork::lower_test

@@ -7,7 +7,7 @@
 #include "runtime/config/load.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::model_config_test {
 
 namespace {
 
@@ -113,3 +113,5 @@ TEST_CASE("a model needs layers, and an input that says its shape") {
   CHECK_THROWS_WITH(graph("{input: [6], layers: [{Dense: {name: input, units: 4}}]}"),
                     Catch::Contains("an input \"input\" already"));
 }
+
+}  // namespace meshwork::model_config_test

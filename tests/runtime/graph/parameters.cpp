@@ -15,7 +15,8 @@
 #include "tests/support/aside.h"
 #include "tests/support/plans.h"
 
-using namespace meshwork;
+namespace meshwork::parameters_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -485,3 +486,5 @@ TEST_CASE("values are read to two stretches and written back") {
     CHECK(parameters.block(span.variable)[span.count - 1] == 5);
   }
 }
+
+}  // namespace meshwork::parameters_test

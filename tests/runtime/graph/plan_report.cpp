@@ -9,7 +9,8 @@
 #include "runtime/train/optimizers/adam.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::plan_report_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -168,3 +169,5 @@ TEST_CASE("a report says of which operations not every way to spread them was we
   CHECK_THAT(to_json(found), Catch::Contains("{\"operation\": \"d1/product\", \"candidates\": "
                                              "606, \"weighed\": 256}"));
 }
+
+}  // namespace meshwork::plan_report_test

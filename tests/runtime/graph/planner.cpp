@@ -9,7 +9,7 @@
 #include "runtime/graph/operations/contraction.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::planner_test {
 
 namespace {
 
@@ -288,3 +288,5 @@ TEST_CASE("a mesh of six axes that are all in play prices each pair of layouts o
   CHECK(plan.work.candidates < 20'000);
   CHECK(plan.work.redistributions < 400'000);
 }
+
+}  // namespace meshwork::planner_test

@@ -3,7 +3,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::spread_test {
 
 namespace {
 
@@ -103,3 +103,5 @@ TEST_CASE("arithmetic is shared by the ranks along split letters, and counted fo
   // Four ranks have no more than three elements to share.
   CHECK(arithmetic_seconds(240, 1, {{'o', {1}}}, lengths, mesh, costs) == 8);
 }
+
+}  // namespace meshwork::spread_test

@@ -21,7 +21,8 @@
 #include "tests/support/plans.h"
 #include "tests/support/window_sum.h"
 
-using namespace meshwork;
+namespace meshwork::windows_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -371,3 +372,5 @@ TEST_CASE("what a step with windows sends is what was planned") {
     }
   }
 }
+
+}  // namespace meshwork::windows_test

@@ -5,7 +5,7 @@
 #include "runtime/mesh/mesh_collectives.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::device_mesh_test {
 
 namespace {
 
@@ -150,3 +150,5 @@ TEST_CASE("counts that are not one a rank are a mistake of ours") {
     CHECK_THROWS_AS(collectives->book(use_over({0}), wrong), Error);
   }
 }
+
+}  // namespace meshwork::device_mesh_test

@@ -5,7 +5,7 @@
 #include "collectives/error.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::layout_test {
 
 namespace {
 
@@ -106,3 +106,5 @@ TEST_CASE("shapes print as people write them and count without overflow") {
   CHECK_THROWS_AS(element_count(Shape{1LL << 40, 1LL << 40}), Error);
   CHECK(element_count(Shape{1LL << 40, 1LL << 40, 0}) == 0);
 }
+
+}  // namespace meshwork::layout_test

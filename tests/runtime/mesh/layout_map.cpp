@@ -5,7 +5,7 @@
 #include "collectives/error.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::layout_map_test {
 
 namespace {
 
@@ -194,3 +194,5 @@ TEST_CASE("a pattern whose only path an exact key takes is not unmatched") {
   layouts["d1/kernel"] = {"model"};
   CHECK(layouts.unmatched(std::vector<std::string>{"d1/kernel"}).empty());
 }
+
+}  // namespace meshwork::layout_map_test

@@ -8,7 +8,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/elements_sent.h"
 
-using namespace meshwork;
+namespace meshwork::lower_redistribution_test {
 
 namespace {
 
@@ -125,3 +125,5 @@ TEST_CASE("a program for a mesh that is not there cannot be run and says so") {
   CHECK_THROWS_WITH(program.run(), Catch::Contains("all_gather float32 x 60 over x: d1/kernel") &&
                                        Catch::Contains("mesh x=4"));
 }
+
+}  // namespace meshwork::lower_redistribution_test

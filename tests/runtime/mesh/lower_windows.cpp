@@ -14,7 +14,8 @@
 
 #include "tests/support/window_sum.h"
 
-using namespace meshwork;
+namespace meshwork::lower_windows_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -270,3 +271,5 @@ TEST_CASE("parts that lie together are neither packed nor unpacked") {
     CHECK(rank.program.labels().size() == 4);
   }
 }
+
+}  // namespace meshwork::lower_windows_test

@@ -3,7 +3,7 @@
 #include "collectives/error.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::mesh_shape_test {
 
 namespace {
 
@@ -90,3 +90,5 @@ TEST_CASE("an axis that is not there is answered with those that are and the nea
           "the mesh has no axis \"modle\"; it has \"data\" and \"model\"; did you mean \"model\"?");
   }
 }
+
+}  // namespace meshwork::mesh_shape_test

@@ -6,7 +6,7 @@
 #include "collectives/error.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::picture_test {
 
 namespace {
 
@@ -103,3 +103,5 @@ TEST_CASE("colours are there only when asked for, and neighbours differ") {
 TEST_CASE("a layout that does not fit is an error") {
   CHECK_THROWS_AS(picture({{{0}}, {}}, {4, 4}, mesh), Error);
 }
+
+}  // namespace meshwork::picture_test

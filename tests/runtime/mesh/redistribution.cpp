@@ -10,7 +10,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/elements_sent.h"
 
-using namespace meshwork;
+namespace meshwork::redistribution_test {
 
 namespace {
 
@@ -520,3 +520,5 @@ TEST_CASE("the transfers of a step are linear in its peers") {
   const RedistributionStep step = plan_redistribution(rows, columns, shape, mesh).at(0);
   CHECK(transfers(step, shape, mesh, 40'001).sends.size() == 16);
 }
+
+}  // namespace meshwork::redistribution_test

@@ -10,7 +10,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/elements_sent.h"
 
-using namespace meshwork;
+namespace meshwork::sharded_tensor_test {
 
 namespace {
 
@@ -201,3 +201,5 @@ TEST_CASE("a clone has memory of its own") {
   CHECK(local_values(ranks, copy) == whole);
   CHECK(local_values(ranks, tensor)[0] == 0);
 }
+
+}  // namespace meshwork::sharded_tensor_test

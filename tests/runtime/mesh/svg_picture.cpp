@@ -5,7 +5,7 @@
 #include "collectives/error.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::svg_picture_test {
 
 namespace {
 
@@ -68,3 +68,5 @@ TEST_CASE("an empty block has no colour, and a name cannot end the text") {
 TEST_CASE("a layout that does not fit is an error in SVG as well") {
   CHECK_THROWS_AS(svg_picture("k", {{{0}}, {}}, {4, 4}, mesh), Error);
 }
+
+}  // namespace meshwork::svg_picture_test

@@ -10,7 +10,8 @@
 
 #include "tests/support/window_sum.h"
 
-using namespace meshwork;
+namespace meshwork::window_exchange_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -351,3 +352,5 @@ TEST_CASE("fewer outputs than ranks leave gaps between the ranks that want somet
   CHECK(windows.dimensions[0].output_length == 10);
   CHECK(wrong(windows, mesh) == "");
 }
+
+}  // namespace meshwork::window_exchange_test

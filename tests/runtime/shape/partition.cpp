@@ -2,7 +2,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::partition_test {
 
 TEST_CASE("the blocks of a dimension cover it in order and differ by at most one") {
   bool right = true;
@@ -58,3 +58,5 @@ TEST_CASE("intervals that have nothing in common meet in an empty one") {
   CHECK(intersection({2, 3}, {8, 9}).length() == 0);
   CHECK(intersection({8, 9}, {2, 3}).length() == 0);
 }
+
+}  // namespace meshwork::partition_test

@@ -16,7 +16,8 @@
 #include "tests/runtime/train/scripted_training.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::callbacks_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -407,3 +408,5 @@ TEST_CASE("logs keep their order and show another") {
   CHECK(logs.find("nothing") == std::nullopt);
   CHECK_THROWS_WITH(logs.at("los"), Catch::Contains("did you mean \"loss\"?"));
 }
+
+}  // namespace meshwork::callbacks_test

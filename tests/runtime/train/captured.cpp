@@ -19,7 +19,8 @@
 #include "tests/support/nccl_on_host/control.h"
 #include "tests/support/plans.h"
 
-using namespace meshwork;
+namespace meshwork::captured_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -168,3 +169,5 @@ TEST_CASE("a step with a collective that is staged is captured around it") {
   CHECK(captured.variables == counted.variables);
   CHECK(captured.position == counted.position + agreement);
 }
+
+}  // namespace meshwork::captured_test

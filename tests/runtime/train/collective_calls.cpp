@@ -9,7 +9,8 @@
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::collective_calls_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -154,3 +155,5 @@ TEST_CASE("where calls are checked, those of sharded tensors are, and models mad
                      [&] { (void)make_model(mesh, false, "other"); }),
              Catch::Contains("what Model is given: model"));
 }
+
+}  // namespace meshwork::collective_calls_test

@@ -25,7 +25,8 @@
 #include "tests/support/byte_images.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::device_equality_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -128,3 +129,5 @@ TEST_CASE("in bfloat16 the device gives the numbers of a processor within a narr
                  trained(net, "cpu", sgd, Precision::bfloat16), 5e-3);
   }
 }
+
+}  // namespace meshwork::device_equality_test

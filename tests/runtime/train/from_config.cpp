@@ -9,7 +9,8 @@
 #include "tests/runtime/train/scripted_training.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::from_config_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -207,3 +208,5 @@ TEST_CASE("wrong callbacks are errors with their place") {
   CHECK_THROWS_WITH(callbacks("[{LearningRateScheduler: {}}]"),
                     Catch::Contains("\"schedule\" is missing"));
 }
+
+}  // namespace meshwork::from_config_test

@@ -15,7 +15,8 @@
 #include "tests/support/byte_images.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::fused_steps_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -66,3 +67,5 @@ TEST_CASE("operations that are one train to the bits of operations that stand ap
   CHECK(found.losses == expected.losses);
   CHECK(difference(found.evaluated, expected.evaluated, 0) == "");
 }
+
+}  // namespace meshwork::fused_steps_test

@@ -8,7 +8,8 @@
 #include "runtime/train/losses/mean_squared_error.h"
 #include "tests/runtime/train/comparison_cases.h"
 
-using namespace meshwork;
+namespace meshwork::losses_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -334,3 +335,5 @@ TEST_CASE("targets of another shape are errors that say what was expected and fo
   CHECK_THROWS_WITH(BinaryCrossentropy({.label_smoothing = -1}),
                     Catch::Contains("label_smoothing"));
 }
+
+}  // namespace meshwork::losses_test

@@ -27,7 +27,7 @@
 #include "tests/support/byte_images.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::mesh_equality_test {
 
 namespace {
 
@@ -199,3 +199,5 @@ TEST_CASE("the same mesh twice gives the same bits") {
   CHECK(a.last == b.last);
   CHECK(a.history.history == b.history.history);
 }
+
+}  // namespace meshwork::mesh_equality_test

@@ -8,7 +8,8 @@
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "tests/runtime/train/comparison_cases.h"
 
-using namespace meshwork;
+namespace meshwork::metrics_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -152,3 +153,5 @@ TEST_CASE("options out of range are errors") {
   CHECK_THROWS_WITH(SparseTopKCategoricalAccuracy({.k = -1}), Catch::Contains("found -1"));
   CHECK_THROWS_WITH(BinaryAccuracy({.threshold = std::nan("")}), Catch::Contains("threshold"));
 }
+
+}  // namespace meshwork::metrics_test

@@ -21,7 +21,8 @@
 #include "tests/support/aside.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::model_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -477,3 +478,5 @@ TEST_CASE("ranks that would do different things are told so before the first ste
       Catch::Contains(of_variable ? "how variables are kept" : "collectives of a step") &&
           Catch::Contains("rank 0"));
 }
+
+}  // namespace meshwork::model_test

@@ -19,7 +19,8 @@
 #include "tests/support/one_rank.h"
 #include "tests/support/plans.h"
 
-using namespace meshwork;
+namespace meshwork::narrow_copies_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -294,3 +295,5 @@ TEST_CASE("ranks of which one does not read narrow operands keep no copies") {
     CHECK(narrowings_in(ranks.engine().step(Mode::train, rows, {})) == (narrows ? both_passes : 0));
   }
 }
+
+}  // namespace meshwork::narrow_copies_test

@@ -14,7 +14,7 @@
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::optimizers_test {
 
 namespace {
 
@@ -229,3 +229,5 @@ TEST_CASE("an optimizer lists all that it was given") {
   CHECK(adam != Adam({.beta_1 = 0.5, .amsgrad = true}).settings());
   CHECK(RMSprop({.rho = 0.5}).settings() != RMSprop().settings());
 }
+
+}  // namespace meshwork::optimizers_test

@@ -28,7 +28,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::precision_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -153,3 +154,5 @@ TEST_CASE("the same run in bfloat16 twice gives the same bits") {
   CHECK(a.weights == b.weights);
   CHECK(a.history.history == b.history.history);
 }
+
+}  // namespace meshwork::precision_test

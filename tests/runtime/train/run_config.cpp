@@ -10,9 +10,10 @@
 #include "runtime/config/load.h"
 #include "runtime/pages.h"
 #include "runtime/train/engine/engine.h"
+#include "tests/support/added_device.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::run_config_test {
 
 namespace {
 
@@ -146,7 +147,7 @@ TEST_CASE("a plan for a mesh that is not there is the plan of its ranks") {
 }
 
 TEST_CASE("a kind of device that was added can be named, and is among those that are listed") {
-  add_device_kind({.kind = "abacus"}, [](const DeviceOptions& options) {
+  const test::AddedDevice abacus({.kind = "abacus"}, [](const DeviceOptions& options) {
     return make_device({"cpu", options.ranks_on_node, options.rank_on_node});
   });
   const RunConfig config = run(branches + "device: abacus\n");
@@ -214,3 +215,5 @@ TEST_CASE("what a configuration says of the spread is read and told by one descr
                                         {"batch_axis", "~"},
                                         {"unmatched_layouts", "error"}});
 }
+
+}  // namespace meshwork::run_config_test

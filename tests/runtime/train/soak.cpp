@@ -22,7 +22,8 @@
 #include "runtime/train/optimizers/adam.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::soak_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -166,3 +167,5 @@ TEST_CASE("epochs, evaluations and checkpoints leave nothing behind") {
   CHECK(last.checkpoints <= 4);
   CHECK(segments_besides(before) == 0);
 }
+
+}  // namespace meshwork::soak_test

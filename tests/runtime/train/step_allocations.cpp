@@ -11,7 +11,8 @@
 #include "tests/support/allocations.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::step_allocations_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -67,3 +68,5 @@ TEST_CASE("a training step allocates nothing after the second one") {
     }
   }
 }
+
+}  // namespace meshwork::step_allocations_test

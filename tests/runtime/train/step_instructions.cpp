@@ -12,7 +12,8 @@
 #include "tests/support/instructions.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::step_instructions_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -93,3 +94,5 @@ TEST_CASE("the runtime's own instructions of a step are few and do not grow") {
   CHECK(a_step > 0);
   CHECK(a_step < 1.25 * recorded);
 }
+
+}  // namespace meshwork::step_instructions_test

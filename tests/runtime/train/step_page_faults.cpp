@@ -13,7 +13,8 @@
 #include "runtime/train/optimizers/adam.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::step_page_faults_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -65,3 +66,5 @@ TEST_CASE("a training step takes no page from the system after the second one") 
     CHECK(faults->counts.back() - faults->counts[1] < steps / 2);
   }
 }
+
+}  // namespace meshwork::step_page_faults_test

@@ -16,10 +16,11 @@
 #include "runtime/train/model.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/sgd.h"
+#include "tests/support/added_device.h"
 #include "tests/support/cpu_behind.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::transports_test {
 
 namespace {
 
@@ -163,7 +164,7 @@ TEST_CASE("a run ends bit for bit alike whoever brings its gradients on between 
 }
 
 TEST_CASE("nobody goes on with variables of which another rank has not updated its part") {
-  add_device_kind({.kind = "late"}, [](const DeviceOptions& options) {
+  const test::AddedDevice late({.kind = "late"}, [](const DeviceOptions& options) {
     return std::make_unique<LateDevice>(options);
   });
   for (const test::LayoutEntries& layouts : {by_places, by_rows}) {
@@ -248,3 +249,5 @@ TEST_CASE("ranks that fit or evaluate differently are told so before the first s
       model.predict(samples(8), {.batch_size = 8, .stop_request = stop_request}),
       Catch::Contains("what predict is given: stop_request: rank 0 has true, rank 1 has false"));
 }
+
+}  // namespace meshwork::transports_test

@@ -5,7 +5,7 @@
 
 #include "tests/support/catch.h"
 
-namespace meshwork::cuda {
+namespace meshwork::cuda::convolution_forms_test {
 
 TEST_CASE("padding as cuDNN knows it leaves every window where it was") {
   std::int64_t copies = 0, plain = 0;
@@ -82,4 +82,4 @@ TEST_CASE("a kernel transposed twice is itself") {
   CHECK(again == kernel);
 }
 
-}  // namespace meshwork::cuda
+}  // namespace meshwork::cuda::convolution_forms_test

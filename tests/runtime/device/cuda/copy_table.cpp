@@ -3,7 +3,7 @@
 
 #include "tests/support/catch.h"
 
-namespace meshwork::cuda {
+namespace meshwork::cuda::copy_table_test {
 
 namespace {
 
@@ -63,4 +63,4 @@ TEST_CASE("more dimensions than a table has are refused") {
   CHECK_THROWS_WITH(table_of({region}), Catch::Contains("copy: a region has 9 dimensions"));
 }
 
-}  // namespace meshwork::cuda
+}  // namespace meshwork::cuda::copy_table_test

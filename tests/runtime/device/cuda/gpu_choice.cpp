@@ -4,7 +4,7 @@
 
 #include "tests/support/catch.h"
 
-namespace meshwork::cuda {
+namespace meshwork::cuda::gpu_choice_test {
 
 TEST_CASE("ranks take the GPUs of their node in order, one each") {
   for (int rank = 0; rank < 4; ++rank) CHECK(choose_gpu(8, 4, rank) == rank);
@@ -61,4 +61,4 @@ TEST_CASE("why there is no GPU is said with what can be done about it") {
   CHECK(why_none({.state = State::none}, "") == "no GPU is visible (CUDA_VISIBLE_DEVICES is \"\")");
 }
 
-}  // namespace meshwork::cuda
+}  // namespace meshwork::cuda::gpu_choice_test

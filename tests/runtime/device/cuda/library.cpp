@@ -7,7 +7,7 @@
 #include "runtime/device/cuda/cuda_device.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::library_test {
 
 TEST_CASE("the library itself says whether there is a GPU, and makes a device where there is one") {
   void* const opened = ::dlopen(MESHWORK_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -25,3 +25,5 @@ TEST_CASE("the library itself says whether there is a GPU, and makes a device wh
     CHECK_THROWS_WITH(device->make({}), Catch::Contains(problem));
   }
 }
+
+}  // namespace meshwork::library_test

@@ -12,7 +12,7 @@
 #include "tests/support/catch.h"
 #include "tests/support/session.h"
 
-using namespace meshwork;
+namespace meshwork::nccl_test {
 
 namespace {
 
@@ -175,3 +175,5 @@ TEST_CASE("NCCL brings messages from the GPU's memory to the host's and back") {
                         received.data(), gpu()->memory.data());
   CHECK(gpu()->get(std::ssize(sent)) == sent);
 }
+
+}  // namespace meshwork::nccl_test

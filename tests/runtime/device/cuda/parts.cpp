@@ -4,7 +4,7 @@
 #include "runtime/device/cuda/workspace.h"
 #include "tests/support/catch.h"
 
-namespace meshwork::cuda {
+namespace meshwork::cuda::parts_test {
 
 namespace {
 
@@ -89,4 +89,4 @@ TEST_CASE("warps of a block leave values of any size in stretches that do not me
   }
 }
 
-}  // namespace meshwork::cuda
+}  // namespace meshwork::cuda::parts_test

@@ -6,7 +6,7 @@
 
 #include "tests/support/catch.h"
 
-namespace meshwork::cuda {
+namespace meshwork::cuda::product_layout_test {
 
 namespace {
 
@@ -93,4 +93,4 @@ TEST_CASE("a row of a relu mask holds a row of the result and is a multiple of 1
   }
 }
 
-}  // namespace meshwork::cuda
+}  // namespace meshwork::cuda::product_layout_test

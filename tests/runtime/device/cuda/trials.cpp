@@ -4,7 +4,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork::cuda;
+namespace meshwork::cuda::trials_test {
 
 namespace {
 
@@ -72,3 +72,5 @@ TEST_CASE("what there is no memory to try has no verdict: it is tried when there
   CHECK(trials.stands("matmul 4 x 4 relu", "all fused, 0", "a", Untried::left, [] { return ""; }));
   CHECK(trials.stands("matmul 4 x 4 relu", "all fused, 0", "a", Untried::left, no_memory));
 }
+
+}  // namespace meshwork::cuda::trials_test

@@ -10,7 +10,8 @@
 #include "runtime/graph/rewrites/rewrites.h"
 #include "tests/support/strategy_validator.h"
 
-using namespace meshwork;
+namespace meshwork::batch_normalization_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -214,3 +215,5 @@ TEST_CASE("channels are split with everything that belongs to them, and reduce n
                         std::vector<Shape>{{-1, 7, 5, 3}, {3}, {4}, {3}, {3}}),
                     Catch::Contains("needs statistics of shape (3), found (4)"));
 }
+
+}  // namespace meshwork::batch_normalization_test

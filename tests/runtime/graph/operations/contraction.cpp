@@ -14,7 +14,8 @@
 #include "runtime/graph/rewrites/rewrites.h"
 #include "tests/support/strategy_validator.h"
 
-using namespace meshwork;
+namespace meshwork::contraction_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -320,3 +321,5 @@ TEST_CASE("what backward reads of a product and a bias") {
   CHECK_FALSE(BiasOperation().backward_reads(0));
   CHECK_FALSE(BiasOperation().backward_reads(1));
 }
+
+}  // namespace meshwork::contraction_test

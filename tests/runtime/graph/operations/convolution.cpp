@@ -12,7 +12,8 @@
 #include "tests/support/image_reference.h"
 #include "tests/support/strategy_validator.h"
 
-using namespace meshwork;
+namespace meshwork::convolution_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -273,3 +274,5 @@ TEST_CASE("a transposed convolution is what a convolution's gradient is") {
     check_strategies(operation, what);
   }
 }
+
+}  // namespace meshwork::convolution_test

@@ -13,7 +13,8 @@
 #include "runtime/graph/operations/rectifier.h"
 #include "tests/support/strategy_validator.h"
 
-using namespace meshwork;
+namespace meshwork::elementwise_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -158,3 +159,5 @@ TEST_CASE("the identity moves nothing") {
   CHECK(run_whole(IdentityOperation(), what).output.values == what.inputs[0].values);
   check_strategies(IdentityOperation(), what, 0);
 }
+
+}  // namespace meshwork::elementwise_test

@@ -13,7 +13,8 @@
 #include "tests/support/image_reference.h"
 #include "tests/support/strategy_validator.h"
 
-using namespace meshwork;
+namespace meshwork::images_test {
+
 using namespace meshwork::test;
 
 TEST_CASE("zero padding surrounds an image with zeros") {
@@ -138,3 +139,5 @@ TEST_CASE("a dense product that takes an image has one letter for each of its di
   CHECK_FALSE(over_image->over_unmerged(2));
   CHECK_FALSE(ContractionOperation("bk,ko->bok").over_unmerged(2));  // k is not summed
 }
+
+}  // namespace meshwork::images_test

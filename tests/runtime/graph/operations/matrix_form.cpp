@@ -3,7 +3,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::matrix_form_test {
 
 namespace {
 
@@ -73,3 +73,5 @@ TEST_CASE("dimensions of length 1 repeat nothing") {
   CHECK(scores.product.repeats == std::vector<MatmulRepeat>{{2, 12, 20, 15}});
   CHECK(scores.product.a_row == 0);
 }
+
+}  // namespace meshwork::matrix_form_test

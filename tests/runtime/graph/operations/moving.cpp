@@ -6,7 +6,8 @@
 #include "runtime/graph/operations/reshape.h"
 #include "tests/support/strategy_validator.h"
 
-using namespace meshwork;
+namespace meshwork::moving_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -117,3 +118,5 @@ TEST_CASE("inputs that cannot be concatenated are errors that say why") {
                                     "and (batch, 4, 1) for input 1"));
   CHECK_THROWS_WITH(shape(1, {{-1, 3}, {-1, 4, 1}}), Catch::Contains("differ in dimension 1 only"));
 }
+
+}  // namespace meshwork::moving_test

@@ -6,7 +6,8 @@
 #include "tests/support/image_reference.h"
 #include "tests/support/strategy_validator.h"
 
-using namespace meshwork;
+namespace meshwork::pooling_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -182,3 +183,5 @@ TEST_CASE("the mean over an image adds up by rule, its maximum by a reduction of
   CHECK_THROWS_WITH(GlobalAverageOperation().output_shape(std::vector<Shape>{{-1, 4}}),
                     Catch::Contains("dimensions between batch and channels"));
 }
+
+}  // namespace meshwork::pooling_test

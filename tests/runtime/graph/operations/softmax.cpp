@@ -7,7 +7,8 @@
 #include "collectives/error.h"
 #include "tests/support/strategy_validator.h"
 
-using namespace meshwork;
+namespace meshwork::softmax_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -68,3 +69,5 @@ TEST_CASE("classes are completed by the operation itself") {
   CHECK_THROWS_WITH(SoftmaxOperation().output_shape(std::vector<Shape>{{-1}}),
                     Catch::Contains("batch and classes, found shape (batch)"));
 }
+
+}  // namespace meshwork::softmax_test

@@ -8,7 +8,8 @@
 #include "tests/support/image_reference.h"
 #include "tests/support/strategy_validator.h"
 
-using namespace meshwork;
+namespace meshwork::upsampling_test {
+
 using namespace meshwork::test;
 
 TEST_CASE("nearest upsampling repeats pixels") {
@@ -75,3 +76,5 @@ TEST_CASE("upsampling agrees with differences and with the truth") {
     check_strategies(wide, case_of(wide, {1, 2, 1, 2}));
   }
 }
+
+}  // namespace meshwork::upsampling_test

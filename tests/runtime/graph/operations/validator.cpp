@@ -9,7 +9,8 @@
 #include "runtime/graph/operations/softmax.h"
 #include "tests/support/window_sum.h"
 
-using namespace meshwork;
+namespace meshwork::validator_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -191,3 +192,5 @@ TEST_CASE("new values of variables are joined, and replicas that differ are foun
   CHECK_THAT(wrong(Sums(false), what, two, {{'b', {0}}}),
              Catch::Contains("update of input 1 differs on ranks"));
 }
+
+}  // namespace meshwork::validator_test

@@ -19,7 +19,8 @@
 #include "tests/support/apart_device.h"
 #include "tests/support/plans.h"
 
-using namespace meshwork;
+namespace meshwork::hand_over_derivatives_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -216,3 +217,5 @@ TEST_CASE("gradients that come along are those of one rank, however the layers a
     }
   }
 }
+
+}  // namespace meshwork::hand_over_derivatives_test

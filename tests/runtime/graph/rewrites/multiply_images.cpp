@@ -10,7 +10,7 @@
 #include "runtime/graph/rewrites/rewrites.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::multiply_images_test {
 
 namespace {
 
@@ -109,3 +109,5 @@ TEST_CASE("a flattened image that is seen, laid out or used otherwise stays one"
       make_graph({x}, {ActivationLayer({.activation = Activation::relu})(flat)});
   CHECK(joined(not_multiplied).after->operations.size() == 2);
 }
+
+}  // namespace meshwork::multiply_images_test

@@ -5,7 +5,8 @@
 #include "runtime/graph/operations/identity.h"
 #include "tests/support/plans.h"
 
-using namespace meshwork;
+namespace meshwork::scale_inputs_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -46,3 +47,5 @@ TEST_CASE("what others read too, or an operation made, is scaled by itself") {
     CHECK_FALSE(tensor.scaling);
   }
 }
+
+}  // namespace meshwork::scale_inputs_test

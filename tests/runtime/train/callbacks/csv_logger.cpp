@@ -9,7 +9,8 @@
 #include "tests/runtime/train/scripted_training.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::csv_logger_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -154,3 +155,5 @@ TEST_CASE("a file that cannot be written is an error that names it") {
                     "CSVLogger: /dev/full cannot be written: No space left on device");
   CHECK_THROWS_WITH(CSVLogger({}), "CSVLogger: there is no file name");
 }
+
+}  // namespace meshwork::csv_logger_test

@@ -18,10 +18,12 @@
 #include "runtime/checkpoint/reader.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/optimizers/sgd.h"
+#include "tests/support/added_device.h"
 #include "tests/support/counted_device.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::kernel_choice_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -34,12 +36,11 @@ Prices& prices() {
   return all;
 }
 
-const bool added = [] {
-  add_device_kind({.kind = "counted"}, [](const DeviceOptions& options) {
-    return std::make_unique<CountedDevice>(prices(), options);
-  });
-  return true;
-}();
+struct OnCountedDevice {
+  test::AddedDevice counted{{.kind = "counted"}, [](const DeviceOptions& options) {
+                              return std::make_unique<CountedDevice>(prices(), options);
+                            }};
+};
 
 // Two candidates for every product, of which the named one costs half of the other.
 void make_faster(const std::string& name) {
@@ -131,7 +132,8 @@ KernelRecord record_in(const fs::path& directory) {
 
 }  // namespace
 
-TEST_CASE("the word of the lowest rank that has a shape holds on all ranks") {
+TEST_CASE_METHOD(OnCountedDevice,
+                 "the word of the lowest rank that has a shape holds on all ranks") {
   const Communicator world = Communicator::world();
   // All have the shape of 1 row; rank r has those of r + 10 rows, and of r + 11.
   make_faster(world.rank() % 2 == 0 ? "two" : "one");
@@ -151,7 +153,7 @@ TEST_CASE("the word of the lowest rank that has a shape holds on all ranks") {
   }
 }
 
-TEST_CASE("what was chosen stays, and is not timed again") {
+TEST_CASE_METHOD(OnCountedDevice, "what was chosen stays, and is not timed again") {
   const Communicator world = Communicator::world();
   make_faster("two");
   CountedDevice device(prices(), {});
@@ -168,7 +170,7 @@ TEST_CASE("what was chosen stays, and is not timed again") {
         std::map<std::string, std::string>{{"matmul 1x3x4", "two"}, {"matmul 2x3x4", "one"}});
 }
 
-TEST_CASE("a candidate that one rank does not have is taken by none") {
+TEST_CASE_METHOD(OnCountedDevice, "a candidate that one rank does not have is taken by none") {
   const Communicator world = Communicator::world();
   prices() = {};
   prices().candidates = [&](const MatmulSpec&) {
@@ -183,7 +185,7 @@ TEST_CASE("a candidate that one rank does not have is taken by none") {
   CHECK(chooser.record().chosen.at("matmul 1x3x4") == "middle");
 }
 
-TEST_CASE("ranks on platforms that differ have a record of both") {
+TEST_CASE_METHOD(OnCountedDevice, "ranks on platforms that differ have a record of both") {
   const Communicator world = Communicator::world();
   make_faster("two");
   prices().platform = world.rank() == 0 ? "B" : "A";
@@ -192,7 +194,7 @@ TEST_CASE("ranks on platforms that differ have a record of both") {
   CHECK(chooser.record().platform == (world.size() == 1 ? "B" : "A and B"));
 }
 
-TEST_CASE("a rank that cannot time ends the choice on all") {
+TEST_CASE_METHOD(OnCountedDevice, "a rank that cannot time ends the choice on all") {
   const Communicator world = Communicator::world();
   make_faster("two");
   prices().candidates = [&](const MatmulSpec&) {
@@ -207,7 +209,8 @@ TEST_CASE("a rank that cannot time ends the choice on all") {
   CHECK_THROWS_WITH(chooser.choose({product_of(1)}), Catch::Contains("the clock stands still"));
 }
 
-TEST_CASE("fixed kernels are the first candidates, and nothing is timed or recorded") {
+TEST_CASE_METHOD(OnCountedDevice,
+                 "fixed kernels are the first candidates, and nothing is timed or recorded") {
   make_faster("two");
   const fs::path directory = fresh("fixed");
   (void)train("fixed", 1, checkpoints_in(directory));
@@ -215,7 +218,8 @@ TEST_CASE("fixed kernels are the first candidates, and nothing is timed or recor
   CHECK(record_in(directory) == KernelRecord{});
 }
 
-TEST_CASE("a model trains by the kernels that were chosen, alike on all ranks") {
+TEST_CASE_METHOD(OnCountedDevice,
+                 "a model trains by the kernels that were chosen, alike on all ranks") {
   make_faster("one");
   const Outcome fixed = train("fixed", 2);
   const Outcome first = train("timed", 2);
@@ -245,7 +249,9 @@ TEST_CASE("a model trains by the kernels that were chosen, alike on all ranks") 
   }
 }
 
-TEST_CASE("a run that goes on takes the kernels of its checkpoint, whatever timing would say") {
+TEST_CASE_METHOD(
+    OnCountedDevice,
+    "a run that goes on takes the kernels of its checkpoint, whatever timing would say") {
   make_faster("two");
   const Outcome straight = train("timed", 4);
   const fs::path directory = fresh("resumed");
@@ -260,7 +266,8 @@ TEST_CASE("a run that goes on takes the kernels of its checkpoint, whatever timi
   CHECK(resumed.printed.find("kernels: ") == std::string::npos);
 }
 
-TEST_CASE("a run that goes on elsewhere times its kernels anew, and says so") {
+TEST_CASE_METHOD(OnCountedDevice,
+                 "a run that goes on elsewhere times its kernels anew, and says so") {
   make_faster("two");
   const fs::path directory = fresh("elsewhere");
   (void)train("timed", 1, checkpoints_in(directory));
@@ -282,7 +289,8 @@ TEST_CASE("a run that goes on elsewhere times its kernels anew, and says so") {
   }
 }
 
-TEST_CASE("a model that was trained before takes up the kernels of a checkpoint, too") {
+TEST_CASE_METHOD(OnCountedDevice,
+                 "a model that was trained before takes up the kernels of a checkpoint, too") {
   make_faster("two");
   const fs::path directory = fresh("second");
   (void)train("timed", 1, checkpoints_in(directory));
@@ -307,7 +315,8 @@ TEST_CASE("a model that was trained before takes up the kernels of a checkpoint,
   CHECK(prices().runs_by("two") > 0);
 }
 
-TEST_CASE(
+TEST_CASE_METHOD(
+    OnCountedDevice,
     "a file keeps what was timed, for this platform beside others, and the next run uses it") {
   const fs::path file = fresh("kernels.yaml");
   write_on_root(file, "\"elsewhere, 7 threads\": {\"matmul 1x2x3\": one}\n");
@@ -337,7 +346,7 @@ TEST_CASE(
   CHECK(after.find("two") != std::string::npos);
 }
 
-TEST_CASE("a file that names a kernel which is none has it timed anew") {
+TEST_CASE_METHOD(OnCountedDevice, "a file that names a kernel which is none has it timed anew") {
   const fs::path file = fresh("unknown.yaml");
   write_on_root(file, "\"a counted device\": {\"matmul 1x3x4\": three}\n");
   make_faster("two");
@@ -352,7 +361,7 @@ TEST_CASE("a file that names a kernel which is none has it timed anew") {
   CHECK(content(file).find("three") == std::string::npos);
 }
 
-TEST_CASE("a file of other platforms alone is said to be of them") {
+TEST_CASE_METHOD(OnCountedDevice, "a file of other platforms alone is said to be of them") {
   const fs::path file = fresh("others.yaml");
   write_on_root(file, "\"elsewhere\": {\"matmul 1x2x3\": one}\n");
   make_faster("two");
@@ -370,7 +379,8 @@ TEST_CASE("a file of other platforms alone is said to be of them") {
   }
 }
 
-TEST_CASE("a file that holds no records, or cannot be written, is an error on all ranks") {
+TEST_CASE_METHOD(OnCountedDevice,
+                 "a file that holds no records, or cannot be written, is an error on all ranks") {
   const Communicator world = Communicator::world();
   make_faster("two");
   CountedDevice device(prices(), {});
@@ -387,7 +397,7 @@ TEST_CASE("a file that holds no records, or cannot be written, is an error on al
       Catch::Contains("not/there/kernels.yaml cannot be written: No such file"));
 }
 
-TEST_CASE("names travel between ranks whatever stands in them") {
+TEST_CASE_METHOD(OnCountedDevice, "names travel between ranks whatever stands in them") {
   const Communicator world = Communicator::world();
   prices() = {};
   prices().candidates = [](const MatmulSpec&) {
@@ -400,7 +410,8 @@ TEST_CASE("names travel between ranks whatever stands in them") {
   for (const auto& [key, name] : chooser.record().chosen) CHECK(name == "2:t\two");
 }
 
-TEST_CASE("that kernels are timed is said once, and how long it took where that is long") {
+TEST_CASE_METHOD(OnCountedDevice,
+                 "that kernels are timed is said once, and how long it took where that is long") {
   const Communicator world = Communicator::world();
   std::vector<std::string> said;
   make_faster("two");
@@ -426,7 +437,8 @@ TEST_CASE("that kernels are timed is said once, and how long it took where that 
   if (is_root) CHECK_THAT(said[0], Catch::StartsWith("kernels: timed 1 of them in 1."));
 }
 
-TEST_CASE("a stop that one rank is asked for ends the timing on all after the same kernel") {
+TEST_CASE_METHOD(OnCountedDevice,
+                 "a stop that one rank is asked for ends the timing on all after the same kernel") {
   const Communicator world = Communicator::world();
   const fs::path file = fresh("stopped.yaml");
   StopRequest request;
@@ -468,7 +480,9 @@ TEST_CASE("a stop that one rank is asked for ends the timing on all after the sa
   CHECK(prices().runs.size() == 4);  // of two products, each by two candidates
 }
 
-TEST_CASE("a file gets what a checkpoint has and it lacks, and keeps what it has otherwise") {
+TEST_CASE_METHOD(
+    OnCountedDevice,
+    "a file gets what a checkpoint has and it lacks, and keeps what it has otherwise") {
   const Communicator world = Communicator::world();
   const fs::path file = fresh("lacking.yaml");
   write_on_root(file, "\"a counted device\": {\"matmul 1x3x4\": one, \"matmul 2x3x4\": one}\n");
@@ -499,7 +513,9 @@ TEST_CASE("a file gets what a checkpoint has and it lacks, and keeps what it has
   CHECK(content(file) == text);
 }
 
-TEST_CASE("a run that goes on writes the kernels of its checkpoint to a file that is not there") {
+TEST_CASE_METHOD(
+    OnCountedDevice,
+    "a run that goes on writes the kernels of its checkpoint to a file that is not there") {
   make_faster("two");
   const fs::path directory = fresh("resumed_with_file");
   (void)train("timed", 1, checkpoints_in(directory));
@@ -513,7 +529,7 @@ TEST_CASE("a run that goes on writes the kernels of its checkpoint to a file tha
   }
 }
 
-TEST_CASE("kernels are fixed, timed, or those of a file") {
+TEST_CASE_METHOD(OnCountedDevice, "kernels are fixed, timed, or those of a file") {
   CHECK_FALSE(kernels_option("fixed").timed);
   CHECK(kernels_option("timed").timed);
   CHECK(kernels_option("timed").file.empty());
@@ -525,7 +541,9 @@ TEST_CASE("kernels are fixed, timed, or those of a file") {
   CHECK_THROWS_WITH(kernels_option(""), Catch::Contains("known: fixed, timed"));
 }
 
-TEST_CASE("the CPU's kernels, chosen by timing, give the numbers of the fixed ones to rounding") {
+TEST_CASE_METHOD(
+    OnCountedDevice,
+    "the CPU's kernels, chosen by timing, give the numbers of the fixed ones to rounding") {
   DeviceMesh mesh({{"data", -1}});
   std::vector<std::vector<float>> weights;
   for (const char* kernels : {"fixed", "timed"}) {
@@ -544,3 +562,5 @@ TEST_CASE("the CPU's kernels, chosen by timing, give the numbers of the fixed on
     REQUIRE(weights[1][i] == Approx(weights[0][i]).margin(1e-5));
   }
 }
+
+}  // namespace meshwork::kernel_choice_test

@@ -12,7 +12,7 @@
 #include "collectives/error.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::kernels_file_test {
 
 namespace {
 
@@ -140,3 +140,5 @@ TEST_CASE("a file keeps its permissions") {
   write_kernel_records("shared.yaml", some);
   CHECK(fs::status("shared.yaml").permissions() == fs::perms(0664));
 }
+
+}  // namespace meshwork::kernels_file_test

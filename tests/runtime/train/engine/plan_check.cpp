@@ -3,7 +3,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::plan_check_test {
 
 namespace {
 
@@ -41,3 +41,5 @@ TEST_CASE("a step that sends what was planned passes, and any other is told with
       "\n  all_gather over 4 ranks: 1 with 64 bytes sent planned, none counted"
       "\n  broadcast over 2 ranks: none planned, 1 with 8 bytes sent counted");
 }
+
+}  // namespace meshwork::plan_check_test

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,10 +18,12 @@
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
+#include "tests/support/added_device.h"
 #include "tests/support/apart_device.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::resident_data_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -63,15 +66,15 @@ std::shared_ptr<CountedSource> samples(unsigned seed, std::int64_t largest_class
                          Array("t", std::move(labels), {rows}, FieldRole::target)}));
 }
 
-/// The device under test; where that computes in the host's memory, one that is apart.
-std::string device_apart() {
-  static const std::string kind = [] {
-    if (!make_device({})->traits().computes_in_host_memory) return "auto";
-    add_device_kind(apart_traits("on its own"), make_apart_device);
-    return "on its own";
-  }();
-  return kind;
-}
+/// Runs on the device under test; where that computes in the host's memory, on one that is apart.
+struct OnDeviceApart {
+  std::optional<test::AddedDevice> added;
+  OnDeviceApart() {
+    if (make_device({})->traits().computes_in_host_memory) {
+      added.emplace(apart_traits("on its own"), make_apart_device);
+    }
+  }
+};
 
 struct Run {
   History history;
@@ -85,7 +88,7 @@ Run trained(DeviceMesh& mesh, const LayoutEntries& layouts, DataOnDevice on_devi
   const auto h = Dense({.name = "d1", .units = 9, .activation = Activation::relu})(
       Flatten()(Rescaling({.scale = 1.0 / 255})(x)));
   Model model(x, Dense({.name = "d2", .units = classes})(h), spread_over(mesh, layouts),
-              {.seed = 4, .device = device_apart(), .check_plan = true});
+              {.seed = 4, .check_plan = true});
   model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
                  .optimizer = Adam({.learning_rate = 0.01}),
                  .metrics = {SparseCategoricalAccuracy()}});
@@ -105,7 +108,9 @@ Run trained(DeviceMesh& mesh, const LayoutEntries& layouts, DataOnDevice on_devi
 
 }  // namespace
 
-TEST_CASE("a run on samples that stay on the device is that on samples that are fed, bit for bit") {
+TEST_CASE_METHOD(
+    OnDeviceApart,
+    "a run on samples that stay on the device is that on samples that are fed, bit for bit") {
   const int ranks = Communicator::world().size();
   // Batches over the ranks; and what of a sample a rank holds, too.
   const std::vector<std::pair<std::vector<MeshAxis>, LayoutEntries>> meshes{
@@ -125,8 +130,8 @@ TEST_CASE("a run on samples that stay on the device is that on samples that are 
   }
 }
 
-TEST_CASE("samples that do not fit into the share of free memory are fed") {
-  if (device_apart() == "auto" && make_device({})->traits().kind != "apart") return;
+TEST_CASE_METHOD(OnDeviceApart, "samples that do not fit into the share of free memory are fed") {
+  if (make_device({})->traits().kind != "apart") return;
   DeviceMesh mesh({{"data", 1}}, Communicator::self());
   const auto threshold = static_cast<std::int64_t>(bytes_of_all / share_of_free_memory);
   set_apart_free_bytes(threshold);
@@ -139,8 +144,8 @@ TEST_CASE("samples that do not fit into the share of free memory are fed") {
   CHECK(fits.variables == fed.variables);
 }
 
-TEST_CASE("where one rank has no room for the samples, all are fed") {
-  if (device_apart() == "auto" && make_device({})->traits().kind != "apart") return;
+TEST_CASE_METHOD(OnDeviceApart, "where one rank has no room for the samples, all are fed") {
+  if (make_device({})->traits().kind != "apart") return;
   const Communicator world = Communicator::world();
   DeviceMesh mesh({{"data", world.size()}});
   const auto threshold = static_cast<std::int64_t>(bytes_of_all / share_of_free_memory);
@@ -151,14 +156,15 @@ TEST_CASE("where one rank has no room for the samples, all are fed") {
   CHECK(run.variables == trained(mesh, {}, DataOnDevice::never).variables);
 }
 
-TEST_CASE("samples that are gone over once are fed") {
+TEST_CASE_METHOD(OnDeviceApart, "samples that are gone over once are fed") {
   DeviceMesh mesh({{"data", 1}}, Communicator::self());
   const Run once = trained(mesh, {}, DataOnDevice::automatic, 1);
   CHECK(once.read == rows);
   CHECK(once.variables == trained(mesh, {}, DataOnDevice::never, 1).variables);
 }
 
-TEST_CASE("a label that is no class is found when samples are loaded, and named") {
+TEST_CASE_METHOD(OnDeviceApart,
+                 "a label that is no class is found when samples are loaded, and named") {
   const auto device = make_apart_device({});
   const FeedField labels{1, {{{0, 8}}, {{0, 5}}}, classes};
   CHECK_NOTHROW(ResidentData(*device, samples(1), std::array{labels}));
@@ -166,8 +172,10 @@ TEST_CASE("a label that is no class is found when samples are loaded, and named"
                     Catch::Contains("sample 17") && Catch::Contains("label 5 is out of range"));
 }
 
-TEST_CASE("a device that computes in the host's memory keeps no samples") {
+TEST_CASE_METHOD(OnDeviceApart, "a device that computes in the host's memory keeps no samples") {
   const auto device = make_device({.kind = "cpu"});
   const FeedField labels{1, {{{0, 8}}, {{0, 5}}}, 0};
   CHECK_FALSE(ResidentData::fits(*device, *samples(1), std::array{labels}));
 }
+
+}  // namespace meshwork::resident_data_test

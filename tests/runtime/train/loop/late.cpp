@@ -10,10 +10,12 @@
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
+#include "tests/support/added_device.h"
 #include "tests/support/apart_device.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::late_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -21,17 +23,13 @@ namespace {
 /// The queues of the last device of the kind "watched", which is apart.
 DeviceQueues* watched_queues = nullptr;
 
-void add_watched_kind() {
-  static const bool added = [] {
-    add_device_kind(apart_traits("watched"), [](const DeviceOptions& options) {
-      std::unique_ptr<Device> device = make_apart_device(options);
-      watched_queues = &device->queues();
-      return device;
-    });
-    return true;
-  }();
-  (void)added;
-}
+struct OnWatchedDevice {
+  AddedDevice watched{apart_traits("watched"), [](const DeviceOptions& options) {
+                        std::unique_ptr<Device> device = make_apart_device(options);
+                        watched_queues = &device->queues();
+                        return device;
+                      }};
+};
 
 /// Looks, at the end of each batch, whether the device is done with the one before, and reads the
 /// loss at every `every`-th.
@@ -80,7 +78,6 @@ struct Run {
 
 Run trained(const std::string& device, std::int64_t every,
             DataOnDevice on_device = DataOnDevice::never) {
-  add_watched_kind();
   DeviceMesh mesh = alone();
   const auto x = Input({200});
   const auto y = Dense({.units = 5, .activation = Activation::relu})(x);
@@ -110,7 +107,9 @@ Run trained(const std::string& device, std::int64_t every,
 
 }  // namespace
 
-TEST_CASE("the device is behind the host at every step, and the numbers are those of the CPU") {
+TEST_CASE_METHOD(
+    OnWatchedDevice,
+    "the device is behind the host at every step, and the numbers are those of the CPU") {
   const Run expected = trained("cpu", 0);
   for (const DataOnDevice on_device : {DataOnDevice::never, DataOnDevice::automatic}) {
     const Run found = trained("watched", 0, on_device);
@@ -123,7 +122,8 @@ TEST_CASE("the device is behind the host at every step, and the numbers are thos
   }
 }
 
-TEST_CASE("who asks for the loss gets that of all steps so far, and waits for them") {
+TEST_CASE_METHOD(OnWatchedDevice,
+                 "who asks for the loss gets that of all steps so far, and waits for them") {
   const Run every = trained("watched", 1);
   const Run some = trained("watched", 9);
   CHECK(every.looks->behind == 0);
@@ -135,7 +135,8 @@ TEST_CASE("who asks for the loss gets that of all steps so far, and waits for th
   CHECK(some.history.history == every.history.history);
 }
 
-TEST_CASE("what is fed in each step is there for its kernels, the small and the large") {
+TEST_CASE_METHOD(OnWatchedDevice,
+                 "what is fed in each step is there for its kernels, the small and the large") {
   const auto device = make_apart_device({});
   for (const std::int64_t count : {2, 5000}) {
     const Memory place = device->allocate(count * 4);
@@ -161,3 +162,5 @@ TEST_CASE("what is fed in each step is there for its kernels, the small and the 
     CHECK(wrong == 0);
   }
 }
+
+}  // namespace meshwork::late_test

@@ -7,7 +7,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::step_agreement_test {
 
 namespace {
 
@@ -82,3 +82,5 @@ TEST_CASE("callbacks that decide for themselves are asked after every step, othe
   CHECK(every.wanted());
   CHECK_FALSE(never.wanted());
 }
+
+}  // namespace meshwork::step_agreement_test

@@ -15,7 +15,8 @@
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::training_loop_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -380,3 +381,5 @@ TEST_CASE("what cannot be trained on is an error that says why") {
   Model raw(x, Dense({.units = 1})(x), DataParallel(mesh));
   CHECK_THROWS_WITH(raw.fit(counting_samples(8), {.batch_size = 8}), Catch::Contains("compile"));
 }
+
+}  // namespace meshwork::training_loop_test

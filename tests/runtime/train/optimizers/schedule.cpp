@@ -5,7 +5,7 @@
 
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::schedule_test {
 
 TEST_CASE("a number is a constant schedule") {
   const Schedule schedule = 0.25;
@@ -115,3 +115,5 @@ TEST_CASE("a schedule is told from others of its name by its options") {
         CosineDecay({.initial_learning_rate = 1, .decay_steps = 4, .alpha = 0.5}).options());
   CHECK(Schedule(0.1).options().empty());
 }
+
+}  // namespace meshwork::schedule_test

@@ -14,7 +14,7 @@
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
-using namespace meshwork;
+namespace meshwork::profile_test {
 
 namespace {
 
@@ -117,3 +117,5 @@ TEST_CASE("a collective inside a layer has a row of its own there") {
   INFO(text);
   if (world.rank() == 0) CHECK(has(text, " collective ") == (world.size() > 1));
 }
+
+}  // namespace meshwork::profile_test

@@ -6,7 +6,8 @@
 #include "tests/runtime/train/scripted_training.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::progress_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -315,3 +316,5 @@ TEST_CASE("what is no terminal gets lines without colours") {
   CHECK(progress_style(Verbosity::bar, 99).verbosity == Verbosity::bar);
   CHECK(progress_style(Verbosity::silent, 99).verbosity == Verbosity::silent);
 }
+
+}  // namespace meshwork::progress_test

@@ -10,7 +10,7 @@
 #include "layers/reshape.h"
 #include "tests/support/catch.h"
 
-using namespace meshwork;
+namespace meshwork::keras_places_test {
 
 namespace {
 
@@ -132,3 +132,5 @@ TEST_CASE("a model written as a class has members before \"layers\" by name, lat
         std::vector<std::string>{"d1/kernel: d1/vars/0", "d1/bias: d1/vars/1",
                                  "out/kernel: out/vars/0", "out/bias: out/vars/1"});
 }
+
+}  // namespace meshwork::keras_places_test

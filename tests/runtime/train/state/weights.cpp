@@ -36,7 +36,8 @@ int MPI_Comm_dup(MPI_Comm from, MPI_Comm* made) {
 }
 }  // extern "C"
 
-using namespace meshwork;
+namespace meshwork::weights_test {
+
 using namespace meshwork::test;
 
 namespace {
@@ -109,7 +110,7 @@ std::string refusal(Model& model, const fs::path& file, LoadWeightsOptions optio
 
 void on_root(const std::function<void()>& action) {
   if (Communicator::world().rank() == 0) action();
-  check_mpi(MPI_Barrier(MPI_COMM_WORLD), "MPI_Barrier");
+  check_mpi(MPI_Barrier(Communicator::world().native()), "MPI_Barrier");
 }
 
 }  // namespace
@@ -364,3 +365,5 @@ TEST_CASE("what is no file of weights is said on all ranks") {
   CHECK_THROWS_WITH(plain.load_weights(file_called("nowhere.h5"), {.optimizer = true}),
                     Catch::Contains("call compile first"));
 }
+
+}  // namespace meshwork::weights_test
