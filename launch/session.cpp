@@ -20,6 +20,7 @@
 #include "runtime/train/engine/kernel_choice.h"
 #include "runtime/train/reporting/progress.h"
 #include "runtime/train/reporting/terminal.h"
+#include "runtime/train/state/kept_categories.h"
 
 namespace meshwork {
 
@@ -122,10 +123,11 @@ RunData Session::open_training() {
   bool right = false;  // so that it is known which logs there are
   together(runtime_->world(), [&] {
     data = {config_->open_training(errors_)};
+    if (data.training) categories_ = data.training->categories();
     right = check(data.training.get(), DataPart::train, Mode::train);
     (void)check(data.validation.get(), DataPart::validation, Mode::evaluate);
     if (config_->has(DataPart::test)) {
-      errors_.check([&] { data.test = config_->open(DataPart::test); });
+      errors_.check([&] { data.test = config_->open(DataPart::test, known_categories()); });
       (void)check(data.test.get(), DataPart::test, Mode::evaluate);
     }
   });
@@ -144,8 +146,13 @@ RunData Session::open_training() {
 
 std::shared_ptr<const Source> Session::open(DataPart part, Mode mode) {
   std::shared_ptr<const Source> source;
+  if (!categories_ && !line_->weights.empty()) {
+    categories_ = kept_categories(runtime_->world(), line_->weights);
+    // Files of others do not keep any.
+    if (categories_->empty()) categories_.reset();
+  }
   together(runtime_->world(), [&] {
-    errors_.check([&] { source = config_->open(part); });
+    errors_.check([&] { source = config_->open(part, known_categories()); });
     (void)check(source.get(), part, mode);
     errors_.raise();
   });

@@ -53,7 +53,9 @@ class Session {
   [[nodiscard]] Model& model() { return *model_; }
 
   /// Opens data and checks them, but for the samples themselves; for training, with the callbacks. A
-  /// file that one rank lacks, or has with another number of samples, is an error on all.
+  /// file that one rank lacks, or has with another number of samples, is an error on all. Texts get
+  /// the numbers that they have in the training data or, of `open`, in the checkpoint that the command
+  /// line names.
   [[nodiscard]] RunData open_training();
   [[nodiscard]] std::shared_ptr<const Source> open(DataPart part, Mode mode);
   /// Checks the samples of `source`; of the first one plans, and shows the plan where the command
@@ -78,6 +80,10 @@ class Session {
   void predict(const std::shared_ptr<const Source>& source, PredictionFile* file);
 
  private:
+  /// Null if they are not known.
+  [[nodiscard]] const std::vector<Categories>* known_categories() const {
+    return categories_ ? &*categories_ : nullptr;
+  }
   /// Of a batch.
   [[nodiscard]] std::int64_t rows_for(Mode mode) const;
   /// Keeps what is wrong with `source`, which may be null: then that is known already. Whether it has
@@ -94,9 +100,10 @@ class Session {
   ConfigErrors errors_;             // so far
   std::optional<MeshShape> shape_;  // none if it is wrong
   std::optional<DeviceMesh> mesh_;
-  std::optional<Model> model_;          // after the mesh, which outlives it
-  std::filesystem::path weights_;       // that were loaded
-  std::optional<Blueprint> blueprint_;  // of the model, which takes it
+  std::optional<std::vector<Categories>> categories_;  // of the training data, if they are known
+  std::optional<Model> model_;                         // after the mesh, which outlives it
+  std::filesystem::path weights_;                      // that were loaded
+  std::optional<Blueprint> blueprint_;                 // of the model, which takes it
   ModelSummary model_summary_;
 };
 

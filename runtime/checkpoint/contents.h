@@ -60,6 +60,15 @@ struct KerasPlace {
   bool operator==(const KerasPlace&) const = default;
 };
 
+/// One of the texts that the numbers of a column of the training data stand for; those of a column
+/// follow each other in the order of their numbers (categories.h in runtime/data).
+struct CategoryRecord {
+  std::string column;
+  std::string text;
+
+  bool operator==(const CategoryRecord&) const = default;
+};
+
 /// What one callback remembers.
 struct CallbackRecord {
   std::string class_name;
@@ -96,7 +105,8 @@ struct CheckpointState {
 
   // What it trains on. Inside an epoch these must be the same for going on.
   std::uint64_t seed = 0;
-  std::string data;  // fingerprint of the training data
+  std::string data;                        // fingerprint of the training data
+  std::vector<CategoryRecord> categories;  // of the training data
   std::int64_t data_rows = 0;
   std::int64_t batch_size = 0;
   std::int64_t steps_per_epoch = 0;

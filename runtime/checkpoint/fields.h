@@ -20,7 +20,8 @@ namespace meshwork {
 /// Whether files of the first days lack the attribute, or the columns of which this is the first; then
 /// the initial value stands.
 [[nodiscard]] constexpr bool came_later(std::string_view name) {
-  return name == "precision" || name == "keras_variables" || name.starts_with("kernel");
+  return name == "precision" || name == "keras_variables" || name == "category_columns" ||
+         name.starts_with("kernel");
 }
 
 /// Attributes of the file itself.
@@ -62,6 +63,7 @@ void describe_state(State& state, Field& field) {
   field.dataset("data", state.data);
   field.dataset("configuration", state.configuration);
   field.columns("keras_variables", "keras_places", state.keras_places);
+  field.columns("category_columns", "category_texts", state.categories);
   field.columns("log_names", "log_values", state.logs);
   field.columns("kernel_specifications", "kernel_candidates", state.kernels.chosen);
 }

@@ -15,12 +15,13 @@ SourceKinds all_kinds() {
 
 std::shared_ptr<const Source> source_from_config(const ConfigNode& node,
                                                  std::span<const std::string> inputs,
-                                                 std::uint64_t seed) {
+                                                 std::uint64_t seed,
+                                                 const std::vector<Categories>* categories) {
   return node.located([&] {
     ChoiceTable<decltype(SourceKind::open)> table;
     for (const SourceKind& kind : all_kinds()) table.emplace_back(kind.name, kind.open);
     const auto open = ConfigReader(node).required_node("kind", names_in(table)).choice(table);
-    return open(node, {inputs, seed});
+    return open(node, {inputs, seed, categories});
   });
 }
 

@@ -4,6 +4,7 @@
 //     {kind: hdf5, features: "train.h5:/images", targets: "train.h5:/labels"}
 //     {kind: npy, features: x.npy, targets: y.npy}
 //     {kind: npz, file: data.npz, features: x, targets: y}
+//     {kind: csv, file: table.csv, features: [age, city], targets: price}
 //     {kind: synthetic, rows: 128, features: {kind: normal, shape: [28, 28, 1]},
 //                                  targets: {kind: classes, classes: 10}}
 //
@@ -27,11 +28,12 @@ namespace meshwork {
 
 /// Opens the source that `node` describes; its features are in the order of `inputs`, the names of
 /// the model's inputs, and have these names. `seed` is what a synthetic source is made by unless it
-/// says its own. Throws `ConfigError` with the place: unknown kinds and options, and all that is
+/// says its own. `categories` are those of the training data, for other data; null if they are not
+/// known. Throws `ConfigError` with the place: unknown kinds and options, and all that is
 /// wrong with the files.
-[[nodiscard]] std::shared_ptr<const Source> source_from_config(const ConfigNode& node,
-                                                               std::span<const std::string> inputs,
-                                                               std::uint64_t seed);
+[[nodiscard]] std::shared_ptr<const Source> source_from_config(
+    const ConfigNode& node, std::span<const std::string> inputs, std::uint64_t seed,
+    const std::vector<Categories>* categories = nullptr);
 
 /// What `meshwork reference` says of each kind, and of each kind of synthetic field, as
 /// "synthetic/normal".

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "collectives/element_type.h"
+#include "runtime/data/categories.h"
 #include "runtime/mesh/layout.h"
 #include "runtime/shape/shape.h"
 
@@ -76,6 +77,9 @@ class Source {
   /// nobody has to look; 0 where that has to be read.
   [[nodiscard]] virtual std::int64_t classes_by_construction(int field) const;
 
+  /// The texts that its numbers stand for, where it made numbers of them.
+  [[nodiscard]] virtual std::vector<Categories> categories() const { return {}; }
+
   /// A text that differs for different data as far as can be told cheaply: kind, paths, sizes,
   /// shapes and types. A run that is continued compares it with what it began with.
   [[nodiscard]] virtual std::string fingerprint() const = 0;
@@ -110,6 +114,9 @@ class View : public Source {
   }
   [[nodiscard]] std::int64_t classes_by_construction(int field) const override {
     return source_->classes_by_construction(field);
+  }
+  [[nodiscard]] std::vector<Categories> categories() const override {
+    return source_->categories();
   }
   [[nodiscard]] std::string fingerprint() const override { return source_->fingerprint(); }
   [[nodiscard]] std::vector<std::filesystem::path> files() const override {

@@ -32,6 +32,8 @@ namespace meshwork {
 struct SourceContext {
   std::span<const std::string> inputs;  // the names of the model's inputs
   std::uint64_t seed = 0;               // of the run
+  /// Of the training data, where this source is of others; null if these are not known.
+  const std::vector<Categories>* categories = nullptr;
 };
 
 struct SourceKind {

@@ -287,7 +287,8 @@ std::optional<Axis> RunConfig::batch_axis(const MeshShape& mesh) const {
 
 // ---- data --------------------------------------------------------------------------------------
 
-std::shared_ptr<const Source> RunConfig::open(DataPart part) const {
+std::shared_ptr<const Source> RunConfig::open(DataPart part,
+                                              const std::vector<Categories>* categories) const {
   const std::string key(name_of(part));
   const ConfigNode node =
       ConfigReader(ConfigReader(document_).required_node("data", "sets of data"))
@@ -296,7 +297,8 @@ std::shared_ptr<const Source> RunConfig::open(DataPart part) const {
   for (const TensorId input : graph_->inputs) {
     inputs.push_back(graph_->tensors[input].path);
   }
-  std::shared_ptr<const Source> source = source_from_config(node, inputs, options_.seed);
+  std::shared_ptr<const Source> source =
+      source_from_config(node, inputs, options_.seed, categories);
   return cache_ ? cached(source) : source;
 }
 
@@ -304,7 +306,11 @@ TrainingData RunConfig::open_training(ConfigErrors& errors) const {
   TrainingData data;
   errors.check([&] { data.training = open(DataPart::train); });
   if (has(DataPart::validation)) {
-    errors.check([&] { data.validation = open(DataPart::validation); });
+    const std::vector<Categories> categories =
+        data.training ? data.training->categories() : std::vector<Categories>();
+    errors.check([&] {
+      data.validation = open(DataPart::validation, data.training ? &categories : nullptr);
+    });
   } else if (data.training && fit_.validation_split > 0) {
     errors.check([&] {
       ValidationSplit split = document_.find("fit")->find("validation_split")->located([&] {

@@ -129,8 +129,10 @@ class RunConfig {
   [[nodiscard]] LayoutMap layouts(const MeshShape& mesh) const;
   [[nodiscard]] std::optional<Axis> batch_axis(const MeshShape& mesh) const;
 
-  /// Opens a set of samples, which has to be there.
-  [[nodiscard]] std::shared_ptr<const Source> open(DataPart part) const;
+  /// Opens a set of samples, which has to be there, with the categories of the training data if
+  /// they are known.
+  [[nodiscard]] std::shared_ptr<const Source> open(
+      DataPart part, const std::vector<Categories>* categories = nullptr) const;
   /// Opens `train`, and `validation` or what `validation_split` takes off the first.
   [[nodiscard]] TrainingData open_training() const;
   /// The same, of which what cannot be opened is null and its error kept.

@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/keras_weights.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/config/load.h"
+#include "runtime/data/csv.h"
 #include "runtime/data/hdf5.h"
 #include "runtime/data/idx.h"
 #include "runtime/data/npy.h"
@@ -349,6 +350,21 @@ TEST_CASE("mutated IDX files are read or refused") {
                                                 : packed(test::mutated_bytes(mutator, plain));
     test::put_bytes(file, bytes);
     return read_or_refuse([&] { read_samples(IdxSource({{"x", file}})); });
+  });
+}
+
+TEST_CASE("mutated tables are read or refused") {
+  const std::string whole =
+      "age,city,price\n59,\"Paris\",1.5e3\n-1,Oslo,20\n7,\"a \"\"b\"\",\nc\",0.25\n8,Rome,12\n";
+  const std::string zipped = packed(whole);
+  test::FileFuzzer("csv", ".csv").run(inputs, [&](std::uint64_t number, const fs::path& file) {
+    Mutator mutator = mutator_of(number);
+    test::put_bytes(file, number % 4 == 0   ? test::mutated_bytes(mutator, zipped)
+                          : number % 4 == 1 ? mutator.mutate(whole)
+                                            : test::mutated_bytes(mutator, whole));
+    return read_or_refuse([&] {
+      read_samples(CsvSource({.path = file}, {{"x", {"age", "price"}}, {"city", {"city"}}}));
+    });
   });
 }
 

@@ -16,6 +16,7 @@
 #include "collectives/error.h"
 #include "collectives/file_size_limit.h"
 #include "runtime/checkpoint/descriptor.h"
+#include "runtime/config/character.h"
 #include "runtime/train/from_config.h"
 
 namespace meshwork {
@@ -185,15 +186,6 @@ class CSVLoggerCallback final : public Callback {
 };
 
 }  // namespace
-
-/// One character.
-void from_config(const ConfigNode& node, char& separator) {
-  const auto text = node.as<std::string>();
-  if (text.size() != 1) {
-    node.fail("expected one character, found {}", node.found());
-  }
-  separator = text[0];
-}
 
 template <class Visitor>
 void describe(CSVLoggerOptions& options, Visitor& option) {

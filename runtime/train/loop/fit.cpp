@@ -17,6 +17,7 @@
 #include "runtime/train/model_options.h"
 #include "runtime/train/model_state.h"
 #include "runtime/train/reporting/progress.h"
+#include "runtime/train/state/kept_categories.h"
 
 namespace meshwork {
 namespace {
@@ -40,6 +41,7 @@ class Fitting {
              [this](const std::string& line) { progress_->say(line); }),
         means_(*model.device, model.objective, ""),
         data_(training->fingerprint()),
+        categories_(category_records(training->categories())),
         reading_(model.watchdog->trace().label("reading of training data")),
         called_(model.watchdog->trace().label("callbacks")),
         profiling_(&model.watchdog->trace(), "gathering of the profile"),
@@ -66,7 +68,7 @@ class Fitting {
     }
     history.params = {static_cast<int>(style_.verbosity), options_.epochs, steps_};
     saving_.emplace(model, options_, run_, means_, history,
-                    Saving::Data{data_, fed_.rows(), steps_},
+                    Saving::Data{data_, categories_, fed_.rows(), steps_},
                     [this](const std::string& line) { tell(line); });
     const bool callbacks_differ =
         model.mesh().shape().rank_count() > 1 && !decide_alike(options_.callbacks);
@@ -329,8 +331,9 @@ class Fitting {
   std::shared_ptr<Progress> progress_;
   ModelTraining run_;
   RunningMeans means_;
-  std::string data_;            // fingerprint
-  const std::string* reading_;  // labels of the model's trace
+  std::string data_;                              // fingerprint
+  const std::vector<CategoryRecord> categories_;  // of it
+  const std::string* reading_;                    // labels of the model's trace
   const std::string* called_;
   TracePoint profiling_;
   FedSource fed_;

@@ -132,6 +132,7 @@ CheckpointState Saving::state_at(std::int64_t epoch, std::int64_t batch) {
     state.samples = run_.at.samples;
   }
   state.data = data_.fingerprint;
+  state.categories = data_.categories;
   state.data_rows = data_.rows;
   state.batch_size = options_.batch_size;
   state.steps_per_epoch = data_.steps;

@@ -23,6 +23,7 @@ class Saving {
   /// What a run trains on.
   struct Data {
     std::string fingerprint;
+    std::vector<CategoryRecord> categories;
     std::int64_t rows = 0;
     std::int64_t steps = 0;  // in an epoch
   };

@@ -18,6 +18,7 @@
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/verdict.h"
 #include "runtime/config/load.h"
+#include "runtime/train/state/kept_categories.h"
 #include "runtime/train/state/parameter_snapshot.h"
 #include "runtime/train/state/read_blocks.h"
 #include "runtime/train/state/saved_run.h"
@@ -36,6 +37,9 @@ std::vector<std::string> differences(const Model::State& model, const Checkpoint
                                      const CheckpointState& now) {
   const CheckpointState& then = reader.state();
   std::vector<std::string> found = tensor_differences(model, reader, "checkpoint", true, true);
+  for (std::string& line : category_differences(now.categories, then.categories)) {
+    found.push_back(std::move(line));
+  }
   if (then.batch > 0) {
     const auto compare = [&](const char* what, const auto& a, const auto& b) {
       if (a != b) {

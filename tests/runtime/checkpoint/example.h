@@ -23,6 +23,7 @@ inline CheckpointState example_state() {
   state.running = {{"loss", "accuracy"}, {0.1 + 0.2, 77}, 1e-300, 1088};
   state.seed = 0xFFFFFFFFFFFFFFF0U;
   state.data = "idx images.gz (60000, 28, 28)";
+  state.categories = {{"city", "Oslo"}, {"city", ""}, {"\xC3\xA9t\xC3\xA9", "x, y"}};
   state.data_rows = 60000;
   state.batch_size = 64;
   state.steps_per_epoch = 938;

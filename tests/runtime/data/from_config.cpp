@@ -132,6 +132,33 @@ TEST_CASE("arrays of NumPy are features and targets, one or several") {
                     Catch::Contains("test.yaml:1:1: from_config/ab.npz: there is no member"));
 }
 
+TEST_CASE("columns of a table are features and targets by name") {
+  const test::Folder folder("from_config");
+  test::write_file(folder / "t.csv", "a;b;city\n1;2.5;Rome\n3;4.5;Oslo\n");
+  const std::string table = "{kind: csv, file: from_config/t.csv, separator: ;, ";
+  const auto one = source(table + "features: [a, b], targets: city}");
+  CHECK(one->field(0) == Field{"input", {2}, ElementType::float32, FieldRole::feature});
+  CHECK(one->field(1) == Field{"targets", {}, ElementType::int32, FieldRole::target});
+  CHECK(test::read_all<std::int32_t>(*one, 1) == std::vector<std::int32_t>{1, 0});
+  const auto two =
+      source(table + "features: {left: [a], right: city}, categories: {city: [Rome, Oslo]}}",
+             {"right", "left"});
+  CHECK(test::read_all<std::int32_t>(*two, 0) == std::vector<std::int32_t>{0, 1});
+  CHECK(two->field(1).shape == Shape{1});
+  CHECK(test::read_all<std::int32_t>(*source(table + "features: a, categories: [a]}"), 0) ==
+        std::vector<std::int32_t>{0, 1});
+  CHECK_THROWS_WITH(source(table + "features: []}"), Catch::Contains("the list is empty"));
+  CHECK_THROWS_WITH(source(table + "features: {input: c}}"),
+                    Catch::Contains("test.yaml:1:1: from_config/t.csv: there is no column \"c\""));
+  CHECK_THROWS_WITH(source("{kind: csv, file: from_config/t.csv, separator: ab, features: a}"),
+                    Catch::Contains("expected one character"));
+  const std::vector<Categories> known{{"city", {"Oslo", "Paris", "Rome"}}};
+  const std::vector<std::string> inputs{"input"};
+  const auto other =
+      source_from_config(parse_config(table + "features: city}", "test.yaml"), inputs, 5, &known);
+  CHECK(test::read_all<std::int32_t>(*other, 0) == std::vector<std::int32_t>{2, 0});
+}
+
 TEST_CASE("IDX data have one feature") {
   CHECK_THROWS_WITH(source("{kind: idx, images: a}", {"a", "b"}), Catch::Contains("2 inputs"));
   CHECK_THROWS_WITH(source("{kind: idx, labels: a}"), Catch::Contains("\"images\" is missing"));

@@ -1,0 +1,266 @@
+// CSV files: what is read, and the place of everything that is wrong.
+#include "runtime/data/csv.h"
+
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include "runtime/data/csv_scanner.h"
+#include "tests/runtime/data/numpy.h"
+#include "tests/runtime/data/support.h"
+#include "tests/support/catch.h"
+
+namespace meshwork::csv_test {
+namespace {
+
+using namespace meshwork::test;
+using Texts = std::vector<std::string>;
+
+constexpr const char* file = "table.csv";
+
+CsvSource table(const std::string& text, const std::vector<CsvField>& fields,
+                CsvTable options = {}) {
+  write_file(file, text);
+  options.path = file;
+  return {options, fields};
+}
+
+CsvField column(const std::string& name, FieldRole role = FieldRole::feature) {
+  return {.name = name, .columns = {name}, .role = role};
+}
+
+// What is said of column x of `text`, or of another.
+std::string error_of(const std::string& text, const std::string& name = "x",
+                     const CsvTable& options = {}) {
+  try {
+    (void)table(text, {column(name)}, options);
+  } catch (const Error& error) {
+    CHECK(std::string_view(error.what()).find('\n') == std::string::npos);
+    return error.what();
+  }
+  return "no error";
+}
+
+std::vector<std::string> scanned(const std::string& text, char separator = ',') {
+  write_file(file, text);
+  CsvScanner scanner(file, separator);
+  std::vector<std::string> rows;
+  for (auto row = scanner.next(); !row.empty(); row = scanner.next()) {
+    std::string line;
+    for (const CsvValue& value : row) {
+      line += fmt::format("{}{}:{}{}<{}>", line.empty() ? "" : " ", value.line, value.column,
+                          value.quoted ? "q" : "", value.text);
+    }
+    rows.push_back(line);
+  }
+  return rows;
+}
+
+}  // namespace
+
+TEST_CASE("values of a row know where they stand") {
+  CHECK(scanned("a,b\n1,2\n") == Texts{"1:1<a> 1:3<b>", "2:1<1> 2:3<2>"});
+  CHECK(scanned("a,b\r\n1,2") == Texts{"1:1<a> 1:3<b>", "2:1<1> 2:3<2>"});
+  CHECK(scanned("\xEF\xBB\xBF"
+                "a\n\n\nb\n\n") == Texts{"1:1<a>", "4:1<b>"});
+  CHECK(scanned("a,,\n,") == Texts{"1:1<a> 1:3<> 1:4<>", "2:1<> 2:2<>"});
+  CHECK(scanned("a;b,c", ';') == Texts{"1:1<a> 1:3<b,c>"});
+  CHECK(scanned("é,b") == Texts{"1:1<é> 1:3<b>"});
+  CHECK(scanned("").empty());
+  CHECK(scanned("\n\r\n").empty());
+}
+
+TEST_CASE("quoted values hold separators, line ends and quotes") {
+  CHECK(scanned("\"a,b\",\"c\nd\",\"e\"\"f\",\"\"\nx,5\" disk") ==
+        Texts{"1:1q<a,b> 1:7q<c\nd> 2:4q<e\"f> 2:11q<>", "3:1<x> 3:3<5\" disk>"});
+  CHECK_THROWS_WITH(scanned("a,b\n1,\"2\n3"), "table.csv:2:3: the quote has no end");
+  CHECK_THROWS_WITH(scanned("a\n\"1\"2\n"),
+                    Catch::StartsWith("table.csv:2:4: expected a separator ','"));
+}
+
+TEST_CASE("what is no text is an error") {
+  CHECK_THROWS_WITH(scanned(std::string("a\n\0", 3)),
+                    Catch::StartsWith("table.csv:2:1: a byte of"));
+  CHECK_THROWS_WITH(scanned("a\rb\r"), Catch::StartsWith("table.csv:1:2: a carriage return"));
+  CHECK_THROWS_WITH(scanned(std::string(17 << 20, 'x')), Catch::Contains("longer than"));
+  CHECK_THROWS_WITH(scanned(std::string(200'000, ',')), Catch::Contains("more than 131072 values"));
+}
+
+TEST_CASE("columns are read by name, alone and as vectors") {
+  const CsvSource source =
+      table("id,a,b,y\n1,0.5,1,7\n2,-1e2,2,8\n\n3, +3 ,3,9\n",
+            {{.name = "x", .columns = {"b", "a"}}, column("b"), column("y", FieldRole::target)});
+  CHECK(source.rows() == 3);
+  CHECK(source.field(0) == Field{.name = "x", .shape = {2}, .type = ElementType::float32});
+  CHECK(read_all<float>(source, 0) == std::vector<float>{1, 0.5f, 2, -100, 3, 3});
+  CHECK(read_block<float>(source, 0, {2, 0}, {{1, 2}}) == std::vector<float>{3, 0.5f});
+  CHECK(source.field(1) == Field{.name = "b", .shape = {}, .type = ElementType::int32});
+  CHECK(read_all<std::int32_t>(source, 1) == std::vector<std::int32_t>{1, 2, 3});
+  CHECK(source.target_count() == 1);
+  CHECK(read_block<std::int32_t>(source, 2, {2}, {}) == std::vector<std::int32_t>{9});
+  // Behind an empty line rows are not lines any more.
+  CHECK(source.locate(2, 2) == "table.csv:y: sample 2");
+  CHECK(table("x\n1\n2\n", {column("x")}).locate(0, 1) == "table.csv:3");
+}
+
+TEST_CASE("a list of one column is a vector of one") {
+  const CsvSource source = table("x\n1\n", {{.name = "x", .columns = {"x"}, .vector = true}});
+  CHECK(source.field(0).shape == Shape{1});
+}
+
+TEST_CASE("whole numbers are integers as long as all are") {
+  const auto type = [](const std::string& values) {
+    return table("x\n" + values, {column("x")}).field(0).type;
+  };
+  CHECK(type("1\n-2147483648\n2147483647\n") == ElementType::int32);
+  CHECK(type("1\n2147483648\n") == ElementType::int64);
+  CHECK(type("1\n9007199254740994\n") == ElementType::float32);
+  CHECK(type("1\n1.0\n") == ElementType::int32);
+  CHECK(type("1\n1.5\n") == ElementType::float32);
+  const CsvSource large = table("x\n4294967296\n", {column("x")});
+  CHECK(read_all<std::int64_t>(large, 0) == std::vector<std::int64_t>{4294967296});
+}
+
+TEST_CASE("texts get numbers by their order, whatever that of the rows") {
+  const CsvSource source = table("city,x\nRome,1\nOslo,2\n\"Oslo\",3\n,4\nParis,5\n",
+                                 {column("x"), column("city", FieldRole::target)});
+  CHECK(read_all<std::int32_t>(source, 1) == std::vector<std::int32_t>{3, 1, 1, 0, 2});
+  CHECK(source.categories() == std::vector<Categories>{{"city", {"", "Oslo", "Paris", "Rome"}}});
+  CHECK(source.classes_by_construction(1) == 4);
+  CHECK(source.classes_by_construction(0) == 0);
+  const CsvSource other = table("city,x\nOslo,1\nRome,2\n,3\nParis,4\n",
+                                {column("x"), column("city", FieldRole::target)});
+  CHECK(other.categories() == source.categories());
+  CHECK(table("city\nOslo\nRome\n", {column("city")}).fingerprint() !=
+        table("city\nOslo\nRom3\n", {column("city")}).fingerprint());
+}
+
+TEST_CASE("columns of numbers may be named as texts, with their order") {
+  const CsvSource zip =
+      table("zip\n20\n100\n20\n", {column("zip")}, {.categories = {{{"zip", std::nullopt}}}});
+  CHECK(read_all<std::int32_t>(zip, 0) == std::vector<std::int32_t>{1, 0, 1});
+  const CsvTable sizes{.categories = {{{"size", Texts{"small", "large"}}}}};
+  CHECK(read_all<std::int32_t>(table("size\nlarge\nsmall\n", {column("size")}, sizes), 0) ==
+        std::vector<std::int32_t>{1, 0});
+  CHECK(error_of("size\nlarge\nlarg\n", "size", sizes) ==
+        "table.csv:3:1: \"larg\" in column \"size\" is not among its 2 categories, those that are "
+        "given; did you mean \"large\"?");
+  CHECK_THAT(error_of("x,y\n1,2\n", "x", {.categories = {{{"y", std::nullopt}}}}),
+             Catch::Contains("\"y\" is named under `categories` and used by no field"));
+  CHECK_THAT(error_of("x\n1\n", "x", {.categories = {{{"x", Texts{"a", "a"}}}}}),
+             Catch::Contains("\"a\" is given twice"));
+}
+
+TEST_CASE("a category is one line of letters") {
+  CHECK(
+      error_of("x\n\"a\nb\"\n") ==
+      "table.csv:2:1: \"a\\nb\" in column \"x\": a category is one line of UTF-8, without control "
+      "characters");
+  CHECK_THAT(error_of("x\nM\xFCnchen\n"), Catch::Contains("one line of UTF-8"));
+  CHECK_THAT(error_of("x\n" + std::string(257, 'a') + "\n"), Catch::Contains("256 bytes"));
+}
+
+TEST_CASE("other data use the numbers of the training data") {
+  const std::vector<Categories> known{{"city", {"Oslo", "Paris", "Rome"}}};
+  CHECK(read_all<std::int32_t>(table("city\nRome\n", {column("city")}, {.known = &known}), 0) ==
+        std::vector<std::int32_t>{2});
+  CHECK_THAT(error_of("city\nBerlin\n", "city", {.known = &known}),
+             Catch::StartsWith("table.csv:2:1: \"Berlin\" in column \"city\" is not among its 3 "
+                               "categories, those of the training data"));
+  // What was numbers then is no text now.
+  CHECK_THAT(error_of("x\na\n", "x", {.known = &known}), Catch::Contains("\"a\" is no number"));
+}
+
+TEST_CASE("a value that is not what its column holds is an error with its place") {
+  CHECK(
+      error_of("a,x\n1,2\n1,n/a\n") ==
+      "table.csv:3:3: \"n/a\" is no number, which column \"x\" holds from line 2 on, \"2\"; if it "
+      "holds texts, name it under `categories`");
+  CHECK(
+      error_of("a,x\n1,n/a\n1,7\n") ==
+      "table.csv:3:3: \"7\" is a number, but column \"x\" holds texts from line 2 on, \"n/a\"; if "
+      "this is one too, name the column under `categories`");
+  CHECK(error_of("a,x\n1,2\n1,\n") ==
+        "table.csv:3:3: column \"x\" has no number here; give it one, or leave out the row");
+  CHECK_THAT(error_of("a,x\n1,\n1,2\n"),
+             Catch::StartsWith("table.csv:2:3: column \"x\" has no number"));
+  CHECK_THAT(error_of("a,x\n1,\n1,\n"),
+             Catch::StartsWith("table.csv:2:3: column \"x\" has no values"));
+  for (const char* number : {"nan", "inf", "-Infinity", "1e39", "1e999"}) {
+    CHECK_THAT(error_of(fmt::format("x\n1\n{}\n", number)),
+               Catch::StartsWith("table.csv:3:1: ") && Catch::Contains("no finite number"));
+  }
+  for (const char* text : {"0x10", "1 2", "1e", "--1", "+-1", "1_000"}) {
+    CHECK_THAT(error_of(fmt::format("x\n1\n{}\n", text)), Catch::Contains("is no number"));
+  }
+  for (const char* first : {"1", "1,5"}) {
+    CHECK_THAT(error_of(fmt::format("x;a\n{};0\n1.234,5;0\n", first), "x", {.separator = ';'}),
+               Catch::Contains("numbers are written with a point"));
+  }
+}
+
+TEST_CASE("rows that are not as wide as the header are errors") {
+  CHECK(error_of("x,y\n1,2\n1\n") ==
+        "table.csv:3:1: the row has 1 values, but the header names 2 columns");
+  CHECK(error_of("x,y\n1,2,3\n") ==
+        "table.csv:2:5: the row has 3 values, but the header names 2 columns");
+}
+
+TEST_CASE("columns that are not there or there twice are errors") {
+  CHECK(error_of("price,size\n1,2\n", "prise") ==
+        "table.csv: there is no column \"prise\"; did you mean \"price\"?; it has \"price\" and "
+        "\"size\"");
+  CHECK_THAT(error_of("x,y,x\n1,2,3\n"), Catch::StartsWith("table.csv:1:5: there are two columns"));
+  CHECK_THAT(error_of(""), Catch::Contains("is empty"));
+  CHECK(error_of("x\n") == "no error");
+  std::filesystem::remove(file);
+  CHECK_THROWS_WITH(CsvSource({.path = file}, {column("x")}), "table.csv: there is no such file");
+  const Folder folder("csv");
+  CHECK_THROWS_WITH(CsvSource({.path = "csv"}, {column("x")}),
+                    "csv: is a directory; a CSV file is expected");
+  REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(CsvSource({.path = folder / "pipe"}, {column("x")}),
+                    Catch::Contains("is a pipe"));
+}
+
+TEST_CASE("gzipped tables are read, and damaged ones are errors") {
+  const Folder folder("csv");
+  std::string text = "x\n";
+  for (int i = 0; i < 1000; ++i) text += fmt::format("{}\n", i * 7919 % 1000);
+  const gzFile stream = gzopen((folder / "t.csv.gz").c_str(), "wb");
+  gzwrite(stream, text.data(), static_cast<unsigned>(text.size()));
+  gzclose(stream);
+  const CsvSource source({.path = folder / "t.csv.gz"}, {column("x")});
+  CHECK(source.rows() == 1000);
+  CHECK(read_block<std::int32_t>(source, 0, {999}, {}) == std::vector<std::int32_t>{81});
+  const std::string bytes = file_bytes(folder / "t.csv.gz");
+  write_file(folder / "t.csv.gz", bytes.substr(0, bytes.size() / 2));
+  CHECK_THROWS_WITH(CsvSource({.path = folder / "t.csv.gz"}, {column("x")}),
+                    Catch::Contains("the gzip stream is truncated"));
+}
+
+TEST_CASE("what Python writes is read as Python has it") {
+  if (!has_numpy()) return;
+  run_numpy(R"(
+import csv
+x = numpy.random.default_rng(1).normal(size=(200, 3)) * [1, 1e-20, 1e20]
+with open("python.csv", "w", newline="") as file:
+    writer = csv.writer(file)
+    writer.writerow(["a", "b, \"b\"", "c", "word", "text"])
+    writer.writerows([*map(repr, row.tolist()), f'say "{i % 3}", again', f"a\n{i}"]
+                     for i, row in enumerate(x))
+numpy.savetxt("numpy.csv", x, delimiter=";", header="a;b;c", comments="")
+x.astype("f4").tofile("x.bin")
+)");
+  const CsvSource source({.path = "python.csv"},
+                         {{.name = "x", .columns = {"a", "b, \"b\"", "c"}}, column("word")});
+  const auto values = read_all<float>(source, 0);
+  CHECK(elements_of(values) == file_bytes("x.bin"));
+  CHECK(read_block<std::int32_t>(source, 1, {0, 1, 2, 199}, {}) ==
+        std::vector<std::int32_t>{0, 1, 2, 1});
+  CHECK(source.categories()[0].texts[2] == "say \"2\", again");
+  const CsvSource written({.path = "numpy.csv", .separator = ';'},
+                          {{.name = "x", .columns = {"a", "b", "c"}}});
+  CHECK(read_all<float>(written, 0) == values);
+}
+
+}  // namespace meshwork::csv_test
