@@ -64,7 +64,8 @@ std::vector<Group> groups(const Catalog& catalog) {
                            {{"data"}, data_explained()},
                            {{"model"}, explained<ModelSection>()},
                            {{"fit"}, fit_explained()},
-                           {{"checkpoint"}, explained<CheckpointOptions>()}}},
+                           {{"checkpoint"}, explained<CheckpointOptions>()},
+                           {{"log"}, explained<LogFiles>()}}},
                          {"sources", {}}};
   for (auto& [name, source] : explained_sources()) {
     all.back().entries.push_back({{name}, std::move(source)});

@@ -48,7 +48,7 @@ void describe(DistributionOptions& options, Visitor& option) {
 
 /// The sections that RunConfig (run_config.h) reads, as they are written.
 struct ConfigurationSections {
-  Written<"a section"> data, model, fit, checkpoint;
+  Written<"a section"> data, model, fit, checkpoint, log;
   Written<"a loss"> loss;
   Written<"an optimizer"> optimizer;
   Written<"a list of metrics and losses"> metrics;
@@ -63,6 +63,18 @@ void describe(ConfigurationSections& sections, Visitor& option) {
   option("metrics", sections.metrics, "what is reported beside the loss");
   option("fit", sections.fit, "epochs, validation and callbacks");
   option("checkpoint", sections.checkpoint, "when and where the state is saved");
+  option("log", sections.log, "files for what training reports");
+}
+
+/// The section `log`: callbacks after those of `fit`.
+struct LogFiles {
+  std::optional<std::filesystem::path> jsonl;
+};
+
+template <class Visitor>
+void describe(LogFiles& files, Visitor& option) {
+  option.about("files for what training reports");
+  option("jsonl", files.jsonl, "a JSON object an epoch, on a line of its own (JSONLogger)");
 }
 
 /// The sets of samples in the section `data`, as they are written.

@@ -12,6 +12,7 @@
 #include "runtime/data/from_config.h"
 #include "runtime/data/views.h"
 #include "runtime/device/kernels/precision.h"
+#include "runtime/train/callbacks/json_logger.h"
 #include "runtime/train/callbacks/monitor.h"
 #include "runtime/train/engine/engine.h"
 #include "runtime/train/engine/kernel_choice.h"
@@ -180,6 +181,13 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
     if (checkpoint.is_null()) return;
     fit_.checkpoint = read_options<CheckpointOptions>(checkpoint, catalog, "checkpoint");
   });
+  section(sections.log.node, [&](const ConfigNode& log) {
+    const auto files = read_options<LogFiles>(log, catalog, "log");
+    if (files.jsonl) {
+      fit_.callbacks.push_back(JSONLogger({.file = *files.jsonl}));
+      callback_nodes_.push_back(*log.find("jsonl"));
+    }
+  });
   fit_.configuration = to_yaml(document);
   reader.finish();
 }
@@ -202,6 +210,9 @@ void RunConfig::read_fit(const ConfigNode& node, const Catalog& catalog) {
   OptionReader option(reader, catalog);
   describe_fit_section(fit_, option);
   describe_callbacks(fit_.callbacks, option);
+  if (!fit_.callbacks.empty()) {
+    callback_nodes_ = node.find("callbacks")->elements();
+  }
   if (fit_.validation_split > 0 && has(DataPart::validation)) {
     reader.check([&] {
       node.find("validation_split")
@@ -432,8 +443,7 @@ void RunConfig::check_callbacks(const Source& source, bool validated) const {
     errors.check([&] { node.located(look); });
   };
   for (std::size_t i = 0; i < fit_.callbacks.size(); ++i) {
-    check(document_.find("fit")->find("callbacks")->elements()[i],
-          [&] { fit_.callbacks[i]->check(logs); });
+    check(callback_nodes_[i], [&] { fit_.callbacks[i]->check(logs); });
   }
   if (const CheckpointOptions& options = fit_.checkpoint; !options.directory.empty()) {
     const ConfigNode checkpoint = *document_.find("checkpoint");

@@ -27,6 +27,7 @@
 //     checkpoint: {directory: checkpoints, every_epochs: 1, every_steps: 500, every_minutes: 10,
 //                  keep: 3, best: val_loss, resume: auto, mode: async, writer: parallel,
 //                  verify: false, on_error: stop}  # options.h in runtime/checkpoint; ~: none
+//     log: {jsonl: metrics.jsonl}
 //
 // Only `model` and, where something is fed, `data` have no defaults. Reading a run touches neither
 // MPI nor data files; what follows, mesh, data, model, is made of it by the functions below. All
@@ -185,6 +186,7 @@ class RunConfig {
   std::shared_ptr<const Graph> graph_;
   CompileOptions compile_;  // without a loss: not at all
   FitOptions fit_;
+  std::vector<ConfigNode> callback_nodes_;  // by callback
 };
 
 }  // namespace meshwork

@@ -1,22 +1,13 @@
 #include "runtime/train/callbacks/csv_logger.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <set>
-#include <sstream>
-#include <system_error>
 #include <utility>
 
 #include "collectives/error.h"
-#include "collectives/file_size_limit.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/config/character.h"
+#include "runtime/train/callbacks/line_file.h"
 #include "runtime/train/from_config.h"
 
 namespace meshwork {
@@ -24,9 +15,16 @@ namespace {
 
 const std::string first_column = "epoch";
 
+std::optional<std::int64_t> epoch_of_csv(std::string_view line) {
+  std::int64_t epoch = 0;
+  const auto parsed = std::from_chars(line.data(), line.data() + line.size(), epoch);
+  return parsed.ec == std::errc() ? std::optional(epoch) : std::nullopt;
+}
+
 class CSVLoggerCallback final : public Callback {
  public:
-  explicit CSVLoggerCallback(const CSVLoggerOptions& options) : options_(options) {}
+  explicit CSVLoggerCallback(const CSVLoggerOptions& options)
+      : options_(options), file_("CSVLogger", options.file) {}
 
   std::string class_name() const override { return "CSVLogger"; }
   bool decides_alike() const override { return true; }
@@ -36,27 +34,7 @@ class CSVLoggerCallback final : public Callback {
     return begin.starts_with(first_column + '\n') ||
            begin.starts_with(first_column + options_.separator);
   }
-
-  void check(const ExpectedLogs&) const override {
-    std::error_code problem;
-    const std::filesystem::path folder =
-        options_.file.has_parent_path() ? options_.file.parent_path() : ".";
-    if (std::filesystem::is_directory(options_.file, problem)) {
-      fail("CSVLogger: {} is a folder", options_.file.string());
-    }
-    if (std::filesystem::is_fifo(options_.file, problem)) {
-      fail("CSVLogger: {} is a pipe, which would wait for who reads it; a file is expected",
-           options_.file.string());
-    }
-    if (!std::filesystem::is_directory(folder, problem)) {
-      fail("CSVLogger: {} cannot be written: there is no folder {}", options_.file.string(),
-           folder.string());
-    }
-    const bool exists = std::filesystem::exists(options_.file, problem);
-    if (::access((exists ? options_.file : folder).c_str(), W_OK) != 0) {
-      fail("CSVLogger: {} cannot be written: {}", options_.file.string(), std::strerror(errno));
-    }
-  }
+  void check(const ExpectedLogs&) const override { file_.check(); }
 
   void on_train_begin(Training& training) override {
     columns_.clear();
@@ -65,13 +43,12 @@ class CSVLoggerCallback final : public Callback {
       return;
     }
     header_ = "";
-    const bool appends = options_.append || continued;
-    if (appends) {
-      find_lines(continued ? std::optional(training.position().first_epoch) : std::nullopt);
+    if (options_.append || continued) {
+      header_ = file_.append(
+          continued ? std::optional(training.position().first_epoch) : std::nullopt, epoch_of_csv);
+    } else {
+      file_.replace();
     }
-    errno = 0;
-    stream_ = std::ofstream(options_.file, appends ? std::ios::app : std::ios::trunc);
-    check_stream("opened");
   }
 
   void on_epoch_end(Training& training) override {
@@ -86,15 +63,11 @@ class CSVLoggerCallback final : public Callback {
       const std::optional<double> value = training.logs().find(column);
       line += options_.separator + (value ? fmt::format("{}", *value) : "NA");
     }
-    write(line);
+    file_.write(line);
   }
 
   void on_train_end(Training& training) override {
-    if (training.is_root()) {
-      errno = 0;
-      stream_.close();
-      check_stream("closed");
-    }
+    if (training.is_root()) file_.close();
   }
 
   // The file is the state; that there is one says that the run goes on.
@@ -102,43 +75,6 @@ class CSVLoggerCallback final : public Callback {
   void load(const CallbackState&) override { loaded_ = true; }
 
  private:
-  // The header of the file that is there, if any. What follows its last complete line is cut off,
-  // and so is everything from the line of epoch `end` on.
-  void find_lines(std::optional<std::int64_t> end) {
-    std::error_code problem;
-    if (!std::filesystem::exists(options_.file, problem)) {
-      return;
-    }
-    errno = 0;
-    std::ifstream input(options_.file, std::ios::binary);
-    std::ostringstream content;
-    content << input.rdbuf();
-    if (!input && !input.eof()) {
-      fail("CSVLogger: {} cannot be read: {}", options_.file.string(), std::strerror(errno));
-    }
-    const std::string text = content.str();
-    std::size_t kept = 0;
-    for (std::size_t line_end; (line_end = text.find('\n', kept)) != std::string::npos;
-         kept = line_end + 1) {
-      const std::string line = text.substr(kept, line_end - kept);
-      if (kept == 0) {
-        header_ = line;
-      } else if (std::int64_t epoch = 0; end) {
-        const auto parsed = std::from_chars(line.data(), line.data() + line.size(), epoch);
-        if (parsed.ec == std::errc() && epoch >= *end) {
-          break;
-        }
-      }
-    }
-    if (kept < text.size()) {
-      std::filesystem::resize_file(options_.file, kept, problem);
-      if (problem) {
-        fail("CSVLogger: {} cannot be cut to {} bytes: {}", options_.file.string(), kept,
-             problem.message());
-      }
-    }
-  }
-
   void find_columns(Training& training) {
     std::set<std::string> names;
     for (const std::string& name : training.logs().names()) {
@@ -155,7 +91,7 @@ class CSVLoggerCallback final : public Callback {
       header += options_.separator + column;
     }
     if (header_.empty()) {
-      write(header);
+      file_.write(header);
     } else if (header_ != header) {
       fail(
           "CSVLogger: {} has the columns \"{}\", and \"{}\" are to be appended; choose another "
@@ -164,22 +100,8 @@ class CSVLoggerCallback final : public Callback {
     }
   }
 
-  void write(const std::string& line) {
-    const FileSizeSignalBlocked blocked;
-    errno = 0;
-    stream_ << line << '\n' << std::flush;
-    check_stream("written");
-  }
-
-  void check_stream(const char* what) const {
-    if (!stream_) {
-      fail("CSVLogger: {} cannot be {}: {}", options_.file.string(), what,
-           errno ? std::strerror(errno) : "unknown reason");
-    }
-  }
-
   CSVLoggerOptions options_;
-  std::ofstream stream_;
+  LineFile file_;
   std::string header_;  // of the file that lines are appended to
   std::vector<std::string> columns_;
   bool loaded_ = false;
