@@ -8,6 +8,7 @@
 
 #include "collectives/error.h"
 #include "runtime/checkpoint/descriptor.h"
+#include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/keras_weights.h"
 
@@ -25,6 +26,12 @@ std::string place_of(const fs::path& file) {
   std::error_code problem;
   const fs::path place = fs::weakly_canonical(fs::absolute(file, problem), problem);
   return problem ? file.string() : place.string();
+}
+
+// Whether checkpoints are called so, while they are written too, or the lock of their directory.
+bool is_name_of_checkpoints(const fs::path& file) {
+  const fs::path name = file.extension() == ".tmp" ? file.stem() : file.filename();
+  return step_in_name(name.string()) || name == ".lock";
 }
 
 // What `judge` says; false where the file is none that it can read.
@@ -69,6 +76,14 @@ void RunFiles::read(const fs::path& file, const std::string& what) {
   if (!file.empty() && fs::exists(file, problem)) read_.push_back({place_of(file), what});
 }
 
+void RunFiles::keep_checkpoints(const fs::path& directory) {
+  checkpoints_ = place_of(directory);
+  std::error_code problem;
+  for (fs::directory_iterator one(directory, problem), end; one != end; one.increment(problem)) {
+    if (step_in_name(one->path().filename().string())) read(one->path(), "a checkpoint");
+  }
+}
+
 void RunFiles::write(const fs::path& file, const std::string& what,
                      const IsSameKind& is_same_kind) {
   const std::string place = place_of(file);
@@ -80,6 +95,10 @@ void RunFiles::write(const fs::path& file, const std::string& what,
     if (const auto input = known(read_, place_of(one)); input != read_.end()) {
       fail("{}: is {} of this run; {} would overwrite it", one.string(), input->what, what);
     }
+  }
+  if (!checkpoints_.empty() && is_name_of_checkpoints(file) &&
+      place_of(file.has_parent_path() ? file.parent_path() : fs::path(".")) == checkpoints_) {
+    fail("{}: is a name of this run's checkpoints; {} needs another", file.string(), what);
   }
   if (const auto other = known(written_, place); other != written_.end()) {
     fail("{}: {} and {} would both be written to it", file.string(), other->what, what);

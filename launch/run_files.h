@@ -36,6 +36,9 @@ class RunFiles {
   /// The run reads `file`, which is `what` to it: "the configuration". One that is not there, or an
   /// empty name, is none.
   void read(const std::filesystem::path& file, const std::string& what);
+  /// The run keeps its checkpoints in `directory`. Nothing else is written under a name of theirs
+  /// there, or over one that is there, by whatever name.
+  void keep_checkpoints(const std::filesystem::path& directory);
   /// The run will write `what` to `file`, by way of `name_while_writing(file)`. Throws `Error` if
   /// the run reads either or writes something else to it, or if it exists and is neither of the same kind nor may be overwritten.
   void write(const std::filesystem::path& file, const std::string& what,
@@ -47,6 +50,7 @@ class RunFiles {
     std::string what;
   };
   std::vector<Known> read_, written_;
+  std::string checkpoints_;  // the place of their directory; "" for none
   bool overwrite_;
 };
 

@@ -244,6 +244,10 @@ void Session::claim_outputs(const std::vector<std::shared_ptr<const Source>>& so
         files.read(file, "data");
       }
     }
+    if (const auto& directory = config_->fit_options().checkpoint.directory;
+        trains && !directory.empty()) {
+      files.keep_checkpoints(directory);
+    }
     const std::vector<SharedCallback> none;
     for (const auto& callback : trains ? config_->fit_options().callbacks : none) {
       if (!callback) continue;

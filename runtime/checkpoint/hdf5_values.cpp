@@ -292,9 +292,9 @@ void read_block(const Hdf5Dataset& dataset, const Block& block, float* values,
   }
   const Selection selection = select(dataset, &block, subject);
   reading_hdf5_values(subject);
-  PackedChunks(dataset, subject).check(dataset, selection.start, selection.count, subject);
-  check_hdf5(H5Dread(dataset.native(), H5T_NATIVE_FLOAT, selection.memory.native(),
-                     selection.file.native(), H5P_DEFAULT, values),
+  check_hdf5(ChunkedReader(dataset, subject, subject)
+                 .read(dataset, H5T_NATIVE_FLOAT, selection.memory.native(),
+                       selection.file.native(), selection.start, selection.count, values),
              fmt::format("{} {} cannot be read", what, to_string(block)), subject);
 }
 
@@ -316,10 +316,9 @@ std::vector<std::byte> read_bytes(const Hdf5Dataset& dataset, const std::string&
   if (!bytes.empty()) {
     const Shape shape = shape_of(dataset, subject);
     const std::vector<hsize_t> start(shape.size()), lengths(shape.begin(), shape.end());
-    PackedChunks(dataset, subject).check(dataset, start, lengths, subject);
-    check_hdf5(
-        H5Dread(dataset.native(), type.native(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()),
-        "cannot be read", subject);
+    check_hdf5(ChunkedReader(dataset, subject, subject)
+                   .read(dataset, type.native(), H5S_ALL, H5S_ALL, start, lengths, bytes.data()),
+               "cannot be read", subject);
   }
   return bytes;
 }

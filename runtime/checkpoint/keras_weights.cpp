@@ -162,7 +162,9 @@ double KerasWeightsReader::read_number(std::string_view place) const {
   const Hdf5Guard guard;
   const Hdf5Dataset dataset = open_dataset(file_.native(), array->place, name_);
   double value = 0;
-  check_hdf5(H5Dread(dataset.native(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, &value),
+  const std::vector<hsize_t> start(array->shape.size()), count(array->shape.size(), 1);
+  check_hdf5(ChunkedReader(dataset, name_, name_)
+                 .read(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, start, count, &value),
              fmt::format("{} cannot be read", place), name_);
   return value;
 }

@@ -1,11 +1,15 @@
 #include "runtime/data/foreign_hdf5.h"
 
+#include <zlib.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
@@ -17,6 +21,7 @@
 #include "runtime/config/nearest.h"
 #include "runtime/data/gzip_stream.h"
 #include "runtime/data/plain_file.h"
+#include "runtime/shape/shape.h"
 
 namespace meshwork {
 namespace {
@@ -29,6 +34,8 @@ constexpr std::size_t widest_number = 16;  // a long double's
 constexpr std::size_t most_names = 1'000;
 constexpr int most_looked_at = 20'000;
 constexpr int deepest_names = 16;
+constexpr std::uint64_t most_remembered = std::uint64_t{1} << 26;  // chunks, a bit each
+constexpr std::uint64_t most_gone_through = 4096;
 
 // Where an external link leads, if one was met: "FILE:/OBJECT".
 using ExternalTarget = std::string;
@@ -70,6 +77,53 @@ bool are_of_chunk(H5Z_filter_t filter, std::span<const unsigned> settings, std::
          (filter == H5Z_FILTER_SCALEOFFSET || settings[3] == numbers);
 }
 
+// The bytes that a chunk of `chunk` bytes takes in the file at most: filters that pack nothing add
+// little.
+std::uint64_t most_stored(std::uint64_t chunk) {
+  return chunk + chunk / 8 + 1024;
+}
+
+// In the order in which they pack.
+std::vector<H5Z_filter_t> filters_of(hid_t creation, const std::string& subject) {
+  std::vector<H5Z_filter_t> filters(
+      static_cast<std::size_t>(check_hdf5(H5Pget_nfilters(creation), "no filters", subject)));
+  for (std::size_t i = 0; i < filters.size(); ++i) {
+    unsigned flags = 0;
+    std::size_t settings = 0;
+    filters[i] = check_hdf5(H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &settings,
+                                           nullptr, 0, nullptr, nullptr),
+                            "a filter cannot be looked at", subject);
+  }
+  return filters;
+}
+
+bool filters_before_keep_size(std::span<const H5Z_filter_t> filters, std::size_t before) {
+  return std::ranges::all_of(filters.first(before),
+                             [](H5Z_filter_t filter) { return filter == H5Z_FILTER_SHUFFLE; });
+}
+
+// How many bytes the deflated stream `packed` unpacks to, which need not end it; most + 1 for more.
+// Throws where it is damaged.
+std::uint64_t unpacked_bytes(std::span<const std::byte> packed, std::uint64_t most,
+                             const std::string& subject) {
+  std::array<Bytef, 1 << 16> unpacked;
+  z_stream stream{};
+  if (inflateInit(&stream) != Z_OK) fail("{}: no memory to unpack a chunk", subject);
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
+  stream.avail_in = static_cast<uInt>(packed.size());
+  int status = Z_OK;
+  while (status == Z_OK && stream.total_out <= most) {
+    stream.next_out = unpacked.data();
+    stream.avail_out = unpacked.size();
+    status = inflate(&stream, Z_NO_FLUSH);
+  }
+  const std::uint64_t bytes = stream.total_out;
+  inflateEnd(&stream);
+  if (bytes > most) return most + 1;
+  if (status != Z_STREAM_END) fail("{}: a chunk cannot be unpacked; it is damaged", subject);
+  return bytes;
+}
+
 // Throws for filters that are not read, and for those that would take more memory than `chunk` bytes
 // of elements of `width` are, whatever of a chunk is stored.
 void check_filters(hid_t creation, std::uint64_t chunk, std::uint64_t width,
@@ -104,6 +158,15 @@ void check_filters(hid_t creation, std::uint64_t chunk, std::uint64_t width,
     }
     if (H5Zfilter_avail(filter) <= 0) refuse("which this HDF5 library does not have");
     if (!before.insert(filter).second) refuse("twice");
+    // So that what is stored is the stream that is looked at.
+    if ((before.contains(H5Z_FILTER_DEFLATE) || before.contains(H5Z_FILTER_SZIP)) &&
+        filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SZIP &&
+        filter != H5Z_FILTER_FLETCHER32) {
+      refuse("behind one that packs");
+    }
+    if (before.contains(H5Z_FILTER_DEFLATE) && before.contains(H5Z_FILTER_SZIP)) {
+      refuse("beside another that packs");
+    }
     if (!are_of_chunk(filter, std::span(of_filter).first(std::min(values, of_filter.size())),
                       width > 0 ? chunk / width : 0, width)) {
       refuse("whose settings are not those of its chunks; it is damaged");
@@ -158,13 +221,7 @@ std::uint64_t bytes_of_element(const Hdf5Dataset& dataset, const std::string& su
   return H5Tget_size(type.native());
 }
 
-// The bytes that a chunk of `chunk` bytes takes in the file at most: filters that pack nothing add
-// little.
-std::uint64_t most_stored(std::uint64_t chunk) {
-  return chunk + chunk / 8 + 1024;
-}
-
-// The same of all chunks.
+// The bytes that all chunks of a dataset take in the file at most.
 std::uint64_t most_stored(const Hdf5Dataset& dataset, hid_t creation, std::uint64_t chunk,
                           const std::string& subject) {
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
@@ -189,6 +246,17 @@ std::uint64_t stored_bytes(const Hdf5Dataset& dataset, const std::string& subjec
   hsize_t of_file = 0;
   check_hdf5(H5Fget_filesize(file.native(), &of_file), "no size", subject);
   return std::min<std::uint64_t>(H5Dget_storage_size(dataset.native()), of_file);
+}
+
+// What is more than a hole of the file `subject` and of the sources of its virtual data.
+std::uint64_t bytes_outside_holes(const std::string& subject,
+                                  const std::vector<std::filesystem::path>& sources) {
+  const auto bytes = [](const std::filesystem::path& file) {
+    return static_cast<std::uint64_t>(PlainFile(file, "an HDF5 file").bytes_outside_holes());
+  };
+  std::uint64_t sum = bytes(subject);
+  for (const std::filesystem::path& source : sources) sum += bytes(source);
+  return sum;
 }
 
 // One of the files or data sets that a virtual data set names.
@@ -250,25 +318,54 @@ std::vector<VirtualPiece> pieces_of(hid_t creation, const std::string& name,
   return pieces;
 }
 
-// The bytes that the sources of a virtual data set in the file `subject` store. Opening them shows
-// that they may be read.
-std::uint64_t stored_in_sources(const Hdf5Dataset& dataset, hid_t creation, const std::string& name,
-                                const std::string& subject) {
+// Calls `look` with each source of a virtual data set in the file `subject`: what it is called, its
+// file and its data set, opened, and the file's path. Opening them shows that they may be read.
+template <class Look>
+void with_sources(const Hdf5Dataset& dataset, hid_t creation, const std::string& name,
+                  const std::string& subject, const Look& look) {
   const ForeignRules of_source{.unstored_bytes = ~std::uint64_t{0}};  // the whole is looked at
-  std::uint64_t stored = 0;
   for (const VirtualPiece& piece : pieces_of(creation, name, subject)) {
     const std::string place = piece.file.empty() ? subject : piece.file.string();
-    const Hdf5File source =
+    Hdf5File source =
         piece.file.empty()
             ? Hdf5File(check_hdf5(H5Iget_file_id(dataset.native()), "no file", subject))
             : open_for_reading(piece.file, H5P_DEFAULT, "the source of virtual data");
-    stored += stored_bytes(open_dataset(source.native(), piece.dataset, place, of_source), place);
+    Hdf5Dataset opened = open_dataset(source.native(), piece.dataset, place, of_source);
+    look(piece, std::move(source), std::move(opened), place);
   }
-  return stored;
+}
+
+// Whether the bits that hold a number are bits of the element.
+bool holds_its_bits(const Hdf5Datatype& type) {
+  const H5T_class_t kind = H5Tget_class(type.native());
+  if (kind != H5T_INTEGER && kind != H5T_FLOAT) return true;
+  const std::size_t bits = 8 * H5Tget_size(type.native());
+  const std::size_t precision = H5Tget_precision(type.native());
+  const int offset = H5Tget_offset(type.native());
+  if (precision == 0 || offset < 0 || precision > bits ||
+      static_cast<std::size_t>(offset) > bits - precision) {
+    return false;
+  }
+  if (kind == H5T_INTEGER) return true;
+  std::size_t sign = 0, exponent = 0, exponent_bits = 0, mantissa = 0, mantissa_bits = 0;
+  return H5Tget_fields(type.native(), &sign, &exponent, &exponent_bits, &mantissa,
+                       &mantissa_bits) >= 0 &&
+         exponent_bits > 0 && mantissa_bits > 0 && sign < precision && exponent_bits <= precision &&
+         exponent <= precision - exponent_bits && mantissa_bits <= precision &&
+         mantissa <= precision - mantissa_bits;
 }
 
 void check_dataset(const Hdf5Dataset& dataset, const std::string& name, const std::string& subject,
                    ForeignRules rules) {
+  const Hdf5Datatype type(check_hdf5(H5Dget_type(dataset.native()), "no type", subject));
+  if (!holds_its_bits(type)) {
+    fail("{}: {} has numbers whose bits lie beyond their {} bytes; it is damaged", subject, name,
+         H5Tget_size(type.native()));
+  }
+  const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
+  if (H5Sget_simple_extent_type(space.native()) == H5S_NULL) {
+    fail("{}: {} has no elements and no shape (a null dataspace)", subject, name);
+  }
   const Hdf5Properties creation(
       check_hdf5(H5Dget_create_plist(dataset.native()), "its properties cannot be read", subject));
   if (check_hdf5(H5Pget_external_count(creation.native()), "no storage", subject) > 0) {
@@ -283,7 +380,9 @@ void check_dataset(const Hdf5Dataset& dataset, const std::string& name, const st
       fail("{}: {} is a virtual dataset, whose values lie in others; they are not read", subject,
            name);
     }
-    stored = stored_in_sources(dataset, creation.native(), name, subject);
+    with_sources(dataset, creation.native(), name, subject,
+                 [&](const VirtualPiece&, const Hdf5File&, const Hdf5Dataset& source,
+                     const std::string& place) { stored += stored_bytes(source, place); });
   } else {
     const std::uint64_t chunk = chunk_bytes(dataset, creation.native(), subject);
     check_filters(creation.native(), chunk, bytes_of_element(dataset, subject), name, subject);
@@ -301,6 +400,9 @@ void check_dataset(const Hdf5Dataset& dataset, const std::string& name, const st
     }
   }
   const std::uint64_t declared = declared_bytes(dataset, name, subject);
+  if (declared > rules.unstored_bytes) {
+    stored = std::min(stored, bytes_outside_holes(subject, source_files(dataset, name, subject)));
+  }
   if (declared > rules.unstored_bytes && declared / largest_packing > stored) {
     fail("{}: {} declares {} bytes, of which {} are stored; no filter packs so many", subject, name,
          declared, stored);
@@ -422,27 +524,98 @@ Hdf5Dataset open_dataset(hid_t file, const std::string& name, const std::string&
   return dataset;
 }
 
-PackedChunks::PackedChunks(const Hdf5Dataset& dataset, const std::string& subject) {
+// A data set that a virtual one takes values from, and which of its elements stand where.
+struct ChunkedReader::Source {
+  struct Mapping {
+    Hdf5Dataspace in_virtual, in_source;
+  };
+  Hdf5File file;
+  Hdf5Dataset dataset;
+  std::optional<ChunkedReader> reader;
+  std::vector<Mapping> mappings;
+};
+
+ChunkedReader::~ChunkedReader() = default;
+
+ChunkedReader::ChunkedReader(const Hdf5Dataset& dataset, const std::string& file,
+                             std::string subject_of_messages)
+    : subject_(std::move(subject_of_messages)) {
+  const std::string& subject = subject_;
   const Hdf5Properties creation(
       check_hdf5(H5Dget_create_plist(dataset.native()), "its properties cannot be read", subject));
-  const std::uint64_t chunk = chunk_bytes(dataset, creation.native(), subject);
-  if (chunk == 0 || check_hdf5(H5Pget_nfilters(creation.native()), "no filters", subject) == 0) {
+  if (H5Pget_layout(creation.native()) == H5D_VIRTUAL) {
+    std::map<std::pair<std::string, std::string>, Source*> known;
+    with_sources(dataset, creation.native(), "the dataset", file,
+                 [&](const VirtualPiece& piece, Hdf5File opened, Hdf5Dataset source,
+                     const std::string& place) {
+                   auto one = std::make_unique<Source>();
+                   one->file = std::move(opened);
+                   one->dataset = std::move(source);
+                   one->reader.emplace(one->dataset, place, place);
+                   known[{piece.file_name, piece.dataset}] = one.get();
+                   sources_.push_back(std::move(one));
+                 });
+    std::size_t count = 0;
+    check_hdf5(H5Pget_virtual_count(creation.native(), &count), "no sources", subject);
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto source =
+          known.find({name_of_source(H5Pget_virtual_filename, creation.native(), i, subject),
+                      name_of_source(H5Pget_virtual_dsetname, creation.native(), i, subject)});
+      if (source == known.end()) continue;
+      source->second->mappings.push_back(
+          {Hdf5Dataspace(check_hdf5(H5Pget_virtual_vspace(creation.native(), i),
+                                    "a source without a place", subject)),
+           Hdf5Dataspace(check_hdf5(H5Pget_virtual_srcspace(creation.native(), i),
+                                    "a source without elements", subject))});
+    }
     return;
   }
+  bytes_ = chunk_bytes(dataset, creation.native(), subject);
+  // Where nothing is stored, all are fill values, and the library tells of no chunk.
+  const std::uint64_t stored = H5Dget_storage_size(dataset.native());
+  if (bytes_ == 0 || stored == 0) return;
+  filters_ = filters_of(creation.native(), subject);
   const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
-  at_.resize(static_cast<std::size_t>(
-      check_hdf5(H5Sget_simple_extent_ndims(space.native()), "no shape", subject)));
-  lengths_.resize(at_.size());
-  if (check_hdf5(
-          H5Pget_chunk(creation.native(), static_cast<int>(lengths_.size()), lengths_.data()),
-          "no lengths of chunks", subject) != static_cast<int>(at_.size())) {
+  const int dimensions =
+      check_hdf5(H5Sget_simple_extent_ndims(space.native()), "no shape", subject);
+  chunks_.resize(static_cast<std::size_t>(dimensions));
+  check_hdf5(H5Sget_simple_extent_dims(space.native(), chunks_.data(), nullptr), "no shape",
+             subject);
+  if (filters_.empty()) {
+    // The library tells what one of them stores by going through all.
+    hsize_t written = 0;
+    check_hdf5(H5Dget_num_chunks(dataset.native(), H5S_ALL, &written), "no chunks", subject);
+    few_ = written <= most_gone_through;
+    if (stored / bytes_ != written || stored % bytes_ != 0) {
+      fail("{}: {} chunks of {} bytes store {} bytes together; it is damaged", subject, written,
+           bytes_, stored);
+    }
+  }
+  lengths_.resize(chunks_.size());
+  at_.resize(chunks_.size());
+  if (check_hdf5(H5Pget_chunk(creation.native(), dimensions, lengths_.data()),
+                 "no lengths of chunks", subject) != dimensions) {
     fail("{}: has chunks of another number of dimensions; it is damaged", subject);
   }
-  most_ = most_stored(chunk);
+  std::uint64_t count = 1;
+  bool overflow = false;
+  for (std::size_t d = 0; d < chunks_.size(); ++d) {
+    chunks_[d] = chunks_[d] / lengths_[d] + (chunks_[d] % lengths_[d] != 0);
+    overflow |= __builtin_mul_overflow(count, chunks_[d], &count);
+  }
+  if (!overflow && count <= most_remembered) seen_.resize(static_cast<std::size_t>(count));
 }
 
-void PackedChunks::check(const Hdf5Dataset& dataset, std::span<const hsize_t> start,
-                         std::span<const hsize_t> count, const std::string& subject) {
+herr_t ChunkedReader::read(const Hdf5Dataset& dataset, hid_t type, hid_t memory, hid_t in_file,
+                           std::span<const hsize_t> start, std::span<const hsize_t> count,
+                           void* values) {
+  check(dataset, start, count);
+  check_sources(in_file);
+  return H5Dread(dataset.native(), type, memory, in_file, H5P_DEFAULT, values);
+}
+
+void ChunkedReader::check(const Hdf5Dataset& dataset, std::span<const hsize_t> start,
+                          std::span<const hsize_t> count) {
   if (lengths_.empty()) return;
   const auto first = [&](std::size_t d) { return start[d] / lengths_[d] * lengths_[d]; };
   for (std::size_t d = 0; d < at_.size(); ++d) {
@@ -450,15 +623,11 @@ void PackedChunks::check(const Hdf5Dataset& dataset, std::span<const hsize_t> st
     at_[d] = first(d);
   }
   for (bool more = true; more;) {
-    hsize_t stored = 0;  // and where it lies: nowhere, where it was never written
-    unsigned skipped_filters = 0;
-    haddr_t address = HADDR_UNDEF;
-    check_hdf5(H5Dget_chunk_info_by_coord(dataset.native(), at_.data(), &skipped_filters, &address,
-                                          &stored),
-               "a chunk cannot be looked at", subject);
-    if (stored > most_) {
-      fail("{}: a chunk stores {} bytes, and chunks take {} at most; it is damaged", subject,
-           stored, most_);
+    if (seen_.empty()) {
+      check_chunk(dataset);
+    } else if (const std::uint64_t chunk = number(); !seen_[chunk]) {
+      check_chunk(dataset);
+      seen_[chunk] = true;
     }
     more = false;
     for (std::size_t d = at_.size(); !more && d-- > 0;) {
@@ -467,6 +636,92 @@ void PackedChunks::check(const Hdf5Dataset& dataset, std::span<const hsize_t> st
       if (!more) at_[d] = first(d);
     }
   }
+}
+
+// The chunks of sources that hold what is selected in the virtual data.
+void ChunkedReader::check_sources(hid_t in_file) {
+  for (const auto& source : sources_) {
+    for (const Source::Mapping& mapping : source->mappings) {
+      const Hdf5Dataspace wanted(H5Sselect_project_intersection(
+          mapping.in_virtual.native(), mapping.in_source.native(), in_file));
+      // Of sources without an end, which cannot be projected, the whole.
+      const Hdf5Dataspace all(
+          check_hdf5(H5Dget_space(source->dataset.native()), "no dataspace", subject_));
+      const hid_t space = wanted.exists() ? wanted.native() : all.native();
+      if (H5Sget_select_npoints(space) <= 0) continue;
+      const auto dimensions = static_cast<std::size_t>(
+          check_hdf5(H5Sget_simple_extent_ndims(space), "no shape", subject_));
+      std::vector<hsize_t> start(dimensions), count(dimensions);
+      check_hdf5(H5Sget_select_bounds(space, start.data(), count.data()), "no bounds", subject_);
+      for (std::size_t d = 0; d < dimensions; ++d) count[d] -= start[d] - 1;
+      source->reader->check(source->dataset, start, count);
+    }
+  }
+}
+
+std::uint64_t ChunkedReader::number() const {
+  std::uint64_t number = 0;
+  for (std::size_t d = 0; d < at_.size(); ++d) number = number * chunks_[d] + at_[d] / lengths_[d];
+  return number;
+}
+
+// Of the chunk at `at_`.
+void ChunkedReader::check_chunk(const Hdf5Dataset& dataset) {
+  hsize_t stored = 0;
+  if (filters_.empty()) {
+    if (!few_) return;
+    unsigned skipped = 0;
+    haddr_t address = HADDR_UNDEF;
+    check_hdf5(
+        H5Dget_chunk_info_by_coord(dataset.native(), at_.data(), &skipped, &address, &stored),
+        "a chunk cannot be looked at", subject_);
+  } else if (H5Dget_chunk_storage_size(dataset.native(), at_.data(), &stored) < 0) {
+    stored = 0;
+  }
+  if (stored == 0) return;  // it was never written; what else is wrong with it, reading tells
+  const auto place = [&] {
+    return fmt::format("{}, elements from {} on", subject_,
+                       to_string(Shape(at_.begin(), at_.end())));
+  };
+  if (stored > most_stored(bytes_)) {
+    fail("{}: a chunk stores {} bytes, and chunks take {} at most; it is damaged", place(), stored,
+         most_stored(bytes_));
+  }
+  const auto too_little = [&](std::uint64_t bytes) {
+    fail("{}: a chunk stores {} bytes of the {} that it has; it is damaged", place(), bytes,
+         bytes_);
+  };
+  if (filters_.empty()) {
+    if (stored != bytes_) too_little(stored);
+    return;
+  }
+  std::uint32_t skipped = 0;
+  stored_.resize(static_cast<std::size_t>(stored));
+  check_hdf5(H5Dread_chunk(dataset.native(), H5P_DEFAULT, at_.data(), &skipped, stored_.data()),
+             "a chunk cannot be read", subject_);
+  const auto is_skipped = [&](std::size_t filter) { return (skipped >> filter & 1) != 0; };
+  // Deflate and szip unpack to what their streams say; the others keep the size, but for a checksum
+  // of four bytes, or unpack to one that their settings say.
+  std::uint64_t smallest = bytes_;
+  for (std::size_t i = 0; i < filters_.size(); ++i) {
+    if (is_skipped(i)) continue;
+    const H5Z_filter_t filter = filters_[i];
+    if (filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_FLETCHER32) smallest = 1;
+    std::uint64_t unpacked = bytes_;
+    if (filter == H5Z_FILTER_DEFLATE) {
+      unpacked = unpacked_bytes(stored_, most_stored(bytes_), place());
+    } else if (filter == H5Z_FILTER_SZIP) {
+      std::array<unsigned char, 4> said{};
+      std::memcpy(said.data(), stored_.data(), std::min(stored_.size(), said.size()));
+      unpacked = said[0] | said[1] << 8 | said[2] << 16 | std::uint64_t{said[3]} << 24;
+    }
+    if (unpacked > most_stored(bytes_)) {
+      fail("{}: a chunk unpacks to more than the {} bytes that it has; it is damaged", place(),
+           bytes_);
+    }
+    if (unpacked != bytes_ && filters_before_keep_size(filters_, i)) too_little(unpacked);
+  }
+  if (stored < smallest) too_little(stored);
 }
 
 std::vector<std::filesystem::path> source_files(const Hdf5Dataset& dataset, const std::string& name,

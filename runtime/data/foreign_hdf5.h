@@ -14,13 +14,14 @@
 //     scaleoffset or LZF;
 //   - what it declares could be packed into what it stores, or is as little as the rules bear.
 //
-// These are looked at in the object's header, before anything is read; PackedChunks looks at each
+// These are looked at in the object's header, before anything is read; ChunkedReader looks at each
 // chunk, as it is wanted. All functions are called inside the life of an Hdf5Guard, and throw
 // `Error` that begins with `subject`, the file.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,20 +52,41 @@ void require_dataset(hid_t file, const std::string& name, const std::string& sub
 [[nodiscard]] Hdf5Dataset open_dataset(hid_t file, const std::string& name,
                                        const std::string& subject, ForeignRules rules = {},
                                        hid_t access = H5P_DEFAULT);
-/// The chunks of an opened dataset whose values go through filters. What a chunk stores beyond its
-/// own size a filter could unpack to a thousand times as much.
-class PackedChunks {
+
+/// Reads an opened dataset whose values may lie in chunks, and looks at each chunk once before it
+/// does. What a chunk stores beyond its own size a filter could unpack to a thousand times as much;
+/// of what it stores too little, the library would go on in the memory behind its buffer, and call that
+/// values.
+class ChunkedReader {
  public:
-  PackedChunks(const Hdf5Dataset& dataset, const std::string& subject);
-  /// Throws if a chunk that holds any of `count` elements from `start` on, of each dimension, stores
-  /// more than a chunk can.
-  void check(const Hdf5Dataset& dataset, std::span<const hsize_t> start,
-             std::span<const hsize_t> count, const std::string& subject);
+  /// Of the file `file`; messages begin with `subject`.
+  ChunkedReader(const Hdf5Dataset& dataset, const std::string& file, std::string subject);
+  ~ChunkedReader();
+  /// H5Dread of the `count` elements from `start` on, of each dimension, which `in_file` selects.
+  /// Throws if a chunk that holds any of them stores what a chunk cannot.
+  [[nodiscard]] herr_t read(const Hdf5Dataset& dataset, hid_t type, hid_t memory, hid_t in_file,
+                            std::span<const hsize_t> start, std::span<const hsize_t> count,
+                            void* values);
 
  private:
-  std::vector<hsize_t> lengths_;  // of a chunk; empty where nothing is to be checked
-  std::vector<hsize_t> at_;
-  std::uint64_t most_ = 0;
+  void check(const Hdf5Dataset& dataset, std::span<const hsize_t> start,
+             std::span<const hsize_t> count);
+  void check_chunk(const Hdf5Dataset& dataset);
+  [[nodiscard]] std::uint64_t number() const;
+
+  struct Source;  // of virtual data
+  void check_sources(hid_t in_file);
+
+  std::string subject_;
+  std::vector<std::unique_ptr<Source>> sources_;
+  std::vector<hsize_t> lengths_;  // of a chunk; empty without chunks
+  std::vector<hsize_t> chunks_;   // of each dimension
+  std::vector<hsize_t> at_;       // the first element of a chunk
+  std::vector<bool> seen_;        // by number; empty for more than are worth to be remembered
+  std::vector<std::byte> stored_;
+  std::vector<H5Z_filter_t> filters_;
+  std::uint64_t bytes_ = 0;  // of a chunk
+  bool few_ = false;         // chunks
 };
 
 /// The other files that an opened dataset's values lie in, if it is virtual.

@@ -34,8 +34,13 @@ hid_t memory_type(ElementType type) {
 
 /// Whether `type` is how h5py stores booleans: an enumeration of FALSE and TRUE in 8 bits.
 bool is_boolean(const Hdf5Datatype& type, const std::string& subject) {
+  const auto number_of = [&](const char* name) {
+    signed char number = -1;  // an enumeration of one byte
+    return H5Tenum_valueof(type.native(), name, &number) < 0 ? -1 : int{number};
+  };
   return H5Tget_size(type.native()) == 1 &&
-         check_hdf5(H5Tget_nmembers(type.native()), "its type cannot be read", subject) == 2;
+         check_hdf5(H5Tget_nmembers(type.native()), "its type cannot be read", subject) == 2 &&
+         number_of("FALSE") == 0 && number_of("TRUE") == 1;
 }
 
 /// The type that samples get whose elements are stored as `type`.
@@ -101,7 +106,8 @@ struct Hdf5Source::Dataset {
   Hdf5Field options;
   Hdf5File file;
   Hdf5Dataset dataset;
-  std::optional<PackedChunks> chunks;
+  std::optional<ChunkedReader> reader;
+  PlainFile plain;
   Hdf5Dataspace file_space;
   Shape shape;  // with the samples as dimension 0
   ElementType type = ElementType::float32;
@@ -111,12 +117,13 @@ struct Hdf5Source::Dataset {
   std::vector<std::byte> run;
   std::vector<hsize_t> start, count;
 
-  Dataset(const Hdf5Field& field, Hdf5Permissions permissions) : options(field) {
+  Dataset(const Hdf5Field& field, Hdf5Permissions permissions)
+      : options(field), plain(field.location.file, "a file of HDF5 data") {
     const Hdf5Guard guard;
     const std::string subject = to_string(options.location);
     file = open_for_reading(options.location.file, H5P_DEFAULT, "a file of HDF5 data");
     dataset = open_samples(file, options.location, permissions);
-    chunks.emplace(dataset, subject);
+    reader.emplace(dataset, options.location.file, subject);
     file_space =
         Hdf5Dataspace(check_hdf5(H5Dget_space(dataset.native()), "has no dataspace", subject));
     const int dimensions = check_hdf5(H5Sget_simple_extent_ndims(file_space.native()),
@@ -165,10 +172,10 @@ struct Hdf5Source::Dataset {
           "cannot be selected");
     const Hdf5Dataspace memory(check(H5Screate_simple(1, &elements, nullptr), "no dataspace"));
     reading_hdf5_values(options.location.file);
-    chunks->check(dataset, start, count, options.location.file);
-    check(H5Dread(dataset.native(), memory_type(type), memory.native(), file_space.native(),
-                  H5P_DEFAULT, destination),
+    check(reader->read(dataset, memory_type(type), memory.native(), file_space.native(), start,
+                       count, destination),
           "cannot be read");
+    plain.check_length();  // of a file that is cut meanwhile, the library reads zeros
   }
 
   void read(std::span<const std::int64_t> rows, const Block& block, std::byte* destination) {

@@ -47,6 +47,18 @@ PlainFile::~PlainFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
+std::int64_t PlainFile::bytes_outside_holes() const {
+  std::int64_t bytes = 0;
+  for (off_t end = 0; end < bytes_;) {
+    const off_t begin = ::lseek(descriptor_, end, SEEK_DATA);
+    if (begin < 0) return errno == ENXIO ? bytes : bytes_;  // none is left, or it cannot tell
+    end = ::lseek(descriptor_, begin, SEEK_HOLE);
+    if (end <= begin) return bytes_;
+    bytes += end - begin;
+  }
+  return bytes;
+}
+
 void PlainFile::check_length() const {
   struct stat status {};
   if (::fstat(descriptor_, &status) != 0) fail_to_reach(name_, "cannot be looked at", errno);

@@ -55,6 +55,8 @@ class PlainFile {
   /// Hands the descriptor on, to be closed by another.
   [[nodiscard]] int release() { return std::exchange(descriptor_, -1); }
 
+  /// How many bytes of the file are more than the zeros of a hole, as far as the file system tells.
+  [[nodiscard]] std::int64_t bytes_outside_holes() const;
   /// Throws if the file is shorter than it was.
   void check_length() const;
   /// Reads `bytes` bytes that stand `offset` behind the beginning. Throws if the file ends before.

@@ -182,7 +182,7 @@ def main():
         with h5py.File("data.h5") as data:
             file["x"] = data["x"][()]
             y = data["y"][()]
-    for name, source in (("virtual.h5", "source.h5"), ("upwards.h5", "../work/../../source.h5"),
+    for name, source in (("virtual.h5", "source.h5"), ("upwards.h5", os.path.join("..", "work", "..", "..", "source.h5")),
                          ("absolute.h5", "/etc/hostname"), ("absent.h5", "absent_source.h5")):
         with h5py.File(name, "w") as file:
             layout = h5py.VirtualLayout((100, 6), "<f4")
@@ -297,6 +297,97 @@ def main():
     ended = refused("one chunk", [*evaluate, "--set", data_of("one_chunk.h5")], (1,))
     check("a chunk stores" in ended.said, ended.said)
     whole([*evaluate, "--set", data_of("few_chunks.h5")])
+
+    # A chunk that holds less than its elements: the library would go on in the memory behind its buffer.
+    def short_stream(file):
+        file.create_dataset("x", (100, 6), "f4", chunks=(100, 6), compression="gzip").id.write_direct_chunk(
+            (0, 0), zlib.compress(b"abcd"))
+
+    def filters_skipped(file):
+        file.create_dataset("x", (100, 6), "f4", chunks=(100, 6), compression="gzip").id.write_direct_chunk(
+            (0, 0), b"abcdefgh", filter_mask=1)
+
+    def less_stored(file):
+        file.create_dataset("x", data=numpy.ones((100, 6), "f4"), chunks=(100, 6))
+
+    # Numbers that reach beyond their elements, and what is no number.
+    def bits_beyond(file):
+        kind = h5py.h5t.STD_I32LE.copy()
+        kind.set_precision(16)
+        kind.set_offset(7)
+        h5py.h5d.create(file.id, b"x", kind, h5py.h5s.create_simple((100, 6)))
+
+    def animals(file):
+        file.create_dataset("x", data=numpy.full((100, 6), 7, "u1"), dtype=h5py.enum_dtype({"CAT": 3, "DOG": 7}, "u1"))
+
+    def nothing(file):
+        file["x"] = h5py.Empty("f4")
+
+    for change, said in ((short_stream, "stores 4 bytes of the 2400"), (filters_skipped, "stores 8 bytes of the 2400"),
+                         (less_stored, "store 16 bytes together"), (bits_beyond, "bits lie beyond their 4 bytes"),
+                         (animals, "an enumeration"), (nothing, "null dataspace")):
+        name = f"{change.__name__}.h5"
+        with h5py.File(name, "w") as file:
+            file["y"] = numpy.zeros(100, "u1")
+            change(file)
+        with open(name, "rb") as file:
+            content = bytearray(file.read())
+        if change is less_stored:  # the length in the index of chunks
+            place = content.index((2400).to_bytes(4, "little"), content.index(b"TREE\x01"))
+            content[place:place + 4] = (16).to_bytes(4, "little")
+        if change is bits_beyond:  # the offset, before the precision
+            place = content.index(bytes([7, 0, 16, 0]))
+            content[place:place + 2] = (200).to_bytes(2, "little")
+        with open(name, "wb") as file:
+            file.write(content)
+        ended = refused(change.__name__, ["evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "train", "--set",
+                                          data_of(name)])
+        check(said in ended.said, ended.said)
+    with h5py.File("model.weights.h5") as file:
+        arrays = []
+        file.visititems(lambda path, item: arrays.append(path) if isinstance(item, h5py.Dataset) and item.ndim == 2 else None)
+    shutil.copy("model.weights.h5", "short.weights.h5")
+    with h5py.File("short.weights.h5", "r+") as file:
+        shape = file[arrays[0]].shape
+        del file[arrays[0]]
+        file.create_dataset(arrays[0], shape, "f4", chunks=shape, compression="gzip").id.write_direct_chunk(
+            (0, 0), zlib.compress(b"abcd"))
+    refused("short weights", ["import", "run.yaml", "short.weights.h5", "--output", "imported"])
+    check(not os.path.exists("imported"), "import of short weights left something")
+
+    # A chunk of virtual data's source that unpacks to a gigabyte.
+    shutil.copy("one_chunk.h5", "source_of_gigabyte.h5")
+    with h5py.File("virtual_chunk.h5", "w") as file:
+        layout = h5py.VirtualLayout((400_000, 6), "<f4")
+        layout[...] = h5py.VirtualSource("source_of_gigabyte.h5", "x", (400_000, 6))
+        file.create_virtual_dataset("x", layout)
+        file["y"] = numpy.zeros(400_000, "u1")
+    refused("virtual chunk", [*evaluate, "--set", data_of("virtual_chunk.h5", ", virtual: true")], (1,))
+
+    # Many small chunks are looked at once each, in little time.
+    with h5py.File("many_chunks.h5", "w") as file:
+        file.create_dataset("x", data=numpy.ones((20_000, 6), "f4"), chunks=(1, 6), compression="gzip")
+        file["y"] = numpy.zeros(20_000, "u1")
+    ended = whole([*evaluate, "--set", data_of("many_chunks.h5"), "--set", "data.batch_size=1000"])
+    check(ended.work < 3 * SECONDS, f"many chunks: {ended.work:.1f} s")
+
+    # A hole stores nothing, whatever its length.
+    with h5py.File("hole.h5", "w", libver="latest") as file:
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+        h5py.h5d.create(file.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((1 << 28, 6)), plist)
+        file["y"] = numpy.zeros(1, "u1")
+    refused("hole", ["train", "run.yaml", "--dry-run", "--set", data_of("hole.h5")], (2,))
+
+    # What the run keeps its checkpoints under is nobody else's, asked for or not.
+    shutil.copytree("checkpoints", "kept")
+    kept = os.path.join("kept", os.path.basename(checkpoint))
+    for taken in (kept, os.path.join("kept", ".lock"), os.path.join("kept", "step-000000999.h5")):
+        refused("checkpoint as log", ["train", "run.yaml", "--resume", "--set", "checkpoint.directory=kept", "--set",
+                                      "fit.epochs=2", "--overwrite", "--set",
+                                      f"fit.callbacks=[{{CSVLogger: {{file: {taken}}}}}]"], (2,))
+    check(filecmp.cmp(kept, checkpoint, shallow=False), "a checkpoint was written over by a log")
 
     # A name with a slash would lead through the link beside it, and wait for a writer to the pipe.
     os.mkfifo("pipe")

@@ -365,9 +365,9 @@ TEST_CASE("compressed data that is damaged is an error when it is read") {
   for (std::size_t i = chunk + 20; i < chunk + 60; ++i) bytes[i] = static_cast<char>(~bytes[i]);
   write_file(path, bytes);
   const Hdf5Source source = open(path, "x");
-  CHECK_THROWS_WITH(read_all<std::uint8_t>(source, 0),
-                    Catch::Contains(path + ":/x, samples 0 to 39: cannot be read: ") &&
-                        Catch::Contains("inflate() failed"));
+  CHECK_THROWS_WITH(
+      read_all<std::uint8_t>(source, 0),
+      Catch::Contains(path + ":/x, elements from (0, 0) on: a chunk cannot be unpacked"));
 }
 
 TEST_CASE("errors of HDF5 become exceptions and the library's printing is restored") {
