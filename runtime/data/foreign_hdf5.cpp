@@ -584,7 +584,7 @@ ChunkedReader::ChunkedReader(const Hdf5Dataset& dataset, const std::string& file
   if (filters_.empty()) {
     // The library tells what one of them stores by going through all.
     hsize_t written = 0;
-    check_hdf5(H5Dget_num_chunks(dataset.native(), H5S_ALL, &written), "no chunks", subject);
+    check_hdf5(H5Dget_num_chunks(dataset.native(), space.native(), &written), "no chunks", subject);
     few_ = written <= most_gone_through;
     if (stored / bytes_ != written || stored % bytes_ != 0) {
       fail("{}: {} chunks of {} bytes store {} bytes together; it is damaged", subject, written,

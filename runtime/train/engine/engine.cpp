@@ -16,9 +16,9 @@
 namespace meshwork {
 namespace {
 
-constexpr std::int64_t word = 8;  // bytes of an address and of a row's number
-constexpr std::int64_t words_of_scalars = sizeof(StepScalars) / word;
-static_assert(sizeof(StepScalars) % word == 0);
+constexpr std::int64_t word_bytes = 8;  // bytes of an address and of a row's number
+constexpr std::int64_t words_of_scalars = sizeof(StepScalars) / word_bytes;
+static_assert(sizeof(StepScalars) % word_bytes == 0);
 
 // Lowers without a device or communicators, compares, and gives the specifications of the kernels.
 // Binding comes after: to split communicators is collective, so that ranks which disagree would
@@ -139,10 +139,10 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
   }
   if (request.gathers) {
     gathered_on_host_.resize(static_cast<std::size_t>(words_of_scalars + tables + request.rows));
-    gathered_ = device.allocate(std::ssize(gathered_on_host_) * word);
+    gathered_ = device.allocate(std::ssize(gathered_on_host_) * word_bytes);
     gathered_ring_ = FeedRing(device, gathered_.data(), gathered_.bytes());
     bound.step_scalars = gathered_.data();
-    bound.gathered_rows = gathered_.bytes_at(words_of_scalars * word);
+    bound.gathered_rows = gathered_.bytes_at(words_of_scalars * word_bytes);
   } else {
     bound.step_scalars = scalars;
     scalars_ = FeedRing(device, scalars, sizeof(StepScalars));
