@@ -32,6 +32,14 @@ Block region_of(const Layout& layout, const Shape& shape, const MeshShape& mesh,
   return region;
 }
 
+// Whether blocks that are not empty have an element in common.
+static bool overlap(const Block& a, const Block& b) {
+  for (std::size_t d = 0; d < a.size(); ++d) {
+    if (a[d].end <= b[d].begin || b[d].end <= a[d].begin) return false;
+  }
+  return true;
+}
+
 std::string flaw_of_cover(const Shape& shape, const std::vector<Block>& regions) {
   std::vector<Block> sorted;
   std::int64_t covered = 0;
@@ -78,7 +86,7 @@ std::string flaw_of_cover(const Shape& shape, const std::vector<Block>& regions)
     compared += static_cast<std::int64_t>(open.size());
     if (compared > most_compared) return "its regions are no blocks of a mesh";
     for (const Block* other : open) {
-      if (!is_empty(intersection(*other, region))) {
+      if (overlap(*other, region)) {
         return fmt::format("the regions {} and {} overlap", to_string(*other), to_string(region));
       }
     }

@@ -104,7 +104,7 @@ inline std::string mutated_bytes(Mutator& mutator, std::string bytes) {
 
 class FileFuzzer {
  public:
-  static constexpr std::chrono::seconds patience{5};
+  static constexpr std::chrono::seconds patience{20};  // other tests take the cores as well
   static constexpr std::int64_t most_bytes = std::int64_t{512} << 20;
 
   FileFuzzer(std::string name, std::string suffix)

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -224,13 +225,17 @@ Outcome read(const std::string& text, const std::vector<ConfigOverride>& overrid
     walk(root);
     return Outcome::read;
   } catch (const Error& problem) {
-    const std::string message = problem.what();
-    if (message.empty() || message.find_first_of("\n\r") != std::string::npos) {
-      throw std::logic_error("the message is not one line: " + message);
-    }
-    if (!message.starts_with("fuzz.yaml:") && !message.starts_with("--set")) {
-      throw std::logic_error("the message has no place: " + message);
-    }
+    // A line each mistake.
+    std::istringstream lines(problem.what());
+    std::string line;
+    if (!std::getline(lines, line)) throw std::logic_error("the message is empty");
+    do {
+      if (line.find('\r') != std::string::npos ||
+          (!line.starts_with("fuzz.yaml:") && !line.starts_with("--set") &&
+           !(line.starts_with("and ") && line.ends_with(" more")))) {
+        throw std::logic_error("a line without a place: " + line);
+      }
+    } while (std::getline(lines, line));
     return outcome;
   }
 }

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "collectives/error.h"
-#include "runtime/device/element_functions.h"
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cuda/convolution_forms.h"
@@ -15,6 +14,7 @@
 #include "runtime/device/cuda/gradient_epilogue.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/narrow_inputs.h"
+#include "runtime/device/element_functions.h"
 #include "runtime/device/kernels/convolution.h"
 #include "runtime/device/kernels/products.h"
 
