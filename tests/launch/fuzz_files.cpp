@@ -355,7 +355,7 @@ TEST_CASE("mutated IDX files are read or refused") {
 
 TEST_CASE("mutated tables are read or refused") {
   const std::string whole =
-      "age,city,price\n59,\"Paris\",1.5e3\n-1,Oslo,20\n7,\"a \"\"b\"\",\nc\",0.25\n8,Rome,12\n";
+      "age,city,price\n59,\"Paris\",1.5e3\n-1,Oslo,20\n7,\"a \"\"b\"\", c\",0.25\n8,Rome,12\n";
   const std::string zipped = packed(whole);
   test::FileFuzzer("csv", ".csv").run(inputs, [&](std::uint64_t number, const fs::path& file) {
     Mutator mutator = mutator_of(number);
