@@ -14,7 +14,7 @@ using namespace meshwork::test;
 
 std::string little_endian(std::uint64_t number, int bytes) {
   std::string text;
-  for (int i = 0; i < bytes; ++i) text += static_cast<char>(number >> (8 * i));
+  for (int i = 0; i < bytes; ++i) text += static_cast<char>(i < 8 ? number >> (8 * i) : 0);
   return text;
 }
 
