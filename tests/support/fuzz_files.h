@@ -24,6 +24,7 @@
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -104,7 +105,8 @@ inline std::string mutated_bytes(Mutator& mutator, std::string bytes) {
 
 class FileFuzzer {
  public:
-  static constexpr std::chrono::seconds patience{20};  // other tests take the cores as well
+  static constexpr std::chrono::seconds patience{5};     // of work on an input
+  static constexpr std::chrono::seconds standstill{20};  // by the clock: others take the cores too
   static constexpr std::int64_t most_bytes = std::int64_t{512} << 20;
 
   FileFuzzer(std::string name, std::string suffix)
@@ -202,9 +204,19 @@ class FileFuzzer {
     ::_exit(0);
   }
 
+  // The time that the process has had a processor.
+  static std::chrono::nanoseconds work_of(pid_t process) {
+    clockid_t clock{};
+    timespec time{};
+    if (::clock_getcpuclockid(process, &clock) != 0 || ::clock_gettime(clock, &time) != 0)
+      return {};
+    return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+  }
+
   int wait_for(pid_t child) const {
     std::uint64_t at = ~std::uint64_t{0};
     auto since = std::chrono::steady_clock::now();
+    std::chrono::nanoseconds worked_before{};
     for (;;) {
       int status = 0;
       const pid_t ended = ::waitpid(child, &status, WNOHANG);
@@ -215,7 +227,9 @@ class FileFuzzer {
       if (progress_->begun.load() != at) {
         at = progress_->begun.load();
         since = std::chrono::steady_clock::now();
-      } else if (std::chrono::steady_clock::now() - since > patience) {
+        worked_before = work_of(child);
+      } else if (work_of(child) - worked_before > patience ||
+                 std::chrono::steady_clock::now() - since > standstill) {
         ::kill(child, SIGKILL);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -1,6 +1,6 @@
-// JSONLogger: a JSON object an epoch, on a line of its own: the epoch's index from 0, the updates so
-// far, the values of the logs as they come, the learning rate, the samples that were trained on each
-// second, and the seconds of the epoch.
+// JSONLogger: a JSON object an epoch, on a line of its own. It has the epoch's index from 0 and the
+// updates so far. The logs follow, in their order, then the learning rate. Last come the samples
+// trained on each second, and the seconds of the epoch.
 //
 //     {"epoch": 0, "step": 938, "loss": 0.4753, "accuracy": 0.8297, "learning_rate": 0.001,
 //      "samples_per_second": 48604.2, "seconds": 1.4}

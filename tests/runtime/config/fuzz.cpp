@@ -228,6 +228,7 @@ Outcome read(const std::string& text, const std::vector<ConfigOverride>& overrid
     // A line each mistake.
     std::istringstream lines(problem.what());
     std::string line;
+    int told = 0;
     if (!std::getline(lines, line)) throw std::logic_error("the message is empty");
     do {
       if (line.find('\r') != std::string::npos ||
@@ -235,7 +236,9 @@ Outcome read(const std::string& text, const std::vector<ConfigOverride>& overrid
            !(line.starts_with("and ") && line.ends_with(" more")))) {
         throw std::logic_error("a line without a place: " + line);
       }
+      ++told;
     } while (std::getline(lines, line));
+    if (told > 21) throw std::logic_error("more mistakes than are told together");
     return outcome;
   }
 }
