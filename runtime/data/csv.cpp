@@ -232,25 +232,31 @@ class CsvColumn {
   double low_ = 0, high_ = 0;
 };
 
-// Where the columns of the header are that are used.
-std::vector<CsvColumn> columns_of(const CsvScanner& scanner, std::span<const CsvValue> header,
-                                  const CsvTable& table, const std::vector<CsvField>& fields) {
+// Where the column `name` is. Throws unless it is there once.
+std::size_t index_of_column(const CsvScanner& scanner, std::span<const CsvValue> header,
+                            const CsvTable& table, const std::string& name) {
   std::vector<std::string> names;
   for (const CsvValue& value : header) names.push_back(value.text);
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) {
+    fail("{}: there is no column {}{}; it has {}", table.path.string(), in_quotes(name),
+         did_you_mean(name, names),
+         quoted_list(std::span(names).first(std::min<std::size_t>(names.size(), 50))));
+  }
+  const auto index = static_cast<std::size_t>(found - names.begin());
+  const auto again = std::find(found + 1, names.end(), name);
+  if (again != names.end()) {
+    scanner.fail_at(header[static_cast<std::size_t>(again - names.begin())],
+                    "there are two columns {}", in_quotes(name));
+  }
+  return index;
+}
+
+// The columns of the header that are used.
+std::vector<CsvColumn> columns_of(const CsvScanner& scanner, std::span<const CsvValue> header,
+                                  const CsvTable& table, const std::vector<CsvField>& fields) {
   const auto index_of = [&](const std::string& name) {
-    const auto found = std::ranges::find(names, name);
-    if (found == names.end()) {
-      fail("{}: there is no column {}{}; it has {}", table.path.string(), in_quotes(name),
-           did_you_mean(name, names),
-           quoted_list(std::span(names).first(std::min<std::size_t>(names.size(), 50))));
-    }
-    const auto index = static_cast<std::size_t>(found - names.begin());
-    const auto again = std::find(found + 1, names.end(), name);
-    if (again != names.end()) {
-      scanner.fail_at(header[static_cast<std::size_t>(again - names.begin())],
-                      "there are two columns {}", in_quotes(name));
-    }
-    return index;
+    return index_of_column(scanner, header, table, name);
   };
   std::vector<CsvColumn> columns;
   for (const CsvField& field : fields) {
@@ -320,6 +326,9 @@ CsvSource::Read CsvSource::read_table(const CsvTable& table, const std::vector<C
   }
   const std::size_t width = header.size();
   std::vector<CsvColumn> columns = columns_of(scanner, header, table, fields);
+  const std::optional<std::size_t> texts =
+      table.texts.empty() ? std::nullopt
+                          : std::optional(index_of_column(scanner, header, table, table.texts));
   Read read{.path = table.path};
   std::int64_t rows = 0;
   for (std::span<const CsvValue> row = scanner.next(); !row.empty(); row = scanner.next()) {
@@ -328,6 +337,7 @@ CsvSource::Read CsvSource::read_table(const CsvTable& table, const std::vector<C
                       "the row has {} values, but the header names {} columns", row.size(), width);
     }
     for (CsvColumn& column : columns) column.add(scanner, row[column.index()]);
+    if (texts) read.texts.push_back(row[*texts].text);
     read.row_a_line = read.row_a_line && row[0].line == rows + 2;
     ++rows;
   }
@@ -440,9 +450,11 @@ std::shared_ptr<const Source> open_csv(const ConfigNode& node, const SourceConte
     node.find("separator")->fail("this character has another meaning in CSV files");
   }
   const bool by_name = options.features.node->is_map();
-  return std::make_shared<CsvSource>(
-      CsvTable{options.file, options.separator, options.categories, context.categories},
-      fields_of(options, context.inputs, by_name, read_csv_field));
+  return std::make_shared<CsvSource>(CsvTable{.path = options.file,
+                                              .separator = options.separator,
+                                              .categories = options.categories,
+                                              .known = context.categories},
+                                     fields_of(options, context.inputs, by_name, read_csv_field));
 }
 
 }  // namespace

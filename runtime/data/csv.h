@@ -49,6 +49,7 @@ struct CsvTable {
   std::filesystem::path path;
   char separator = ',';
   CsvCategories categories;  // of texts, whatever these look like
+  std::string texts;         // a column that is kept as it is; "" for none
   /// Of the training data: where it is there, columns that are not in it hold numbers.
   const std::vector<Categories>* known = nullptr;
 };
@@ -65,6 +66,8 @@ class CsvSource final : public Source {
   [[nodiscard]] std::vector<Categories> categories() const override { return read_.categories; }
   [[nodiscard]] std::string fingerprint() const override;
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;
+  /// What stands in the column `texts` of the table, by row.
+  [[nodiscard]] const std::vector<std::string>& texts() const { return read_.texts; }
 
  private:
   struct Read {
@@ -73,6 +76,7 @@ class CsvSource final : public Source {
     std::vector<std::vector<std::byte>> values;  // by field
     std::vector<std::int64_t> classes;           // by field: those of a category, else 0
     std::vector<Categories> categories;
+    std::vector<std::string> texts;
     bool row_a_line = true;  // sample r stands in line r + 2
   };
   explicit CsvSource(Read read);

@@ -5,6 +5,7 @@
 //     {kind: npy, features: x.npy, targets: y.npy}
 //     {kind: npz, file: data.npz, features: x, targets: y}
 //     {kind: csv, file: table.csv, features: [age, city], targets: price}
+//     {kind: images, directory: photos}
 //     {kind: synthetic, rows: 128, features: {kind: normal, shape: [28, 28, 1]},
 //                                  targets: {kind: classes, classes: 10}}
 //

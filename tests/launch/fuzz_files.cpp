@@ -11,11 +11,13 @@
 #include "runtime/data/csv.h"
 #include "runtime/data/hdf5.h"
 #include "runtime/data/idx.h"
+#include "runtime/data/image_files.h"
 #include "runtime/data/npy.h"
 #include "runtime/data/npz.h"
 #include "runtime/train/engine/kernels_file.h"
 #include "tests/runtime/checkpoint/example.h"
 #include "tests/runtime/checkpoint/mended.h"
+#include "tests/runtime/data/image_bytes.h"
 #include "tests/support/fuzz_files.h"
 
 // Memory that was given back is to count as such.
@@ -350,6 +352,27 @@ TEST_CASE("mutated IDX files are read or refused") {
                                                 : packed(test::mutated_bytes(mutator, plain));
     test::put_bytes(file, bytes);
     return read_or_refuse([&] { read_samples(IdxSource({{"x", file}})); });
+  });
+}
+
+TEST_CASE("mutated images are read or refused") {
+  const std::array<std::string, 3> images{test::png(3, 2, 8, 0, "abcdef"), test::grey_jpeg(),
+                                          test::color_jpeg()};
+  test::FileFuzzer("image", ".png").run(inputs, [&](std::uint64_t number, const fs::path& file) {
+    Mutator mutator = mutator_of(number);
+    test::put_bytes(file, test::mutated_bytes(mutator, images[number % 3]));
+    return read_or_refuse([&] {
+      const PlainFile opened(file, "an image");
+      const ImageHeader header = read_image_header(opened);
+      // Which a source takes the first image's word for.
+      if (header.size.height * header.size.width > 1 << 22) fail("another size than the others");
+      std::vector<std::byte> bytes(static_cast<std::size_t>(opened.bytes()));
+      opened.read(0, bytes.data(), opened.bytes());
+      const int channels = number % 2 == 0 ? 1 : 3;
+      std::vector<std::byte> pixels(
+          static_cast<std::size_t>(header.size.height * header.size.width * channels));
+      decode_image(bytes, header, channels, file.string(), pixels.data());
+    });
   });
 }
 
