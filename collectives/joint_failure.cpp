@@ -1,6 +1,7 @@
 #include "collectives/joint_failure.h"
 
 #include <mpi.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <exception>
@@ -14,6 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::microseconds brief_wait{500};
+
 // The smallest value of all ranks. A rank with `last_words` ends the job with them where MPI fails,
 // or the others do not come in the time of its `patience`.
 int smallest(const Communicator& communicator, int value, const std::string& last_words = "",
@@ -24,17 +27,24 @@ int smallest(const Communicator& communicator, int value, const std::string& las
   check_mpi(MPI_Iallreduce(&value, &result, 1, MPI_INT, MPI_MIN, communicator.native(), &request),
             "MPI_Iallreduce");
   std::chrono::microseconds pause{20};
+  bool brief = true;  // as most waits are; an MPI_Test moves an operation by one of its rounds
   for (;;) {
     int done = 0;
     const int code = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
-    const bool late = patience && Clock::now() - start > *patience;
+    const Clock::duration waited = Clock::now() - start;
+    const bool late = patience && waited > *patience;
     if (!last_words.empty() && (code != MPI_SUCCESS || (done == 0 && late))) {
       abort_job(1, last_words);
     }
     check_mpi(code, "MPI_Test");
     if (done != 0) return result;
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, std::chrono::microseconds{1000});
+    if (brief) {
+      brief = waited < brief_wait;
+      ::sched_yield();
+    } else {
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, std::chrono::microseconds{1000});
+    }
   }
 }
 

@@ -79,22 +79,37 @@ SharedGroup::SharedGroup(const Communicator& node, const SharedGroupOptions& opt
   outgoing_.reserve(pushed_.size());
   incoming_.reserve(pushed_.size());
   queue_.reserve(static_cast<std::size_t>(options_.calls));
-  // A rank's pages are near its processor, and no step has to ask for those of the notes.
-  touch_notes(rank_);
-  check_mpi(MPI_Barrier(node.native()), "MPI_Barrier");
-  for (int rank = 0; rank < size_; ++rank) touch_notes(rank);
+  touch_calls(node, 64 + options_.small_bytes);
 }
 
-void SharedGroup::touch_notes(int rank) const {
-  const std::int64_t bytes = counters_bytes + options_.calls * call_bytes_;
-  for (std::int64_t at = 0; at < bytes; at += page) {
-    auto& first = *reinterpret_cast<std::uint64_t*>(of_rank(rank) + at);
+void SharedGroup::expect_blocks(const Communicator& node) {
+  if (touched_bytes_ < call_bytes_) touch_calls(node, call_bytes_);
+}
+
+void SharedGroup::touch_calls(const Communicator& node, std::int64_t bytes) {
+  // Others may be using these pages: what they hold stays.
+  const auto touch = [&](int rank, std::int64_t at) {
+    const std::atomic_ref word(*reinterpret_cast<std::uint64_t*>(of_rank(rank) + at));
     if (rank == rank_) {
-      store(first, 0);
+      word.fetch_or(0);
     } else {
-      (void)load(first);
+      (void)word.load();
     }
+  };
+  const auto touch_all_of = [&](int rank) {
+    touch(rank, 0);
+    for (std::int64_t call = 0; call < options_.calls; ++call) {
+      const std::int64_t begin = counters_bytes + call * call_bytes_;
+      for (std::int64_t at = touched_bytes_; at < bytes; at += page) touch(rank, begin + at);
+      touch(rank, begin + bytes - std::int64_t{sizeof(std::uint64_t)});
+    }
+  };
+  touch_all_of(rank_);
+  check_mpi(MPI_Barrier(node.native()), "MPI_Barrier");
+  for (int rank = 0; rank < size_; ++rank) {
+    if (rank != rank_) touch_all_of(rank);
   }
+  touched_bytes_ = bytes;
 }
 
 SharedGroup::~SharedGroup() {

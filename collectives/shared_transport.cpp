@@ -98,7 +98,9 @@ class Implementation final : public SharedTransport {
   }
   [[nodiscard]] Compiled made(const Communicator& communicator, const AllToAll& what, Use) {
     if (communicator.size() == 1) return mpi_->compile(communicator, what);
-    return done_by([&group = attached(communicator), what](const void* send, void* receive) {
+    SharedGroup& group = attached(communicator);
+    group.expect_blocks(communicator);
+    return done_by([&group, what](const void* send, void* receive) {
       group.all_to_all(what, send, receive);
     });
   }

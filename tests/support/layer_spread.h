@@ -52,7 +52,6 @@ struct Outcome {
   std::vector<float> predicted;
   Logs evaluated, trained;
   std::vector<std::vector<float>> variables;  // after one step
-  int gathered_classes = 0;                   // all-gathers of predictions in a training step
 };
 
 struct Samples {
@@ -76,16 +75,20 @@ inline Samples samples_for(const Case& subject) {
   return samples;
 }
 
+inline std::shared_ptr<const Source> source_of(const Samples& samples) {
+  std::vector<Array> arrays{
+      Array("features", samples.features, samples.batch_shape),
+      Array("targets", samples.targets, samples.target_shape, FieldRole::target)};
+  return std::make_shared<ArraySource>(std::move(arrays));
+}
+
 inline Outcome run(const Case& subject, Distribution distribution) {
   const auto input = Input(subject.sample);
   Model model(input, subject.build(input), std::move(distribution), {.seed = 5});
   model.compile(
       {.loss = subject.loss, .optimizer = SGD({.learning_rate = 1.0}), .metrics = subject.metrics});
   const Samples samples = samples_for(subject);
-  std::vector<Array> arrays{
-      Array("features", samples.features, samples.batch_shape),
-      Array("targets", samples.targets, samples.target_shape, FieldRole::target)};
-  const auto source = std::make_shared<ArraySource>(std::move(arrays));
+  const auto source = source_of(samples);
   Outcome outcome;
   outcome.predicted = model.predict(source, {.batch_size = rows, .prefetch = false});
   if (!subject.metrics.empty()) {
@@ -93,12 +96,6 @@ inline Outcome run(const Case& subject, Distribution distribution) {
   }
   outcome.trained = model.train_step(samples.batch());
   outcome.variables = variables_of(model);
-  const std::int64_t prediction = rows * element_count(model.output_shape());
-  for (const CollectiveRecord& record : model.plan(source, rows).collectives) {
-    if (record.name == "all_gather" && record.global_elements == prediction) {
-      ++outcome.gathered_classes;
-    }
-  }
   return outcome;
 }
 
