@@ -4,9 +4,12 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -65,11 +68,28 @@ bool has_decimal_comma(std::string_view text) {
   return number_of(other).has_value();
 }
 
+// Where a column is: in which file of the table, and where in its rows.
+struct CsvPlace {
+  std::size_t file = 0, index = 0;
+};
+
+// A file of the table, while it is read.
+struct CsvFile {
+  CsvFile(const std::filesystem::path& path, char separator)
+      : scanner(path, separator), name(path.string()) {}
+
+  CsvScanner scanner;
+  std::string name;
+  std::vector<std::string> columns;
+  std::vector<CsvValue> header;   // their names' places; none if the file has no header
+  std::span<const CsvValue> row;  // that is read
+};
+
 // A column that is used, while the table is read.
 class CsvColumn {
  public:
-  CsvColumn(std::string name, std::size_t index, const CsvTable& table)
-      : name_(std::move(name)), index_(index) {
+  CsvColumn(std::string name, CsvPlace place, const CsvTable& table)
+      : name_(std::move(name)), place_(place) {
     const auto asked = table.categories.columns.find(name_);
     const Categories* const known =
         table.known != nullptr ? find_categories(*table.known, name_) : nullptr;
@@ -85,7 +105,7 @@ class CsvColumn {
   }
 
   [[nodiscard]] const std::string& name() const { return name_; }
-  [[nodiscard]] std::size_t index() const { return index_; }
+  [[nodiscard]] CsvPlace place() const { return place_; }
 
   void add(const CsvScanner& scanner, const CsvValue& value) {
     if (kind_ == Kind::unknown) {
@@ -219,7 +239,7 @@ class CsvColumn {
   }
 
   std::string name_;
-  std::size_t index_;
+  CsvPlace place_;
   Kind kind_ = Kind::unknown;
   std::optional<CsvValue> first_;  // that is not empty, if it decides about the kind
   CsvValue first_empty_;
@@ -232,48 +252,115 @@ class CsvColumn {
   double low_ = 0, high_ = 0;
 };
 
-// Where the column `name` is. Throws unless it is there once.
-std::size_t index_of_column(const CsvScanner& scanner, std::span<const CsvValue> header,
-                            const CsvTable& table, const std::string& name) {
-  std::vector<std::string> names;
-  for (const CsvValue& value : header) names.push_back(value.text);
-  const auto found = std::ranges::find(names, name);
-  if (found == names.end()) {
-    fail("{}: there is no column {}{}; it has {}", table.path.string(), in_quotes(name),
-         did_you_mean(name, names),
-         quoted_list(std::span(names).first(std::min<std::size_t>(names.size(), 50))));
-  }
-  const auto index = static_cast<std::size_t>(found - names.begin());
-  const auto again = std::find(found + 1, names.end(), name);
-  if (again != names.end()) {
-    scanner.fail_at(header[static_cast<std::size_t>(again - names.begin())],
-                    "there are two columns {}", in_quotes(name));
-  }
-  return index;
+std::string names_of(const std::deque<CsvFile>& files) {
+  std::string names;
+  for (const CsvFile& file : files) names += (names.empty() ? "" : ", ") + file.name;
+  return names;
 }
 
-// The columns of the header that are used.
-std::vector<CsvColumn> columns_of(const CsvScanner& scanner, std::span<const CsvValue> header,
-                                  const CsvTable& table, const std::vector<CsvField>& fields) {
-  const auto index_of = [&](const std::string& name) {
-    return index_of_column(scanner, header, table, name);
-  };
+// Reads a header of each file.
+void read_headers(std::deque<CsvFile>& files) {
+  for (CsvFile& file : files) {
+    const std::span<const CsvValue> header = file.scanner.next();
+    if (header.empty()) {
+      fail("{}: is empty; names of columns are expected in its first line", file.name);
+    }
+    file.header.assign(header.begin(), header.end());
+    for (const CsvValue& value : header) file.columns.push_back(value.text);
+  }
+}
+
+// Reads the first row of each file, whose columns have the names `given`, file by file.
+void take_names(std::deque<CsvFile>& files, const std::vector<std::string>& given) {
+  std::size_t width = 0;
+  std::vector<std::string> first;
+  for (CsvFile& file : files) {
+    file.row = file.scanner.next();
+    if (file.row.empty()) fail("{}: is empty; rows of values are expected", file.name);
+    width += file.row.size();
+    for (const CsvValue& value : file.row) first.push_back(value.text);
+  }
+  if (width != given.size()) {
+    fail("{}: `columns` names {} columns, but the first row has {} values", names_of(files),
+         given.size(), width);
+  }
+  if (first == given) {
+    fail("{}: the first line has the names that `columns` gives; leave `columns` out",
+         names_of(files));
+  }
+  auto name = given.begin();
+  for (CsvFile& file : files) {
+    const auto end = name + std::ssize(file.row);
+    file.columns.assign(name, end);
+    name = end;
+  }
+}
+
+// Where the column `name` is. Throws unless it is there once.
+CsvPlace place_of_column(const std::deque<CsvFile>& files, const std::string& name) {
+  std::optional<CsvPlace> place;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    for (std::size_t i = 0; i < files[f].columns.size(); ++i) {
+      if (files[f].columns[i] != name) continue;
+      if (place && files[f].header.empty()) {
+        fail("{}: `columns` names {} twice", names_of(files), in_quotes(name));
+      }
+      if (place) {
+        files[f].scanner.fail_at(files[f].header[i], "there are two columns {}", in_quotes(name));
+      }
+      place = {f, i};
+    }
+  }
+  if (place) return *place;
+  std::vector<std::string> names;
+  for (const CsvFile& file : files) {
+    names.insert(names.end(), file.columns.begin(), file.columns.end());
+  }
+  const bool has_values = std::ranges::all_of(
+      names, [](const std::string& text) { return number_of(text).has_value(); });
+  fail("{}: there is no column {}{}; it has {}{}", names_of(files), in_quotes(name),
+       has_values ? "" : did_you_mean(name, names),
+       quoted_list(std::span(names).first(std::min<std::size_t>(names.size(), 50))),
+       has_values ? "; if its first line has no names, give them under `columns`" : "");
+}
+
+// The columns that are used.
+std::vector<CsvColumn> columns_of(const std::deque<CsvFile>& files, const CsvTable& table,
+                                  const std::vector<CsvField>& fields) {
   std::vector<CsvColumn> columns;
   for (const CsvField& field : fields) {
     for (const std::string& name : field.columns) {
       if (std::ranges::find(columns, name, &CsvColumn::name) == columns.end()) {
-        columns.emplace_back(name, index_of(name), table);
+        columns.emplace_back(name, place_of_column(files, name), table);
       }
     }
   }
   for (const auto& [name, texts] : table.categories.columns) {
-    (void)index_of(name);
+    (void)place_of_column(files, name);
     if (std::ranges::find(columns, name, &CsvColumn::name) == columns.end()) {
-      fail("{}: column {} is named under `categories` and used by no field", table.path.string(),
+      fail("{}: column {} is named under `categories` and used by no field", names_of(files),
            in_quotes(name));
     }
   }
   return columns;
+}
+
+// Whether the row that is read is one of values, and not the end, of all files.
+bool is_row(const std::deque<CsvFile>& files, std::int64_t rows) {
+  for (const CsvFile& file : files) {
+    if (file.row.empty() != files[0].row.empty()) {
+      const CsvFile& shorter = file.row.empty() ? file : files[0];
+      fail("{}: has {} rows, fewer than {}; files side by side have the same rows", shorter.name,
+           rows, (file.row.empty() ? files[0] : file).name);
+    }
+    const std::size_t width = file.columns.size();
+    if (file.row.empty() || file.row.size() == width) continue;
+    file.scanner.fail_at(
+        file.row[std::min(file.row.size() - 1, width)], "the row has {} values, but {} {}",
+        file.row.size(), file.header.empty() ? "the first one has" : "the header names",
+        file.header.empty() ? fmt::format("{}", width) : fmt::format("{} columns", width));
+  }
+  return !files[0].row.empty();
 }
 
 // The type of a field of these columns.
@@ -311,7 +398,7 @@ CsvSource::CsvSource(const CsvTable& table, const std::vector<CsvField>& fields)
     : CsvSource(with_memory_for(table.path.string(), [&] { return read_table(table, fields); })) {}
 
 CsvSource::CsvSource(Read read)
-    : Source(read.places[0].shape[0], sample_fields(read.places), read.path.string()),
+    : Source(read.places[0].shape[0], sample_fields(read.places), read.files[0].string()),
       read_(std::move(read)) {}
 
 CsvSource::Read CsvSource::read_table(const CsvTable& table, const std::vector<CsvField>& fields) {
@@ -319,42 +406,57 @@ CsvSource::Read CsvSource::read_table(const CsvTable& table, const std::vector<C
     if (field.columns.empty()) fail("field \"{}\" has no columns", field.name);
   }
   if (fields.empty()) fail("{}: no fields were given", table.path.string());
-  CsvScanner scanner(table.path, table.separator);
-  const std::span<const CsvValue> header = scanner.next();
-  if (header.empty()) {
-    fail("{}: is empty; names of columns are expected in its first line", table.path.string());
+  std::deque<CsvFile> files;
+  files.emplace_back(table.path, table.separator);
+  for (const auto& path : table.beside) files.emplace_back(path, table.separator);
+  const auto next_row = [&] {
+    for (CsvFile& file : files) file.row = file.scanner.next();
+  };
+  Read read{.files = {table.path}};
+  read.files.insert(read.files.end(), table.beside.begin(), table.beside.end());
+  if (table.columns.empty()) {
+    read_headers(files);
+    next_row();
+    read.first_line = 2;
+  } else {
+    take_names(files, table.columns);
   }
-  const std::size_t width = header.size();
-  std::vector<CsvColumn> columns = columns_of(scanner, header, table, fields);
-  const std::optional<std::size_t> texts =
-      table.texts.empty() ? std::nullopt
-                          : std::optional(index_of_column(scanner, header, table, table.texts));
-  Read read{.path = table.path};
+  std::vector<CsvColumn> columns = columns_of(files, table, fields);
+  const std::optional<CsvPlace> texts =
+      table.texts.empty() ? std::nullopt : std::optional(place_of_column(files, table.texts));
   std::int64_t rows = 0;
-  for (std::span<const CsvValue> row = scanner.next(); !row.empty(); row = scanner.next()) {
-    if (row.size() != width) {
-      scanner.fail_at(row.size() > width ? row[width] : row[0],
-                      "the row has {} values, but the header names {} columns", row.size(), width);
+  for (; is_row(files, rows); next_row()) {
+    for (CsvColumn& column : columns) {
+      const CsvFile& file = files[column.place().file];
+      column.add(file.scanner, file.row[column.place().index]);
     }
-    for (CsvColumn& column : columns) column.add(scanner, row[column.index()]);
-    if (texts) read.texts.push_back(row[*texts].text);
-    read.row_a_line = read.row_a_line && row[0].line == rows + 2;
+    if (texts) read.texts.push_back(files[texts->file].row[texts->index].text);
+    for (const CsvFile& file : files) {
+      read.row_a_line = read.row_a_line && file.row[0].line == rows + read.first_line;
+    }
     ++rows;
   }
   for (CsvColumn& column : columns) {
-    column.finish(scanner);
+    column.finish(files[column.place().file].scanner);
     if (column.is_texts()) read.categories.push_back({column.name(), column.texts()});
   }
   for (const CsvField& field : fields) {
     std::vector<const CsvColumn*> of_field;
+    std::set<std::size_t> used;  // of the files
     std::string names;
     for (const std::string& name : field.columns) {
       of_field.push_back(&*std::ranges::find(columns, name, &CsvColumn::name));
+      used.insert(of_field.back()->place().file);
       names += (names.empty() ? "" : ",") + name;
     }
     PlacedField place{
-        field.name,           field.role, fmt::format("{}:{}", table.path.string(), names),
-        scanner.file_bytes(), {rows},     type_of(of_field)};
+        .name = field.name, .role = field.role, .shape = {rows}, .type = type_of(of_field)};
+    for (const std::size_t f : used) {
+      place.place += (place.place.empty() ? "" : ",") + files[f].name;
+      place.file_bytes += files[f].scanner.file_bytes();
+    }
+    read.in_one_file.push_back(used.size() == 1 ? place.place : std::string());
+    place.place += ":" + names;
     const bool vector = field.vector || of_field.size() > 1;
     if (vector) place.shape.push_back(static_cast<std::int64_t>(of_field.size()));
     read.values.push_back(values_of_field(of_field, place.type));
@@ -367,8 +469,11 @@ CsvSource::Read CsvSource::read_table(const CsvTable& table, const std::vector<C
 }
 
 std::string CsvSource::locate(int field, std::int64_t row) const {
-  if (read_.row_a_line) return fmt::format("{}:{}", read_.path.string(), row + 2);
-  return fmt::format("{}: sample {}", read_.places[static_cast<std::size_t>(field)].place, row);
+  const auto at = static_cast<std::size_t>(field);
+  if (read_.row_a_line && !read_.in_one_file[at].empty()) {
+    return fmt::format("{}:{}", read_.in_one_file[at], row + read_.first_line);
+  }
+  return fmt::format("{}: sample {}", read_.places[at].place, row);
 }
 
 std::int64_t CsvSource::classes_by_construction(int field) const {
@@ -384,7 +489,7 @@ std::string CsvSource::fingerprint() const {
 }
 
 std::vector<std::filesystem::path> CsvSource::files() const {
-  return {read_.path};
+  return read_.files;
 }
 
 void CsvSource::read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
@@ -418,7 +523,8 @@ std::string to_text(const CsvCategories& categories) {
 namespace {
 
 struct CsvOptions {
-  std::filesystem::path file;
+  Written<"a file name, or a list of files with the same rows"> file;
+  std::vector<std::string> columns;
   Written<"a column, or a list of columns; of several inputs: a map of these by their names">
       features;
   std::optional<Written<"a column, or a list of columns">> targets;
@@ -428,8 +534,9 @@ struct CsvOptions {
 
 template <class Visitor>
 void describe(CsvOptions& options, Visitor& option) {
-  option.about("tables with a header, also gzipped; each rank reads the whole table into memory");
-  option.required("file", options.file, "the CSV file");
+  option.about("tables, also gzipped; each rank reads the whole table into memory");
+  option.required("file", options.file, "the CSV file; or several, whose columns are one table");
+  option("columns", options.columns, "names of the columns, where the files have no header");
   option.required("features", options.features, "columns of the features");
   option("targets", options.targets, "columns of the targets");
   option("separator", options.separator, "between values");
@@ -449,9 +556,16 @@ std::shared_ptr<const Source> open_csv(const ConfigNode& node, const SourceConte
   if (const char s = options.separator; s == '"' || s == '\n' || s == '\r') {
     node.find("separator")->fail("this character has another meaning in CSV files");
   }
+  using Paths = std::vector<std::filesystem::path>;
+  const ConfigNode& file = *options.file.node;
+  const Paths files =
+      file.is_sequence() ? file.as<Paths>() : Paths{file.as<std::filesystem::path>()};
+  if (files.empty()) file.fail("the list is empty; expected names of files");
   const bool by_name = options.features.node->is_map();
-  return std::make_shared<CsvSource>(CsvTable{.path = options.file,
+  return std::make_shared<CsvSource>(CsvTable{.path = files[0],
+                                              .beside = Paths(files.begin() + 1, files.end()),
                                               .separator = options.separator,
+                                              .columns = options.columns,
                                               .categories = options.categories,
                                               .known = context.categories},
                                      fields_of(options, context.inputs, by_name, read_csv_field));

@@ -3,6 +3,9 @@
 //     age,bmi,city,price
 //     59,32.1,"Paris",151
 //
+// A table without this line gets its names from the configuration. Several files make one table if they
+// have the same rows: the columns of the second then follow those of the first.
+//
 // A field is one column, or a list of columns that make a vector. A column holds numbers or texts, as
 // its first value that is not empty says; every other has to be of the same kind. Texts become
 // numbers (categories.h). Numbers that are texts, such as postal codes, are named as categories.
@@ -47,9 +50,11 @@ void from_config(const ConfigNode& node, CsvCategories& categories);
 
 struct CsvTable {
   std::filesystem::path path;
+  std::vector<std::filesystem::path> beside;  // files with the same rows
   char separator = ',';
-  CsvCategories categories;  // of texts, whatever these look like
-  std::string texts;         // a column that is kept as it is; "" for none
+  std::vector<std::string> columns;  // their names, file by file; empty: each file has a header
+  CsvCategories categories;          // of texts, whatever these look like
+  std::string texts;                 // a column that is kept as it is; "" for none
   /// Of the training data: where it is there, columns that are not in it hold numbers.
   const std::vector<Categories>* known = nullptr;
 };
@@ -57,8 +62,8 @@ struct CsvTable {
 class CsvSource final : public Source {
  public:
   /// Reads the table. Throws `Error` with the place: a file that is missing or no CSV, a column that
-  /// it lacks (with the nearest name) or has twice, a row with more or fewer values than the header,
-  /// a value that is not what its column holds.
+  /// it lacks (with the nearest name) or has twice, a row with more or fewer values than the header
+  /// or the first row, a value that is not what its column holds, files with different rows.
   CsvSource(const CsvTable& table, const std::vector<CsvField>& fields);
 
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
@@ -71,13 +76,15 @@ class CsvSource final : public Source {
 
  private:
   struct Read {
-    std::filesystem::path path;
+    std::vector<std::filesystem::path> files;
     std::vector<PlacedField> places;
     std::vector<std::vector<std::byte>> values;  // by field
     std::vector<std::int64_t> classes;           // by field: those of a category, else 0
     std::vector<Categories> categories;
     std::vector<std::string> texts;
-    bool row_a_line = true;  // sample r stands in line r + 2
+    std::vector<std::string> in_one_file;  // by field: the file with all of its columns, or ""
+    std::int64_t first_line = 1;           // of a sample
+    bool row_a_line = true;                // sample r stands in line r + first_line
   };
   explicit CsvSource(Read read);
   static Read read_table(const CsvTable& table, const std::vector<CsvField>& fields);

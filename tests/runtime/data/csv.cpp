@@ -222,6 +222,56 @@ TEST_CASE("columns that are not there or there twice are errors") {
                     Catch::Contains("is a pipe"));
 }
 
+TEST_CASE("a table without a header has the names that it is given") {
+  const CsvTable named{.separator = ' ', .columns = {"x", "y"}};
+  const CsvSource source = table("1 2.5\n3 4\n", {column("y"), column("x")}, named);
+  CHECK(source.rows() == 2);
+  CHECK(read_all<float>(source, 0) == std::vector<float>{2.5f, 4});
+  CHECK(read_all<std::int32_t>(source, 1) == std::vector<std::int32_t>{1, 3});
+  CHECK(source.locate(0, 1) == "table.csv:2");
+  CHECK(error_of("1 2\n3\n", "x", named) ==
+        "table.csv:2:1: the row has 1 values, but the first one has 2");
+  CHECK(error_of("1 2\n3 a\n", "y", named) ==
+        "table.csv:2:3: \"a\" is no number, which column \"y\" holds from line 1 on, \"2\"; if it "
+        "holds texts, name it under `categories`");
+  CHECK(error_of("1 2 3\n", "x", named) ==
+        "table.csv: `columns` names 2 columns, but the first row has 3 values");
+  CHECK(error_of("", "x", named) == "table.csv: is empty; rows of values are expected");
+  CHECK(error_of("1 2\n", "x", {.separator = ' ', .columns = {"x", "x"}}) ==
+        "table.csv: `columns` names \"x\" twice");
+  CHECK(error_of("x y\n1 2\n", "x", named) ==
+        "table.csv: the first line has the names that `columns` gives; leave `columns` out");
+  CHECK(error_of("1,2\n3,4\n") ==
+        "table.csv: there is no column \"x\"; it has \"1\" and \"2\"; if its first line has no "
+        "names, give them under `columns`");
+}
+
+TEST_CASE("files side by side are one table") {
+  write_file("other.csv", "z,w\n10,0.5\n20,0.25\n");
+  const CsvTable both{.beside = {"other.csv"}};
+  const CsvSource source = table(
+      "x,y\n1,2\n3,4\n", {{.name = "pair", .columns = {"w", "x"}}, column("z"), column("y")}, both);
+  CHECK(source.rows() == 2);
+  CHECK(read_all<float>(source, 0) == std::vector<float>{0.5f, 1, 0.25f, 3});
+  CHECK(read_all<std::int32_t>(source, 1) == std::vector<std::int32_t>{10, 20});
+  CHECK(read_all<std::int32_t>(source, 2) == std::vector<std::int32_t>{2, 4});
+  CHECK(source.locate(1, 1) == "other.csv:3");
+  CHECK(source.locate(0, 1) == "table.csv,other.csv:w,x: sample 1");
+  CHECK(source.files() == std::vector<std::filesystem::path>{"table.csv", "other.csv"});
+  CHECK(error_of("x\n1\n", "x", both) ==
+        "table.csv: has 1 rows, fewer than other.csv; files side by side have the same rows");
+  CHECK(error_of("x\n1\n2\n3\n", "x", both) ==
+        "other.csv: has 2 rows, fewer than table.csv; files side by side have the same rows");
+  CHECK(error_of("w\n1\n2\n", "w", both) == "other.csv:1:3: there are two columns \"w\"");
+  CHECK_THAT(error_of("x\n1\n2\n", "v", both),
+             Catch::StartsWith("table.csv, other.csv: there is no"));
+  write_file("other.csv", "10\n20\n");
+  const CsvSource named = table("1,2\n3,4\n", {column("z"), column("x")},
+                                {.beside = {"other.csv"}, .columns = {"x", "y", "z"}});
+  CHECK(read_all<std::int32_t>(named, 0) == std::vector<std::int32_t>{10, 20});
+  CHECK(read_all<std::int32_t>(named, 1) == std::vector<std::int32_t>{1, 3});
+}
+
 TEST_CASE("gzipped tables are read, and damaged ones are errors") {
   const Folder folder("csv");
   std::string text = "x\n";
