@@ -71,6 +71,7 @@ class ComparedCheckpoint final : public Compared {
     sum_ = 0;
   }
   [[nodiscard]] const CheckpointState* state() const override { return &reader_.state(); }
+  [[nodiscard]] std::string name() const { return reader_.file().string(); }
   [[nodiscard]] const std::vector<CheckpointTensor>& tensors() const { return reader_.tensors(); }
 
  private:
@@ -304,8 +305,10 @@ void compare_history(const CheckpointState& a, const CheckpointState& b, double 
   }
 }
 
-void compare_states(const CheckpointState& a, const CheckpointState& b, double tolerance,
-                    Differences& findings) {
+void compare_states(const ComparedCheckpoint& file_a, const ComparedCheckpoint& file_b,
+                    double tolerance, Differences& findings) {
+  const CheckpointState& a = *file_a.state();
+  const CheckpointState& b = *file_b.state();
   std::vector<std::string>& decisive = findings.decisive;
   compare_value("step", a.step, b.step, decisive);
   compare_value("epoch", a.epoch, b.epoch, decisive);
@@ -342,7 +345,8 @@ void compare_states(const CheckpointState& a, const CheckpointState& b, double t
         fmt::format("only {} has a configuration", a.configuration.empty() ? "B" : "A"));
   } else if (!a.configuration.empty()) {
     for (const std::string& difference :
-         configuration_differences(b.configuration, a.configuration)) {
+         configuration_differences({b.configuration, file_b.name() + ": configuration"},
+                                   {a.configuration, file_a.name() + ": configuration"})) {
       notes.push_back("configuration, B against A: " + difference);
     }
   }
@@ -391,7 +395,7 @@ Said diff(const CommandLine& line) {
   if (line.weights_only) {
     // Nothing else counts.
   } else if (checkpoints[0] && checkpoints[1]) {
-    compare_states(*checkpoints[0]->state(), *checkpoints[1]->state(), line.tolerance, findings);
+    compare_states(*checkpoints[0], *checkpoints[1], line.tolerance, findings);
   } else if (checkpoints[0] || checkpoints[1]) {
     const int checkpoint = checkpoints[0] ? 0 : 1;
     compare_with_keras(*checkpoints[checkpoint]->state(), keras[1 - checkpoint]->reader(),

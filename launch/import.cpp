@@ -32,7 +32,7 @@ void check_source(const std::string& file) {
 
 // Where the checkpoint goes: into a directory under the name of a checkpoint after `updates`. No
 // run may use the directory meanwhile.
-std::string destination(const CommandLine& line, std::int64_t updates,
+std::string destination(const CommandLine& line, const RunConfig& config, std::int64_t updates,
                         std::optional<DirectoryLock>& lock) {
   const std::string& output = line.output;
   if (has_keras_name(output)) {
@@ -48,8 +48,7 @@ std::string destination(const CommandLine& line, std::int64_t updates,
     if (step_in_name(std::filesystem::path(output).filename().string())) {
       lock.emplace(folder.empty() ? "." : folder, std::chrono::seconds(0));
     }
-    RunFiles files(line.overwrite);
-    files.read(line.config, "the configuration");
+    RunFiles files = inputs_of(line, config);
     files.read(line.files.front(), "the file of the weights");
     files.write(output, "a checkpoint", is_checkpoint_of_ours);
     return output;
@@ -84,7 +83,7 @@ int import_weights(Runtime& runtime, const CommandLine& line) {
     loaded = session->model().load_weights(file, {.optimizer = optimizer});
     together(runtime.world(), [&] {
       if (runtime.is_root()) {
-        output = destination(line, loaded.optimizer ? loaded.updates : 0, lock);
+        output = destination(line, session->config(), loaded.optimizer ? loaded.updates : 0, lock);
       }
     });
     output = broadcast_text(runtime.world(), output);

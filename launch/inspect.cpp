@@ -162,11 +162,11 @@ std::string on_one_line(const std::string& text) {
   return line;
 }
 
-// What a configuration says of the main things, a line each.
-std::string main_points(const std::string& configuration) {
+// What a configuration, which messages call `title`, says of the main things, a line each.
+std::string main_points(const std::string& configuration, const std::string& title) {
   std::string text;
   try {
-    const ConfigNode document = parse_config(configuration, "configuration");
+    const ConfigNode document = parse_config(configuration, title);
     const auto add = [&](const char* name, const std::string& value) {
       text += fmt::format("  {:<10} {}\n", name, value);
     };
@@ -246,7 +246,8 @@ std::string text_of(const CheckpointReader& reader) {
     text += "\nhistory\n" + history_table(state);
   }
   if (!state.configuration.empty()) {
-    text += "\nconfiguration (all of it with --configuration)\n" + main_points(state.configuration);
+    text += "\nconfiguration (all of it with --configuration)\n" +
+            main_points(state.configuration, reader.file().string() + ": configuration");
   }
   return text;
 }

@@ -12,7 +12,6 @@
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
 #include "launch/commands.h"
-#include "launch/run_files.h"
 #include "launch/session.h"
 #include "runtime/config/nearest.h"
 #include "runtime/mesh/picture.h"
@@ -46,9 +45,8 @@ bool is_svg(const std::filesystem::path& file) {
 }
 
 // Writes the picture `svg` where `line` says. Returns what is said of it.
-std::string write_svg(const CommandLine& line, const std::string& svg) {
-  RunFiles files(line.overwrite);
-  files.read(line.config, "the configuration");
+std::string write_svg(const CommandLine& line, const RunConfig& config, const std::string& svg) {
+  RunFiles files = inputs_of(line, config);
   files.write(line.svg, "the picture", is_svg);
   errno = 0;
   std::ofstream out(line.svg, std::ios::trunc);
@@ -114,7 +112,8 @@ std::string plan_text(const CommandLine& line, const Communicator* all) {
   std::vector<std::string> warnings;
   const auto make = [&] { text = plan(config, line, all == nullptr ? 1 : all->size(), warnings); };
   all == nullptr ? make() : together(*all, make);
-  if (!line.svg.empty() && (all == nullptr || all->rank() == 0)) text = write_svg(line, text);
+  if (!line.svg.empty() && (all == nullptr || all->rank() == 0))
+    text = write_svg(line, config, text);
   for (const std::string& warning : warnings) {
     if (all == nullptr || all->rank() == 0) {
       const std::string text = coloured_message("warning: " + printable(warning), STDERR_FILENO);

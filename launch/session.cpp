@@ -12,9 +12,9 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
-#include "launch/run_files.h"
 #include "launch/run_summary.h"
 #include "layers/pages.h"
+#include "runtime/checkpoint/directory.h"
 #include "runtime/config/load.h"
 #include "runtime/pages.h"
 #include "runtime/train/engine/kernel_choice.h"
@@ -55,6 +55,32 @@ DataPart part_of(const RunConfig& config, const CommandLine& line) {
     }
   }
   return DataPart::train;
+}
+
+namespace {
+
+// The files that texts under `node` name, as "train.csv" and "train.h5:/images" do.
+void read_named(const ConfigNode& node, RunFiles& files) {
+  if (node.is_map()) {
+    for (const ConfigEntry& entry : node.entries()) read_named(entry.value, files);
+  } else if (node.is_sequence()) {
+    for (const ConfigNode& element : node.elements()) read_named(element, files);
+  } else if (const std::string& text = node.tree().text; !text.empty()) {
+    files.read(text, "data");
+    files.read(text.substr(0, text.find(":/")), "data");
+    files.read(text.substr(0, text.rfind(':')), "data");
+  }
+}
+
+}  // namespace
+
+RunFiles inputs_of(const CommandLine& line, const RunConfig& config) {
+  RunFiles files(line.overwrite);
+  files.read(line.config, "the configuration");
+  for (const std::string& plugin : line.plugins) files.read(plugin, "a plugin");
+  files.read(kernels_option(config.options().kernels).file, "the file of kernels");
+  if (const auto data = config.document().find("data")) read_named(*data, files);
+  return files;
 }
 
 MeshShape mesh_to_show(const RunConfig& config, const CommandLine& line, std::int64_t ranks) {
@@ -234,11 +260,8 @@ void Session::claim_outputs(const std::vector<std::shared_ptr<const Source>>& so
                             bool trains) {
   together(runtime_->world(), [&] {
     if (!runtime_->is_root()) return;
-    RunFiles files(line_->overwrite);
-    files.read(line_->config, "the configuration");
+    RunFiles files = inputs_of(*line_, *config_);
     files.read(weights_, "the file of the weights");
-    for (const std::string& plugin : line_->plugins) files.read(plugin, "a plugin");
-    files.read(kernels_option(config_->options().kernels).file, "the file of kernels");
     for (const auto& source : sources) {
       for (const auto& file : source ? source->files() : std::vector<std::filesystem::path>()) {
         files.read(file, "data");
@@ -247,6 +270,7 @@ void Session::claim_outputs(const std::vector<std::shared_ptr<const Source>>& so
     if (const auto& directory = config_->fit_options().checkpoint.directory;
         trains && !directory.empty()) {
       files.keep_checkpoints(directory);
+      if (!line_->dry_run) prepare_directory(directory);
     }
     const std::vector<SharedCallback> none;
     for (const auto& callback : trains ? config_->fit_options().callbacks : none) {

@@ -10,6 +10,7 @@
 
 #include "launch/command_line.h"
 #include "launch/predictions.h"
+#include "launch/run_files.h"
 #include "runtime/train/reporting/model_summary.h"
 #include "runtime/train/run_config.h"
 #include "runtime/train/runtime.h"
@@ -23,6 +24,10 @@ namespace meshwork {
 [[nodiscard]] RunConfig read_run(const CommandLine& line);
 /// The same on all ranks. Collective; throws `Error` on all if one cannot read it, or has another.
 [[nodiscard]] RunConfig read_same_run(const Communicator& ranks, const CommandLine& line);
+
+/// The files that a run reads: the configuration, what it names as data, whether that is opened or
+/// not, plugins and the file of kernels.
+[[nodiscard]] RunFiles inputs_of(const CommandLine& line, const RunConfig& config);
 
 /// The samples that are evaluated or predicted: what `line` names, else the last of train,
 /// validation and test that there is.

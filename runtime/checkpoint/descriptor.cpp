@@ -31,30 +31,32 @@ std::string begin_of(const std::filesystem::path& file, std::size_t bytes) {
 }
 
 bool remove_unfinished(const std::filesystem::path& file, std::string_view beginning) {
-  std::error_code problem;
-  if (std::filesystem::symlink_status(file, problem).type() !=
-      std::filesystem::file_type::regular) {
-    return false;
+  struct stat status {};
+  if (::lstat(file.c_str(), &status) != 0) return false;
+  bool ours = S_ISREG(status.st_mode);
+  if (ours) {
+    const int opened = ::open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (opened < 0) return false;
+    ::close(opened);
+    const std::string begin = begin_of(file, beginning.size());
+    ours = begin == beginning || begin.find_first_not_of('\0') == begin.npos;
   }
-  if (!std::ifstream(file)) {
-    return false;
-  }
-  const std::string begin = begin_of(file, beginning.size());
-  const bool ours = begin == beginning || begin.find_first_not_of('\0') == begin.npos;
+  errno = 0;
   return ours && ::unlink(file.c_str()) == 0;
 }
 
 void make_new_file(const std::filesystem::path& name, std::string_view beginning) {
-  std::error_code problem;
-  const std::filesystem::file_type there = std::filesystem::symlink_status(name, problem).type();
-  if (there == std::filesystem::file_type::symlink) {
-    if (::unlink(name.c_str()) != 0) {
+  struct stat status {};
+  if (::lstat(name.c_str(), &status) == 0) {
+    const bool removed =
+        S_ISLNK(status.st_mode) ? ::unlink(name.c_str()) == 0 : remove_unfinished(name, beginning);
+    if (!removed && errno != 0) {
       fail_with_errno(name.string(), "is in the way and cannot be removed");
     }
-  } else if (there != std::filesystem::file_type::not_found &&
-             !remove_unfinished(name, beginning)) {
-    fail("{}: is in the way, and is nothing that an earlier run has left; move it elsewhere",
-         name.string());
+    if (!removed) {
+      fail("{}: is in the way, and is nothing that an earlier run has left; move it elsewhere",
+           name.string());
+    }
   }
   (void)Descriptor(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
 }

@@ -23,7 +23,8 @@ namespace meshwork {
 inline constexpr std::string_view begins_hdf5 = "\x89HDF\r\n\x1a\n";
 
 /// Removes `file` if it is what a killed run has left of one that begins with `beginning`: a regular
-/// file that begins so, that is empty, or that begins with zeros. Whether it has.
+/// file that begins so, that is empty, or that begins with zeros. Whether it has; if not, errno says
+/// why the system did not let it, and is 0 for a file that is something else.
 bool remove_unfinished(const std::filesystem::path& file, std::string_view beginning = begins_hdf5);
 
 /// Makes an empty file called `name`, of this process's own. What a killed run has left there is

@@ -220,8 +220,6 @@ herr_t add_name(hid_t, const char* name, const Info*, void* met) {
   return static_cast<Names*>(met)->add(name);
 }
 
-constexpr std::size_t longest_link = 1024;  // bytes
-
 }  // namespace
 
 std::vector<std::string> link_names(const Hdf5Group& group, const std::string& subject) {
@@ -239,9 +237,9 @@ std::vector<std::string> link_names(const Hdf5Group& group, const std::string& s
       fail("{}: has a link whose name, \"{}\", contains a slash", subject, name);
     }
     // Paths are made of them, one for each object.
-    if (name.size() > longest_link) {
+    if (name.size() > longest_name) {
       fail("{}: has a link whose name is {} bytes long; {} are the most", subject, name.size(),
-           longest_link);
+           longest_name);
     }
   }
   return names;

@@ -1,7 +1,7 @@
 #include "runtime/checkpoint/structure.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -56,6 +56,11 @@ class Walk {
         H5Oget_info2(object.native(), &info,
                      H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS | H5O_INFO_HDR | H5O_INFO_META_SIZE),
         fmt::format("{} cannot be listed", path), subject_);
+    // Many links can lead to one object.
+    if (const auto known = hashes_.find(info.addr); known != hashes_.end()) {
+      objects_.push_back({path, known->second});
+      return;
+    }
     Fields fields;
     if (info.type == H5O_TYPE_GROUP) {
       fields.add("group");
@@ -66,7 +71,8 @@ class Walk {
     }
     add_attributes(fields, object.native(), path);
     objects_.push_back({path, fields.value()});
-    if (info.type == H5O_TYPE_GROUP && groups_.insert(info.addr).second) {
+    hashes_.emplace(info.addr, fields.value());
+    if (info.type == H5O_TYPE_GROUP) {
       enter_links(open_group(object.native(), ".", subject_), path, depth);
     }
   }
@@ -198,7 +204,7 @@ class Walk {
 
   const std::string& subject_;
   hsize_t bytes_of_file_ = 0;
-  std::set<haddr_t> groups_;  // that have been entered
+  std::map<haddr_t, std::uint64_t> hashes_;  // of the objects that have been met
 };
 
 }  // namespace

@@ -31,8 +31,8 @@ std::string nearest_file(const std::filesystem::path& file) {
   return nearest.empty() ? "" : (directory / nearest).string();
 }
 
-// The first `most` bytes of a file, or of a pipe, for whose writer it waits as long as nobody asks
-// this process to stop.
+// The first `most` bytes of a file, or of a pipe. It waits for what is written to a pipe as long as
+// nobody asks this process to stop, but for somebody who opens it to write no longer than a moment.
 std::string begin_of(const std::string& file, std::size_t most) {
   const auto fail_to = [&](const char* what) {
     throw ConfigError(file, "",
@@ -45,16 +45,23 @@ std::string begin_of(const std::string& file, std::size_t most) {
   std::string text(most, '\0');
   std::size_t length = 0;
   constexpr int patience = 200;  // milliseconds between two looks at the signals
+  int looks = 5;                 // before the first writer
   while (length < most) {
     pollfd waited{.fd = descriptor, .events = POLLIN, .revents = 0};
     const int ready = ::poll(&waited, 1, patience);
     if (ready < 0 && errno != EINTR) fail_to("read");
     if (ready <= 0) {
-      if (received_stop_signal() == StopSignal::none) continue;
-      throw ConfigError(
-          file, "", fmt::format("nothing came of it until {}", name_of(received_stop_signal())));
+      if (received_stop_signal() != StopSignal::none) {
+        throw ConfigError(
+            file, "", fmt::format("nothing came of it until {}", name_of(received_stop_signal())));
+      }
+      if (ready < 0 || --looks > 0) continue;
+      // Now reading tells a pipe without a writer, which is at its end, from one that is silent.
     }
     const ssize_t count = ::read(descriptor, text.data() + length, most - length);
+    if (count == 0 && ready == 0) {
+      throw ConfigError(file, "", "this is a pipe to which nobody writes; expected a YAML file");
+    }
     if (count == 0) break;
     if (count > 0) length += static_cast<std::size_t>(count);
     if (count < 0 && errno != EINTR && errno != EAGAIN) fail_to("read");

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "collectives/printable.h"
 #include "runtime/config/node.h"
 #include "runtime/config/tree.h"
 
@@ -367,30 +368,15 @@ ConfigError syntax_error(const YAML::Exception& problem, const SourceText& sourc
 }  // namespace
 
 std::size_t first_bad_byte(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   for (std::size_t i = 0; i < text.size();) {
-    const unsigned char first = byte(i);
-    if (first < 0x80) {
-      const bool printable = first >= 0x20 && first != 0x7f;
-      // yaml-cpp takes a carriage return for a letter unless a line feed follows.
-      const bool line_end =
-          first == '\n' || (first == '\r' && text.substr(i + 1).starts_with('\n'));
-      if (!printable && first != '\t' && !line_end) return i;
-      ++i;
-      continue;
-    }
-    const int more = first >= 0xf0 ? 3 : first >= 0xe0 ? 2 : 1;
-    if (first < 0xc2 || first > 0xf4 || i + static_cast<std::size_t>(more) >= text.size()) return i;
-    for (int k = 1; k <= more; ++k) {
-      if (!is_continuation_byte(text[i + static_cast<std::size_t>(k)])) return i;
-    }
-    // Overlong forms, surrogates and what lies beyond U+10FFFF.
-    const unsigned char second = byte(i + 1);
-    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second >= 0xa0) ||
-        (first == 0xf0 && second < 0x90) || (first == 0xf4 && second >= 0x90)) {
-      return i;
-    }
-    i += static_cast<std::size_t>(more) + 1;
+    const std::size_t length = character_length(text.substr(i));
+    const char c = text[i];
+    // yaml-cpp takes a carriage return for a letter unless a line feed follows.
+    const bool space =
+        c == '\n' || c == '\t' || (c == '\r' && text.substr(i + 1).starts_with('\n'));
+    const bool control = (c >= '\0' && c < ' ' && !space) || c == '\x7f';
+    if (length == 0 || control) return i;
+    i += length;
   }
   return text.size();
 }

@@ -22,6 +22,10 @@ void check_name(const std::string& name) {
   if (!is_one_line_of_letters(name)) {
     fail("the name \"{}\" contains a control character; letters are expected", in_one_line(name));
   }
+  if (name.size() > longest_name) {
+    fail("a name has {} bytes, {} are the most; it begins with \"{}\"", name.size(), longest_name,
+         in_one_line(name.substr(0, 40)));
+  }
 }
 
 // All calls that `outputs` depend on, each after those that it depends on. The walk ends at
@@ -247,10 +251,8 @@ void LayerBuilder::reserve_names(const Calls& calls) {
 
 TensorId LayerBuilder::variable(const std::string& name, VariableOptions options) {
   const std::string path = this->path() + "/" + name;
-  if (name.empty() || name == "output" || name.find('/') != std::string::npos ||
-      !is_one_line_of_letters(name)) {
-    fail("\"{}\" cannot be the name of a variable", in_one_line(name));
-  }
+  check_name(name);
+  if (name.empty() || name == "output") fail("\"{}\" cannot be the name of a variable", name);
   if (const auto known = variables_.find(path); known != variables_.end()) {
     const Shape& shape = graph_->tensors[known->second].shape;
     if (shape != options.shape) {

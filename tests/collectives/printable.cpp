@@ -20,6 +20,25 @@ TEST_CASE("letters, line feeds and tabs stay, all else is written out") {
         "\\xc0\\xaf \\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80");
 }
 
+TEST_CASE("what turns the direction of writing or ends a line is a control character") {
+  CHECK(printable("a\xe2\x80\xae"
+                  "b") ==
+        "a\\xe2\\x80\\xae"
+        "b");
+  for (const char* text :
+       {"\xe2\x80\x8e", "\xe2\x80\x8f", "\xd8\x9c", "\xe2\x80\xa8", "\xe2\x80\xaa", "\xe2\x80\xae",
+        "\xe2\x81\xa6", "\xe2\x81\xa9", "\xc2\x80", "\xc2\x9f"}) {
+    CHECK_FALSE(is_one_line_of_letters(text));
+    CHECK(printable(text).front() == '\\');
+  }
+  // Their neighbours: a joiner, a hyphen, a narrow space, an invisible operator, an Arabic letter, a
+  // space that does not break.
+  for (const char* text : {"\xe2\x80\x8d", "\xe2\x80\x90", "\xe2\x80\xaf", "\xe2\x81\xa5",
+                           "\xe2\x81\xaa", "\xd8\x9b", "\xd8\x9d", "\xc2\xa0"}) {
+    CHECK(is_one_line_of_letters(text));
+  }
+}
+
 TEST_CASE("a line of letters has no control characters") {
   CHECK(is_one_line_of_letters("d1 \xc3\xa4"));
   CHECK(is_one_line_of_letters(""));

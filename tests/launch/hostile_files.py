@@ -8,6 +8,7 @@ within 2 seconds and 256 MB, and nothing that it writes holds what is in other f
 """
 import filecmp
 import os
+import re
 import resource
 import shutil
 import subprocess
@@ -30,6 +31,9 @@ failures = 0
 
 SECONDS = 2.0
 KILOBYTES = 256 << 10
+
+# Control characters of ASCII and Latin 1, and those that turn the direction of writing.
+COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 CONFIGURATION = """
 data:
@@ -85,7 +89,7 @@ def refused(what, arguments, statuses=(1, 2)):
     line = f"{what}: {' '.join(arguments)}"
     check(ended.status in statuses, f"{line}: status {ended.status}\n{ended.said}")
     check(len(ended.said.strip()) > 0, f"{line}: says nothing")
-    check("\x1b" not in ended.said, f"{line}: writes commands to the terminal")
+    check(not COMMANDS.search(ended.said), f"{line}: writes commands to the terminal")
     # `verify` and `diff` list what they find, others below their message; what weights were taken is said before.
     said = [text for text in ended.said.splitlines() if not text.startswith(("weights: ", "  "))]
     check(ended.status == 0 or arguments[0] in ("verify", "diff") or len(said) == 1,
@@ -159,7 +163,7 @@ def main():
             check(ended.status == 0 and "step-000000008.h5" in ended.said,
                   f"{name}: resume: status {ended.status}\n{ended.said}")
             check(ended.kilobytes < KILOBYTES, f"{name}: resume: {ended.kilobytes >> 10} MB")
-            check("\x1b" not in ended.said, f"{name}: resume: writes commands to the terminal")
+            check(not COMMANDS.search(ended.said), f"{name}: resume: writes commands to the terminal")
 
     os.mkdir("data")
     for name, file in hostile_files.hostile_data("data", "data.h5"):
@@ -273,12 +277,18 @@ def main():
     refused("pipe", ["train", "run.yaml", "--set", "fit.callbacks=[{CSVLogger: {file: pipe.csv}}]", "--set",
                      "checkpoint.directory=none"], (2,))
 
-    # A configuration out of a pipe to which nobody writes is waited for until somebody asks to stop.
+    # A configuration out of a pipe that nobody opens to write is refused at once; one that somebody has open and
+    # writes nothing to is waited for until somebody asks to stop.
     os.mkfifo("run.pipe")
+    for command in ("plan", "train"):
+        check("nobody writes" in refused("pipe", [command, "run.pipe"], (2,)).said, "pipe: says something else")
     process = subprocess.Popen([meshwork, "train", "run.pipe"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    time.sleep(1)
+    writer = os.open("run.pipe", os.O_WRONLY)
+    time.sleep(3)
+    check(process.poll() is None, "a silent pipe is not waited for")
     process.terminate()
     said = process.communicate(timeout=30)[1].decode()
+    os.close(writer)
     check(process.returncode != 0 and ("SIGTERM" in said or process.returncode == -15),
           f"pipe: status {process.returncode}: {said}")
     # And one to which somebody writes is read.
@@ -401,6 +411,30 @@ def main():
     refused("slash", ["train", "run.yaml", "--dry-run", "--set", data_of("slash.h5")], (2,))
     refused("slash", ["import", "run.yaml", "slash.h5", "--output", "imported"])
     refused("slash", ["verify", "slash.h5"])
+
+    # Names that a terminal would obey, or that no checkpoint can have.
+    for name, said in (("a\u202eb", "control character"), ("a\u2066b", "control character"),
+                       ("a\x85b", "control character"), ("n" * 1025, "1024 are the most")):
+        layers = f"model.layers=[{{Dense: {{name: \"{name}\", units: 4}}}}]"
+        for command in ("plan", "train"):
+            ended = refused("name", [command, "run.yaml", "--set", layers, "--set", "checkpoint.directory=none"], (2,))
+            check(said in ended.said, ended.said)
+
+    # Directories that cannot be made, whatever one may.
+    for directory in ("/proc/x", "/sys/x"):
+        ended = refused("directory", ["train", "run.yaml", "--set", f"checkpoint.directory={directory}"], (2,))
+        check("cannot be made" in ended.said, ended.said)
+
+    # A directory under a checkpoint's name keeps that checkpoint from being saved, and no other.
+    os.makedirs("taken/step-000000004.h5/x")
+    on_error = ["train", "run.yaml", "--set", "checkpoint.directory=taken", "--set", "fit.epochs=2", "--set",
+                "fit.verbose=silent", "--set"]
+    ended = whole([*on_error, "checkpoint.on_error=continue"])
+    check(ended.said.count("could not be written") == 1, ended.said)
+    check(sorted(os.listdir("taken")) == [".lock", "step-000000004.h5", "step-000000008.h5"], os.listdir("taken"))
+    os.remove("taken/step-000000008.h5")
+    ended = Ended([*on_error, "checkpoint.on_error=stop"])
+    check(ended.status == 1 and ended.said.count("could not be written") == 1, ended.said)
 
     # Fill values.
     with h5py.File("sparse.h5", "w") as file:

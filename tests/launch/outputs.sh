@@ -79,5 +79,27 @@ ln model.weights.h5 alias.h5
 refused "is the file of the weights of this run" import run.yaml model.weights.h5 --output alias.h5
 done_with import run.yaml model.weights.h5 --output start.h5
 done_with import run.yaml model.weights.h5 --output start.h5
+
+# What the configuration names as data is read, whichever part of it is opened.
+{ echo a,b,c,d,e,f,y; for _ in $(seq 8); do echo 1,2,3,4,5,6,1; done; } > data.csv
+cat > named.yaml <<'YAML'
+data:
+  train: {kind: synthetic, rows: 40, features: {kind: normal, shape: [6]}, targets: {kind: classes, classes: 4}}
+  test: {kind: csv, file: data.csv, features: [a, b, c, d, e, f], targets: y}
+  batch_size: 20
+model: {input: [6], layers: [{Dense: {name: d, units: 4}}]}
+loss: {SparseCategoricalCrossentropy: {from_logits: true}}
+optimizer: SGD
+YAML
+picture=(plan named.yaml --layout d/kernel --svg)
+refused "data.csv: is data of this run; the picture would overwrite it" "${picture[@]}" data.csv
+refused "is the configuration of this run" "${picture[@]}" named.yaml
+done_with "${picture[@]}" picture.svg
+cp data.csv data.h5
+refused "data.h5: is data of this run; a checkpoint would overwrite it" \
+  import named.yaml model.weights.h5 --output data.h5 --overwrite \
+  --set 'data.test={kind: hdf5, features: "data.h5:/x", targets: "data.h5:/y"}'
+refused "data.csv: is data of this run; predictions would overwrite it" \
+  predict named.yaml --checkpoint "$checkpoint" --data train --overwrite --output data.csv
 echo "failures: $failures"
 exit $((failures > 0))

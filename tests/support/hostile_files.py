@@ -234,6 +234,9 @@ def _changed(folder, suffix, whole):
     def names_with_commands(file):
         file["layers/\x1b[31mred/vars/0"] = numpy.zeros(3, "f4")
 
+    def names_written_backwards(file):
+        file["layers/\u202ered/vars/0"] = numpy.zeros(3, "f4")
+
     def names_of_two_lines(file):
         file["layers/a\nb/vars/0"] = numpy.zeros(3, "f4")
 
@@ -241,7 +244,9 @@ def _changed(folder, suffix, whole):
         file["n" * 60_000 + "/vars/0"] = numpy.zeros(3, "f4")
 
     for name, change in (("groups_2000_deep", _deep), ("groups_in_a_circle", _circle), ("long_names", long_names),
-                         ("names_with_commands", names_with_commands), ("names_of_two_lines", names_of_two_lines)):
+                         ("names_with_commands", names_with_commands),
+                         ("names_written_backwards", names_written_backwards),
+                         ("names_of_two_lines", names_of_two_lines)):
         path = os.path.join(folder, name + suffix)
         shutil.copy(whole, path)
         with h5py.File(path, "r+") as file:

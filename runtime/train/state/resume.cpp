@@ -74,8 +74,9 @@ void compare_kernels(const KernelRecord& now, const KernelRecord& then,
                               now.platform.empty() ? "" : " anew", words(then)));
 }
 
-// What differs without keeping anybody from going on.
-std::vector<std::string> notes(const CheckpointState& now, const CheckpointState& then) {
+// How the run differs from the checkpoint `file` without being kept from going on.
+std::vector<std::string> notes(const CheckpointState& now, const CheckpointState& then,
+                               const std::filesystem::path& file) {
   std::vector<std::string> found;
   const auto compare = [&](const char* what, const auto& a, const auto& b, const char* means = "") {
     if (a != b) {
@@ -97,7 +98,8 @@ std::vector<std::string> notes(const CheckpointState& now, const CheckpointState
     compare("batch_size", now.batch_size, then.batch_size);
   } else {
     for (std::string& difference :
-         configuration_differences(now.configuration, then.configuration)) {
+         configuration_differences({now.configuration, "the configuration"},
+                                   {then.configuration, file.string() + ": configuration"})) {
       found.push_back(std::move(difference));
     }
   }
@@ -186,7 +188,7 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
     }
     throw Error(text);
   }
-  said = notes(now, then);
+  said = notes(now, then, file);
   const std::vector<Callback*> matched = match(then.callbacks, callbacks, said);
 
   std::vector<std::shared_ptr<ParameterSnapshot>> kept(matched.size());
@@ -286,9 +288,9 @@ void flatten(const ConfigNode& node, std::map<std::string, std::string>& leaves)
   }
 }
 
-std::map<std::string, std::string> leaves_of(const std::string& text) {
+std::map<std::string, std::string> leaves_of(const NamedConfiguration& configuration) {
   std::map<std::string, std::string> leaves;
-  flatten(parse_config(text, "configuration"), leaves);
+  flatten(parse_config(configuration.text, configuration.name), leaves);
   return leaves;
 }
 
@@ -343,8 +345,8 @@ void tell_resumed(const std::filesystem::path& file, const CheckpointState& then
 
 }  // namespace
 
-std::vector<std::string> configuration_differences(const std::string& now,
-                                                   const std::string& before) {
+std::vector<std::string> configuration_differences(const NamedConfiguration& now,
+                                                   const NamedConfiguration& before) {
   const std::map<std::string, std::string> mine = leaves_of(now);
   const std::map<std::string, std::string> theirs = leaves_of(before);
   std::vector<std::string> found;

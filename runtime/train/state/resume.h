@@ -49,8 +49,15 @@ struct ResumeChoice {
                                        const std::vector<SharedCallback>& callbacks, bool alone,
                                        const Say& say);
 
-/// Where the texts of two configurations differ, a line each: "fit.epochs: 10, was 5".
-[[nodiscard]] std::vector<std::string> configuration_differences(const std::string& now,
-                                                                 const std::string& before);
+/// A configuration's text, and what messages call it: "step-000000004.h5: configuration".
+struct NamedConfiguration {
+  std::string text;
+  std::string name;
+};
+
+/// Where two configurations differ, a line each: "fit.epochs: 10, was 5". Throws `ConfigError` for a
+/// text that is none.
+[[nodiscard]] std::vector<std::string> configuration_differences(const NamedConfiguration& now,
+                                                                 const NamedConfiguration& before);
 
 }  // namespace meshwork

@@ -91,6 +91,36 @@ TEST_CASE("a directory that checkpoints cannot be in is found without making any
   CHECK_FALSE(fs::exists("checked/new"));
 }
 
+TEST_CASE("of what cannot be removed the system's reason is told, and not that it is somebody's") {
+  namespace fs = std::filesystem;
+  if (::geteuid() != 0) return;  // root makes what somebody else may not touch
+  fs::remove_all("owned");
+  fs::create_directories("owned");
+  fs::permissions("owned", fs::perms::all);
+  std::ofstream("owned/unreadable.tmp") << "\x89HDF\r\n\x1a\n and more";
+  fs::permissions("owned/unreadable.tmp", fs::perms::owner_all);
+  fs::create_directories("owned/kept");
+  std::ofstream("owned/kept/a.tmp") << "\x89HDF\r\n\x1a\n and more";
+  std::ofstream("owned/other.tmp") << "somebody's notes";
+  const auto flaw = [](const char* name) {
+    try {
+      make_new_file(name);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  REQUIRE(::seteuid(65534) == 0);
+  const std::string unreadable = flaw("owned/unreadable.tmp"), kept = flaw("owned/kept/a.tmp"),
+                    other = flaw("owned/other.tmp");
+  REQUIRE(::seteuid(0) == 0);
+  CHECK(unreadable == fmt::format("owned/unreadable.tmp: is in the way and cannot be removed: {}",
+                                  std::strerror(EACCES)));
+  CHECK(kept == fmt::format("owned/kept/a.tmp: is in the way and cannot be removed: {}",
+                            std::strerror(EACCES)));
+  CHECK_THAT(other, Catch::Contains("is nothing that an earlier run has left"));
+}
+
 TEST_CASE("what a killed run had not finished is removed, and nothing else") {
   namespace fs = std::filesystem;
   fs::remove_all("unfinished");

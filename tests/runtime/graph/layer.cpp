@@ -291,6 +291,11 @@ TEST_CASE("names that clash or cannot be paths are errors") {
                     Catch::Contains("the name \"a\\x00b\" contains a control character"));
   CHECK_THROWS_WITH(Input({4}, "\x1b[31m"),
                     Catch::Contains("the name \"\\x1b[31m\" contains a control character"));
+  CHECK_THROWS_WITH(Input({2}, "\xe2\x80\xae"),
+                    Catch::Contains("the name \"\\xe2\\x80\\xae\" contains a control character"));
+  CHECK_THROWS_WITH(Input({2}, std::string(1025, 'n')),
+                    Catch::Contains("1025 bytes, 1024 are the most"));
+  CHECK_NOTHROW(Input({2}, std::string(1024, 'n')));
   CHECK_THROWS_WITH(make_graph({Input({4}, "d1")}, {y}),
                     Catch::Contains("no output depends on it"));
   const auto named = Input({4}, "d1");
