@@ -290,7 +290,7 @@ void read_block(const Hdf5Dataset& dataset, const Block& block, float* values,
   }
   const Selection selection = select(dataset, &block, subject);
   reading_hdf5_values(subject);
-  check_hdf5(ChunkedReader(dataset, subject, subject)
+  check_hdf5(ChunkedReader(dataset, subject, fmt::format("{}: {}", subject, what))
                  .read(dataset, H5T_NATIVE_FLOAT, selection.memory.native(),
                        selection.file.native(), selection.start, selection.count, values),
              fmt::format("{} {} cannot be read", what, to_string(block)), subject);

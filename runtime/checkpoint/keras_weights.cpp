@@ -21,6 +21,9 @@ namespace {
 // Groups deeper than any model's layers.
 constexpr int deepest_layer = 64;
 
+// Weights that are all there.
+constexpr ForeignRules fully_written{.unwritten = false};
+
 constexpr const char* expected_file = "a file of Keras's weights";
 
 Hdf5Properties access_properties(const std::string& subject) {
@@ -150,7 +153,7 @@ void KerasWeightsReader::read(const KerasArray& array, const Block& block,
     internal_error("a destination that is not as large as the block");
   }
   const Hdf5Guard guard;
-  read_block(open_dataset(file_.native(), array.place, name_), block, destination.data(),
+  read_block(open_dataset(file_.native(), array.place, name_, fully_written), block, destination.data(),
              array.place, name_);
 }
 
@@ -160,10 +163,10 @@ double KerasWeightsReader::read_number(std::string_view place) const {
     fail("{}: {} is not one number", name_, place);
   }
   const Hdf5Guard guard;
-  const Hdf5Dataset dataset = open_dataset(file_.native(), array->place, name_);
+  const Hdf5Dataset dataset = open_dataset(file_.native(), array->place, name_, fully_written);
   double value = 0;
   const std::vector<hsize_t> start(array->shape.size()), count(array->shape.size(), 1);
-  check_hdf5(ChunkedReader(dataset, name_, name_)
+  check_hdf5(ChunkedReader(dataset, name_, fmt::format("{}: {}", name_, place))
                  .read(dataset, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, start, count, &value),
              fmt::format("{} cannot be read", place), name_);
   return value;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -355,6 +356,35 @@ bool holds_its_bits(const Hdf5Datatype& type) {
          mantissa <= precision - mantissa_bits;
 }
 
+struct ChunkCounts {
+  std::uint64_t needed = 1;  // for all elements; the largest number if that has more digits
+  std::uint64_t written = 0;
+};
+
+ChunkCounts chunk_counts(const Hdf5Dataset& dataset, hid_t creation, const std::string& subject) {
+  const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
+  std::array<hsize_t, H5S_MAX_RANK> lengths{}, of_chunk{};
+  const int dimensions = check_hdf5(
+      H5Sget_simple_extent_dims(space.native(), lengths.data(), nullptr), "no shape", subject);
+  check_hdf5(H5Pget_chunk(creation, H5S_MAX_RANK, of_chunk.data()), "no lengths of chunks",
+             subject);
+  ChunkCounts counts;
+  for (std::size_t d = 0; d < static_cast<std::size_t>(dimensions); ++d) {
+    const std::uint64_t chunks = lengths[d] / of_chunk[d] + (lengths[d] % of_chunk[d] != 0);
+    if (__builtin_mul_overflow(counts.needed, chunks, &counts.needed)) {
+      counts.needed = std::numeric_limits<std::uint64_t>::max();
+      break;
+    }
+  }
+  // Where nothing is stored, the library tells of no chunk.
+  hsize_t written = 0;
+  if (H5Dget_storage_size(dataset.native()) > 0) {
+    check_hdf5(H5Dget_num_chunks(dataset.native(), space.native(), &written), "no chunks", subject);
+  }
+  counts.written = written;
+  return counts;
+}
+
 void check_dataset(const Hdf5Dataset& dataset, const std::string& name, const std::string& subject,
                    ForeignRules rules) {
   const Hdf5Datatype type(check_hdf5(H5Dget_type(dataset.native()), "no type", subject));
@@ -407,6 +437,37 @@ void check_dataset(const Hdf5Dataset& dataset, const std::string& name, const st
     fail("{}: {} declares {} bytes, of which {} are stored; no filter packs so many", subject, name,
          declared, stored);
   }
+}
+
+// Throws for a dataset of which something was never written.
+void check_written(const Hdf5Dataset& dataset, const std::string& name,
+                   const std::string& subject) {
+  if (declared_bytes(dataset, name, subject) == 0) return;
+  const Hdf5Properties creation(
+      check_hdf5(H5Dget_create_plist(dataset.native()), "its properties cannot be read", subject));
+  if (H5Pget_layout(creation.native()) == H5D_CHUNKED) {
+    const auto [needed, written] = chunk_counts(dataset, creation.native(), subject);
+    if (written < needed) {
+      fail("{}: {} has no data in {} of its {} chunks: they were never written", subject, name,
+           needed - written, needed);
+    }
+    return;
+  }
+  H5D_space_status_t status = H5D_SPACE_STATUS_ERROR;
+  check_hdf5(H5Dget_space_status(dataset.native(), &status), "no storage", subject);
+  if (status == H5D_SPACE_STATUS_NOT_ALLOCATED) {
+    fail("{}: {} has no data: it was declared and never written", subject, name);
+  }
+}
+
+// Whether the library could read its chunks to memory of the size that the file says each has,
+// without anybody having looked at that.
+bool has_unseen_chunks(const Hdf5Dataset& dataset, const std::string& subject) {
+  const Hdf5Properties creation(
+      check_hdf5(H5Dget_create_plist(dataset.native()), "its properties cannot be read", subject));
+  return H5Pget_layout(creation.native()) == H5D_CHUNKED &&
+         H5Pget_nfilters(creation.native()) == 0 &&
+         chunk_counts(dataset, creation.native(), subject).written > most_gone_through;
 }
 
 // ---- listing ------------------------------------------------------------------------------------
@@ -521,8 +582,37 @@ Hdf5Dataset open_dataset(hid_t file, const std::string& name, const std::string&
     fail_hdf5(fmt::format("dataset {} cannot be opened", name), subject);
   }
   check_dataset(dataset, name, subject, rules);
+  if (!rules.unwritten) check_written(dataset, name, subject);
+  if (has_unseen_chunks(dataset, subject)) {
+    // Without a cache the library reads elements from where a chunk is, and no chunks.
+    check_hdf5(H5Pset_chunk_cache(properties.native(), 0, 0, 0), "no chunk cache", subject);
+    dataset = {};
+    dataset = Hdf5Dataset(check_hdf5(H5Dopen2(file, name.c_str(), properties.native()),
+                                     fmt::format("dataset {} cannot be opened", name), subject));
+  }
   return dataset;
 }
+
+namespace {
+
+// Ends a conversion at a number that is not within the other type's range. To the library an
+// infinity is such a number too.
+H5T_conv_ret_t refuse_beyond(H5T_conv_except_t what, hid_t from, hid_t, void* number, void*,
+                             void* met) {
+  if (what != H5T_CONV_EXCEPT_RANGE_HI && what != H5T_CONV_EXCEPT_RANGE_LOW) {
+    return H5T_CONV_UNHANDLED;
+  }
+  const auto is_infinite = [&](auto value) {
+    if (H5Tget_class(from) != H5T_FLOAT || H5Tget_size(from) != sizeof value) return false;
+    std::memcpy(&value, number, sizeof value);
+    return std::isinf(value);
+  };
+  if (is_infinite(double{}) || is_infinite(static_cast<long double>(0))) return H5T_CONV_UNHANDLED;
+  *static_cast<bool*>(met) = true;
+  return H5T_CONV_ABORT;
+}
+
+}  // namespace
 
 // A data set that a virtual one takes values from, and which of its elements stand where.
 struct ChunkedReader::Source {
@@ -541,6 +631,9 @@ ChunkedReader::ChunkedReader(const Hdf5Dataset& dataset, const std::string& file
                              std::string subject_of_messages)
     : subject_(std::move(subject_of_messages)) {
   const std::string& subject = subject_;
+  transfer_ = Hdf5Properties(check_hdf5(H5Pcreate(H5P_DATASET_XFER), "no property list", subject));
+  check_hdf5(H5Pset_type_conv_cb(transfer_.native(), refuse_beyond, &beyond_),
+             "no refusal of numbers", subject);
   const Hdf5Properties creation(
       check_hdf5(H5Dget_create_plist(dataset.native()), "its properties cannot be read", subject));
   if (H5Pget_layout(creation.native()) == H5D_VIRTUAL) {
@@ -611,7 +704,49 @@ herr_t ChunkedReader::read(const Hdf5Dataset& dataset, hid_t type, hid_t memory,
                            void* values) {
   check(dataset, start, count);
   check_sources(in_file);
-  return H5Dread(dataset.native(), type, memory, in_file, H5P_DEFAULT, values);
+  beyond_ = false;
+  const herr_t result =
+      H5Dread(dataset.native(), type, memory, in_file, transfer_.native(), values);
+  if (beyond_) fail_beyond(dataset, type, memory, in_file, start, count);
+  return result;
+}
+
+// Reads once more what could not be read as `type`, to tell where the first such number stands.
+void ChunkedReader::fail_beyond(const Hdf5Dataset& dataset, hid_t type, hid_t memory, hid_t in_file,
+                                std::span<const hsize_t> start,
+                                std::span<const hsize_t> count) const {
+  std::size_t elements = 1;
+  for (const hsize_t length : count) elements *= static_cast<std::size_t>(length);
+  const bool real = H5Tget_class(type) == H5T_FLOAT;
+  const std::string held = fmt::format("{}{}", real ? "float" : "int", 8 * H5Tget_size(type));
+  const auto fail_at_first = [&](auto number, auto shown, hid_t widest, const auto& is_beyond) {
+    std::vector<decltype(number)> numbers;
+    with_memory_for(subject_, [&] { numbers.resize(elements); });
+    check_hdf5(H5Dread(dataset.native(), widest, memory, in_file, H5P_DEFAULT, numbers.data()),
+               "cannot be read", subject_);
+    const auto found = std::ranges::find_if(numbers, is_beyond);
+    if (found == numbers.end()) return;
+    auto place = static_cast<std::uint64_t>(found - numbers.begin());
+    Shape index(count.size());
+    for (std::size_t d = count.size(); d-- > 0; place /= count[d]) {
+      index[d] = static_cast<std::int64_t>(start[d] + place % count[d]);
+    }
+    fail("{}: element {} is {}, which {} cannot hold", subject_, to_string(index),
+         static_cast<decltype(shown)>(*found), held);
+  };
+  if (real) {
+    const long double most = H5Tget_size(type) == sizeof(float)
+                                 ? std::numeric_limits<float>::max()
+                                 : std::numeric_limits<double>::max();
+    fail_at_first(static_cast<long double>(0), 0.0, H5T_NATIVE_LDOUBLE, [&](long double number) {
+      return std::abs(number) > most && !std::isinf(number);
+    });
+  } else {
+    fail_at_first(std::uint64_t{0}, std::uint64_t{0}, H5T_NATIVE_UINT64, [](std::uint64_t number) {
+      return number > std::uint64_t{std::numeric_limits<std::int64_t>::max()};
+    });
+  }
+  fail("{}: has numbers that {} cannot hold", subject_, held);
 }
 
 void ChunkedReader::check(const Hdf5Dataset& dataset, std::span<const hsize_t> start,

@@ -36,6 +36,8 @@ struct ForeignRules {
   bool virtual_sources = false;
   /// Bytes that may be declared of which nothing is stored.
   std::uint64_t unstored_bytes = std::uint64_t{1} << 20;
+  /// Have elements that were never written, which read as a fill value.
+  bool unwritten = true;
 };
 
 /// The regular file `path`, opened for reading with the properties `access`. Waits for nobody: a
@@ -62,8 +64,11 @@ class ChunkedReader {
   /// Of the file `file`; messages begin with `subject`.
   ChunkedReader(const Hdf5Dataset& dataset, const std::string& file, std::string subject);
   ~ChunkedReader();
+  ChunkedReader(const ChunkedReader&) = delete;  // HDF5 knows where it is
+  ChunkedReader& operator=(const ChunkedReader&) = delete;
   /// H5Dread of the `count` elements from `start` on, of each dimension, which `in_file` selects.
-  /// Throws if a chunk that holds any of them stores what a chunk cannot.
+  /// Throws if a chunk that holds any of them stores what a chunk cannot, and for a number that is
+  /// not within the range of `type`; infinities stay what they are.
   [[nodiscard]] herr_t read(const Hdf5Dataset& dataset, hid_t type, hid_t memory, hid_t in_file,
                             std::span<const hsize_t> start, std::span<const hsize_t> count,
                             void* values);
@@ -77,7 +82,13 @@ class ChunkedReader {
   struct Source;  // of virtual data
   void check_sources(hid_t in_file);
 
+  [[noreturn]] void fail_beyond(const Hdf5Dataset& dataset, hid_t type, hid_t memory, hid_t in_file,
+                                std::span<const hsize_t> start,
+                                std::span<const hsize_t> count) const;
+
   std::string subject_;
+  Hdf5Properties transfer_;
+  bool beyond_ = false;  // a number was, of those that are being read
   std::vector<std::unique_ptr<Source>> sources_;
   std::vector<hsize_t> lengths_;  // of a chunk; empty without chunks
   std::vector<hsize_t> chunks_;   // of each dimension

@@ -144,6 +144,7 @@ struct Hdf5Source::Dataset {
 
   ~Dataset() {
     const Hdf5Guard guard;
+    reader.reset();
     file_space = {};
     dataset = {};
     file = {};

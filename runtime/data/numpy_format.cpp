@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -23,13 +24,35 @@ constexpr std::string_view numpy_magic = "\x93NUMPY";
 constexpr std::int64_t longest_header = std::int64_t{1} << 16;
 
 template <class Stored, class Value>
-void convert_elements(const std::byte* from, std::int64_t count, std::byte* to) {
+std::int64_t convert_elements(const std::byte* from, std::int64_t count, std::byte* to) {
   for (std::int64_t i = 0; i < count; ++i) {
     Stored stored;
     std::memcpy(&stored, from + i * static_cast<std::int64_t>(sizeof(Stored)), sizeof(Stored));
     const Value value = static_cast<Value>(stored);
     std::memcpy(to + i * static_cast<std::int64_t>(sizeof(Value)), &value, sizeof(Value));
   }
+  return count;
+}
+
+// Infinities stay infinities; no other number becomes one.
+std::int64_t convert_doubles(const std::byte* from, std::int64_t count, std::byte* to) {
+  const auto at = [&](std::int64_t i) {
+    double stored = 0;
+    std::memcpy(&stored, from + i * 8, sizeof stored);
+    return stored;
+  };
+  const auto is_unfit = [](double stored) {
+    return std::isinf(static_cast<float>(stored)) && !std::isinf(stored);
+  };
+  bool unfit = false;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float value = static_cast<float>(at(i));
+    unfit |= is_unfit(at(i));
+    std::memcpy(to + i * 4, &value, sizeof value);
+  }
+  std::int64_t first = unfit ? 0 : count;
+  while (first < count && !is_unfit(at(first))) ++first;
+  return first;
 }
 
 // IEEE 754's binary16.
@@ -44,13 +67,14 @@ float from_half(std::uint16_t bits) {
   return std::bit_cast<float>(sign | wide << 23 | mantissa << 13);
 }
 
-void convert_halves(const std::byte* from, std::int64_t count, std::byte* to) {
+std::int64_t convert_halves(const std::byte* from, std::int64_t count, std::byte* to) {
   for (std::int64_t i = 0; i < count; ++i) {
     std::uint16_t stored = 0;
     std::memcpy(&stored, from + i * 2, 2);
     const float value = from_half(stored);
     std::memcpy(to + i * 4, &value, 4);
   }
+  return count;
 }
 
 struct NumpyType {
@@ -71,7 +95,7 @@ constexpr std::array<NumpyType, 11> numpy_types{{
     {"<i8", 8, ElementType::int64, nullptr},
     {"<f2", 2, ElementType::float32, convert_halves},
     {"<f4", 4, ElementType::float32, nullptr},
-    {"<f8", 8, ElementType::float32, convert_elements<double, float>},
+    {"<f8", 8, ElementType::float32, convert_doubles},
 }};
 
 // What the elements are that are not read, and what to do about it.

@@ -17,13 +17,18 @@ void fetch(const std::byte* sample, std::int64_t bytes) {
   }
 }
 
+/// Where an element stands that samples cannot hold.
+struct Unfit {
+  const std::byte* place;
+};
+
 /// Copies `count` elements that lie together; returns the end of what was written.
 std::byte* copy_run(const StoredElements& elements, const std::byte* source, std::int64_t count,
                     std::byte* destination) {
   if (elements.convert == nullptr) {
     std::memcpy(destination, source, static_cast<std::size_t>(count * elements.bytes));
-  } else {
-    elements.convert(source, count, destination);
+  } else if (const std::int64_t done = elements.convert(source, count, destination); done < count) {
+    throw Unfit{source + done * elements.stored_bytes};
   }
   return destination + count * elements.bytes;
 }
@@ -50,10 +55,8 @@ struct BoxCopy {
   }
 };
 
-}  // namespace
-
-void copy_samples(const std::byte* samples, const Shape& shape, const StoredElements& elements,
-                  std::span<const std::int64_t> rows, const Block& block, std::byte* destination) {
+void copy(const std::byte* samples, const Shape& shape, const StoredElements& elements,
+          std::span<const std::int64_t> rows, const Block& block, std::byte* destination) {
   if (size_of(block) == 0) return;
   const std::int64_t sample_elements = element_count(shape);
   const std::int64_t sample_bytes = sample_elements * elements.stored_bytes;
@@ -75,6 +78,20 @@ void copy_samples(const std::byte* samples, const Shape& shape, const StoredElem
   box.run_elements *= block[box.run_dimension].length();
   for (const std::int64_t row : rows) {
     destination = box.copy(0, samples + row * sample_bytes, sample_bytes, destination);
+  }
+}
+
+}  // namespace
+
+void copy_samples(const std::byte* samples, const Shape& shape, const StoredElements& elements,
+                  std::span<const std::int64_t> rows, const Block& block, std::byte* destination) {
+  try {
+    copy(samples, shape, elements, rows, block, destination);
+  } catch (const Unfit& unfit) {
+    const std::int64_t element = (unfit.place - samples) / elements.stored_bytes;
+    double value = 0;
+    std::memcpy(&value, unfit.place, sizeof value);
+    throw UnfitElement{element / element_count(shape), element % element_count(shape), value};
   }
 }
 

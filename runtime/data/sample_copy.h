@@ -14,12 +14,21 @@
 
 namespace meshwork {
 
-/// How elements are stored, and what makes of `count` of them those of samples.
+/// What `copy_samples` throws for an element that samples cannot hold: a finite number of float64
+/// that is none of float32. `Source::read` makes an `Error` of it.
+struct UnfitElement {
+  std::int64_t row = 0;
+  std::int64_t element = 0;  // of the sample, row-major
+  double value = 0;
+};
+
+/// How elements are stored, and what makes of `count` of them those of samples; it gives the index
+/// of the first that it cannot, or `count`.
 struct StoredElements {
   std::int64_t stored_bytes = 0;  // of one
   std::int64_t bytes = 0;         // of one in a sample
-  void (*convert)(const std::byte* from, std::int64_t count,
-                  std::byte* to) = nullptr;  // null: none
+  std::int64_t (*convert)(const std::byte* from, std::int64_t count,
+                          std::byte* to) = nullptr;  // null: none
 };
 
 /// Copies `block` of each of `rows` to `destination`, without gaps. Sample r of `shape` begins at

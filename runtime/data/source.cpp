@@ -2,6 +2,7 @@
 
 #include "collectives/error.h"
 #include "runtime/config/nearest.h"
+#include "runtime/data/sample_copy.h"
 #include "runtime/shape/block_parts.h"
 
 #include <algorithm>
@@ -16,6 +17,16 @@ std::vector<std::string> names_of(const std::vector<Field>& fields) {
   std::vector<std::string> names;
   for (const Field& field : fields) names.push_back(field.name);
   return names;
+}
+
+// Of an element in row-major order.
+Shape place_of(std::int64_t element, Shape shape) {
+  for (std::size_t d = shape.size(); d-- > 0;) {
+    const std::int64_t length = shape[d];
+    shape[d] = element % length;
+    element /= length;
+  }
+  return shape;
 }
 
 }  // namespace
@@ -84,7 +95,13 @@ void Source::read(int field, std::span<const std::int64_t> rows, const Block& bl
       fail("field \"{}\": sample {} is wanted, there are {}", fields_[field].name, row, rows_);
     }
   }
-  if (!empty) read_rows(field, rows, block, static_cast<std::byte*>(destination));
+  if (empty) return;
+  try {
+    read_rows(field, rows, block, static_cast<std::byte*>(destination));
+  } catch (const UnfitElement& unfit) {
+    fail("{}: element {} is {}, which float32 cannot hold", locate(field, unfit.row),
+         to_string(place_of(unfit.element, shape)), unfit.value);
+  }
 }
 
 void Source::prepare(int) const {}

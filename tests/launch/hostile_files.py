@@ -11,6 +11,7 @@ import os
 import re
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -364,6 +365,43 @@ def main():
             (0, 0), zlib.compress(b"abcd"))
     refused("short weights", ["import", "run.yaml", "short.weights.h5", "--output", "imported"])
     check(not os.path.exists("imported"), "import of short weights left something")
+
+    # Weights that were declared and never written, whole or in part, or that float32 cannot hold.
+    for name, values, said in (("never written", None, "has no data: it was declared and never written"),
+                               ("some written", None, "has no data in"),
+                               ("large", 1e300, "is 1e+300, which float32 cannot hold")):
+        shutil.copy("model.weights.h5", "strange.weights.h5")
+        with h5py.File("strange.weights.h5", "r+") as file:
+            del file[arrays[0]]
+            if values is not None:
+                file[arrays[0]] = numpy.full(shape, values)
+            else:
+                data = file.create_dataset(arrays[0], shape, "f4", chunks=(1, shape[1]) if "some" in name else None)
+                if data.chunks:
+                    data[0] = 1
+        for arguments in (["import", "run.yaml", "strange.weights.h5", "--output", "imported"],
+                          ["train", "run.yaml", "--weights", "strange.weights.h5", "--set", "checkpoint.directory=none"]):
+            ended = refused(name, arguments)
+            check(said in ended.said and arrays[0] in ended.said, ended.said)
+        check(not os.path.exists("imported"), f"{name}: import left something")
+
+    # Of very many chunks one says that it is shorter than it is, and another longer: none is read beyond its end.
+    with h5py.File("very_many.h5", "w", libver="earliest") as file:
+        values = numpy.random.default_rng(2).random((5000, 6), "f4")
+        file["y"] = numpy.zeros(5000, "u1")
+        file.create_dataset("x", data=values, chunks=(1, 6))
+    very_many = ["predict", "run.yaml", "--checkpoint", checkpoint, "--data", "train", "--set",
+                 data_of("very_many.h5"), "--set", "data.batch_size=1000", "--output"]
+    whole([*very_many, "whole.csv"])
+    with open("very_many.h5", "rb") as file:
+        content = bytearray(file.read())
+    leaf = content.index(b"TREE\x01\x00")
+    for child, length in ((0, 4), (1, 44)):  # a key of four bytes of length, four of filters, three numbers
+        struct.pack_into("<I", content, leaf + 24 + child * (8 + 8 * 3 + 8), length)
+    with open("very_many.h5", "wb") as file:
+        file.write(content)
+    whole([*very_many, "short.csv"])
+    check(filecmp.cmp("whole.csv", "short.csv", shallow=False), "chunks were read beyond their end")
 
     # A chunk of virtual data's source that unpacks to a gigabyte.
     shutil.copy("one_chunk.h5", "source_of_gigabyte.h5")

@@ -83,6 +83,37 @@ Hdf5Source open(const std::string& file, const std::string& dataset) {
 
 }  // namespace
 
+TEST_CASE("numbers that samples cannot hold are errors with their place, infinities are not") {
+  const Folder folder("hdf5");
+  const std::string path = folder / "data.h5";
+  const double infinity = std::numeric_limits<double>::infinity();
+  std::vector<double> real(5 * 3, 0.25);
+  real[1] = -infinity;
+  std::vector<double> large = real;
+  large[2 * 3 + 2] = 1e300;
+  {
+    Writer writer(path);
+    writer.add("real", H5T_IEEE_F64LE, {5, 3}, real);
+    writer.add("large", H5T_IEEE_F64LE, {5, 3}, large, {2, 2});
+    writer.add("big_endian", H5T_IEEE_F64BE, {5, 3}, large);
+    // 2^63, of which a double is exact.
+    writer.add("whole", H5T_STD_U64LE, {3}, std::vector<double>{1, 0x1p63, 2});
+    writer.close();
+  }
+  CHECK(read_all<float>(open(path, "real"), 0) == std::vector<float>(real.begin(), real.end()));
+  for (const std::string name : {"large", "big_endian"}) {
+    const Hdf5Source source = open(path, name);
+    const std::string expected =
+        path + ":/" + name + ": element (2, 2) is 1e+300, which float32 cannot hold";
+    CHECK_THROWS_WITH(read_all<float>(source, 0), expected);
+    CHECK_THROWS_WITH(read_block<float>(source, 0, {2, 1}, {{1, 3}}), expected);
+    CHECK(read_block<float>(source, 0, {3, 0}, {{0, 2}}) ==
+          std::vector<float>{0.25f, 0.25f, 0.25f, -static_cast<float>(infinity)});
+  }
+  CHECK_THROWS_WITH(read_all<std::int64_t>(open(path, "whole"), 0),
+                    path + ":/whole: element (1) is 9223372036854775808, which int64 cannot hold");
+}
+
 TEST_CASE("rows and columns equal those of the plain array") {
   const Folder folder("hdf5");
   const std::string path = folder / "data.h5";

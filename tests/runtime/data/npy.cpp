@@ -98,6 +98,22 @@ TEST_CASE("blocks of converted elements are those of all") {
         picked(counted<float>(72), {3, 4}, {5, 0}, {{0, 3}, {3, 4}}));
 }
 
+TEST_CASE("a finite number that float32 cannot hold is an error with its place") {
+  const Folder folder("npy");
+  std::vector<double> values(4 * 2 * 3, 0.5);
+  values[2] = std::numeric_limits<double>::infinity();
+  values[3 * 6 + 1 * 3 + 2] = -1e300;
+  write_file(folder / "x.npy", npy_bytes(npy_header("<f8", "(4, 2, 3)"), elements_of(values)));
+  const NpySource source = open(folder / "x.npy");
+  CHECK(read_block<float>(source, 0, {0, 1}, {{0, 1}, {2, 3}}) ==
+        std::vector<float>{std::numeric_limits<float>::infinity(), 0.5f});
+  CHECK(read_block<float>(source, 0, {3}, {{0, 2}, {0, 2}}).size() == 4);
+  const std::string expected =
+      folder / "x.npy: sample 3: element (1, 2) is -1e+300, which float32 cannot hold";
+  CHECK_THROWS_WITH(read_all<float>(source, 0), expected);
+  CHECK_THROWS_WITH(read_block<float>(source, 0, {1, 3}, {{1, 2}, {1, 3}}), expected);
+}
+
 TEST_CASE("what NumPy saves is read as NumPy has it") {
   if (!has_numpy()) return;
   const Folder folder("npy");
