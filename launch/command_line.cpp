@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <map>
 
+#include "launch/command_tree.h"
 #include "launch/commands.h"
-#include "launch/file_commands.h"
 #include "launch/version.h"
 #include "runtime/config/nearest.h"
 
@@ -114,6 +114,22 @@ Examples:
   meshwork reference
   meshwork reference Adam
   meshwork reference layers --markdown)";
+
+constexpr const char* man_examples = R"(
+Prints the manual page meshwork(1), which has all that `--help` prints; `meshwork reference --man`
+prints meshwork(5). `cmake --install` installs both.
+
+Examples:
+  meshwork man | man -l -
+  meshwork reference --man | man -l -)";
+
+constexpr const char* completion_examples = R"(
+Prints a script that lets bash or zsh complete commands, options, files and the names of layers,
+optimizers and so on. `cmake --install` puts it where shells look; elsewhere, source it.
+
+Examples:
+  source <(meshwork completion bash)
+  source <(meshwork completion zsh))";
 
 std::string without_spaces_around(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(' ');
@@ -242,7 +258,7 @@ std::string problem_with(CLI::App& program, const CLI::App& asked, const CLI::Pa
   std::stable_partition(left.begin(), left.end(),
                         [](const std::string& argument) { return argument.starts_with("-"); });
   std::vector<std::string> known;
-  for (const CLI::App* command : asked.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* command : commands_of(asked)) {
     known.push_back(command->get_name());
   }
   if (left.empty()) {
@@ -308,16 +324,11 @@ void add_overwrite(CLI::App& command, CommandLine& line) {
                    "Replace files of other kinds too, but never one that this run reads");
 }
 
-ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
-  CommandLine line;
-  CLI::App program(
-      "Meshwork trains neural networks over MPI on any mix of data and model parallelism.",
-      "meshwork");
+static void add_commands(CLI::App& program, CommandLine& line, Commands& commands) {
   program.set_version_flag("--version", version_text(), "Print version, compiler and libraries");
   program.footer(program_examples);
   program.require_subcommand(1);
   program.get_formatter()->column_width(30);
-  Commands commands;
 
   CLI::App* train =
       add_command(program, commands, "train", "Train a model", train_examples, meshwork::train);
@@ -384,7 +395,7 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
       ->check(CLI::IsMember(modes));
   plan->add_option("--layout", line.picture,
                    "Draw which rank holds which block of this variable, output or input")
-      ->type_name("PATH");
+      ->type_name("TENSOR");
   plan->add_option("--svg", line.svg, "With --layout: draw mesh and layout into this file")
       ->type_name("FILE")
       ->needs("--layout");
@@ -410,7 +421,8 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
       ->add_option("NAME", line.names,
                    "A class, such as Adam, a section, such as fit, or a group, such as layers")
       ->type_name("");
-  reference->add_flag("--markdown", line.markdown, "Print Markdown");
+  CLI::Option* markdown = reference->add_flag("--markdown", line.markdown, "Print Markdown");
+  reference->add_flag("--man", line.man, "Print a manual page, meshwork(5)")->excludes(markdown);
   add_plugins(*reference, line);
 
   add_file_commands(program, line, commands);
@@ -429,6 +441,52 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
   add_overwrite(*imported, line);
   imported->add_flag("--weights-only", line.weights_only, "Leave out the optimizer's state");
 
+  add_command(program, commands, "man", "Print the manual page", man_examples, man_text);
+  CLI::App* completion =
+      add_command(program, commands, "completion", "Print a script that completes command lines",
+                  completion_examples, completion_text);
+  completion->add_option("SHELL", line.names, "bash or zsh")
+      ->type_name("")
+      ->required()
+      ->expected(1)
+      ->check(CLI::IsMember({"bash", "zsh"}));
+}
+
+CommandTree::CommandTree()
+    : program("Meshwork trains neural networks over MPI on any mix of data and model parallelism.",
+              "meshwork") {
+  add_commands(program, line, commands);
+}
+
+std::vector<const CLI::App*> commands_of(const CLI::App& program) {
+  return program.get_subcommands([](const CLI::App*) { return true; });
+}
+
+std::vector<std::string> names_of(const CLI::Option& option) {
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+std::string value_of(const CLI::Option& option) {
+  if (!option.nonpositional()) return option.get_name();
+  if (option.get_items_expected_max() == 0) return "";
+  const std::string type = option.get_type_name();
+  return type.substr(0, type.find(':'));
+}
+
+std::vector<std::string> choices_of(const CLI::Option& option) {
+  // CLI11 tells of IsMember's set behind the type, as "PART:{test,train,validation}".
+  const std::string type = option.get_type_name();
+  const std::size_t begin = type.find('{');
+  if (begin == std::string::npos) return {};
+  return CLI::detail::split(type.substr(begin + 1, type.find('}') - begin - 1), ',');
+}
+
+ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
+  CommandTree tree;
+  CLI::App& program = tree.program;
   try {
     program.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -441,8 +499,8 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     return without_command(2, wrong_arguments(program, error));
   }
   const CLI::App* const asked = program.get_subcommands().front();
-  line.command = commands.at(asked);
-  return {line, asked_for(*asked, line), 0, ""};
+  tree.line.command = tree.commands.at(asked);
+  return {tree.line, asked_for(*asked, tree.line), 0, ""};
 }
 
 }  // namespace meshwork

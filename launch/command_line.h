@@ -51,8 +51,9 @@ struct CommandLine {
   std::string picture;  // the path of a tensor
   std::string svg;      // a file for the picture
   // reference
-  std::vector<std::string> names;  // sections, classes or groups of them
+  std::vector<std::string> names;  // sections, classes or groups of them; completion: the shell
   bool markdown = false;
+  bool man = false;
   // inspect, verify, diff, export, import; `json` as well
   std::vector<std::string> files;
   bool configuration = false;  // inspect: print it alone

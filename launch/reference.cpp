@@ -1,12 +1,15 @@
 // `meshwork reference`: everything that a configuration may contain, from the descriptions by which
-// it is read (runtime/config/options.h). configs/README.md and layers/README.md contain parts of it.
+// it is read (runtime/config/options.h). configs/README.md and layers/README.md contain parts of it,
+// the manual page meshwork(5) all.
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "collectives/error.h"
+#include "launch/command_tree.h"
 #include "launch/commands.h"
+#include "launch/roff.h"
 #include "launch/session.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/from_config.h"
@@ -130,6 +133,18 @@ std::string as_markdown(const Entry& entry) {
   return text + "\n";
 }
 
+std::string as_roff(const Entry& entry) {
+  std::string text = fmt::format(".SS \"{}\"\n", roff(joined(entry.names)));
+  if (!entry.explained.about.empty()) text += roff(entry.explained.about) + ".\n";
+  for (const OptionText& option : entry.explained.options) {
+    const std::string type = option.expected.empty() ? "" : option.expected + "; ";
+    text += roff_item(option.name, "",
+                      fmt::format("{}\n.br\n{}{}{}", roff(option.help), roff(type),
+                                  option.required ? "" : "default ", roff(default_of(option))));
+  }
+  return text;
+}
+
 // "layers: Activation, Add, ..." in lines of 80 columns, further ones indented.
 std::string wrapped(const Group& group) {
   std::string text = group.name + ":";
@@ -153,17 +168,27 @@ std::string overview(const std::vector<Group>& all) {
          "\n`meshwork reference NAME` explains one of these, or a whole line such as layers.\n";
 }
 
+enum class Form { text, markdown, man };
+
+std::string title(const std::string& group, Form form) {
+  if (form == Form::text) return "";
+  return form == Form::markdown ? fmt::format("### {}\n\n", group)
+                                : fmt::format(".SH \"{}\"\n", roff(group));
+}
+
 // What `name` names: a group, or one entry of a group.
-std::string explained_name(const std::vector<Group>& all, const std::string& name, bool markdown) {
+std::string explained_name(const std::vector<Group>& all, const std::string& name, Form form) {
   std::vector<std::string> known;
   std::string text;
   for (const Group& group : all) {
     known.push_back(group.name);
-    if (markdown && group.name == name) text += fmt::format("### {}\n\n", name);
+    if (group.name == name) text += title(name, form);
     for (const Entry& entry : group.entries) {
       known.insert(known.end(), entry.names.begin(), entry.names.end());
       if (group.name == name || std::count(entry.names.begin(), entry.names.end(), name) > 0) {
-        text += markdown ? as_markdown(entry) : (text.empty() ? "" : "\n") + as_text(entry);
+        text += form == Form::markdown ? as_markdown(entry)
+                : form == Form::man    ? as_roff(entry)
+                                       : (text.empty() ? "" : "\n") + as_text(entry);
       }
     }
   }
@@ -175,18 +200,29 @@ std::string explained_name(const std::vector<Group>& all, const std::string& nam
 
 }  // namespace
 
+std::vector<std::string> reference_names(const CommandLine& line) {
+  std::vector<std::string> names;
+  for (const Group& group : groups(catalog_of(line))) {
+    names.push_back(group.name);
+    for (const Entry& entry : group.entries) names.push_back(entry.names.front());
+  }
+  return names;
+}
+
 std::string reference_text(const CommandLine& line, const Communicator*) {
   const std::vector<Group> all = groups(catalog_of(line));
+  const Form form = line.man ? Form::man : line.markdown ? Form::markdown : Form::text;
   std::vector<std::string> names = line.names;
   if (names.empty()) {
-    if (!line.markdown) return overview(all);
+    if (form == Form::text) return overview(all);
     for (const Group& group : all) names.push_back(group.name);
   }
   std::string text;
+  if (form == Form::man) text = roff_title(5, "what a configuration may contain");
   for (const std::string& name : names) {
-    text += (text.empty() || line.markdown ? "" : "\n") + explained_name(all, name, line.markdown);
+    text += (text.empty() || form != Form::text ? "" : "\n") + explained_name(all, name, form);
   }
-  return text;
+  return text + (form == Form::man ? ".SH SEE ALSO\n.BR meshwork (1)\n" : "");
 }
 
 }  // namespace meshwork
