@@ -1,5 +1,9 @@
-# What `cmake --install` puts where: the library, the headers under include/meshwork with the folders of
-# the source tree, the program with the scripts that start it, and what find_package and pkg-config need to find them.
+# What `cmake --install` puts where:
+#   lib        the library, one more for each of MESHWORK_LEVELS, and what find_package and pkg-config look for
+#   include    the headers, under meshwork/ with the folders of the source tree
+#   bin        the program and the scripts that start it
+#   share/doc  READMEs, configurations and examples, in the folders of the source tree
+#   share      manual pages and completion for bash and zsh, which the program itself prints
 include(CMakePackageConfigHelpers)
 
 install(TARGETS meshwork EXPORT meshwork-targets
@@ -12,6 +16,10 @@ endif()
 if(MESHWORK_HAS_NCCL)
   install(TARGETS meshwork_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
+foreach(level ${MESHWORK_LEVELS})
+  install(TARGETS meshwork_${level} NAMELINK_SKIP
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glibc-hwcaps/${level})
+endforeach()
 install(TARGETS meshwork-program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(PROGRAMS launch/meshwork-mpirun launch/meshwork.sbatch
   DESTINATION ${CMAKE_INSTALL_BINDIR})
@@ -19,6 +27,34 @@ install(PROGRAMS launch/meshwork-mpirun launch/meshwork.sbatch
 install(DIRECTORY collectives runtime layers DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/meshwork
   FILES_MATCHING PATTERN "*.h" PATTERN "runtime/device/cuda" EXCLUDE PATTERN "collectives/nccl" EXCLUDE)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/include/meshwork DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+
+set(documents "")
+foreach(room collectives configs launch layers runtime tests)
+  list(APPEND documents ${room}/*README.md ${room}/*.svg)
+endforeach()
+file(GLOB_RECURSE documents CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${documents}
+  configs/*.yaml configs/*.py launch/examples/*.cpp)
+foreach(document README.md ${documents})
+  get_filename_component(folder ${document} DIRECTORY)
+  install(FILES ${document} DESTINATION ${CMAKE_INSTALL_DOCDIR}/${folder})
+endforeach()
+
+# Debian's zsh does not look into site-functions below /usr.
+set(zsh_folder zsh/site-functions)
+if(CMAKE_INSTALL_PREFIX STREQUAL "/usr" AND EXISTS /etc/debian_version)
+  set(zsh_folder zsh/vendor-completions)
+endif()
+function(meshwork_printed file folder)
+  install(CODE "
+    execute_process(COMMAND \"$<TARGET_FILE:meshwork-program>\" ${ARGN} COMMAND_ERROR_IS_FATAL ANY
+                    OUTPUT_FILE \"${PROJECT_BINARY_DIR}/printed/${file}\")")
+  install(FILES ${PROJECT_BINARY_DIR}/printed/${file} DESTINATION ${folder})
+endfunction()
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/printed)
+meshwork_printed(meshwork.1 ${CMAKE_INSTALL_MANDIR}/man1 man)
+meshwork_printed(meshwork.5 ${CMAKE_INSTALL_MANDIR}/man5 reference --man)
+meshwork_printed(meshwork ${CMAKE_INSTALL_DATADIR}/bash-completion/completions completion bash)
+meshwork_printed(_meshwork ${CMAKE_INSTALL_DATADIR}/${zsh_folder} completion zsh)
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/meshwork)
 install(EXPORT meshwork-targets NAMESPACE meshwork:: DESTINATION ${package_folder})
