@@ -41,10 +41,25 @@ void prefer_settings() {
   // The default for collective writes to files, vulcan, has corrupted files of parallel HDF5
   // (open-mpi/ompi #12718).
   ::setenv("OMPI_MCA_fcoll", "dynamic_gen2,individual", 0);
+  if (!started_by_launcher()) {
+    // No other rank is ever there: a daemon and a search for networks take 0.3 s, and the daemon
+    // waits for ever where files may have no bytes (ulimit -f 0).
+    ::setenv("OMPI_MCA_ess_singleton_isolated", "1", 0);
+    ::setenv("OMPI_MCA_pml", "ob1", 0);
+    ::setenv("OMPI_MCA_btl", "self", 0);
+  }
   prefer_settings_of_devices();
 }
 
 }  // namespace
+
+bool started_by_launcher() {
+  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMIX_NAMESPACE", "PMI_RANK",
+                               "PMI_SIZE", "PMI_FD", "ALPS_APP_PE"}) {
+    if (std::getenv(variable) != nullptr) return true;
+  }
+  return false;
+}
 
 MpiEnvironment::MpiEnvironment(int* argc, char*** argv)
     : exceptions_outside_(std::uncaught_exceptions()) {

@@ -16,6 +16,9 @@
 
 namespace meshwork {
 
+/// Whether mpirun, srun or the like started this process, as one rank of a job.
+[[nodiscard]] bool started_by_launcher();
+
 /// Initialises MPI for the life of the object (thread level MPI_THREAD_FUNNELED at least), unless
 /// it was initialised before, and finalises it if it initialised it. `main` owns the only one, and
 /// catches and reports exceptions inside its life: an exception that unwinds it ends the job, since

@@ -14,6 +14,7 @@
 #include <optional>
 #include <string>
 
+#include "collectives/communicator.h"
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
 #include "launch/address_space.h"
@@ -26,16 +27,6 @@
 namespace {
 
 using namespace meshwork;
-
-// Whether mpirun, srun or the like started this process, as one rank of a job.
-bool started_by_launcher() {
-  for (const char* variable : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
-    if (std::getenv(variable) != nullptr) {
-      return true;
-    }
-  }
-  return false;
-}
 
 // The number in the first of these variables that is there.
 std::optional<int> number_in(std::initializer_list<const char*> variables) {

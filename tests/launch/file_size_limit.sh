@@ -62,6 +62,11 @@ for limit in 0 4; do
   limited logged 1 0 train "$config" --set "fit.callbacks=[{CSVLogger: {file: log.csv}}]"
   says logged "CSVLogger: log.csv cannot be written: File too large"
 done
+# Without a launcher no daemon of MPI's starts, which would wait for ever for the files that it cannot write.
+if ! (ulimit -f 0 && timeout 20 "$meshwork" devices | cat >/dev/null && exit "${PIPESTATUS[0]}"); then
+  echo "a process without a launcher does not end where files may have no bytes"
+  failures=$((failures + 1))
+fi
 ls ./*.tmp >/dev/null 2>&1 && ls ./*.tmp && failures=$((failures + 1))
 
 exit $((failures > 0))
