@@ -6,6 +6,10 @@
 #include <oneapi/dnnl/dnnl.h>
 
 #include <array>
+#include <iterator>
+#include <string_view>
+
+#include "collectives/processor.h"
 
 namespace meshwork {
 namespace {
@@ -32,6 +36,28 @@ std::string mpi_library() {
   return line.substr(0, line.find(','));
 }
 
+// The lowest level of x86-64 that the loaded library runs on (MESHWORK_LEVELS, CMakeLists.txt).
+std::string_view processor() {
+#if defined(__x86_64__)
+  constexpr std::string_view names[] = {
+#define MESHWORK_NAME(name, macro) name,
+      MESHWORK_INSTRUCTION_SETS(MESHWORK_NAME)
+#undef MESHWORK_NAME
+  };
+  const auto needs = [&names](std::string_view name) {
+    for (std::size_t i = 0; i < std::size(names); ++i) {
+      if (names[i] == name) return (required_instruction_sets >> i & 1) != 0;
+    }
+    return false;
+  };
+  if (needs("avx512f")) return "x86-64-v4";
+  if (needs("avx2")) return "x86-64-v3";
+  return needs("sse4.2") ? "x86-64-v2" : "x86-64";
+#else
+  return "the one that it was compiled on";
+#endif
+}
+
 }  // namespace
 
 std::string version_text() {
@@ -45,10 +71,11 @@ std::string version_text() {
       "  compiler  {}, {}\n"
       "  MPI       {} (built for MPI {}.{})\n"
       "  HDF5      {}\n"
-      "  oneDNN    {}.{}.{}",
+      "  oneDNN    {}.{}.{}\n"
+      "  processor {} or later",
       MESHWORK_VERSION, compiler(), MESHWORK_BUILD_TYPE, mpi_library(), MPI_VERSION, MPI_SUBVERSION,
       known ? fmt::format("{}.{}.{}", major, minor, release) : "of an unknown version", dnnl->major,
-      dnnl->minor, dnnl->patch);
+      dnnl->minor, dnnl->patch, processor());
 }
 
 }  // namespace meshwork

@@ -17,8 +17,8 @@ if(MESHWORK_HAS_NCCL)
   install(TARGETS meshwork_nccl LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
 foreach(level ${MESHWORK_LEVELS})
-  install(TARGETS meshwork_${level} NAMELINK_SKIP
-    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glibc-hwcaps/${level})
+  install(TARGETS meshwork_${level}
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/glibc-hwcaps/${level} NAMELINK_SKIP)
 endforeach()
 install(TARGETS meshwork-program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(PROGRAMS launch/meshwork-mpirun launch/meshwork.sbatch
