@@ -35,6 +35,10 @@ NOT_RUN = {
     "mpirun -n 2 build/benchmarks/": "takes minutes on a machine that does nothing else",
     "ctest": "runs tests",
     "cmake": "builds, or installs: tests/launch/install.cmake does that",
+    "srun": "needs a Slurm cluster",
+    "spack": "needs Spack: tests/launch/recipes.py reads the recipe",
+    "apptainer": "needs Apptainer: tests/launch/recipes.py reads the definition",
+    "apt ": "installs a package",
     "sbatch": "needs a Slurm cluster: tests/launch/slurm has one",
 }
 
