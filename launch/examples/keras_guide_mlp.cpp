@@ -28,7 +28,7 @@ int main(int argc, char** argv) {
   x = Dense({.name = "d2", .units = 10, .activation = Activation::softmax})(x);
 
   Model model(images, x, ModelParallel(mesh, layouts, {.batch_axis = "data"}));
-  model.compile({.loss = MeanSquaredError(), .optimizer = Adam({.learning_rate = 1e-3})});
+  model.compile({.loss = MeanSquaredError(), .optimizer = RMSprop()});
 
   // 128 samples, made up alike on every rank; each rank computes only those of its rows.
   const auto noise = std::make_shared<SyntheticSource>(

@@ -96,7 +96,7 @@ on_ranks import 0 import "$config" model.weights.h5 --output imported
 alone diff_imported 0 diff imported checkpoints --weights-only
 says import "imported/step-000000024.h5"
 on_ranks begin 0 train "$config" --weights "$first" --set fit.epochs=1
-says begin "weights: 3 variables of $first; not its optimizer's state (Adam, 8 steps), which --resume takes"
+says begin "weights: 3 variables of $first; not its optimizer's state (RMSprop, 8 steps), which --resume takes"
 on_ranks begin_keras 0 train "$config" --weights model.weights.h5 --set fit.epochs=1
 says begin_keras "3 variables of model.weights.h5; not its optimizer's state (24 steps), which"
 
