@@ -12,10 +12,16 @@ namespace {
 std::filesystem::path folder_of_this() {
   Dl_info found{};
   if (::dladdr(reinterpret_cast<const void*>(&folder_of_this), &found) == 0) return {};
-  return std::filesystem::path(found.dli_fname).parent_path();
+  return folder_of_libraries(found.dli_fname);
 }
 
 }  // namespace
+
+std::filesystem::path folder_of_libraries(const std::filesystem::path& library) {
+  std::filesystem::path folder = library.parent_path();
+  const std::filesystem::path levels = folder.parent_path();
+  return levels.filename() == "glibc-hwcaps" ? levels.parent_path() : folder;
+}
 
 OpenedLibrary open_gpu_library(const std::string& name, const std::string& symbol) {
   // The driver alone is small, and tells whether it is worth going on.
