@@ -1,7 +1,5 @@
 #include "runtime/data/foreign_hdf5.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -26,8 +24,6 @@
 
 namespace meshwork {
 namespace {
-
-constexpr H5Z_filter_t lzf = 32000;  // h5py's, by its number in The HDF Group's registry
 
 // A chunk is in memory whole.
 constexpr std::uint64_t largest_unstored_chunk = std::uint64_t{64} << 20;
@@ -78,51 +74,21 @@ bool are_of_chunk(H5Z_filter_t filter, std::span<const unsigned> settings, std::
          (filter == H5Z_FILTER_SCALEOFFSET || settings[3] == numbers);
 }
 
-// The bytes that a chunk of `chunk` bytes takes in the file at most: filters that pack nothing add
-// little.
-std::uint64_t most_stored(std::uint64_t chunk) {
-  return chunk + chunk / 8 + 1024;
-}
-
 // In the order in which they pack.
-std::vector<H5Z_filter_t> filters_of(hid_t creation, const std::string& subject) {
-  std::vector<H5Z_filter_t> filters(
+std::vector<ChunkFilter> filters_of(hid_t creation, const std::string& subject) {
+  std::vector<ChunkFilter> filters(
       static_cast<std::size_t>(check_hdf5(H5Pget_nfilters(creation), "no filters", subject)));
   for (std::size_t i = 0; i < filters.size(); ++i) {
     unsigned flags = 0;
-    std::size_t settings = 0;
-    filters[i] = check_hdf5(H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &settings,
-                                           nullptr, 0, nullptr, nullptr),
-                            "a filter cannot be looked at", subject);
+    std::array<unsigned, most_filter_settings> settings{};
+    std::size_t values = settings.size();
+    filters[i].filter = check_hdf5(H5Pget_filter2(creation, static_cast<unsigned>(i), &flags,
+                                                  &values, settings.data(), 0, nullptr, nullptr),
+                                   "a filter cannot be looked at", subject);
+    filters[i].settings.assign(settings.begin(),
+                               settings.begin() + std::min(values, settings.size()));
   }
   return filters;
-}
-
-bool filters_before_keep_size(std::span<const H5Z_filter_t> filters, std::size_t before) {
-  return std::ranges::all_of(filters.first(before),
-                             [](H5Z_filter_t filter) { return filter == H5Z_FILTER_SHUFFLE; });
-}
-
-// How many bytes the deflated stream `packed` unpacks to, which need not end it; most + 1 for more.
-// Throws where it is damaged.
-std::uint64_t unpacked_bytes(std::span<const std::byte> packed, std::uint64_t most,
-                             const std::string& subject) {
-  std::array<Bytef, 1 << 16> unpacked;
-  z_stream stream{};
-  if (inflateInit(&stream) != Z_OK) fail("{}: no memory to unpack a chunk", subject);
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed.data()));
-  stream.avail_in = static_cast<uInt>(packed.size());
-  int status = Z_OK;
-  while (status == Z_OK && stream.total_out <= most) {
-    stream.next_out = unpacked.data();
-    stream.avail_out = unpacked.size();
-    status = inflate(&stream, Z_NO_FLUSH);
-  }
-  const std::uint64_t bytes = stream.total_out;
-  inflateEnd(&stream);
-  if (bytes > most) return most + 1;
-  if (status != Z_STREAM_END) fail("{}: a chunk cannot be unpacked; it is damaged", subject);
-  return bytes;
 }
 
 // Throws for filters that are not read, and for those that would take more memory than `chunk` bytes
@@ -130,11 +96,11 @@ std::uint64_t unpacked_bytes(std::span<const std::byte> packed, std::uint64_t mo
 void check_filters(hid_t creation, std::uint64_t chunk, std::uint64_t width,
                    const std::string& name, const std::string& subject) {
   const int count = check_hdf5(H5Pget_nfilters(creation), "no filters", subject);
-  std::set<H5Z_filter_t> before;
+  std::vector<H5Z_filter_t> before;
   for (int i = 0; i < count; ++i) {
     unsigned flags = 0;
     unsigned settings = 0;
-    std::array<unsigned, 32> of_filter{};
+    std::array<unsigned, most_filter_settings> of_filter{};
     std::size_t values = of_filter.size();
     std::array<char, 64> title{};
     const H5Z_filter_t filter =
@@ -142,31 +108,25 @@ void check_filters(hid_t creation, std::uint64_t chunk, std::uint64_t width,
                        title.size(), title.data(), &settings);
     check_hdf5(filter, "a filter cannot be looked at", subject);
     const auto refuse = [&](std::string_view why) {
-      const std::string_view known = filter == lzf ? "lzf" : title.data();
+      const std::string_view known = filter == lzf_filter ? "lzf" : title.data();
       fail("{}: {} is stored with the filter {}{}, {}; store it with gzip, or without a filter",
            subject, name, filter, known.empty() ? "" : fmt::format(" (\"{}\")", in_one_line(known)),
            why);
     };
-    constexpr std::array known{H5Z_FILTER_DEFLATE,
-                               H5Z_FILTER_SHUFFLE,
-                               H5Z_FILTER_FLETCHER32,
-                               H5Z_FILTER_SZIP,
-                               H5Z_FILTER_NBIT,
-                               H5Z_FILTER_SCALEOFFSET,
-                               lzf};
+    constexpr std::array known{H5Z_FILTER_DEFLATE, H5Z_FILTER_SHUFFLE, H5Z_FILTER_FLETCHER32,
+                               H5Z_FILTER_SZIP,    H5Z_FILTER_NBIT,    H5Z_FILTER_SCALEOFFSET,
+                               lzf_filter};
     if (std::ranges::find(known, filter) == known.end()) {
       refuse("which is not among those that are read");
     }
     if (H5Zfilter_avail(filter) <= 0) refuse("which this HDF5 library does not have");
-    if (!before.insert(filter).second) refuse("twice");
-    // So that what is stored is the stream that is looked at.
-    if ((before.contains(H5Z_FILTER_DEFLATE) || before.contains(H5Z_FILTER_SZIP)) &&
-        filter != H5Z_FILTER_DEFLATE && filter != H5Z_FILTER_SZIP &&
-        filter != H5Z_FILTER_FLETCHER32) {
-      refuse("behind one that packs");
+    if (std::ranges::find(before, filter) != before.end()) refuse("twice");
+    if (const std::string_view problem = order_problem(before, filter); !problem.empty()) {
+      refuse(problem);
     }
-    if (before.contains(H5Z_FILTER_DEFLATE) && before.contains(H5Z_FILTER_SZIP)) {
-      refuse("beside another that packs");
+    before.push_back(filter);
+    if (filter == H5Z_FILTER_SZIP && !follows_szip()) {
+      refuse("which this program was built without (libaec)");
     }
     if (!are_of_chunk(filter, std::span(of_filter).first(std::min(values, of_filter.size())),
                       width > 0 ? chunk / width : 0, width)) {
@@ -223,8 +183,8 @@ std::uint64_t bytes_of_element(const Hdf5Dataset& dataset, const std::string& su
 }
 
 // The bytes that all chunks of a dataset take in the file at most.
-std::uint64_t most_stored(const Hdf5Dataset& dataset, hid_t creation, std::uint64_t chunk,
-                          const std::string& subject) {
+std::uint64_t most_bytes_stored(const Hdf5Dataset& dataset, hid_t creation, std::uint64_t chunk,
+                                const std::string& subject) {
   std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
   if (chunk == 0 || chunk > most / 2) return most;
   const Hdf5Dataspace space(check_hdf5(H5Dget_space(dataset.native()), "no dataspace", subject));
@@ -233,7 +193,7 @@ std::uint64_t most_stored(const Hdf5Dataset& dataset, hid_t creation, std::uint6
       H5Sget_simple_extent_dims(space.native(), lengths.data(), nullptr), "no shape", subject);
   check_hdf5(H5Pget_chunk(creation, H5S_MAX_RANK, of_chunk.data()), "no lengths of chunks",
              subject);
-  std::uint64_t bytes = most_stored(chunk);
+  std::uint64_t bytes = meshwork::most_bytes_stored(chunk);
   for (int i = 0; i < dimensions; ++i) {
     const auto at = static_cast<std::size_t>(i);
     const std::uint64_t chunks = lengths[at] / of_chunk[at] + (lengths[at] % of_chunk[at] != 0);
@@ -417,7 +377,7 @@ void check_dataset(const Hdf5Dataset& dataset, const std::string& name, const st
     const std::uint64_t chunk = chunk_bytes(dataset, creation.native(), subject);
     check_filters(creation.native(), chunk, bytes_of_element(dataset, subject), name, subject);
     stored = stored_bytes(dataset, subject);
-    if (const std::uint64_t most = most_stored(dataset, creation.native(), chunk, subject);
+    if (const std::uint64_t most = most_bytes_stored(dataset, creation.native(), chunk, subject);
         stored > most) {
       fail("{}: {} stores {} bytes in chunks of {}, which take {} at most; it is damaged", subject,
            name, stored, chunk, most);
@@ -690,6 +650,10 @@ ChunkedReader::ChunkedReader(const Hdf5Dataset& dataset, const std::string& file
                  "no lengths of chunks", subject) != dimensions) {
     fail("{}: has chunks of another number of dimensions; it is damaged", subject);
   }
+  unsigned options = 0;
+  check_hdf5(H5Pget_chunk_opts(creation.native(), &options), "no options of chunks", subject);
+  filters_edges_ = (options & H5D_CHUNK_DONT_FILTER_PARTIAL_CHUNKS) == 0;
+  extent_ = chunks_;
   std::uint64_t count = 1;
   bool overflow = false;
   for (std::size_t d = 0; d < chunks_.size(); ++d) {
@@ -818,9 +782,9 @@ void ChunkedReader::check_chunk(const Hdf5Dataset& dataset) {
     return fmt::format("{}, elements from {} on", subject_,
                        to_string(Shape(at_.begin(), at_.end())));
   };
-  if (stored > most_stored(bytes_)) {
+  if (stored > most_bytes_stored(bytes_)) {
     fail("{}: a chunk stores {} bytes, and chunks take {} at most; it is damaged", place(), stored,
-         most_stored(bytes_));
+         most_bytes_stored(bytes_));
   }
   const auto too_little = [&](std::uint64_t bytes) {
     fail("{}: a chunk stores {} bytes of the {} that it has; it is damaged", place(), bytes,
@@ -834,29 +798,15 @@ void ChunkedReader::check_chunk(const Hdf5Dataset& dataset) {
   stored_.resize(static_cast<std::size_t>(stored));
   check_hdf5(H5Dread_chunk(dataset.native(), H5P_DEFAULT, at_.data(), &skipped, stored_.data()),
              "a chunk cannot be read", subject_);
-  const auto is_skipped = [&](std::size_t filter) { return (skipped >> filter & 1) != 0; };
-  // Deflate and szip unpack to what their streams say; the others keep the size, but for a checksum
-  // of four bytes, or unpack to one that their settings say.
-  std::uint64_t smallest = bytes_;
-  for (std::size_t i = 0; i < filters_.size(); ++i) {
-    if (is_skipped(i)) continue;
-    const H5Z_filter_t filter = filters_[i];
-    if (filter != H5Z_FILTER_SHUFFLE && filter != H5Z_FILTER_FLETCHER32) smallest = 1;
-    std::uint64_t unpacked = bytes_;
-    if (filter == H5Z_FILTER_DEFLATE) {
-      unpacked = unpacked_bytes(stored_, most_stored(bytes_), place());
-    } else if (filter == H5Z_FILTER_SZIP) {
-      std::array<unsigned char, 4> said{};
-      std::memcpy(said.data(), stored_.data(), std::min(stored_.size(), said.size()));
-      unpacked = said[0] | said[1] << 8 | said[2] << 16 | std::uint64_t{said[3]} << 24;
-    }
-    if (unpacked > most_stored(bytes_)) {
-      fail("{}: a chunk unpacks to more than the {} bytes that it has; it is damaged", place(),
-           bytes_);
-    }
-    if (unpacked != bytes_ && filters_before_keep_size(filters_, i)) too_little(unpacked);
+  bool is_edge = false;
+  for (std::size_t d = 0; d < at_.size(); ++d) is_edge |= lengths_[d] > extent_[d] - at_[d];
+  if (is_edge && !filters_edges_) skipped = ~std::uint32_t{0};
+  const std::uint64_t unpacked = unpacked_bytes(filters_, skipped, stored_, bytes_, place());
+  if (unpacked < bytes_) too_little(unpacked);
+  if (unpacked > bytes_) {
+    fail("{}: a chunk unpacks to more than the {} bytes that it has; it is damaged", place(),
+         bytes_);
   }
-  if (stored < smallest) too_little(stored);
 }
 
 std::vector<std::filesystem::path> source_files(const Hdf5Dataset& dataset, const std::string& name,

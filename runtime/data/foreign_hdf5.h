@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "runtime/data/hdf5_handles.h"
+#include "runtime/data/packed_chunk.h"
 #include "runtime/data/plain_file.h"
 
 namespace meshwork {
@@ -91,13 +92,15 @@ class ChunkedReader {
   bool beyond_ = false;  // a number was, of those that are being read
   std::vector<std::unique_ptr<Source>> sources_;
   std::vector<hsize_t> lengths_;  // of a chunk; empty without chunks
+  std::vector<hsize_t> extent_;   // of the dataset
   std::vector<hsize_t> chunks_;   // of each dimension
   std::vector<hsize_t> at_;       // the first element of a chunk
   std::vector<bool> seen_;        // by number; empty for more than are worth to be remembered
   std::vector<std::byte> stored_;
-  std::vector<H5Z_filter_t> filters_;
-  std::uint64_t bytes_ = 0;  // of a chunk
-  bool few_ = false;         // chunks
+  std::vector<ChunkFilter> filters_;
+  std::uint64_t bytes_ = 0;    // of a chunk
+  bool few_ = false;           // chunks
+  bool filters_edges_ = true;  // chunks that reach beyond the extent
 };
 
 /// The other files that an opened dataset's values lie in, if it is virtual.

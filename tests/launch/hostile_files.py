@@ -140,7 +140,7 @@ def main():
                           ["evaluate", "run.yaml", "--checkpoint", file],
                           ["train", "run.yaml", "--weights", file, "--set", "checkpoint.directory=other"]):
             # The other arrays can be listed where one is missing or a group stands in its place.
-            lists = arguments[0] == "inspect" and name in ("nothing", "a_group")
+            lists = arguments[0] == "inspect" and (name in ("nothing", "a_group") or name in hostile_files.SHORT_CHUNKS)
             refused(name, arguments, (0,) if lists else (1, 2))
         check(not os.path.exists("imported"), f"{name}: import left something")
         shutil.rmtree("imported", ignore_errors=True)
@@ -354,6 +354,13 @@ def main():
         ended = refused(change.__name__, ["evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "train", "--set",
                                           data_of(name)])
         check(said in ended.said, ended.said)
+    for short in hostile_files.SHORT_CHUNKS:
+        with h5py.File("short.h5", "w") as file:
+            file["y"] = numpy.zeros(100, "u1")
+            hostile_files.add_short_chunk(file, "x", (100, 6), short)
+        ended = refused(short, ["evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "train", "--set",
+                                data_of("short.h5")])
+        check("short.h5:/x, elements from (0, 0) on: a chunk" in ended.said, ended.said)
     with h5py.File("model.weights.h5") as file:
         arrays = []
         file.visititems(lambda path, item: arrays.append(path) if isinstance(item, h5py.Dataset) and item.ndim == 2 else None)

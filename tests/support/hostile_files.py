@@ -42,6 +42,38 @@ def _low_level(file, name, shape, *, chunks=None, filters=(), storage=None, grow
                     h5py.h5s.create_simple(shape, (h5py.h5s.UNLIMITED,) * len(shape) if grows else shape), creation)
 
 
+def _scaled(bits):
+    """How scaleoffset says that it stores so many bits of each number, and the least number."""
+    return struct.pack("<IB16x", bits, 8)
+
+
+# Chunks that store less than their filter reads: the filter, and what is stored of so many bytes.
+SHORT_CHUNKS = {
+    "short_nbit": (lambda creation: creation.set_filter(h5py.h5z.FILTER_NBIT), lambda _: b"\1"),
+    "short_scaleoffset": (lambda creation: creation.set_scaleoffset(h5py.h5z.SO_FLOAT_DSCALE, 3), lambda _: b"\1"),
+    "short_scaleoffset_header": (lambda creation: creation.set_scaleoffset(h5py.h5z.SO_FLOAT_DSCALE, 3),
+                                 lambda _: _scaled(31)),
+    "short_scaleoffset_all_bits": (lambda creation: creation.set_scaleoffset(h5py.h5z.SO_FLOAT_DSCALE, 3),
+                                   lambda count: _scaled(32) + bytes(count - 21)),
+    "short_scaleoffset_many_bits": (lambda creation: creation.set_scaleoffset(h5py.h5z.SO_FLOAT_DSCALE, 3),
+                                    lambda _: _scaled((1 << 31) - 1) + bytes(30)),
+    "short_szip": (lambda creation: creation.set_szip(h5py.h5z.SZIP_NN_OPTION_MASK, 8),
+                   lambda count: struct.pack("<I", count)),
+    "short_szip_stream": (lambda creation: creation.set_szip(h5py.h5z.SZIP_NN_OPTION_MASK, 8),
+                          lambda count: struct.pack("<I", count) + b"\xff" * 10),
+}
+
+
+def add_short_chunk(file, place, shape, name):
+    """A dataset of floats, of one chunk that is one of SHORT_CHUNKS."""
+    set_filter, stored = SHORT_CHUNKS[name]
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    creation.set_chunk(shape)
+    set_filter(creation)
+    data = h5py.h5d.create(file.id, place.encode(), h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple(shape), creation)
+    data.write_direct_chunk((0,) * len(shape), stored(4 * int(numpy.prod(shape))))
+
+
 def _of_zeros(count):
     """A stream of deflate that so many zeros come out of."""
     packer = zlib.compressobj(9)
@@ -229,6 +261,16 @@ def _changed(folder, suffix, whole):
             del file[place]
             change(file)
         _apply_edit(path)
+        yield name, path
+
+    with h5py.File(whole) as file:
+        shape = file[place].shape
+    for name in SHORT_CHUNKS:
+        path = os.path.join(folder, name + suffix)
+        shutil.copy(whole, path)
+        with h5py.File(path, "r+") as file:
+            del file[place]
+            add_short_chunk(file, place, shape, name)
         yield name, path
 
     def names_with_commands(file):

@@ -29,6 +29,7 @@ class Meshwork(CMakePackage, CudaPackage):
     depends_on("cli11")
     depends_on("fmt")
     depends_on("zlib-api")
+    depends_on("libaec")
     depends_on("libpng")
     depends_on("jpeg")
     depends_on("cuda@13.0:", when="+cuda")
