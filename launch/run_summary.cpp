@@ -21,9 +21,7 @@ std::string data_text(const RunConfig& config, const SummaryData& data) {
   add("to test on", data.test);
   text += fmt::format("{}batches of {}", text.empty() ? "" : "; ", config.batch_size());
   if (data.training) {
-    const std::int64_t rows = data.training->rows();
-    const std::int64_t all = (rows + config.batch_size() - 1) / config.batch_size();
-    const std::int64_t steps = std::min(all, config.fit_options().steps_per_epoch.value_or(all));
+    const std::int64_t steps = steps_of_epoch(config.fit_options(), data.training->rows());
     text += fmt::format(", {} step{} an epoch, {} epoch{}", steps, steps == 1 ? "" : "s",
                         config.fit_options().epochs, config.fit_options().epochs == 1 ? "" : "s");
   }

@@ -382,6 +382,12 @@ void Model::compile(CompileOptions options) {
   state_->objective.loss_operation = -1;
 }
 
+std::int64_t steps_of_epoch(const FitOptions& options, std::int64_t rows) {
+  const std::int64_t batches =
+      options.drop_remainder ? rows / options.batch_size : batch_count(rows, options.batch_size);
+  return std::min(batches, options.steps_per_epoch.value_or(batches));
+}
+
 Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options) {
   const auto call = state_->begin_call("evaluate", [&] { return settings_of(options, *data); });
   if (!state_->compiled) {

@@ -50,6 +50,7 @@ struct FitOptions {
   bool shuffle = true;
   std::int64_t initial_epoch = 0;
   std::optional<std::int64_t> steps_per_epoch;  // fewer steps than the data has
+  bool drop_remainder = false;                  // leave out an epoch's last batch where it is short
   std::vector<SharedCallback> callbacks;
   Verbosity verbose = Verbosity::automatic;
   bool prefetch = true;
@@ -64,6 +65,9 @@ struct FitOptions {
   /// Asks the run to save and to end early; null: nobody does. Must outlive the run.
   const StopRequest* stop_request = nullptr;
 };
+
+/// Steps of an epoch over so many samples.
+[[nodiscard]] std::int64_t steps_of_epoch(const FitOptions& options, std::int64_t rows);
 
 struct EvaluateOptions {
   std::int64_t batch_size = 32;

@@ -104,6 +104,9 @@ template <class Visitor>
 void describe_data_section(FitOptions& options, Visitor& option) {
   option("batch_size", options.batch_size, positive, "samples of a step, of all ranks together");
   option("shuffle", options.shuffle, "another order of samples in each epoch");
+  option("drop_remainder", options.drop_remainder,
+         "leave out the last training batch of an epoch where it is short");
+  option("prefetch", options.prefetch, "read batches ahead in a thread where reading is slow");
   option.choice("on_device", options.data_on_device,
                 {{"auto", DataOnDevice::automatic}, {"never", DataOnDevice::never}},
                 "keep samples in a GPU's memory if they fit");
@@ -124,8 +127,11 @@ void describe_fit_section(FitOptions& options, Visitor& option) {
                 {{"auto", Verbosity::automatic},
                  {"bar", Verbosity::bar},
                  {"lines", Verbosity::lines},
-                 {"silent", Verbosity::silent}},
-                "progress: a bar, a line an epoch, or nothing");
+                 {"silent", Verbosity::silent},
+                 {"0", Verbosity::silent},  // Keras's numbers
+                 {"1", Verbosity::bar},
+                 {"2", Verbosity::lines}},
+                "progress: a bar, a line an epoch, or nothing; or Keras's 0, 1, 2");
 }
 
 }  // namespace meshwork

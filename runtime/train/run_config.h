@@ -15,6 +15,8 @@
 //       train: {kind: idx, ...}        # from_config.h in runtime/data; also validation, test
 //       batch_size: 64                 # global
 //       shuffle: true
+//       drop_remainder: false          # leave out an epoch's last batch where it is short
+//       prefetch: true                 # where reading is slow
 //       cache: false                   # keep in memory what was read once
 //       on_device: auto                # never: keep no samples in a GPU's memory
 //     model: ...                       # model_config.h in runtime/graph

@@ -47,7 +47,7 @@ class Fitting {
         profiling_(&model.watchdog->trace(), "gathering of the profile"),
         fed_(model, Mode::train, std::move(training), options_.batch_size, "training data",
              data_on_device()),
-        steps_(fed_.batches()) {
+        steps_(steps_of_epoch(options_, fed_.rows())) {
     model.make_room = [progress = progress_] { progress->make_room(); };
     if (options_.validation) {
       const std::int64_t size = options_.validation_batch_size.value_or(options_.batch_size);
@@ -57,14 +57,11 @@ class Fitting {
     run_.at.first_epoch = options_.initial_epoch;
     run_.at.epochs = options_.epochs;
     run_.at.iteration = model.iteration;
-    if (options_.steps_per_epoch) {
-      if (*options_.steps_per_epoch > steps_) {
-        model.say(
-            fmt::format("warning: steps_per_epoch is {}, but the data has only {} batches of {}: "
-                        "an epoch has {}",
-                        *options_.steps_per_epoch, steps_, options_.batch_size, steps_));
-      }
-      steps_ = std::min(steps_, *options_.steps_per_epoch);
+    if (options_.steps_per_epoch && *options_.steps_per_epoch > steps_) {
+      model.say(
+          fmt::format("warning: steps_per_epoch is {}, but the data has only {} batches of {}: "
+                      "an epoch has {}",
+                      *options_.steps_per_epoch, steps_, options_.batch_size, steps_));
     }
     history.params = {static_cast<int>(style_.verbosity), options_.epochs, steps_};
     saving_.emplace(model, options_, run_, means_, history,

@@ -106,6 +106,27 @@ TEST_CASE("the sections of a run arrive where they belong") {
   CHECK(data.training->field(0).name == "image");
 }
 
+TEST_CASE("without the remainder an epoch is the whole batches") {
+  // Of 40 samples in batches of 16 the last has 8.
+  const RunConfig dropped = run(branches, {"data.drop_remainder=true", "data.prefetch=false"});
+  CHECK(!dropped.fit_options().prefetch);
+  CHECK(steps_of_epoch(dropped.fit_options(), 40) == 2);
+  CHECK(steps_of_epoch(dropped.fit_options(), 48) == 3);
+  CHECK(steps_of_epoch(run(branches).fit_options(), 40) == 3);
+  CHECK(steps_of_epoch(run(branches, {"fit.steps_per_epoch=2"}).fit_options(), 40) == 2);
+  DeviceMesh mesh = dropped.mesh();
+  const History history = trained(dropped, mesh);
+  CHECK(history.params.steps == 2);
+  CHECK(history.at("loss") == trained(run(branches, {"fit.steps_per_epoch=2"}), mesh).at("loss"));
+}
+
+TEST_CASE("Keras's numbers say how much a run prints") {
+  CHECK(run(branches, {"fit.verbose=0"}).fit_options().verbose == Verbosity::silent);
+  CHECK(run(branches, {"fit.verbose=1"}).fit_options().verbose == Verbosity::bar);
+  CHECK(run(branches, {"fit.verbose=2"}).fit_options().verbose == Verbosity::lines);
+  CHECK_THROWS_WITH(run(branches, {"fit.verbose=3"}), Catch::Contains("silent, 0, 1, 2, found 3"));
+}
+
 TEST_CASE("the batch axis is the first of the mesh unless another is named") {
   const RunConfig first = run(branches, {"mesh={data: 2, model: 2}"});
   CHECK(first.batch_axis(first.mesh_shape(4)) == 0);
