@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds the READMEs to the program.
 
-    documents.py PROGRAM check      the generated parts, pictures and links
+    documents.py PROGRAM check      the generated parts, pictures, links, and where commands stand
     documents.py PROGRAM write      writes the generated parts and pictures anew
     documents.py PROGRAM run        runs the commands in the current folder
 
@@ -26,14 +26,15 @@ NOT_RUN = {
     "launch/setup": "installs packages",
     "launch/build": "builds everything",
     "launch/quickstart": "installs packages and builds everything",
-    "launch/check": "formats and checks the whole tree",
+    "launch/check": "checks the whole tree",
     "tests/run": "builds everything and runs all tests",
     "tests/benchmarks/run": "takes hours on a machine that does nothing else",
     "tests/benchmarks/gpu": "needs a GPU",
     "tests/benchmarks/hosts": "needs network namespaces",
-    "build/benchmarks/": "takes minutes on a machine that does nothing else",
     "mpirun -n 2 build/benchmarks/": "takes minutes on a machine that does nothing else",
     "ctest": "runs tests",
+    "ASAN_OPTIONS=detect_leaks=0 ctest": "runs tests",
+    "mpirun -n 2 xterm": "needs a display, and somebody who debugs",
     "cmake": "builds, or installs: tests/launch/install.cmake does that",
     "srun": "needs a Slurm cluster",
     "spack": "needs Spack: tests/launch/recipes.py reads the recipe",
@@ -50,6 +51,7 @@ PICTURES = {
 }
 
 GENERATED = re.compile(r"<!-- meshwork (.+?) -->\n(.*?)<!-- end -->\n", re.DOTALL)
+INDENTED = re.compile(r"^ {4}((?:build|launch|tests)/\S.*|(?:mpirun|ctest|cmake) .*)$", re.MULTILINE)
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
@@ -91,7 +93,7 @@ def write(program):
 
 
 def check(program):
-    wrong = []
+    wrong, commands = [], []
     for readme in readmes():
         text = readme.read_text()
         name = readme.relative_to(SOURCE)
@@ -101,6 +103,13 @@ def check(program):
         for link in LINK.findall(BLOCK.sub("", text)):
             if "://" not in link and not (readme.parent / link).exists():
                 wrong.append(f"{name}: the link {link} leads nowhere")
+        for command in INDENTED.findall(BLOCK.sub("", text)):
+            wrong.append(f"{name}: {command}: a command stands in a block that begins with ```sh, so that it is run")
+        commands += [command for language, block in BLOCK.findall(text) if language == "sh"
+                     for command in commands_of(block)]
+    for start in NOT_RUN:
+        if not any(command.startswith(start) for command in commands):
+            wrong.append(f"documents.py: no README has a command that begins with \"{start}\"; NOT_RUN need not have it")
     pictures(program, pathlib.Path.cwd())
     for name in PICTURES:
         if pathlib.Path(name).read_text() != (SOURCE / "runtime/mesh" / name).read_text():
@@ -158,7 +167,7 @@ def main():
     if not os.path.isdir("/usr/share/datasets/fashion-mnist"):
         print("skipped: Fashion-MNIST is not installed (launch/setup --data)")
         sys.exit(77)
-    if importlib.util.find_spec("h5py") is None:
+    if action == "run" and importlib.util.find_spec("h5py") is None:
         print("skipped: Python has no h5py (launch/setup --tests)")
         sys.exit(77)
     wrong = {"check": check, "run": run}[action](program)
