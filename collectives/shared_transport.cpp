@@ -100,9 +100,8 @@ class Implementation final : public SharedTransport {
     if (communicator.size() == 1) return mpi_->compile(communicator, what);
     SharedGroup& group = attached(communicator);
     group.expect_blocks(communicator);
-    return done_by([&group, what](const void* send, void* receive) {
-      group.all_to_all(what, send, receive);
-    });
+    return done_by(
+        [&group, what](const void* send, void* receive) { group.all_to_all(what, send, receive); });
   }
   // Some ranks may not be here, so nothing can be made together: what is not there is MPI's, on all
   // ranks alike.

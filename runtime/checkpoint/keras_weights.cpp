@@ -153,8 +153,8 @@ void KerasWeightsReader::read(const KerasArray& array, const Block& block,
     internal_error("a destination that is not as large as the block");
   }
   const Hdf5Guard guard;
-  read_block(open_dataset(file_.native(), array.place, name_, fully_written), block, destination.data(),
-             array.place, name_);
+  read_block(open_dataset(file_.native(), array.place, name_, fully_written), block,
+             destination.data(), array.place, name_);
 }
 
 double KerasWeightsReader::read_number(std::string_view place) const {

@@ -36,24 +36,22 @@ std::vector<Case> dense_cases() {
     if (bias) {
       spread.emplace_back("layer/bias");
     }
-    append(cases,
-           with_and_without_tail(
-               fmt::format("Dense {}{}{}", name_of(activation), bias ? "" : " without bias",
-                           deep ? " on 3 dimensions" : ""),
-               deep ? Shape{3, 2} : Shape{2},
-               [=](const SymbolicTensor& x) {
-                 return Dense({.name = "layer",
-                               .units = 5,
-                               .activation = activation,
-                               .use_bias = bias,
-                               .bias_initializer = initializer_by_name("random_uniform")})(
-                     front(7)(x));
-               },
-               spread));
+    append(cases, with_and_without_tail(
+                      fmt::format("Dense {}{}{}", name_of(activation), bias ? "" : " without bias",
+                                  deep ? " on 3 dimensions" : ""),
+                      deep ? Shape{3, 2} : Shape{2},
+                      [=](const SymbolicTensor& x) {
+                        return Dense({.name = "layer",
+                                      .units = 5,
+                                      .activation = activation,
+                                      .use_bias = bias,
+                                      .bias_initializer = initializer_by_name("random_uniform")})(
+                            front(7)(x));
+                      },
+                      spread));
   };
   // One of the activations of single elements stands for the others, which layers of their own show.
-  for (const Activation activation :
-       {Activation::linear, Activation::gelu, Activation::softmax}) {
+  for (const Activation activation : {Activation::linear, Activation::gelu, Activation::softmax}) {
     for (const bool bias : {true, false}) {
       for (const bool deep : {false, true}) {
         dense(activation, bias, deep);

@@ -7,17 +7,16 @@
 namespace meshwork {
 
 SharedMetric Accuracy(const AccuracyOptions& options) {
-  return metric_by_shapes(
-      options.name, Better::higher,
-      [](const Shape& prediction, const Shape& target) -> SharedMetric {
-        if (prediction.size() < 2 || prediction.back() == 1) {
-          return BinaryAccuracy();
-        }
-        if (target.size() < prediction.size() || target.back() == 1) {
-          return SparseCategoricalAccuracy();
-        }
-        return CategoricalAccuracy();
-      });
+  return metric_by_shapes(options.name, Better::higher,
+                          [](const Shape& prediction, const Shape& target) -> SharedMetric {
+                            if (prediction.size() < 2 || prediction.back() == 1) {
+                              return BinaryAccuracy();
+                            }
+                            if (target.size() < prediction.size() || target.back() == 1) {
+                              return SparseCategoricalAccuracy();
+                            }
+                            return CategoricalAccuracy();
+                          });
 }
 
 void add_accuracy(Catalog& catalog) {

@@ -18,7 +18,7 @@ struct BlockTarget {
   const CheckpointTensor* tensor;
   const ParameterSpan* span;  // of its variable
   int slot = its_value;
-  float* kept = nullptr;      // in the host's memory, instead of the model's parameters
+  float* kept = nullptr;  // in the host's memory, instead of the model's parameters
 };
 
 /// What keeps `model` from taking the tensors of `reader`, which is called `file`: names and shapes
