@@ -98,6 +98,25 @@ std::string readable(const Logs& logs) {
   return text;
 }
 
+// What all ranks do to open data. A signal to any of them ends it on all, as it ends a run.
+static void open_together(Runtime& runtime, const std::function<void()>& action) {
+  const auto end_if_asked = [&] {
+    if (const int reason = runtime.agreed_stop(); reason != 0) {
+      throw Stopped(reason, fmt::format("stopped by {} while the data were opened",
+                                        stop_reason_name(reason)));
+    }
+  };
+  try {
+    together(runtime.world(), action);
+  } catch (const RanksParted&) {
+    throw;
+  } catch (const Error&) {
+    end_if_asked();
+    throw;
+  }
+  end_if_asked();
+}
+
 Session::Session(Runtime& runtime, const CommandLine& line)
     : runtime_(&runtime), line_(&line), config_(read_same_run(runtime.world(), line)) {
   errors_.check([&] { shape_ = config_->mesh_shape(runtime.size()); });
@@ -147,7 +166,7 @@ void Session::check_callbacks(const TrainingData& data) {
 RunData Session::open_training() {
   RunData data;
   bool right = false;  // so that it is known which logs there are
-  together(runtime_->world(), [&] {
+  open_together(*runtime_, [&] {
     data = {config_->open_training(errors_)};
     if (data.training) categories_ = data.training->categories();
     right = check(data.training.get(), DataPart::train, Mode::train);
@@ -177,7 +196,7 @@ std::shared_ptr<const Source> Session::open(DataPart part, Mode mode) {
     // Files of others do not keep any.
     if (categories_->empty()) categories_.reset();
   }
-  together(runtime_->world(), [&] {
+  open_together(*runtime_, [&] {
     errors_.check([&] { source = config_->open(part, known_categories()); });
     (void)check(source.get(), part, mode);
     errors_.raise();

@@ -26,9 +26,29 @@
 namespace meshwork {
 namespace {
 
-// Of a text, in bytes, and of their number: they are kept in checkpoints.
+// Checkpoints keep categories: the bytes of a text, the texts of a column, and those of a table.
 constexpr std::size_t longest_category = 256;
-constexpr std::size_t most_categories = std::size_t{1} << 20;
+constexpr std::size_t most_categories = std::size_t{1} << 16;
+constexpr std::size_t most_of_table = std::size_t{1} << 18;
+
+// What is wrong with `text` as a category, or as the name of a column of categories; "" if nothing.
+std::string problem_of_category(std::string_view text) {
+  if (!is_one_line_of_letters(text)) {
+    return "a category is one line of UTF-8, without control characters";
+  }
+  if (text.size() > longest_category) {
+    return fmt::format("a category has {} bytes at most, and this one has {}", longest_category,
+                       text.size());
+  }
+  return "";
+}
+
+// "column "x"", and what is wrong with this name as that of categories.
+void check_name_of_categories(std::string_view name) {
+  if (const std::string problem = problem_of_category(name); !problem.empty()) {
+    fail("column {}: the name of {}", in_quotes(name), problem);
+  }
+}
 
 // Whole numbers up to here are exact as doubles.
 constexpr double largest_whole = 0x1p53;
@@ -47,6 +67,22 @@ std::string_view without_spaces(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(spaces) + 1 - begin);
 }
 
+// Whether the decimal number `text`, which no double is near to, is below all of them, not beyond.
+bool is_below_doubles(std::string_view text) {
+  const std::size_t mark = text.find_first_of("eE");
+  const std::string_view digits = text.substr(0, mark);
+  std::int64_t exponent = 0;
+  if (mark != std::string_view::npos) {
+    text.remove_prefix(mark + 1);
+    const bool negative = text.starts_with('-');
+    if (text.starts_with('+')) text.remove_prefix(1);
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), exponent);
+    if (parsed.ec == std::errc::result_out_of_range) return negative;
+  }
+  const auto point = static_cast<std::int64_t>(std::min(digits.find('.'), digits.size()));
+  return exponent < static_cast<std::int64_t>(digits.find_first_of("123456789")) - point;
+}
+
 // The number that `text` is, which may be infinite or none (nan).
 std::optional<double> number_of(std::string_view text) {
   text = without_spaces(text);
@@ -54,7 +90,12 @@ std::optional<double> number_of(std::string_view text) {
   double number = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (text.empty() || end != text.data() + text.size()) return std::nullopt;
-  if (problem == std::errc::result_out_of_range) return HUGE_VAL;
+  if (problem == std::errc::result_out_of_range) {
+    if (!is_below_doubles(text)) return HUGE_VAL;
+    // 0 in float32, and no whole number.
+    constexpr double smallest = std::numeric_limits<double>::denorm_min();
+    return text[0] == '-' ? -smallest : smallest;
+  }
   return problem == std::errc() ? std::optional(number) : std::nullopt;
 }
 
@@ -159,7 +200,15 @@ class CsvColumn {
   void fix(const std::vector<std::string>& texts, const char* whose) {
     kind_ = Kind::texts;
     fixed_ = whose;
+    check_name_of_categories(name_);
+    if (texts.size() > most_categories) {
+      fail("column {}: {} categories, {}; {} are the most", in_quotes(name_), texts.size(), whose,
+           most_categories);
+    }
     for (const std::string& text : texts) {
+      if (const std::string problem = problem_of_category(text); !problem.empty()) {
+        fail("column {}: {}: {}", in_quotes(name_), in_quotes(text), problem);
+      }
       if (!numbers_of_texts_.try_emplace(text, static_cast<std::int32_t>(texts_.size())).second) {
         fail("column {}: the category {} is given twice", in_quotes(name_), in_quotes(text));
       }
@@ -210,16 +259,15 @@ class CsvColumn {
                           in_quotes(value.text), in_quotes(name_), from_first());
         }
       }
-      // A name that others see, in checkpoints and messages.
-      if (!is_one_line_of_letters(value.text) || !is_one_line_of_letters(name_)) {
-        scanner.fail_at(value,
-                        "{} in column {}: a category is one line of UTF-8, without control "
-                        "characters",
-                        in_quotes(value.text), in_quotes(name_));
+      // Names that others see, in checkpoints and messages.
+      if (texts_.empty()) check_name_of_categories(name_);
+      if (const std::string problem = problem_of_category(value.text); !problem.empty()) {
+        scanner.fail_at(value, "{} in column {}: {}", in_quotes(value.text), in_quotes(name_),
+                        problem);
       }
-      if (value.text.size() > longest_category || texts_.size() == most_categories) {
-        scanner.fail_at(value, "{} in column {}: {} texts of {} bytes are the most",
-                        in_quotes(value.text), in_quotes(name_), most_categories, longest_category);
+      if (texts_.size() == most_categories) {
+        scanner.fail_at(value, "{} in column {}: this is another category, and {} are the most",
+                        in_quotes(value.text), in_quotes(name_), most_categories);
       }
       found = numbers_of_texts_.emplace(value.text, static_cast<std::int32_t>(texts_.size())).first;
       texts_.push_back(value.text);
@@ -296,54 +344,86 @@ void take_names(std::deque<CsvFile>& files, const std::vector<std::string>& give
   }
 }
 
-// Where the column `name` is. Throws unless it is there once.
-CsvPlace place_of_column(const std::deque<CsvFile>& files, const std::string& name) {
-  std::optional<CsvPlace> place;
-  for (std::size_t f = 0; f < files.size(); ++f) {
-    for (std::size_t i = 0; i < files[f].columns.size(); ++i) {
-      if (files[f].columns[i] != name) continue;
-      if (place && files[f].header.empty()) {
-        fail("{}: `columns` names {} twice", names_of(files), in_quotes(name));
+// The columns that the files have, by name.
+class CsvNames {
+ public:
+  explicit CsvNames(const std::deque<CsvFile>& files) : files_(&files) {
+    for (std::size_t f = 0; f < files.size(); ++f) {
+      for (std::size_t i = 0; i < files[f].columns.size(); ++i) {
+        const auto [entry, is_first] =
+            entries_.try_emplace(files[f].columns[i], Entry{{f, i}, std::nullopt});
+        if (!is_first && !entry->second.second) entry->second.second = {f, i};
       }
-      if (place) {
-        files[f].scanner.fail_at(files[f].header[i], "there are two columns {}", in_quotes(name));
-      }
-      place = {f, i};
     }
   }
-  if (place) return *place;
-  std::vector<std::string> names;
-  for (const CsvFile& file : files) {
-    names.insert(names.end(), file.columns.begin(), file.columns.end());
+
+  /// Where the column `name` is. Throws unless it is there once.
+  [[nodiscard]] CsvPlace place(const std::string& name) const {
+    const auto found = entries_.find(name);
+    if (found == entries_.end()) fail_unknown(name);
+    if (const std::optional<CsvPlace>& again = found->second.second) {
+      const CsvFile& file = (*files_)[again->file];
+      if (file.header.empty()) {
+        fail("{}: `columns` names {} twice", names_of(*files_), in_quotes(name));
+      }
+      file.scanner.fail_at(file.header[again->index], "there are two columns {}", in_quotes(name));
+    }
+    return found->second.first;
   }
-  const bool has_values = std::ranges::all_of(
-      names, [](const std::string& text) { return number_of(text).has_value(); });
-  fail("{}: there is no column {}{}; it has {}{}", names_of(files), in_quotes(name),
-       has_values ? "" : did_you_mean(name, names),
-       quoted_list(std::span(names).first(std::min<std::size_t>(names.size(), 50))),
-       has_values ? "; if its first line has no names, give them under `columns`" : "");
-}
+
+ private:
+  struct Entry {
+    CsvPlace first;
+    std::optional<CsvPlace> second;
+  };
+
+  [[noreturn]] void fail_unknown(const std::string& name) const {
+    std::vector<std::string> names;
+    for (const CsvFile& file : *files_) {
+      names.insert(names.end(), file.columns.begin(), file.columns.end());
+    }
+    const bool has_values = std::ranges::all_of(
+        names, [](const std::string& text) { return number_of(text).has_value(); });
+    fail("{}: there is no column {}{}; it has {}{}", names_of(*files_), in_quotes(name),
+         has_values ? "" : did_you_mean(name, names),
+         quoted_list(std::span(names).first(std::min<std::size_t>(names.size(), 50))),
+         has_values ? "; if its first line has no names, give them under `columns`" : "");
+  }
+
+  const std::deque<CsvFile>* files_;
+  std::unordered_map<std::string_view, Entry> entries_;
+};
 
 // The columns that are used.
-std::vector<CsvColumn> columns_of(const std::deque<CsvFile>& files, const CsvTable& table,
-                                  const std::vector<CsvField>& fields) {
-  std::vector<CsvColumn> columns;
-  for (const CsvField& field : fields) {
-    for (const std::string& name : field.columns) {
-      if (std::ranges::find(columns, name, &CsvColumn::name) == columns.end()) {
-        columns.emplace_back(name, place_of_column(files, name), table);
+class CsvColumns {
+ public:
+  CsvColumns(const std::deque<CsvFile>& files, const CsvNames& names, const CsvTable& table,
+             const std::vector<CsvField>& fields) {
+    for (const CsvField& field : fields) {
+      for (const std::string& name : field.columns) {
+        if (by_name_.try_emplace(name, all_.size()).second) {
+          all_.emplace_back(name, names.place(name), table);
+        }
+      }
+    }
+    for (const auto& [name, texts] : table.categories.columns) {
+      (void)names.place(name);
+      if (!by_name_.contains(name)) {
+        fail("{}: column {} is named under `categories` and used by no field", names_of(files),
+             in_quotes(name));
       }
     }
   }
-  for (const auto& [name, texts] : table.categories.columns) {
-    (void)place_of_column(files, name);
-    if (std::ranges::find(columns, name, &CsvColumn::name) == columns.end()) {
-      fail("{}: column {} is named under `categories` and used by no field", names_of(files),
-           in_quotes(name));
-    }
+
+  [[nodiscard]] std::vector<CsvColumn>& all() { return all_; }
+  [[nodiscard]] const CsvColumn* find(const std::string& name) const {
+    return &all_[by_name_.at(name)];
   }
-  return columns;
-}
+
+ private:
+  std::vector<CsvColumn> all_;
+  std::unordered_map<std::string, std::size_t> by_name_;
+};
 
 // Whether the row that is read is one of values, and not the end, of all files.
 bool is_row(const std::deque<CsvFile>& files, std::int64_t rows) {
@@ -421,12 +501,13 @@ CsvSource::Read CsvSource::read_table(const CsvTable& table, const std::vector<C
   } else {
     take_names(files, table.columns);
   }
-  std::vector<CsvColumn> columns = columns_of(files, table, fields);
+  const CsvNames names_in_files(files);
+  CsvColumns columns(files, names_in_files, table, fields);
   const std::optional<CsvPlace> texts =
-      table.texts.empty() ? std::nullopt : std::optional(place_of_column(files, table.texts));
+      table.texts.empty() ? std::nullopt : std::optional(names_in_files.place(table.texts));
   std::int64_t rows = 0;
   for (; is_row(files, rows); next_row()) {
-    for (CsvColumn& column : columns) {
+    for (CsvColumn& column : columns.all()) {
       const CsvFile& file = files[column.place().file];
       column.add(file.scanner, file.row[column.place().index]);
     }
@@ -436,16 +517,23 @@ CsvSource::Read CsvSource::read_table(const CsvTable& table, const std::vector<C
     }
     ++rows;
   }
-  for (CsvColumn& column : columns) {
+  std::size_t categories = 0;
+  for (CsvColumn& column : columns.all()) {
     column.finish(files[column.place().file].scanner);
-    if (column.is_texts()) read.categories.push_back({column.name(), column.texts()});
+    if (!column.is_texts()) continue;
+    categories += column.texts().size();
+    read.categories.push_back({column.name(), column.texts()});
+  }
+  if (categories > most_of_table) {
+    fail("{}: the columns have {} categories, and {} are the most", names_of(files), categories,
+         most_of_table);
   }
   for (const CsvField& field : fields) {
     std::vector<const CsvColumn*> of_field;
     std::set<std::size_t> used;  // of the files
     std::string names;
     for (const std::string& name : field.columns) {
-      of_field.push_back(&*std::ranges::find(columns, name, &CsvColumn::name));
+      of_field.push_back(columns.find(name));
       used.insert(of_field.back()->place().file);
       names += (names.empty() ? "" : ",") + name;
     }
@@ -506,6 +594,13 @@ void from_config(const ConfigNode& node, CsvCategories& categories) {
   if (node.is_map()) {
     for (const ConfigEntry& entry : node.entries()) {
       categories.columns[entry.name] = entry.value.as<std::optional<std::vector<std::string>>>();
+      entry.value.located([&] { check_name_of_categories(entry.name); });
+      if (!entry.value.is_sequence()) continue;
+      for (const ConfigNode& text : entry.value.elements()) {
+        const auto name = text.as<std::string>();
+        const std::string problem = problem_of_category(name);
+        if (!problem.empty()) text.fail("{}: {}", in_quotes(name), problem);
+      }
     }
     return;
   }

@@ -1,5 +1,7 @@
 #include "runtime/data/csv_scanner.h"
 
+#include "collectives/stop_signals.h"
+
 namespace meshwork {
 
 CsvScanner::CsvScanner(const std::filesystem::path& path, char separator)
@@ -13,11 +15,25 @@ CsvScanner::CsvScanner(const std::filesystem::path& path, char separator)
   }
 }
 
+void CsvScanner::fill() {
+  if (const StopSignal signal = received_stop_signal(); signal != StopSignal::none) {
+    fail("{}:{}: stopped by {} while the table was read", name_, line_, name_of(signal));
+  }
+  const std::int64_t bytes = stream_.read(reinterpret_cast<std::byte*>(buffer_.data()),
+                                          static_cast<std::int64_t>(buffer_.size()));
+  at_ = 0;
+  filled_ = static_cast<std::size_t>(bytes);
+  unpacked_ += bytes;
+  if (is_out_of_proportion(unpacked_, file_bytes())) {
+    fail("{}: unpacks to more than {} bytes, a thousand times the {} of the file; it is damaged, or "
+         "made to fill memory",
+         name_, unpacked_, file_bytes());
+  }
+}
+
 int CsvScanner::peek() {
   if (at_ == filled_) {
-    filled_ = static_cast<std::size_t>(stream_.read(reinterpret_cast<std::byte*>(buffer_.data()),
-                                                    static_cast<std::int64_t>(buffer_.size())));
-    at_ = 0;
+    fill();
     if (filled_ == 0) return end;
   }
   return static_cast<unsigned char>(buffer_[at_]);
@@ -47,6 +63,16 @@ bool CsvScanner::take_line_end() {
   if (peek() != '\n') return false;
   take();
   return true;
+}
+
+void CsvScanner::skip_empty_lines() {
+  do {
+    // There may be very many.
+    for (; at_ < filled_ && buffer_[at_] == '\n'; ++at_) {
+      ++line_;
+      column_ = 1;
+    }
+  } while (take_line_end());
 }
 
 CsvValue& CsvScanner::begin_value() {
@@ -93,8 +119,7 @@ void CsvScanner::read_quoted(CsvValue& value) {
 }
 
 std::span<const CsvValue> CsvScanner::next() {
-  while (take_line_end()) {
-  }
+  skip_empty_lines();
   count_ = 0;
   row_bytes_ = 0;
   if (peek() == end) return {};

@@ -18,6 +18,11 @@
 
 namespace meshwork {
 
+/// Whether `stored` bytes that unpack to `unpacked` are made to fill memory, and hold no table.
+[[nodiscard]] constexpr bool is_out_of_proportion(std::int64_t unpacked, std::int64_t stored) {
+  return unpacked > std::int64_t{4} << 30 && stored < unpacked / 1000;
+}
+
 struct CsvValue {
   std::string text;
   bool quoted = false;
@@ -35,7 +40,8 @@ class CsvScanner {
 
   /// The next row; it stays until the next call. Empty at the end of the file. Throws `Error`
   /// "FILE:LINE:COLUMN: ..." for a quote without an end, for what follows one, for bytes that are no
-  /// text, and for a row that is longer than any.
+  /// text, and for a row that is longer than any; and where a signal asks the process to stop, or the
+  /// file unpacks out of proportion.
   [[nodiscard]] std::span<const CsvValue> next();
 
   [[nodiscard]] std::int64_t file_bytes() const { return stream_.file_bytes(); }
@@ -51,6 +57,8 @@ class CsvScanner {
  private:
   static constexpr int end = -1;
   [[nodiscard]] int peek();
+  void fill();
+  void skip_empty_lines();
   int take();
   bool take_line_end();
   CsvValue& begin_value();
@@ -62,6 +70,7 @@ class CsvScanner {
   GzipStream stream_;
   std::vector<char> buffer_;
   std::size_t at_ = 0, filled_ = 0;
+  std::int64_t unpacked_ = 0;  // bytes
   std::int64_t line_ = 1, column_ = 1;
   std::vector<CsvValue> values_;  // kept, for their memory
   std::size_t count_ = 0;         // of this row

@@ -4,6 +4,11 @@
 #include <sys/stat.h>
 #include <zlib.h>
 
+#include <csignal>
+#include <ctime>
+
+#include "collectives/stop_signals.h"
+#include "runtime/config/load.h"
 #include "runtime/data/csv_scanner.h"
 #include "tests/runtime/data/numpy.h"
 #include "tests/runtime/data/support.h"
@@ -157,6 +162,42 @@ TEST_CASE("a category is one line of letters") {
       "characters");
   CHECK_THAT(error_of("x\nM\xFCnchen\n"), Catch::Contains("one line of UTF-8"));
   CHECK_THAT(error_of("x\n" + std::string(257, 'a') + "\n"), Catch::Contains("256 bytes"));
+  CHECK_THAT(error_of("\"x\ny\"\na\n", "x\ny"), Catch::Contains("the name of a category"));
+}
+
+TEST_CASE("given categories are such lines too") {
+  const auto given = [](const std::string& text, const std::string& name = "x") {
+    return CsvTable{.categories = {{{name, Texts{"a", text}}}}};
+  };
+  CHECK_THAT(error_of("x\na\n", "x", given("b\033[31m")), Catch::Contains("control characters"));
+  CHECK_THAT(error_of("x\na\n", "x", given(std::string(257, 'b'))),
+             Catch::Contains("256 bytes at most, and this one has 257"));
+  CHECK(error_of("x\na\n", "x", given(std::string(256, 'b'))) == "no error");
+  CHECK_THAT(error_of("\"x\ny\"\na\n", "x\ny", given("b", "x\ny")),
+             Catch::Contains("the name of a category"));
+  const auto configured = [](const std::string& text) {
+    CsvCategories categories;
+    from_config(parse_config(text, "c.yaml"), categories);
+  };
+  CHECK_THROWS_WITH(configured("city:\n  - Oslo\n  - \"Pa\\nris\"\n"),
+                    Catch::StartsWith("c.yaml:3:5: ") && Catch::Contains("control characters"));
+  CHECK_THROWS_WITH(configured("\"ci\\u001bty\": [Oslo]\n"),
+                    Catch::StartsWith("c.yaml:1:") && Catch::Contains("the name of a category"));
+  configured("city: [Oslo, Paris]\nzip: ~\n");
+}
+
+TEST_CASE("there are as many categories as checkpoints can keep") {
+  const auto text = [](int count) {
+    std::string all = "x\n";
+    for (int i = 0; i < count; ++i) all += fmt::format("t{}\n", i);
+    return all;
+  };
+  CHECK(error_of(text(65'536)) == "no error");
+  CHECK(error_of(text(65'537)) ==
+        "table.csv:65538:1: \"t65536\" in column \"x\": this is another category, and 65536 are "
+        "the most");
+  CHECK_THAT(error_of("x\nt\n", "x", {.categories = {{{"x", Texts(65'537, "t")}}}}),
+             Catch::Contains("65537 categories, those that are given; 65536 are the most"));
 }
 
 TEST_CASE("other data use the numbers of the training data") {
@@ -196,6 +237,33 @@ TEST_CASE("a value that is not what its column holds is an error with its place"
     CHECK_THAT(error_of(fmt::format("x;a\n{};0\n1.234,5;0\n", first), "x", {.separator = ';'}),
                Catch::Contains("numbers are written with a point"));
   }
+}
+
+TEST_CASE("what is smaller than any double is no whole number and 0 in float32") {
+  for (const char* number : {"1e-400", "-1e-330", "0.1e-99999999999999999999", "1000e-340"}) {
+    const CsvSource source = table(fmt::format("x\n1\n{}\n", number), {column("x")});
+    CHECK(read_all<float>(source, 0) == std::vector<float>{1, 0});
+  }
+  const std::string zeros(400, '0');
+  CHECK(read_all<float>(table("x\n0." + zeros + "1\n", {column("x")}), 0) == std::vector<float>{0});
+  CHECK(read_all<float>(table("x\n0." + zeros + "15e401\n", {column("x")}), 0) ==
+        std::vector<float>{1.5f});
+  for (const std::string& number : Texts{"1" + zeros, "0.001e312", "-1e99999999999999999999"}) {
+    CHECK_THAT(error_of("x\n" + number + "\n"), Catch::Contains("no finite number"));
+  }
+}
+
+TEST_CASE("a table may have very many columns that are used") {
+  std::string text, row;
+  CsvField all{.name = "x"};
+  for (int i = 0; i < 40'000; ++i) {
+    all.columns.push_back(fmt::format("c{}", i));
+    text += (i == 0 ? "" : ",") + all.columns.back();
+    row += i == 0 ? "1" : ",1";
+  }
+  const std::clock_t start = std::clock();
+  CHECK(table(text + "\n" + row + "\n", {all}).field(0).shape == Shape{40'000});
+  CHECK(std::clock() - start < 6 * CLOCKS_PER_SEC);  // of which the count of allocations takes most
 }
 
 TEST_CASE("rows that are not as wide as the header are errors") {
@@ -286,6 +354,24 @@ TEST_CASE("gzipped tables are read, and damaged ones are errors") {
   write_file(folder / "t.csv.gz", bytes.substr(0, bytes.size() / 2));
   CHECK_THROWS_WITH(CsvSource({.path = folder / "t.csv.gz"}, {column("x")}),
                     Catch::Contains("the gzip stream is truncated"));
+}
+
+TEST_CASE("a signal that asks the process to stop ends the reading") {
+  {
+    const StopSignals signals;
+    CHECK(error_of("x\n1\n") == "no error");
+    REQUIRE(std::raise(SIGTERM) == 0);
+    CHECK(error_of("x\n1\n") == "table.csv:1: stopped by SIGTERM while the table was read");
+  }
+  const StopSignals forgotten;
+}
+
+TEST_CASE("files that unpack out of proportion are told apart") {
+  constexpr std::int64_t gigabyte = std::int64_t{1} << 30;
+  CHECK(is_out_of_proportion(5 * gigabyte, 5 * gigabyte / 1001));
+  CHECK_FALSE(is_out_of_proportion(5 * gigabyte, 5 * gigabyte / 999));
+  CHECK_FALSE(is_out_of_proportion(4 * gigabyte, 100));
+  CHECK_FALSE(is_out_of_proportion(5 * gigabyte, 5 * gigabyte));
 }
 
 TEST_CASE("what Python writes is read as Python has it") {
