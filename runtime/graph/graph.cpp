@@ -1,32 +1,11 @@
 #include "runtime/graph/graph.h"
 
 #include <algorithm>
-#include <set>
-#include <string_view>
 #include <utility>
 
 #include "runtime/graph/path_error.h"
 
 namespace meshwork {
-namespace {
-
-// `path`, or the first of path_1, path_2, ... that no operation has.
-std::string free_path(const Graph& graph, const std::string& path) {
-  std::set<std::string_view> taken;
-  for (const GraphOperation& operation : graph.operations) {
-    if (operation.path.starts_with(path)) {
-      taken.insert(operation.path);
-    }
-  }
-  std::string free = path;
-  for (int number = 1; taken.contains(free); ++number) {
-    free = fmt::format("{}_{}", path, number);
-  }
-  return free;
-}
-
-}  // namespace
-
 Shape Graph::shape_of(TensorId id, std::int64_t rows) const {
   Shape shape = tensors[id].shape;
   if (tensors[id].batched()) {
@@ -66,9 +45,20 @@ TensorId Graph::add_tensor(GraphTensor tensor) {
   return static_cast<TensorId>(tensors.size()) - 1;
 }
 
+std::string Graph::free_path(std::string path) {
+  const auto [found, is_free] = numbers_of_paths.try_emplace(path, 0);
+  if (is_free) return path;
+  int& number = found->second;
+  std::string free;
+  do {
+    free = fmt::format("{}_{}", path, ++number);
+  } while (!numbers_of_paths.try_emplace(free, 0).second);
+  return free;
+}
+
 TensorId Graph::add_operation(std::shared_ptr<const Operation> operation,
                               std::vector<TensorId> inputs, int layer, std::string path) {
-  path = free_path(*this, path);
+  path = free_path(std::move(path));
   GraphTensor value;
   std::vector<Shape> shapes;
   std::vector<ElementType> types;

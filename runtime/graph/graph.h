@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "collectives/element_type.h"
@@ -87,6 +88,8 @@ struct Graph {
   std::vector<GraphLayer> layers;
   std::vector<TensorId> inputs;
   std::vector<TensorId> outputs;
+  /// The paths of the operations, with the largest number that free_path has put behind each.
+  std::unordered_map<std::string, int> numbers_of_paths;
 
   /// `shape` of tensor `id` with the batch of `rows`.
   [[nodiscard]] Shape shape_of(TensorId id, std::int64_t rows) const;
@@ -102,6 +105,9 @@ struct Graph {
   /// operation are prefixed by `path`.
   TensorId add_operation(std::shared_ptr<const Operation> operation, std::vector<TensorId> inputs,
                          int layer, std::string path);
+
+  /// `path`, or the first of path_1, path_2, ... that no operation has; it is taken then.
+  std::string free_path(std::string path);
 };
 
 }  // namespace meshwork

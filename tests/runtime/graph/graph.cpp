@@ -1,6 +1,8 @@
 // The graph itself: what it knows of its tensors and operations.
 #include "runtime/graph/graph.h"
 
+#include <chrono>
+
 #include "collectives/error.h"
 #include "runtime/graph/operations/add.h"
 #include "runtime/graph/operations/contraction.h"
@@ -55,6 +57,20 @@ TEST_CASE("operations of one path are told apart by a number") {
         graph.add_operation(std::make_shared<IdentityOperation>(), {x}, -1, "d1/identity"));
     CHECK(graph.operations.back().path == expected);
   }
+}
+
+TEST_CASE("very many operations get their paths in a moment") {
+  Graph graph;
+  const TensorId x = add_input(graph, {-1, 3});
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20'000; ++i) {
+    static_cast<void>(graph.add_operation(std::make_shared<IdentityOperation>(), {x}, -1, "same"));
+    static_cast<void>(graph.add_operation(std::make_shared<IdentityOperation>(), {x}, -1,
+                                          fmt::format("layer{}/identity", i)));
+  }
+  CHECK(graph.operations.back().path == "layer19999/identity");
+  CHECK(graph.operations[39'998].path == "same_19999");
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(3));
 }
 
 TEST_CASE("an error of an operation names it, and the graph stays as it was") {
