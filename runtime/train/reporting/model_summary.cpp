@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
 
 #include "runtime/config/text_table.h"
 #include "runtime/graph/plan_report.h"
@@ -32,9 +34,11 @@ bool splits(const Layout& layout, const MeshShape& mesh, std::optional<Axis> bat
   return false;
 }
 
-bool is_block(const Graph& graph, const std::string& path) {
-  return std::any_of(graph.layers.begin(), graph.layers.end(),
-                     [&](const GraphLayer& layer) { return layer.path.starts_with(path + "/"); });
+// Calls `visit` with each part of `path` that ends before a slash: "a/b/c" is in "a/b" and "a".
+void for_places_of(const std::string& path, const auto& visit) {
+  for (std::size_t end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1)) {
+    visit(path.substr(0, end));
+  }
 }
 
 std::string number_text(std::int64_t number) {
@@ -56,18 +60,25 @@ ModelSummary summary_of(const Blueprint& blueprint) {
     row.layouts +=
         fmt::format("{}{} {}", row.layouts.empty() ? "" : ", ", name, to_string(*layout, mesh));
   };
-  std::set<std::string> seen;
+  std::unordered_set<std::string> blocks;
   for (const GraphLayer& layer : graph.layers) {
-    if (!seen.insert(layer.path).second || is_block(graph, layer.path)) {
+    for_places_of(layer.path, [&](std::string place) { blocks.insert(std::move(place)); });
+  }
+  std::unordered_map<std::string, std::vector<const Variable*>> variables;
+  for (const Variable& variable : graph.variables) {
+    for_places_of(variable.path,
+                  [&](const std::string& place) { variables[place].push_back(&variable); });
+  }
+  std::unordered_set<std::string> seen;
+  for (const GraphLayer& layer : graph.layers) {
+    if (!seen.insert(layer.path).second || blocks.contains(layer.path)) {
       continue;
     }
     const Shape& shape = graph.tensors[layer.output].shape;
     LayerSummary row{layer.path, layer.class_name, {shape.begin() + 1, shape.end()}, 0, ""};
-    for (const Variable& variable : graph.variables) {
-      const std::string prefix = layer.path + "/";
-      if (!variable.path.starts_with(prefix)) continue;
-      row.parameters += element_count(variable.options.shape);
-      add_layout(row, variable.path.substr(prefix.size()), variable.tensor, std::nullopt);
+    for (const Variable* variable : variables[layer.path]) {
+      row.parameters += element_count(variable->options.shape);
+      add_layout(row, variable->path.substr(layer.path.size() + 1), variable->tensor, std::nullopt);
     }
     add_layout(row, "output", layer.output, blueprint.spread.batch_axis);
     summary.layers.push_back(std::move(row));
