@@ -53,6 +53,7 @@ TEST_CASE("what is no readable file is an error") {
   CHECK_THROWS_WITH(load_config("folder"), "folder: this is a directory; expected a YAML file");
   CHECK_THROWS_WITH(load_config("/dev/zero"),
                     "/dev/zero: the file has more than 1048576 bytes; is it a configuration?");
+  std::filesystem::remove("pipe");
   REQUIRE(::mkfifo("pipe", 0600) == 0);
   CHECK_THROWS_WITH(load_config("pipe"),
                     "pipe: this is a pipe to which nobody writes; expected a YAML file");
