@@ -1,7 +1,7 @@
 // The graph itself: what it knows of its tensors and operations.
 #include "runtime/graph/graph.h"
 
-#include <chrono>
+#include <ctime>
 
 #include "collectives/error.h"
 #include "runtime/graph/operations/add.h"
@@ -62,7 +62,7 @@ TEST_CASE("operations of one path are told apart by a number") {
 TEST_CASE("very many operations get their paths in a moment") {
   Graph graph;
   const TensorId x = add_input(graph, {-1, 3});
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   for (int i = 0; i < 20'000; ++i) {
     static_cast<void>(graph.add_operation(std::make_shared<IdentityOperation>(), {x}, -1, "same"));
     static_cast<void>(graph.add_operation(std::make_shared<IdentityOperation>(), {x}, -1,
@@ -70,7 +70,7 @@ TEST_CASE("very many operations get their paths in a moment") {
   }
   CHECK(graph.operations.back().path == "layer19999/identity");
   CHECK(graph.operations[39'998].path == "same_19999");
-  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(3));
+  CHECK(std::clock() - start < 3 * CLOCKS_PER_SEC);
 }
 
 TEST_CASE("an error of an operation names it, and the graph stays as it was") {
