@@ -22,7 +22,8 @@ namespace meshwork {
 /// Initialises MPI for the life of the object (thread level MPI_THREAD_FUNNELED at least), unless
 /// it was initialised before, and finalises it if it initialised it. `main` owns the only one, and
 /// catches and reports exceptions inside its life: an exception that unwinds it ends the job, since
-/// MPI_Finalize could wait forever for ranks that have not failed.
+/// MPI_Finalize could wait forever for ranks that have not failed. A process without a launcher stays
+/// alone: a program that calls MPI_Comm_spawn initialises MPI itself.
 class MpiEnvironment {
  public:
   MpiEnvironment(int* argc, char*** argv);
