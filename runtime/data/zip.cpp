@@ -40,11 +40,14 @@ std::string text_at(std::span<const std::byte> record, std::size_t at, std::size
   fail("{}: the archive is damaged: {}", name, what);
 }
 
-// A size or a place: not beyond `most`.
+// A size or a place: not beyond `most`. Which of a member's it is, is written only where it is wrong:
+// there may be a million members.
 std::int64_t checked(std::uint64_t number, std::int64_t most, const std::string& name,
-                     std::string_view what) {
+                     std::string_view what, const ZipMember* member = nullptr) {
   if (most < 0 || number > static_cast<std::uint64_t>(most)) {
-    fail_damaged_archive(name, fmt::format("{} is {}, beyond {}", what, number, most));
+    fail_damaged_archive(
+        name, fmt::format("{}{} is {}, beyond {}", what,
+                          member == nullptr ? "" : " of " + in_quotes(member->name), number, most));
   }
   return static_cast<std::int64_t>(number);
 }
@@ -136,9 +139,6 @@ void ZipArchive::read_directory(std::int64_t begin, std::int64_t bytes) {
     std::uint64_t header = number_at(rest, 42, 4);
     take_wide_numbers(rest.subspan(entry_bytes + name_bytes, extra_bytes),
                       std::array{&unpacked, &packed, &header});
-    const auto of_member = [&](std::string_view what) {
-      return fmt::format("{} of {}", what, in_quotes(member.name));
-    };
     const std::uint64_t method = number_at(rest, 10, 2);
     if ((number_at(rest, 8, 2) & 1) != 0) {
       fail("{}: {} is encrypted, which is not read", name, in_quotes(member.name));
@@ -148,16 +148,16 @@ void ZipArchive::read_directory(std::int64_t begin, std::int64_t bytes) {
            in_quotes(member.name), method);
     }
     member.deflated = method == 8;
-    member.header = checked(header, file_.bytes() - local_bytes, name, of_member("the place"));
-    member.packed_bytes = checked(packed, file_.bytes(), name, of_member("the packed size"));
+    member.header = checked(header, file_.bytes() - local_bytes, name, "the place", &member);
+    member.packed_bytes = checked(packed, file_.bytes(), name, "the packed size", &member);
     const std::int64_t most =
         !member.deflated ? member.packed_bytes
         : member.packed_bytes > std::numeric_limits<std::int64_t>::max() / largest_packing
             ? std::numeric_limits<std::int64_t>::max()
             : member.packed_bytes * largest_packing;
-    member.bytes = checked(unpacked, most, name, of_member("the size"));
+    member.bytes = checked(unpacked, most, name, "the size", &member);
     if (!member.deflated && member.bytes != member.packed_bytes) {
-      fail_damaged_archive(name, of_member("two different sizes"));
+      fail_damaged_archive(name, "two different sizes of " + in_quotes(member.name));
     }
     member.checksum = static_cast<std::uint32_t>(number_at(rest, 16, 4));
     members_.push_back(std::move(member));
