@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "collectives/error.h"
+#include "runtime/config/nearest.h"
 
 namespace meshwork {
 namespace {
@@ -23,6 +24,18 @@ void Catalog::check_class_name(const char* kind, const std::string& name) {
   if (!is_class_name(name)) {
     fail("the {} class \"{}\" does not begin with a capital letter", kind, name);
   }
+}
+
+std::string Catalog::name_like(const std::string& written, const std::string& class_name,
+                               const std::vector<std::string>& short_names) {
+  std::vector<std::string> alike;
+  if (is_class_name(written)) alike.push_back(class_name);
+  for (const std::string& name : short_names) {
+    if (is_class_name(name) == is_class_name(written)) alike.push_back(name);
+  }
+  if (alike.empty()) return class_name;
+  const std::string nearest = nearest_name(written, alike);
+  return nearest.empty() ? alike.front() : nearest;
 }
 
 void load_plugin(const std::string& path, Catalog& catalog) {

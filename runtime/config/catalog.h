@@ -115,14 +115,13 @@ class Catalog {
     return nullptr;
   }
 
-  /// One name of each class, as `written` is one: with a capital letter the class's, or else a
-  /// short one, if it has any.
+  /// One name of each class, as `written` is one: with a capital letter or else a short one, if it
+  /// has any. Of several the nearest to `written`, if one is near, or the first.
   template <class Value>
   [[nodiscard]] std::vector<std::string> names_like(const std::string& written) const {
-    const bool short_one = !is_class_name(written);
     std::vector<std::string> names;
     for (const auto& [name, entry] : all<Value>()) {
-      names.push_back(short_one && !entry.short_names.empty() ? entry.short_names[0] : name);
+      names.push_back(name_like(written, name, entry.short_names));
     }
     return names;
   }
@@ -148,6 +147,8 @@ class Catalog {
     return *static_cast<Entries<Value>*>(kind.get());
   }
   static void check_class_name(const char* kind, const std::string& name);
+  static std::string name_like(const std::string& written, const std::string& class_name,
+                               const std::vector<std::string>& short_names);
 
   std::map<std::type_index, std::shared_ptr<void>> kinds_;  // Entries of each, by the type
   std::map<std::string, std::map<std::string, Described>> described_;
