@@ -75,7 +75,10 @@ class ModelReader {
     Value& value = values_.emplace_back(Value{.name = name, .node = shape, .is_input = true});
     reader_.check([&] {
       const Shape lengths = shape.as<std::vector<std::int64_t>>(positive);
-      value.symbol = shape.located([&] { return Input(lengths, name); });
+      value.symbol = shape.located([&] {
+        (void)element_count(lengths);  // throws for too many
+        return Input(lengths, name);
+      });
     });
   }
 
