@@ -669,7 +669,7 @@ std::shared_ptr<const Source> open_csv(const ConfigNode& node, const SourceConte
 }  // namespace
 
 void add_csv(SourceKinds& kinds) {
-  kinds.push_back({"csv", open_csv, {{"csv", explained<CsvOptions>()}}});
+  kinds.push_back(source_kind<CsvOptions>("csv", open_csv));
 }
 
 }  // namespace meshwork

@@ -11,18 +11,24 @@ SourceKinds all_kinds() {
   return kinds;
 }
 
+SourceKind kind_of(const ConfigNode& node) {
+  const SourceKinds kinds = all_kinds();
+  ChoiceTable<std::size_t> table;
+  for (std::size_t i = 0; i < kinds.size(); ++i) table.emplace_back(kinds[i].name, i);
+  return kinds[ConfigReader(node).required_node("kind", names_in(table)).choice(table)];
+}
+
 }  // namespace
 
 std::shared_ptr<const Source> source_from_config(const ConfigNode& node,
                                                  std::span<const std::string> inputs,
                                                  std::uint64_t seed,
                                                  const std::vector<Categories>* categories) {
-  return node.located([&] {
-    ChoiceTable<decltype(SourceKind::open)> table;
-    for (const SourceKind& kind : all_kinds()) table.emplace_back(kind.name, kind.open);
-    const auto open = ConfigReader(node).required_node("kind", names_in(table)).choice(table);
-    return open(node, {inputs, seed, categories});
-  });
+  return node.located([&] { return kind_of(node).open(node, {inputs, seed, categories}); });
+}
+
+void check_source(const ConfigNode& node) {
+  node.located([&] { kind_of(node).check(node); });
 }
 
 std::map<std::string, Explained> explained_sources() {

@@ -36,6 +36,10 @@ namespace meshwork {
     const ConfigNode& node, std::span<const std::string> inputs, std::uint64_t seed,
     const std::vector<Categories>* categories = nullptr);
 
+/// Throws `ConfigError` for an unknown kind and for options that are wrong, as far as that can be
+/// told before the model's inputs are known. Opens nothing.
+void check_source(const ConfigNode& node);
+
 /// What `meshwork reference` says of each kind, and of each kind of synthetic field, as
 /// "synthetic/normal".
 [[nodiscard]] std::map<std::string, Explained> explained_sources();

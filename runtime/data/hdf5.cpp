@@ -328,7 +328,7 @@ std::shared_ptr<const Source> open_hdf5(const ConfigNode& node, const SourceCont
 }  // namespace
 
 void add_hdf5(SourceKinds& kinds) {
-  kinds.push_back({"hdf5", open_hdf5, {{"hdf5", explained<Hdf5Options>()}}});
+  kinds.push_back(source_kind<Hdf5Options>("hdf5", open_hdf5));
 }
 
 }  // namespace meshwork

@@ -268,7 +268,7 @@ std::shared_ptr<const Source> open_idx(const ConfigNode& node, const SourceConte
 }  // namespace
 
 void add_idx(SourceKinds& kinds) {
-  kinds.push_back({"idx", open_idx, {{"idx", explained<IdxOptions>()}}});
+  kinds.push_back(source_kind<IdxOptions>("idx", open_idx));
 }
 
 }  // namespace meshwork

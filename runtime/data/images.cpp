@@ -325,7 +325,7 @@ std::shared_ptr<const Source> open_images(const ConfigNode& node, const SourceCo
 }  // namespace
 
 void add_images(SourceKinds& kinds) {
-  kinds.push_back({"images", open_images, {{"images", explained<ImageOptions>()}}});
+  kinds.push_back(source_kind<ImageOptions>("images", open_images));
 }
 
 }  // namespace meshwork

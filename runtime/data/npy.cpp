@@ -123,7 +123,7 @@ std::shared_ptr<const Source> open_npy(const ConfigNode& node, const SourceConte
 }  // namespace
 
 void add_npy(SourceKinds& kinds) {
-  kinds.push_back({"npy", open_npy, {{"npy", explained<NpyOptions>()}}});
+  kinds.push_back(source_kind<NpyOptions>("npy", open_npy));
 }
 
 }  // namespace meshwork

@@ -135,7 +135,7 @@ std::shared_ptr<const Source> open_npz(const ConfigNode& node, const SourceConte
 }  // namespace
 
 void add_npz(SourceKinds& kinds) {
-  kinds.push_back({"npz", open_npz, {{"npz", explained<NpzOptions>()}}});
+  kinds.push_back(source_kind<NpzOptions>("npz", open_npz));
 }
 
 }  // namespace meshwork

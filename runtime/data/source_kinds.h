@@ -4,7 +4,7 @@
 // names the page; the build writes the function that calls them all (launch/cmake/pages.cmake).
 //
 //     void add_idx(SourceKinds& kinds) {
-//       kinds.push_back({"idx", open_idx, {{"idx", explained<IdxOptions>()}}});
+//       kinds.push_back(source_kind<IdxOptions>("idx", open_idx));
 //     }
 //
 // Most kinds have `features` and `targets`. A model with one input takes what is written under
@@ -41,6 +41,9 @@ struct SourceKind {
   std::shared_ptr<const Source> (*open)(const ConfigNode& node, const SourceContext& context);
   /// What `meshwork reference` says of its options, and of parts of them, as "synthetic/normal".
   std::map<std::string, Explained> explained;
+  /// Throws `ConfigError` for what is wrong with what is written, as far as that can be told before
+  /// the model's inputs are known and without a file.
+  std::function<void(const ConfigNode& node)> check;
 };
 using SourceKinds = std::vector<SourceKind>;
 
@@ -54,6 +57,14 @@ using WrittenField = Written<"a field; of several inputs: a map of fields by the
 template <class Options>
 [[nodiscard]] Options read_source_options(const ConfigNode& node, const char* kind) {
   return read_options<Options>(node, Catalog(), kind, {"kind"});
+}
+
+/// The kind `name` of sources with these options.
+template <class Options>
+[[nodiscard]] SourceKind source_kind(const std::string& name, decltype(SourceKind::open) open) {
+  return {name, open, {{name, explained<Options>()}}, [name](const ConfigNode& node) {
+            static_cast<void>(read_source_options<Options>(node, name.c_str()));
+          }};
 }
 
 /// What is written for each input: all of `node` for the only one or, `by_name`, its entries.

@@ -287,11 +287,10 @@ std::shared_ptr<const Source> make_synthetic(const ConfigNode& node, const Sourc
 }  // namespace
 
 void add_synthetic(SourceKinds& kinds) {
-  std::map<std::string, Explained> texts{{"synthetic", explained<SyntheticOptions>()}};
+  kinds.push_back(source_kind<SyntheticOptions>("synthetic", make_synthetic));
   for (const auto& [_, kind] : synthetic_kinds) {
-    texts[reference_name(kind)] = explained(synthetic_field(kind));
+    kinds.back().explained[reference_name(kind)] = explained(synthetic_field(kind));
   }
-  kinds.push_back({"synthetic", make_synthetic, std::move(texts)});
 }
 
 }  // namespace meshwork

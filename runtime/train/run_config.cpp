@@ -200,6 +200,9 @@ void RunConfig::read_data(const ConfigNode& node, const Catalog& catalog) {
   parts_[static_cast<int>(DataPart::train)] = sets.train.node;
   parts_[static_cast<int>(DataPart::validation)] = sets.validation.node;
   parts_[static_cast<int>(DataPart::test)] = sets.test.node;
+  for (const auto& part : parts_) {
+    if (part) reader.check([&] { check_source(*part); });
+  }
   describe_data_section(fit_, option);
   describe_cache(cache_, option);
   reader.finish();

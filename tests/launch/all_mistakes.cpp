@@ -150,6 +150,29 @@ fit: {callbacks: [{CSVLogger: {file: nowhere/log.csv}}, {EarlyStopping: {monitor
            {"18:57", "did you mean \"loss\"?"}});
 }
 
+TEST_CASE("what is wrong within sources is told beside all else") {
+  require(R"(data:
+  train: {kind: nppy, features: x.npy, targets: y.npy}
+  validation: {kind: npy, featurs: x.npy, targets: y.npy}
+  test: {kind: synthetic, rows: none, features: {kind: normal, shape: [4]}}
+  batch_size: 8
+model: {input: [4], layers: [{Dense: {units: 0}}]}
+loss: msee
+)",
+          {{"2:17", "nppy"},
+           {"3:27", "is \"featurs\" meant for it?"},
+           {"4:33", "expected a positive integer"},
+           {"6:46", "expected a positive integer"},
+           {"7:7", "did you mean \"mse\"?"}});
+}
+
+TEST_CASE("an input of more elements than there can be is told with its place") {
+  require(data +
+              "model: {input: [9223372036854775807, 9223372036854775807], layers: [{Dense: {units: "
+              "1}}]}\n",
+          {{"4:16", "more than 2^48 elements"}});
+}
+
 TEST_CASE("data without targets have no other mistake than that") {
   require(R"(data:
   train: {kind: synthetic, rows: 32, features: {kind: normal, shape: [4]}}
