@@ -319,6 +319,16 @@ CLI::App* add_command(CLI::App& program, Commands& commands, const char* name, c
   return added;
 }
 
+CLI::Validator number_from(int least) {
+  return {[least](std::string& text) -> std::string {
+            double number = 0;
+            // A NaN is not at least anything.
+            if (CLI::detail::lexical_cast(text, number) && number >= least) return "";
+            return fmt::format("expected a number of at least {}, found \"{}\"", least, text);
+          },
+          ""};
+}
+
 void add_overwrite(CLI::App& command, CommandLine& line) {
   command.add_flag("--overwrite", line.overwrite,
                    "Replace files of other kinds too, but never one that this run reads");
@@ -384,10 +394,10 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
       ->type_name("NUMBER");
   plan->add_option("--ranks", line.ranks, "Number of ranks, for an axis of size -1")
       ->type_name("NUMBER")
-      ->check(CLI::PositiveNumber);
+      ->check(number_from(1));
   plan->add_option("--rows", line.rows, "Rows of the global batch; default: data.batch_size")
       ->type_name("NUMBER")
-      ->check(CLI::PositiveNumber);
+      ->check(number_from(1));
   plan->add_option_function<std::string>(
           "--mode", [&line](const std::string& mode) { line.mode = modes.at(mode); },
           "Step to show: train, evaluate or predict")
@@ -408,7 +418,7 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
   add_model_options(*summary, line);
   summary->add_option("--ranks", line.ranks, "Number of ranks, for an axis of size -1")
       ->type_name("NUMBER")
-      ->check(CLI::PositiveNumber);
+      ->check(number_from(1));
 
   CLI::App* devices = add_command(program, commands, "devices", "Show where each rank runs",
                                   devices_examples, meshwork::devices);

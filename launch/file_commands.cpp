@@ -81,7 +81,7 @@ void add_file_commands(CLI::App& program, CommandLine& line, Commands& commands)
   diff->add_option("--tolerance", line.tolerance,
                    "The absolute difference up to which numbers count as equal; default 0")
       ->type_name("NUMBER")
-      ->check(CLI::NonNegativeNumber);
+      ->check(number_from(0));
   diff->add_flag("--weights-only", line.weights_only, "Compare the variables and nothing else");
 
   CLI::App* exported =

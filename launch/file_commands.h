@@ -18,6 +18,9 @@ CLI::App* add_command(CLI::App& program, Commands& commands, const char* name, c
 /// Adds the commands that look at files; what they are given goes into `line`.
 void add_file_commands(CLI::App& program, CommandLine& line, Commands& commands);
 
+/// Takes numbers from `least` on.
+[[nodiscard]] CLI::Validator number_from(int least);
+
 /// The flag of the commands that write files.
 void add_overwrite(CLI::App& command, CommandLine& line);
 
