@@ -11,6 +11,7 @@
 #include <span>
 
 #include "collectives/error.h"
+#include "collectives/failed_write.h"
 #include "collectives/fnv1a.h"
 #include "collectives/joint_failure.h"
 #include "collectives/text_list.h"
@@ -154,10 +155,22 @@ bool on_all(const Communicator& communicator, bool here) {
 void together(const Communicator& communicator, const std::function<void()>& action,
               const TracePoint& at) {
   Failures failures;
-  failures.attempt(action);
+  bool wrote = true;  // or could not
+  failures.attempt([&] {
+    try {
+      action();
+    } catch (const FailedWrite&) {
+      throw;
+    } catch (...) {
+      wrote = false;
+      throw;
+    }
+  });
   const std::string failure =
       joint_failure(communicator, failures.first(), at, patience_after_failure);
-  if (!failure.empty()) throw Error(failure);
+  if (failure.empty()) return;
+  if (on_all(communicator, wrote)) throw FailedWrite(failure);
+  throw Error(failure);
 }
 
 void require_agreement(const Communicator& communicator, const std::vector<std::string>& entries,

@@ -6,6 +6,7 @@
 #include <exception>
 
 #include "collectives/error.h"
+#include "collectives/failed_write.h"
 #include "collectives/printable.h"
 
 namespace meshwork {
@@ -20,6 +21,8 @@ int run_on_files(const CommandLine& line, const Communicator* all) {
     } else if (root) {
       said = (*alone)(line);
     }
+  } catch (const FailedWrite& failure) {
+    said = {1, "", fmt::format("{}\n", failure.what())};
   } catch (const std::exception& error) {
     said = {2, "", fmt::format("{}\n", message_of(error))};
   }

@@ -50,7 +50,7 @@ Examples:
   meshwork export checkpoints --keras model.weights.h5
   meshwork export checkpoints/step-000001200.h5 --keras model.weights.h5 --weights-only
 
-Exit status: 0; 2 if a file cannot be read or written.)";
+Exit status: 0; 1 if the disk is full; 2 if a file cannot be read, or not be written where it is to.)";
 
 }  // namespace
 

@@ -41,18 +41,16 @@ std::string destination(const CommandLine& line, const RunConfig& config, std::i
         output);
   }
   if (output.ends_with(".h5")) {
-    const std::filesystem::path folder = std::filesystem::path(output).parent_path();
-    if (!folder.empty() && !std::filesystem::is_directory(folder)) {
-      fail("--output: {}: there is no directory {}", output, folder.string());
-    }
-    if (step_in_name(std::filesystem::path(output).filename().string())) {
-      lock.emplace(folder.empty() ? "." : folder, std::chrono::seconds(0));
-    }
     RunFiles files = inputs_of(line, config);
     files.read(line.files.front(), "the file of the weights");
     files.write(output, "a checkpoint", is_checkpoint_of_ours);
+    const std::filesystem::path folder = std::filesystem::path(output).parent_path();
+    if (step_in_name(std::filesystem::path(output).filename().string())) {
+      lock.emplace(folder.empty() ? "." : folder, std::chrono::seconds(0));
+    }
     return output;
   }
+  check_directory(output);
   prepare_directory(output);
   lock.emplace(output, std::chrono::seconds(0));
   const CheckpointListing listing = list_checkpoints(output, "");

@@ -16,6 +16,7 @@
 
 #include "collectives/communicator.h"
 #include "collectives/exchange.h"
+#include "collectives/failed_write.h"
 #include "collectives/printable.h"
 #include "launch/address_space.h"
 #include "launch/checkpoint_files.h"
@@ -88,8 +89,9 @@ int run_without_model(int argc, char** argv, const Settings& asked, const Make& 
     try {
       print(make(nullptr), 0);
     } catch (const std::exception& error) {
-      print(message_of(error) + "\n", 2);
-      return 2;
+      const int status = dynamic_cast<const FailedWrite*>(&error) != nullptr ? 1 : 2;
+      print(message_of(error) + "\n", status);
+      return status;
     }
     return 0;
   }

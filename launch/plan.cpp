@@ -1,18 +1,18 @@
 // meshwork plan: the plan as a table, as JSON, or the picture of one layout.
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <fstream>
 #include <optional>
+#include <string_view>
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
 #include "launch/commands.h"
 #include "launch/session.h"
+#include "runtime/checkpoint/descriptor.h"
+#include "runtime/checkpoint/output_place.h"
 #include "runtime/config/nearest.h"
 #include "runtime/mesh/picture.h"
 #include "runtime/mesh/svg_picture.h"
@@ -38,21 +38,17 @@ std::string picture_of(const Plan& plan, const CommandLine& line, std::int64_t r
                      picture(layout, graph.shape_of(tensor, rows), plan.mesh, options));
 }
 
+constexpr std::string_view begins_svg = "<svg";
+
 bool is_svg(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::string begin(4, ' ');
-  return in.read(begin.data(), 4) && begin == "<svg";
+  return begin_of(file, begins_svg.size()) == begins_svg;
 }
 
 // Writes the picture `svg` where `line` says. Returns what is said of it.
 std::string write_svg(const CommandLine& line, const RunConfig& config, const std::string& svg) {
   RunFiles files = inputs_of(line, config);
   files.write(line.svg, "the picture", is_svg);
-  errno = 0;
-  std::ofstream out(line.svg, std::ios::trunc);
-  out << svg;
-  out.close();
-  if (!out) fail("{}: cannot be written: {}", line.svg, std::strerror(errno));
+  write_whole(line.svg, svg, begins_svg);
   return fmt::format("{}: the layout of {}\n", line.svg, line.picture);
 }
 
@@ -110,12 +106,14 @@ std::string plan_text(const CommandLine& line, const Communicator* all) {
   const RunConfig config = all == nullptr ? read_run(line) : read_same_run(*all, line);
   std::string text;
   std::vector<std::string> warnings;
-  const auto make = [&] { text = plan(config, line, all == nullptr ? 1 : all->size(), warnings); };
+  const bool root = all == nullptr || all->rank() == 0;
+  const auto make = [&] {
+    text = plan(config, line, all == nullptr ? 1 : all->size(), warnings);
+    if (!line.svg.empty() && root) text = write_svg(line, config, text);
+  };
   all == nullptr ? make() : together(*all, make);
-  if (!line.svg.empty() && (all == nullptr || all->rank() == 0))
-    text = write_svg(line, config, text);
   for (const std::string& warning : warnings) {
-    if (all == nullptr || all->rank() == 0) {
+    if (root) {
       const std::string text = coloured_message("warning: " + printable(warning), STDERR_FILENO);
       std::fprintf(stderr, "%s\n", text.c_str());
     }

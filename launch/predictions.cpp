@@ -5,17 +5,17 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <system_error>
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/hdf5_values.h"
+#include "runtime/checkpoint/output_place.h"
 #include "runtime/checkpoint/written_file.h"
 #include "runtime/data/hdf5_handles.h"
 
@@ -67,7 +67,8 @@ class CsvFile final : public PredictionFile {
  private:
   void check(const char* what) {
     if (!file_) {
-      fail("{}: cannot be {}: {}", new_.temporary(), what, std::strerror(errno));
+      throw FailedWrite(
+          fmt::format("{}: cannot be {}: {}", new_.temporary(), what, std::strerror(errno)));
     }
   }
 
@@ -89,19 +90,7 @@ class Hdf5PredictionFile final : public PredictionFile {
     const FileSizeSignalBlocked blocked;
     const Hdf5Guard guard;
     shape_.insert(shape_.begin(), rows);
-    const std::vector<hsize_t> lengths(shape_.begin(), shape_.end());
-    const std::string& part = new_.temporary();
-    file_ = WrittenFile(
-        Hdf5File(check_hdf5(H5Fcreate(part.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
-                            "cannot be created", part)),
-        part);
-    const Hdf5Dataspace space(
-        check_hdf5(H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr),
-                   "no room for the predictions", part));
-    dataset_ =
-        Hdf5Dataset(check_hdf5(H5Dcreate2(file_.native(), "predictions", H5T_IEEE_F32LE,
-                                          space.native(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                               "the dataset \"predictions\" cannot be created", part));
+    writing([&] { create(); });
   }
 
   ~Hdf5PredictionFile() override {
@@ -119,26 +108,49 @@ class Hdf5PredictionFile final : public PredictionFile {
     Block block = whole(shape_);
     block[0] = {first_row, first_row + std::ssize(outputs) / row_elements_};
     const Selection selection = select(dataset_, &block, name_);
-    check_hdf5(H5Dwrite(dataset_.native(), H5T_NATIVE_FLOAT, selection.memory.native(),
-                        selection.file.native(), H5P_DEFAULT, outputs.data()),
-               "cannot be written", name_);
+    writing([&] {
+      check_hdf5(H5Dwrite(dataset_.native(), H5T_NATIVE_FLOAT, selection.memory.native(),
+                          selection.file.native(), H5P_DEFAULT, outputs.data()),
+                 "cannot be written", name_);
+    });
   }
 
   void finish() override {
     const FileSizeSignalBlocked blocked;
-    dataset_.close(name_);
-    file_.flush();
-    file_.close();
-    new_.give_name();
+    writing([&] {
+      dataset_.close(name_);
+      file_.flush();
+      file_.close();
+      new_.give_name();
+    });
   }
 
  private:
   /// `name`, where a file of the predictions may be as large as it will be.
   static std::string name_within(std::string name, std::int64_t rows, const Shape& shape) {
     const FileSizeSignalBlocked blocked;
-    check_file_size(name_while_writing(name).string(),
-                    rows * element_count(shape) * 4 + for_describing);
+    writing([&] {
+      check_file_size(name_while_writing(name).string(),
+                      rows * element_count(shape) * 4 + for_describing);
+    });
     return name;
+  }
+
+  // Makes the file, and the dataset in it.
+  void create() {
+    const std::vector<hsize_t> lengths(shape_.begin(), shape_.end());
+    const std::string& part = new_.temporary();
+    file_ = WrittenFile(
+        Hdf5File(check_hdf5(H5Fcreate(part.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
+                            "cannot be created", part)),
+        part);
+    const Hdf5Dataspace space(
+        check_hdf5(H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr),
+                   "no room for the predictions", part));
+    dataset_ =
+        Hdf5Dataset(check_hdf5(H5Dcreate2(file_.native(), "predictions", H5T_IEEE_F32LE,
+                                          space.native(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+                               "the dataset \"predictions\" cannot be created", part));
   }
 
   std::string name_;
@@ -153,9 +165,8 @@ class Hdf5PredictionFile final : public PredictionFile {
 
 std::unique_ptr<PredictionFile> make_prediction_file(const std::string& name, std::int64_t rows,
                                                      const Shape& shape) {
-  std::error_code problem;
-  if (std::filesystem::is_directory(name, problem)) {
-    fail("{}: is a directory; expected the name of a file for predictions", name);
+  if (const std::string obstacle = obstacle_to_writing(name, Writing::beside); !obstacle.empty()) {
+    fail("{}: predictions cannot be written: {}", name, obstacle);
   }
   if (name.ends_with(".csv")) {
     return std::make_unique<CsvFile>(name, shape);

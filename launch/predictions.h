@@ -25,7 +25,7 @@ class PredictionFile {
 };
 
 /// The file `name` for `rows` outputs of `shape`, one of .h5, .hdf5 and .csv. For one rank to call.
-/// All throw `Error` naming the file.
+/// All throw `FailedWrite`, and `Error` for a name that is none, naming the file.
 [[nodiscard]] std::unique_ptr<PredictionFile> make_prediction_file(const std::string& name,
                                                                    std::int64_t rows,
                                                                    const Shape& shape);

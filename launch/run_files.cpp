@@ -24,7 +24,7 @@ std::string place_of(const fs::path& file) {
     return fmt::format("{}:{}", status.st_dev, status.st_ino);
   }
   std::error_code problem;
-  const fs::path place = fs::weakly_canonical(fs::absolute(file, problem), problem);
+  const fs::path place = fs::weakly_canonical(fs::absolute(target_of(file), problem), problem);
   return problem ? file.string() : place.string();
 }
 
@@ -77,6 +77,7 @@ void RunFiles::read(const fs::path& file, const std::string& what) {
 }
 
 void RunFiles::keep_checkpoints(const fs::path& directory) {
+  directory_ = directory;
   checkpoints_ = place_of(directory);
   std::error_code problem;
   for (fs::directory_iterator one(directory, problem), end; one != end; one.increment(problem)) {
@@ -84,8 +85,11 @@ void RunFiles::keep_checkpoints(const fs::path& directory) {
   }
 }
 
-void RunFiles::write(const fs::path& file, const std::string& what,
-                     const IsSameKind& is_same_kind) {
+void RunFiles::write(const fs::path& file, const std::string& what, const IsSameKind& is_same_kind,
+                     Writing how) {
+  if (const std::string obstacle = obstacle_to_writing(file, how, directory_); !obstacle.empty()) {
+    fail("{}: {} cannot be written: {}", file.string(), what, obstacle);
+  }
   const std::string place = place_of(file);
   const auto known = [&](const std::vector<Known>& files, const std::string& at) {
     return std::find_if(files.begin(), files.end(),
@@ -96,9 +100,12 @@ void RunFiles::write(const fs::path& file, const std::string& what,
       fail("{}: is {} of this run; {} would overwrite it", one.string(), input->what, what);
     }
   }
-  if (!checkpoints_.empty() && is_name_of_checkpoints(file) &&
-      place_of(file.has_parent_path() ? file.parent_path() : fs::path(".")) == checkpoints_) {
-    fail("{}: is a name of this run's checkpoints; {} needs another", file.string(), what);
+  for (const fs::path& one : {file, target_of(file)}) {
+    if (!checkpoints_.empty() && is_name_of_checkpoints(one) &&
+        place_of(one.has_parent_path() ? one.parent_path() : fs::path(".")) == checkpoints_) {
+      fail("{}: is {} of this run's checkpoints; {} needs another", file.string(),
+           one == file ? "a name" : "a link to a name", what);
+    }
   }
   if (const auto other = known(written_, place); other != written_.end()) {
     fail("{}: {} and {} would both be written to it", file.string(), other->what, what);
@@ -106,8 +113,7 @@ void RunFiles::write(const fs::path& file, const std::string& what,
   std::error_code problem;
   const bool regular = fs::is_regular_file(file, problem);
   if (!regular && fs::exists(file, problem)) {
-    fail("{}: is {}; {} is written to a file", file.string(),
-         fs::is_directory(file, problem) ? "a directory" : "a pipe or a device", what);
+    fail("{}: is a device; {} is written to a file", file.string(), what);
   }
   if (regular && fs::file_size(file, problem) > 0 && !overwrite_ && !is_same_kind(file)) {
     fail("{}: exists and is not {}; --overwrite replaces it", file.string(), what);

@@ -18,6 +18,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/checkpoint/output_place.h"
+
 namespace meshwork {
 
 /// Whether an existing file may be replaced as one of the same kind.
@@ -40,9 +42,10 @@ class RunFiles {
   /// there, or over one that is there, by whatever name.
   void keep_checkpoints(const std::filesystem::path& directory);
   /// The run will write `what` to `file`, by way of `name_while_writing(file)`. Throws `Error` if
-  /// the run reads either or writes something else to it, or if it exists and is neither of the same kind nor may be overwritten.
+  /// the run reads either or writes something else to it, if it exists and is neither of the same
+  /// kind nor may be overwritten, or if no file can be written there (output_place.h).
   void write(const std::filesystem::path& file, const std::string& what,
-             const IsSameKind& is_same_kind);
+             const IsSameKind& is_same_kind, Writing how = Writing::beside);
 
  private:
   struct Known {
@@ -50,7 +53,8 @@ class RunFiles {
     std::string what;
   };
   std::vector<Known> read_, written_;
-  std::string checkpoints_;  // the place of their directory; "" for none
+  std::filesystem::path directory_;  // of checkpoints; empty for none
+  std::string checkpoints_;          // its place
   bool overwrite_;
 };
 

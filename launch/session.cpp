@@ -286,17 +286,16 @@ void Session::claim_outputs(const std::vector<std::shared_ptr<const Source>>& so
         files.read(file, "data");
       }
     }
-    if (const auto& directory = config_->fit_options().checkpoint.directory;
-        trains && !directory.empty()) {
-      files.keep_checkpoints(directory);
-      if (!line_->dry_run) prepare_directory(directory);
-    }
+    const std::filesystem::path directory =
+        trains ? config_->fit_options().checkpoint.directory : std::filesystem::path();
+    if (!directory.empty()) files.keep_checkpoints(directory);
     const std::vector<SharedCallback> none;
     for (const auto& callback : trains ? config_->fit_options().callbacks : none) {
       if (!callback) continue;
       if (const std::filesystem::path file = callback->writes(); !file.empty()) {
-        files.write(file, "what " + callback->class_name() + " writes",
-                    [&](const auto& there) { return callback->has_written(there); });
+        files.write(
+            file, "what " + callback->class_name() + " writes",
+            [&](const auto& there) { return callback->has_written(there); }, Writing::in_place);
       }
     }
     if (!line_->output.empty()) files.write(line_->output, "predictions", is_predictions);
@@ -330,4 +329,5 @@ void Session::predict(const std::shared_ptr<const Source>& source, PredictionFil
   }
 }
 
+    if (!directory.empty() && !line_->dry_run) prepare_directory(directory);
 }  // namespace meshwork

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/failed_write.h"
 
 namespace meshwork {
 [[noreturn]] void fail_with_errno(const std::string& file, const char* what) {
@@ -58,7 +59,7 @@ void make_new_file(const std::filesystem::path& name, std::string_view beginning
            name.string());
     }
   }
-  (void)Descriptor(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+  writing([&] { (void)Descriptor(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW); });
 }
 
 NewFile::NewFile(std::filesystem::path name, std::string_view beginning)
@@ -75,7 +76,8 @@ void NewFile::give_name() {
   std::error_code problem;
   std::filesystem::rename(temporary_, name_, problem);
   if (problem) {
-    fail("{}: cannot be renamed from {}: {}", name_.string(), temporary_, problem.message());
+    throw FailedWrite(fmt::format("{}: cannot be renamed from {}: {}", name_.string(), temporary_,
+                                  problem.message()));
   }
   named_ = true;
 }

@@ -28,13 +28,14 @@ inline constexpr std::string_view begins_hdf5 = "\x89HDF\r\n\x1a\n";
 bool remove_unfinished(const std::filesystem::path& file, std::string_view beginning = begins_hdf5);
 
 /// Makes an empty file called `name`, of this process's own. What a killed run has left there is
-/// removed, and a link, which is not followed; else who has the name keeps it. Throws `Error`.
+/// removed, and a link, which is not followed; else who has the name keeps it. Throws `Error`, and
+/// `FailedWrite` if the system makes none.
 void make_new_file(const std::filesystem::path& name, std::string_view beginning = begins_hdf5);
 
 /// A file of this process's own that is not yet called `name`; removed if it never is.
 class NewFile {
  public:
-  /// Makes it. Throws `Error`.
+  /// Makes it, as `make_new_file` does.
   explicit NewFile(std::filesystem::path name, std::string_view beginning = begins_hdf5);
   ~NewFile();
   NewFile(const NewFile&) = delete;
@@ -42,7 +43,7 @@ class NewFile {
 
   /// What it is called until it has its name.
   [[nodiscard]] const std::string& temporary() const { return temporary_; }
-  /// Throws `Error`.
+  /// Throws `FailedWrite`.
   void give_name();
 
  private:

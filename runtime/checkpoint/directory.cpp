@@ -13,6 +13,7 @@
 #include <tuple>
 
 #include "collectives/error.h"
+#include "collectives/failed_write.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/data/hdf5_handles.h"
 
@@ -150,7 +151,8 @@ void prepare_directory(const std::filesystem::path& directory) {
   std::error_code problem;
   std::filesystem::create_directories(directory, problem);
   if (problem) {
-    fail("checkpoint directory {}: cannot be made: {}", directory.string(), problem.message());
+    throw FailedWrite(fmt::format("checkpoint directory {}: cannot be made: {}", directory.string(),
+                                  problem.message()));
   }
   if (!std::filesystem::is_directory(directory, problem)) {
     fail("checkpoint directory {}: is no directory", directory.string());

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/parse.h"
@@ -53,7 +54,7 @@ const std::filesystem::path& checked(const std::filesystem::path& file) {
     fail("{}: is a directory; a file is to be written", file.string());
   }
   const FileSizeSignalBlocked blocked;
-  check_file_size(file.string(), least_weights_bytes);
+  writing([&] { check_file_size(file.string(), least_weights_bytes); });
   return file;
 }
 
@@ -178,10 +179,13 @@ KerasWeightsWriter::KerasWeightsWriter(const std::filesystem::path& file)
     : name_(file.string()), new_(checked(file)) {
   const FileSizeSignalBlocked blocked;
   const Hdf5Guard guard;
-  file_ = WrittenFile(Hdf5File(check_hdf5(H5Fcreate(new_.temporary().c_str(), H5F_ACC_TRUNC,
-                                                    H5P_DEFAULT, access_properties(name_).native()),
-                                          "cannot be created", name_)),
-                      new_.temporary());
+  file_ = writing([&] {
+    return WrittenFile(
+        Hdf5File(check_hdf5(H5Fcreate(new_.temporary().c_str(), H5F_ACC_TRUNC, H5P_DEFAULT,
+                                      access_properties(name_).native()),
+                            "cannot be created", name_)),
+        new_.temporary());
+  });
 }
 
 KerasWeightsWriter::~KerasWeightsWriter() {
@@ -193,12 +197,14 @@ void KerasWeightsWriter::write_array(const std::string& place, hid_t stored, hid
                                      const Shape& shape, const void* values) {
   const FileSizeSignalBlocked blocked;
   const Hdf5Guard guard;
-  Hdf5Dataset dataset = create_dataset(file_.native(), place, stored, shape, name_);
-  if (element_count(shape) > 0) {
-    check_hdf5(H5Dwrite(dataset.native(), given, H5S_ALL, H5S_ALL, H5P_DEFAULT, values),
-               fmt::format("{} cannot be written", place), name_);
-  }
-  dataset.close(fmt::format("{}: {}", name_, place));  // which writes what is small
+  writing([&] {
+    Hdf5Dataset dataset = create_dataset(file_.native(), place, stored, shape, name_);
+    if (element_count(shape) > 0) {
+      check_hdf5(H5Dwrite(dataset.native(), given, H5S_ALL, H5S_ALL, H5P_DEFAULT, values),
+                 fmt::format("{} cannot be written", place), name_);
+    }
+    dataset.close(fmt::format("{}: {}", name_, place));  // which writes what is small
+  });
 }
 
 void KerasWeightsWriter::write(const std::string& place, const Shape& shape,
@@ -218,12 +224,14 @@ void KerasWeightsWriter::write_integer(const std::string& place, std::int64_t va
 
 void KerasWeightsWriter::finish() {
   const FileSizeSignalBlocked blocked;
-  file_.flush();
-  file_.close();
-  Descriptor(new_.temporary(), O_RDONLY).bring_to_disk();
-  new_.give_name();
-  const std::filesystem::path folder = std::filesystem::path(name_).parent_path();
-  Descriptor(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY).bring_to_disk();
+  writing([&] {
+    file_.flush();
+    file_.close();
+    Descriptor(new_.temporary(), O_RDONLY).bring_to_disk();
+    new_.give_name();
+    const std::filesystem::path folder = std::filesystem::path(name_).parent_path();
+    Descriptor(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY).bring_to_disk();
+  });
 }
 
 // ---- the optimizer ------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class KerasWeightsReader {
 };
 
 /// Writes a file under another name, which becomes `file` when it is whole. For one process to use.
-/// All throw `Error`.
+/// All throw `FailedWrite`, and `Error` for what the format does not take.
 class KerasWeightsWriter {
  public:
   explicit KerasWeightsWriter(const std::filesystem::path& file);

@@ -440,7 +440,7 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
 void RunConfig::check_callbacks(const Source& source, bool validated) const {
   const ExpectedLogs logs{log_names_of(objective(source, Mode::train).names, validated,
                                        CallbackList(fit_.callbacks).adds_logs()),
-                          compile_.metrics};
+                          compile_.metrics, fit_.checkpoint.directory};
   ConfigErrors errors;
   const auto check = [&](const ConfigNode& node, const auto& look) {
     errors.check([&] { node.located(look); });

@@ -10,6 +10,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/failed_write.h"
 #include "collectives/printable.h"
 #include "runtime/train/reporting/terminal.h"
 
@@ -100,6 +101,9 @@ int Runtime::attempt(int status, const std::function<void()>& body) {
   } catch (const RanksParted& parted) {
     // The rank that is gone may have left for a reason, which it says if the others come to hear.
     conclude(1, parted.what(), true);
+    return 1;
+  } catch (const FailedWrite& failure) {
+    conclude(1, failure.what());
     return 1;
   } catch (const Error& error) {
     conclude(status, error.what());

@@ -51,7 +51,8 @@ class Runtime {
 
   /// Runs `body` and returns 0. Collective over the job. If it throws on all ranks, rank 0 prints one
   /// message, that of the lowest rank which knows more than that others have gone, and all return
-  /// `status` if it is an `Error` (the status for its reason if it is a `Stopped`), else 1. If it
+  /// `status` if it is an `Error` (the status for its reason if it is a `Stopped`, 1 if it is a
+  /// `FailedWrite`), else 1. If it
   /// throws on some ranks only, and the others do not come within 5 s, those end the job with their
   /// messages.
   [[nodiscard]] int attempt(int status, const std::function<void()>& body);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The program where files may have few bytes (ulimit -f): what cannot be written is said, with the
-# status for it, and no signal ends anything.
+# The program where files may have few bytes (ulimit -f), as on a full disk: what cannot be written is
+# said, with the status of a run that failed, and no signal ends anything.
 #
 #   file_size_limit.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 1
 set -u
@@ -49,16 +49,21 @@ for limit in 0 $((kib / 2)) $((kib - 2)); do
   says stops "the checkpoint of step 8 could not be written: stopped/step-000000008.h5.tmp: there is no"
   rm -rf stopped
   limited last 76 "$limit" train "$config" --set checkpoint.directory=stopped --set fit.epochs=1
-  limited exported 2 "$limit" export whole --keras exported.weights.h5
+  limited exported 1 "$limit" export whole --keras exported.weights.h5
   says exported "exported.weights.h5: there is no room for its"
 done
 limited enough 0 $((kib + 70)) train "$config" --set checkpoint.directory=checkpoints
 limited enough 0 $((kib + 70)) export whole --keras exported.weights.h5
+limited export 0 unlimited export whole --keras whole.weights.h5
 for limit in 0 4; do
   limited csv 1 $limit predict "$config" --output outputs.csv
   says csv "outputs.csv.tmp: cannot be written: File too large"
-  limited hdf5 2 $limit predict "$config" --output outputs.h5
+  limited hdf5 1 $limit predict "$config" --output outputs.h5
   says hdf5 "outputs.h5.tmp: there is no room for its"
+  limited imported 1 $limit import "$config" whole.weights.h5 --output imported.h5
+  limited picture 1 0 plan "$config" --layout d1/kernel --svg picture.svg
+  says picture "picture.svg: cannot be written: File too large"
+  ls picture.svg 2>/dev/null && failures=$((failures + 1))
   limited logged 1 0 train "$config" --set "fit.callbacks=[{CSVLogger: {file: log.csv}}]"
   says logged "CSVLogger: log.csv cannot be written: File too large"
 done

@@ -71,6 +71,28 @@ refused "log.csv: exists and is not what CSVLogger writes" \
   train run.yaml --set "$log" --set checkpoint.directory=fifth
 refused "would both be written to it" \
   train run.yaml --overwrite --set "$log" --predict log.csv --set checkpoint.directory=fifth
+
+# A log that cannot be written is found before training; one in the directory of the checkpoints, which
+# is not there yet, can be.
+ln -s nowhere/log dangling
+ln -s loop loop
+ln -s sixth/step-000000002.h5 to_checkpoint
+logged() { train=(train run.yaml --set checkpoint.directory=sixth --set "log={jsonl: $1}"); }
+logged dangling
+refused "dangling cannot be written: it is a link to nowhere/log: there is no folder nowhere" "${train[@]}"
+logged loop
+refused "Too many levels of symbolic links" "${train[@]}"
+logged "$(printf 'x%.0s' $(seq 300))"
+refused "File name too long" "${train[@]}"
+logged sixth
+refused "sixth cannot be written: it is a folder, that of the checkpoints" "${train[@]}"
+logged to_checkpoint
+refused "to_checkpoint: is a link to a name of this run's checkpoints" "${train[@]}"
+[[ ! -e sixth ]] || wrong "a directory is there, of a run that did not begin"
+logged sixth/log.jsonl
+done_with "${train[@]}"
+[[ -s sixth/log.jsonl ]] || wrong "there is no log in the directory of the checkpoints"
+
 done_with export "$checkpoint" --keras model.weights.h5
 done_with export "$checkpoint" --keras model.weights.h5
 cp run.yaml notes.weights.h5

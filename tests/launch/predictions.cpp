@@ -62,7 +62,7 @@ TEST_CASE("a directory of the file's name is found before anything is predicted"
   for (const std::string name : {"folder.csv", "folder.h5"}) {
     std::filesystem::create_directories(name);
     CHECK_THROWS_WITH(make_prediction_file(name, 1, {2}),
-                      Catch::Contains(name + ": is a directory"));
+                      Catch::Contains(name + ": predictions cannot be written: it is a folder"));
     CHECK(!std::filesystem::exists(name + ".tmp"));
   }
 }

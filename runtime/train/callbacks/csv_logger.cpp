@@ -34,7 +34,7 @@ class CSVLoggerCallback final : public Callback {
     return begin.starts_with(first_column + '\n') ||
            begin.starts_with(first_column + options_.separator);
   }
-  void check(const ExpectedLogs&) const override { file_.check(); }
+  void check(const ExpectedLogs& run) const override { file_.check(run.directory); }
 
   void on_train_begin(Training& training) override {
     columns_.clear();

@@ -34,7 +34,7 @@ class JSONLoggerCallback final : public Callback {
   bool has_written(const std::filesystem::path& file) const override {
     return begin_of(file).starts_with(json_line_begin);
   }
-  void check(const ExpectedLogs&) const override { file_.check(); }
+  void check(const ExpectedLogs& run) const override { file_.check(run.directory); }
 
   void on_train_begin(Training& training) override {
     const bool continued = std::exchange(loaded_, false);

@@ -1,7 +1,5 @@
 #include "runtime/train/callbacks/line_file.h"
 
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstring>
 #include <sstream>
@@ -9,27 +7,13 @@
 
 #include "collectives/error.h"
 #include "collectives/file_size_limit.h"
+#include "runtime/checkpoint/output_place.h"
 
 namespace meshwork {
 
-void LineFile::check() const {
-  std::error_code problem;
-  const std::filesystem::path folder = file_.has_parent_path() ? file_.parent_path() : ".";
-  if (std::filesystem::is_directory(file_, problem)) {
-    fail("{}: {} is a folder", owner_, file_.string());
-  }
-  if (std::filesystem::is_fifo(file_, problem)) {
-    fail("{}: {} is a pipe, which would wait for who reads it; a file is expected", owner_,
-         file_.string());
-  }
-  if (!std::filesystem::is_directory(folder, problem)) {
-    fail("{}: {} cannot be written: there is no folder {}", owner_, file_.string(),
-         folder.string());
-  }
-  const bool exists = std::filesystem::exists(file_, problem);
-  if (::access((exists ? file_ : folder).c_str(), W_OK) != 0) {
-    fail("{}: {} cannot be written: {}", owner_, file_.string(), std::strerror(errno));
-  }
+void LineFile::check(const std::filesystem::path& to_come) const {
+  const std::string obstacle = obstacle_to_writing(file_, Writing::in_place, to_come);
+  if (!obstacle.empty()) fail("{}: {} cannot be written: {}", owner_, file_.string(), obstacle);
 }
 
 void LineFile::replace() {

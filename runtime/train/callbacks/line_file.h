@@ -22,8 +22,9 @@ class LineFile {
   LineFile(std::string owner, std::filesystem::path file)
       : owner_(std::move(owner)), file_(std::move(file)) {}
 
-  /// Throws `Error` if the file could not be written. Changes nothing.
-  void check() const;
+  /// Throws `Error` if the file could not be written (output_place.h), where the folder `to_come` will
+  /// be made. Changes nothing.
+  void check(const std::filesystem::path& to_come) const;
   /// Opens an empty file.
   void replace();
   /// Opens the file to write below the lines that are there, and gives the first of these, or "". Of

@@ -14,6 +14,7 @@
 
 #include "collectives/error.h"
 #include "collectives/file_size_limit.h"
+#include "runtime/checkpoint/output_place.h"
 #include "runtime/config/load.h"
 #include "runtime/config/text_table.h"
 
@@ -39,18 +40,6 @@ bool is_there(const fs::path& file) {
          status.type() == fs::file_type::directory ? "a directory" : "a pipe or a device");
   }
   return true;
-}
-
-// What a symbolic link names in the end, be it there or not; anything else is itself.
-fs::path target_of(fs::path file) {
-  constexpr int most_links = 40;  // as the system has it
-  for (int links = 0; links < most_links; ++links) {
-    std::error_code code;
-    const fs::path next = fs::read_symlink(file, code);
-    if (code) break;
-    file = file.parent_path() / next;  // which is `next` alone if that is absolute
-  }
-  return file;
 }
 
 // Beside `target`, where it can be renamed to it. Of this process alone: other hosts and containers

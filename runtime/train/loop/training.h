@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -83,6 +84,7 @@ class Training {
 struct ExpectedLogs {
   std::vector<std::string> names;     // as Training::log_names
   std::vector<SharedMetric> metrics;  // whose values are in them
+  std::filesystem::path directory;    // of the run's checkpoints, which it makes; empty for none
 };
 
 /// `Training::log_names` of a run whose sums have these names ("loss" first), whose callbacks add

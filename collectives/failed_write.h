@@ -1,0 +1,31 @@
+// FailedWrite: a file could not be written, as on a full disk.
+//
+// It is a failure of the run, which may pass: the program ends with 1. A file that can never be
+// written where it was asked for is a mistake, and is found before (runtime/checkpoint/output_place.h):
+// the program ends with 2.
+#pragma once
+
+#include <utility>
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+class FailedWrite : public Error {
+ public:
+  using Error::Error;
+};
+
+/// What `action` gives. An `Error` that it throws is thrown as a `FailedWrite`.
+template <class Action>
+decltype(auto) writing(Action&& action) {
+  try {
+    return std::forward<Action>(action)();
+  } catch (const RanksParted&) {
+    throw;
+  } catch (const Error& error) {
+    throw FailedWrite(error.what());
+  }
+}
+
+}  // namespace meshwork
