@@ -258,6 +258,17 @@ void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mod
   }
   // Parameters are made for a plan: for that of the run, they need not be made again.
   (void)model_->plan(source, rows_for(mode), mode);
+bool Session::goes_on() const {
+  const CheckpointOptions& options = config_->fit_options().checkpoint;
+  if (options.directory.empty() || options.resume == Resume::never) return false;
+  std::string file;
+  together(runtime_->world(), [&] {
+    if (!runtime_->is_root()) return;
+    if (const auto newest = newest_in(options.directory)) file = newest->file.string();
+  });
+  return !broadcast_text(runtime_->world(), file).empty();
+}
+
   const LoadedWeights loaded = model_->load_weights(line_->weights);
   weights_ = loaded.file;
   if (runtime_->is_root()) {
@@ -265,6 +276,16 @@ void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mod
     std::string line =
         fmt::format("{}{}", loaded.file.string(),
                     loaded.updates > 0 ? fmt::format(", step {}", loaded.updates) : "");
+  if (mode == Mode::train && goes_on()) {
+    weights_ = line_->weights;
+    if (runtime_->is_root()) {
+      const std::string text =
+          fmt::format("{} is not read: the run goes on from {}", line_->weights,
+                      config_->fit_options().checkpoint.directory.string());
+      std::fprintf(stderr, "weights: %s\n", printable(text).c_str());
+    }
+    return;
+  }
     if (mode == Mode::train) {
       line = describe(loaded);
       if (loaded.has_optimizer) {

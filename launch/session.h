@@ -71,8 +71,8 @@ class Session {
   /// What `train` says before the first step (run_summary.h). To be called after `build`.
   [[nodiscard]] std::string summary(const RunData& data);
   /// Takes up the weights that the command line names, if it does, into the model as it is made for
-  /// `source`. Without such, all but training note that the weights are the initial ones. To be
-  /// called after `build`.
+  /// `source`. Without such, all but training note that the weights are the initial ones. Training
+  /// that goes on from a checkpoint does not read them, and says so. To be called after `build`.
   void load_weights(const std::shared_ptr<const Source>& source, Mode mode);
 
   /// Throws on all ranks if something that the run writes would destroy something: what it reads, or
@@ -96,6 +96,8 @@ class Session {
   bool check(const Source* source, DataPart part, Mode mode);
   /// Keeps what is wrong with the callbacks for training on `data`, if these are there.
   void check_callbacks(const TrainingData& data);
+  /// Whether training will go on from a checkpoint, as the root sees its directory. Collective.
+  [[nodiscard]] bool goes_on() const;
   /// Throws if anything is wrong so far, else makes the mesh.
   void make_mesh();
 

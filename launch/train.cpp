@@ -92,7 +92,7 @@ int train(Runtime& runtime, const CommandLine& given) {
     return stopped_status(reason);
   }
   int stopped = 0;
-  bool unsaved = false;
+  bool unsaved = false, misfit = false;
   const int failed = runtime.attempt(1, [&] {
     FitOptions options = session->config().fit_options();
     options.stop_request = &runtime.stop_request();
@@ -108,6 +108,9 @@ int train(Runtime& runtime, const CommandLine& given) {
       history = session->model().fit(data.training, std::move(options));
     } catch (const LastStateUnsaved&) {
       unsaved = true;
+      throw;
+    } catch (const CheckpointMisfit&) {
+      misfit = true;
       throw;
     }
     unsaved = !history.unsaved.empty();
@@ -141,6 +144,7 @@ int train(Runtime& runtime, const CommandLine& given) {
   if (unsaved && stopped == 0) {
     return unsaved_status;
   }
+  if (misfit) return 2;
   return failed != 0 ? failed : stopped;
 }
 

@@ -135,15 +135,20 @@ void check_directory(const std::filesystem::path& directory) {
   }
 }
 
-void check_unused(const std::filesystem::path& directory) {
-  for (const FoundCheckpoint& found : list_checkpoints(directory, "").checkpoints) {
+std::optional<FoundCheckpoint> newest_in(const std::filesystem::path& directory) {
+  for (FoundCheckpoint& found : list_checkpoints(directory, "").checkpoints) {
     std::error_code problem;
-    if (!std::filesystem::is_directory(found.file, problem)) {
-      fail(
-          "checkpoint directory {} has checkpoints of an earlier run, up to step {}; go on from "
-          "them (--resume, or checkpoint.resume: auto), or give this run another directory",
-          directory.string(), found.step);
-    }
+    if (!std::filesystem::is_directory(found.file, problem)) return std::move(found);
+  }
+  return std::nullopt;
+}
+
+void check_unused(const std::filesystem::path& directory) {
+  if (const auto newest = newest_in(directory)) {
+    fail(
+        "checkpoint directory {} has checkpoints of an earlier run, up to step {}; go on from "
+        "them (--resume, or checkpoint.resume: auto), or give this run another directory",
+        directory.string(), newest->step);
   }
 }
 

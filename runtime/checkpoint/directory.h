@@ -49,6 +49,10 @@ struct CheckpointListing {
 /// can be seen without making anything. Throws `Error` that says what is in the way.
 void check_directory(const std::filesystem::path& directory);
 
+/// The newest file in `directory` that is called as a checkpoint is, whole or not. Throws as
+/// `list_checkpoints`.
+[[nodiscard]] std::optional<FoundCheckpoint> newest_in(const std::filesystem::path& directory);
+
 /// Throws `Error` if `directory` has checkpoints, beside which a run is not to begin anew.
 void check_unused(const std::filesystem::path& directory);
 

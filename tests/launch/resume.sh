@@ -32,7 +32,7 @@ says() {
 }
 
 launcher=("$@")
-rm -rf checkpoints runs elsewhere never ./*.txt ./*.csv
+rm -rf checkpoints given begun runs elsewhere never ./*.txt ./*.csv
 
 train straight 0 --predict straight.csv
 train first 0 --set checkpoint.directory=checkpoints --set fit.epochs=1
@@ -44,6 +44,15 @@ says second "fit.epochs: 3, was 1"
 says second "Epoch 2/3"
 grep -q "Epoch 1/3" second.txt && echo "second trains epoch 1 again" && failures=$((failures + 1))
 cmp straight.csv resumed.csv || failures=$((failures + 1))
+
+# The first start takes the weights that are given, and those after it go on.
+cp -r checkpoints given
+train begins 0 --set checkpoint.directory=begun --resume --weights given --set fit.epochs=1
+says begins "weights: 3 variables of given/step-000000024.h5"
+train goes_on 0 --set checkpoint.directory=begun --resume --weights given --set fit.epochs=2
+says goes_on "weights: given is not read: the run goes on from begun"
+says goes_on "resumed from begun/step-000000008.h5"
+grep -q "given/step" goes_on.txt && echo "goes_on reads weights" && failures=$((failures + 1))
 
 train third 0 --set checkpoint.directory=checkpoints --set checkpoint.resume=auto
 says third "all 3 epochs are done"

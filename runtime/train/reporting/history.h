@@ -58,4 +58,11 @@ class LastStateUnsaved : public Error {
   using Error::Error;
 };
 
+/// Thrown by `fit` where the run cannot go on from a checkpoint, because the model, its data or its
+/// batches are others.
+class CheckpointMisfit : public Error {
+ public:
+  using Error::Error;
+};
+
 }  // namespace meshwork

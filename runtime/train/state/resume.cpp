@@ -18,6 +18,7 @@
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/verdict.h"
 #include "runtime/config/load.h"
+#include "runtime/train/reporting/history.h"
 #include "runtime/train/state/kept_categories.h"
 #include "runtime/train/state/parameter_snapshot.h"
 #include "runtime/train/state/read_blocks.h"
@@ -186,7 +187,7 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
     for (const std::string& line : different) {
       text += "\n  " + line;
     }
-    throw Error(text);
+    throw CheckpointMisfit(text);
   }
   said = notes(now, then, file);
   const std::vector<Callback*> matched = match(then.callbacks, callbacks, said);
