@@ -10,6 +10,7 @@ namespace meshwork {
 int evaluate(Runtime& runtime, const CommandLine& line) {
   std::optional<Session> session;
   std::shared_ptr<const Source> source;
+  (void)runtime.stop_request();  // from here on, signals are answered in order
   const int status = runtime.attempt(2, [&] {
     session.emplace(runtime, line);
     const DataPart part = part_of(session->config(), line);

@@ -11,6 +11,7 @@ int predict(Runtime& runtime, const CommandLine& line) {
   std::optional<Session> session;
   std::shared_ptr<const Source> source;
   std::unique_ptr<PredictionFile> file;
+  (void)runtime.stop_request();  // from here on, signals are answered in order
   const int status = runtime.attempt(2, [&] {
     session.emplace(runtime, line);
     const DataPart part = part_of(session->config(), line);

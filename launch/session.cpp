@@ -98,7 +98,8 @@ std::string readable(const Logs& logs) {
   return text;
 }
 
-// What all ranks do to open data. A signal to any of them ends it on all, as it ends a run.
+// What all ranks do to open data. A signal to any of them ends it on all, as it ends a run. A rank
+// that has left its table because of one waits for the others, who may not have got any.
 static void open_together(Runtime& runtime, const std::function<void()>& action) {
   const auto end_if_asked = [&] {
     if (const int reason = runtime.agreed_stop(); reason != 0) {
@@ -107,7 +108,15 @@ static void open_together(Runtime& runtime, const std::function<void()>& action)
     }
   };
   try {
-    together(runtime.world(), action);
+    together(runtime.world(), [&] {
+      try {
+        action();
+      } catch (const RanksParted&) {
+        throw;
+      } catch (const Error&) {
+        if (runtime.stop_request().reason() == 0) throw;
+      }
+    });
   } catch (const RanksParted&) {
     throw;
   } catch (const Error&) {
@@ -249,15 +258,6 @@ std::string Session::summary(const RunData& data) {
                  static_cast<std::size_t>(text_width(STDOUT_FILENO)), most_layers);
 }
 
-void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mode) {
-  if (line_->weights.empty()) {
-    if (mode != Mode::train && !line_->dry_run && runtime_->is_root()) {
-      std::fprintf(stderr, "note: these are the initial weights; --checkpoint loads others\n");
-    }
-    return;
-  }
-  // Parameters are made for a plan: for that of the run, they need not be made again.
-  (void)model_->plan(source, rows_for(mode), mode);
 bool Session::goes_on() const {
   const CheckpointOptions& options = config_->fit_options().checkpoint;
   if (options.directory.empty() || options.resume == Resume::never) return false;
@@ -269,13 +269,13 @@ bool Session::goes_on() const {
   return !broadcast_text(runtime_->world(), file).empty();
 }
 
-  const LoadedWeights loaded = model_->load_weights(line_->weights);
-  weights_ = loaded.file;
-  if (runtime_->is_root()) {
-    // Only training has a use for the optimizer's state, and is told who takes it.
-    std::string line =
-        fmt::format("{}{}", loaded.file.string(),
-                    loaded.updates > 0 ? fmt::format(", step {}", loaded.updates) : "");
+void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mode) {
+  if (line_->weights.empty()) {
+    if (mode != Mode::train && !line_->dry_run && runtime_->is_root()) {
+      std::fprintf(stderr, "note: these are the initial weights; --checkpoint loads others\n");
+    }
+    return;
+  }
   if (mode == Mode::train && goes_on()) {
     weights_ = line_->weights;
     if (runtime_->is_root()) {
@@ -286,6 +286,15 @@ bool Session::goes_on() const {
     }
     return;
   }
+  // Parameters are made for a plan: for that of the run, they need not be made again.
+  (void)model_->plan(source, rows_for(mode), mode);
+  const LoadedWeights loaded = model_->load_weights(line_->weights);
+  weights_ = loaded.file;
+  if (runtime_->is_root()) {
+    // Only training has a use for the optimizer's state, and is told who takes it.
+    std::string line =
+        fmt::format("{}{}", loaded.file.string(),
+                    loaded.updates > 0 ? fmt::format(", step {}", loaded.updates) : "");
     if (mode == Mode::train) {
       line = describe(loaded);
       if (loaded.has_optimizer) {
@@ -320,6 +329,7 @@ void Session::claim_outputs(const std::vector<std::shared_ptr<const Source>>& so
       }
     }
     if (!line_->output.empty()) files.write(line_->output, "predictions", is_predictions);
+    if (!directory.empty() && !line_->dry_run) prepare_directory(directory);
   });
 }
 
@@ -350,5 +360,4 @@ void Session::predict(const std::shared_ptr<const Source>& source, PredictionFil
   }
 }
 
-    if (!directory.empty() && !line_->dry_run) prepare_directory(directory);
 }  // namespace meshwork
