@@ -18,9 +18,9 @@
 #include "collectives/exchange.h"
 #include "collectives/failed_write.h"
 #include "collectives/printable.h"
-#include "launch/address_space.h"
 #include "launch/checkpoint_files.h"
 #include "launch/commands.h"
+#include "launch/process_limits.h"
 #include "launch/session.h"
 #include "runtime/data/hdf5_handles.h"
 #include "runtime/train/reporting/terminal.h"
@@ -54,7 +54,7 @@ int on_ranks(int argc, char** argv, const Settings& asked, const Action& action)
   // MPI is not there yet to agree; the ranks of a node have one limit as a rule.
   const int ranks_on_node = number_in({"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"})
                                 .value_or(started_by_launcher() ? 0 : 1);
-  if (const std::string flaw = flaw_of_address_space(ranks_on_node); !flaw.empty()) {
+  if (const std::string flaw = flaw_of_limits(ranks_on_node); !flaw.empty()) {
     if (number_in({"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"}).value_or(0) ==
         0) {
       print("meshwork: " + flaw + "\n", 1);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# The program where it may have few addresses (ulimit -v): it trains, or says what is too little, and
-# no signal ends it.
+# The program where it may have few addresses (ulimit -v) or open files (ulimit -n): it runs, or says
+# what is too little, and no signal ends it.
 #
-#   address_space.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
+#   process_limits.sh MESHWORK CONFIG LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
 set -u
 meshwork=$1
 config=$2
@@ -37,6 +37,17 @@ for limit in 100000 160000 200000 250000 272000 276000 285000 300000 330000 3700
   if [ $limit = 200000 ] && ! grep -qE \
     "may have 195.3 MiB of addresses .* and needs 265.0 MiB to begin with, on 1 thread" said.txt; then
     complain "and not both numbers are said"
+  fi
+done
+# So it is with open files; the launcher has no limit.
+for limit in 5 8 20 31 64; do
+  # shellcheck disable=SC2016 # the inner shell's
+  "${launcher[@]}" bash -c 'ulimit -n "$0" && exec "$@"' "$limit" "$meshwork" devices >said.txt 2>&1
+  status=$?
+  if [ $limit = 64 ]; then
+    [ $status = 0 ] || complain "open files: status $status"
+  elif [ $status != 1 ] || [ "$(grep -c "may have $limit open files (ulimit -n, RLIMIT_NOFILE), and needs 32" said.txt)" != 1 ]; then
+    complain "open files: status $status, or it is not said once"
   fi
 done
 [ $trained -ge 5 ] || complain "and only $trained runs trained"
