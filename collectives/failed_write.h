@@ -5,6 +5,8 @@
 // the program ends with 2.
 #pragma once
 
+#include <cerrno>
+#include <string>
 #include <utility>
 
 #include "collectives/error.h"
@@ -15,6 +17,26 @@ class FailedWrite : public Error {
  public:
   using Error::Error;
 };
+
+/// Throws `text` about a file or directory that could not be made: an `Error` where `reason`, an errno,
+/// says that the system will never make it, as below /proc, and else a `FailedWrite`.
+[[noreturn]] inline void fail_to_make(int reason, const std::string& text) {
+  switch (reason) {
+    case EACCES:
+    case EEXIST:
+    case EINVAL:
+    case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case ENOENT:
+    case ENOTDIR:
+    case EPERM:
+    case EROFS:
+      throw Error(text);
+    default:
+      throw FailedWrite(text);
+  }
+}
 
 /// What `action` gives. An `Error` that it throws is thrown as a `FailedWrite`.
 template <class Action>

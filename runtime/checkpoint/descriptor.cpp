@@ -59,7 +59,13 @@ void make_new_file(const std::filesystem::path& name, std::string_view beginning
            name.string());
     }
   }
-  writing([&] { (void)Descriptor(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW); });
+  const int made = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (made < 0) {
+    const int reason = errno;
+    fail_to_make(reason,
+                 fmt::format("{}: cannot be created: {}", name.string(), std::strerror(reason)));
+  }
+  ::close(made);
 }
 
 NewFile::NewFile(std::filesystem::path name, std::string_view beginning)
@@ -85,7 +91,7 @@ void NewFile::give_name() {
 Descriptor::Descriptor(const std::filesystem::path& name, int flags)
     : name_(name.string()), native_(::open(name.c_str(), flags | O_CLOEXEC, 0666)) {
   if (native_ < 0) {
-    fail_with_errno(name_, (flags & O_CREAT) != 0 ? "cannot be created" : "cannot be opened");
+    fail_with_errno(name_, "cannot be opened");
   }
 }
 

@@ -29,7 +29,7 @@ bool remove_unfinished(const std::filesystem::path& file, std::string_view begin
 
 /// Makes an empty file called `name`, of this process's own. What a killed run has left there is
 /// removed, and a link, which is not followed; else who has the name keeps it. Throws `Error`, and
-/// `FailedWrite` if the system makes none.
+/// `FailedWrite` if the system makes none now.
 void make_new_file(const std::filesystem::path& name, std::string_view beginning = begins_hdf5);
 
 /// A file of this process's own that is not yet called `name`; removed if it never is.
@@ -54,7 +54,7 @@ class NewFile {
 
 class Descriptor {
  public:
-  /// Opens `name`, with the `flags` of open(2). Throws `Error`.
+  /// Opens `name`, which is there, with the `flags` of open(2). Throws `Error`.
   Descriptor(const std::filesystem::path& name, int flags);
   ~Descriptor();
   Descriptor(const Descriptor&) = delete;

@@ -156,8 +156,8 @@ void prepare_directory(const std::filesystem::path& directory) {
   std::error_code problem;
   std::filesystem::create_directories(directory, problem);
   if (problem) {
-    throw FailedWrite(fmt::format("checkpoint directory {}: cannot be made: {}", directory.string(),
-                                  problem.message()));
+    fail_to_make(problem.value(), fmt::format("checkpoint directory {}: cannot be made: {}",
+                                              directory.string(), problem.message()));
   }
   if (!std::filesystem::is_directory(directory, problem)) {
     fail("checkpoint directory {}: is no directory", directory.string());

@@ -57,7 +57,7 @@ void check_directory(const std::filesystem::path& directory);
 void check_unused(const std::filesystem::path& directory);
 
 /// Makes `directory`, with those that it is in, and checks that files can be made in it. Throws
-/// `Error`, and `FailedWrite` if the system makes none.
+/// `Error`, and `FailedWrite` if the system makes none now.
 void prepare_directory(const std::filesystem::path& directory);
 
 /// Which of `checkpoints` (any order) go when the newest `keep` and the one whose monitored value

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "collectives/error.h"
+#include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
 #include "collectives/printable.h"
 
@@ -57,9 +58,12 @@ DirectoryLock::DirectoryLock(const std::filesystem::path& directory,
   const std::string name = (directory / lock_name).string();
   file_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file_ < 0) {
-    fail("{}: cannot be opened: {}", name,
-         errno == ELOOP ? "it is a symbolic link, whose target would be written; remove it"
-                        : std::strerror(errno));
+    const int reason = errno;
+    fail_to_make(reason,
+                 fmt::format("{}: cannot be opened: {}", name,
+                             reason == ELOOP
+                                 ? "it is a symbolic link, whose target would be written; remove it"
+                                 : std::strerror(reason)));
   }
   if (!is_lock(file_)) {
     ::close(file_);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/failed_write.h"
 #include "tests/support/catch.h"
 
 namespace meshwork::exchange_test {
@@ -119,6 +120,24 @@ TEST_CASE("of different failures the lowest rank's is shown") {
 TEST_CASE("anything that is thrown is a failure") {
   const Communicator world = Communicator::world();
   CHECK(message_of([&] { together(world, [] { throw 3; }); }) == "an exception of unknown type");
+}
+
+TEST_CASE("a file that could not be written is told from a mistake") {
+  const Communicator world = Communicator::world();
+  const auto fails_to_write = [&](int mistaken) {
+    try {
+      together(world, [&] {
+        if (world.rank() == mistaken) fail("a mistake");
+        if (world.rank() == world.size() - 1) throw FailedWrite("a full disk");
+      });
+    } catch (const FailedWrite&) {
+      return true;
+    } catch (const Error&) {
+    }
+    return false;
+  };
+  CHECK(fails_to_write(-1));
+  CHECK_FALSE(fails_to_write(0));
 }
 
 TEST_CASE("in a part of the job a rank has its number in the job") {

@@ -8,6 +8,8 @@
 #include <iterator>
 
 #include "collectives/failed_write.h"
+#include "runtime/checkpoint/descriptor.h"
+#include "runtime/checkpoint/directory.h"
 #include "tests/support/catch.h"
 
 namespace meshwork::output_place_test {
@@ -84,6 +86,21 @@ TEST_CASE("a folder that will be made has room for files, and is none itself") {
   CHECK(obstacle("place/../place/run/log", "./place/run/") == "");
   CHECK(obstacle("place/other/log", "place/run") == "there is no folder place/other");
   CHECK(obstacle("place/run", "place/run") == "it is a folder, that of the checkpoints");
+}
+
+TEST_CASE("what the system will never make is no failure that may pass") {
+  for (const auto& make : {+[] { make_new_file("/proc/no_file"); },
+                           +[] { prepare_directory("/proc/no_directory"); }}) {
+    try {
+      make();
+      FAIL("it is said to be made");
+    } catch (const FailedWrite&) {
+      FAIL("it is said that this may pass");
+    } catch (const Error& error) {
+      CHECK_THAT(error.what(), Catch::StartsWith("/proc/no_file: cannot be created: ") ||
+                                   Catch::Contains("/proc/no_directory: cannot be made: "));
+    }
+  }
 }
 
 TEST_CASE("a whole file is written, or what was there stays") {
