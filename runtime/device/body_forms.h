@@ -15,6 +15,8 @@
 //       body.row(row) gives, if it has that, is called as in a grid before terms are asked for
 //   middle(context, extents, make)             body.finish(result, v) for each result (outer, inner),
 //       where v has body.term(result, i) of all elements i (outer, middle, inner), by Body::Fold
+//   table(context, values)                     a copy of the vector `values`, which lives as long as
+//       what it gives; that has data()
 //   spread(context, extents, bytes, make)      body(i, result, body.share(result)) for each element
 #pragma once
 

@@ -17,6 +17,9 @@ constexpr float clip_high = 1.0f - 1e-7f;
 /// t (1 - s) + s / classes = t keep + add.
 struct Smoothing {
   float keep, add;
+  MESHWORK_HOST_DEVICE Smoothing operator*(float weight) const {
+    return {keep * weight, add * weight};
+  }
 };
 [[nodiscard]] inline Smoothing smoothing_of(const ClassColumns& at) {
   return {1.0f - at.smoothing, at.smoothing == 0.0f
@@ -25,7 +28,25 @@ struct Smoothing {
                                                         static_cast<double>(at.classes))};
 }
 
-/// The target weight of a class after smoothing, where targets are class numbers: of the class in
+/// The weights of rows, if they have any.
+struct RowWeights {
+  RowWeights(const float* of_rows, std::int64_t rows_of_one)
+      : weights(of_rows), rows_a_weight(rows_of_one) {}
+  RowWeights(const ClassColumns& at, void* const* operands)
+      : RowWeights(at.weighted() ? static_cast<const float*>(operands[2]) : nullptr,
+                   at.rows_a_weight) {}
+  /// What belongs to row r, times the row's weight.
+  template <class Value>
+  [[nodiscard]] MESHWORK_HOST_DEVICE Value of(std::int64_t r, Value value) const {
+    if (weights == nullptr) return value;
+    return value * weights[rows_a_weight == 1 ? r : r / rows_a_weight];
+  }
+
+  const float* weights;
+  std::int64_t rows_a_weight;
+};
+
+/// The target weight of a class after smoothing and times the weight of its row, where targets are class numbers: of the class in
 /// column j of a row row(r)(j), which is weights(r, j).
 struct SparseWeights {
   static constexpr bool given = false;
@@ -36,18 +57,20 @@ struct SparseWeights {
       return (j == column ? smoothing.keep : 0.0f) + smoothing.add;
     }
   };
-  SparseWeights(const ClassColumns& at, const void* target)
-      : targets(static_cast<const std::int32_t*>(target)),
+  SparseWeights(const ClassColumns& at, void* const* operands)
+      : targets(static_cast<const std::int32_t*>(operands[1])),
         first_class(at.first_class),
-        smoothing(smoothing_of(at)) {}
+        smoothing(smoothing_of(at)),
+        of_rows(at, operands) {}
   [[nodiscard]] MESHWORK_HOST_DEVICE Row row(std::int64_t r) const {
-    return {targets[r] - first_class, smoothing};
+    return {targets[r] - first_class, of_rows.of(r, smoothing)};
   }
   MESHWORK_HOST_DEVICE float operator()(std::int64_t r, std::int64_t j) const { return row(r)(j); }
 
   const std::int32_t* targets;
   std::int64_t first_class;
   Smoothing smoothing;
+  RowWeights of_rows;
 };
 /// The same where the weights before smoothing are given.
 struct DenseWeights {
@@ -59,18 +82,20 @@ struct DenseWeights {
       return weights[j] * smoothing.keep + smoothing.add;
     }
   };
-  DenseWeights(const ClassColumns& at, const void* target)
-      : targets(static_cast<const float*>(target)),
+  DenseWeights(const ClassColumns& at, void* const* operands)
+      : targets(static_cast<const float*>(operands[1])),
         columns(at.columns),
-        smoothing(smoothing_of(at)) {}
+        smoothing(smoothing_of(at)),
+        of_rows(at, operands) {}
   [[nodiscard]] MESHWORK_HOST_DEVICE Row row(std::int64_t r) const {
-    return {targets + r * columns, smoothing};
+    return {targets + r * columns, of_rows.of(r, smoothing)};
   }
   MESHWORK_HOST_DEVICE float operator()(std::int64_t r, std::int64_t j) const { return row(r)(j); }
 
   const float* targets;
   std::int64_t columns;
   Smoothing smoothing;
+  RowWeights of_rows;
 };
 /// make(std::type_identity<Weights>()) with those of targets of this kind.
 auto with_weights(TargetKind kind, const auto& make) {

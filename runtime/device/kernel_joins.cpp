@@ -9,11 +9,13 @@ namespace meshwork {
 
 namespace {
 
-/// Whether two comparisons are of the same rows, but for the smoothing, which only a loss has.
+/// Whether two comparisons are of the same rows, but for smoothing and weights of rows, which only a
+/// loss has.
 bool same_rows(const BookedKernel& a, const BookedKernel& b) {
   ClassColumns of_a = a.spec.get_if<ClassComparisonSpec>()->at;
   const ClassColumns& of_b = b.spec.get_if<ClassComparisonSpec>()->at;
   of_a.smoothing = of_b.smoothing;
+  of_a.rows_a_weight = of_b.rows_a_weight;
   return of_a == of_b && std::equal(a.operands.begin(), a.operands.begin() + 2, b.operands.begin());
 }
 

@@ -88,16 +88,24 @@ inline void put_number(ElementType type, void* values, std::int64_t i, double va
   });
 }
 
-/// The types in which an operation takes its inputs: all float32 or, of what compares with class
-/// numbers, the last one int32.
+/// The types in which an operation takes its inputs: all float32 or, of what reads class numbers,
+/// one of them int32.
 inline std::vector<ElementType> types_for(const Operation& operation, std::size_t inputs) {
-  std::vector<ElementType> types(inputs, ElementType::float32);
-  try {
-    (void)operation.output_type(types);
-  } catch (const Error&) {
-    types.back() = ElementType::int32;
+  const std::vector<ElementType> floats(inputs, ElementType::float32);
+  const auto takes = [&](const std::vector<ElementType>& types) {
+    try {
+      (void)operation.output_type(types);
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  for (std::size_t input = inputs; !takes(floats) && input-- > 0;) {
+    std::vector<ElementType> types = floats;
+    types[input] = ElementType::int32;
+    if (takes(types)) return types;
   }
-  return types;
+  return floats;
 }
 
 /// Memory of a device that is all NaN before, with guards on both sides.

@@ -82,14 +82,62 @@ struct FirstMaximum {
   }
 };
 
+template <RowClass of_row>
+struct ClassWeight {
+  const void* target;
+  const float* table;
+  std::int64_t classes, columns;  // classes in the table
+  RowWeights of_rows;
+  float* y;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t row) const {
+    const std::int64_t number = class_of(row);
+    const float weight = number >= 0 && number < classes ? table[number] : 1.0f;
+    y[row] = of_rows.of(row, weight);
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t class_of(std::int64_t row) const {
+    if constexpr (of_row == RowClass::number) {
+      return static_cast<const std::int32_t*>(target)[row];
+    } else {
+      const float* t = static_cast<const float*>(target) + row * columns;
+      if constexpr (of_row == RowClass::binary) {
+        return *t > 0.5f ? 1 : 0;
+      } else {
+        std::int64_t largest = 0;
+        for (std::int64_t j = 1; j < columns; ++j) largest = t[j] > t[largest] ? j : largest;
+        return largest;
+      }
+    }
+  }
+};
+template <class Loops, RowClass of_row>
+auto class_weight(const ClassWeightSpec& spec, const auto& context) {
+  return Loops::elements(
+      context, spec.rows, 4 * spec.columns + 4,
+      [columns = spec.columns, rows_a_weight = spec.rows_a_weight,
+       classes = static_cast<std::int64_t>(spec.table.size()),
+       table = Loops::table(context, spec.table.empty() ? std::vector<float>{1} : spec.table)](
+          void* const* operands) {
+        const bool weighted = rows_a_weight > 0;
+        const void* weights = table->data();
+        return ClassWeight<of_row>{
+            operands[0],
+            static_cast<const float*>(weights),
+            classes,
+            columns,
+            {weighted ? at<const float>(operands, 1) : nullptr, rows_a_weight},
+            at(operands, weighted ? 2 : 1)};
+      });
+}
+
 template <class Loops>
 void add_classes(auto& kernels) {
   kernels.template add<LogitGradientSpec>([](const LogitGradientSpec& spec, const auto& context) {
     return with_weights(spec.at.target, [&]<class Weights>(std::type_identity<Weights>) {
       return Loops::grid(context, spec.at.rows, spec.at.columns, 16, [=](void* const* operands) {
+        void* const* others = operands + spec.at.behind_targets();
         return LogitGradient<typename Loops::Math, Weights>{
-            at(operands, 0), at(operands, 2), at(operands, 3),
-            at(operands, 4), spec.scale,      Weights(spec.at, operands[1])};
+            at(operands, 0), at(others, 0), at(others, 1),
+            at(others, 2),   spec.scale,    Weights(spec.at, operands)};
       });
     });
   });
@@ -97,11 +145,22 @@ void add_classes(auto& kernels) {
                                                    const auto& context) {
     return with_weights(spec.at.target, [&]<class Weights>(std::type_identity<Weights>) {
       return Loops::grid(context, spec.at.rows, spec.at.columns, 16, [=](void* const* operands) {
-        return ProbabilityGradient<Weights>{at(operands, 0), at(operands, 2),
-                                            at(operands, 3), at(operands, 4),
-                                            spec.scale,      Weights(spec.at, operands[1])};
+        void* const* others = operands + spec.at.behind_targets();
+        return ProbabilityGradient<Weights>{at(operands, 0), at(others, 0),
+                                            at(others, 1),   at(others, 2),
+                                            spec.scale,      Weights(spec.at, operands)};
       });
     });
+  });
+  kernels.template add<ClassWeightSpec>([](const ClassWeightSpec& spec, const auto& context) {
+    switch (spec.of_row) {
+      case RowClass::largest:
+        return class_weight<Loops, RowClass::largest>(spec, context);
+      case RowClass::binary:
+        return class_weight<Loops, RowClass::binary>(spec, context);
+      default:
+        return class_weight<Loops, RowClass::number>(spec, context);
+    }
   });
   kernels.template add<TargetValueSpec>([](const TargetValueSpec& spec, const auto& context) {
     return Loops::elements(

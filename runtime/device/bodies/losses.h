@@ -77,18 +77,57 @@ struct GradientOfProbability {
   }
 };
 
+/// Of each `values` values in turn one weight.
+struct ValueWeights {
+  const float* weights;
+  std::int64_t values;
+  MESHWORK_HOST_DEVICE float operator()(std::int64_t i) const {
+    return weights[values == 1 ? i : i / values];
+  }
+};
+template <class Term>
+struct WeightedTerm {
+  const float *p, *t;
+  ValueWeights weight;
+  Term term;
+  MESHWORK_HOST_DEVICE double operator()(std::int64_t i) const {
+    return static_cast<double>(weight(i)) * term(p[i], t[i]);
+  }
+};
+struct WeightGradient {
+  ValueWeights weight;
+  float* x;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { x[i] *= weight(i); }
+};
+
+/// The sum of term(p, t), weighted if the loss of `spec` is.
+template <class Loops, class Term>
+auto sum_of_loss(const auto& context, const auto& spec, Term term) {
+  const std::int64_t values = spec.values_a_weight;
+  if (values == 0) return sum_of_two<Loops>(context, spec.count, spec.scale, term);
+  return Loops::sum(context, spec.count, 12, 4, spec.scale, [=](void* const* operands) {
+    return WeightedTerm<Term>{at(operands, 0), at(operands, 1), {at(operands, 2), values}, term};
+  });
+}
+
 template <class Loops>
 void add_losses(auto& kernels) {
   using Math = typename Loops::Math;
   kernels.template add<SquaredErrorSpec>([](const SquaredErrorSpec& spec, const auto& context) {
-    return sum_of_two<Loops>(context, spec.count, spec.scale, SquaredError{});
+    return sum_of_loss<Loops>(context, spec, SquaredError{});
   });
   kernels.template add<SquaredErrorGradientSpec>(
       [](const SquaredErrorGradientSpec& spec, const auto& context) {
         return map_two<Loops>(context, spec.count, SquaredErrorGradient{2 * spec.scale});
       });
   kernels.template add<AbsoluteErrorSpec>([](const AbsoluteErrorSpec& spec, const auto& context) {
-    return sum_of_two<Loops>(context, spec.count, spec.scale, AbsoluteError{});
+    return sum_of_loss<Loops>(context, spec, AbsoluteError{});
+  });
+  kernels.template add<WeightGradientSpec>([](const WeightGradientSpec& spec, const auto& context) {
+    return Loops::elements(context, spec.count, 8,
+                           [values = spec.values_a_weight](void* const* operands) {
+                             return WeightGradient{{at(operands, 0), values}, at(operands, 1)};
+                           });
   });
   kernels.template add<BinaryMatchSpec>([](const BinaryMatchSpec& spec, const auto& context) {
     return sum_of_two<Loops>(context, spec.count, spec.scale, Match{spec.threshold});
@@ -96,10 +135,9 @@ void add_losses(auto& kernels) {
   kernels.template add<BinaryCrossentropySpec>(
       [](const BinaryCrossentropySpec& spec, const auto& context) {
         const SmoothedTarget smoothed(spec.smoothing);
-        return spec.from_logits ? sum_of_two<Loops>(context, spec.count, spec.scale,
-                                                    CrossentropyOfLogit<Math>{smoothed})
-                                : sum_of_two<Loops>(context, spec.count, spec.scale,
-                                                    CrossentropyOfProbability<Math>{smoothed});
+        return spec.from_logits
+                   ? sum_of_loss<Loops>(context, spec, CrossentropyOfLogit<Math>{smoothed})
+                   : sum_of_loss<Loops>(context, spec, CrossentropyOfProbability<Math>{smoothed});
       });
   kernels.template add<BinaryCrossentropyGradientSpec>(
       [](const BinaryCrossentropyGradientSpec& spec, const auto& context) {

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <memory>
 #include <type_traits>
+#include <vector>
 
 #include "runtime/device/body_forms.h"
 #include "runtime/device/cpu/loops.h"
@@ -32,6 +34,10 @@ struct Loops {
         for (std::int64_t i = begin; i < end; ++i) own(i);
       });
     });
+  }
+  template <class T>
+  static std::shared_ptr<const std::vector<T>> table(const Context&, const std::vector<T>& values) {
+    return std::make_shared<const std::vector<T>>(values);
   }
   static KernelPointer grid(const Context& context, std::int64_t rows, std::int64_t columns,
                             std::int64_t bytes, auto make) {

@@ -19,8 +19,8 @@ namespace {
 /// The operands of one run.
 struct Places {
   Places(const ClassComparisonSpec& spec, void* const* operands)
-      : x(at(operands, 0)), target(operands[1]) {
-    int next = 2;
+      : operands(operands), x(at(operands, 0)), target(operands[1]) {
+    int next = spec.at.behind_targets();
     if (spec.crossentropy != Crossentropy::none) loss = at<double>(operands, next++);
     if (spec.gradient) dx = at(operands, next++);
     numbers = operands + next;
@@ -39,6 +39,7 @@ struct Places {
     return static_cast<const Target*>(target);
   }
 
+  void* const* operands;
   const float* x;
   const void* target;
   double* loss = nullptr;
@@ -86,16 +87,23 @@ class TileComparison {
  private:
   void find_weights() {
     const Smoothing smoothing = smoothing_of(spec_.at);
+    const RowWeights of_rows(spec_.at, places_.operands);
+    TileRow<> keep{}, add{};
+    for (int row = 0; row < at_.rows; ++row) {
+      const Smoothing of_row = of_rows.of(at_.first + row, smoothing);
+      keep[row] = of_row.keep;
+      add[row] = of_row.add;
+    }
     for (std::int32_t j = 0; j < at_.columns; ++j) {
       if (spec_.at.target == TargetKind::dense) {
 #pragma omp simd
         for (int row = 0; row < tile_rows; ++row) {
-          weights_[j][row] = targets_[j][row] * smoothing.keep + smoothing.add;
+          weights_[j][row] = targets_[j][row] * keep[row] + add[row];
         }
       } else {
 #pragma omp simd
         for (int row = 0; row < tile_rows; ++row) {
-          weights_[j][row] = (j == right_[row] ? smoothing.keep : 0.0f) + smoothing.add;
+          weights_[j][row] = (j == right_[row] ? keep[row] : 0.0f) + add[row];
         }
       }
     }
@@ -213,7 +221,7 @@ class RowComparison {
   RowComparison(const ClassComparisonSpec& spec, const Places& places, std::int64_t row)
       : spec_(spec),
         columns_(spec.at.columns),
-        weight_(Weights(spec.at, places.target).row(row)),
+        weight_(Weights(spec.at, places.operands).row(row)),
         x_(places.x + row * columns_),
         dx_(places.dx == nullptr ? nullptr : places.dx + row * columns_),
         loss_(places.losses[row]),

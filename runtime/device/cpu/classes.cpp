@@ -11,13 +11,14 @@ namespace {
 KernelPointer compile(const LogitStatisticsSpec& spec, const Context& context) {
   return with_weights(spec.at.target, [&]<class Weights>(std::type_identity<Weights>) {
     return make_kernel([=, here = spec.at, threads = context.threads](void* const* operands) {
-      const Weights weights(here, operands[1]);
+      const Weights weights(here, operands);
+      void* const* others = operands + here.behind_targets();
       for_rows(threads, here.rows, here.columns * 16, [=](std::int64_t row) {
         const std::int64_t columns = here.columns;
         const auto weight = weights.row(row);
         const float* x = at(operands, 0) + row * columns;
-        const float m = at(operands, 2)[row];
-        float* z = at(operands, 3) + row * 3;
+        const float m = at(others, 0)[row];
+        float* z = at(others, 1) + row * 3;
         z[0] = static_cast<float>(
             lane_sum(0, columns, [=](std::int64_t j) { return vector_exp(x[j] - m); }));
         z[1] = static_cast<float>(lane_sum(0, columns, [&](std::int64_t j) {
@@ -50,9 +51,10 @@ KernelPointer compile(const ProbabilityLossSpec& spec, const Context& context) {
     return make_kernel([=, here = spec.at, threads = context.threads](void* const* operands) {
       const std::int64_t columns = here.columns;
       const float* p = at(operands, 0);
-      const Weights weights(here, operands[1]);
-      const float* s = at(operands, 2);
-      float* u = at(operands, 4);
+      const Weights weights(here, operands);
+      void* const* others = operands + here.behind_targets();
+      const float* s = at(others, 0);
+      float* u = at(others, 2);
       const auto rows_sum = [=](std::int64_t begin, std::int64_t end) {
         double sum = 0;
         for (std::int64_t row = begin; row < end; ++row) {
@@ -68,7 +70,7 @@ KernelPointer compile(const ProbabilityLossSpec& spec, const Context& context) {
         }
         return sum;
       };
-      *at<double>(operands, 3) = fixed_sum(threads, here.rows, columns * 16, rows_sum);
+      *at<double>(others, 1) = fixed_sum(threads, here.rows, columns * 16, rows_sum);
     });
   });
 }

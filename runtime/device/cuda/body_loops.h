@@ -92,6 +92,10 @@ struct Loops {
       for_elements(launcher, count, make(operands));
     });
   }
+  template <class T>
+  static std::shared_ptr<const Memory> table(const Context& context, const std::vector<T>& values) {
+    return context.upload(values.data(), static_cast<std::int64_t>(values.size() * sizeof(T)));
+  }
   static KernelPointer grid(const Context& context, std::int64_t rows, std::int64_t columns,
                             std::int64_t /*bytes*/, auto make) {
     return make_kernel([=, launcher = context.launcher](void* const* operands) {

@@ -39,31 +39,32 @@ struct CompareRow {
   template <class Team>
   MESHWORK_DEVICE void logits(std::int64_t row, const Team& team) const {
     const float* of_row = x + row * width;
+    const auto of_class = weight.row(row);
     const float m = maximum(of_row, team);
     const ThreeSums z = team.template reduce<folds::Added<ThreeSums>>(
-        width, [&](std::int64_t j) { return logit_terms(of_row[j] - m, weight(row, j)); });
+        width, [&](std::int64_t j) { return logit_terms(of_row[j] - m, of_class(j)); });
     const float z0 = static_cast<float>(z.exponentials), z2 = static_cast<float>(z.weights);
     if (team.leads()) losses[row] = logit_loss(z0, static_cast<float>(z.weighted), z2);
     if (dx == nullptr) return;
     const float share = z2 / z0;
     team.each(width, [&](std::int64_t j) {
-      dx[row * width + j] = scale * (expf(of_row[j] - m) * share - weight(row, j));
+      dx[row * width + j] = scale * (expf(of_row[j] - m) * share - of_class(j));
     });
   }
 
   template <class Team>
   MESHWORK_DEVICE void probabilities(std::int64_t row, const Team& team) const {
     const float* of_row = x + row * width;
+    const auto of_class = weight.row(row);
     const float total = static_cast<float>(team.template reduce<folds::Sum>(
         width, [&](std::int64_t j) { return static_cast<double>(of_row[j]); }));
-    const TwoSums sums = team.template reduce<folds::Added<TwoSums>>(width, [&](std::int64_t j) {
-      return probability_terms(of_row[j] / total, weight(row, j));
-    });
+    const TwoSums sums = team.template reduce<folds::Added<TwoSums>>(
+        width, [&](std::int64_t j) { return probability_terms(of_row[j] / total, of_class(j)); });
     if (team.leads()) losses[row] = sums.loss;
     if (dx == nullptr) return;
     const float share = static_cast<float>(sums.open) / total;
     team.each(width, [&](std::int64_t j) {
-      const float own = weight(row, j) / of_row[j];
+      const float own = of_class(j) / of_row[j];
       dx[row * width + j] = scale * (is_clipped(of_row[j] / total) ? share : share - own);
     });
   }
@@ -149,7 +150,7 @@ KernelPointer compile(const ClassComparisonSpec& spec, const Context& context) {
   return with_weights(spec.at.target, [&]<class Weights>(std::type_identity<Weights>) {
     return make_kernel(
         [=, launcher = context.launcher](void* const* operands) {
-          int next = 2;
+          int next = spec.at.behind_targets();
           const bool has_loss = spec.crossentropy != Crossentropy::none;
           double* loss = has_loss ? at<double>(operands, next++) : nullptr;
           float* dx = spec.gradient ? at(operands, next++) : nullptr;
@@ -163,7 +164,7 @@ KernelPointer compile(const ClassComparisonSpec& spec, const Context& context) {
           const CompareRow<Weights> compare{at(operands, 0), dx,
                                             losses,          before,
                                             spec.at.columns, spec.crossentropy,
-                                            spec.scale,      Weights(spec.at, operands[1])};
+                                            spec.scale,      Weights(spec.at, operands)};
           if (at_once) {
             AddUp add{rows, losses, loss, before, rankings, {}, {}};
             for (int i = 0; i < rankings; ++i) {

@@ -66,9 +66,10 @@ struct RowLoss {
 KernelPointer compile(const LogitStatisticsSpec& spec, const Context& context) {
   return with_weights(spec.at.target, [&]<class Weights>(std::type_identity<Weights>) {
     return make_kernel([here = spec.at, launcher = context.launcher](void* const* operands) {
+      void* const* others = operands + here.behind_targets();
       reduce_rows(launcher, here.rows, here.columns,
-                  LogitStatistics<Weights>{at(operands, 0), at(operands, 2), at(operands, 3),
-                                           here.columns, Weights(here, operands[1])});
+                  LogitStatistics<Weights>{at(operands, 0), at(others, 0), at(others, 1),
+                                           here.columns, Weights(here, operands)});
     });
   });
 }
@@ -89,12 +90,13 @@ KernelPointer compile(const ProbabilityLossSpec& spec, const Context& context) {
   return with_weights(spec.at.target, [&]<class Weights>(std::type_identity<Weights>) {
     return make_kernel(
         [=, here = spec.at, launcher = context.launcher](void* const* operands) {
-          double* losses = here.rows > 0 ? at<double>(operands, 5) : nullptr;
+          void* const* others = operands + here.behind_targets();
+          double* losses = here.rows > 0 ? at<double>(others, 3) : nullptr;
           reduce_rows(
               launcher, here.rows, here.columns,
-              ProbabilityLoss<Weights>{at(operands, 0), at(operands, 2), losses, at(operands, 4),
-                                       here.columns, Weights(here, operands[1])});
-          sum_all(launcher, parts, RowLoss{losses}, ScaledTo{at<double>(operands, 3), 1.0},
+              ProbabilityLoss<Weights>{at(operands, 0), at(others, 0), losses, at(others, 2),
+                                       here.columns, Weights(here, operands)});
+          sum_all(launcher, parts, RowLoss{losses}, ScaledTo{at<double>(others, 1), 1.0},
                   losses + here.rows);
         },
         spec.at.rows * static_cast<std::int64_t>(sizeof(double)) + parts.bytes());

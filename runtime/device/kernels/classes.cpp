@@ -7,13 +7,16 @@ namespace meshwork {
 std::string ClassColumns::text(std::string_view name) const {
   std::string text = spec::sized(name, {rows, columns});
   if (columns != classes) text += fmt::format(" at {} of {}", first_class, classes);
+  if (weighted()) text += " weighted";
   return text;
 }
 
 KernelWork ClassColumns::work(int of_columns, int of_targets, int of_rows) const {
   const double all = spec::product({rows, columns});
   const double targets = target == TargetKind::sparse ? static_cast<double>(rows) : all;
-  return spec::elements(of_columns * all + of_targets * targets + spec::product({rows, of_rows}));
+  const double weights = weighted() ? static_cast<double>(rows / rows_a_weight) : 0;
+  return spec::elements(of_columns * all + of_targets * targets + weights +
+                        spec::product({rows, of_rows}));
 }
 
 void ClassColumns::require_sparse(std::string_view kernel) const {
@@ -29,8 +32,15 @@ std::string ClassComparisonSpec::text() const {
 
 void ClassComparisonSpec::check() const {
   spec::require(at.first_class == 0 && at.columns == at.classes, text(), "has not all classes");
+  spec::require(!at.weighted() || crossentropy != Crossentropy::none, text(),
+                "has weights of no loss");
   spec::require(!gradient || crossentropy != Crossentropy::none, text(),
                 "has a gradient of no loss");
+}
+
+std::string ClassWeightSpec::text() const {
+  return spec::sized("class weight", {rows, columns}) +
+         spec::words({{rows_a_weight > 0, "weighted"}});
 }
 
 }  // namespace meshwork

@@ -16,12 +16,15 @@ enum class TargetKind : std::uint8_t { sparse, dense };
 
 /// Where this rank's columns lie among all classes, and how targets are read. Sparse targets are
 /// (rows) int32 class numbers, dense ones (rows, columns) float32 weights. With `smoothing` s the
-/// weight t of a class becomes t (1 - s) + s / classes.
+/// weight t of a class becomes t (1 - s) + s / classes. Where rows have weights of their own, the
+/// weights of all classes of a row are multiplied by the row's, and so are its loss and gradient: of
+/// each `rows_a_weight` rows in turn one weight, float32, in an operand behind the targets.
 struct ClassColumns {
   std::int64_t rows = 0, columns = 0;
   std::int64_t first_class = 0, classes = 0;
   TargetKind target = TargetKind::sparse;
   float smoothing = 0;
+  std::int64_t rows_a_weight = 0;  // 0: rows have no weights
   bool operator==(const ClassColumns&) const = default;
 
   /// "name 4x5 at 5 of 10".
@@ -29,10 +32,13 @@ struct ClassColumns {
   /// What reads and writes all columns, the targets, and float32 values of rows so many times.
   [[nodiscard]] KernelWork work(int of_columns, int of_targets, int of_rows) const;
   void require_sparse(std::string_view kernel) const;
+  [[nodiscard]] bool weighted() const { return rows_a_weight > 0; }
+  /// The operand behind the targets, and behind the weights of rows if there are any.
+  [[nodiscard]] int behind_targets() const { return weighted() ? 3 : 2; }
 };
 
 /// Of logits x with row maxima m (over all classes): z (rows, 3) = this rank's part of
-/// { sum exp(x - m), sum t (x - m), sum t }. Operands: x, target, m, z.
+/// { sum exp(x - m), sum t (x - m), sum t }. Operands: x, target, [weights], m, z.
 struct LogitStatisticsSpec {
   ClassColumns at;
   [[nodiscard]] std::string text() const { return at.text("logit statistics"); }
@@ -44,7 +50,8 @@ struct LogitLossSpec {
   [[nodiscard]] std::string text() const { return spec::sized("logit loss", {rows}); }
   [[nodiscard]] KernelWork work() const { return spec::passes(3, rows); }
 };
-/// dx = scale * (exp(x - m) / z0 * z2 - t). Operands: x, target, m, z, dx.
+/// dx = scale * (exp(x - m) / z0 * z2 - t). Operands: x, target, [weights], m, z,
+/// dx.
 struct LogitGradientSpec {
   ClassColumns at;
   float scale = 1;
@@ -55,14 +62,14 @@ struct LogitGradientSpec {
 /// Of probabilities p with row sums s (over all classes), q = p / s, clipped to [epsilon, 1 -
 /// epsilon] with epsilon 1e-7: loss (float64 scalar) = this rank's part of sum over rows and
 /// columns of -t log(clip(q)); u (rows) = its part of sum t [q not clipped]. Operands: p, target,
-/// s, loss, u.
+/// [weights], s, loss, u.
 struct ProbabilityLossSpec {
   ClassColumns at;
   [[nodiscard]] std::string text() const { return at.text("probability loss"); }
   [[nodiscard]] KernelWork work() const { return at.work(1, 1, 2); }
 };
 /// dp = scale * (u / s - t [q not clipped] / p), u completed over all classes.
-/// Operands: p, target, s, u, dp.
+/// Operands: p, target, [weights], s, u, dp.
 struct ProbabilityGradientSpec {
   ClassColumns at;
   float scale = 1;
@@ -115,7 +122,7 @@ enum class Crossentropy : std::uint8_t { none, of_logits, of_probabilities };
 ///   n (float64 scalar), one for each k of `within` = how many rows have fewer than k classes
 ///   before the target class. Of dense targets that is the lowest of the largest weight, and
 ///   smoothing, which is that of the loss, does not matter to it.
-/// Operands: x, target, [loss], [dx], n...
+/// Operands: x, target, [weights], [loss], [dx], n...
 struct ClassComparisonSpec {
   ClassColumns at;
   Crossentropy crossentropy = Crossentropy::none;
@@ -125,6 +132,22 @@ struct ClassComparisonSpec {
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const { return at.work(gradient ? 2 : 1, 1, 0); }
   void check() const;
+};
+
+/// How the class of a row is read from its target: a class number; the lowest of the classes with
+/// the largest of given weights; or 1 for a target above 0.5, else 0.
+enum class RowClass : std::uint8_t { number, largest, binary };
+
+/// y (rows) = the weight in `table` of the class of each row, times the row's weight if rows have
+/// weights (ClassColumns); classes behind the table weigh 1. Targets are (rows, columns), int32 for
+/// numbers, else float32. Operands: target, [weights], y.
+struct ClassWeightSpec {
+  std::int64_t rows = 0, columns = 1;
+  RowClass of_row = RowClass::number;
+  std::int64_t rows_a_weight = 0;  // 0: rows have no weights
+  std::vector<float> table = {};
+  [[nodiscard]] std::string text() const;
+  [[nodiscard]] KernelWork work() const { return spec::rows(rows, columns + 1); }
 };
 
 }  // namespace meshwork

@@ -14,8 +14,8 @@ SharedLoss BinaryCrossentropy(const BinaryCrossentropyOptions& options) {
   return make_value_loss(
       options.name, "binary_crossentropy",
       {.sum =
-           [=](std::int64_t count, double scale) {
-             return BinaryCrossentropySpec{count, scale, from_logits, smoothing};
+           [=](std::int64_t count, double scale, std::int64_t values_a_weight) {
+             return BinaryCrossentropySpec{count, scale, from_logits, smoothing, values_a_weight};
            },
        .gradient =
            [=](Lowering& lowering, std::int64_t count, double scale) {
@@ -23,7 +23,7 @@ SharedLoss BinaryCrossentropy(const BinaryCrossentropyOptions& options) {
                                                           from_logits, smoothing},
                            {lowering.input(0), lowering.input(1), lowering.input_gradient(0)});
            }},
-      from_logits ? Predictions::logits : Predictions::probabilities);
+      from_logits ? Predictions::logits : Predictions::probabilities, true);
 }
 
 void add_binary_crossentropy(Catalog& catalog) {

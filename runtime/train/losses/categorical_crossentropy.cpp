@@ -12,11 +12,15 @@
 // with s, then the loss of the batch, and for the gradient sum t [p / s not clipped] of the rows
 // reduced. Either way the sum over the batch that comes out is complete over the axes of k.
 //
+// The loss is linear in a row's target weights: a weight of the row is multiplied with these.
+//
 // Where nothing splits classes, one kernel reads each row once and gives loss and gradient, and the
 // builder lets metrics ride with it (kernel_joins.h).
 #include "runtime/train/losses/categorical_crossentropy.h"
 
+#include <initializer_list>
 #include <utility>
+#include <vector>
 
 #include "runtime/device/kernels/classes.h"
 #include "runtime/device/kernels/rows.h"
@@ -31,8 +35,8 @@ namespace {
 class ClassCrossentropyOperation final : public ComparisonOperation {
  public:
   ClassCrossentropyOperation(std::string kind, TargetForm targets, bool from_logits,
-                             double smoothing)
-      : ComparisonOperation(std::move(kind), targets),
+                             double smoothing, bool weighted)
+      : ComparisonOperation(std::move(kind), targets, weighted),
         from_logits_(from_logits),
         smoothing_(smoothing) {}
 
@@ -72,7 +76,17 @@ class ClassCrossentropyOperation final : public ComparisonOperation {
 
  private:
   ClassColumns columns(const Lowering& lowering) const {
-    return class_columns(lowering, form(), smoothing_);
+    ClassColumns columns = class_columns(lowering, form(), smoothing_);
+    columns.rows_a_weight = rows_a_weight(lowering);
+    return columns;
+  }
+
+  // Prediction, target, [weights], then `others`.
+  std::vector<Operand> compared_and(Lowering& lowering,
+                                    std::initializer_list<Operand> others) const {
+    std::vector<Operand> operands = compared(lowering);
+    operands.insert(operands.end(), others);
+    return operands;
   }
 
   static Operand maxima(Lowering& lowering, const ClassColumns& at) {
@@ -93,7 +107,7 @@ class ClassCrossentropyOperation final : public ComparisonOperation {
     ClassComparisonSpec comparison{
         .at = columns(lowering),
         .crossentropy = from_logits_ ? Crossentropy::of_logits : Crossentropy::of_probabilities};
-    std::vector<Operand> operands{lowering.input(0), lowering.input(1), lowering.output()};
+    std::vector<Operand> operands = compared_and(lowering, {lowering.output()});
     if (lowering.needs_gradient(0)) {
       comparison.gradient = true;
       comparison.scale = static_cast<float>(mean_factor(lowering));
@@ -108,7 +122,7 @@ class ClassCrossentropyOperation final : public ComparisonOperation {
     const Operand z = statistics(lowering, at);
     lowering.emit(RowMaximumSpec{at.rows, at.columns}, {lowering.input(0), m});
     reduce_over_classes(lowering, Reduction::maximum, m, 1, "row maxima");
-    lowering.emit(LogitStatisticsSpec{at}, {lowering.input(0), lowering.input(1), m, z});
+    lowering.emit(LogitStatisticsSpec{at}, compared_and(lowering, {m, z}));
     reduce_over_classes(lowering, Reduction::sum, z, 3, "row statistics");
     lowering.emit(LogitLossSpec{at.rows}, {z, lowering.output()});
   }
@@ -116,8 +130,8 @@ class ClassCrossentropyOperation final : public ComparisonOperation {
   void logits_backward(Lowering& lowering) const {
     const ClassColumns at = columns(lowering);
     lowering.emit(LogitGradientSpec{at, static_cast<float>(mean_factor(lowering))},
-                  {lowering.input(0), lowering.input(1), maxima(lowering, at),
-                   statistics(lowering, at), lowering.input_gradient(0)});
+                  compared_and(lowering, {maxima(lowering, at), statistics(lowering, at),
+                                          lowering.input_gradient(0)}));
   }
 
   void probabilities_forward(Lowering& lowering) const {
@@ -125,8 +139,8 @@ class ClassCrossentropyOperation final : public ComparisonOperation {
     const Operand s = sums(lowering, at);
     lowering.emit(RowSumSpec{at.rows, at.columns}, {lowering.input(0), s});
     reduce_over_classes(lowering, Reduction::sum, s, 1, "row sums");
-    lowering.emit(ProbabilityLossSpec{at}, {lowering.input(0), lowering.input(1), s,
-                                            lowering.output(), unclipped(lowering, at)});
+    lowering.emit(ProbabilityLossSpec{at},
+                  compared_and(lowering, {s, lowering.output(), unclipped(lowering, at)}));
     lowering.all_reduce(class_letter, ElementType::float64, Reduction::sum, lowering.output(), 1, 1,
                         "loss");
   }
@@ -135,9 +149,8 @@ class ClassCrossentropyOperation final : public ComparisonOperation {
     const ClassColumns at = columns(lowering);
     const Operand u = unclipped(lowering, at);
     reduce_over_classes(lowering, Reduction::sum, u, 1, "unclipped targets");
-    lowering.emit(
-        ProbabilityGradientSpec{at, static_cast<float>(mean_factor(lowering))},
-        {lowering.input(0), lowering.input(1), sums(lowering, at), u, lowering.input_gradient(0)});
+    lowering.emit(ProbabilityGradientSpec{at, static_cast<float>(mean_factor(lowering))},
+                  compared_and(lowering, {sums(lowering, at), u, lowering.input_gradient(0)}));
   }
 
   bool from_logits_;
@@ -150,8 +163,9 @@ SharedLoss class_crossentropy(const char* kind, TargetForm targets, double smoot
                               const Options& options) {
   return make_loss(
       options.name, targets,
-      [=, from_logits = options.from_logits] {
-        return std::make_unique<ClassCrossentropyOperation>(kind, targets, from_logits, smoothing);
+      [=, from_logits = options.from_logits](bool weighted) {
+        return std::make_unique<ClassCrossentropyOperation>(kind, targets, from_logits, smoothing,
+                                                            weighted);
       },
       options.from_logits ? Predictions::logits : Predictions::probabilities);
 }

@@ -1,5 +1,6 @@
 #include "runtime/train/losses/comparison.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -18,6 +19,10 @@ Shape with_last(const Shape& shape, std::int64_t last) {
   Shape other = shape;
   other.back() = last;
   return other;
+}
+
+Shape rows_shape(const Shape& prediction) {
+  return prediction.size() == 1 ? prediction : without_last(prediction);
 }
 
 void check_prediction(TargetForm form, const Shape& prediction) {
@@ -49,12 +54,12 @@ template <class Base>
 class Compared : public Base {
  public:
   Compared(std::string name, TargetForm form, MakeOperation make)
-      : form_(form), name_(std::move(name)), make_(std::move(make)) {}
+      : form_(form), make_(std::move(make)), name_(std::move(name)) {}
 
   std::string name() const final { return name_; }
   std::unique_ptr<Operation> operation(const Shape& prediction, const Shape& target) const final {
     check_target(form_, prediction, target);
-    return make_();
+    return make_(false);
   }
   ElementType target_type() const final { return type_of(form_); }
   std::int64_t target_classes(const Shape& prediction, const Shape&) const final {
@@ -63,23 +68,51 @@ class Compared : public Base {
 
  protected:
   TargetForm form_;
+  MakeOperation make_;
 
  private:
   std::string name_;
-  MakeOperation make_;
 };
 
 class ComparedLoss final : public Compared<Loss> {
  public:
-  ComparedLoss(std::string name, TargetForm form, MakeOperation make, Predictions predictions)
-      : Compared(std::move(name), form, std::move(make)), predictions_(predictions) {}
+  ComparedLoss(std::string name, TargetForm form, MakeOperation make, Predictions predictions,
+               bool binary)
+      : Compared(std::move(name), form, std::move(make)),
+        predictions_(predictions),
+        binary_(binary) {}
   Shape target_shape(const Shape& prediction) const override {
     return target_shape_of(form_, prediction);
+  }
+  std::unique_ptr<Operation> weighted_operation(const Shape& prediction, const Shape& target,
+                                                const Shape& weights) const override {
+    check_target(form_, prediction, target);
+    check_weights_of_rows(rows_shape(prediction), weights);
+    return make_(true);
+  }
+  std::unique_ptr<Operation> class_weights(const Shape& prediction, const Shape& target,
+                                           const ClassWeights& weights,
+                                           bool weighted) const override {
+    check_target(form_, prediction, target);
+    const std::size_t row_dimensions = rows_shape(prediction).size();
+    if (form_ != TargetForm::values) {
+      const RowClass of_row = form_ == TargetForm::classes ? RowClass::number : RowClass::largest;
+      return make_class_weights(weights, of_row, class_count(prediction), row_dimensions, weighted);
+    }
+    if (!binary_) return Loss::class_weights(prediction, target, weights, weighted);
+    if (values_in_row(prediction) != 1) {
+      fail(
+          "predictions of shape {} have {} yes-or-no values a row; only where a row has one does "
+          "its target stand for a class that can have a weight",
+          to_string(prediction), values_in_row(prediction));
+    }
+    return make_class_weights(weights, RowClass::binary, 2, row_dimensions, weighted);
   }
   Predictions predictions() const override { return predictions_; }
 
  private:
   Predictions predictions_;
+  bool binary_;
 };
 
 class ComparedMetric final : public Compared<Metric> {
@@ -90,9 +123,23 @@ class ComparedMetric final : public Compared<Metric> {
 
 }  // namespace
 
-SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make,
-                     Predictions predictions) {
-  return std::make_shared<ComparedLoss>(std::move(name), form, std::move(make), predictions);
+std::unique_ptr<Operation> Loss::weighted_operation(const Shape&, const Shape&,
+                                                    const Shape&) const {
+  fail("the loss \"{}\" takes no weights of samples or classes", name());
+}
+
+std::unique_ptr<Operation> Loss::class_weights(const Shape&, const Shape&, const ClassWeights&,
+                                               bool) const {
+  fail(
+      "the targets of the loss \"{}\" are no classes, which could have weights: those of "
+      "cross-entropies are",
+      name());
+}
+
+SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make, Predictions predictions,
+                     bool binary) {
+  return std::make_shared<ComparedLoss>(std::move(name), form, std::move(make), predictions,
+                                        binary);
 }
 
 SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make) {
@@ -137,13 +184,21 @@ void check_target(TargetForm form, const Shape& prediction, const Shape& target)
   internal_error("unknown form of target");
 }
 
+void check_weights_of_rows(const Shape& rows, const Shape& weights) {
+  if (weights == rows || weights == Shape{rows.front()}) return;
+  fail("expected a weight for each sample, of shape {}{}, found {}", to_string(Shape{rows.front()}),
+       rows.size() > 1 ? fmt::format(", or for each row, of shape {}", to_string(rows)) : "",
+       to_string(weights));
+}
+
 std::int64_t class_count(const Shape& prediction) {
   return columns_of(prediction);
 }
 
 Shape ComparisonOperation::output_shape(std::span<const Shape> inputs) const {
-  check_input_count(inputs, 2);
+  check_input_count(inputs, weighted_ ? 3 : 2);
   check_target(form_, inputs[0], inputs[1]);
+  if (weighted_) check_weights_of_rows(rows_shape(inputs[0]), inputs[2]);
   return {};
 }
 
@@ -157,6 +212,9 @@ ElementType ComparisonOperation::output_type(std::span<const ElementType> inputs
                "alone"
              : "");
   }
+  if (weighted_ && inputs[2] != ElementType::float32) {
+    fail("expected weights of float32, found {}", name_of(inputs[2]));
+  }
   return ElementType::float64;
 }
 
@@ -165,7 +223,7 @@ Rule ComparisonOperation::rule(std::span<const Shape> inputs) const {
   const Shape& target = inputs[1];
   const TargetForm form = form_;
   if (prediction.size() == 1) {
-    return {.inputs = {"b", "b"}, .output = ""};
+    return {.inputs = std::vector<std::string>(inputs.size(), "b"), .output = ""};
   }
   const std::string letters = dimension_letters(prediction.size(), class_letter.front());
   Rule rule{.inputs = {letters, letters}, .output = ""};
@@ -182,7 +240,24 @@ Rule ComparisonOperation::rule(std::span<const Shape> inputs) const {
   if (form == TargetForm::values && target.size() < prediction.size()) {
     rule.whole += class_letter;  // of length 1, and the target lacks it
   }
+  if (weighted_) {
+    rule.inputs.push_back(letters.substr(0, inputs[2].size()));
+  }
   return rule;
+}
+
+std::vector<Operand> ComparisonOperation::compared(Lowering& lowering) const {
+  std::vector<Operand> operands{lowering.input(0), lowering.input(1)};
+  if (weighted_) operands.push_back(lowering.input(2));
+  return operands;
+}
+
+std::int64_t ComparisonOperation::rows_a_weight(const Lowering& lowering) const {
+  if (!weighted_) return 0;
+  const Shape rows = lowering.local_shape(0);
+  std::int64_t count = 1;
+  for (std::size_t d = lowering.block(2).size(); d + 1 < rows.size(); ++d) count *= rows[d];
+  return std::max<std::int64_t>(count, 1);  // of an empty block
 }
 
 OwnReduction row_reduction(const Rule& rule, std::int64_t values, bool backward) {

@@ -14,6 +14,9 @@
 // number of rows. A prediction of one dimension, the batch, has one value a row.
 //
 // Whatever their type in the data, class numbers are int32 here, the others float32.
+//
+// *Weights* are float32, one for each row (the prediction's shape without its last dimension), or
+// one for each sample, which all rows of the sample share: (batch).
 #pragma once
 
 #include <cstdint>
@@ -22,6 +25,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "runtime/device/kernels/classes.h"
 #include "runtime/graph/lowering.h"
@@ -39,13 +43,18 @@ inline constexpr std::string_view class_letter = "k";
 /// prediction that has no rows of classes where the form needs them.
 [[nodiscard]] Shape target_shape_of(TargetForm form, const Shape& prediction);
 
+/// Throws `Error`, with what was expected and found, unless `weights` are of rows or samples, where
+/// rows have the shape `rows`.
+void check_weights_of_rows(const Shape& rows, const Shape& weights);
+
 /// The operation of a loss or a metric: the sum over all rows of what compares a prediction with a
-/// target, a float64 scalar. Rule "bk,bk->" for values; the letter k is `own` where it stands for
-/// classes.
+/// target, a float64 scalar. Rule "bk,bk->" for values, "bk,bk,b->" with weights; the letter k is
+/// `own` where it stands for classes.
 class ComparisonOperation : public Operation {
  public:
   /// `kind` as in Operation::kind.
-  ComparisonOperation(std::string kind, TargetForm form) : form_(form), kind_(std::move(kind)) {}
+  ComparisonOperation(std::string kind, TargetForm form, bool weighted = false)
+      : form_(form), weighted_(weighted), kind_(std::move(kind)) {}
 
   std::string kind() const final { return kind_; }
   Shape output_shape(std::span<const Shape> inputs) const final;
@@ -54,9 +63,15 @@ class ComparisonOperation : public Operation {
 
  protected:
   [[nodiscard]] TargetForm form() const { return form_; }
+  [[nodiscard]] bool weighted() const { return weighted_; }
+  /// Prediction, target and, if there are any, weights: what kernels read first.
+  [[nodiscard]] std::vector<Operand> compared(Lowering& lowering) const;
+  /// Rows of this rank's block that share a weight; 0 without weights.
+  [[nodiscard]] std::int64_t rows_a_weight(const Lowering& lowering) const;
 
  private:
   TargetForm form_;
+  bool weighted_;
   std::string kind_;
 };
 
@@ -92,10 +107,11 @@ void give_no_gradient(Lowering& lowering);
                                          double smoothing = 0);
 
 /// A loss, or a metric of which more is better, called `name`: it compares with targets of `form`, by
-/// the operation that `make` makes.
-using MakeOperation = std::function<std::unique_ptr<Operation>()>;
+/// the operation that `make` makes; a loss, with weights of rows or without.
+using MakeOperation = std::function<std::unique_ptr<Operation>(bool weighted)>;
+/// `binary`: values, if a row has one, stand for two classes.
 [[nodiscard]] SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make,
-                                   Predictions predictions = Predictions::any);
+                                   Predictions predictions = Predictions::any, bool binary = false);
 [[nodiscard]] SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make);
 
 }  // namespace meshwork

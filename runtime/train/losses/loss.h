@@ -1,9 +1,14 @@
 // Loss: what training makes small. See metric.h, of which it is the kind that has a gradient.
+//
+// A loss can weigh its rows: what a row gives, and its gradient, are multiplied by its weight. The
+// mean stays that over the number of rows, as in Keras (`sum_over_batch_size`), so that weights all
+// of 2 double loss and gradient. Metrics are not weighted.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
+#include "runtime/train/losses/class_weights.h"
 #include "runtime/train/metrics/metric.h"
 
 namespace meshwork {
@@ -17,6 +22,18 @@ class Loss : public Metric {
   /// The shape of the targets that go with predictions of this one, where it can be chosen. Throws
   /// `Error` for predictions that the loss cannot take.
   [[nodiscard]] virtual Shape target_shape(const Shape& prediction) const = 0;
+  /// As `operation`, with a third input: a weight of each row, or of each sample. Throws `Error` as
+  /// that does, and for weights of another shape.
+  [[nodiscard]] virtual std::unique_ptr<Operation> weighted_operation(const Shape& prediction,
+                                                                      const Shape& target,
+                                                                      const Shape& weights) const;
+  /// The operation that gives rows the weights of their classes (class_weights.h), of which the last
+  /// input is weights of samples or rows if it is `weighted`. Throws `Error` for targets that are no
+  /// classes, and for classes that there are not.
+  [[nodiscard]] virtual std::unique_ptr<Operation> class_weights(const Shape& prediction,
+                                                                 const Shape& target,
+                                                                 const ClassWeights& weights,
+                                                                 bool weighted) const;
   /// What it takes its predictions for.
   [[nodiscard]] virtual Predictions predictions() const { return Predictions::any; }
 };

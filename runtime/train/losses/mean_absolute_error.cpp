@@ -25,8 +25,8 @@ void book_gradient(Lowering& lowering, std::int64_t count, double scale) {
 SharedLoss MeanAbsoluteError(const MeanAbsoluteErrorOptions& options) {
   return make_value_loss(options.name, "mean_absolute_error",
                          {.sum =
-                              [](std::int64_t count, double scale) {
-                                return AbsoluteErrorSpec{count, scale};
+                              [](std::int64_t count, double scale, std::int64_t values_a_weight) {
+                                return AbsoluteErrorSpec{count, scale, values_a_weight};
                               },
                           .gradient = book_gradient});
 }

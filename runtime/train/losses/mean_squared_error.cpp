@@ -10,8 +10,8 @@ SharedLoss MeanSquaredError(const MeanSquaredErrorOptions& options) {
   return make_value_loss(
       options.name, "mean_squared_error",
       {.sum =
-           [](std::int64_t count, double scale) {
-             return SquaredErrorSpec{count, scale};
+           [](std::int64_t count, double scale, std::int64_t values_a_weight) {
+             return SquaredErrorSpec{count, scale, values_a_weight};
            },
        .gradient =
            [](Lowering& lowering, std::int64_t count, double scale) {

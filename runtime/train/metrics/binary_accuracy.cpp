@@ -15,13 +15,14 @@ void describe(BinaryAccuracyOptions& options, Visitor& option) {
 
 SharedMetric BinaryAccuracy(const BinaryAccuracyOptions& options) {
   check_options("BinaryAccuracy", options);
-  return make_value_metric(
-      options.name, "binary_accuracy",
-      {.sum =
-           [threshold = static_cast<float>(options.threshold)](std::int64_t count, double scale) {
-             return BinaryMatchSpec{.count = count, .scale = scale, .threshold = threshold};
-           },
-       .flops = 1});
+  return make_value_metric(options.name, "binary_accuracy",
+                           {.sum =
+                                [threshold = static_cast<float>(options.threshold)](
+                                    std::int64_t count, double scale, std::int64_t) {
+                                  return BinaryMatchSpec{
+                                      .count = count, .scale = scale, .threshold = threshold};
+                                },
+                            .flops = 1});
 }
 
 void add_binary_accuracy(Catalog& catalog) {

@@ -78,7 +78,7 @@ template <class Options>
 SharedMetric class_rank(const char* kind, TargetForm targets, std::int64_t k,
                         const Options& options) {
   return make_metric(options.name, targets,
-                     [=] { return std::make_unique<ClassRankOperation>(kind, targets, k); });
+                     [=](bool) { return std::make_unique<ClassRankOperation>(kind, targets, k); });
 }
 
 }  // namespace

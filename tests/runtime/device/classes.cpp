@@ -22,11 +22,13 @@ struct Problem {
   TargetKind kind;
   float smoothing;
   std::vector<float> scores, targets;
+  std::int64_t rows_a_weight = 0;
+  std::vector<float> row_weights = {};
 
   [[nodiscard]] double score(std::int64_t row, std::int64_t j) const {
     return static_cast<double>(scores[static_cast<std::size_t>(row * classes + j)]);
   }
-  /// The smoothed weight of a class.
+  /// The smoothed weight of a class, times the row's.
   [[nodiscard]] double weight(std::int64_t row, std::int64_t j) const {
     const auto at = static_cast<std::size_t>(row);
     const double given =
@@ -34,7 +36,20 @@ struct Problem {
             ? (static_cast<std::int64_t>(targets[at]) == j ? 1.0 : 0.0)
             : static_cast<double>(targets[static_cast<std::size_t>(row * classes + j)]);
     const double s = static_cast<double>(smoothing);
-    return given * (1 - s) + s / static_cast<double>(classes);
+    return (given * (1 - s) + s / static_cast<double>(classes)) * row_weight(row);
+  }
+  [[nodiscard]] double row_weight(std::int64_t row) const {
+    return rows_a_weight == 0
+               ? 1
+               : static_cast<double>(row_weights[static_cast<std::size_t>(row / rows_a_weight)]);
+  }
+  /// The same with weights, of which the first is 0.
+  [[nodiscard]] Problem weighted(std::int64_t rows_of_one) const {
+    Problem other = *this;
+    other.rows_a_weight = rows_of_one;
+    other.row_weights = random_values(rows / rows_of_one, 4, 0.2, 1.5);
+    if (!other.row_weights.empty()) other.row_weights[0] = 0;
+    return other;
   }
 };
 
@@ -54,6 +69,8 @@ std::vector<Problem> problems(double low, double high) {
             problem.targets = random_values(rows * classes, 2, 0, 1);
           }
           all.push_back(problem);
+          if (rows % 5 == 0) all.push_back(problem.weighted(5));
+          all.push_back(problem.weighted(1));
         }
       }
     }
@@ -92,7 +109,18 @@ struct Part {
   ClassColumns at;
   Array<> scores;
   Targets targets;
+  Array<> weights;  // of rows, if there are any
 };
+
+/// Runs what begins with the operands of `part`.
+template <class... Others>
+void run_on(Part& part, const KernelSpec& spec, Others&... others) {
+  if (part.at.weighted()) {
+    run(spec, part.scores, part.targets, part.weights, others...);
+  } else {
+    run(spec, part.scores, part.targets, others...);
+  }
+}
 
 Part part_of(const Problem& problem, const Range& range) {
   const auto cut = [&](const std::vector<float>& whole) {
@@ -110,11 +138,13 @@ Part part_of(const Problem& problem, const Range& range) {
   at.classes = problem.classes;
   at.target = problem.kind;
   at.smoothing = problem.smoothing;
+  at.rows_a_weight = problem.rows_a_weight;
   const bool sparse = problem.kind == TargetKind::sparse;
   return {at,
           cut(problem.scores),
           {problem.kind, class_numbers(sparse ? problem.targets : std::vector<float>()),
-           sparse ? std::vector<float>() : cut(problem.targets)}};
+           sparse ? std::vector<float>() : cut(problem.targets)},
+          problem.row_weights};
 }
 
 /// Adds `part` to `total`, element by element, as an all-reduce would.
@@ -141,16 +171,17 @@ struct Separately {
     Array<std::int32_t> numbers(rows), c(rows);
     if (crossentropy == Crossentropy::of_logits) {
       run(RowMaximumSpec{rows, columns}, part.scores, m);
-      run(LogitStatisticsSpec{part.at}, part.scores, part.targets, m, z);
+      run_on(part, LogitStatisticsSpec{part.at}, m, z);
       run(LogitLossSpec{rows}, z, loss);
-      run(LogitGradientSpec{part.at, scale}, part.scores, part.targets, m, z, dx);
+      run_on(part, LogitGradientSpec{part.at, scale}, m, z, dx);
     } else {
       run(RowSumSpec{rows, columns}, part.scores, m);
-      run(ProbabilityLossSpec{part.at}, part.scores, part.targets, m, loss, u);
-      run(ProbabilityGradientSpec{part.at, scale}, part.scores, part.targets, m, u, dx);
+      run_on(part, ProbabilityLossSpec{part.at}, m, loss, u);
+      run_on(part, ProbabilityGradientSpec{part.at, scale}, m, u, dx);
     }
     ClassColumns sparse = part.at;
     sparse.target = TargetKind::sparse;
+    sparse.rows_a_weight = 0;
     Array<std::int32_t>* target = &part.targets.numbers;
     if (problem.kind == TargetKind::dense) {
       run(RowMaximumSpec{rows, columns}, part.targets.weights, m);
@@ -189,9 +220,9 @@ Problem hard_problem(std::int64_t rows, std::int64_t classes, TargetKind kind, f
 /// The same numbers but for the last bit, which products contracted with sums can change; NaN for
 /// NaN.
 template <class T>
-void check_same(const Array<T>& found, const Array<T>& expected) {
+void check_same(const Array<T>& found, const Array<T>& expected, double absolute = 1e-8) {
   check_close(found, std::vector<double>(expected.data(), expected.data() + expected.size()), 2e-7,
-              1e-8);
+              absolute);
 }
 
 /// `derivative(row, class)` of all classes of `range`.
@@ -235,7 +266,7 @@ TEST_CASE("cross-entropy of logits and its gradient are those of the formula") {
       for (const Range& range : split) {
         Part part = part_of(problem, range);
         Array<> own(3 * problem.rows);
-        run(LogitStatisticsSpec{part.at}, part.scores, part.targets, m, own);
+        run_on(part, LogitStatisticsSpec{part.at}, m, own);
         add_to(z, own);
       }
       Array<double> loss(1);
@@ -247,7 +278,7 @@ TEST_CASE("cross-entropy of logits and its gradient are those of the formula") {
       for (const Range& range : split) {
         Part part = part_of(problem, range);
         Array<> dx(problem.rows * part.at.columns);
-        run(LogitGradientSpec{part.at, scale}, part.scores, part.targets, m, z, dx);
+        run_on(part, LogitGradientSpec{part.at, scale}, m, z, dx);
         const auto derivative = [&](std::int64_t row, std::int64_t j) {
           return 0.25 *
                  slope([&](double x) { return row_loss(row, j, x); }, problem.score(row, j), 1e-5);
@@ -300,7 +331,7 @@ TEST_CASE("cross-entropy of probabilities and its gradient are those of the form
         Part part = part_of(problem, range);
         Array<> own(problem.rows);
         Array<double> own_loss(1);
-        run(ProbabilityLossSpec{part.at}, part.scores, part.targets, s, own_loss, own);
+        run_on(part, ProbabilityLossSpec{part.at}, s, own_loss, own);
         add_to(u, own);
         loss += own_loss[0];
       }
@@ -310,7 +341,7 @@ TEST_CASE("cross-entropy of probabilities and its gradient are those of the form
       for (const Range& range : split) {
         Part part = part_of(problem, range);
         Array<> dp(problem.rows * part.at.columns);
-        run(ProbabilityGradientSpec{part.at, 0.5f}, part.scores, part.targets, s, u, dp);
+        run_on(part, ProbabilityGradientSpec{part.at, 0.5f}, s, u, dp);
         const auto derivative = [&](std::int64_t row, std::int64_t j) {
           return 0.5 * slope([&](double p) { return row_loss(row, j, p); }, problem.score(row, j));
         };
@@ -440,6 +471,7 @@ TEST_CASE("the first maximum is the lowest class that has it") {
 }
 
 TEST_CASE("rows with all their classes are compared at once, to the same numbers") {
+  const bool with_weights = GENERATE(false, true);
   constexpr float scale = 0.25f;
   for (const std::int64_t rows : {0, 1, 15, 16, 17, 33}) {
     for (const std::int64_t classes : {1, 2, 10, 16, 17, 35}) {
@@ -447,8 +479,11 @@ TEST_CASE("rows with all their classes are compared at once, to the same numbers
         for (const Crossentropy crossentropy :
              {Crossentropy::of_logits, Crossentropy::of_probabilities}) {
           const float smoothing = classes == 10 ? 0.1f : 0.0f;
-          const Problem problem = hard_problem(rows, classes, kind, smoothing);
-          INFO(rows << " rows, " << classes << " classes");
+          Problem problem = hard_problem(rows, classes, kind, smoothing);
+          const std::int64_t rows_a_weight = rows % 3 == 0 ? 3 : 1;
+          if (with_weights) problem = problem.weighted(rows_a_weight);
+          INFO(rows << " rows, " << classes << " classes, weighted "
+                    << (problem.rows_a_weight > 0));
           const Separately expected(problem, crossentropy, scale);
           Part part = part_of(problem, {0, classes});
           Array<double> loss(1), none(1), one(1), three(1);
@@ -458,17 +493,18 @@ TEST_CASE("rows with all their classes are compared at once, to the same numbers
                                         .gradient = true,
                                         .scale = scale,
                                         .within = {0, 1, 3}};
-          run(all, part.scores, part.targets, loss, dx, none, one, three);
+          run_on(part, all, loss, dx, none, one, three);
           check_same(loss, expected.loss);
-          check_same(dx, expected.dx);
+          // Target weights of up to 11 times 1.5 leave their last bit where they cancel.
+          check_same(dx, expected.dx, with_weights ? 1e-6 : 1e-8);
           CHECK(std::vector<double>{none[0], one[0], three[0]} == expected.within);
 
           // Less of it is the same.
           Array<double> alone(1), rank(1);
-          run(ClassComparisonSpec{.at = part.at, .crossentropy = crossentropy}, part.scores,
-              part.targets, alone);
+          run_on(part, ClassComparisonSpec{.at = part.at, .crossentropy = crossentropy}, alone);
           check_same(alone, loss);
-          run(ClassComparisonSpec{.at = part.at, .within = {1}}, part.scores, part.targets, rank);
+          part.at.rows_a_weight = 0;
+          run_on(part, ClassComparisonSpec{.at = part.at, .within = {1}}, rank);
           CHECK(rank[0] == one[0]);
         }
       }
@@ -504,6 +540,48 @@ TEST_CASE("a comparison of some of the classes is refused") {
   const ClassColumns at{.rows = 1, .columns = 3, .first_class = 0, .classes = 10};
   CHECK_THROWS_WITH(run_kernel(ClassComparisonSpec{.at = at, .within = {1}}, {}),
                     Catch::Contains("has not all classes"));
+}
+
+TEST_CASE("a row weighs as much as its class, by whichever target says it") {
+  const std::vector<float> table{2, 0.5f, 0};
+  Array<> y(4);
+  // Classes behind the table, and what is no class, weigh 1.
+  Array<std::int32_t> numbers{2, 0, 3, -1};
+  run(ClassWeightSpec{.rows = 4, .table = table}, numbers, y);
+  CHECK(y.values() == std::vector<float>{0, 2, 1, 1});
+  run(ClassWeightSpec{.rows = 4}, numbers, y);
+  CHECK(y.values() == std::vector<float>{1, 1, 1, 1});
+  Array<> of_two{3, 5};
+  run(ClassWeightSpec{.rows = 4, .rows_a_weight = 2, .table = table}, numbers, of_two, y);
+  CHECK(y.values() == std::vector<float>{0, 6, 5, 5});
+  // Of equal weights the lowest class is right.
+  Array<> given{0, 1, 0, 0.5f, 0.25f, 0.5f, 0, 0, 0, 0.1f, 0.2f, 0.7f};
+  run(ClassWeightSpec{.rows = 4, .columns = 3, .of_row = RowClass::largest, .table = table}, given,
+      y);
+  CHECK(y.values() == std::vector<float>{0.5f, 2, 2, 0});
+  Array<> yes{0, 1, 0.5f, 0.75f};
+  Array<> of_rows{1, 2, 3, 4};
+  run(ClassWeightSpec{.rows = 4, .of_row = RowClass::binary, .rows_a_weight = 1, .table = table},
+      yes, of_rows, y);
+  CHECK(y.values() == std::vector<float>{2, 1, 6, 2});
+  const std::vector<float> many = random_values(1000, 6, 0, 40);
+  std::vector<std::int32_t> classes(many.begin(), many.end());
+  Array<std::int32_t> target(classes);
+  Array<> weights(1000);
+  run(ClassWeightSpec{.rows = 1000, .table = random_values(30, 7)}, target, weights);
+  std::vector<double> expected;
+  for (const std::int32_t number : classes) {
+    expected.push_back(
+        number < 30 ? static_cast<double>(random_values(30, 7)[static_cast<std::size_t>(number)])
+                    : 1);
+  }
+  check_close(weights, expected, 0);
+}
+
+TEST_CASE("weights of rows without a loss are refused") {
+  const ClassColumns at{.rows = 1, .columns = 3, .classes = 3, .rows_a_weight = 1};
+  CHECK_THROWS_WITH(run_kernel(ClassComparisonSpec{.at = at, .within = {1}}, {}),
+                    Catch::Contains("has weights of no loss"));
 }
 
 TEST_CASE("ranking by weights instead of class numbers is refused") {

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -81,6 +82,45 @@ TEST_CASE("metrics that are booked beside a loss of the same rows ride with it")
     const auto* dx = static_cast<const float*>(joined.address(rows.dx));
     const auto* other = static_cast<const float*>(one_by_one.address(apart.dx));
     CHECK(std::vector<float>(dx, dx + 6) == std::vector<float>(other, other + 6));
+  }
+}
+
+TEST_CASE("metrics ride with a loss that weighs its rows, and are not weighted") {
+  std::vector<float> weights{2, 0.5f};
+  const auto book = [&](Rows& rows) {
+    ClassColumns at = rows.at;
+    at.rows_a_weight = 1;
+    const Buffer w = rows.builder.external(weights.data(), 8, "weights");
+    rows.builder.emit(
+        ClassComparisonSpec{
+            .at = at, .crossentropy = Crossentropy::of_logits, .gradient = true, .scale = 0.5f},
+        {rows.predictions, rows.right, w, Operand(rows.sums, 0), rows.dx}, "loss");
+  };
+  Rows before, behind;
+  before.within(1, 1, before.right);
+  book(before);
+  book(behind);
+  behind.within(1, 1, behind.right);
+  Rows without;
+  without.loss(0);
+  Program unweighted = without.builder.finish();
+  unweighted.run();
+  const double plain = *static_cast<const double*>(unweighted.address(without.sums));
+  for (Rows* rows : {&before, &behind}) {
+    Program joined = rows->builder.finish();
+    REQUIRE(joined.instruction_count() == 1);
+    joined.run();
+    const auto* sums = static_cast<const double*>(joined.address(rows->sums));
+    const auto* dx = static_cast<const float*>(joined.address(rows->dx));
+    const auto* plain_dx = static_cast<const float*>(unweighted.address(without.dx));
+    // log(1 + e^-1 + e^-2) and log(1 + e^-1 + e^-2) + 2, of which the second weighs a quarter.
+    const double log_sum = std::log(1 + std::exp(-1) + std::exp(-2));
+    CHECK(plain == Approx(2 * log_sum + 2).epsilon(1e-6));
+    CHECK(sums[0] == Approx(2 * log_sum + 0.5 * (log_sum + 2)).epsilon(1e-6));
+    CHECK(sums[1] == 1);
+    for (int i = 0; i < 6; ++i) {
+      CHECK(dx[i] == Approx(plain_dx[i] * weights[static_cast<std::size_t>(i / 3)]).epsilon(1e-6));
+    }
   }
 }
 

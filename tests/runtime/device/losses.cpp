@@ -109,6 +109,51 @@ TEST_CASE("binary cross-entropy of logits and its gradient are those of the form
   }
 }
 
+TEST_CASE("weights multiply what values give, and their gradients") {
+  const auto weighted = [](const std::vector<float>& p, const std::vector<float>& t,
+                           const std::vector<float>& w, std::int64_t values, const auto& formula) {
+    double sum = 0;
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      sum += static_cast<double>(w[i / static_cast<std::size_t>(values)]) *
+             formula(static_cast<double>(p[i]), static_cast<double>(t[i]));
+    }
+    return sum;
+  };
+  for (const std::int64_t rows : odd_sizes) {
+    for (const std::int64_t values : {1, 3}) {
+      const std::int64_t count = rows * values;
+      const std::vector<float> p = random_values(count, 1, 0.1, 0.9),
+                               t = random_values(count, 2, 0, 1), w = random_values(rows, 3, 0, 2);
+      Array<> prediction(p), target(t), weights(w), x(p);
+      Array<double> loss(1);
+      run(SquaredErrorSpec{count, 1, values}, prediction, target, weights, loss);
+      check_close(loss,
+                  {weighted(p, t, w, values, [](double a, double b) { return (a - b) * (a - b); })},
+                  1e-12, 1e-15);
+      run(AbsoluteErrorSpec{count, 1, values}, prediction, target, weights, loss);
+      check_close(loss,
+                  {weighted(p, t, w, values, [](double a, double b) { return std::fabs(a - b); })},
+                  1e-12, 1e-15);
+      run(BinaryCrossentropySpec{count, 1, false, 0, values}, prediction, target, weights, loss);
+      check_close(loss,
+                  {weighted(p, t, w, values, [](double a, double b) { return binary(a, b, 0); })},
+                  1e-6);
+      run(BinaryCrossentropySpec{count, 1, true, 0, values}, prediction, target, weights, loss);
+      check_close(
+          loss,
+          {weighted(p, t, w, values, [](double a, double b) { return binary_of_logit(a, b, 0); })},
+          1e-6);
+      run(WeightGradientSpec{count, values}, weights, x);
+      std::vector<double> expected;
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        expected.push_back(static_cast<double>(p[i] * w[i / static_cast<std::size_t>(values)]));
+      }
+      check_close(x, expected, 0);
+    }
+  }
+  CHECK_THROWS_WITH(run_kernel(WeightGradientSpec{4, 0}, {}), Catch::Contains("has no weights"));
+}
+
 TEST_CASE("binary cross-entropy of large logits is finite and small losses keep their digits") {
   Array<> logits{1000, -1000, 15}, target{0, 0, 1}, dx(3);
   Array<double> loss(1);

@@ -85,6 +85,8 @@ TEST_CASE("running a program allocates nothing") {
       {x, target, scalar, e, rank, rank}, "t");
   builder.emit(SquaredErrorSpec{count, 1}, {x, target, scalar}, "t");
   builder.emit(SquaredErrorGradientSpec{count, 1}, {x, target, e}, "t");
+  builder.emit(WeightGradientSpec{count, 1}, {x, e}, "t");
+  builder.emit(ClassWeightSpec{.rows = at.rows, .table = {1, 2}}, {target, m}, "t");
   builder.emit(AbsoluteErrorSpec{count, 1}, {x, target, scalar}, "t");
   builder.emit(BinaryCrossentropySpec{count, 1, true, 0}, {x, target, scalar}, "t");
   builder.emit(BinaryCrossentropyGradientSpec{count, 1, true, 0}, {x, target, e}, "t");

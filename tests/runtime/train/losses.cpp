@@ -79,22 +79,29 @@ double binary(const Values& p, const Values& targets, bool from_logits, double s
 
 // The gradient of the mean by central differences of the sum. See check_gradients for the step and
 // the tolerance; one row's share of the mean is what they hold for.
-void check_gradient(const Metric& loss, const Tensor& prediction, const Tensor& target,
-                    double tolerance = 2e-3) {
-  const std::unique_ptr<Operation> operation = operation_of(loss, prediction, target);
-  const double rows = loss.value_count(prediction.shape);
+void check_gradient(const Operation& operation, const OperationCase& what, double tolerance) {
+  const Tensor& prediction = what.inputs[0];
+  const double rows = Metric::value_count(prediction.shape);
   const double step = 1e-2;
   Tensor expected(prediction.shape);
+  OperationCase moved{.inputs = what.inputs};
   for (std::size_t i = 0; i < prediction.values.size(); ++i) {
-    Tensor moved = prediction;
-    moved.values[i] = static_cast<float>(prediction.values[i] + step);
-    const double above = moved.values[i];
-    const double high = sum_of(loss, moved, target);
-    moved.values[i] = static_cast<float>(prediction.values[i] - step);
-    const double low = sum_of(loss, moved, target);
-    expected.values[i] = (high - low) / (above - moved.values[i]) / rows;
+    double& value = moved.inputs[0].values[i];
+    value = static_cast<float>(prediction.values[i] + step);
+    const double above = value;
+    const double high = run_whole(operation, moved).output.values[0];
+    value = static_cast<float>(prediction.values[i] - step);
+    const double low = run_whole(operation, moved).output.values[0];
+    expected.values[i] = (high - low) / (above - value) / rows;
+    value = prediction.values[i];
   }
-  CHECK(difference(gradient_of(loss, prediction, target), expected, tolerance) == "");
+  CHECK(difference(*run_whole(operation, what).gradients[0], expected, tolerance) == "");
+}
+
+void check_gradient(const Metric& loss, const Tensor& prediction, const Tensor& target,
+                    double tolerance = 2e-3) {
+  check_gradient(*operation_of(loss, prediction, target), training_case(prediction, target),
+                 tolerance);
 }
 
 void check_splits(const Metric& loss, const Tensor& prediction, const Tensor& target) {
@@ -220,6 +227,94 @@ TEST_CASE("dense crossentropies equal their definition and split over classes") 
                                })).epsilon(1e-6));
   check_gradient(*loss, p, t, 5e-3);
   check_splits(*loss, p, t);
+}
+
+TEST_CASE("weights of samples and of rows multiply losses and gradients, and split freely") {
+  const Shape shape = GENERATE(Shape{5, 7}, Shape{3, 2, 5}, Shape{7, 1});
+  const Shape of_rows(shape.begin(), shape.end() - 1);
+  const Shape weighing = GENERATE(false, true) ? of_rows : Shape{shape.front()};
+  INFO("shape " << to_string(shape) << ", weights " << to_string(weighing));
+  Tensor weights = random_tensor(weighing, 5, 0.25, 3);
+  weights.values[1] = 0;
+  const Tensor x = random_tensor(shape, 1, -3, 3),
+               probabilities = random_tensor(shape, 3, 0.1, 0.9);
+  const Tensor values = random_tensor(shape, 4, 0, 1);
+  const Tensor numbers = random_classes(of_rows, shape.back(), 2);
+  const auto check = [&](const SharedLoss& loss, const Tensor& p, const Tensor& t,
+                         const std::function<double(const Values&, const Values&)>& of_row) {
+    INFO(loss->name());
+    const auto operation = loss->weighted_operation(p.shape, t.shape, weights.shape);
+    OperationCase what = training_case(p, t);
+    what.inputs.push_back(weights);
+    what.wanted.push_back(false);
+    std::size_t row = 0;
+    const std::size_t rows_a_weight =
+        static_cast<std::size_t>(element_count(of_rows)) / weights.values.size();
+    const double expected = reference_sum(p, t, [&](const Values& a, const Values& b) {
+      return weights.values[row++ / rows_a_weight] * of_row(a, b);
+    });
+    CHECK(run_whole(*operation, what).output.values[0] == Approx(expected).epsilon(1e-6));
+    check_gradient(*operation, what, 5e-3);
+    check_strategies(*operation, what);
+    // Weights of 1 change no bit.
+    what.inputs.back() = Tensor(weighing, Values(weights.values.size(), 1));
+    const OperationResult ones = run_whole(*operation, what);
+    CHECK(ones.output.values[0] == sum_of(*loss, p, t));
+    CHECK(ones.gradients[0]->values == gradient_of(*loss, p, t).values);
+  };
+  check(MeanSquaredError(), x, values, squared_error);
+  Tensor apart = x;
+  for (std::size_t i = 0; i < x.values.size(); ++i) {
+    if (std::abs(x.values[i] - values.values[i]) < 0.05) apart.values[i] += 0.25;
+  }
+  check(MeanAbsoluteError(), apart, values, absolute_error);
+  for (const bool from_logits : {false, true}) {
+    const Tensor& p = from_logits ? x : probabilities;
+    check(BinaryCrossentropy({.from_logits = from_logits, .label_smoothing = 0.2}), p, values,
+          [&](const Values& a, const Values& b) { return binary(a, b, from_logits, 0.2); });
+    if (shape.back() == 1) continue;
+    check(SparseCategoricalCrossentropy({.from_logits = from_logits}), p, numbers,
+          [&](const Values& a, const Values& b) {
+            return crossentropy(a, weights_of(b[0], a.size()), from_logits, 0);
+          });
+    check(CategoricalCrossentropy({.from_logits = from_logits, .label_smoothing = 0.1}), p, values,
+          [&](const Values& a, const Values& b) { return crossentropy(a, b, from_logits, 0.1); });
+  }
+}
+
+TEST_CASE("the weighted mean is over the number of rows, as in Keras") {
+  // keras.io, losses/probabilistic_losses, CategoricalCrossentropy with sample_weight [0.3, 0.7]:
+  // 0.814; MeanSquaredError with [0.7, 0.3]: 0.25.
+  const auto mean = [](const SharedLoss& loss, const Tensor& p, const Tensor& t,
+                       const Tensor& weights) {
+    const auto operation = loss->weighted_operation(p.shape, t.shape, weights.shape);
+    return run_whole(*operation, {.inputs = {p, t, weights}}).output.values[0] /
+           Metric::value_count(p.shape);
+  };
+  const Tensor p({2, 3}, {0.05, 0.95, 0, 0.1, 0.8, 0.1});
+  CHECK(mean(SparseCategoricalCrossentropy(), p, Tensor({2}, {1, 2}), Tensor({2}, {0.3, 0.7})) ==
+        Approx(0.814).epsilon(1e-3));
+  CHECK(mean(CategoricalCrossentropy(), p, Tensor({2, 3}, {0, 1, 0, 0, 0, 1}),
+             Tensor({2}, {0.3, 0.7})) == Approx(0.814).epsilon(1e-3));
+  CHECK(mean(MeanSquaredError(), Tensor({2, 2}, {1, 1, 1, 0}), Tensor({2, 2}, {0, 1, 0, 0}),
+             Tensor({2}, {0.7, 0.3})) == Approx(0.25).epsilon(1e-6));
+}
+
+TEST_CASE("weights of another shape or type are errors that say what was expected and found") {
+  const SharedLoss loss = SparseCategoricalCrossentropy();
+  CHECK_THROWS_WITH(loss->weighted_operation({-1, 4, 10}, {-1, 4}, {-1, 10}),
+                    "expected a weight for each sample, of shape (batch), or for each row, of "
+                    "shape (batch, 4), found (batch, 10)");
+  CHECK_THROWS_WITH(loss->weighted_operation({-1, 10}, {-1}, {-1, 1}),
+                    "expected a weight for each sample, of shape (batch), found (batch, 1)");
+  const auto operation = loss->weighted_operation({-1, 10}, {-1}, {-1});
+  CHECK_THROWS_WITH(operation->output_type(
+                        std::vector{ElementType::float32, ElementType::int32, ElementType::int32}),
+                    "expected weights of float32, found int32");
+  const std::vector<Shape> shapes{{8, 3, 5}, {8, 3}, {8}};
+  const Rule rule = loss->weighted_operation(shapes[0], shapes[1], shapes[2])->rule(shapes);
+  CHECK(rule.inputs == std::vector<std::string>{"btk", "bt", "b"});
+  CHECK(rule.own == "k");
 }
 
 TEST_CASE("clipped probabilities have a loss and no gradient of their own") {

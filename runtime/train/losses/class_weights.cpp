@@ -1,0 +1,142 @@
+#include "runtime/train/losses/class_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "collectives/error.h"
+#include "runtime/config/range.h"
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/operations/dimensions.h"
+#include "runtime/train/losses/comparison.h"
+
+namespace meshwork {
+namespace {
+
+// Rule "b->b", or "bk->b" of targets that have a last dimension, "b,b->b" with weights: every row
+// by itself.
+class ClassWeightsOperation final : public Operation {
+ public:
+  ClassWeightsOperation(std::vector<float> table, RowClass of_row, std::size_t row_dimensions,
+                        bool weighted)
+      : table_(std::move(table)),
+        of_row_(of_row),
+        row_dimensions_(row_dimensions),
+        weighted_(weighted) {}
+
+  std::string kind() const override { return "class_weights"; }
+
+  Shape output_shape(std::span<const Shape> inputs) const override {
+    check_input_count(inputs, weighted_ ? 2 : 1);
+    const Shape& target = inputs[0];
+    Shape rows(target.begin(), target.begin() + static_cast<std::ptrdiff_t>(row_dimensions_));
+    if (weighted_) check_weights_of_rows(rows, inputs[1]);
+    return rows;
+  }
+
+  ElementType output_type(std::span<const ElementType> inputs) const override {
+    const ElementType target =
+        of_row_ == RowClass::number ? ElementType::int32 : ElementType::float32;
+    if (inputs[0] != target || (weighted_ && inputs[1] != ElementType::float32)) {
+      fail("expected targets of {}, and weights of float32", name_of(target));
+    }
+    return ElementType::float32;
+  }
+
+  Rule rule(std::span<const Shape> inputs) const override {
+    Rule rule;
+    rule.output = dimension_letters(row_dimensions_);
+    if (inputs[0].size() > row_dimensions_) rule.whole = class_letter;
+    rule.inputs.push_back(rule.output + rule.whole);
+    if (weighted_) rule.inputs.push_back(rule.output.substr(0, inputs[1].size()));
+    return rule;
+  }
+
+  double flops(std::span<const Shape> inputs, const Shape&) const override {
+    return static_cast<double>(element_count(inputs[0]));
+  }
+
+  void forward(Lowering& lowering) const override {
+    const Shape rows = lowering.local_output_shape(), target = lowering.local_shape(0);
+    ClassWeightSpec spec{.rows = element_count(rows), .of_row = of_row_};
+    if (target.size() > row_dimensions_) spec.columns = target.back();
+    if (lowering.training()) spec.table = table_;
+    std::vector<Operand> operands{lowering.input(0)};
+    if (weighted_) {
+      spec.rows_a_weight = 1;
+      for (std::size_t d = lowering.block(1).size(); d < rows.size(); ++d) {
+        spec.rows_a_weight *= std::max<std::int64_t>(rows[d], 1);
+      }
+      operands.push_back(lowering.input(1));
+    }
+    operands.push_back(lowering.output());
+    lowering.emit(spec, std::move(operands));
+  }
+  void backward(Lowering&) const override {}
+
+ private:
+  std::vector<float> table_;  // by class, up to the last that has a weight
+  RowClass of_row_;
+  std::size_t row_dimensions_;
+  bool weighted_;
+};
+
+}  // namespace
+
+void from_config(const ConfigNode& node, ClassWeights& weights) {
+  ConfigErrors errors;
+  for (const ConfigEntry& entry : node.entries()) {
+    errors.check([&] {
+      // A path of --set gives a key as text.
+      const std::string& name = entry.name;
+      std::int64_t number = -1;
+      const auto end = std::from_chars(name.data(), name.data() + name.size(), number);
+      if (end.ec != std::errc() || end.ptr != name.data() + name.size() || number < 0) {
+        entry.key.fail("expected the number of a class, counted from 0, found \"{}\"", name);
+      }
+      const auto weight = entry.value.as<double>(finite_not_negative);
+      if (!weights.emplace(number, weight).second) {
+        entry.key.fail("class {} has a weight already", number);
+      }
+    });
+  }
+  errors.raise();
+}
+
+std::string to_text(const ClassWeights& weights) {
+  std::string text;
+  for (const auto& [number, weight] : weights) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", number, weight);
+  }
+  return text.empty() ? "none" : "{" + text + "}";
+}
+
+std::vector<double> numbers_of(const ClassWeights& weights) {
+  std::vector<double> numbers;
+  for (const auto& [number, weight] : weights) numbers.push_back(weight);
+  return numbers;
+}
+
+std::unique_ptr<Operation> make_class_weights(const ClassWeights& weights, RowClass of_row,
+                                              std::int64_t classes, std::size_t row_dimensions,
+                                              bool weighted) {
+  std::vector<float> table;
+  for (const auto& [number, weight] : weights) {
+    if (number < 0 || number >= classes) {
+      fail("class {} has a weight, but there {} {} class{}, from 0 to {}", number,
+           classes == 1 ? "is" : "are", classes, classes == 1 ? "" : "es", classes - 1);
+    }
+    table.resize(static_cast<std::size_t>(number), 1.0f);
+    table.push_back(static_cast<float>(weight));
+  }
+  return std::make_unique<ClassWeightsOperation>(std::move(table), of_row, row_dimensions,
+                                                 weighted);
+}
+
+}  // namespace meshwork
