@@ -14,7 +14,8 @@ std::string data_text(const RunConfig& config, const SummaryData& data) {
   std::string text;
   const auto add = [&](const char* what, const std::shared_ptr<const Source>& source) {
     if (!source) return;
-    text += fmt::format("{}{} samples {}", text.empty() ? "" : ", ", source->rows(), what);
+    text += fmt::format("{}{} {}samples {}", text.empty() ? "" : ", ", source->rows(),
+                        source->weights_field() ? "weighted " : "", what);
   };
   add("to train on", data.training);
   add("for validation", data.validation);
@@ -47,7 +48,9 @@ RunSummary summary_of(const RunConfig& config, const std::string& file, const Me
   add("precision", fmt::format("{}; kernels {}", name_of(options.precision), options.kernels));
   add("data", data_text(config, data));
   if (config.has_loss()) {
-    add("objective", fmt::format("{}, by {}", config.compile_options().loss->name(),
+    const ClassWeights& weights = config.fit_options().class_weight;
+    add("objective", fmt::format("{}{}, by {}", config.compile_options().loss->name(),
+                                 weights.empty() ? "" : " with class weights " + to_text(weights),
                                  config.compile_options().optimizer.class_name()));
   }
   add("seed", std::to_string(options.seed));

@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -77,6 +78,15 @@ struct Slot {
 };
 
 template <class T>
+bool is_weight(T value) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return value >= 0 && value <= static_cast<T>(std::numeric_limits<float>::max());
+  } else {
+    return static_cast<std::int64_t>(value) >= 0;
+  }
+}
+
+template <class T>
 bool is_class(T value, std::int64_t classes) {
   if constexpr (std::is_floating_point_v<T>) {
     return value >= 0 && value < static_cast<T>(classes) &&
@@ -86,15 +96,21 @@ bool is_class(T value, std::int64_t classes) {
   }
 }
 
-/// The first of `count` elements that is no class index, as text, and its place; "" if all are.
-template <class T>
-std::string first_outside(const std::byte* data, std::int64_t count, std::int64_t classes,
-                          std::int64_t& place) {
-  const T* values = reinterpret_cast<const T*>(data);
-  const T* found =
-      std::find_if(values, values + count, [&](T value) { return !is_class(value, classes); });
-  place = found - values;
-  return place == count ? "" : fmt::format("{}", *found);
+/// The first of the elements in `bytes` bytes of `type` that does not suit, as text, and its place;
+/// "" if all do.
+struct Unfit {
+  std::string value;
+  std::int64_t place = 0;
+};
+template <class Suits>
+Unfit first_unfit(ElementType type, const std::byte* data, std::int64_t bytes, const Suits& suits) {
+  const std::int64_t count = bytes / element_bytes(type);
+  return with_type(type, [&](auto number) -> Unfit {
+    const auto* values = reinterpret_cast<const decltype(number)*>(data);
+    const auto* found =
+        std::find_if(values, values + count, [&](auto value) { return !suits(value); });
+    return {found == values + count ? "" : fmt::format("{}", *found), found - values};
+  });
 }
 
 }  // namespace
@@ -206,6 +222,7 @@ class Feeder::Assembler {
       options_.source->read(field.field, samples, parts_[i].sample_blocks[index],
                             slot.memory[i].get());
       if (field.classes > 0) check_classes(field, samples, batch.bytes[i], slot.memory[i].get());
+      if (field.weights) check_weights(field, samples, batch.bytes[i], slot.memory[i].get());
     }
   }
 
@@ -218,17 +235,29 @@ class Feeder::Assembler {
 
   void check_classes(const FeedField& field, std::span<const std::int64_t> samples,
                      std::int64_t bytes, const std::byte* data) const {
-    const ElementType type = options_.source->field(field.field).type;
-    const std::int64_t count = bytes / element_bytes(type);
-    std::int64_t place = 0;
-    const std::string value = with_type(type, [&](auto number) {
-      return first_outside<decltype(number)>(data, count, field.classes, place);
-    });
-    if (value.empty()) return;
-    const std::int64_t per_sample = count / static_cast<std::int64_t>(samples.size());
+    const Unfit unfit = first_unfit(options_.source->field(field.field).type, data, bytes,
+                                    [&](auto value) { return is_class(value, field.classes); });
+    if (unfit.value.empty()) return;
     fail("{}: label {} is out of range; with {} classes labels are whole numbers from 0 to {}",
-         options_.source->locate(field.field, samples[place / per_sample]), value, field.classes,
-         field.classes - 1);
+         place_of(unfit, field, samples, bytes), unfit.value, field.classes, field.classes - 1);
+  }
+
+  void check_weights(const FeedField& field, std::span<const std::int64_t> samples,
+                     std::int64_t bytes, const std::byte* data) const {
+    const Unfit unfit = first_unfit(options_.source->field(field.field).type, data, bytes,
+                                    [](auto value) { return is_weight(value); });
+    if (unfit.value.empty()) return;
+    fail("{}: the weight {} is no weight; the weights of samples are finite and not negative",
+         place_of(unfit, field, samples, bytes), unfit.value);
+  }
+
+  [[nodiscard]] std::string place_of(const Unfit& unfit, const FeedField& field,
+                                     std::span<const std::int64_t> samples,
+                                     std::int64_t bytes) const {
+    const ElementType type = options_.source->field(field.field).type;
+    const std::int64_t per_sample =
+        bytes / element_bytes(type) / static_cast<std::int64_t>(samples.size());
+    return options_.source->locate(field.field, samples[unfit.place / per_sample]);
   }
 
   FeederOptions options_;

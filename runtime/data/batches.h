@@ -54,6 +54,8 @@ struct FeedField {
   /// If not 0, values are class indices, and one that is not a whole number from 0 to `classes` - 1
   /// is an error naming sample and value.
   std::int64_t classes = 0;
+  /// Values are weights, and one that is negative or not finite is an error naming sample and value.
+  bool weights = false;
 };
 
 /// A batch of an endless sequence of epochs.

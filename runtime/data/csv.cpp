@@ -623,6 +623,7 @@ struct CsvOptions {
   Written<"a column, or a list of columns; of several inputs: a map of these by their names">
       features;
   std::optional<Written<"a column, or a list of columns">> targets;
+  std::optional<Written<"a column">> weights;
   char separator = ',';
   CsvCategories categories;
 };
@@ -634,6 +635,7 @@ void describe(CsvOptions& options, Visitor& option) {
   option("columns", options.columns, "names of the columns, where the files have no header");
   option.required("features", options.features, "columns of the features");
   option("targets", options.targets, "columns of the targets");
+  describe_weights(options.weights, option, "a column");
   option("separator", options.separator, "between values");
   option("categories", options.categories,
          "columns of texts that may look like numbers; the texts in the order of their numbers");
@@ -657,13 +659,22 @@ std::shared_ptr<const Source> open_csv(const ConfigNode& node, const SourceConte
       file.is_sequence() ? file.as<Paths>() : Paths{file.as<std::filesystem::path>()};
   if (files.empty()) file.fail("the list is empty; expected names of files");
   const bool by_name = options.features.node->is_map();
-  return std::make_shared<CsvSource>(CsvTable{.path = files[0],
-                                              .beside = Paths(files.begin() + 1, files.end()),
-                                              .separator = options.separator,
-                                              .columns = options.columns,
-                                              .categories = options.categories,
-                                              .known = context.categories},
-                                     fields_of(options, context.inputs, by_name, read_csv_field));
+  const auto source =
+      std::make_shared<CsvSource>(CsvTable{.path = files[0],
+                                           .beside = Paths(files.begin() + 1, files.end()),
+                                           .separator = options.separator,
+                                           .columns = options.columns,
+                                           .categories = options.categories,
+                                           .known = context.categories},
+                                  fields_of(options, context.inputs, by_name, read_csv_field));
+  if (options.weights) {
+    const ConfigNode& column = *options.weights->node;
+    const std::vector<Categories> texts = source->categories();
+    if (find_categories(texts, column.as<std::string>()) != nullptr) {
+      column.fail("the column holds texts; the weights of samples are numbers");
+    }
+  }
+  return source;
 }
 
 }  // namespace

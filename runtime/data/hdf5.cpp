@@ -300,6 +300,7 @@ namespace {
 struct Hdf5Options {
   WrittenField features;
   std::optional<WrittenField> targets;
+  std::optional<Written<"a field">> weights;
   Hdf5Permissions permissions;
 };
 
@@ -308,6 +309,7 @@ void describe(Hdf5Options& options, Visitor& option) {
   option.about("HDF5 datasets with a row a sample; each rank reads its own rows");
   option.required("features", options.features, "FILE:/DATASET");
   option("targets", options.targets, "FILE:/DATASET");
+  describe_weights(options.weights, option, "FILE:/DATASET");
   option("virtual", options.permissions.virtual_sources,
          "allow virtual datasets, with sources in the file's folder or below");
   option("sparse", options.permissions.sparse, "allow more than 4 GiB of fill values");

@@ -245,6 +245,7 @@ namespace {
 struct IdxOptions {
   std::filesystem::path images;
   std::optional<std::filesystem::path> labels;
+  std::optional<std::filesystem::path> weights;
 };
 
 template <class Visitor>
@@ -252,6 +253,7 @@ void describe(IdxOptions& options, Visitor& option) {
   option.about("IDX files, the format of MNIST, also gzipped");
   option.required("images", options.images, "file of the features");
   option("labels", options.labels, "file of the targets");
+  describe_weights(options.weights, option, "a file");
 }
 
 std::shared_ptr<const Source> open_idx(const ConfigNode& node, const SourceContext& context) {
@@ -262,6 +264,9 @@ std::shared_ptr<const Source> open_idx(const ConfigNode& node, const SourceConte
   const auto options = read_source_options<IdxOptions>(node, "idx");
   std::vector<IdxFile> files{{context.inputs[0], options.images, FieldRole::feature}};
   if (options.labels) files.push_back({"labels", *options.labels, FieldRole::target});
+  if (options.weights) {
+    files.push_back({std::string(weights_name), *options.weights, FieldRole::weight});
+  }
   return std::make_shared<IdxSource>(files);
 }
 

@@ -82,7 +82,7 @@ struct ImageSource::Files {
   std::vector<std::string> names;     // relative to the folder, by row
   std::vector<std::int32_t> classes;  // by row, of folders of classes
   Categories folders{folders_of_classes, {}};
-  std::shared_ptr<const CsvSource> table;  // its one field is the target
+  std::shared_ptr<const CsvSource> table;  // its fields are the target and, maybe, weights
   ImageSize size;
   std::vector<Field> fields;
   std::once_flag looked_at;
@@ -104,6 +104,7 @@ struct ImageSource::Files {
     if (table) {
       fields.push_back(table->field(0));
       fields.back().role = FieldRole::target;
+      if (table->weights_field()) fields.push_back(table->field(*table->weights_field()));
     } else if (!classes.empty()) {
       fields.push_back({"targets", {}, ElementType::int32, FieldRole::target});
     }
@@ -131,9 +132,19 @@ struct ImageSource::Files {
                        .separator = labels.separator,
                        .texts = labels.file,
                        .known = options.known};
-    table = std::make_shared<CsvSource>(
-        csv, std::vector<CsvField>{
-                 {.name = "targets", .columns = labels.columns, .vector = labels.vector}});
+    std::vector<CsvField> columns{
+        {.name = "targets", .columns = labels.columns, .vector = labels.vector}};
+    if (!labels.weights.empty()) {
+      columns.push_back({.name = std::string(weights_name),
+                         .columns = {labels.weights},
+                         .role = FieldRole::weight});
+    }
+    table = std::make_shared<CsvSource>(csv, columns);
+    const std::vector<Categories> texts = table->categories();
+    if (!labels.weights.empty() && find_categories(texts, labels.weights) != nullptr) {
+      fail("{}: the column {} holds texts; the weights of samples are numbers",
+           labels.table.string(), in_quotes(labels.weights));
+    }
     names = table->texts();
   }
 
@@ -212,13 +223,13 @@ void ImageSource::prepare(int field) const {
 }
 
 std::string ImageSource::locate(int field, std::int64_t row) const {
-  if (field != 0 && files_->table) return files_->table->locate(0, row);
+  if (field != 0 && files_->table) return files_->table->locate(field - 1, row);
   return files_->path(row).string();
 }
 
 std::int64_t ImageSource::classes_by_construction(int field) const {
   if (field == 0) return 0;
-  return files_->table ? files_->table->classes_by_construction(0)
+  return files_->table ? files_->table->classes_by_construction(field - 1)
                        : std::ssize(files_->folders.texts);
 }
 
@@ -248,7 +259,7 @@ std::vector<fs::path> ImageSource::files() const {
 void ImageSource::read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                             std::byte* destination) const {
   if (field != 0 && files_->table) {
-    files_->table->read(0, rows, block, destination);
+    files_->table->read(field - 1, rows, block, destination);
     return;
   }
   if (field != 0) {
@@ -280,6 +291,7 @@ struct ImageOptions {
   std::optional<std::filesystem::path> labels;
   std::string file = "file";
   std::optional<Written<"a column, or a list of columns">> targets;
+  std::optional<std::string> weights;
   char separator = ',';
 };
 
@@ -295,6 +307,7 @@ void describe(ImageOptions& options, Visitor& option) {
          "CSV table with a row an image, in place of folders for classes");
   option("file", options.file, "its column of the images' names in the directory");
   option("targets", options.targets, "its columns of the targets");
+  describe_weights(options.weights, option, "its column");
   option("separator", options.separator, "between its values");
 }
 
@@ -307,17 +320,20 @@ std::shared_ptr<const Source> open_images(const ConfigNode& node, const SourceCo
                      .folder = options.directory,
                      .channels = options.channels,
                      .known = context.categories};
-  for (const char* key : {"file", "targets", "separator"}) {
+  for (const char* key : {"file", "targets", "sample_weights", "separator"}) {
     const auto given = node.find(key);
     if (given && !options.labels) given->fail("is of a table, but there is no `labels`");
   }
   if (options.labels) {
     if (!options.targets) node.find("labels")->fail("`targets` is missing: columns of this table");
     const ConfigNode& targets = *options.targets->node;
-    folder.labels = {*options.labels, options.file,
+    folder.labels = {*options.labels,
+                     options.file,
                      targets.is_sequence() ? targets.as<std::vector<std::string>>()
                                            : std::vector{targets.as<std::string>()},
-                     targets.is_sequence(), options.separator};
+                     targets.is_sequence(),
+                     options.separator,
+                     options.weights.value_or("")};
   }
   return std::make_shared<ImageSource>(folder);
 }

@@ -37,6 +37,7 @@ struct ImageLabels {
   std::vector<std::string> columns;  // of the targets
   bool vector = false;               // whether one column makes a vector of one
   char separator = ',';
+  std::string weights;  // the column of the samples' weights; "": none
 };
 
 struct ImageFolder {

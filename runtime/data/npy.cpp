@@ -101,6 +101,7 @@ namespace {
 struct NpyOptions {
   WrittenField features;
   std::optional<WrittenField> targets;
+  std::optional<Written<"a field">> weights;
 };
 
 template <class Visitor>
@@ -108,6 +109,7 @@ void describe(NpyOptions& options, Visitor& option) {
   option.about("arrays that numpy.save wrote, a row a sample; each rank reads its own rows");
   option.required("features", options.features, "FILE.npy");
   option("targets", options.targets, "FILE.npy");
+  describe_weights(options.weights, option, "FILE.npy");
 }
 
 NpyFile read_npy(const ConfigNode& node, const std::string& name, FieldRole role) {

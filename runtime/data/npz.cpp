@@ -111,6 +111,7 @@ struct NpzOptions {
   std::filesystem::path file;
   WrittenField features;
   std::optional<WrittenField> targets;
+  std::optional<Written<"a field">> weights;
 };
 
 template <class Visitor>
@@ -119,6 +120,7 @@ void describe(NpzOptions& options, Visitor& option) {
   option.required("file", options.file, "FILE.npz");
   option.required("features", options.features, "name of an array");
   option("targets", options.targets, "name of an array");
+  describe_weights(options.weights, option, "name of an array");
 }
 
 NpzArray read_npz(const ConfigNode& node, const std::string& name, FieldRole role) {

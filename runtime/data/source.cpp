@@ -19,6 +19,11 @@ std::vector<std::string> names_of(const std::vector<Field>& fields) {
   return names;
 }
 
+std::string_view word_of(FieldRole role) {
+  constexpr std::string_view words[] = {"feature", "target", "weights"};
+  return words[static_cast<std::size_t>(role)];
+}
+
 // Of an element in row-major order.
 Shape place_of(std::int64_t element, Shape shape) {
   for (std::size_t d = shape.size(); d-- > 0;) {
@@ -40,13 +45,16 @@ Source::Source(std::int64_t rows, std::vector<Field> fields, std::string_view wh
   if (rows_ < 0) fail("{}: {} samples; the number cannot be negative", what, rows_);
   for (std::size_t i = 0; i < fields_.size(); ++i) {
     const Field& field = fields_[i];
-    if (field.role == FieldRole::feature) {
-      if (i > 0 && fields_[i - 1].role == FieldRole::target) {
-        fail("{}: feature \"{}\" stands behind target \"{}\"; features come first", what,
-             field.name, fields_[i - 1].name);
-      }
-      ++feature_count_;
+    if (i > 0 && field.role < fields_[i - 1].role) {
+      fail("{}: {} \"{}\" stands behind {} \"{}\"; features come first, then targets, then weights",
+           what, word_of(field.role), field.name, word_of(fields_[i - 1].role),
+           fields_[i - 1].name);
     }
+    if (i > 0 && field.role == FieldRole::weight && fields_[i - 1].role == FieldRole::weight) {
+      fail("{}: \"{}\" and \"{}\" are both weights; a sample has one", what, fields_[i - 1].name,
+           field.name);
+    }
+    if (field.role == FieldRole::feature) ++feature_count_;
     for (std::size_t j = 0; j < i; ++j) {
       if (fields_[j].name == field.name) fail("{}: two fields are called \"{}\"", what, field.name);
     }

@@ -1,7 +1,8 @@
 // Source: where samples come from.
 //
 // A source is a set of `rows` samples. Each sample has the same *fields*: first the features, then
-// the targets (of which there may be none, for predict). A field has a name, the shape of one
+// the targets (of which there may be none, for predict), and last, if samples have weights in a
+// loss, these. A field has a name, the shape of one
 // sample of it and an element type; values keep that type until the device converts them, so that
 // images of uint8 travel as uint8. Row r of every field belongs to sample r.
 //
@@ -18,6 +19,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,7 +33,10 @@
 
 namespace meshwork {
 
-enum class FieldRole : std::uint8_t { feature, target };
+enum class FieldRole : std::uint8_t { feature, target, weight };
+
+/// What the field of weights is called where nobody says otherwise.
+inline constexpr std::string_view weights_name = "sample_weights";
 
 /// One of the values that every sample has.
 struct Field {
@@ -50,12 +55,19 @@ class Source {
   virtual ~Source() = default;
 
   [[nodiscard]] std::int64_t rows() const { return rows_; }
-  /// Features first, then targets; at least one feature.
+  /// Features first, then targets, then weights; at least one feature, at most one field of weights.
   [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
   [[nodiscard]] const Field& field(int index) const { return fields_[index]; }
   [[nodiscard]] int field_count() const { return static_cast<int>(fields_.size()); }
   [[nodiscard]] int feature_count() const { return feature_count_; }
-  [[nodiscard]] int target_count() const { return field_count() - feature_count_; }
+  [[nodiscard]] int target_count() const {
+    return field_count() - feature_count_ - (weights_field() ? 1 : 0);
+  }
+  /// The field of the samples' weights, if they have any.
+  [[nodiscard]] std::optional<int> weights_field() const {
+    return fields_.back().role == FieldRole::weight ? std::optional(field_count() - 1)
+                                                    : std::nullopt;
+  }
   /// The field called `name`. Throws `Error` naming those there are.
   [[nodiscard]] int index_of(std::string_view name) const;
 
@@ -88,8 +100,8 @@ class Source {
   [[nodiscard]] virtual std::vector<std::filesystem::path> files() const { return {}; }
 
  protected:
-  /// Checks that the fields are a legal list: a feature first, targets last, no name twice, lengths
-  /// not negative. Throws `Error` beginning with `what` ("data set train.h5").
+  /// Checks that the fields are a legal list: a feature first, then targets, then one of weights at
+  /// most, no name twice, lengths not negative. Throws `Error` beginning with `what` ("data set train.h5").
   Source(std::int64_t rows, std::vector<Field> fields, std::string_view what);
   Source(const Source&) = default;
   Source& operator=(const Source&) = delete;

@@ -7,9 +7,9 @@
 //       kinds.push_back(source_kind<IdxOptions>("idx", open_idx));
 //     }
 //
-// Most kinds have `features` and `targets`. A model with one input takes what is written under
-// `features`; a model with several takes a map with an entry for each, by its name. `fields_of`
-// reads both.
+// Most kinds have `features`, `targets` and `sample_weights`. A model with one input takes what is
+// written under `features`; a model with several takes a map with an entry for each, by its name.
+// `fields_of` reads all of it.
 #pragma once
 
 #include <cstddef>
@@ -73,7 +73,15 @@ template <class Options>
                                                   std::span<const std::string> inputs,
                                                   bool by_name);
 
-/// The fields that `options.features` and `options.targets` describe, each as `read(node, name,
+/// Describes where the weights of samples are; `form` is how that is written.
+template <class Value, class Visitor>
+void describe_weights(std::optional<Value>& weights, Visitor& option, std::string_view form) {
+  option("sample_weights", weights,
+         fmt::format("{}: weights of samples, which multiply their loss, and no metrics", form)
+             .c_str());
+}
+
+/// The fields that `options.features`, `targets` and `weights` describe, each as `read(node, name,
 /// role)` gives it.
 template <class Options, class Read>
 [[nodiscard]] auto fields_of(const Options& options, std::span<const std::string> inputs,
@@ -85,6 +93,9 @@ template <class Options, class Read>
   }
   if (options.targets) {
     fields.push_back(read(*options.targets->node, "targets", FieldRole::target));
+  }
+  if (options.weights) {
+    fields.push_back(read(*options.weights->node, std::string(weights_name), FieldRole::weight));
   }
   return fields;
 }

@@ -243,6 +243,7 @@ struct SyntheticOptions {
   std::optional<std::uint64_t> seed;
   WrittenField features;
   std::optional<WrittenField> targets;
+  std::optional<Written<"a field">> weights;
 };
 
 template <class Visitor>
@@ -252,6 +253,7 @@ void describe(SyntheticOptions& options, Visitor& option) {
   option("seed", options.seed, "random seed of the values; none: the run's");
   option.required("features", options.features, "a synthetic field for each input");
   option("targets", options.targets, "a synthetic field");
+  describe_weights(options.weights, option, "a synthetic field");
 }
 
 // What `meshwork reference` calls the options of such a field.

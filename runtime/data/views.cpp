@@ -143,7 +143,43 @@ class CachedSource final : public View {
   mutable std::list<Store> stores_;  // a list: places do not move when one is added
 };
 
+std::vector<Field> with_weights(std::vector<Field> fields, const Shape& shape) {
+  fields.push_back({std::string(weights_name), shape, ElementType::float32, FieldRole::weight});
+  return fields;
+}
+
+class EquallyWeighted final : public View {
+ public:
+  EquallyWeighted(const std::shared_ptr<const Source>& source, const Shape& shape)
+      : View(source, source->rows(), with_weights(source->fields(), shape)) {}
+
+  void prepare(int field) const override {
+    if (field != *weights_field()) View::prepare(field);
+  }
+  [[nodiscard]] std::string locate(int field, std::int64_t row) const override {
+    return field == *weights_field() ? Source::locate(field, row) : View::locate(field, row);
+  }
+  [[nodiscard]] std::int64_t classes_by_construction(int field) const override {
+    return field == *weights_field() ? 0 : View::classes_by_construction(field);
+  }
+
+ private:
+  void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                 std::byte* destination) const override {
+    if (field != *weights_field()) {
+      source().read(field, rows, block, destination);
+      return;
+    }
+    std::fill_n(reinterpret_cast<float*>(destination), std::ssize(rows) * size_of(block), 1.0f);
+  }
+};
+
 }  // namespace
+
+std::shared_ptr<const Source> with_equal_weights(const std::shared_ptr<const Source>& source,
+                                                 const Shape& shape) {
+  return std::make_shared<EquallyWeighted>(source, shape);
+}
 
 std::shared_ptr<const Source> with_shape(std::shared_ptr<const Source> source, int field,
                                          const Shape& shape) {

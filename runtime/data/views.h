@@ -1,8 +1,8 @@
 // Views: a source seen differently, without copying it.
 //
 // `with_shape` adds or removes dimensions of length 1, so that images of (28, 28) feed an input of
-// (28, 28, 1). `cached` keeps in memory what was read once. (`Subset`, in source.h, takes some
-// rows.)
+// (28, 28, 1). `cached` keeps in memory what was read once. `with_equal_weights` gives weights to
+// samples that have none. (`Subset`, in source.h, takes some rows.)
 #pragma once
 
 #include <memory>
@@ -22,5 +22,9 @@ namespace meshwork {
 /// it uses; each different block of a field takes its own memory. Memory for all rows is reserved
 /// at the first reading, and used as rows come.
 [[nodiscard]] std::shared_ptr<const Source> cached(const std::shared_ptr<const Source>& source);
+
+/// `source`, whose samples have no weights, with the weight 1 for each of them, of the shape `shape`.
+[[nodiscard]] std::shared_ptr<const Source> with_equal_weights(
+    const std::shared_ptr<const Source>& source, const Shape& shape);
 
 }  // namespace meshwork

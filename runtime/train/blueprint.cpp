@@ -58,13 +58,13 @@ Blueprint::Blueprint(std::shared_ptr<const Graph> of_layers, const LayoutMap& la
       options(std::move(model_options)),
       compiled(std::move(compile_options)) {}
 
-void Blueprint::draw(const std::optional<Shape>& target, std::int64_t rows) {
-  const bool joined = compiled && target;
+void Blueprint::draw(const std::optional<LossData>& data, std::int64_t rows) {
+  const bool joined = compiled && data;
   if (planned && planned->rows == rows &&
-      (joined ? planned->objective.is_for(*target) : planned->objective.targets.empty())) {
+      (joined ? planned->objective.is_for(*data) : planned->objective.targets.empty())) {
     return;
   }
-  Objective objective = joined ? with_objective(*graph, *compiled->loss, compiled->metrics, *target)
+  Objective objective = joined ? with_objective(*graph, *compiled->loss, compiled->metrics, *data)
                                : without_objective(graph);
   PlanRequest request = spread;
   request.graph = objective.graph.get();
@@ -83,7 +83,12 @@ PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::in
     fed[graph.inputs[i]] = source.field(static_cast<int>(i)).type;
   }
   for (std::size_t tensor = 0; tensor < graph.tensors.size(); ++tensor) {
-    if (graph.tensors[tensor].role == TensorRole::target && source.target_count() > 0) {
+    if (graph.tensors[tensor].role != TensorRole::target) continue;
+    if (graph.tensors[tensor].path == weights_name) {
+      if (const auto weights = source.weights_field()) {
+        fed[static_cast<TensorId>(tensor)] = source.field(*weights).type;
+      }
+    } else if (source.target_count() > 0) {
       fed[static_cast<TensorId>(tensor)] = source.field(source.feature_count()).type;
     }
   }
@@ -98,11 +103,28 @@ PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::in
   return report;
 }
 
-std::optional<Shape> target_of(const Source& source) {
+std::optional<LossData> loss_data_of(const Source& source) {
   if (source.target_count() == 0) {
     return std::nullopt;
   }
-  return source.field(source.feature_count()).shape;
+  LossData data{.target = source.field(source.feature_count()).shape};
+  if (const auto field = source.weights_field()) {
+    data.weights = source.field(*field).shape;
+    // One weight a sample, however it is written.
+    if (element_count(*data.weights) == 1) data.weights->clear();
+  }
+  return data;
+}
+
+std::optional<LossData> loss_data_of(const Source& training, const Source* validation,
+                                     const ClassWeights& class_weight) {
+  std::optional<LossData> data = loss_data_of(training);
+  if (!data) return data;
+  data->class_weight = class_weight;
+  if (!data->weights && validation != nullptr) {
+    if (const auto validated = loss_data_of(*validation)) data->weights = validated->weights;
+  }
+  return data;
 }
 
 }  // namespace meshwork

@@ -67,9 +67,9 @@ struct Blueprint {
   std::optional<CompileOptions> compiled;
   std::optional<Planned> planned;  // by `draw`
 
-  /// Plans for targets whose samples have the shape `target`, or without an objective, unless that
-  /// is what is planned already.
-  void draw(const std::optional<Shape>& target, std::int64_t rows);
+  /// Plans for what the loss is given, or without an objective, unless that is what is planned
+  /// already.
+  void draw(const std::optional<LossData>& data, std::int64_t rows);
 };
 
 /// report_plan (plan_report.h) for batches of `source`, with what runs of steps keep of batches on
@@ -79,7 +79,11 @@ struct Blueprint {
                                     const std::optional<CompileOptions>& compiled,
                                     Precision precision, const DeviceTraits& device);
 
-/// The shape of a sample's target in `source`, or none if it has no targets.
-[[nodiscard]] std::optional<Shape> target_of(const Source& source);
+/// What a loss is given of `source`, or none if it has no targets.
+[[nodiscard]] std::optional<LossData> loss_data_of(const Source& source);
+/// What it is given by training on `training`: classes weigh `class_weight`, and if data for
+/// validation, which may be null, have weights, there are some.
+[[nodiscard]] std::optional<LossData> loss_data_of(const Source& training, const Source* validation,
+                                                   const ClassWeights& class_weight);
 
 }  // namespace meshwork

@@ -142,6 +142,7 @@ Settings settings_of(const BatchView& batch) {
     settings.push_back(setting(fmt::format("hash of input {}", i), hash_of(batch.inputs[i])));
   }
   settings.push_back(setting("hash of the target", hash_of(batch.target)));
+  settings.push_back(setting("hash of the weights", hash_of(batch.weights)));
   return settings;
 }
 
@@ -244,14 +245,15 @@ void Model::State::compare(const Settings& settings, const std::string& what) co
   require_same_settings(mesh().all(), settings, what);
 }
 
-void Model::State::prepare(const std::optional<Shape>& wanted, std::int64_t rows) {
+void Model::State::prepare(const std::optional<LossData>& wanted, std::int64_t rows) {
   if (engine && (!compiled || !wanted || objective.is_for(*wanted))) {
     return;
   }
   if (fitting) {
     fail(
         "the model is being fitted: compiling it again, or evaluating it on targets of another "
-        "shape, has to wait until fit has returned");
+        "shape, or on samples with weights where fit has none, has to wait until fit has "
+        "returned");
   }
   draw(wanted, rows);
   Planned drawn = *std::exchange(planned, std::nullopt);
@@ -394,7 +396,7 @@ Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options
     fail("evaluate needs a loss: call compile first");
   }
   state_->compare(settings_of(options, *data), "what evaluate is given");
-  state_->prepare(target_of(*data), options.batch_size);
+  state_->prepare_to_evaluate(loss_data_of(*data), options.batch_size);
   Evaluation evaluation(*state_, std::move(data), options.batch_size, options.prefetch, "",
                         "evaluation data", options.stop_request);
   evaluation.make_steps();
@@ -415,7 +417,7 @@ void Model::predict(std::shared_ptr<const Source> data,
                             graph.tensors[graph.outputs.front()].path, graph.outputs.size()));
   }
   // Targets that happen to be there are not looked at, but where nothing is made yet.
-  state_->prepare(state_->engine ? std::nullopt : target_of(*data), options.batch_size);
+  state_->prepare(state_->engine ? std::nullopt : loss_data_of(*data), options.batch_size);
   FedSource fed(*state_, Mode::predict, std::move(data), options.batch_size, "prediction data");
   const Model::State::Call leaving(*state_);
   fed.make_steps(options.stop_request);
@@ -444,7 +446,8 @@ namespace {
 // What steps on batches of `rows` rows of the user's run on; made for the first.
 UserBatches& user_batches(Model::State& state, Mode mode, const BatchView& batch,
                           const Shape& target) {
-  std::unique_ptr<UserBatches>& known = state.user_batches[{mode, batch.rows}];
+  const bool weighted = !batch.weights.empty();
+  std::unique_ptr<UserBatches>& known = state.user_batches[{mode, batch.rows, weighted}];
   if (!known) {
     const Graph& model = *state.graph;
     std::vector<Array> arrays;
@@ -453,6 +456,10 @@ UserBatches& user_batches(Model::State& state, Mode mode, const BatchView& batch
                           model.shape_of(model.inputs[i], batch.rows));
     }
     arrays.emplace_back("target", batch.target, target, FieldRole::target);
+    if (weighted) {
+      arrays.emplace_back(std::string(weights_name), batch.weights, Shape{batch.rows},
+                          FieldRole::weight);
+    }
     known = std::make_unique<UserBatches>(state, mode,
                                           std::make_shared<ArraySource>(std::move(arrays)));
     return *known;
@@ -461,6 +468,9 @@ UserBatches& user_batches(Model::State& state, Mode mode, const BatchView& batch
     known->source->array(static_cast<int>(i)).borrow(batch.inputs[i]);
   }
   known->source->array(static_cast<int>(batch.inputs.size())).borrow(batch.target);
+  if (weighted) {
+    known->source->array(static_cast<int>(batch.inputs.size()) + 1).borrow(batch.weights);
+  }
   return *known;
 }
 
@@ -478,7 +488,13 @@ Logs step_on(Model::State& state, Mode mode, const BatchView& batch, const StepS
   }
   Shape target = state.compiled->loss->target_shape(model.tensors[model.outputs.front()].shape);
   target[0] = batch.rows;
-  state.prepare(Shape(target.begin() + 1, target.end()), batch.rows);
+  LossData data{.target = Shape(target.begin() + 1, target.end())};
+  if (!batch.weights.empty()) data.weights = Shape();
+  if (mode == Mode::train) {
+    state.prepare(data, batch.rows);
+  } else {
+    state.prepare_to_evaluate(data, batch.rows);
+  }
   UserBatches& batches = user_batches(state, mode, batch, target);
   Step& step = batches.fed.run(*batches.feeder->next(), scalars);
   batches.means.reset();
@@ -542,7 +558,7 @@ PlanReport Model::plan(const std::shared_ptr<const Source>& data, std::int64_t r
   if (mode != Mode::predict && data->target_count() == 0) {
     fail("a plan to {} needs targets, which the data does not have", name_of(mode));
   }
-  state_->prepare(target_of(*data), rows);
+  state_->prepare_to_evaluate(loss_data_of(*data), rows);
   return report_run(state_->engine->plan(), *data, mode, rows, state_->mesh().rank(),
                     state_->compiled, state_->options.precision, state_->device->traits());
 }

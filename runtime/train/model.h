@@ -46,7 +46,10 @@ struct FitOptions {
   std::shared_ptr<const Source> validation;
   double validation_split = 0;                        // or: the last part of the training data
   std::optional<std::int64_t> validation_batch_size;  // none: batch_size
-  std::int64_t validation_freq = 1;                   // in epochs
+  /// In training the loss of a row is multiplied by the weight of its class, and by that of its
+  /// sample where samples have weights (FieldRole::weight).
+  ClassWeights class_weight;
+  std::int64_t validation_freq = 1;  // in epochs
   bool shuffle = true;
   std::int64_t initial_epoch = 0;
   std::optional<std::int64_t> steps_per_epoch;  // fewer steps than the data has
@@ -81,6 +84,7 @@ struct BatchView {
   std::int64_t rows = 0;
   std::vector<std::span<const float>> inputs;  // in the order of the model's inputs
   std::span<const float> target;
+  std::span<const float> weights = {};  // of rows, by which their loss is multiplied; none: all 1
 };
 
 class Model {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -44,7 +45,8 @@ struct Model::State : Blueprint {
   std::unique_ptr<KernelChooser> chooser;       // null: kernels are fixed
   Objective objective;  // the graph with loss and metrics, once targets are known
   std::unique_ptr<Engine> engine;
-  std::map<std::pair<Mode, std::int64_t>, std::unique_ptr<UserBatches>> user_batches;  // by rows
+  /// By rows, and whether they have weights.
+  std::map<std::tuple<Mode, std::int64_t, bool>, std::unique_ptr<UserBatches>> user_batches;
   std::unique_ptr<StepProfile> profile;  // of the fit that goes on, if it is profiled
   bool has_slots = false;  // whether the engine's slots are those of the compiled optimizer
   std::int64_t iteration = 0;
@@ -88,10 +90,14 @@ struct Model::State : Blueprint {
   void break_off() noexcept;
   /// Ends on all ranks, which all call this, with what differs in `settings`, which are `what`.
   void compare(const Settings& settings, const std::string& what) const;
-  /// Makes objective, plan and parameters for data whose targets have the shape `target`, if that
-  /// was not done; `rows` is the batch length that the plan is made for. Parameters and slots that
+  /// Makes objective, plan and parameters for what the loss is given, if that was not done; `rows` is the batch length that the plan is made for. Parameters and slots that
   /// exist keep their values.
-  void prepare(const std::optional<Shape>& target, std::int64_t rows);
+  void prepare(const std::optional<LossData>& data, std::int64_t rows);
+  /// The same for what is not trained on, where weights of classes do not matter.
+  void prepare_to_evaluate(std::optional<LossData> data, std::int64_t rows) {
+    if (data) data->class_weight = objective.data.class_weight;
+    prepare(data, rows);
+  }
   /// Prepares for data that nobody has seen, if nothing else was done.
   void require_engine() {
     if (!engine) prepare(std::nullopt, 32);
@@ -108,7 +114,7 @@ struct Model::State : Blueprint {
 class FedSource {
  public:
   /// Checks that the source's features fit the model's inputs, and, but for predict, its first
-  /// target field the objective. `what` names the data in messages. With
+  /// target field and the weights of its samples the objective. `what` names the data in messages. With
   /// `DataOnDevice::automatic`, samples that will be read again and again are kept on the device,
   /// if they fit there: the source must not change.
   FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,

@@ -1,6 +1,9 @@
 #include "runtime/train/objective.h"
 
+#include <utility>
+
 #include "collectives/error.h"
+#include "runtime/data/source.h"
 
 namespace meshwork {
 
@@ -52,34 +55,56 @@ std::string mismatch_of(const Graph& model, const Loss& loss) {
 }
 
 Objective with_objective(const Graph& model, const Loss& loss,
-                         const std::vector<SharedMetric>& metrics, const Shape& target) {
+                         const std::vector<SharedMetric>& metrics, const LossData& data) {
   check_one_output(model);
   check_metric_names(metrics);
   auto graph = std::make_shared<Graph>(model);
   Objective objective;
   const TensorId prediction = graph->outputs.front();
-  Shape target_shape{-1};
-  target_shape.insert(target_shape.end(), target.begin(), target.end());
-  const TensorId target_tensor = graph->add_tensor({.shape = target_shape,
-                                                    .type = loss.target_type(),
-                                                    .role = TensorRole::target,
-                                                    .path = "target"});
+  const auto add_fed = [&](const Shape& sample, ElementType type, std::string_view path) {
+    Shape shape{-1};
+    shape.insert(shape.end(), sample.begin(), sample.end());
+    return graph->add_tensor({.shape = std::move(shape),
+                              .type = type,
+                              .role = TensorRole::target,
+                              .path = std::string(path)});
+  };
+  const TensorId target_tensor = add_fed(data.target, loss.target_type(), "target");
+  const Shape target_shape = graph->tensors[target_tensor].shape;
   objective.targets = {target_tensor};
+  if (data.weights) {
+    objective.weights = add_fed(*data.weights, ElementType::float32, weights_name);
+  }
 
   const Shape predicted = graph->tensors[prediction].shape;
   const Shape one_row = graph->shape_of(prediction, 1);
-  const auto join = [&](const Metric& metric, const std::string& name, const std::string& path) {
-    (void)graph->add_operation(metric.operation(predicted, target_shape),
-                               {prediction, target_tensor}, -1, path);
+  std::optional<TensorId> weights = objective.weights;
+  if (!data.class_weight.empty()) {
+    std::vector<TensorId> inputs{target_tensor};
+    if (weights) inputs.push_back(*weights);
+    weights = graph->add_operation(
+        loss.class_weights(predicted, target_shape, data.class_weight, weights.has_value()),
+        std::move(inputs), -1, "loss/class_weight");
+  }
+  const auto join = [&](std::unique_ptr<Operation> operation, std::vector<TensorId> inputs,
+                        const std::string& name, const std::string& path) {
+    (void)graph->add_operation(std::move(operation), std::move(inputs), -1, path);
     objective.names.push_back(name);
     objective.values_per_row.push_back(Metric::value_count(one_row));
   };
   objective.loss_operation = static_cast<int>(graph->operations.size());
-  join(loss, "loss", "loss/" + loss.name());
-  for (const SharedMetric& metric : metrics) {
-    join(*metric, metric->name(), "metrics/" + metric->name());
+  if (weights) {
+    join(loss.weighted_operation(predicted, target_shape, graph->tensors[*weights].shape),
+         {prediction, target_tensor, *weights}, "loss", "loss/" + loss.name());
+  } else {
+    join(loss.operation(predicted, target_shape), {prediction, target_tensor}, "loss",
+         "loss/" + loss.name());
   }
-  objective.target = target;
+  for (const SharedMetric& metric : metrics) {
+    join(metric->operation(predicted, target_shape), {prediction, target_tensor}, metric->name(),
+         "metrics/" + metric->name());
+  }
+  objective.data = data;
   objective.target_classes = loss.target_classes(predicted, target_shape);
   objective.graph = std::move(graph);
   return objective;

@@ -1,11 +1,15 @@
 // Objective: a model's graph with its targets, loss and metrics joined to it, as training sees it.
 //
 // Loss and metrics become operations of the graph, so that they are planned like everything else.
+// Weights of samples are fed, as targets are; weights of classes come from an operation on targets
+// (class_weights.h). An objective whose loss takes weights of samples serves data without such as
+// well: their samples weigh 1.
 // Their sums over a global batch, and the numbers of values that the sums are of, make the logs.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,18 +18,28 @@
 
 namespace meshwork {
 
+/// What a loss is given beside predictions.
+struct LossData {
+  Shape target;                       // of a sample
+  std::optional<Shape> weights = {};  // of a sample's weights, if samples have them
+  ClassWeights class_weight = {};     // in training
+};
+
 struct Objective {
   std::shared_ptr<const Graph> graph;
-  std::vector<TensorId> targets;  // none without a loss and metrics
+  std::vector<TensorId> targets;         // none without a loss and metrics
+  std::optional<TensorId> weights = {};  // of samples, if the loss takes some
   int loss_operation = -1;
   std::vector<std::string> names;      // of the sums, in the order of the operations: "loss" first
   std::vector<double> values_per_row;  // of each sum
   std::int64_t target_classes = 0;     // 0 if targets are not class numbers
-  Shape target;                        // of a sample
+  LossData data = {};
 
-  /// Whether it has a loss that compares with targets of the shape `wanted`.
-  [[nodiscard]] bool is_for(const Shape& wanted) const {
-    return loss_operation >= 0 && target == wanted;
+  /// Whether it has a loss that takes what is `wanted`.
+  [[nodiscard]] bool is_for(const LossData& wanted) const {
+    return loss_operation >= 0 && data.target == wanted.target &&
+           data.class_weight == wanted.class_weight &&
+           (!wanted.weights || wanted.weights == data.weights);
   }
 };
 
@@ -40,11 +54,10 @@ void check_one_output(const Graph& model);
 /// meets a loss of logits, or none a loss of probabilities. "" where they fit.
 [[nodiscard]] std::string mismatch_of(const Graph& model, const Loss& loss);
 
-/// `model` with `loss` and `metrics` on its output, compared with a target whose samples have the
-/// shape `target` (an empty one: a scalar). Throws `Error` if they do not go together, and as
-/// `check_one_output` does.
+/// `model` with `loss` and `metrics` on its output, given what `data` says (an empty shape: a
+/// scalar). Throws `Error` if they do not go together, and as `check_one_output` does.
 [[nodiscard]] Objective with_objective(const Graph& model, const Loss& loss,
                                        const std::vector<SharedMetric>& metrics,
-                                       const Shape& target);
+                                       const LossData& data);
 
 }  // namespace meshwork

@@ -55,16 +55,18 @@ std::vector<Block> whole_batches(const Source& source, int field, std::int64_t b
   return blocks;
 }
 
-// Reads all of `field`, or until `stop` is asked for, and throws for a value that is no class.
-void check_classes(const std::shared_ptr<const Source>& source, int field, std::int64_t classes,
-                   const StopRequest* stop) {
+// Reads all of `field`, or until `stop` is asked for, and throws for a value that is no class, or no
+// weight, where it has to be one.
+void check_values(const std::shared_ptr<const Source>& source, FeedField field,
+                  const StopRequest* stop) {
   constexpr std::int64_t rows = 65536;  // at a time
   if (source->rows() == 0) {
     return;
   }
   const std::int64_t batch = std::min(rows, source->rows());
+  field.blocks = whole_batches(*source, field.field, batch);
   Feeder feeder({.source = source,
-                 .fields = {{field, whole_batches(*source, field, batch), classes}},
+                 .fields = {field},
                  .batch_size = batch,
                  .epochs = 1,
                  .prefetch = Prefetch::never});
@@ -343,14 +345,21 @@ TrainingData RunConfig::open_training() const {
   return data;
 }
 
-Objective RunConfig::objective(const Source& source, Mode mode) const {
+std::optional<LossData> RunConfig::loss_data(const Source& source, Mode mode) const {
+  if (mode == Mode::predict) return std::nullopt;
+  return loss_data_of(source, nullptr, mode == Mode::train ? fit_.class_weight : ClassWeights());
+}
+
+Objective RunConfig::objective(const Source& source, Mode mode, DataPart part) const {
   if (mode == Mode::predict) {
     return without_objective(graph_);
   }
   const ConfigNode loss = ConfigReader(document_).required_node("loss", "a loss, such as mse");
-  const Field& target = source.field(source.feature_count());
+  const LossData all = *loss_data(source, mode);
+  // What does not fit is found part by part, each with its place.
+  LossData data{.target = all.target};
   const auto joined = [&](const std::vector<SharedMetric>& metrics) {
-    return with_objective(*graph_, *compile_.loss, metrics, target.shape);
+    return with_objective(*graph_, *compile_.loss, metrics, data);
   };
   (void)loss.located([&] { return joined({}); });
   // Metrics one by one, for the place of those that do not fit.
@@ -361,7 +370,22 @@ Objective RunConfig::objective(const Source& source, Mode mode) const {
           [&] { return joined({compile_.metrics[i]}); });
     });
   }
+  if (all.weights) {
+    data.weights = all.weights;
+    const ConfigNode samples = node_of(part);
+    errors.check([&] {
+      (void)samples.find("sample_weights").value_or(samples).located([&] { return joined({}); });
+    });
+    data.weights.reset();
+  }
+  if (!all.class_weight.empty()) {
+    data.class_weight = all.class_weight;
+    errors.check([&] {
+      (void)document_.find("fit")->find("class_weight")->located([&] { return joined({}); });
+    });
+  }
   errors.raise();
+  data = all;
   return joined(compile_.metrics);
 }
 
@@ -384,7 +408,7 @@ void RunConfig::check_shapes(const Source& source, DataPart part, Mode mode) con
     if (source.target_count() == 0) {
       node.fail("the {} has no targets, which a loss needs", words_for(part));
     }
-    (void)objective(source, mode);
+    (void)objective(source, mode, part);
   });
   errors.raise();
 }
@@ -412,19 +436,28 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
                               const Communicator& communicator,
                               const StopRequest* stop_request) const {
   const int fields = mode == Mode::predict ? source->feature_count() : source->feature_count() + 1;
-  const std::int64_t classes = objective(*source, mode).target_classes;
+  const std::int64_t classes = objective(*source, mode, part).target_classes;
+  const std::optional<int> weights = mode == Mode::predict ? std::nullopt : source->weights_field();
   const ConfigNode node = node_of(part);
   together(communicator, [&] {
     node.located([&] {
       for (int field = 0; field < fields; ++field) {
         source->prepare(field);
       }
+      const Range share = block_range(source->rows(), communicator.size(), communicator.rank());
+      const auto own = std::make_shared<Subset>(source, share.begin, share.end);
       const std::int64_t known =
           classes > 0 ? source->classes_by_construction(source->feature_count()) : 0;
       if (classes > 0 && (known == 0 || known > classes)) {
-        const Range share = block_range(source->rows(), communicator.size(), communicator.rank());
-        check_classes(std::make_shared<Subset>(source, share.begin, share.end),
-                      source->feature_count(), classes, stop_request);
+        check_values(own, {.field = source->feature_count(), .blocks = {}, .classes = classes},
+                     stop_request);
+      }
+      if (weights) {
+        source->prepare(*weights);
+        const ConfigNode place = node.find("sample_weights").value_or(node);
+        place.located([&] {
+          check_values(own, {.field = *weights, .blocks = {}, .weights = true}, stop_request);
+        });
       }
     });
   });
@@ -494,7 +527,7 @@ const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int
                             Mode mode) const {
   (void)objective(source, mode);  // whose errors have places of their own
   ConfigReader(document_).section("layout").located(
-      [&] { blueprint.draw(mode == Mode::predict ? std::nullopt : target_of(source), rows); });
+      [&] { blueprint.draw(loss_data(source, mode), rows); });
   return blueprint.planned->plan;
 }
 

@@ -24,7 +24,7 @@
 //     optimizer: {Adam: {learning_rate: 1e-3}}
 //     metrics: [accuracy]
 //     fit: {epochs: 3, validation_split: 0.1, steps_per_epoch: 100, validation_batch_size: 256,
-//           validation_freq: 1, verbose: auto, profile: false,
+//           validation_freq: 1, class_weight: {0: 1, 1: 5}, verbose: auto, profile: false,
 //           callbacks: [{CSVLogger: {file: log.csv}}]}
 //     checkpoint: {directory: checkpoints, every_epochs: 1, every_steps: 500, every_minutes: 10,
 //                  keep: 3, best: val_loss, resume: auto, mode: async, writer: parallel,
@@ -177,7 +177,11 @@ class RunConfig {
   void read_fit(const ConfigNode& node, const Catalog& catalog);
   [[nodiscard]] const std::optional<ConfigNode>& part_node(DataPart part) const;
   [[nodiscard]] ConfigNode node_of(DataPart part) const;
-  [[nodiscard]] Objective objective(const Source& source, Mode mode) const;
+  /// What the loss is given of `source`; none for prediction.
+  [[nodiscard]] std::optional<LossData> loss_data(const Source& source, Mode mode) const;
+  /// `part` is what mistakes are looked for in.
+  [[nodiscard]] Objective objective(const Source& source, Mode mode,
+                                    DataPart part = DataPart::train) const;
 
   ConfigNode document_;
   ModelOptions options_;

@@ -34,7 +34,8 @@ FeederOptions in_pieces(const std::shared_ptr<const Source>& source,
                         std::span<const FeedField> fields, std::int64_t rows_a_piece) {
   FeederOptions options{.source = source, .batch_size = rows_a_piece, .epochs = 1};
   for (const FeedField& field : fields) {
-    FeedField whole{field.field, {}, field.classes};
+    FeedField whole = field;
+    whole.blocks.clear();
     for (const std::int64_t rows : batch_row_counts(source->rows(), rows_a_piece)) {
       Block block = block_of_sample(field);
       block.insert(block.begin(), Range{0, rows});

@@ -28,10 +28,12 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
     try {
       source_ = with_shape(source_, field, sample);
     } catch (const Error& error) {
-      fail("{}: input \"{}\" of the model: {}", what, graph.tensors[tensor].path, error.what());
+      const bool is_input = graph.tensors[tensor].role == TensorRole::input;
+      fail("{}: {}\"{}\"{}: {}", what, is_input ? "input " : "", graph.tensors[tensor].path,
+           is_input ? " of the model" : "", error.what());
     }
     tensors_.push_back(tensor);
-    fields_.push_back({field, {}, classes});
+    fields_.push_back({.field = field, .blocks = {}, .classes = classes});
     fed_[tensor] = source_->field(field).type;
   };
   for (std::size_t i = 0; i < features; ++i) {
@@ -42,6 +44,11 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
       fail("{}: the data set has no targets, which a loss needs", what);
     }
     join(static_cast<int>(features), objective.targets.front(), objective.target_classes);
+    if (objective.weights) {
+      if (!source_->weights_field()) source_ = with_equal_weights(source_, *objective.data.weights);
+      join(*source_->weights_field(), *objective.weights, 0);
+      fields_.back().weights = true;
+    }
   }
   // A damaged file is found on every rank before anybody begins.
   together(model.mesh().all(), [&] {

@@ -27,6 +27,12 @@ bool decide_alike(const std::vector<SharedCallback>& callbacks) {
                      [](const SharedCallback& callback) { return callback->decides_alike(); });
 }
 
+// What is trained on, as checkpoints compare it.
+std::string data_in_words(const Source& training, const ClassWeights& weights) {
+  return training.fingerprint() +
+         (weights.empty() ? "" : "; weights of classes " + to_text(weights));
+}
+
 // One run of `fit`: its epochs and steps, and when it ends. What callbacks see of it is `run_`.
 class Fitting {
  public:
@@ -40,7 +46,7 @@ class Fitting {
         run_(model, all_callbacks(), options_.validation != nullptr,
              [this](const std::string& line) { progress_->say(line); }),
         means_(*model.device, model.objective, ""),
-        data_(training->fingerprint()),
+        data_(data_in_words(*training, options_.class_weight)),
         categories_(category_records(training->categories())),
         reading_(model.watchdog->trace().label("reading of training data")),
         called_(model.watchdog->trace().label("callbacks")),
@@ -389,7 +395,8 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
   const MeshShape& mesh = state_->mesh().shape();
   check_batching(training->rows(), options.batch_size, batch_axis ? mesh.size(*batch_axis) : 1,
                  batch_axis ? mesh.name(*batch_axis) : "", "training data");
-  state_->prepare(target_of(*training), options.batch_size);
+  state_->prepare(loss_data_of(*training, options.validation.get(), options.class_weight),
+                  options.batch_size);
   if (state_->fitting) {
     fail("fit: the model is being fitted already");
   }

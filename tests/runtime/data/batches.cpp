@@ -428,6 +428,36 @@ TEST_CASE("labels out of range are an error that names file, sample and label") 
   check(std::vector<float>{0, 0, 9, 8}, "");
 }
 
+TEST_CASE("weights that are none are an error that names file, sample and weight") {
+  const auto check = []<class T>(std::vector<T> weights, const std::string& message) {
+    const auto count = static_cast<std::int64_t>(weights.size());
+    const auto source = std::make_shared<ArraySource>(
+        std::vector<Array>{Array("x", counted<float>(count), {count}),
+                           Array("w", std::move(weights), {count}, FieldRole::weight)});
+    FeederOptions options = options_for(source, 4);
+    options.fields[1].weights = true;
+    options.epochs = 1;
+    std::string found;
+    try {
+      Feeder feeder(options);
+      while (feeder.next() != nullptr) {
+      }
+    } catch (const Error& error) {
+      found = error.what();
+    }
+    CHECK(found == message);
+  };
+  const std::string rest = " is no weight; the weights of samples are finite and not negative";
+  check(std::vector<float>{0, 1, 0.5f, 3e38f, 1}, "");
+  check(std::vector<std::uint8_t>{0, 1, 255, 1, 1}, "");
+  check(std::vector<float>{0, 1, 1, 1, -0.5f}, "array \"w\": sample 4: the weight -0.5" + rest);
+  check(std::vector<std::int32_t>{0, -1}, "array \"w\": sample 1: the weight -1" + rest);
+  check(std::vector<float>{std::nanf(""), 1}, "array \"w\": sample 0: the weight nan" + rest);
+  check(std::vector<float>{1, std::numeric_limits<float>::infinity()},
+        "array \"w\": sample 1: the weight inf" + rest);
+  check(std::vector<double>{1, 1e300}, "array \"w\": sample 1: the weight 1e+300" + rest);
+}
+
 TEST_CASE("feeders with blocks or a start that do not fit are errors") {
   const auto source = samples(10);
   FeederOptions options = options_for(source, 4);

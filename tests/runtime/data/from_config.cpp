@@ -159,6 +159,54 @@ TEST_CASE("columns of a table are features and targets by name") {
   CHECK(test::read_all<std::int32_t>(*other, 0) == std::vector<std::int32_t>{2, 0});
 }
 
+TEST_CASE("every kind has weights of samples, behind targets or without") {
+  const test::Folder folder("from_config");
+  const auto weights = [](const std::shared_ptr<const Source>& made, bool with_targets) {
+    CHECK(made->target_count() == (with_targets ? 1 : 0));
+    REQUIRE(made->weights_field() == (with_targets ? 2 : 1));
+    const Field& field = made->field(*made->weights_field());
+    CHECK(field.name == "sample_weights");
+    CHECK(field.role == FieldRole::weight);
+    return field;
+  };
+  test::write_file(folder / "x.npy", test::npy_bytes(test::npy_header("|u1", "(3,)"), "abc"));
+  test::write_file(folder / "w.npy", test::npy_bytes(test::npy_header("|u1", "(3,)"), "ghi"));
+  test::write_file(folder / "few.npy", test::npy_bytes(test::npy_header("|u1", "(2,)"), "gh"));
+  const std::string npy = "{kind: npy, features: from_config/x.npy, ";
+  const auto of_npy =
+      source(npy + "targets: from_config/x.npy, sample_weights: from_config/w.npy}");
+  CHECK(weights(of_npy, true).shape.empty());
+  CHECK(test::read_all<std::uint8_t>(*of_npy, 2) == std::vector<std::uint8_t>{'g', 'h', 'i'});
+  (void)weights(source(npy + "sample_weights: from_config/w.npy}"), false);
+  CHECK_THROWS_WITH(source(npy + "sample_weights: from_config/few.npy}"),
+                    Catch::Contains("test.yaml:1:1") && Catch::Contains("3 samples") &&
+                        Catch::Contains("from_config/few.npy holds 2; they must be as many"));
+  const std::string h5 = folder / "data.h5";
+  add_dataset(h5, "x", 6, 4);
+  add_dataset(h5, "w", 6, 1);
+  CHECK(weights(
+            source("{kind: hdf5, features: \"" + h5 + ":/x\", sample_weights: \"" + h5 + ":/w\"}"),
+            false)
+            .shape == Shape{1});
+  test::write_file(folder / "t.csv", "a,b,city\n1,2.5,Rome\n3,4.5,Oslo\n");
+  const std::string csv = "{kind: csv, file: from_config/t.csv, features: a, targets: city, ";
+  const auto of_csv = source(csv + "sample_weights: b}");
+  CHECK(weights(of_csv, true).shape.empty());
+  CHECK(test::read_all<float>(*of_csv, 2) == std::vector<float>{2.5f, 4.5f});
+  CHECK_THROWS_WITH(source(csv + "sample_weights: city}"),
+                    "test.yaml:1:82: sample_weights: the column holds texts; the weights of "
+                    "samples are numbers");
+  CHECK_THROWS_WITH(source(csv + "sample_weight: b}"),
+                    Catch::Contains("did you mean \"sample_weights\"?"));
+  (void)weights(source("{kind: synthetic, rows: 3, features: {shape: [2]}, targets: {kind: "
+                       "classes, classes: 4}, sample_weights: {kind: uniform, low: 0, high: 2}}"),
+                true);
+  if (!test::has_numpy()) return;
+  test::run_numpy("numpy.savez('from_config/xw.npz', x=numpy.ones((3, 2)), w=numpy.arange(3))");
+  (void)weights(source("{kind: npz, file: from_config/xw.npz, features: x, sample_weights: w}"),
+                false);
+}
+
 TEST_CASE("IDX data have one feature") {
   CHECK_THROWS_WITH(source("{kind: idx, images: a}", {"a", "b"}), Catch::Contains("2 inputs"));
   CHECK_THROWS_WITH(source("{kind: idx, labels: a}"), Catch::Contains("\"images\" is missing"));

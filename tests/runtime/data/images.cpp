@@ -157,6 +157,20 @@ TEST_CASE("a table says what is on images") {
            .table = "labels.csv", .file = "name", .columns = {"weight"}, .vector = true}});
   CHECK(weights.field(1).shape == Shape{1});
   CHECK(read_all<float>(weights, 1) == std::vector<float>{2.5f, 1});
+  const ImageLabels both{
+      .table = "labels.csv", .file = "name", .columns = {"animal"}, .weights = "weight"};
+  const ImageSource weighted({.folder = "photos", .labels = both});
+  CHECK(weighted.target_count() == 1);
+  CHECK(weighted.weights_field() == 2);
+  CHECK(read_all<std::int32_t>(weighted, 1) == std::vector<std::int32_t>{1, 0});
+  CHECK(read_all<float>(weighted, 2) == std::vector<float>{2.5f, 1});
+  CHECK(weighted.locate(2, 1) == "labels.csv:3");
+  CHECK(error_of({.folder = "photos",
+                  .labels = ImageLabels{.table = "labels.csv",
+                                        .file = "name",
+                                        .columns = {"weight"},
+                                        .weights = "animal"}}) ==
+        "labels.csv: the column \"animal\" holds texts; the weights of samples are numbers");
   write_file("labels.csv", "name,animal\nc/1.png,dog\n");
   CHECK(error_of({.folder = "photos",
                   .labels =

@@ -95,6 +95,27 @@ TEST_CASE("fields are listed with shape, type and role") {
   CHECK_THROWS_WITH(source->index_of("label"), Catch::Contains("did you mean \"labels\"?"));
 }
 
+TEST_CASE("weights are no target, and samples without any can be given equal ones") {
+  const auto source = small_images();
+  CHECK_FALSE(source->weights_field());
+  const auto weighted = with_equal_weights(source, {2});
+  CHECK(weighted->target_count() == 1);
+  CHECK(weighted->weights_field() == 2);
+  CHECK(weighted->field(2) ==
+        Field{.name = "sample_weights", .shape = {2}, .role = FieldRole::weight});
+  CHECK(test::read_block<float>(*weighted, 2, {3, 0, 3}, {{0, 2}}) == std::vector<float>(6, 1.0f));
+  CHECK(test::read_block<float>(*weighted, 2, {3}, {{1, 2}}) == std::vector<float>(1, 1.0f));
+  CHECK(test::read_all<std::int32_t>(*weighted, 1) == test::read_all<std::int32_t>(*source, 1));
+  CHECK(weighted->fingerprint() == source->fingerprint());
+  weighted->prepare(2);
+  CHECK(weighted->locate(2, 1) == "sample_weights: sample 1");
+  CHECK(weighted->locate(1, 1) == source->locate(1, 1));
+  const ArraySource only(
+      {Array("x", counted<float>(2), {2}), Array("w", counted<float>(2), {2}, FieldRole::weight)});
+  CHECK(only.target_count() == 0);
+  CHECK(only.weights_field() == 1);
+}
+
 TEST_CASE("wrong arrays are errors that name them") {
   const auto x = Array("x", counted<float>(6), {3, 2});
   const auto y = Array("y", counted<float>(2), {2}, FieldRole::target);
@@ -107,6 +128,12 @@ TEST_CASE("wrong arrays are errors that name them") {
   CHECK_THROWS_WITH(ArraySource({y}), Catch::Contains("has no features"));
   CHECK_THROWS_WITH(ArraySource({y, Array("x", counted<float>(2), {2})}),
                     Catch::Contains("features come first"));
+  const auto w = Array("w", counted<float>(2), {2}, FieldRole::weight);
+  const auto two = Array("x", counted<float>(2), {2});
+  CHECK_THROWS_WITH(ArraySource({two, w, y}),
+                    Catch::Contains("target \"y\" stands behind weights \"w\""));
+  CHECK_THROWS_WITH(ArraySource({two, w, Array("v", counted<float>(2), {2}, FieldRole::weight)}),
+                    Catch::Contains("\"w\" and \"v\" are both weights; a sample has one"));
   CHECK_THROWS_WITH(ArraySource({}), Catch::Contains("no arrays"));
 }
 

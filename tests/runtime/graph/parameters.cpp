@@ -225,7 +225,7 @@ TEST_CASE("variables that lead to no loss stand last and are not updated") {
       Dense({.name = "penalized", .units = 4, .kernel_regularizer = Regularizer{.l2 = 0.1f}});
   const Graph model = make_graph(
       {input}, {Aside(Dense({.name = "trained", .units = 3}), {idle, penalized})(input)});
-  const Objective objective = with_objective(model, *MeanSquaredError(), {}, {3});
+  const Objective objective = with_objective(model, *MeanSquaredError(), {}, {.target = {3}});
   const Plan plan =
       make_plan({objective.graph.get(), objective.loss_operation, mesh, std::nullopt, {}, 16, {}},
                 objective.graph);

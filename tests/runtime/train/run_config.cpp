@@ -106,6 +106,86 @@ TEST_CASE("the sections of a run arrive where they belong") {
   CHECK(data.training->field(0).name == "image");
 }
 
+// 20 samples of 3 numbers, of 4 classes, with `more` in the data.
+static std::string classified(const std::string& more, const std::string& rest) {
+  return "data:\n"
+         "  train: {kind: synthetic, rows: 20, features: {shape: [3]},\n"
+         "          targets: {kind: classes, classes: 4}" +
+         more +
+         "}\n"
+         "  batch_size: 5\n"
+         "model: {input: [3], layers: [{Dense: {units: 4}}]}\n" +
+         rest;
+}
+
+TEST_CASE("weights of samples and classes that do not fit are told at their places") {
+  const std::string loss = "loss: {SparseCategoricalCrossentropy: {from_logits: true}}\n";
+  const auto check = [](const std::string& text) {
+    const RunConfig config = run(text);
+    DeviceMesh mesh = config.mesh();
+    const auto source = config.open(DataPart::train);
+    config.check_data(*source, DataPart::train, mesh.shape(), Mode::train);
+    config.check_samples(source, DataPart::train, Mode::train, mesh.all());
+  };
+  check(classified(", sample_weights: {kind: uniform, shape: [1], low: 0, high: 2}",
+                   loss + "fit: {class_weight: {0: 1, 3: 0.5}}\n"));
+  CHECK_THROWS_WITH(check(classified(", sample_weights: {kind: uniform, shape: [2]}", loss)),
+                    Catch::StartsWith("run.yaml:3:65: data.train.sample_weights: ") &&
+                        Catch::EndsWith("expected a weight for each sample, of shape (batch), "
+                                        "found (batch, 2)"));
+  CHECK_THROWS_WITH(
+      check(classified(", sample_weights: {kind: uniform, shape: [1], low: -2, high: -1}", loss)),
+      Catch::Contains("run.yaml:3:65: data.train.sample_weights: ") &&
+          Catch::Contains("sample 0: the weight -1") && Catch::Contains("finite and not negative"));
+  CHECK_THROWS_WITH(
+      check(classified("", loss + "fit: {class_weight: {4: 2}}\n")),
+      Catch::StartsWith("run.yaml:7:21: fit.class_weight: ") &&
+          Catch::EndsWith("class 4 has a weight, but there are 4 classes, from 0 to 3"));
+  CHECK_THROWS_WITH(
+      check("data: {train: {kind: synthetic, rows: 20, features: {shape: [3]},\n"
+            "               targets: {shape: [4]}}, batch_size: 5}\n"
+            "model: {input: [3], layers: [{Dense: {units: 4}}]}\n"
+            "loss: mse\n"
+            "fit: {class_weight: {0: 2}}\n"),
+      Catch::StartsWith("run.yaml:5:21: fit.class_weight: ") && Catch::Contains("are no classes"));
+  CHECK_THROWS_WITH(run(classified("", loss + "fit: {class_weight: {1: -2}}\n")),
+                    Catch::StartsWith("run.yaml:7:25: fit.class_weight.1: ") &&
+                        Catch::Contains("expected a finite number of at least 0, found -2"));
+  CHECK_THROWS_WITH(run(classified("", loss + "fit: {class_weight: {one: 2}}\n")),
+                    Catch::StartsWith("run.yaml:7:22: fit.class_weight") &&
+                        Catch::Contains("expected the number of a class, counted from 0, found"));
+  const RunConfig weighed =
+      run(classified("", loss + "fit: {class_weight: {0: 2}}\n"), {"fit.class_weight.1=5"});
+  CHECK(weighed.fit_options().class_weight == ClassWeights{{0, 2}, {1, 5}});
+}
+
+TEST_CASE("a run with weights trains on all ranks as on one, and says so in its plan") {
+  const RunConfig config =
+      run(classified(", sample_weights: {kind: uniform, shape: [1], low: 0, high: 2}",
+                     "mesh: {data: -1}\n"
+                     "loss: {SparseCategoricalCrossentropy: {from_logits: true}}\n"
+                     "optimizer: {Adam: {learning_rate: 0.01}}\n"
+                     "metrics: [accuracy]\n"
+                     "fit: {class_weight: {0: 3}, validation_split: 0.4, verbose: silent}\n"));
+  DeviceMesh all = config.mesh();
+  DeviceMesh alone({{"data", 1}}, Communicator::self());
+  const History together = trained(config, all);
+  const History reference = trained(config, alone);
+  for (const auto& [name, values] : reference.history) {
+    CHECK(together.at(name)[0] == Approx(values[0]).epsilon(1e-4));
+  }
+  Blueprint blueprint = config.blueprint(config.mesh_shape(2));
+  const auto source = config.open(DataPart::train);
+  const Plan& plan = config.plan(blueprint, *source, 5, Mode::train);
+  const std::string text = to_json(config.report(plan, *source, 5, Mode::train, 0));
+  CHECK_THAT(text, Catch::Contains("\"path\": \"sample_weights\""));
+  const auto has_class_weights = [&] {
+    return std::any_of(plan.operations.begin(), plan.operations.end(),
+                       [](const auto& one) { return one.path == "loss/class_weight"; });
+  };
+  CHECK(has_class_weights());
+}
+
 TEST_CASE("without the remainder an epoch is the whole batches") {
   // Of 40 samples in batches of 16 the last has 8.
   const RunConfig dropped = run(branches, {"data.drop_remainder=true", "data.prefetch=false"});
