@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // By `prepare`. Opening a file takes from 10 us on a local disk to 1 ms on a shared one.
-constexpr std::int64_t most_looked_at = 10'000;
+constexpr std::int64_t most_images_looked_at = 10'000;
 
 // How `categories` calls the folders of classes.
 constexpr const char* folders_of_classes = "folders";
@@ -215,7 +215,7 @@ ImageSource::~ImageSource() = default;
 void ImageSource::prepare(int field) const {
   if (field != 0) return;
   std::call_once(files_->looked_at, [&] {
-    const std::int64_t count = std::min(rows(), most_looked_at);
+    const std::int64_t count = std::min(rows(), most_images_looked_at);
     for (std::int64_t i = 0; i < count; ++i) {
       (void)files_->header_of(files_->open(rows() * i / count));
     }
