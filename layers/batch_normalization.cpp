@@ -45,17 +45,17 @@ SharedLayer BatchNormalization(BatchNormalizationLayerOptions options) {
         const Shape channels{shape.back()};
         std::vector<TensorId> operands{x};
         const auto add = [&](const char* name, const Initializer& initializer,
-                             const Regularizer& regularizer, bool trainable) {
+                             const Regularizer& regularizer, bool trainable = true) {
           operands.push_back(builder.variable(name, {.shape = channels,
                                                      .initializer = initializer,
                                                      .regularizer = regularizer,
                                                      .trainable = trainable}));
         };
         if (of.scale) {
-          add("gamma", of.gamma_initializer, of.gamma_regularizer, of.trainable);
+          add("gamma", of.gamma_initializer, of.gamma_regularizer);
         }
         if (of.center) {
-          add("beta", of.beta_initializer, of.beta_regularizer, of.trainable);
+          add("beta", of.beta_initializer, of.beta_regularizer);
         }
         add("moving_mean", of.moving_mean_initializer, {}, false);
         add("moving_variance", of.moving_variance_initializer, {}, false);
@@ -64,7 +64,7 @@ SharedLayer BatchNormalization(BatchNormalizationLayerOptions options) {
                                                            .center = of.center,
                                                            .momentum = of.momentum,
                                                            .epsilon = of.epsilon,
-                                                           .frozen = !of.trainable}),
+                                                           .frozen = !builder.trainable()}),
                              std::move(operands));
       });
 }

@@ -23,6 +23,7 @@ struct Conv2DTransposeOptions {
   Initializer bias_initializer = initializer_by_name("zeros");
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  bool trainable = true;
 };
 
 /// y (batch, rows, columns, filters) = activation(the transpose of a convolution, of x (batch,

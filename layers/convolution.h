@@ -25,6 +25,7 @@ struct Conv2DOptions {
   Initializer bias_initializer = initializer_by_name("zeros");
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  bool trainable = true;
 };
 
 /// y (batch, rows, columns, filters) = activation(the cross-correlation of x (batch, rows, columns,
@@ -49,6 +50,7 @@ struct Conv1DOptions {
   Initializer bias_initializer = initializer_by_name("zeros");
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  bool trainable = true;
 };
 
 /// The same on x (batch, steps, channels), with kernel (kernel size, channels / groups, filters).

@@ -18,6 +18,7 @@ struct DenseOptions {
   Initializer bias_initializer = initializer_by_name("zeros");
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  bool trainable = true;
 };
 
 /// y (batch, ..., units) = activation(x (batch, ..., features) * kernel (features, units) + bias

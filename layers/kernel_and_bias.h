@@ -9,6 +9,7 @@
 //     Initializer bias_initializer = initializer_by_name("zeros");
 //     Regularizer kernel_regularizer;
 //     Regularizer bias_regularizer;
+//     bool trainable = true;
 #pragma once
 
 #include <memory>
@@ -54,6 +55,7 @@ void describe_kernel_and_bias(Options& options, Visitor& option) {
   option("bias_initializer", options.bias_initializer, "initial bias");
   option("kernel_regularizer", options.kernel_regularizer, "penalty on the kernel");
   option("bias_regularizer", options.bias_regularizer, "penalty on the bias");
+  option("trainable", options.trainable, "train kernel and bias; false: they stay as they are");
 }
 
 }  // namespace meshwork

@@ -32,7 +32,9 @@ class LayerOf final : public Layer {
       : Layer(options.name),
         class_name_(std::move(class_name)),
         options_(std::move(options)),
-        build_(std::move(build)) {}
+        build_(std::move(build)) {
+    if constexpr (requires { options_.trainable; }) set_trainable(options_.trainable);
+  }
 
   std::string class_name() const override { return class_name_; }
 

@@ -18,6 +18,7 @@ struct Chain {
 
 struct SequentialOptions {
   std::string name;
+  bool trainable = true;
   Chain layers;
 };
 
@@ -44,13 +45,17 @@ void describe(SequentialOptions& options, Visitor& option) {
   option.about("a block of layers, each on the output of the one before it");
   describe_name(options, option);
   option.required("layers", options.layers, "the layers in their order");
+  option("trainable", options.trainable,
+         "train the layers; false: their variables stay as they are");
 }
 
 }  // namespace
 
 void add_sequential(Catalog& catalog) {
   catalog.add<SharedLayer, SequentialOptions>("Sequential", {}, [](SequentialOptions options) {
-    return Sequential(std::move(options.layers.layers), std::move(options.name));
+    SharedLayer block = Sequential(std::move(options.layers.layers), std::move(options.name));
+    block.layer().set_trainable(options.trainable);
+    return block;
   });
 }
 

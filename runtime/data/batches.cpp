@@ -98,14 +98,15 @@ bool is_class(T value, std::int64_t classes) {
 
 /// The first of the elements in `bytes` bytes of `type` that does not suit, as text, and its place;
 /// "" if all do.
-struct Unfit {
+struct UnfitFed {
   std::string value;
   std::int64_t place = 0;
 };
 template <class Suits>
-Unfit first_unfit(ElementType type, const std::byte* data, std::int64_t bytes, const Suits& suits) {
+UnfitFed first_unfit(ElementType type, const std::byte* data, std::int64_t bytes,
+                     const Suits& suits) {
   const std::int64_t count = bytes / element_bytes(type);
-  return with_type(type, [&](auto number) -> Unfit {
+  return with_type(type, [&](auto number) -> UnfitFed {
     const auto* values = reinterpret_cast<const decltype(number)*>(data);
     const auto* found =
         std::find_if(values, values + count, [&](auto value) { return !suits(value); });
@@ -235,8 +236,8 @@ class Feeder::Assembler {
 
   void check_classes(const FeedField& field, std::span<const std::int64_t> samples,
                      std::int64_t bytes, const std::byte* data) const {
-    const Unfit unfit = first_unfit(options_.source->field(field.field).type, data, bytes,
-                                    [&](auto value) { return is_class(value, field.classes); });
+    const UnfitFed unfit = first_unfit(options_.source->field(field.field).type, data, bytes,
+                                       [&](auto value) { return is_class(value, field.classes); });
     if (unfit.value.empty()) return;
     fail("{}: label {} is out of range; with {} classes labels are whole numbers from 0 to {}",
          place_of(unfit, field, samples, bytes), unfit.value, field.classes, field.classes - 1);
@@ -244,14 +245,14 @@ class Feeder::Assembler {
 
   void check_weights(const FeedField& field, std::span<const std::int64_t> samples,
                      std::int64_t bytes, const std::byte* data) const {
-    const Unfit unfit = first_unfit(options_.source->field(field.field).type, data, bytes,
-                                    [](auto value) { return is_weight(value); });
+    const UnfitFed unfit = first_unfit(options_.source->field(field.field).type, data, bytes,
+                                       [](auto value) { return is_weight(value); });
     if (unfit.value.empty()) return;
     fail("{}: the weight {} is no weight; the weights of samples are finite and not negative",
          place_of(unfit, field, samples, bytes), unfit.value);
   }
 
-  [[nodiscard]] std::string place_of(const Unfit& unfit, const FeedField& field,
+  [[nodiscard]] std::string place_of(const UnfitFed& unfit, const FeedField& field,
                                      std::span<const std::int64_t> samples,
                                      std::int64_t bytes) const {
     const ElementType type = options_.source->field(field.field).type;

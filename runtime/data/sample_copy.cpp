@@ -18,7 +18,7 @@ void fetch(const std::byte* sample, std::int64_t bytes) {
 }
 
 /// Where an element stands that samples cannot hold.
-struct Unfit {
+struct UnfitStored {
   const std::byte* place;
 };
 
@@ -28,7 +28,7 @@ std::byte* copy_run(const StoredElements& elements, const std::byte* source, std
   if (elements.convert == nullptr) {
     std::memcpy(destination, source, static_cast<std::size_t>(count * elements.bytes));
   } else if (const std::int64_t done = elements.convert(source, count, destination); done < count) {
-    throw Unfit{source + done * elements.stored_bytes};
+    throw UnfitStored{source + done * elements.stored_bytes};
   }
   return destination + count * elements.bytes;
 }
@@ -87,7 +87,7 @@ void copy_samples(const std::byte* samples, const Shape& shape, const StoredElem
                   std::span<const std::int64_t> rows, const Block& block, std::byte* destination) {
   try {
     copy(samples, shape, elements, rows, block, destination);
-  } catch (const Unfit& unfit) {
+  } catch (const UnfitStored& unfit) {
     const std::int64_t element = (unfit.place - samples) / elements.stored_bytes;
     double value = 0;
     std::memcpy(&value, unfit.place, sizeof value);

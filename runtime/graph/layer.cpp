@@ -189,6 +189,11 @@ const std::string& LayerBuilder::path() const {
   return graph_->layers[layer_stack_.back()].path;
 }
 
+bool LayerBuilder::trainable() const {
+  return std::all_of(layer_stack_.begin(), layer_stack_.end(),
+                     [&](int layer) { return graph_->layers[layer].layer->trainable(); });
+}
+
 std::string LayerBuilder::current_scope() const {
   return layer_stack_.empty() ? "" : path() + "/";
 }
@@ -268,6 +273,7 @@ TensorId LayerBuilder::variable(const std::string& name, VariableOptions options
       fail("its variable \"{}\" cannot have shape {}", name, to_string(options.shape));
     }
   }
+  options.trainable = options.trainable && trainable();
   GraphTensor tensor;
   tensor.shape = options.shape;
   tensor.role = TensorRole::variable;

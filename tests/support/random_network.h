@@ -112,6 +112,7 @@ class RandomNetwork {
     if (draws_.one_in(5)) {
       options.emplace_back("kernel_regularizer: {L2: 0.01}");
     }
+    if (draws_.one_in(6)) options.emplace_back("trainable: false");
   }
 
   // ---- lengths ----------------------------------------------------------------------------------
