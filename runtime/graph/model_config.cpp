@@ -47,8 +47,12 @@ class ModelReader {
         output = find(*named).value_or(output);
       });
     }
+    std::vector<FrozenKey> frozen;
+    if (const auto& listed = section_.frozen.node) {
+      reader_.check([&] { frozen = read_frozen(*listed); });
+    }
     reader_.finish();
-    return {symbols(inputs), symbol_of_output(output)};
+    return {symbols(inputs), symbol_of_output(output), std::move(frozen)};
   }
 
  private:
@@ -69,6 +73,18 @@ class ModelReader {
       add_input("input",
                 reader_.required_node("input", "the shape of a sample, such as [28, 28, 1]"));
     }
+  }
+
+  static std::vector<FrozenKey> read_frozen(const ConfigNode& listed) {
+    std::vector<FrozenKey> keys;
+    ConfigErrors errors;
+    for (const ConfigNode& key : listed.elements()) {
+      errors.check([&] {
+        key.located([&] { keys.push_back({PathPattern("key", key.as<std::string>()), key}); });
+      });
+    }
+    errors.raise();
+    return keys;
   }
 
   void add_input(const std::string& name, const ConfigNode& shape) {
@@ -243,6 +259,23 @@ class ModelReader {
 
 ConfiguredModel model_from_config(const ConfigNode& model, const Catalog& catalog) {
   return ModelReader(model, catalog).read();
+}
+
+Graph graph_of(const ConfiguredModel& model) {
+  Graph graph = make_graph(model.inputs, {model.output});
+  std::vector<std::string> paths;
+  for (const Variable& variable : graph.variables) paths.push_back(variable.path);
+  ConfigErrors errors;
+  for (const auto& [pattern, node] : model.frozen) {
+    if (const auto unmatched = pattern.unmatched(paths)) {
+      errors.add(node.error(unmatched->message));
+    }
+    for (Variable& variable : graph.variables) {
+      if (pattern.matches(variable.path)) variable.options.trainable = false;
+    }
+  }
+  errors.raise();
+  return graph;
 }
 
 }  // namespace meshwork

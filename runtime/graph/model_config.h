@@ -15,6 +15,10 @@
 // `output` the last layer is it. A model of several inputs has `inputs: {left: [28, 28], right:
 // [3]}` in place of `input`, and its first layer says which it takes. Blocks of layers with a name
 // of their own are a layer like any other (`Sequential`), so names within them do not count here.
+//
+// `frozen` lists the variables that training leaves as they are, by path or by regular expression, as
+// keys of layouts are (path_pattern.h): `frozen: [d1/kernel, "features/.*"]`. `trainable: false`
+// freezes a layer, which BatchNormalization takes for more (layer.h).
 #pragma once
 
 #include <vector>
@@ -23,6 +27,7 @@
 #include "runtime/config/node.h"
 #include "runtime/config/options.h"
 #include "runtime/graph/layer.h"
+#include "runtime/mesh/path_pattern.h"
 
 namespace meshwork {
 
@@ -32,6 +37,8 @@ struct ModelSection {
   Written<"a map of names and shapes, such as {left: [28, 28], right: [3]}"> inputs;
   Written<"a list of layers"> layers;
   Written<"the name of a layer"> output{.initial = "the last layer"};
+  Written<"a list of paths or regular expressions, such as [d1/kernel, \"features/.*\"]"> frozen{
+      .initial = "none"};
 };
 
 template <class Visitor>
@@ -43,11 +50,19 @@ void describe(ModelSection& model, Visitor& option) {
                   "in their order; `inputs` of a layer names what it takes, the layer before it by "
                   "default");
   option("output", model.output, "the layer whose output is the model's");
+  option("frozen", model.frozen, "variables that are not trained, by path or regular expression");
 }
+
+/// An entry of `frozen`.
+struct FrozenKey {
+  PathPattern pattern;
+  ConfigNode node;  // where it was written
+};
 
 struct ConfiguredModel {
   std::vector<SymbolicTensor> inputs;  // in the order in which they are written
   SymbolicTensor output;
+  std::vector<FrozenKey> frozen;
 };
 
 /// The model that `model`, the section of that name, describes, of layers that `catalog` has.
@@ -55,5 +70,8 @@ struct ConfiguredModel {
 /// name, a name in `inputs` or `output` that is none or is further down, several outputs, inputs
 /// whose shape the layer does not take, an input or a layer of which nothing is made.
 [[nodiscard]] ConfiguredModel model_from_config(const ConfigNode& model, const Catalog& catalog);
+
+/// Its graph. Throws `Error` as make_graph does, and for an entry of `frozen` that matches no variable.
+[[nodiscard]] Graph graph_of(const ConfiguredModel& model);
 
 }  // namespace meshwork

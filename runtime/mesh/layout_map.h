@@ -4,19 +4,17 @@
 //     layouts["d1/kernel"] = {unsharded, "model"};
 //     layouts[".*/embeddings"] = {"model", unsharded};
 //
-// Lookup of a path: an exact key wins; otherwise every key is tried as a regular expression
-// (ECMAScript) that has to match the whole path. One match gives its layout, none means replicated,
+// Keys are patterns of paths (path_pattern.h). Lookup of a path: an exact key wins; otherwise every
+// key is tried as a regular expression that has to match the whole path. One match gives its layout, none means replicated,
 // two or more are an error even where their layouts are equal. Setting a key that is there already
 // is an error.
 //
 // What is wrong with a key by itself is an error when it is set: a malformed expression, an axis
 // that the mesh lacks, an axis twice. What is wrong with it for a model is found by `find`,
-// `resolve` and `unmatched`. A key may carry its *origin*, the place where it was written
-// ("configs/mnist.yaml:7:14"); it stands in front of every message about the key.
+// `resolve` and `unmatched`.
 #pragma once
 
 #include <optional>
-#include <regex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -25,6 +23,7 @@
 
 #include "runtime/mesh/device_mesh.h"
 #include "runtime/mesh/layout.h"
+#include "runtime/mesh/path_pattern.h"
 
 namespace meshwork {
 
@@ -33,18 +32,6 @@ struct LayoutMatch {
   std::string key;
   TensorLayout layout;
   std::string origin;
-};
-
-/// A key that matches none of a model's paths.
-struct UnmatchedKey {
-  std::string key;
-  std::string origin;
-  /// The nearest paths by edit distance, nearest first, three at most.
-  std::vector<std::string> nearest;
-  /// The paths that the key would match if it were allowed to match a part of them.
-  std::vector<std::string> unanchored;
-  /// One line: what does not match, what there is instead, and the origin.
-  std::string message;
 };
 
 class LayoutMap {
@@ -94,7 +81,7 @@ class LayoutMap {
  private:
   struct Entry {
     LayoutMatch match;
-    std::regex expression;
+    PathPattern pattern;
   };
   MeshShape mesh_;
   std::vector<Entry> entries_;

@@ -166,9 +166,7 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
   section(sections.data.node, [&](const ConfigNode& data) { read_data(data, catalog); });
   section(sections.model.node, [&](const ConfigNode& model) {
     model_ = model_from_config(model, catalog);
-    graph_ = model.located([&] {
-      return std::make_shared<const Graph>(make_graph(model_->inputs, {model_->output}));
-    });
+    graph_ = model.located([&] { return std::make_shared<const Graph>(graph_of(*model_)); });
   });
   section(sections.loss.node,
           [&](const ConfigNode& loss) { compile_.loss = catalog.make<SharedLoss>(loss); });

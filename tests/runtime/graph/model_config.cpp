@@ -18,8 +18,7 @@ ConfiguredModel model(const std::string& text) {
 }
 
 Graph graph(const std::string& text) {
-  const ConfiguredModel made = model(text);
-  return make_graph(made.inputs, {made.output});
+  return graph_of(model(text));
 }
 
 }  // namespace
@@ -88,6 +87,36 @@ layers:
   CHECK_THROWS_WITH(
       graph("{input: [6], layers: [{Sequential: {layers: [{Dense: {units: 4, inputs: a}}]}}]}"),
       Catch::Contains("test.yaml:1:") && Catch::Contains("one after the other"));
+}
+
+TEST_CASE("variables are frozen by path, by regular expression, and with their layer") {
+  const std::string layers = R"(
+input: [6]
+layers:
+  - Dense: {name: d1, units: 4}
+  - Sequential: {name: block, trainable: false, layers: [Dense: {units: 3}]}
+  - Dense: {name: d2, units: 2}
+)";
+  const auto trained = [&](const std::string& frozen) {
+    std::string paths;
+    for (const Variable& variable : graph(layers + frozen).variables) {
+      if (variable.options.trainable) paths += variable.path + " ";
+    }
+    return paths;
+  };
+  CHECK(trained("") == "d1/kernel d1/bias d2/kernel d2/bias ");
+  CHECK(trained("frozen: []") == trained(""));
+  CHECK(trained("frozen: [d1/kernel]") == "d1/bias d2/kernel d2/bias ");
+  CHECK(trained("frozen: [\".*/bias\", d2/kernel]") == "d1/kernel ");
+  CHECK(trained("frozen: [\"d.*\"]") == "");
+  CHECK_THROWS_WITH(
+      trained("frozen: [d1/kernl, \"d[12]\", \"(\"]"),
+      Catch::Contains("test.yaml:7:29: ") && Catch::Contains("is not a regular expression"));
+  CHECK_THROWS_WITH(
+      trained("frozen: [d1/kernl, \"d[12]\"]"),
+      Catch::Contains("test.yaml:7:10: ") && Catch::Contains("key \"d1/kernl\" matches nothing") &&
+          Catch::Contains("did you mean \"kernel\"?") && Catch::Contains("test.yaml:7:20: ") &&
+          Catch::Contains("has to match the whole path"));
 }
 
 TEST_CASE("a model needs layers, and an input that says its shape") {
