@@ -18,6 +18,7 @@ int evaluate(Runtime& runtime, const CommandLine& line) {
     session->examine(source, part, Mode::evaluate);
     session->build();
     session->load_weights(source, Mode::evaluate);
+    end_if_asked(runtime, "before the first batch");
   });
   if (status != 0 || line.dry_run) {
     return status;

@@ -23,6 +23,7 @@ int predict(Runtime& runtime, const CommandLine& line) {
     if (!line.dry_run) {
       file = session->prediction_file(*source);
     }
+    end_if_asked(runtime, "before the first batch");
   });
   if (status != 0 || line.dry_run) {
     return status;

@@ -98,15 +98,16 @@ std::string readable(const Logs& logs) {
   return text;
 }
 
+void end_if_asked(Runtime& runtime, std::string_view when) {
+  if (const int reason = runtime.agreed_stop(); reason != 0) {
+    throw Stopped(reason, fmt::format("stopped by {} {}", stop_reason_name(reason), when));
+  }
+}
+
 // What all ranks do to open data. A signal to any of them ends it on all, as it ends a run. A rank
 // that has left its table because of one waits for the others, who may not have got any.
 static void open_together(Runtime& runtime, const std::function<void()>& action) {
-  const auto end_if_asked = [&] {
-    if (const int reason = runtime.agreed_stop(); reason != 0) {
-      throw Stopped(reason, fmt::format("stopped by {} while the data were opened",
-                                        stop_reason_name(reason)));
-    }
-  };
+  constexpr std::string_view when = "while the data were opened";
   try {
     together(runtime.world(), [&] {
       try {
@@ -120,10 +121,10 @@ static void open_together(Runtime& runtime, const std::function<void()>& action)
   } catch (const RanksParted&) {
     throw;
   } catch (const Error&) {
-    end_if_asked();
+    end_if_asked(runtime, when);
     throw;
   }
-  end_if_asked();
+  end_if_asked(runtime, when);
 }
 
 Session::Session(Runtime& runtime, const CommandLine& line)

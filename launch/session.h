@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "launch/command_line.h"
@@ -40,6 +41,10 @@ namespace meshwork {
 
 /// "loss: 0.3071 - accuracy: 0.8912".
 [[nodiscard]] std::string readable(const Logs& logs);
+
+/// Throws `Stopped` on all ranks if one of them was asked to stop: "stopped by SIGTERM WHEN".
+/// Collective.
+void end_if_asked(Runtime& runtime, std::string_view when);
 
 /// What a training run reads.
 struct RunData : TrainingData {

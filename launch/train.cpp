@@ -80,16 +80,10 @@ int train(Runtime& runtime, const CommandLine& given) {
     if (predicted && !line.dry_run) {
       file = session->prediction_file(*predicted);
     }
+    end_if_asked(runtime, "before the first step");
   });
   if (status != 0 || line.dry_run) {
     return status;
-  }
-  if (const int reason = runtime.agreed_stop(); reason != 0) {
-    if (runtime.is_root()) {
-      std::fprintf(stderr, "stopped by %s before the first step\n",
-                   stop_reason_name(reason).c_str());
-    }
-    return stopped_status(reason);
   }
   int stopped = 0;
   bool unsaved = false, misfit = false;

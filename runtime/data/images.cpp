@@ -146,6 +146,14 @@ struct ImageSource::Files {
            labels.table.string(), in_quotes(labels.weights));
     }
     names = table->texts();
+    for (std::size_t row = 0; row < names.size(); ++row) {
+      const fs::path name(names[row]);
+      if (name.is_absolute() || std::ranges::find(name, "..") != name.end()) {
+        fail("{}: the image {} is outside the folder {}",
+             table->locate(0, static_cast<std::int64_t>(row)), in_quotes(names[row]),
+             options.folder.string());
+      }
+    }
   }
 
   void take_folder() {

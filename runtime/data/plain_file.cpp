@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "collectives/printable.h"
+
 namespace meshwork {
 
 // Rights and limits stay as they are, everything else may pass.
@@ -22,9 +24,9 @@ void fail_to_reach(const std::string& name, const std::string& what, int error) 
 }
 
 PlainFile::PlainFile(const std::filesystem::path& path, const std::string& expected)
-    : name_(path.string()) {
+    : name_(in_one_line(path.string())) {
   // Without waiting for whoever writes to a pipe.
-  descriptor_ = ::open(name_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) {
     if (errno == ENOENT || errno == ENOTDIR) fail("{}: there is no such file", name_);
     fail_to_reach(name_, "cannot be opened", errno);

@@ -51,7 +51,8 @@ def main():
             file.write(b"1,1,1\n" * 150_000)
     before = sorted(os.listdir())
     for command in (["evaluate", "run.yaml"], ["predict", "run.yaml", "--output", "p.csv"],
-                    ["train", "run.yaml", "--predict", "p.h5"]):
+                    ["train", "run.yaml", "--predict", "p.h5"],
+                    ["train", "run.yaml", "--dry-run"]):
         for number, status in ((signal.SIGTERM, 75), (signal.SIGINT, 130)):
             with subprocess.Popen([*launcher, meshwork, *command], stdin=subprocess.DEVNULL,
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:

@@ -171,6 +171,14 @@ TEST_CASE("a table says what is on images") {
                                         .columns = {"weight"},
                                         .weights = "animal"}}) ==
         "labels.csv: the column \"animal\" holds texts; the weights of samples are numbers");
+  for (const std::string outside : {"../b/1.png", "a/../../b/1.png", "/b/1.png"}) {
+    write_file("labels.csv", "name,animal\nb/1.png,dog\n" + outside + ",cat\n");
+    CHECK(
+        error_of({.folder = "photos",
+                  .labels =
+                      ImageLabels{.table = "labels.csv", .file = "name", .columns = {"animal"}}}) ==
+        "labels.csv:3: the image \"" + outside + "\" is outside the folder photos");
+  }
   write_file("labels.csv", "name,animal\nc/1.png,dog\n");
   CHECK(error_of({.folder = "photos",
                   .labels =
