@@ -41,6 +41,8 @@ void prefer_settings() {
   // The default for collective writes to files, vulcan, has corrupted files of parallel HDF5
   // (open-mpi/ompi #12718).
   ::setenv("OMPI_MCA_fcoll", "dynamic_gen2,individual", 0);
+  // Nobody shares file pointers here, and this component writes the file's name into 256 bytes.
+  ::setenv("OMPI_MCA_sharedfp", "^lockedfile", 0);
   if (!started_by_launcher()) {
     // No other rank is ever there: a daemon and a search for networks take 0.3 s, and the daemon
     // waits for ever where files may have no bytes (ulimit -f 0).

@@ -35,6 +35,10 @@ launcher=("$@")
 rm -rf checkpoints given begun runs elsewhere never ./*.txt ./*.csv
 
 train straight 0 --predict straight.csv
+# A part of Open MPI for shared file pointers has room for a name of 256 bytes.
+train long 0 --set checkpoint.directory="runs/$(printf 'd%.0s' {1..240})" --set fit.epochs=1
+says long "checkpoints: 1 written to runs/ddd"
+rm -rf runs
 train first 0 --set checkpoint.directory=checkpoints --set fit.epochs=1
 says first "checkpoints: 1 written to checkpoints"
 says first "training blocked"
