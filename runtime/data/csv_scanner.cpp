@@ -25,9 +25,10 @@ void CsvScanner::fill() {
   filled_ = static_cast<std::size_t>(bytes);
   unpacked_ += bytes;
   if (is_out_of_proportion(unpacked_, file_bytes())) {
-    fail("{}: unpacks to more than {} bytes, a thousand times the {} of the file; it is damaged, or "
-         "made to fill memory",
-         name_, unpacked_, file_bytes());
+    fail(
+        "{}: unpacks to more than {} bytes, a thousand times the {} of the file; it is damaged, or "
+        "made to fill memory",
+        name_, unpacked_, file_bytes());
   }
 }
 

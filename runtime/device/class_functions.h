@@ -46,8 +46,8 @@ struct RowWeights {
   std::int64_t rows_a_weight;
 };
 
-/// The target weight of a class after smoothing and times the weight of its row, where targets are class numbers: of the class in
-/// column j of a row row(r)(j), which is weights(r, j).
+/// The target weight of a class after smoothing and times the weight of its row, where targets are
+/// class numbers: of the class in column j of a row row(r)(j), which is weights(r, j).
 struct SparseWeights {
   static constexpr bool given = false;
   struct Row {

@@ -5,9 +5,9 @@
 //     layouts[".*/embeddings"] = {"model", unsharded};
 //
 // Keys are patterns of paths (path_pattern.h). Lookup of a path: an exact key wins; otherwise every
-// key is tried as a regular expression that has to match the whole path. One match gives its layout, none means replicated,
-// two or more are an error even where their layouts are equal. Setting a key that is there already
-// is an error.
+// key is tried as a regular expression that has to match the whole path. One match gives its
+// layout, none means replicated, two or more are an error even where their layouts are equal.
+// Setting a key that is there already is an error.
 //
 // What is wrong with a key by itself is an error when it is set: a malformed expression, an axis
 // that the mesh lacks, an axis twice. What is wrong with it for a model is found by `find`,

@@ -1,8 +1,8 @@
 // Losses and metrics that compare value by value: what a row gives is the mean over its values.
 //
-// Rule "bk,bk->", or "bk,bk,b->" with weights: every axis splits what it likes, the sum is partial over all of them, and the
-// gradient of a block follows from that block alone. So a loss of this kind is two kernels, and a
-// metric one.
+// Rule "bk,bk->", or "bk,bk,b->" with weights: every axis splits what it likes, the sum is partial
+// over all of them, and the gradient of a block follows from that block alone. So a loss of this
+// kind is two kernels, and a metric one.
 #pragma once
 
 #include <cstdint>

@@ -56,9 +56,10 @@ std::vector<std::string> tensor_differences(const Model::State& model,
       tell(tensor, fmt::format("{} has shape {}, in the {} {}", described(tensor),
                                to_string(tensor.shape), file, to_string(theirs->shape)));
     } else if (trained && tensor.slot.empty() && theirs->trainable != tensor.trainable) {
-      found.push_back(tensor.trainable
-                          ? fmt::format("{} is trained, in the {} it is frozen", tensor.path, file)
-                          : fmt::format("{} is frozen, in the {} it is trained", tensor.path, file));
+      found.push_back(
+          tensor.trainable
+              ? fmt::format("{} is trained, in the {} it is frozen", tensor.path, file)
+              : fmt::format("{} is frozen, in the {} it is trained", tensor.path, file));
     }
   }
   for (const CheckpointTensor& tensor : reader.tensors()) {
