@@ -100,6 +100,19 @@ class FailingSource final : public Source {
   std::int64_t bad_row_;
 };
 
+// What feeding one epoch of batches ends with, or "".
+std::string error_of_an_epoch(FeederOptions options) {
+  options.epochs = 1;
+  try {
+    Feeder feeder(options);
+    while (feeder.next() != nullptr) {
+    }
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
 }  // namespace
 
 TEST_CASE("a feeder lists the samples of the global batch, those that it would have read") {
@@ -404,16 +417,7 @@ TEST_CASE("labels out of range are an error that names file, sample and label") 
         1, count);
     FeederOptions options = options_for(source, 4);
     options.fields[1].classes = 10;
-    options.epochs = 1;
-    std::string found;
-    try {
-      Feeder feeder(options);
-      while (feeder.next() != nullptr) {
-      }
-    } catch (const Error& error) {
-      found = error.what();
-    }
-    CHECK(found == message);
+    CHECK(error_of_an_epoch(std::move(options)) == message);
   };
   const std::string rest = " is out of range; with 10 classes labels are whole numbers from 0 to 9";
   check(std::vector<std::uint8_t>{99, 0, 1, 9, 9, 0}, "");  // sample 0 is not in the subset
@@ -436,16 +440,7 @@ TEST_CASE("weights that are none are an error that names file, sample and weight
                            Array("w", std::move(weights), {count}, FieldRole::weight)});
     FeederOptions options = options_for(source, 4);
     options.fields[1].weights = true;
-    options.epochs = 1;
-    std::string found;
-    try {
-      Feeder feeder(options);
-      while (feeder.next() != nullptr) {
-      }
-    } catch (const Error& error) {
-      found = error.what();
-    }
-    CHECK(found == message);
+    CHECK(error_of_an_epoch(std::move(options)) == message);
   };
   const std::string rest = " is no weight; the weights of samples are finite and not negative";
   check(std::vector<float>{0, 1, 0.5f, 3e38f, 1}, "");
