@@ -55,8 +55,10 @@ Explained data_explained() {
 Explained fit_explained() {
   OptionLister option;
   FitOptions fit;
+  bool gradient_norm = false;
   option.about("how long training runs, and what runs beside it");
   describe_fit_section(fit, option);
+  describe_gradient_norm(gradient_norm, option);
   describe_callbacks(fit.callbacks, option);
   return std::move(option.explained);
 }

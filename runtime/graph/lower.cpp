@@ -121,13 +121,14 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
     step.phase = "backward";
     book_backward(step, values, gradients, remains);
     step.phase = "update";
-    update_parameters(step, gradients);
+    update_parameters(step, gradients, sums);
   }
   step.phase = "metrics";
   sums.reduce();
   lowered.sum_tensors = sums.tensors();
   lowered.sums = sums.buffer();
   lowered.has_penalty = sums.has_penalty();
+  lowered.has_gradient_norm = sums.has_gradient_norm();
   return lowered;
 }
 

@@ -47,10 +47,14 @@ struct UpdatedBlock {
 struct UpdateRule {
   Clipping clipping = Clipping::none;
   float clip = 0;
+  bool reports_norm = false;  // of all gradients together, before they are clipped
   int slots = 0;
   /// The fused kernel for a block. Its operands are StepScalars, [factor], gradients, values,
   /// slots, [narrowed values].
   std::function<KernelSpec(const UpdatedBlock& block)> kernel;
+
+  /// Whether each rank has to hold its blocks of the gradients whole: norms are computed of them.
+  [[nodiscard]] bool takes_norms() const { return reports_norm || needs_norms(clipping); }
 };
 
 struct LoweringRequest {
@@ -80,8 +84,11 @@ struct LoweringRequest {
 struct LoweredStep {
   std::map<TensorId, Block> fed_blocks;  // this rank's part of each input and target
   std::vector<TensorId> sum_tensors;     // whose sums stand in `sums`, in this order
-  Buffer sums;                           // float64: sum_tensors, then the penalty if there is one
+  /// float64: sum_tensors; then, where there is one, the penalty; then, where it is reported, the
+  /// squared norm of all gradients.
+  Buffer sums;
   bool has_penalty = false;
+  bool has_gradient_norm = false;
   Buffer output;  // Mode::predict: the first output, whole, float32
 };
 

@@ -92,9 +92,9 @@ PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::in
       fed[static_cast<TensorId>(tensor)] = source.field(source.feature_count()).type;
     }
   }
-  PlanReport report = report_plan(plan, mode, rows, rank,
-                                  compiled ? compiled->optimizer.update_rule() : UpdateRule{}, fed,
-                                  precision, device);
+  PlanReport report =
+      report_plan(plan, mode, rows, rank, compiled ? compiled->update_rule() : UpdateRule{}, fed,
+                  precision, device);
   if (!device.computes_in_host_memory) {
     for (const ReportedTensor& tensor : report.fed) {
       report.ahead_bytes += FeedRing::bytes_ahead(tensor.bytes);

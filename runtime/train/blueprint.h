@@ -44,6 +44,16 @@ struct CompileOptions {
   SharedLoss loss;
   Optimizer optimizer = RMSprop();
   std::vector<SharedMetric> metrics;
+  /// Training logs gradient_norm: the norm of all gradients together, with those of penalties, before
+  /// they are clipped. Ranks that share memory then keep a copy of the variables each.
+  bool gradient_norm = false;
+
+  /// The optimizer's, which reports the norm if that is wanted.
+  [[nodiscard]] UpdateRule update_rule() const {
+    UpdateRule rule = optimizer.update_rule();
+    rule.reports_norm = gradient_norm;
+    return rule;
+  }
 };
 
 /// A plan for batches of `rows`.

@@ -152,6 +152,7 @@ Settings settings_of(const CompileOptions& options) {
   for (const SharedMetric& metric : options.metrics) {
     settings.push_back(setting("metric", metric->name()));
   }
+  settings.push_back(setting("gradient_norm", options.gradient_norm));
   for (auto& [name, value] : options.optimizer.settings()) {
     settings.emplace_back(name, value);
   }
@@ -260,7 +261,7 @@ void Model::State::prepare(const std::optional<LossData>& wanted, std::int64_t r
   UpdateRule update;
   std::vector<std::string> slots;
   if (compiled) {
-    update = compiled->optimizer.update_rule();
+    update = compiled->update_rule();
     slots = compiled->optimizer.slot_names();
     compare(compiled->optimizer.settings(), "the optimizer's options");
   }

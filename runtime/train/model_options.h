@@ -95,6 +95,13 @@ void describe_cache(bool& cache, Visitor& option) {
   option("cache", cache, "keep samples in memory after reading them once");
 }
 
+/// What C++ says to `compile` is an option of a configuration's fit.
+template <class Visitor>
+void describe_gradient_norm(bool& gradient_norm, Visitor& option) {
+  option("gradient_norm", gradient_norm,
+         "log the norm of all gradients together, before they are clipped");
+}
+
 template <class Visitor>
 void describe_callbacks(std::vector<SharedCallback>& callbacks, Visitor& option) {
   option("callbacks", callbacks, "called after each batch and epoch, in this order");

@@ -55,6 +55,7 @@ struct Model::State : Blueprint {
 
   [[nodiscard]] DeviceMesh& mesh() const { return *mesh_; }
   [[nodiscard]] bool is_root() const { return mesh().rank() == 0; }
+  [[nodiscard]] bool logs_gradient_norm() const { return compiled && compiled->gradient_norm; }
   /// Prints a line, from rank 0.
   void say(const std::string& line) const;
   std::function<void()> make_room;  // for such a line, while something else is on the screen
@@ -153,7 +154,8 @@ struct UserBatches {
       : source(std::move(batch)),
         fed(model, mode, source, source->rows(), "the batch"),
         feeder(fed.feeder(false, {}, -1, false)),
-        means(*model.device, model.objective, "") {
+        means(*model.device, model.objective, "",
+              mode == Mode::train && model.logs_gradient_norm()) {
     fed.make_steps();
   }
 

@@ -212,6 +212,7 @@ void RunConfig::read_fit(const ConfigNode& node, const Catalog& catalog) {
   ConfigReader reader(node, "fit");
   OptionReader option(reader, catalog);
   describe_fit_section(fit_, option);
+  describe_gradient_norm(compile_.gradient_norm, option);
   describe_callbacks(fit_.callbacks, option);
   if (!fit_.callbacks.empty()) {
     callback_nodes_ = node.find("callbacks")->elements();
@@ -469,8 +470,8 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
 }
 
 void RunConfig::check_callbacks(const Source& source, bool validated) const {
-  const ExpectedLogs logs{log_names_of(objective(source, Mode::train).names, validated,
-                                       CallbackList(fit_.callbacks).adds_logs()),
+  const ExpectedLogs logs{log_names_of(objective(source, Mode::train).names, compile_.gradient_norm,
+                                       validated, CallbackList(fit_.callbacks).adds_logs()),
                           compile_.metrics, fit_.checkpoint.directory};
   ConfigErrors errors;
   const auto check = [&](const ConfigNode& node, const auto& look) {

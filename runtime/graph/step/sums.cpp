@@ -23,12 +23,18 @@ StepSums::StepSums(StepContext& step) : step_(step) {
       step.graph.variables.begin(), step.graph.variables.end(), [](const Variable& variable) {
         return variable.options.trainable && variable.options.regularizer.active();
       });
+  has_gradient_norm_ = step.training() && step.request.update->reports_norm;
   sums_ = step.builder.scratch(count() * element_bytes(ElementType::float64), "sums");
   step.builder.keep(sums_);
 }
 
 std::int64_t StepSums::count() const {
-  return static_cast<std::int64_t>(tensors_.size()) + (has_penalty_ ? 1 : 0);
+  return static_cast<std::int64_t>(tensors_.size()) + (has_penalty_ ? 1 : 0) +
+         (has_gradient_norm_ ? 1 : 0);
+}
+
+Operand StepSums::place_of_gradient_norm() const {
+  return {sums_, (count() - 1) * element_bytes(ElementType::float64)};
 }
 
 Operand StepSums::place_of(TensorId id) const {
@@ -45,7 +51,7 @@ void StepSums::settle() {
       all.insert(planned.natural.partial.begin(), planned.natural.partial.end());
     }
   }
-  if (has_penalty_) {
+  if (has_penalty_ || has_gradient_norm_) {
     const std::vector<Axis> axes = step_.axes_of_trainable_variables();
     all.insert(axes.begin(), axes.end());
   }
@@ -97,7 +103,9 @@ void StepSums::reduce() {
     return;
   }
   step_.builder.emit(
-      step_.collectives.book(step_.use_over(axes_, count(), "sums of losses and metrics"),
+      step_.collectives.book(step_.use_over(axes_, count(),
+                                            has_gradient_norm_ ? "sums of losses and metrics, norm"
+                                                               : "sums of losses and metrics"),
                              AllReduce{ElementType::float64, Reduction::sum, count()}),
       {sums_}, "sums");
 }

@@ -1,9 +1,9 @@
 // StepSums: the float64 sums of a step, and the one reduction that completes them.
 //
 // Losses and metrics are sums over the global batch; the penalty of the regularizers is a sum over
-// whole variables. Prediction has none of them. Each rank writes its part, or zero where another
-// rank counts the same part, into one row of scalars, which is reduced once, at the end of the
-// step.
+// whole variables, and the squared norm of the gradients, where it is reported, one over theirs.
+// Prediction has none of them. Each rank writes its part, or zero where another rank counts the same
+// part, into one row of scalars, which is reduced once, at the end of the step.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,18 @@ class StepSums {
 
   /// After forward: zeros the sums that another rank counts, and books the penalty.
   void settle();
+  /// Where the update writes this rank's part of the squared norm of the gradients.
+  [[nodiscard]] Operand place_of_gradient_norm() const;
+  /// After `settle`: whether this rank counts what lies split by `own`.
+  [[nodiscard]] bool counts(const std::vector<Axis>& own) const { return step_.counts(axes_, own); }
   /// At the end of the step: the reduction.
   void reduce();
 
-  /// All sums: `tensors` in order, then the penalty if there is one.
+  /// All sums, as LoweredStep::sums.
   [[nodiscard]] Buffer buffer() const { return sums_; }
   [[nodiscard]] const std::vector<TensorId>& tensors() const { return tensors_; }
   [[nodiscard]] bool has_penalty() const { return has_penalty_; }
+  [[nodiscard]] bool has_gradient_norm() const { return has_gradient_norm_; }
 
  private:
   [[nodiscard]] std::int64_t count() const;
@@ -38,6 +43,7 @@ class StepSums {
   StepContext& step_;
   std::vector<TensorId> tensors_;
   bool has_penalty_ = false;
+  bool has_gradient_norm_ = false;
   Buffer sums_;
   std::vector<Axis> axes_;  // over which some sum is partial
 };

@@ -13,7 +13,8 @@ namespace {
 
 class Update {
  public:
-  Update(StepContext& step, StepGradients& gradients) : step_(step), gradients_(gradients) {}
+  Update(StepContext& step, StepGradients& gradients, StepSums& sums)
+      : step_(step), gradients_(gradients), sums_(sums) {}
 
   void book() {
     // That joined blocks are written the next gathering says.
@@ -27,11 +28,14 @@ class Update {
         update(stretch, factor);
       }
     } else {
+      const OwnSquares squares = places_of_own_squares();
       for (const UpdatedStretch& stretch : step_.form.updates) {
         complete_gradients(stretch);
+        book_own_squares(stretch, squares);
         clip_by_value(stretch);
         update(stretch, std::nullopt);
       }
+      report_own_squares(squares);
     }
     meet_about(Home::one_copy, "variables are updated");
   }
@@ -106,6 +110,50 @@ class Update {
     }
   }
 
+  // ---- the norm that is reported, where nothing is clipped by norms ------------------------------
+
+  // The squared norms of what this rank counts, in the order of the variables; none where no norm is
+  // reported.
+  struct OwnSquares {
+    std::vector<const ParameterSpan*> spans;
+    Buffer at;  // float64
+  };
+
+  OwnSquares places_of_own_squares() {
+    OwnSquares squares;
+    if (!sums_.has_gradient_norm()) {
+      return squares;
+    }
+    for (const ParameterSpan& span : step_.form.spans) {
+      if (span.updated && span.count > 0 && sums_.counts(span.layout.splitting_axes())) {
+        squares.spans.push_back(&span);
+      }
+    }
+    squares.at = step_.builder.scratch(
+        std::ssize(squares.spans) * element_bytes(ElementType::float64), "squared norms");
+    return squares;
+  }
+
+  // Those of the variables in a stretch, before anything is clipped.
+  void book_own_squares(const UpdatedStretch& stretch, const OwnSquares& squares) {
+    for (std::size_t i = 0; i < squares.spans.size(); ++i) {
+      const ParameterSpan& span = *squares.spans[i];
+      if (span.offset >= stretch.offset && span.offset < stretch.offset + stretch.count) {
+        const auto place = static_cast<std::int64_t>(i) * element_bytes(ElementType::float64);
+        step_.builder.emit(PowerSumSpec{span.count, 2},
+                           {step_.gradient_of(span.variable), Operand{squares.at, place}},
+                           path_of(span) + " norm");
+      }
+    }
+  }
+
+  void report_own_squares(const OwnSquares& squares) {
+    if (sums_.has_gradient_norm()) {
+      step_.builder.emit(WeightedSumSpec{std::vector<double>(squares.spans.size(), 1.0)},
+                         {squares.at, sums_.place_of_gradient_norm()}, "squared global norm");
+    }
+  }
+
   // ---- clipping ---------------------------------------------------------------------------------
 
   // The squared norm of every variable that is updated, in the order of the variables.
@@ -156,8 +204,19 @@ class Update {
     }
   }
 
+  // The squares are those of all ranks already, so one of them counts.
+  void report(const SquaredNorms& squares) {
+    if (!sums_.has_gradient_norm()) {
+      return;
+    }
+    const double counted = sums_.counts({}) ? 1.0 : 0.0;
+    step_.builder.emit(WeightedSumSpec{std::vector<double>(squares.spans.size(), counted)},
+                       {squares.at, sums_.place_of_gradient_norm()}, "squared global norm");
+  }
+
   void clip_by_norm(float clip) {
     const SquaredNorms squares = book_squared_norms();
+    report(squares);
     for (std::int64_t i = 0; i < squares.count(); ++i) {
       const ParameterSpan& span = *squares.spans[i];
       const std::string label = "clip " + path_of(span);
@@ -171,6 +230,7 @@ class Update {
   // The factor for all gradients, which the fused update applies.
   Operand global_clip_factor(float clip) {
     const SquaredNorms squares = book_squared_norms();
+    report(squares);
     const Buffer total =
         step_.builder.scratch(element_bytes(ElementType::float64), "squared global norm");
     const Buffer factor = step_.builder.scratch(float32_bytes, "clip factor");
@@ -192,12 +252,13 @@ class Update {
 
   StepContext& step_;
   StepGradients& gradients_;
+  StepSums& sums_;
 };
 
 }  // namespace
 
-void update_parameters(StepContext& step, StepGradients& gradients) {
-  Update(step, gradients).book();
+void update_parameters(StepContext& step, StepGradients& gradients, StepSums& sums) {
+  Update(step, gradients, sums).book();
 }
 
 }  // namespace meshwork

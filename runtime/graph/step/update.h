@@ -6,11 +6,13 @@
 
 #include "runtime/graph/step/context.h"
 #include "runtime/graph/step/gradients.h"
+#include "runtime/graph/step/sums.h"
 
 namespace meshwork {
 
 /// Books it. Norms are those of whole variables, whatever their layout: each element counts once
-/// over the ranks, and all squares are reduced together.
-void update_parameters(StepContext& step, StepGradients& gradients);
+/// over the ranks, and all squares are reduced together. What is reported of them goes to `sums`:
+/// where nothing is clipped by it, it is reduced with these.
+void update_parameters(StepContext& step, StepGradients& gradients, StepSums& sums);
 
 }  // namespace meshwork

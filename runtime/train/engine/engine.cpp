@@ -153,7 +153,8 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
   }
   ProgramBuilder builder(device, chooser != nullptr ? &chooser->record() : nullptr);
   lowered_ = lower(bound, builder, *collectives_);
-  sums_.resize(lowered_.sum_tensors.size() + (lowered_.has_penalty ? 1 : 0));
+  sums_.resize(lowered_.sum_tensors.size() + (lowered_.has_penalty ? 1 : 0) +
+               (lowered_.has_gradient_norm ? 1 : 0));
   if (request.mode == Mode::predict) {
     output_count_ = element_count(graph.shape_of(graph.outputs.front(), request.rows));
   }
@@ -314,7 +315,7 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
       parameters_(
           device, plan_,
           agreed_form(mesh, transport, device, plan_,
-                      may_share(transport, device) && !needs_norms(update_.clipping), precision,
+                      may_share(transport, device) && !update_.takes_norms(), precision,
                       slot_names),
           seed, slot_names,
           {.gradients =

@@ -63,11 +63,13 @@ class Step {
   /// what was planned: if it is not, the error tells the differences.
   void run(const StepScalars& scalars);
   /// After a run: the sums over the global batch of the losses and metrics, in the order of the
-  /// graph's operations, then the penalty if the model has one. Equal on all ranks.
+  /// graph's operations, then the penalty if the model has one, then the squared norm of all
+  /// gradients if the update reports it. Equal on all ranks.
   [[nodiscard]] std::span<const double> sums();
   /// Starts to copy the same, in the device's queue of kernels, to pinned memory.
   void start_sums(std::span<double> pinned);
   [[nodiscard]] bool has_penalty() const { return lowered_.has_penalty; }
+  [[nodiscard]] bool has_gradient_norm() const { return lowered_.has_gradient_norm; }
   [[nodiscard]] const std::vector<TensorId>& sum_tensors() const { return lowered_.sum_tensors; }
   /// After a run of Mode::predict: the first output, whole, on every rank.
   [[nodiscard]] std::vector<float> prediction();

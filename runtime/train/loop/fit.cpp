@@ -45,7 +45,7 @@ class Fitting {
         progress_(std::make_shared<Progress>(std::cout, style_)),
         run_(model, all_callbacks(), options_.validation != nullptr,
              [this](const std::string& line) { progress_->say(line); }),
-        means_(*model.device, model.objective, ""),
+        means_(*model.device, model.objective, "", model.logs_gradient_norm()),
         data_(data_in_words(*training, options_.class_weight)),
         categories_(category_records(training->categories())),
         reading_(model.watchdog->trace().label("reading of training data")),

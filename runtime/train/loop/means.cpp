@@ -5,15 +5,18 @@
 #include <limits>
 
 #include "collectives/error.h"
+#include "runtime/train/metrics/metric.h"
 
 namespace meshwork {
 
-RunningMeans::RunningMeans(Device& device, const Objective& objective, const std::string& prefix)
+RunningMeans::RunningMeans(Device& device, const Objective& objective, const std::string& prefix,
+                           bool gradient_norm)
     : device_(&device), values_per_row_(objective.values_per_row) {
   for (const std::string& name : objective.names) {
     so_far_.names.push_back(prefix + name);
   }
-  so_far_.sums.resize(objective.names.size());
+  if (gradient_norm) so_far_.names.emplace_back(gradient_norm_name);
+  so_far_.sums.resize(so_far_.names.size());
   if (device.traits().computes_in_host_memory) return;
   pinned_ =
       device.queues().allocate_pinned(static_cast<std::int64_t>(late * values() * sizeof(double)));
@@ -50,11 +53,15 @@ void RunningMeans::take_oldest() {
 }
 
 void RunningMeans::take(std::span<const double> sums, bool has_penalty, std::int64_t rows) {
-  for (std::size_t i = 0; i < so_far_.sums.size(); ++i) {
+  const std::size_t own = values_per_row_.size();
+  for (std::size_t i = 0; i < own; ++i) {
     so_far_.sums[i] += sums[i];
   }
   if (has_penalty) {
-    so_far_.penalties += sums[so_far_.sums.size()] * static_cast<double>(rows);
+    so_far_.penalties += sums[own] * static_cast<double>(rows);
+  }
+  if (so_far_.sums.size() > own) {
+    so_far_.sums[own] += std::sqrt(sums[own + (has_penalty ? 1 : 0)]) * static_cast<double>(rows);
   }
   so_far_.rows += rows;
 }
@@ -66,7 +73,8 @@ void RunningMeans::write(Logs& logs) {
   }
   const double rows = static_cast<double>(so_far_.rows);
   for (std::size_t i = 0; i < so_far_.sums.size(); ++i) {
-    const double mean = so_far_.sums[i] / (rows * values_per_row_[i]);
+    const double values = i < values_per_row_.size() ? values_per_row_[i] : 1;
+    const double mean = so_far_.sums[i] / (rows * values);
     const double shown = i == 0 ? mean + so_far_.penalties / rows : mean;
     // A NaN's sign says nothing, and would be written.
     logs.set(so_far_.names[i],

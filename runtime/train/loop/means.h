@@ -29,12 +29,14 @@ class RunningMeans {
   /// Steps whose sums may be on their way.
   static constexpr std::size_t late = 16;
 
-  /// `prefix` goes before every name: "" or "val_". `device` outlives this.
-  RunningMeans(Device& device, const Objective& objective, const std::string& prefix);
+  /// `prefix` goes before every name: "" or "val_". With `gradient_norm`, steps report the norm of
+  /// their gradients. `device` outlives this.
+  RunningMeans(Device& device, const Objective& objective, const std::string& prefix,
+               bool gradient_norm = false);
 
   void reset();
-  /// Adds what `step`, which has just run, sums up. A penalty, if there is one, belongs to the loss,
-  /// and counts for every row of the batch.
+  /// Adds what `step`, which has just run, sums up. A penalty, if there is one, belongs to the loss.
+  /// It and the norm of the gradients count for every row of the batch.
   void add(Step& step);
   /// Sets the mean of every name. Without rows, nothing.
   void write(Logs& logs);
@@ -50,16 +52,17 @@ class RunningMeans {
     bool has_penalty = false;
     std::int64_t rows = 0;
   };
-  /// The sums of a batch, and the penalty behind them.
+  /// The sums of a batch, and the penalty and the squared norm behind them.
   void take(std::span<const double> sums, bool has_penalty, std::int64_t rows);
   void take_oldest();
   void settle() {
     while (under_way_ > 0) take_oldest();
   }
+  /// No more than a step sums up.
   [[nodiscard]] std::size_t values() const { return so_far_.sums.size() + 1; }
 
   Device* device_;
-  std::vector<double> values_per_row_;
+  std::vector<double> values_per_row_;  // of the objective's sums
   RunningSums so_far_;
   Memory pinned_;  // `late` times `values`
   std::array<Turn, late> turns_;

@@ -38,7 +38,8 @@ std::string first_not_finite(const Step& step, const Communicator& all, const Tr
 ModelTraining::ModelTraining(Model::State& model, CallbackList all, bool validated,
                              std::function<void(const std::string&)> say)
     : callbacks(std::move(all)),
-      names(log_names_of(model.objective.names, validated, callbacks.adds_logs())),
+      names(log_names_of(model.objective.names, model.logs_gradient_norm(), validated,
+                         callbacks.adds_logs())),
       model_(&model),
       say_(std::move(say)),
       agreeing_(model.watchdog->trace().label("agreement with rank 0 (callbacks)")),

@@ -4,9 +4,12 @@
 
 namespace meshwork {
 
-std::vector<std::string> log_names_of(std::span<const std::string> sums, bool validated,
-                                      std::span<const std::string> added) {
+std::vector<std::string> log_names_of(std::span<const std::string> sums, bool gradient_norm,
+                                      bool validated, std::span<const std::string> added) {
   std::vector<std::string> names(sums.begin(), sums.end());
+  if (gradient_norm) {
+    names.emplace_back(gradient_norm_name);
+  }
   if (validated) {
     for (const std::string& name : sums) {
       names.push_back("val_" + name);

@@ -88,9 +88,9 @@ struct ExpectedLogs {
 };
 
 /// `Training::log_names` of a run whose sums have these names ("loss" first), whose callbacks add
-/// `added`, with validation or without.
+/// `added`, with the norm of the gradients and validation or without.
 [[nodiscard]] std::vector<std::string> log_names_of(std::span<const std::string> sums,
-                                                    bool validated,
+                                                    bool gradient_norm, bool validated,
                                                     std::span<const std::string> added);
 
 /// `Training::better` for a run with these metrics, by their names: "loss" falls, and "val_"

@@ -44,7 +44,7 @@ double Metric::value_count(const Shape& prediction) {
 }
 
 void check_metric_names(std::span<const SharedMetric> metrics) {
-  std::set<std::string> names{"loss"};
+  std::set<std::string> names{"loss", gradient_norm_name};
   for (const SharedMetric& metric : metrics) {
     const std::string name = metric->name();
     if (name.empty() || name.starts_with("val_")) {

@@ -60,6 +60,9 @@ using SharedMetric = std::shared_ptr<const Metric>;
     std::string name, Better better,
     std::function<SharedMetric(const Shape& prediction, const Shape& target)> choose);
 
+/// The log of the norm of all gradients (CompileOptions::gradient_norm), which no metric is called.
+inline constexpr const char* gradient_norm_name = "gradient_norm";
+
 /// Throws `Error` if two metrics, or a metric and the loss, would have one name in the logs.
 void check_metric_names(std::span<const SharedMetric> metrics);
 

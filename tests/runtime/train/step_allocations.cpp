@@ -55,7 +55,8 @@ TEST_CASE("a training step allocates nothing after the second one") {
       Model model(x, y, spread_over(mesh, entries));
       model.compile({.loss = SparseCategoricalCrossentropy(),
                      .optimizer = Adam({.global_clipnorm = 1.0}),
-                     .metrics = {SparseCategoricalAccuracy()}});
+                     .metrics = {SparseCategoricalAccuracy()},
+                     .gradient_norm = true});
       const auto counts = std::make_shared<Counts>();
       (void)model.fit(source, {.batch_size = 8,
                                .callbacks = {counts},
