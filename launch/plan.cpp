@@ -48,7 +48,7 @@ bool is_svg(const std::filesystem::path& file) {
 std::string write_svg(const CommandLine& line, const RunConfig& config, const std::string& svg) {
   RunFiles files = inputs_of(line, config);
   files.write(line.svg, "the picture", is_svg);
-  write_whole(line.svg, svg, begins_svg);
+  write_whole(line.svg, svg);
   return fmt::format("{}: the layout of {}\n", line.svg, line.picture);
 }
 

@@ -13,8 +13,8 @@
 #include "collectives/error.h"
 #include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
-#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/hdf5_values.h"
+#include "runtime/checkpoint/new_file.h"
 #include "runtime/checkpoint/output_place.h"
 #include "runtime/checkpoint/written_file.h"
 #include "runtime/data/hdf5_handles.h"
@@ -22,12 +22,10 @@
 namespace meshwork {
 namespace {
 
-constexpr std::string_view begins_csv = "output_0";  // is_predictions in run_files.h
-
 class CsvFile final : public PredictionFile {
  public:
   CsvFile(std::string name, const Shape& shape)
-      : columns_(element_count(shape)), new_(std::move(name), begins_csv), file_(new_.temporary()) {
+      : columns_(element_count(shape)), new_(std::move(name)), file_(new_.temporary()) {
     const FileSizeSignalBlocked blocked;
     check("opened");
     std::string heading;

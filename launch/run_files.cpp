@@ -11,6 +11,7 @@
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/keras_weights.h"
+#include "runtime/checkpoint/new_file.h"
 
 namespace meshwork {
 namespace {
@@ -30,7 +31,7 @@ std::string place_of(const fs::path& file) {
 
 // Whether checkpoints are called so, while they are written too, or the lock of their directory.
 bool is_name_of_checkpoints(const fs::path& file) {
-  const fs::path name = file.extension() == ".tmp" ? file.stem() : file.filename();
+  const fs::path name = file.extension() == unfinished ? file.stem() : file.filename();
   return step_in_name(name.string()) || name == ".lock";
 }
 

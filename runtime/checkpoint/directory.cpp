@@ -14,6 +14,7 @@
 
 #include "collectives/error.h"
 #include "collectives/failed_write.h"
+#include "runtime/checkpoint/new_file.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/data/hdf5_handles.h"
 
@@ -22,7 +23,6 @@ namespace {
 
 constexpr std::string_view prefix = "step-";
 constexpr std::string_view extension = ".h5";
-constexpr std::string_view unfinished = ".tmp";
 
 FoundCheckpoint look_at(const std::filesystem::path& file, std::int64_t step_of_name,
                         const std::string& monitor) {

@@ -1,9 +1,9 @@
 // A directory of checkpoints: what they are called, which there are, which stay.
 //
 // A checkpoint is `step-000001200.h5`, after the updates of the parameters so far, so that a
-// listing is in order; but what counts is the step in the file. `step-000001200.h5.tmp` is one that
-// was being written when a run was cut off, and is never read; the next run removes it, if it has
-// the directory to itself (directory_lock.h). There is no pointer to the newest
+// listing is in order; but what counts is the step in the file. One that was being
+// written when a run was cut off has a longer name (new_file.h), and is never read; the next run
+// removes it, if it has the directory to itself (directory_lock.h). There is no pointer to the newest
 // one, which could be stale.
 //
 // Only one rank looks (rank 0), since listings of network file systems can differ from node to

@@ -2,15 +2,14 @@
 //
 // Two runs in one directory would remove each other's files and go on from each other's steps. It
 // happens when a run is started again while ranks of the one before are still being ended. So rank
-// 0 of a run holds a lock on the file `.lock` in the directory for as long as it runs. The system
-// gives the lock back when the process ends, however that ends, on all machines that share the
-// directory. The file stays; it tells who has it, for messages. Nothing here is collective.
-//
-// Where the file system has no locks, `held` says so, and nobody is kept out.
+// 0 of a run holds a lock on the file `.lock` in the directory for as long as it runs
+// (owner_lock.h). The file stays. Nothing here is collective.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
+
+#include "runtime/checkpoint/owner_lock.h"
 
 namespace meshwork {
 
@@ -20,16 +19,12 @@ class DirectoryLock {
   /// Throws `Error` that names who has it, or if the file cannot be made or is
   /// somebody else's.
   DirectoryLock(const std::filesystem::path& directory, std::chrono::seconds patience);
-  ~DirectoryLock();
-  DirectoryLock(const DirectoryLock&) = delete;
-  DirectoryLock& operator=(const DirectoryLock&) = delete;
 
   /// Whether nobody else has this directory.
-  [[nodiscard]] bool held() const { return held_; }
+  [[nodiscard]] bool held() const { return lock_.held(); }
 
  private:
-  int file_ = -1;
-  bool held_ = false;
+  OwnerLock lock_;
 };
 
 }  // namespace meshwork

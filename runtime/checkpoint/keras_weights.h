@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/contents.h"
-#include "runtime/checkpoint/descriptor.h"
+#include "runtime/checkpoint/new_file.h"
 #include "runtime/checkpoint/written_file.h"
 #include "runtime/data/hdf5_handles.h"
 #include "runtime/mesh/layout.h"

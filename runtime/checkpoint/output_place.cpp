@@ -10,7 +10,7 @@
 
 #include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
-#include "runtime/checkpoint/descriptor.h"
+#include "runtime/checkpoint/new_file.h"
 
 namespace meshwork {
 namespace {
@@ -79,9 +79,9 @@ std::string obstacle_to_writing(const fs::path& file, Writing how, const fs::pat
       obstacle_in(target.has_parent_path() ? target.parent_path() : fs::path("."), to_come));
 }
 
-void write_whole(const fs::path& file, std::string_view text, std::string_view beginning) {
+void write_whole(const fs::path& file, std::string_view text) {
   const FileSizeSignalBlocked blocked;
-  NewFile made(file, beginning);
+  NewFile made(file);
   errno = 0;
   std::ofstream out(made.temporary(), std::ios::binary);
   out << text;

@@ -1,7 +1,7 @@
 // Where a file is to be written: whether it can be, which is known before anything is computed, and
 // the writing of a whole file.
 //
-// A file is written in one of two ways. *Beside*: under name_while_writing (descriptor.h), and
+// A file is written in one of two ways. *Beside*: under name_while_writing (new_file.h), and
 // renamed when it is whole, so that there is never half of it. *In place*: line after line, as a
 // log, and through a symbolic link.
 #pragma once
@@ -23,9 +23,7 @@ enum class Writing { beside, in_place };
 [[nodiscard]] std::string obstacle_to_writing(const std::filesystem::path& file, Writing how,
                                               const std::filesystem::path& to_come = {});
 
-/// Writes a file of `text` beside. What a killed run has left of one is known by its `beginning`.
-/// Throws `Error`, and `FailedWrite` if the system does not take it; then there is what was before.
-void write_whole(const std::filesystem::path& file, std::string_view text,
-                 std::string_view beginning);
+/// Writes a file of `text` beside. Throws `Error`, and `FailedWrite` if the system does not take it; then there is what was before.
+void write_whole(const std::filesystem::path& file, std::string_view text);
 
 }  // namespace meshwork

@@ -21,6 +21,7 @@
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/format.h"
 #include "runtime/checkpoint/mpi_io.h"
+#include "runtime/checkpoint/new_file.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/regions.h"
 #include "runtime/checkpoint/verdict.h"
@@ -124,9 +125,7 @@ class Writing {
         }
       });
     } catch (...) {
-      if (is_root()) {
-        ::unlink(temporary_.c_str());
-      }
+      if (made_) made_->remove();
       throw;
     }
     std::error_code problem;
@@ -244,7 +243,7 @@ class Writing {
   // quick to fail. Then room is taken for the file that HDF5 has made, no more and no less.
   void make_file() {
     // What is left of a killed run may still be written to by a process that does not yet know.
-    make_new_file(temporary_);
+    made_.emplace(temporary_);
     Descriptor(temporary_, O_WRONLY).reserve(data_bytes());
     create_checkpoint_file(temporary_, state_, tensors_, regions_);
     const Descriptor made(temporary_, O_WRONLY);
@@ -292,9 +291,7 @@ class Writing {
 
   // Phase 5.
   void commit() {
-    if (::rename(temporary_.c_str(), final_.c_str()) != 0) {
-      fail_with_errno(final_, "cannot take the place of the temporary file");
-    }
+    made_.value().rename_to(final_);
     const std::filesystem::path directory = std::filesystem::path(final_).parent_path();
     Descriptor(directory.empty() ? "." : directory, O_RDONLY | O_DIRECTORY).bring_to_disk();
   }
@@ -302,6 +299,7 @@ class Writing {
   const Communicator& communicator_;
   std::string final_;
   std::string temporary_;
+  std::optional<MadeFile> made_;  // by rank 0
   CheckpointState state_;
   std::span<const TensorPart> parts_;
   WriteOptions options_;

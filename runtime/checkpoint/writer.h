@@ -4,8 +4,8 @@
 //
 //   1. Each rank announces its regions with their hashes and sums. Rank 0 proves that they cover
 //      every tensor exactly once.
-//   2. Rank 0 alone makes `NAME.tmp` with everything but the tensors' data, and reserves all of its
-//      space, so that a full disk is found here.
+//   2. Rank 0 alone makes the unfinished file (new_file.h) with everything but the tensors' data, and
+//      reserves all of its space, so that a full disk is found here.
 //      A file of that name which a killed run has left is taken away first: whatever may still be
 //      writing into that does no harm.
 //   3. Every rank sees whether it can open the file. Then the data: every rank its regions, through

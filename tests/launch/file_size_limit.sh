@@ -35,18 +35,18 @@ says() {
   fi
 }
 
-rm -rf checkpoints stopped whole ./*.txt ./*.h5 ./*.csv ./*.tmp
+rm -rf checkpoints stopped whole ./*.txt ./*.h5 ./*.csv ./*.meshwork-unfinished
 limited all 0 unlimited train "$config" --set checkpoint.directory=whole --set fit.epochs=1
 kib=$(($(stat -c %s whole/step-000000008.h5) / 1024))
 for limit in 0 $((kib / 2)) $((kib - 2)); do
   rm -rf checkpoints stopped exported.weights.h5 outputs.csv
   limited goes_on 76 "$limit" train "$config" --set checkpoint.directory=checkpoints \
     --set checkpoint.on_error=continue
-  says goes_on "WARNING: the state after step 24 is lost: checkpoints/step-000000024.h5.tmp: there is no"
+  says goes_on "WARNING: the state after step 24 is lost: checkpoints/step-000000024.h5.meshwork-unfinished: there is no"
   says goes_on "File too large"
   says goes_on "; there is no intact checkpoint in checkpoints"
   limited stops 1 "$limit" train "$config" --set checkpoint.directory=stopped
-  says stops "the checkpoint of step 8 could not be written: stopped/step-000000008.h5.tmp: there is no"
+  says stops "the checkpoint of step 8 could not be written: stopped/step-000000008.h5.meshwork-unfinished: there is no"
   rm -rf stopped
   limited last 76 "$limit" train "$config" --set checkpoint.directory=stopped --set fit.epochs=1
   limited exported 1 "$limit" export whole --keras exported.weights.h5
@@ -57,9 +57,9 @@ limited enough 0 $((kib + 70)) export whole --keras exported.weights.h5
 limited export 0 unlimited export whole --keras whole.weights.h5
 for limit in 0 4; do
   limited csv 1 $limit predict "$config" --output outputs.csv
-  says csv "outputs.csv.tmp: cannot be written: File too large"
+  says csv "outputs.csv.meshwork-unfinished: cannot be written: File too large"
   limited hdf5 1 $limit predict "$config" --output outputs.h5
-  says hdf5 "outputs.h5.tmp: there is no room for its"
+  says hdf5 "outputs.h5.meshwork-unfinished: there is no room for its"
   limited imported 1 $limit import "$config" whole.weights.h5 --output imported.h5
   limited picture 1 0 plan "$config" --layout d1/kernel --svg picture.svg
   says picture "picture.svg: cannot be written: File too large"
@@ -72,6 +72,6 @@ if ! (ulimit -f 0 && timeout 20 "$meshwork" devices | cat >/dev/null && exit "${
   echo "a process without a launcher does not end where files may have no bytes"
   failures=$((failures + 1))
 fi
-ls ./*.tmp >/dev/null 2>&1 && ls ./*.tmp && failures=$((failures + 1))
+ls ./*.meshwork-unfinished >/dev/null 2>&1 && ls ./*.meshwork-unfinished && failures=$((failures + 1))
 
 exit $((failures > 0))

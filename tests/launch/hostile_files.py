@@ -226,16 +226,16 @@ def main():
     refused("a source", [*predict, "--set", data_of("virtual.h5", ", virtual: true"), "--output", "source.h5",
                          "--overwrite"], (2,))
     check(filecmp.cmp("source.h5", "before.h5", shallow=False), "a source was written over")
-    shutil.copy(checkpoint, "out.h5.tmp")
-    refused("a temporary name", ["predict", "run.yaml", "--checkpoint", "out.h5.tmp", "--data", "train",
+    shutil.copy(checkpoint, "out.h5.meshwork-unfinished")
+    refused("a temporary name", ["predict", "run.yaml", "--checkpoint", "out.h5.meshwork-unfinished", "--data", "train",
                                  "--output", "out.h5"], (2,))
-    check(filecmp.cmp("out.h5.tmp", checkpoint, shallow=False), "a checkpoint was written over")
+    check(filecmp.cmp("out.h5.meshwork-unfinished", checkpoint, shallow=False), "a checkpoint was written over")
     with open("victim.txt", "w", encoding="utf-8") as file:
         file.write("mine")
     for output in ("linked.csv", "linked.h5"):
-        os.symlink("victim.txt", output + ".tmp")
-        whole([*predict, "--output", output])
-        check(not os.path.islink(output), f"{output} is a link")
+        os.symlink("victim.txt", output + ".meshwork-unfinished")
+        ended = refused("a link", [*predict, "--output", output], (2,))
+        check("is in the way" in ended.said and os.path.islink(output + ".meshwork-unfinished"), ended.said)
     with open("victim.txt", encoding="utf-8") as file:
         check(file.read() == "mine", "predictions went through a link")
 
@@ -260,17 +260,19 @@ def main():
             check("mistake in Meshwork" not in ended.said, ended.said)
 
     # What others have there under our names stays theirs, and nothing goes to a pipe.
-    for arguments, taken in (([*predict, "--output", "p.csv"], "p.csv.tmp"), ([*predict, "--output", "p.h5"], "p.h5.tmp"),
-                             (["export", checkpoint, "--keras", "k.weights.h5"], "k.weights.h5.tmp")):
-        with open(taken, "w", encoding="utf-8") as file:
+    for arguments, output in (([*predict, "--output", "p.csv"], "p.csv"), ([*predict, "--output", "p.h5"], "p.h5"),
+                              (["export", checkpoint, "--keras", "k.weights.h5"], "k.weights.h5")):
+        lock, taken = f".{output}.meshwork-lock", output + ".meshwork-unfinished"
+        with open(lock, "w", encoding="utf-8") as file:
             file.write("precious")
         ended = refused("taken", arguments)
         check("is in the way" in ended.said, ended.said)
-        with open(taken, encoding="utf-8") as file:
-            check(file.read() == "precious", f"{taken} is gone")
+        with open(lock, encoding="utf-8") as file:
+            check(file.read() == "precious", f"{lock} is gone")
+        os.remove(lock)
         # What a killed run has left there is in nobody's way.
         with open(taken, "wb") as file:
-            file.write(b"output_0,output_1\n0.5" if taken.startswith("p.csv") else b"\x89HDF\r\n\x1a\nrest")
+            file.write(b"half")
         whole(arguments)
     os.mkfifo("pipe.csv")
     ended = refused("pipe", [*predict, "--output", "pipe.csv"], (2,))

@@ -201,6 +201,20 @@ with open("held/.lock", "w", encoding="utf-8") as lock:
     fcntl.lockf(lock, fcntl.LOCK_EX)
     check("held belongs to another run" in
           run("import", "model.yaml", "keras.weights.h5", "--output", "held", status=2), "held")
+
+# An output that another run is writing stays that run's, whoever asks for it.
+for output, command in (("a.csv", ["predict", "model.yaml", "--data", "train", "--output"]),
+                        ("a.h5", ["predict", "model.yaml", "--data", "train", "--output"]),
+                        ("b.h5", ["import", "model.yaml", "keras.weights.h5", "--output"]),
+                        ("a.svg", ["plan", "model.yaml", "--layout", "d/kernel", "--svg"]),
+                        ("a.weights.h5", ["export", "imported", "--keras"])):
+    with open(f".{output}.meshwork-lock", "w", encoding="utf-8") as lock:
+        lock.write("process 4711 on node3")
+        lock.flush()
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        said = run(*command, output, status=1, ranks=command[0] != "export")
+        check(f"{output}: is being written by another run, process 4711 on node3" in said, said)
+        check(not os.path.exists(output + ".meshwork-unfinished"), f"{output} has been begun")
 said = run("diff", "other", "imported", ranks=False, status=1)  # of another run, by its history
 check("26 arrays are equal, 0 differ" in said and "history: only B has loss" in said, said)
 

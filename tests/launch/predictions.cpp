@@ -38,7 +38,7 @@ void write(const std::string& name) {
 TEST_CASE("a CSV file has a line of names and one for each sample, with all digits") {
   write("predictions.csv");
   CHECK(text_of("predictions.csv") == "output_0,output_1\n1,0.1\n-2.5,1e-20\n16777216,0\n");
-  CHECK(!std::filesystem::exists("predictions.csv.tmp"));
+  CHECK(!std::filesystem::exists("predictions.csv.meshwork-unfinished"));
 }
 
 TEST_CASE("an HDF5 file has the data set \"predictions\"") {
@@ -63,7 +63,7 @@ TEST_CASE("a directory of the file's name is found before anything is predicted"
     std::filesystem::create_directories(name);
     CHECK_THROWS_WITH(make_prediction_file(name, 1, {2}),
                       Catch::Contains(name + ": predictions cannot be written: it is a folder"));
-    CHECK(!std::filesystem::exists(name + ".tmp"));
+    CHECK(!std::filesystem::exists(name + ".meshwork-unfinished"));
   }
 }
 

@@ -86,11 +86,11 @@ says wrong "did you mean \"mode\""
 
 # The newest is damaged: the one before it does, and what is lost is said.
 truncate -s 5000 checkpoints/step-000000024.h5
-touch checkpoints/step-000000099.h5.tmp
+touch checkpoints/step-000000099.h5.meshwork-unfinished
 train damaged 0 --set checkpoint.directory=checkpoints --resume --predict repeated.csv
 says damaged "WARNING: damaged checkpoint: checkpoints/step-000000024.h5"
 says damaged "the run goes back to step 16: 8 steps are lost"
-says damaged "step-000000099.h5.tmp: a checkpoint that was being written"
+says damaged "step-000000099.h5.meshwork-unfinished: a checkpoint that was being written"
 cmp straight.csv repeated.csv || failures=$((failures + 1))
 
 truncate -s 5000 checkpoints/step-000000024.h5
@@ -106,7 +106,7 @@ continues() { # NAME STATUS STEP...: the checkpoints of these steps cannot be wr
   local name=$1 expected=$2
   shift 2
   rm -rf "$name"
-  for step in "$@"; do mkdir -p "$name/step-0000000$step.h5.tmp"; done
+  for step in "$@"; do mkdir -p "$name/step-0000000$step.h5.meshwork-unfinished"; done
   train "$name" "$expected" --set "checkpoint.directory=$name" --set checkpoint.on_error=continue \
     --predict "$name.csv"
   cmp straight.csv "$name.csv" || failures=$((failures + 1))

@@ -14,7 +14,7 @@
 #include "collectives/exchange.h"
 #include "collectives/printable.h"
 #include "collectives/text_list.h"
-#include "runtime/checkpoint/descriptor.h"
+#include "runtime/checkpoint/new_file.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/verdict.h"
 #include "runtime/config/load.h"

@@ -5,6 +5,7 @@
 
 #include "collectives/error.h"
 #include "runtime/checkpoint/keras_weights.h"
+#include "runtime/checkpoint/new_file.h"
 #include "runtime/checkpoint/verdict.h"
 #include "runtime/checkpoint/writer.h"
 #include "runtime/train/model_state.h"
@@ -66,10 +67,15 @@ void save_checkpoint(Model::State& model, const std::filesystem::path& file,
       parts.push_back(part);
     }
   }
+  CollectiveTrace* trace = &model.watchdog->trace();
+  std::optional<OutputLock> lock;
+  Failures failures;
+  if (model.is_root()) failures.attempt([&] { lock.emplace(file); });
+  agree_that_all_is_well(model.mesh().all(), failures,
+                         {trace, "agreement that no other run writes " + file.string()});
   // Between steps nobody else uses the communicator of all.
-  (void)write_checkpoint(
-      model.mesh().all(), file, saved.state(), parts,
-      {.writer = options.writer, .verify = options.verify, .trace = &model.watchdog->trace()});
+  (void)write_checkpoint(model.mesh().all(), file, saved.state(), parts,
+                         {.writer = options.writer, .verify = options.verify, .trace = trace});
 }
 
 }  // namespace

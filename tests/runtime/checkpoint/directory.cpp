@@ -1,6 +1,6 @@
 #include "runtime/checkpoint/directory.h"
 
-#include "runtime/checkpoint/descriptor.h"
+#include "runtime/checkpoint/new_file.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,8 +29,8 @@ TEST_CASE("names carry the step, in an order that a listing shows") {
   CHECK(checkpoint_name(1200) == "step-000001200.h5");
   CHECK(step_in_name("step-000001200.h5") == 1200);
   CHECK(step_in_name(checkpoint_name(12345678901)) == 12345678901);
-  for (const char* name : {"step-.h5", "step-12.h5.tmp", "step-12", "step-x.h5", "best.h5",
-                           "step--1.h5", "step-99999999999999999999.h5"}) {
+  for (const char* name : {"step-.h5", "step-12.h5.meshwork-unfinished", "step-12", "step-x.h5",
+                           "best.h5", "step--1.h5", "step-99999999999999999999.h5"}) {
     CHECK_FALSE(step_in_name(name).has_value());
   }
 }
@@ -97,49 +97,47 @@ TEST_CASE("of what cannot be removed the system's reason is told, and not that i
   fs::remove_all("owned");
   fs::create_directories("owned");
   fs::permissions("owned", fs::perms::all);
-  std::ofstream("owned/unreadable.tmp") << "\x89HDF\r\n\x1a\n and more";
-  fs::permissions("owned/unreadable.tmp", fs::perms::owner_all);
   fs::create_directories("owned/kept");
-  std::ofstream("owned/kept/a.tmp") << "\x89HDF\r\n\x1a\n and more";
-  std::ofstream("owned/other.tmp") << "somebody's notes";
+  std::ofstream("owned/kept/a.meshwork-unfinished") << "\x89HDF\r\n\x1a\n and more";
+  fs::create_symlink("kept", "owned/other.meshwork-unfinished");
   const auto flaw = [](const char* name) {
     try {
-      make_new_file(name);
+      const MadeFile made(name);
     } catch (const Error& error) {
       return std::string(error.what());
     }
     return std::string();
   };
   REQUIRE(::seteuid(65534) == 0);
-  const std::string unreadable = flaw("owned/unreadable.tmp"), kept = flaw("owned/kept/a.tmp"),
-                    other = flaw("owned/other.tmp");
+  const std::string kept = flaw("owned/kept/a.meshwork-unfinished"),
+                    other = flaw("owned/other.meshwork-unfinished");
   REQUIRE(::seteuid(0) == 0);
-  CHECK(unreadable == fmt::format("owned/unreadable.tmp: is in the way and cannot be removed: {}",
-                                  std::strerror(EACCES)));
-  CHECK(kept == fmt::format("owned/kept/a.tmp: is in the way and cannot be removed: {}",
-                            std::strerror(EACCES)));
+  CHECK(kept ==
+        fmt::format("owned/kept/a.meshwork-unfinished: is in the way and cannot be removed: {}",
+                    std::strerror(EACCES)));
   CHECK_THAT(other, Catch::Contains("is nothing that an earlier run has left"));
 }
 
 TEST_CASE("what a killed run had not finished is removed, and nothing else") {
   namespace fs = std::filesystem;
   fs::remove_all("unfinished");
-  fs::create_directories("unfinished/step-000000004.h5.tmp");
-  std::ofstream("unfinished/step-000000001.h5.tmp").flush();
-  std::ofstream("unfinished/step-000000002.h5.tmp") << "\x89HDF\r\n\x1a\n and more";
-  std::ofstream("unfinished/step-000000003.h5.tmp") << std::string(100, '\0');
-  std::ofstream("unfinished/step-000000005.h5.tmp") << "somebody's notes";
-  fs::create_symlink("step-000000002.h5.tmp", "unfinished/step-000000006.h5.tmp");
-  std::ofstream("unfinished/notes.h5.tmp").flush();
+  fs::create_directories("unfinished/step-000000004.h5.meshwork-unfinished");
+  std::ofstream("unfinished/step-000000001.h5.meshwork-unfinished").flush();
+  std::ofstream("unfinished/step-000000002.h5.meshwork-unfinished") << "\x89HDF\r\n\x1a\n and more";
+  std::ofstream("unfinished/step-000000003.h5.meshwork-unfinished") << std::string(100, '\0');
+  std::ofstream("unfinished/step-000000005.h5.meshwork-unfinished") << "somebody's notes";
+  fs::create_symlink("step-000000002.h5.meshwork-unfinished",
+                     "unfinished/step-000000006.h5.meshwork-unfinished");
+  std::ofstream("unfinished/notes.h5.meshwork-unfinished").flush();
   const CheckpointListing listing = list_checkpoints("unfinished", "");
   REQUIRE(listing.unfinished.size() == 6);
   std::string kept;
   for (const fs::path& file : listing.unfinished) {
     if (!remove_unfinished(file)) kept += file.filename().string().substr(13, 1);
   }
-  CHECK(kept == "456");
-  CHECK(list_checkpoints("unfinished", "").unfinished.size() == 3);
-  CHECK(fs::exists("unfinished/notes.h5.tmp"));
+  CHECK(kept == "46");
+  CHECK(list_checkpoints("unfinished", "").unfinished.size() == 2);
+  CHECK(fs::exists("unfinished/notes.h5.meshwork-unfinished"));
 }
 
 TEST_CASE("a directory belongs to one run at a time, and is free when that ends") {

@@ -23,7 +23,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
-#include "runtime/checkpoint/descriptor.h"
+#include "runtime/checkpoint/new_file.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/verdict.h"
 #include "runtime/checkpoint/writer.h"
@@ -54,7 +54,7 @@ bool fails(Call call) {
 
 // Not what MPI keeps beside it under longer names.
 bool is_temporary(const char* path) {
-  return std::string_view(path).ends_with(".h5.tmp");
+  return std::string_view(path).ends_with(meshwork::unfinished);
 }
 
 bool is_temporary(int descriptor) {

@@ -73,9 +73,9 @@ TEST_CASE("a file has its name only when it is finished") {
     writer.write("layers/dense/vars/0", {2, 3}, kernel);
   }
   CHECK_FALSE(fs::exists(file));
-  CHECK_FALSE(fs::exists(file.string() + ".tmp"));
+  CHECK_FALSE(fs::exists(file.string() + ".meshwork-unfinished"));
   CHECK_THROWS_WITH(KerasWeightsWriter(fs::current_path() / "nowhere" / "a.weights.h5"),
-                    Catch::Contains("a.weights.h5.tmp: cannot be created"));
+                    Catch::Contains("a.weights.h5.meshwork-lock: cannot be opened"));
   CHECK_THROWS_WITH(KerasWeightsWriter(fs::current_path()), Catch::Contains("is a directory"));
 }
 

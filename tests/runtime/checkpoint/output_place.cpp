@@ -8,8 +8,8 @@
 #include <iterator>
 
 #include "collectives/failed_write.h"
-#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/new_file.h"
 #include "tests/support/catch.h"
 
 namespace meshwork::output_place_test {
@@ -55,7 +55,7 @@ TEST_CASE("what keeps a file from being written is told by its place alone") {
 
 TEST_CASE("a name that is too long only while its file is written beside is told") {
   begin();
-  const fs::path file = "place/" + std::string(253, 'x');
+  const fs::path file = "place/" + std::string(240, 'x');
   CHECK(obstacle_to_writing(file, Writing::in_place) == "");
   CHECK(obstacle_to_writing(file, Writing::beside) == "File name too long");
 }
@@ -89,7 +89,7 @@ TEST_CASE("a folder that will be made has room for files, and is none itself") {
 }
 
 TEST_CASE("what the system will never make is no failure that may pass") {
-  for (const auto& make : {+[] { make_new_file("/proc/no_file"); },
+  for (const auto& make : {+[] { const MadeFile file("/proc/no_file"); },
                            +[] { prepare_directory("/proc/no_directory"); }}) {
     try {
       make();
@@ -105,7 +105,7 @@ TEST_CASE("what the system will never make is no failure that may pass") {
 
 TEST_CASE("a whole file is written, or what was there stays") {
   begin();
-  write_whole("place/file", "<svg>1", "<svg");
+  write_whole("place/file", "<svg>1");
   CHECK(content_of("place/file") == "<svg>1");
   struct rlimit before {};
   REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
@@ -113,7 +113,7 @@ TEST_CASE("a whole file is written, or what was there stays") {
   few.rlim_cur = 3;
   REQUIRE(::setrlimit(RLIMIT_FSIZE, &few) == 0);
   try {
-    write_whole("place/file", "<svg>2", "<svg");
+    write_whole("place/file", "<svg>2");
     ::setrlimit(RLIMIT_FSIZE, &before);
     FAIL("it is said to be written");
   } catch (const FailedWrite& failure) {
@@ -121,7 +121,7 @@ TEST_CASE("a whole file is written, or what was there stays") {
     CHECK(std::string(failure.what()) == "place/file: cannot be written: File too large");
   }
   CHECK(content_of("place/file") == "<svg>1");
-  CHECK_FALSE(fs::exists("place/file.tmp"));
+  CHECK_FALSE(fs::exists(name_while_writing("place/file")));
 }
 
 }  // namespace meshwork::output_place_test

@@ -581,7 +581,7 @@ TEST_CASE("a checkpoint that cannot be written stops the run, or does not, as wa
     if (mesh.rank() == 0) {
       for (std::int64_t epoch = 1; epoch <= 2; ++epoch) {
         fs::create_directories(directory / "checkpoints" /
-                               (checkpoint_name(epoch * batches) + ".tmp"));
+                               (checkpoint_name(epoch * batches) + ".meshwork-unfinished"));
       }
     }
     check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
@@ -614,7 +614,8 @@ TEST_CASE("a run whose last state is lost goes to its end, and its history says 
   (void)part_of_run(mesh, kind, {}, directory, checkpoint, batches);
   if (mesh.rank() == 0) {
     for (std::int64_t epoch = 2; epoch <= epochs; ++epoch) {
-      fs::create_directories(checkpoints / (checkpoint_name(epoch * batches) + ".tmp"));
+      fs::create_directories(checkpoints /
+                             (checkpoint_name(epoch * batches) + ".meshwork-unfinished"));
     }
   }
   check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
@@ -623,7 +624,8 @@ TEST_CASE("a run whose last state is lost goes to its end, and its history says 
   CHECK_THAT(
       run.history.unsaved,
       Catch::StartsWith(fmt::format("the state after step {} is lost: ", epochs * batches)) &&
-          Catch::Contains(checkpoint_name(epochs * batches) + ".tmp: is in the way") &&
+          Catch::Contains(checkpoint_name(epochs * batches) +
+                          ".meshwork-unfinished: is in the way") &&
           Catch::EndsWith("; the newest intact checkpoint is " +
                           (checkpoints / checkpoint_name(batches)).string()));
 }

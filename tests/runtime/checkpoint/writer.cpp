@@ -17,9 +17,9 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
-#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/mpi_io.h"
+#include "runtime/checkpoint/new_file.h"
 #include "runtime/checkpoint/reader.h"
 #include "tests/runtime/checkpoint/example.h"
 #include "tests/support/catch.h"
@@ -257,8 +257,9 @@ TEST_CASE("a directory that is gone is one error on all ranks") {
   const Communicator world = Communicator::world().duplicate();
   const fs::path directory = fresh_directory(world, "gone");
   for (const CheckpointWriter writer : writers) {
-    CHECK_THROWS_WITH(write_example(world, directory / "below" / "a.h5", {writer}),
-                      Catch::Contains("below/a.h5.tmp") && Catch::Contains("cannot be created"));
+    CHECK_THROWS_WITH(
+        write_example(world, directory / "below" / "a.h5", {writer}),
+        Catch::Contains("below/a.h5.meshwork-unfinished") && Catch::Contains("cannot be created"));
   }
 }
 
@@ -272,8 +273,9 @@ TEST_CASE("a full disk leaves the older checkpoint whole, and no temporary file"
     {
       // Rank 0 reserves the space, and is refused.
       const FullDisk full(100000);
-      CHECK_THROWS_WITH(write_example(world, file, {writer}),
-                        Catch::Contains("a.h5.tmp") && Catch::Contains("there is no room"));
+      CHECK_THROWS_WITH(
+          write_example(world, file, {writer}),
+          Catch::Contains("a.h5.meshwork-unfinished") && Catch::Contains("there is no room"));
     }
     check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
     CHECK_FALSE(fs::exists(name_while_writing(file)));
@@ -312,7 +314,8 @@ TEST_CASE(
         }
         check_mpi(MPI_Barrier(world.native()), "MPI_Barrier");
         if (!message.empty()) {
-          CHECK_THAT(message, Catch::Contains("a.h5.tmp") && Catch::Contains(std::strerror(EFBIG)));
+          CHECK_THAT(message, Catch::Contains("a.h5.meshwork-unfinished") &&
+                                  Catch::Contains(std::strerror(EFBIG)));
           CHECK(bytes < size + 200000);
         }
         CHECK_FALSE(fs::exists(name_while_writing(file)));
@@ -364,7 +367,8 @@ TEST_CASE("a full file system leaves the older checkpoint whole") {
     }
   }
   for (const std::string& message : messages) {
-    CHECK_THAT(message, Catch::Contains("second.h5.tmp") && Catch::Contains("No space left"));
+    CHECK_THAT(message, Catch::Contains("second.h5.meshwork-unfinished") &&
+                            Catch::Contains("No space left"));
   }
 }
 
@@ -373,7 +377,7 @@ TEST_CASE("a run that was killed while it opened the file does not stop the next
   const fs::path file = fresh_directory(world, "killed") / "killed.h5";
   if (world.rank() == 0) {
     // Open MPI's semaphore for files of this name, as a killed process leaves it: taken.
-    sem_t* left = ::sem_open("/OMPIO_killed.h5.tmp", O_CREAT, 0600, 0);
+    sem_t* left = ::sem_open("/OMPIO_killed.h5.meshwork-unfinished", O_CREAT, 0600, 0);
     REQUIRE(left != SEM_FAILED);
     ::sem_close(left);
   }
