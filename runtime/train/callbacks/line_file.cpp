@@ -1,15 +1,39 @@
 #include "runtime/train/callbacks/line_file.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
-#include <sstream>
-#include <system_error>
+#include <fstream>
+#include <utility>
 
-#include "collectives/error.h"
+#include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
 #include "runtime/checkpoint/output_place.h"
 
 namespace meshwork {
+namespace {
+
+// Whether another run has the lock of the file; takes it, if there are locks.
+bool is_taken(int file) {
+  struct flock whole {};
+  whole.l_type = F_WRLCK;
+  whole.l_whence = SEEK_SET;
+  return ::fcntl(file, F_OFD_SETLK, &whole) != 0 && (errno == EAGAIN || errno == EACCES);
+}
+
+bool is_regular(int file) {
+  struct stat status {};
+  return ::fstat(file, &status) == 0 && S_ISREG(status.st_mode);
+}
+
+}  // namespace
+
+LineFile::~LineFile() {
+  if (opened_ >= 0) ::close(opened_);
+}
 
 void LineFile::check(const std::filesystem::path& to_come) const {
   const std::string obstacle = obstacle_to_writing(file_, Writing::in_place, to_come);
@@ -17,69 +41,73 @@ void LineFile::check(const std::filesystem::path& to_come) const {
 }
 
 void LineFile::replace() {
-  open(std::ios::trunc);
+  open();
+  cut(0);
 }
 
 std::string LineFile::append(std::optional<std::int64_t> end, const EpochOf& epoch_of) {
-  std::string first;
-  std::error_code problem;
-  if (std::filesystem::exists(file_, problem)) {
-    errno = 0;
-    std::ifstream input(file_, std::ios::binary);
-    std::ostringstream content;
-    content << input.rdbuf();
-    if (!input && !input.eof()) {
-      fail("{}: {} cannot be read: {}", owner_, file_.string(), std::strerror(errno));
+  open();
+  errno = 0;
+  std::ifstream input(file_, std::ios::binary);
+  require(input.is_open(), "read");
+  std::string first, line;
+  std::int64_t read = 0, kept = 0;                     // bytes
+  while (std::getline(input, line) && !input.eof()) {  // at whose end there is half a line
+    line += '\n';
+    const auto bytes = static_cast<std::int64_t>(line.size());
+    const std::optional<std::int64_t> epoch = end ? epoch_of(line) : std::nullopt;
+    if (!epoch || *epoch < *end) {
+      if (kept == 0) first = line.substr(0, line.size() - 1);
+      if (kept < read) write_all(line, kept);
+      kept += bytes;
     }
-    const std::string text = content.str();
-    std::size_t kept = 0;
-    for (std::size_t line_end; (line_end = text.find('\n', kept)) != std::string::npos;
-         kept = line_end + 1) {
-      const std::string_view line = std::string_view(text).substr(kept, line_end - kept);
-      const std::optional<std::int64_t> epoch = end ? epoch_of(line) : std::nullopt;
-      if (epoch && *epoch >= *end) {
-        break;
-      }
-      if (kept == 0) {
-        first = line;
-      }
-    }
-    if (kept < text.size()) {
-      std::filesystem::resize_file(file_, kept, problem);
-      if (problem) {
-        fail("{}: {} cannot be cut to {} bytes: {}", owner_, file_.string(), kept,
-             problem.message());
-      }
-    }
+    read += bytes;
   }
-  open(std::ios::app);
+  require(!input.bad(), "read");
+  cut(kept);
   return first;
 }
 
 void LineFile::write(const std::string& line) {
-  const FileSizeSignalBlocked blocked;
-  errno = 0;
-  stream_ << line << '\n' << std::flush;
-  check_stream("written");
+  write_all(line + '\n', -1);
 }
 
 void LineFile::close() {
   errno = 0;
-  stream_.close();
-  check_stream("closed");
+  require(opened_ < 0 || ::close(std::exchange(opened_, -1)) == 0, "closed");
 }
 
-void LineFile::open(std::ios::openmode mode) {
-  errno = 0;
-  stream_ = std::ofstream(file_, mode);
-  check_stream("opened");
-}
-
-void LineFile::check_stream(const char* what) const {
-  if (!stream_) {
-    fail("{}: {} cannot be {}: {}", owner_, file_.string(), what,
-         errno ? std::strerror(errno) : "unknown reason");
+void LineFile::open() {
+  close();
+  opened_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  require(opened_ >= 0, "opened");
+  if (is_regular(opened_) && is_taken(opened_)) {
+    throw FailedWrite(
+        fmt::format("{}: {} is being written by another run", owner_, file_.string()));
   }
+}
+
+// Then lines go behind what is left, whoever else writes there.
+void LineFile::cut(std::int64_t bytes) const {
+  if (is_regular(opened_)) require(::ftruncate(opened_, bytes) == 0, "cut");
+  require(::fcntl(opened_, F_SETFL, O_APPEND) == 0, "opened to append");
+}
+
+// At the byte `at`, or where the file is written next.
+void LineFile::write_all(std::string_view text, std::int64_t at) const {
+  const FileSizeSignalBlocked blocked;
+  while (!text.empty()) {
+    const ssize_t count = at < 0 ? ::write(opened_, text.data(), text.size())
+                                 : ::pwrite(opened_, text.data(), text.size(), at);
+    if (count < 0 && errno == EINTR) continue;
+    require(count >= 0, "written");
+    text.remove_prefix(static_cast<std::size_t>(count));
+    if (at >= 0) at += count;
+  }
+}
+
+void LineFile::require(bool done, const char* what) const {
+  if (!done) fail("{}: {} cannot be {}: {}", owner_, file_.string(), what, std::strerror(errno));
 }
 
 }  // namespace meshwork

@@ -1,11 +1,11 @@
 // LineFile: a file of a callback's, of a line each epoch, that the root writes and flushes line by
 // line. A run that goes on drops the lines of epochs that are trained again, so that there is
-// neither a gap nor a double.
+// neither a gap nor a double. While it is open the file is locked, where the file system has locks:
+// another run does not write between the lines.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <optional>
 #include <string>
@@ -21,14 +21,19 @@ class LineFile {
   /// `owner` begins messages: "CSVLogger".
   LineFile(std::string owner, std::filesystem::path file)
       : owner_(std::move(owner)), file_(std::move(file)) {}
+  ~LineFile();
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
 
   /// Throws `Error` if the file could not be written (output_place.h), where the folder `to_come` will
   /// be made. Changes nothing.
   void check(const std::filesystem::path& to_come) const;
-  /// Opens an empty file.
+  /// Opens the file and empties it. Throws `FailedWrite`, and changes nothing, if another run is
+  /// writing it.
   void replace();
-  /// Opens the file to write below the lines that are there, and gives the first of these, or "". Of
-  /// them those of epoch `end` and later are cut off, and what follows the last complete one.
+  /// Opens the file, as `replace`, to write below the lines that are there, and gives the first of
+  /// these, or "". Those of epoch `end` and later are taken out, and what follows the last complete
+  /// one is cut off.
   std::string append(std::optional<std::int64_t> end, const EpochOf& epoch_of);
   void write(const std::string& line);
   void close();
@@ -36,12 +41,14 @@ class LineFile {
   [[nodiscard]] const std::filesystem::path& path() const { return file_; }
 
  private:
-  void open(std::ios::openmode mode);
-  void check_stream(const char* what) const;
+  void open();
+  void cut(std::int64_t bytes) const;
+  void write_all(std::string_view text, std::int64_t at) const;
+  void require(bool done, const char* what) const;
 
   std::string owner_;
   std::filesystem::path file_;
-  std::ofstream stream_;
+  int opened_ = -1;
 };
 
 }  // namespace meshwork

@@ -1,12 +1,15 @@
 // JSONLogger: what stands in the file, line by line, also of a run that goes on.
 #include "runtime/train/callbacks/json_logger.h"
 
+#include <sys/resource.h>
+
 #include <filesystem>
 #include <fstream>
 #include <regex>
 #include <string>
 #include <vector>
 
+#include "collectives/failed_write.h"
 #include "tests/runtime/train/scripted_training.h"
 #include "tests/support/catch.h"
 
@@ -60,6 +63,71 @@ TEST_CASE("a run that goes on drops the epochs that are trained again, and half 
   CHECK(all[1] == "{\"epoch\": 1, \"loss\": 2}");
   CHECK_THAT(all[2], Catch::StartsWith("{\"epoch\": 2, ") && Catch::Contains("\"loss\": 5,"));
   CHECK_THAT(all[3], Catch::StartsWith("{\"epoch\": 3, ") && Catch::Contains("\"loss\": 6,"));
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("lines that belong stay, also behind one of an epoch that is trained again") {
+  std::ofstream(file) << "{\"epoch\": 7, \"loss\": 1}\n{\"epoch\": 0, \"loss\": 2}\nno epoch\n"
+                         "{\"epoch\": 9, \"loss\": 3}\n{\"epoch\": 1, \"loss\": 4}\n";
+  const SharedCallback logger = JSONLogger({.file = file});
+  logger->load(logger->save());
+  ScriptedTraining training({"loss"}, {logger});
+  training.run({{{"loss", 5}}}, 2);
+  const std::vector<std::string> all = lines();
+  REQUIRE(all.size() == 4);
+  CHECK(all[0] == "{\"epoch\": 0, \"loss\": 2}");
+  CHECK(all[1] == "no epoch");
+  CHECK(all[2] == "{\"epoch\": 1, \"loss\": 4}");
+  CHECK_THAT(all[3], Catch::StartsWith("{\"epoch\": 2, "));
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("a long log is gone through line by line") {
+  {
+    std::ofstream log(file);
+    for (int epoch = 0; epoch < 60; ++epoch) {
+      log << "{\"epoch\": " << epoch << ", \"text\": \"" << std::string(1 << 20, 'x') << "\"}\n";
+    }
+  }
+  const SharedCallback logger = JSONLogger({.file = file});
+  logger->load(logger->save());
+  ScriptedTraining training({"loss"}, {logger});
+  struct rusage before {
+  }, after{};
+  ::getrusage(RUSAGE_SELF, &before);
+  training.run({{{"loss", 5}}}, 59);
+  ::getrusage(RUSAGE_SELF, &after);
+  CHECK(after.ru_maxrss - before.ru_maxrss < 20'000);  // KiB, of 60 MiB
+  CHECK(lines().size() == 60);
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("a second run is refused while the first writes, and changes nothing") {
+  std::filesystem::remove(file);
+  struct Second final : Callback {
+    std::string class_name() const override { return "Second"; }
+    void on_epoch_end(Training&) override {
+      const SharedCallback goes_on = JSONLogger({.file = file});
+      goes_on->load(goes_on->save());
+      for (const SharedCallback& logger : {JSONLogger({.file = file}), goes_on}) {
+        ScriptedTraining second({"loss"}, {logger});
+        try {
+          second.run({{{"loss", 9}}});
+          FAIL("two runs write one log");
+        } catch (const FailedWrite& failure) {
+          CHECK(std::string(failure.what()) ==
+                "JSONLogger: json_logger_test.jsonl is being written by another run");
+        }
+      }
+    }
+  };
+  ScriptedTraining training({"loss"}, {JSONLogger({.file = file}), std::make_shared<Second>()});
+  training.run({{{"loss", 1}}, {{"loss", 2}}});
+  REQUIRE(lines().size() == 2);
+  CHECK_THAT(lines()[1], Catch::StartsWith("{\"epoch\": 1, "));
+  ScriptedTraining next({"loss"}, {JSONLogger({.file = file})});
+  next.run({{{"loss", 1}}});
+  CHECK(lines().size() == 1);
   std::filesystem::remove(file);
 }
 
