@@ -79,6 +79,17 @@ std::string obstacle_to_writing(const fs::path& file, Writing how, const fs::pat
       obstacle_in(target.has_parent_path() ? target.parent_path() : fs::path("."), to_come));
 }
 
+std::string obstacle_to_folder(const fs::path& folder) {
+  fs::path there = folder;  // the innermost that is
+  struct stat status {};
+  while (::lstat(there.c_str(), &status) != 0) {
+    if (errno != ENOENT) return std::strerror(errno);
+    const fs::path above = there.parent_path();
+    there = above == there || above.empty() ? "." : above;
+  }
+  return obstacle_in(there, {});
+}
+
 void write_whole(const fs::path& file, std::string_view text) {
   const FileSizeSignalBlocked blocked;
   NewFile made(file);

@@ -23,6 +23,10 @@ enum class Writing { beside, in_place };
 [[nodiscard]] std::string obstacle_to_writing(const std::filesystem::path& file, Writing how,
                                               const std::filesystem::path& to_come = {});
 
+/// Why there can be no folder `folder` with new files, as "x is no folder"; "" if it is there, or can
+/// be made with those above it.
+[[nodiscard]] std::string obstacle_to_folder(const std::filesystem::path& folder);
+
 /// Writes a file of `text` beside. Throws `Error`, and `FailedWrite` if the system does not take it; then there is what was before.
 void write_whole(const std::filesystem::path& file, std::string_view text);
 

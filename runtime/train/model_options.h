@@ -68,13 +68,15 @@ void describe(ConfigurationSections& sections, Visitor& option) {
 
 /// The section `log`: callbacks after those of `fit`.
 struct LogFiles {
-  std::optional<std::filesystem::path> jsonl;
+  std::optional<std::filesystem::path> jsonl, tensorboard;
 };
 
 template <class Visitor>
 void describe(LogFiles& files, Visitor& option) {
   option.about("files for what training reports");
   option("jsonl", files.jsonl, "a JSON object an epoch, on a line of its own (JSONLogger)");
+  option("tensorboard", files.tensorboard,
+         "directory of event files for TensorBoard, an epoch each (TensorBoard)");
 }
 
 /// The sets of samples in the section `data`, as they are written.

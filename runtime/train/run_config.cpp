@@ -14,6 +14,7 @@
 #include "runtime/device/kernels/precision.h"
 #include "runtime/train/callbacks/json_logger.h"
 #include "runtime/train/callbacks/monitor.h"
+#include "runtime/train/callbacks/tensorboard.h"
 #include "runtime/train/engine/engine.h"
 #include "runtime/train/engine/kernel_choice.h"
 #include "runtime/train/from_config.h"
@@ -186,6 +187,12 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
     if (files.jsonl) {
       fit_.callbacks.push_back(JSONLogger({.file = *files.jsonl}));
       callback_nodes_.push_back(*log.find("jsonl"));
+    }
+    if (files.tensorboard) {
+      const ConfigNode node = *log.find("tensorboard");
+      fit_.callbacks.push_back(
+          node.located([&] { return TensorBoard({.log_dir = *files.tensorboard}); }));
+      callback_nodes_.push_back(node);
     }
   });
   fit_.configuration = to_yaml(document);
@@ -536,7 +543,8 @@ PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_
                                  traits_of_device(options_.device));
   report.between_steps = collectives_between_steps(
       mode, plan.mesh.rank_count(), rank,
-      mode == Mode::train ? fit_.callbacks : std::vector<SharedCallback>{});
+      mode == Mode::train ? fit_.callbacks : std::vector<SharedCallback>{},
+      std::ssize(plan.graph->variables));
   return report;
 }
 

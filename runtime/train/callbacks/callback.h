@@ -55,6 +55,10 @@ class Callback {
   /// plans can show it.
   [[nodiscard]] virtual std::int64_t agreed_values() const { return 0; }
 
+  /// After how many epochs it asks for histograms of the weights (Training::weight_histograms), so
+  /// that plans can show it; 0: never.
+  [[nodiscard]] virtual std::int64_t histogram_freq() const { return 0; }
+
   /// The file that it writes, on the root; empty for none.
   [[nodiscard]] virtual std::filesystem::path writes() const { return {}; }
   /// Of such a file that exists and is not empty: whether a callback like this has written it.

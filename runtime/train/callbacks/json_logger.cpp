@@ -1,12 +1,12 @@
 #include "runtime/train/callbacks/json_logger.h"
 
 #include <charconv>
-#include <chrono>
 #include <utility>
 
 #include "collectives/error.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/config/text_table.h"
+#include "runtime/train/callbacks/epoch_rate.h"
 #include "runtime/train/callbacks/line_file.h"
 #include "runtime/train/from_config.h"
 
@@ -45,11 +45,8 @@ class JSONLoggerCallback final : public Callback {
       file_.replace();
     }
   }
-  void on_epoch_begin(Training& training) override {
-    begin_ = trained_ = Clock::now();
-    first_sample_ = training.position().samples;
-  }
-  void on_train_batch_end(Training&) override { trained_ = Clock::now(); }
+  void on_epoch_begin(Training& training) override { rate_.begin_epoch(training); }
+  void on_train_batch_end(Training&) override { rate_.end_batch(); }
   void on_epoch_end(Training& training) override {
     if (!training.is_root()) return;
     const TrainingPosition& at = training.position();
@@ -61,11 +58,10 @@ class JSONLoggerCallback final : public Callback {
       if (name != "learning_rate") add(name, value);
     }
     add("learning_rate", training.learning_rate());
-    const double training_seconds = seconds(begin_, trained_);
-    if (training_seconds > 0) {
-      add("samples_per_second", static_cast<double>(at.samples - first_sample_) / training_seconds);
+    if (const std::optional<double> rate = rate_.samples_per_second(training)) {
+      add("samples_per_second", *rate);
     }
-    add("seconds", seconds(begin_, Clock::now()));
+    add("seconds", rate_.seconds());
     file_.write(line + "}");
   }
   void on_train_end(Training& training) override {
@@ -77,14 +73,8 @@ class JSONLoggerCallback final : public Callback {
   void load(const CallbackState&) override { loaded_ = true; }
 
  private:
-  using Clock = std::chrono::steady_clock;
-  static double seconds(Clock::time_point from, Clock::time_point to) {
-    return std::chrono::duration<double>(to - from).count();
-  }
-
   LineFile file_;
-  Clock::time_point begin_, trained_;  // the epoch, and its last batch so far
-  std::int64_t first_sample_ = 0;      // with which this run began the epoch
+  EpochRate rate_;
   bool loaded_ = false;
 };
 

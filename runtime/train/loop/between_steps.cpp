@@ -19,23 +19,30 @@ CollectiveBetweenSteps word(std::string when, std::int64_t values, std::int64_t 
           .what = std::move(what)};
 }
 
+CollectiveBetweenSteps reduction_of(std::string when, std::int64_t values, std::int64_t ranks,
+                                    std::string what) {
+  return {.when = std::move(when),
+          .collective = "all_reduce",
+          .type = ElementType::float64,
+          .elements = values,
+          .bytes_sent =
+              elements_sent_by_all_reduce(values, ranks) * element_bytes(ElementType::float64),
+          .what = std::move(what)};
+}
+
 }  // namespace
 
 std::vector<CollectiveBetweenSteps> collectives_between_steps(
-    Mode mode, std::int64_t ranks, std::int64_t rank,
-    const std::vector<SharedCallback>& callbacks) {
+    Mode mode, std::int64_t ranks, std::int64_t rank, const std::vector<SharedCallback>& callbacks,
+    std::int64_t variables) {
   if (ranks == 1) {
     return {};
   }
   constexpr auto agreed = static_cast<std::int64_t>(StepAgreement::values);
-  const std::int64_t sent = elements_sent_by_all_reduce(agreed, ranks);
   std::vector<CollectiveBetweenSteps> found;
-  found.push_back({.when = fmt::format("about every {:g} s", StepAgreement::interval_seconds),
-                   .collective = "all_reduce",
-                   .type = ElementType::float64,
-                   .elements = agreed,
-                   .bytes_sent = sent * element_bytes(ElementType::float64),
-                   .what = mode == Mode::train ? "whether to stop or to save" : "whether to stop"});
+  found.push_back(
+      reduction_of(fmt::format("about every {:g} s", StepAgreement::interval_seconds), agreed,
+                   ranks, mode == Mode::train ? "whether to stop or to save" : "whether to stop"));
   if (mode == Mode::train) {
     found.push_back(
         word("every epoch", values_after_epoch, rank, "rank 0's word: to stop, learning rate"));
@@ -44,6 +51,13 @@ std::vector<CollectiveBetweenSteps> collectives_between_steps(
     if (callback->agreed_values() > 0) {
       found.push_back(word("every epoch", callback->agreed_values(), rank,
                            callback->class_name() + ": rank 0's value"));
+    }
+    if (const std::int64_t epochs = callback->histogram_freq(); epochs > 0) {
+      const std::string when = epochs == 1 ? "every epoch" : fmt::format("every {} epochs", epochs);
+      const auto ranges = static_cast<std::int64_t>(values_of_range) * variables;
+      const auto counts = static_cast<std::int64_t>(WeightHistogram::buckets) * variables;
+      found.push_back(reduction_of(when, ranges, ranks, "histograms: ranges of weights"));
+      found.push_back(reduction_of(when, counts, ranks, "histograms: counts of weights"));
     }
   }
   return found;

@@ -2,6 +2,8 @@
 
 #include <mpi.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -9,6 +11,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "runtime/train/loop/between_steps.h"
 #include "runtime/train/state/parameter_snapshot.h"
 
 namespace meshwork {
@@ -43,7 +46,8 @@ ModelTraining::ModelTraining(Model::State& model, CallbackList all, bool validat
       model_(&model),
       say_(std::move(say)),
       agreeing_(model.watchdog->trace().label("agreement with rank 0 (callbacks)")),
-      locating_(&model.watchdog->trace(), "agreement on where a number is not finite") {}
+      locating_(&model.watchdog->trace(), "agreement on where a number is not finite"),
+      counting_(&model.watchdog->trace(), "histograms of weights") {}
 
 void ModelTraining::validate(Evaluation& validation) {
   const std::int64_t of_training = std::exchange(at.batches, validation.batches());
@@ -89,6 +93,64 @@ void ModelTraining::restore_weights(const WeightsSnapshot& snapshot) {
   model_->engine->meet();
   model_->engine->parameters().write_values(weights->values, weights->fixed);
   restored = true;
+}
+
+std::vector<WeightHistogram> ModelTraining::weight_histograms() {
+  const auto call = model_->begin_call("weight_histograms", [] { return Settings{}; });
+  const MeshShape& mesh = model_->mesh().shape();
+  const Parameters& parameters = model_->engine->parameters();
+  const ParameterSnapshot weights(parameters);
+  const std::vector<ParameterSpan>& spans = parameters.form().spans;
+  // Calls `see` with every value that this rank counts: of an axis that splits nothing of a variable
+  // the first ranks do.
+  const auto each_value = [&](auto&& see) {
+    for (const ParameterSpan& span : spans) {
+      const std::vector<Axis> own = span.layout.splitting_axes();
+      bool counted = true;
+      for (Axis axis = 0; axis < mesh.axis_count(); ++axis) {
+        counted = counted && (std::find(own.begin(), own.end(), axis) != own.end() ||
+                              mesh.coordinate(model_->mesh().rank(), axis) == 0);
+      }
+      const float* values = weights.value(span);
+      for (std::int64_t i = 0; counted && i < span.count; ++i) {
+        if (std::isfinite(values[i]))
+          see(static_cast<std::size_t>(span.variable), double{values[i]});
+      }
+    }
+  };
+  const TracedCollective inside(counting_);
+  const auto reduce = [&](std::vector<double>& values, Reduction reduction) {
+    model_->transport->run(
+        model_->mesh().all(),
+        AllReduce{ElementType::float64, reduction, static_cast<std::int64_t>(values.size())},
+        values.data());
+  };
+  constexpr double nothing = -std::numeric_limits<double>::infinity();
+  std::vector<double> ranges(spans.size() * values_of_range, nothing);
+  each_value([&](std::size_t variable, double value) {
+    double* range = &ranges[variable * values_of_range];
+    range[0] = std::max(range[0], -value);
+    range[1] = std::max(range[1], value);
+  });
+  reduce(ranges, Reduction::maximum);
+  std::vector<WeightHistogram> histograms(spans.size());
+  for (std::size_t v = 0; v < spans.size(); ++v) {
+    histograms[v].path = model_->engine->plan().graph->variables[v].path;
+    if (ranges[v * values_of_range] != nothing) {
+      histograms[v].least = -ranges[v * values_of_range];
+      histograms[v].greatest = ranges[v * values_of_range + 1];
+    }
+  }
+  std::vector<double> counts(spans.size() * WeightHistogram::buckets);
+  each_value([&](std::size_t variable, double value) {
+    counts[variable * WeightHistogram::buckets + histograms[variable].bucket_of(value)] += 1;
+  });
+  reduce(counts, Reduction::sum);
+  for (std::size_t v = 0; v < spans.size(); ++v) {
+    const auto from = counts.begin() + static_cast<std::ptrdiff_t>(v * WeightHistogram::buckets);
+    std::copy_n(from, WeightHistogram::buckets, histograms[v].counts.begin());
+  }
+  return histograms;
 }
 
 void ModelTraining::agree(std::span<double> numbers) {

@@ -40,6 +40,7 @@ class ModelTraining final : public Training {
   bool stopping() const override { return ending; }
   std::shared_ptr<const WeightsSnapshot> snapshot_weights() override;
   void restore_weights(const WeightsSnapshot& snapshot) override;
+  std::vector<WeightHistogram> weight_histograms() override;
   bool is_root() const override { return model_->is_root(); }
   void agree(std::span<double> numbers) override;
   std::string where_not_finite() override;
@@ -66,6 +67,7 @@ class ModelTraining final : public Training {
   std::function<void(const std::string&)> say_;
   const std::string* agreeing_;  // label of the model's trace
   TracePoint locating_;
+  TracePoint counting_;
   Logs logs_;
 };
 

@@ -9,6 +9,9 @@
 // ways.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -26,6 +29,26 @@ namespace meshwork {
 class WeightsSnapshot {
  public:
   virtual ~WeightsSnapshot() = default;
+};
+
+/// How the values of a variable spread. The range from the least to the greatest of those that are
+/// finite is cut into equal buckets; without a range, or without values, all are in the last.
+struct WeightHistogram {
+  static constexpr std::size_t buckets = 30;
+  std::string path;  // "d1/kernel"
+  double least = 0, greatest = 0;
+  std::array<double, buckets> counts{};
+
+  /// Where bucket `bucket` begins, and the one before ends.
+  [[nodiscard]] double edge(std::size_t bucket) const {
+    return bucket == buckets ? greatest
+                             : least + (greatest - least) * static_cast<double>(bucket) / buckets;
+  }
+  [[nodiscard]] std::size_t bucket_of(double value) const {
+    const double range = greatest - least;
+    if (!(range > 0)) return buckets - 1;
+    return std::min(static_cast<std::size_t>((value - least) / range * buckets), buckets - 1);
+  }
 };
 
 /// Where a run stands.
@@ -68,6 +91,9 @@ class Training {
   [[nodiscard]] virtual std::shared_ptr<const WeightsSnapshot> snapshot_weights() = 0;
   /// Collective.
   virtual void restore_weights(const WeightsSnapshot& snapshot) = 0;
+
+  /// Of every variable, in the order of the graph, each element once. Collective.
+  [[nodiscard]] virtual std::vector<WeightHistogram> weight_histograms() { return {}; }
 
   /// Whether this is rank 0, which writes and decides.
   [[nodiscard]] virtual bool is_root() const = 0;

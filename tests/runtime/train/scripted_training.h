@@ -88,6 +88,7 @@ class ScriptedTraining final : public Training {
   void restore_weights(const WeightsSnapshot& snapshot) override {
     weights = dynamic_cast<const EpochWeights&>(snapshot).epoch;
   }
+  std::vector<WeightHistogram> weight_histograms() override { return histograms; }
   bool is_root() const override { return root; }
   void agree(std::span<double> values) override {
     if (!root) {
@@ -100,6 +101,7 @@ class ScriptedTraining final : public Training {
   std::vector<double> roots_word;  // what `agree` gives where this is not the root
   std::int64_t weights = -1;       // the epoch whose weights these are
   int snapshots = 0;
+  std::vector<WeightHistogram> histograms;
   std::vector<Logs> ended;    // logs at the end of each epoch
   std::vector<double> rates;  // learning rate at the end of each epoch, before callbacks
   std::vector<std::string> said;

@@ -32,6 +32,7 @@ class Meshwork(CMakePackage, CudaPackage):
     depends_on("libaec")
     depends_on("libpng")
     depends_on("jpeg")
+    depends_on("protobuf")
     depends_on("cuda@13.0:", when="+cuda")
     depends_on("cudnn@9:", when="+cuda")
     depends_on("nccl@2.18:", when="+nccl")
@@ -45,6 +46,7 @@ class Meshwork(CMakePackage, CudaPackage):
             self.define("MESHWORK_NATIVE", False),
             self.define("MESHWORK_TESTS", False),
             self.define("MESHWORK_UNITY", True),
+            self.define("MESHWORK_TENSORBOARD", "ON"),
             self.define("MESHWORK_CUDA", "ON" if "+cuda" in self.spec else "OFF"),
             self.define("MESHWORK_NCCL", "ON" if "+nccl" in self.spec else "OFF"),
         ]
