@@ -122,4 +122,15 @@ void RunFiles::write(const fs::path& file, const std::string& what, const IsSame
   written_.push_back({place, what});
 }
 
+void RunFiles::fill(const fs::path& folder, const std::string& what) {
+  const std::string place = place_of(folder);
+  for (const Known& one : filled_) {
+    if (one.place == place) {
+      fail("{}: {} and {} would both fill it; give each a folder of its own", folder.string(),
+           one.what, what);
+    }
+  }
+  filled_.push_back({place, what});
+}
+
 }  // namespace meshwork

@@ -46,13 +46,15 @@ class RunFiles {
   /// kind nor may be overwritten, or if no file can be written there (output_place.h).
   void write(const std::filesystem::path& file, const std::string& what,
              const IsSameKind& is_same_kind, Writing how = Writing::beside);
+  /// The run will fill `folder` with `what`. Throws `Error` if something else fills it.
+  void fill(const std::filesystem::path& folder, const std::string& what);
 
  private:
   struct Known {
     std::string place;  // the same for the same file
     std::string what;
   };
-  std::vector<Known> read_, written_;
+  std::vector<Known> read_, written_, filled_;
   std::filesystem::path directory_;  // of checkpoints; empty for none
   std::string checkpoints_;          // its place
   bool overwrite_;

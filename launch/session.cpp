@@ -323,10 +323,14 @@ void Session::claim_outputs(const std::vector<std::shared_ptr<const Source>>& so
     const std::vector<SharedCallback> none;
     for (const auto& callback : trains ? config_->fit_options().callbacks : none) {
       if (!callback) continue;
+      const std::string what = "what " + callback->class_name() + " writes";
+      if (const std::filesystem::path folder = callback->fills(); !folder.empty()) {
+        files.fill(folder, what);
+      }
       if (const std::filesystem::path file = callback->writes(); !file.empty()) {
         files.write(
-            file, "what " + callback->class_name() + " writes",
-            [&](const auto& there) { return callback->has_written(there); }, Writing::in_place);
+            file, what, [&](const auto& there) { return callback->has_written(there); },
+            Writing::in_place);
       }
     }
     if (!line_->output.empty()) files.write(line_->output, "predictions", is_predictions);

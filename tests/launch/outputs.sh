@@ -72,6 +72,12 @@ refused "log.csv: exists and is not what CSVLogger writes" \
 refused "would both be written to it" \
   train run.yaml --overwrite --set "$log" --predict log.csv --set checkpoint.directory=fifth
 
+twice='fit.callbacks=[{TensorBoard: {log_dir: events}}]'
+if ! "$meshwork" train run.yaml --dry-run --set "$twice" 2>&1 | grep -q "without the protobuf"; then
+  refused "events: what TensorBoard writes and what TensorBoard writes would both fill it" \
+    train run.yaml --set "$twice" --set log.tensorboard=./events/ --set checkpoint.directory=fifth
+fi
+
 # A log that cannot be written is found before training; one in the directory of the checkpoints, which
 # is not there yet, can be.
 ln -s nowhere/log dangling

@@ -50,6 +50,16 @@ TEST_CASE("two outputs do not go to one file, also before it is there") {
                     "folder/../new.csv: the log and predictions would both be written to it");
 }
 
+TEST_CASE("two outputs do not fill one folder, by whatever name") {
+  fs::create_directories("folder");
+  RunFiles files(true);
+  files.fill("runs", "the first");
+  CHECK_NOTHROW(files.fill("runs/second", "the second"));
+  CHECK_THROWS_WITH(files.fill("folder/../runs", "the third"),
+                    "folder/../runs: the first and the third would both fill it; give each a "
+                    "folder of its own");
+}
+
 TEST_CASE("a file of another kind is replaced where that is asked for, an empty one always") {
   put("notes.csv", "dear diary");
   put("empty.csv", "");

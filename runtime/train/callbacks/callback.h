@@ -63,6 +63,8 @@ class Callback {
   [[nodiscard]] virtual std::filesystem::path writes() const { return {}; }
   /// Of such a file that exists and is not empty: whether a callback like this has written it.
   [[nodiscard]] virtual bool has_written(const std::filesystem::path&) const { return true; }
+  /// The folder that it fills with files of its own, on the root; empty for none.
+  [[nodiscard]] virtual std::filesystem::path fills() const { return {}; }
 
   /// Throws `Error` for what cannot work in a run with these logs: before the run, on the root
   /// alone. It changes nothing.

@@ -34,6 +34,7 @@ class TensorBoardCallback final : public Callback {
   std::string class_name() const override { return "TensorBoard"; }
   bool decides_alike() const override { return true; }
   std::int64_t histogram_freq() const override { return options_.histogram_freq; }
+  std::filesystem::path fills() const override { return options_.log_dir; }
   void check(const ExpectedLogs&) const override {
     train_.check();
     validation_.check();
