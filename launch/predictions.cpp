@@ -24,14 +24,19 @@ namespace {
 
 class CsvFile final : public PredictionFile {
  public:
-  CsvFile(std::string name, const Shape& shape)
-      : columns_(element_count(shape)), new_(std::move(name)), file_(new_.temporary()) {
+  CsvFile(std::string name, const std::vector<PredictedOutput>& outputs)
+      : new_(std::move(name)), file_(new_.temporary()) {
     const FileSizeSignalBlocked blocked;
     check("opened");
     std::string heading;
-    for (std::int64_t column = 0; column < columns_; ++column) {
-      fmt::format_to(std::back_inserter(heading), "{}output_{}", column == 0 ? "" : ",", column);
+    for (const PredictedOutput& output : outputs) {
+      columns_.push_back(static_cast<std::size_t>(element_count(output.shape)));
+      const std::string prefix = outputs.size() == 1 ? "output_" : "output_" + output.name + "_";
+      for (std::size_t column = 0; column < columns_.back(); ++column) {
+        heading += in_csv(prefix + std::to_string(column)) + ",";
+      }
     }
+    if (!heading.empty()) heading.pop_back();
     file_ << heading << '\n';
     check("written");
   }
@@ -41,15 +46,20 @@ class CsvFile final : public PredictionFile {
     file_.close();
   }
 
-  void write(std::int64_t, std::span<const float> outputs) override {
+  void write(std::int64_t, std::span<const std::vector<float>> outputs) override {
     const FileSizeSignalBlocked blocked;
     std::string text;
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const bool last = (static_cast<std::int64_t>(i) + 1) % columns_ == 0;
-      // A NaN's sign says nothing, and would be written.
-      const float output =
-          std::isnan(outputs[i]) ? std::numeric_limits<float>::quiet_NaN() : outputs[i];
-      fmt::format_to(std::back_inserter(text), "{}{}", output, last ? '\n' : ',');
+    for (std::size_t row = 0; row * columns_.front() < outputs.front().size(); ++row) {
+      for (std::size_t i = 0; i < outputs.size(); ++i) {
+        const float* values = outputs[i].data() + row * columns_[i];
+        for (std::size_t column = 0; column < columns_[i]; ++column) {
+          // A NaN's sign says nothing, and would be written.
+          const float value =
+              std::isnan(values[column]) ? std::numeric_limits<float>::quiet_NaN() : values[column];
+          fmt::format_to(std::back_inserter(text), "{},", value);
+        }
+      }
+      text.back() = '\n';
     }
     file_ << text;
     check("written");
@@ -70,7 +80,15 @@ class CsvFile final : public PredictionFile {
     }
   }
 
-  std::int64_t columns_;
+  // A field of a CSV line.
+  static std::string in_csv(const std::string& name) {
+    if (name.find_first_of(",\"\r\n") == std::string::npos) return name;
+    std::string quoted = "\"";
+    for (const char c : name) quoted += c == '"' ? "\"\"" : std::string(1, c);
+    return quoted + "\"";
+  }
+
+  std::vector<std::size_t> columns_;  // by output
   NewFile new_;
   std::ofstream file_;
 };
@@ -80,43 +98,30 @@ constexpr std::int64_t for_describing = 4096;
 
 class Hdf5PredictionFile final : public PredictionFile {
  public:
-  Hdf5PredictionFile(std::string name, std::int64_t rows, const Shape& shape)
-      : name_(name_within(std::move(name), rows, shape)),
-        row_elements_(element_count(shape)),
-        shape_(shape),
-        new_(name_) {
+  Hdf5PredictionFile(std::string name, std::int64_t rows,
+                     const std::vector<PredictedOutput>& outputs)
+      : name_(name_within(std::move(name), rows, outputs)), new_(name_) {
     const FileSizeSignalBlocked blocked;
     const Hdf5Guard guard;
-    shape_.insert(shape_.begin(), rows);
-    writing([&] { create(); });
+    writing([&] { create(rows, outputs); });
   }
 
   ~Hdf5PredictionFile() override {
     const FileSizeSignalBlocked blocked;  // closing writes
-    dataset_ = Hdf5Dataset();
+    outputs_.clear();
     file_ = WrittenFile();
   }
 
-  void write(std::int64_t first_row, std::span<const float> outputs) override {
-    if (outputs.empty()) {
-      return;
-    }
+  void write(std::int64_t first_row, std::span<const std::vector<float>> outputs) override {
     const FileSizeSignalBlocked blocked;
     const Hdf5Guard guard;
-    Block block = whole(shape_);
-    block[0] = {first_row, first_row + std::ssize(outputs) / row_elements_};
-    const Selection selection = select(dataset_, &block, name_);
-    writing([&] {
-      check_hdf5(H5Dwrite(dataset_.native(), H5T_NATIVE_FLOAT, selection.memory.native(),
-                          selection.file.native(), H5P_DEFAULT, outputs.data()),
-                 "cannot be written", name_);
-    });
+    for (std::size_t i = 0; i < outputs.size(); ++i) write(outputs_[i], first_row, outputs[i]);
   }
 
   void finish() override {
     const FileSizeSignalBlocked blocked;
     writing([&] {
-      dataset_.close(name_);
+      for (Output& output : outputs_) output.dataset.close(name_);
       file_.flush();
       file_.close();
       new_.give_name();
@@ -124,53 +129,84 @@ class Hdf5PredictionFile final : public PredictionFile {
   }
 
  private:
-  /// `name`, where a file of the predictions may be as large as it will be.
-  static std::string name_within(std::string name, std::int64_t rows, const Shape& shape) {
-    const FileSizeSignalBlocked blocked;
+  struct Output {
+    Shape shape;  // with the rows as dimension 0
+    Hdf5Dataset dataset;
+  };
+
+  void write(const Output& output, std::int64_t first_row, const std::vector<float>& values) {
+    if (values.empty()) {
+      return;
+    }
+    Block block = whole(output.shape);
+    const std::int64_t row_elements = element_count(output.shape) / output.shape[0];
+    block[0] = {first_row, first_row + std::ssize(values) / row_elements};
+    const Selection selection = select(output.dataset, &block, name_);
     writing([&] {
-      check_file_size(name_while_writing(name).string(),
-                      rows * element_count(shape) * 4 + for_describing);
+      check_hdf5(H5Dwrite(output.dataset.native(), H5T_NATIVE_FLOAT, selection.memory.native(),
+                          selection.file.native(), H5P_DEFAULT, values.data()),
+                 "cannot be written", name_);
     });
+  }
+
+  /// `name`, where a file of the predictions may be as large as it will be.
+  static std::string name_within(std::string name, std::int64_t rows,
+                                 const std::vector<PredictedOutput>& outputs) {
+    const FileSizeSignalBlocked blocked;
+    std::int64_t bytes = 0;
+    for (const PredictedOutput& output : outputs) {
+      bytes += rows * element_count(output.shape) * float32_bytes + for_describing;
+    }
+    writing([&] { check_file_size(name_while_writing(name).string(), bytes); });
     return name;
   }
 
-  // Makes the file, and the dataset in it.
-  void create() {
-    const std::vector<hsize_t> lengths(shape_.begin(), shape_.end());
+  // Makes the file, and the datasets in it.
+  void create(std::int64_t rows, const std::vector<PredictedOutput>& outputs) {
     const std::string& part = new_.temporary();
     file_ = WrittenFile(
         Hdf5File(check_hdf5(H5Fcreate(part.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT),
                             "cannot be created", part)),
         part);
-    const Hdf5Dataspace space(
-        check_hdf5(H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr),
-                   "no room for the predictions", part));
-    dataset_ =
-        Hdf5Dataset(check_hdf5(H5Dcreate2(file_.native(), "predictions", H5T_IEEE_F32LE,
-                                          space.native(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
-                               "the dataset \"predictions\" cannot be created", part));
+    const Hdf5Properties with_groups(
+        check_hdf5(H5Pcreate(H5P_LINK_CREATE), "no properties of a link", part));
+    check_hdf5(H5Pset_create_intermediate_group(with_groups.native(), 1), "no properties of a link",
+               part);
+    for (const PredictedOutput& output : outputs) {
+      Shape shape = output.shape;
+      shape.insert(shape.begin(), rows);
+      const std::vector<hsize_t> lengths(shape.begin(), shape.end());
+      const Hdf5Dataspace space(
+          check_hdf5(H5Screate_simple(static_cast<int>(lengths.size()), lengths.data(), nullptr),
+                     "no room for the predictions", part));
+      const std::string name = outputs.size() == 1 ? "predictions" : "predictions/" + output.name;
+      outputs_.push_back(
+          {std::move(shape),
+           Hdf5Dataset(
+               check_hdf5(H5Dcreate2(file_.native(), name.c_str(), H5T_IEEE_F32LE, space.native(),
+                                     with_groups.native(), H5P_DEFAULT, H5P_DEFAULT),
+                          fmt::format("the dataset \"{}\" cannot be created", name), part))});
+    }
   }
 
   std::string name_;
-  std::int64_t row_elements_;
-  Shape shape_;  // with the rows as dimension 0
   NewFile new_;
   WrittenFile file_;
-  Hdf5Dataset dataset_;
+  std::vector<Output> outputs_;
 };
 
 }  // namespace
 
 std::unique_ptr<PredictionFile> make_prediction_file(const std::string& name, std::int64_t rows,
-                                                     const Shape& shape) {
+                                                     const std::vector<PredictedOutput>& outputs) {
   if (const std::string obstacle = obstacle_to_writing(name, Writing::beside); !obstacle.empty()) {
     fail("{}: predictions cannot be written: {}", name, obstacle);
   }
   if (name.ends_with(".csv")) {
-    return std::make_unique<CsvFile>(name, shape);
+    return std::make_unique<CsvFile>(name, outputs);
   }
   if (name.ends_with(".h5") || name.ends_with(".hdf5")) {
-    return std::make_unique<Hdf5PredictionFile>(name, rows, shape);
+    return std::make_unique<Hdf5PredictionFile>(name, rows, outputs);
   }
   fail("{}: predictions are written to files that end with .h5, .hdf5 or .csv", name);
 }

@@ -50,7 +50,8 @@ bool judged(const Judge& judge) {
 bool is_predictions(const fs::path& file) {
   if (file.extension() == ".csv") {
     const std::string begin = begin_of(file);
-    return begin.starts_with("output_0\n") || begin.starts_with("output_0,");
+    return begin.starts_with("output_") &&
+           std::string_view(begin).substr(0, begin.find_first_of(",\n")).ends_with("_0");
   }
   return judged([&] {
     const Hdf5Guard guard;

@@ -29,6 +29,19 @@ std::string data_text(const RunConfig& config, const SummaryData& data) {
   return text;
 }
 
+// "mean_squared_error", or "0.5 mean_squared_error of price + ...".
+std::string losses_text(const CompileOptions& options) {
+  if (options.loss) return options.loss->name();
+  std::string text;
+  for (const auto& [name, output] : options.outputs) {
+    if (!output.loss) continue;
+    text += fmt::format("{}{}{} of {}", text.empty() ? "" : " + ",
+                        output.weight == 1 ? "" : fmt::format("{} ", output.weight),
+                        output.loss->name(), name);
+  }
+  return text;
+}
+
 }  // namespace
 
 RunSummary summary_of(const RunConfig& config, const std::string& file, const MeshShape& mesh,
@@ -49,7 +62,7 @@ RunSummary summary_of(const RunConfig& config, const std::string& file, const Me
   add("data", data_text(config, data));
   if (config.has_loss()) {
     const ClassWeights& weights = config.fit_options().class_weight;
-    add("objective", fmt::format("{}{}, by {}", config.compile_options().loss->name(),
+    add("objective", fmt::format("{}{}, by {}", losses_text(config.compile_options()),
                                  weights.empty() ? "" : " with class weights " + to_text(weights),
                                  config.compile_options().optimizer.class_name()));
   }

@@ -342,7 +342,11 @@ std::unique_ptr<PredictionFile> Session::prediction_file(const Source& source) {
   std::unique_ptr<PredictionFile> file;
   together(runtime_->world(), [&] {
     if (runtime_->is_root()) {
-      file = make_prediction_file(line_->output, source.rows(), model_->output_shape());
+      const std::vector<std::string> names = output_names(model_->graph());
+      const std::vector<Shape> shapes = model_->output_shapes();
+      std::vector<PredictedOutput> outputs;
+      for (std::size_t i = 0; i < names.size(); ++i) outputs.push_back({names[i], shapes[i]});
+      file = make_prediction_file(line_->output, source.rows(), outputs);
     }
   });
   return file;
@@ -351,7 +355,7 @@ std::unique_ptr<PredictionFile> Session::prediction_file(const Source& source) {
 void Session::predict(const std::shared_ptr<const Source>& source, PredictionFile* file) {
   model_->predict(
       source,
-      [&](std::int64_t first_row, std::span<const float> outputs) {
+      [&](std::int64_t first_row, std::span<const std::vector<float>> outputs) {
         if (file != nullptr) {
           file->write(first_row, outputs);
         }

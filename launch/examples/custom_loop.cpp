@@ -31,7 +31,7 @@ struct Batch {
       targets[row] = std::accumulate(sample, sample + features, 0.0f);
     }
   }
-  [[nodiscard]] BatchView view() const { return {rows, {inputs}, targets}; }
+  [[nodiscard]] BatchView view() const { return {rows, {inputs}, {targets}}; }
 };
 
 }  // namespace

@@ -622,7 +622,10 @@ struct CsvOptions {
   std::vector<std::string> columns;
   Written<"a column, or a list of columns; of several inputs: a map of these by their names">
       features;
-  std::optional<Written<"a column, or a list of columns">> targets;
+  std::optional<
+      Written<"a column, or a list of columns; of several outputs: a map of these by "
+              "their names">>
+      targets;
   std::optional<Written<"a column">> weights;
   char separator = ',';
   CsvCategories categories;
@@ -641,12 +644,16 @@ void describe(CsvOptions& options, Visitor& option) {
          "columns of texts that may look like numbers; the texts in the order of their numbers");
 }
 
+}  // namespace
+
 CsvField read_csv_field(const ConfigNode& node, const std::string& name, FieldRole role) {
   if (!node.is_sequence()) return {name, {node.as<std::string>()}, false, role};
   const auto columns = node.as<std::vector<std::string>>();
   if (columns.empty()) node.fail("the list is empty; expected names of columns");
   return {name, columns, true, role};
 }
+
+namespace {
 
 std::shared_ptr<const Source> open_csv(const ConfigNode& node, const SourceContext& context) {
   const auto options = read_source_options<CsvOptions>(node, "csv");
@@ -666,7 +673,7 @@ std::shared_ptr<const Source> open_csv(const ConfigNode& node, const SourceConte
                                            .columns = options.columns,
                                            .categories = options.categories,
                                            .known = context.categories},
-                                  fields_of(options, context.inputs, by_name, read_csv_field));
+                                  fields_of(options, context, by_name, read_csv_field));
   if (options.weights) {
     const ConfigNode& column = *options.weights->node;
     const std::vector<Categories> texts = source->categories();

@@ -39,6 +39,10 @@ struct CsvField {
   FieldRole role = FieldRole::feature;
 };
 
+/// As a configuration writes it: a column, or a list of columns.
+[[nodiscard]] CsvField read_csv_field(const ConfigNode& node, const std::string& name,
+                                      FieldRole role);
+
 /// Columns of texts as a configuration names them: `[zip]`, or `{city: [Paris, Rome], zip: ~}` with
 /// the texts in the order of their numbers.
 struct CsvCategories {

@@ -21,10 +21,8 @@ SourceKind kind_of(const ConfigNode& node) {
 }  // namespace
 
 std::shared_ptr<const Source> source_from_config(const ConfigNode& node,
-                                                 std::span<const std::string> inputs,
-                                                 std::uint64_t seed,
-                                                 const std::vector<Categories>* categories) {
-  return node.located([&] { return kind_of(node).open(node, {inputs, seed, categories}); });
+                                                 const SourceContext& context) {
+  return node.located([&] { return kind_of(node).open(node, context); });
 }
 
 void check_source(const ConfigNode& node) {

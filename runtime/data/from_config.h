@@ -10,7 +10,8 @@
 //                                  targets: {kind: classes, classes: 10}}
 //
 // `labels` and `targets` may be absent where nothing is compared with them. Where a model has
-// several inputs, `features` is a map that has an entry for each, by its name. Options of synthetic
+// several inputs, `features` is a map that has an entry for each, by its name; where it has several
+// outputs, so is `targets`. Options of synthetic
 // fields are those of SyntheticField (synthetic.h); foreign_hdf5.h says what HDF5's `virtual` and
 // `sparse` are for. File names are relative to the directory in which the program runs.
 #pragma once
@@ -27,14 +28,22 @@
 
 namespace meshwork {
 
-/// Opens the source that `node` describes; its features are in the order of `inputs`, the names of
-/// the model's inputs, and have these names. `seed` is what a synthetic source is made by unless it
-/// says its own. `categories` are those of the training data, for other data; null if they are not
-/// known. Throws `ConfigError` with the place: unknown kinds and options, and all that is
-/// wrong with the files.
-[[nodiscard]] std::shared_ptr<const Source> source_from_config(
-    const ConfigNode& node, std::span<const std::string> inputs, std::uint64_t seed,
-    const std::vector<Categories>* categories = nullptr);
+/// What a source is opened for.
+struct SourceContext {
+  std::span<const std::string> inputs;  // the names of the model's inputs
+  /// Of a model with several outputs, the names of those that are compared with targets; of a model
+  /// with one, none.
+  std::span<const std::string> outputs = {};
+  std::uint64_t seed = 0;  // of the run, which a synthetic source is made by unless it says its own
+  /// Of the training data, where this source is of others; null if these are not known.
+  const std::vector<Categories>* categories = nullptr;
+};
+
+/// Opens the source that `node` describes; its features are in the order of the model's inputs and
+/// have their names, as have targets of several outputs. Throws `ConfigError` with the place:
+/// unknown kinds and options, and all that is wrong with the files.
+[[nodiscard]] std::shared_ptr<const Source> source_from_config(const ConfigNode& node,
+                                                               const SourceContext& context);
 
 /// Throws `ConfigError` for an unknown kind and for options that are wrong, as far as that can be
 /// told before the model's inputs are known. Opens nothing.

@@ -323,7 +323,7 @@ Hdf5Field read_hdf5(const ConfigNode& node, const std::string& name, FieldRole r
 std::shared_ptr<const Source> open_hdf5(const ConfigNode& node, const SourceContext& context) {
   const auto options = read_source_options<Hdf5Options>(node, "hdf5");
   const bool by_name = options.features.node->is_map();
-  return std::make_shared<Hdf5Source>(fields_of(options, context.inputs, by_name, read_hdf5),
+  return std::make_shared<Hdf5Source>(fields_of(options, context, by_name, read_hdf5),
                                       options.permissions);
 }
 

@@ -261,6 +261,7 @@ std::shared_ptr<const Source> open_idx(const ConfigNode& node, const SourceConte
     node.fail("IDX data has one feature, its images, but the model has {} inputs",
               context.inputs.size());
   }
+  check_one_target(node, context, "IDX data");
   const auto options = read_source_options<IdxOptions>(node, "idx");
   std::vector<IdxFile> files{{context.inputs[0], options.images, FieldRole::feature}};
   if (options.labels) files.push_back({"labels", *options.labels, FieldRole::target});

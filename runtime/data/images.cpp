@@ -102,9 +102,10 @@ struct ImageSource::Files {
                       ElementType::uint8,
                       FieldRole::feature});
     if (table) {
-      fields.push_back(table->field(0));
-      fields.back().role = FieldRole::target;
-      if (table->weights_field()) fields.push_back(table->field(*table->weights_field()));
+      for (Field field : table->fields()) {
+        if (field.role == FieldRole::feature) field.role = FieldRole::target;
+        fields.push_back(std::move(field));
+      }
     } else if (!classes.empty()) {
       fields.push_back({"targets", {}, ElementType::int32, FieldRole::target});
     }
@@ -132,8 +133,8 @@ struct ImageSource::Files {
                        .separator = labels.separator,
                        .texts = labels.file,
                        .known = options.known};
-    std::vector<CsvField> columns{
-        {.name = "targets", .columns = labels.columns, .vector = labels.vector}};
+    std::vector<CsvField> columns = labels.targets;
+    for (CsvField& target : columns) target.role = FieldRole::feature;  // of the table
     if (!labels.weights.empty()) {
       columns.push_back({.name = std::string(weights_name),
                          .columns = {labels.weights},
@@ -298,7 +299,10 @@ struct ImageOptions {
   int channels = 0;
   std::optional<std::filesystem::path> labels;
   std::string file = "file";
-  std::optional<Written<"a column, or a list of columns">> targets;
+  std::optional<
+      Written<"a column, or a list of columns; of several outputs: a map of these by "
+              "their names">>
+      targets;
   std::optional<std::string> weights;
   char separator = ',';
 };
@@ -332,16 +336,12 @@ std::shared_ptr<const Source> open_images(const ConfigNode& node, const SourceCo
     const auto given = node.find(key);
     if (given && !options.labels) given->fail("is of a table, but there is no `labels`");
   }
+  if (!options.labels) check_one_target(node, context, "folders of classes");
   if (options.labels) {
     if (!options.targets) node.find("labels")->fail("`targets` is missing: columns of this table");
-    const ConfigNode& targets = *options.targets->node;
-    folder.labels = {*options.labels,
-                     options.file,
-                     targets.is_sequence() ? targets.as<std::vector<std::string>>()
-                                           : std::vector{targets.as<std::string>()},
-                     targets.is_sequence(),
-                     options.separator,
-                     options.weights.value_or("")};
+    folder.labels = {*options.labels, options.file,
+                     target_fields(*options.targets->node, context, read_csv_field),
+                     options.separator, options.weights.value_or("")};
   }
   return std::make_shared<ImageSource>(folder);
 }

@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/data/csv.h"
 #include "runtime/data/image_files.h"
 #include "runtime/data/source.h"
 
@@ -32,10 +33,9 @@ namespace meshwork {
 
 /// The table that says what is on each image.
 struct ImageLabels {
-  std::filesystem::path table;       // a CSV file
-  std::string file = "file";         // the column of the files, relative to the folder
-  std::vector<std::string> columns;  // of the targets
-  bool vector = false;               // whether one column makes a vector of one
+  std::filesystem::path table;    // a CSV file
+  std::string file = "file";      // the column of the files, relative to the folder
+  std::vector<CsvField> targets;  // whatever their role
   char separator = ',';
   std::string weights;  // the column of the samples' weights; "": none
 };

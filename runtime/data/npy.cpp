@@ -119,7 +119,7 @@ NpyFile read_npy(const ConfigNode& node, const std::string& name, FieldRole role
 std::shared_ptr<const Source> open_npy(const ConfigNode& node, const SourceContext& context) {
   const auto options = read_source_options<NpyOptions>(node, "npy");
   const bool by_name = options.features.node->is_map();
-  return std::make_shared<NpySource>(fields_of(options, context.inputs, by_name, read_npy));
+  return std::make_shared<NpySource>(fields_of(options, context, by_name, read_npy));
 }
 
 }  // namespace

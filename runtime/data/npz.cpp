@@ -130,8 +130,7 @@ NpzArray read_npz(const ConfigNode& node, const std::string& name, FieldRole rol
 std::shared_ptr<const Source> open_npz(const ConfigNode& node, const SourceContext& context) {
   const auto options = read_source_options<NpzOptions>(node, "npz");
   const bool by_name = options.features.node->is_map();
-  return std::make_shared<NpzSource>(options.file,
-                                     fields_of(options, context.inputs, by_name, read_npz));
+  return std::make_shared<NpzSource>(options.file, fields_of(options, context, by_name, read_npz));
 }
 
 }  // namespace

@@ -5,30 +5,52 @@
 #include "runtime/config/nearest.h"
 
 namespace meshwork {
+namespace {
+
+// The entries of `node` for `names`, which are inputs or outputs of the model: `what`.
+std::vector<ConfigNode> entries_for(const ConfigNode& node, std::span<const std::string> names,
+                                    std::string_view field, std::string_view what) {
+  for (const ConfigEntry& entry : node.entries()) {
+    if (std::find(names.begin(), names.end(), entry.name) == names.end()) {
+      throw entry.key.unknown(fmt::format("{} of the model", what), {names.begin(), names.end()});
+    }
+  }
+  std::vector<ConfigNode> entries;
+  for (const std::string& name : names) {
+    const auto entry = node.find(name);
+    if (!entry) node.fail("there is no {} for the model's {} \"{}\"", field, what, name);
+    entries.push_back(*entry);
+  }
+  return entries;
+}
+
+}  // namespace
 
 std::vector<ConfigNode> features_of(const ConfigNode& node, std::span<const std::string> inputs,
                                     bool by_name) {
-  if (!by_name) {
-    if (inputs.size() != 1) {
-      node.fail("the model has {} inputs, {}; expected a map with a feature for each",
-                inputs.size(), quoted_list(inputs));
-    }
-    return {node};
+  if (by_name) return entries_for(node, inputs, "feature", "input");
+  if (inputs.size() != 1) {
+    node.fail("the model has {} inputs, {}; expected a map with a feature for each", inputs.size(),
+              quoted_list(inputs));
   }
-  for (const ConfigEntry& entry : node.entries()) {
-    if (std::find(inputs.begin(), inputs.end(), entry.name) == inputs.end()) {
-      throw entry.key.unknown("input of the model", {inputs.begin(), inputs.end()});
-    }
+  return {node};
+}
+
+std::vector<ConfigNode> targets_of(const ConfigNode& node, std::span<const std::string> outputs) {
+  if (!node.is_map()) {
+    node.fail(
+        "outputs of the model are compared with targets: {}; expected a map with a target "
+        "for each",
+        quoted_list(outputs));
   }
-  std::vector<ConfigNode> features;
-  for (const std::string& input : inputs) {
-    const auto feature = node.find(input);
-    if (!feature) {
-      node.fail("there is no feature for the model's input \"{}\"", input);
-    }
-    features.push_back(*feature);
+  return entries_for(node, outputs, "target", "output");
+}
+
+void check_one_target(const ConfigNode& node, const SourceContext& context, std::string_view kind) {
+  if (context.outputs.size() > 1) {
+    node.fail("{} have one target, but the model compares {} outputs with targets: {}", kind,
+              context.outputs.size(), quoted_list(context.outputs));
   }
-  return features;
 }
 
 }  // namespace meshwork

@@ -9,7 +9,7 @@
 //
 // Most kinds have `features`, `targets` and `sample_weights`. A model with one input takes what is
 // written under `features`; a model with several takes a map with an entry for each, by its name.
-// `fields_of` reads all of it.
+// `targets` are of outputs as `features` are of inputs. `fields_of` reads all of it.
 #pragma once
 
 #include <cstddef>
@@ -24,17 +24,10 @@
 
 #include "runtime/config/catalog.h"
 #include "runtime/config/options.h"
+#include "runtime/data/from_config.h"
 #include "runtime/data/source.h"
 
 namespace meshwork {
-
-/// What a source is opened for.
-struct SourceContext {
-  std::span<const std::string> inputs;  // the names of the model's inputs
-  std::uint64_t seed = 0;               // of the run
-  /// Of the training data, where this source is of others; null if these are not known.
-  const std::vector<Categories>* categories = nullptr;
-};
 
 struct SourceKind {
   std::string name;
@@ -51,7 +44,8 @@ using SourceKinds = std::vector<SourceKind>;
 void add_sources(SourceKinds& kinds);
 
 /// What describes a field, read when the model's inputs are known.
-using WrittenField = Written<"a field; of several inputs: a map of fields by their names">;
+using WrittenField =
+    Written<"a field; of several inputs or outputs: a map of fields by their names">;
 
 /// The options of the source of `kind` that `node` describes.
 template <class Options>
@@ -73,6 +67,15 @@ template <class Options>
                                                   std::span<const std::string> inputs,
                                                   bool by_name);
 
+/// The entries of the map `node`, one for each of the model's `outputs`, of which there is one at
+/// least. Throws `ConfigError` as features_of does.
+[[nodiscard]] std::vector<ConfigNode> targets_of(const ConfigNode& node,
+                                                 std::span<const std::string> outputs);
+
+/// Throws `ConfigError` for a source of `kind`, whose samples have one target, where several outputs
+/// are compared with one each.
+void check_one_target(const ConfigNode& node, const SourceContext& context, std::string_view kind);
+
 /// Describes where the weights of samples are; `form` is how that is written.
 template <class Value, class Visitor>
 void describe_weights(std::optional<Value>& weights, Visitor& option, std::string_view form) {
@@ -81,18 +84,36 @@ void describe_weights(std::optional<Value>& weights, Visitor& option, std::strin
              .c_str());
 }
 
+/// The fields of targets that `node` describes, each as `read(node, name, role)` gives it.
+template <class Read>
+[[nodiscard]] auto target_fields(const ConfigNode& node, const SourceContext& context, Read read) {
+  std::vector<decltype(read(node, "", FieldRole::target))> fields;
+  if (context.outputs.empty()) {
+    fields.push_back(read(node, "targets", FieldRole::target));
+    return fields;
+  }
+  const std::vector<ConfigNode> nodes = targets_of(node, context.outputs);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    fields.push_back(read(nodes[i], context.outputs[i], FieldRole::target));
+  }
+  return fields;
+}
+
 /// The fields that `options.features`, `targets` and `weights` describe, each as `read(node, name,
 /// role)` gives it.
 template <class Options, class Read>
-[[nodiscard]] auto fields_of(const Options& options, std::span<const std::string> inputs,
-                             bool by_name, Read read) {
+[[nodiscard]] auto fields_of(const Options& options, const SourceContext& context, bool by_name,
+                             Read read) {
   std::vector<decltype(read(*options.features.node, "", FieldRole::feature))> fields;
-  const std::vector<ConfigNode> nodes = features_of(*options.features.node, inputs, by_name);
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    fields.push_back(read(nodes[i], inputs[i], FieldRole::feature));
+  const std::vector<ConfigNode> features =
+      features_of(*options.features.node, context.inputs, by_name);
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    fields.push_back(read(features[i], context.inputs[i], FieldRole::feature));
   }
   if (options.targets) {
-    fields.push_back(read(*options.targets->node, "targets", FieldRole::target));
+    for (auto& field : target_fields(*options.targets->node, context, read)) {
+      fields.push_back(std::move(field));
+    }
   }
   if (options.weights) {
     fields.push_back(read(*options.weights->node, std::string(weights_name), FieldRole::weight));

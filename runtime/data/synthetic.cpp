@@ -281,9 +281,9 @@ std::shared_ptr<const Source> make_synthetic(const ConfigNode& node, const Sourc
   const std::vector<ConfigEntry> entries = options.features.node->entries();
   const bool by_name = !entries.empty() && std::all_of(entries.begin(), entries.end(),
                                                        [](auto& e) { return e.value.is_map(); });
-  return std::make_shared<SyntheticSource>(
-      options.rows, fields_of(options, context.inputs, by_name, read_synthetic),
-      options.seed.value_or(context.seed));
+  return std::make_shared<SyntheticSource>(options.rows,
+                                           fields_of(options, context, by_name, read_synthetic),
+                                           options.seed.value_or(context.seed));
 }
 
 }  // namespace

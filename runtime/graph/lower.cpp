@@ -50,18 +50,20 @@ void book_backward(StepContext& step, StepValues& values, StepGradients& gradien
   }
 }
 
-// The first output, whole, where the caller reads it.
-Buffer book_prediction(StepContext& step, StepValues& values) {
-  const TensorId id = step.graph.outputs.front();
+// Output `id`, whole, where the caller reads it.
+Buffer book_prediction(StepContext& step, StepValues& values, TensorId id) {
+  const std::string label = step.graph.outputs.size() == 1
+                                ? "prediction"
+                                : "prediction of " + step.graph.tensors[id].path;
   const std::int64_t count = element_count(step.shapes[id]);
   const Layout whole = Layout::replicated(step.shapes[id].size());
   const Layout& settled = step.plan.tensors[id].layout;
-  const Buffer output = step.builder.scratch(count * float32_bytes, "prediction");
+  const Buffer output = step.builder.scratch(count * float32_bytes, label);
   step.builder.keep(output);
   if (settled == whole) {
-    step.builder.emit(SumSpec{count, 1}, {values.settled(id), output}, "prediction");
+    step.builder.emit(SumSpec{count, 1}, {values.settled(id), output}, label);
   } else {
-    (void)step.move(id, values.settled(id), settled, whole, output, "prediction");
+    (void)step.move(id, values.settled(id), settled, whole, output, label);
   }
   return output;
 }
@@ -112,7 +114,9 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
     }
   }
   if (request.mode == Mode::predict) {
-    lowered.output = book_prediction(step, values);
+    for (const TensorId id : step.graph.outputs) {
+      lowered.outputs.push_back(book_prediction(step, values, id));
+    }
     return lowered;
   }
   sums.settle();

@@ -89,7 +89,7 @@ struct LoweredStep {
   Buffer sums;
   bool has_penalty = false;
   bool has_gradient_norm = false;
-  Buffer output;  // Mode::predict: the first output, whole, float32
+  std::vector<Buffer> outputs;  // Mode::predict: the model's, whole, float32
 };
 
 /// What a step is fed: inputs and, but for prediction, targets, ascending.

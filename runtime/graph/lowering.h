@@ -40,6 +40,8 @@ class Lowering {
   [[nodiscard]] virtual bool needs_gradient(int input) const = 0;
   /// Whether an axis splits one of `letters`: then this rank lacks some of what they stand for.
   [[nodiscard]] virtual bool splits(std::string_view letters) const = 0;
+  /// Of a loss: its weight in the sum of losses, by which its gradients are multiplied.
+  [[nodiscard]] virtual double loss_weight() const = 0;
   /// Key for the random numbers of this use of the layer, from the model's seed and the path.
   [[nodiscard]] virtual std::uint64_t random_key() const = 0;
 

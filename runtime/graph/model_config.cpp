@@ -35,27 +35,19 @@ class ModelReader {
     if (const auto& layers = section_.layers.node) {
       reader_.check([&] { read_layers(*layers); });
     }
-    std::size_t output = values_.size() - 1;
-    if (const auto several = reader_.node("outputs")) {
-      reader_.check([&] { refuse_outputs(*several); });
-    }
-    if (const auto& named = section_.output.node) {
-      reader_.check([&] {
-        if (named->is_sequence()) {
-          refuse_outputs(*named);
-        }
-        output = find(*named).value_or(output);
-      });
-    }
+    std::vector<std::size_t> outputs;
+    reader_.check([&] { outputs = read_outputs(); });
     std::vector<FrozenKey> frozen;
     if (const auto& listed = section_.frozen.node) {
       reader_.check([&] { frozen = read_frozen(*listed); });
     }
     reader_.finish();
-    return {symbols(inputs), symbol_of_output(output), std::move(frozen)};
+    return {symbols(inputs), symbols_of_outputs(outputs), std::move(frozen)};
   }
 
  private:
+  using Found = std::optional<std::size_t>;  // an index; none for what cannot be known
+
   void read_inputs() {
     const std::optional<ConfigNode>& one = section_.input.node;
     const std::optional<ConfigNode>& several = section_.inputs.node;
@@ -73,6 +65,36 @@ class ModelReader {
       add_input("input",
                 reader_.required_node("input", "the shape of a sample, such as [28, 28, 1]"));
     }
+  }
+
+  std::vector<std::size_t> read_outputs() const {
+    const std::optional<ConfigNode>& one = section_.output.node;
+    const std::optional<ConfigNode>& several = section_.outputs.node;
+    if (one && several) {
+      several->fail("the model has `output` already, at {}; give one of the two", one->location());
+    }
+    std::vector<std::size_t> outputs;
+    if (!one && !several) {
+      outputs.push_back(values_.size() - 1);
+      return outputs;
+    }
+    if (one && one->is_sequence()) {
+      one->fail("expected the name of a layer, found a list; several are listed under `outputs`");
+    }
+    ConfigErrors errors;
+    for (const ConfigNode& name : one ? std::vector{*one} : several->elements()) {
+      errors.check([&] {
+        const Found found = find(name);
+        if (!found) return;
+        if (std::count(outputs.begin(), outputs.end(), *found) > 0) {
+          name.fail("the layer \"{}\" is listed twice", name.as<std::string>());
+        }
+        outputs.push_back(*found);
+      });
+    }
+    errors.raise();
+    if (several && outputs.empty()) several->fail("the list is empty; expected names of layers");
+    return outputs;
   }
 
   static std::vector<FrozenKey> read_frozen(const ConfigNode& listed) {
@@ -170,31 +192,26 @@ class ModelReader {
     return symbols;
   }
 
-  SymbolicTensor symbol_of_output(std::size_t output) {
-    values_[output].used = true;
+  std::vector<SymbolicTensor> symbols_of_outputs(const std::vector<std::size_t>& outputs) {
+    for (const std::size_t output : outputs) values_[output].used = true;
     ConfigErrors errors;
     for (const Value& value : values_) {
       if (!value.used) {
-        errors.add(value.node.error(
-            fmt::format("nothing is made of this {}: no layer takes it, and it is not the model's "
-                        "output",
-                        value.is_input ? "input" : "layer's output")));
+        errors.add(value.node.error(fmt::format(
+            "nothing is made of this {}: no layer takes it, and it is no output of the model",
+            value.is_input ? "input" : "layer's output")));
       }
     }
     errors.raise();
-    if (values_[output].is_input) {
-      values_[output].node.fail("the model's output is one of its inputs; it has to be a layer");
+    std::vector<SymbolicTensor> symbols;
+    for (const std::size_t output : outputs) {
+      if (values_[output].is_input) {
+        values_[output].node.fail("the model's output is one of its inputs; it has to be a layer");
+      }
+      symbols.push_back(*values_[output].symbol);
     }
-    return *values_[output].symbol;
+    return symbols;
   }
-
-  [[noreturn]] static void refuse_outputs(const ConfigNode& node) {
-    node.fail(
-        "a model has one output, which its loss compares with targets; give the name of one layer "
-        "as `output`, and join several by a layer such as Concatenate");
-  }
-
-  using Found = std::optional<std::size_t>;  // an index; none for what cannot be known
 
   // What a layer takes that does not say.
   std::vector<Found> previous(const ConfigNode& layer) const {
@@ -261,8 +278,19 @@ ConfiguredModel model_from_config(const ConfigNode& model, const Catalog& catalo
   return ModelReader(model, catalog).read();
 }
 
+std::vector<std::string> names_of_outputs(const ConfigNode& model) {
+  std::vector<std::string> names;
+  const auto outputs = model.is_map() ? model.find("outputs") : std::nullopt;
+  if (!outputs || !outputs->is_sequence()) return names;
+  for (const ConfigNode& output : outputs->elements()) {
+    if (output.is_scalar()) names.push_back(output.as<std::string>());
+  }
+  if (names.size() == 1) names.clear();
+  return names;
+}
+
 Graph graph_of(const ConfiguredModel& model) {
-  Graph graph = make_graph(model.inputs, {model.output});
+  Graph graph = make_graph(model.inputs, model.outputs);
   std::vector<std::string> paths;
   for (const Variable& variable : graph.variables) paths.push_back(variable.path);
   ConfigErrors errors;

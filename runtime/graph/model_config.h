@@ -12,7 +12,8 @@
 //
 // A layer without `inputs` takes the output of the one before it, the first layer the model's
 // input. Names in `inputs` are those that earlier layers were given, or those of inputs. Without
-// `output` the last layer is it. A model of several inputs has `inputs: {left: [28, 28], right:
+// `output` the last layer is it; a model of several has `outputs: [price, kind]`, and each has a
+// loss of its own (written_outputs.h in runtime/train). A model of several inputs has `inputs: {left: [28, 28], right:
 // [3]}` in place of `input`, and its first layer says which it takes. Blocks of layers with a name
 // of their own are a layer like any other (`Sequential`), so names within them do not count here.
 //
@@ -37,6 +38,7 @@ struct ModelSection {
   Written<"a map of names and shapes, such as {left: [28, 28], right: [3]}"> inputs;
   Written<"a list of layers"> layers;
   Written<"the name of a layer"> output{.initial = "the last layer"};
+  Written<"a list of names of layers"> outputs;
   Written<"a list of paths or regular expressions, such as [d1/kernel, \"features/.*\"]"> frozen{
       .initial = "none"};
 };
@@ -50,6 +52,7 @@ void describe(ModelSection& model, Visitor& option) {
                   "in their order; `inputs` of a layer names what it takes, the layer before it by "
                   "default");
   option("output", model.output, "the layer whose output is the model's");
+  option("outputs", model.outputs, "in place of output: several layers");
   option("frozen", model.frozen, "variables that are not trained, by path or regular expression");
 }
 
@@ -61,7 +64,7 @@ struct FrozenKey {
 
 struct ConfiguredModel {
   std::vector<SymbolicTensor> inputs;  // in the order in which they are written
-  SymbolicTensor output;
+  std::vector<SymbolicTensor> outputs;
   std::vector<FrozenKey> frozen;
 };
 
@@ -70,6 +73,10 @@ struct ConfiguredModel {
 /// name, a name in `inputs` or `output` that is none or is further down, several outputs, inputs
 /// whose shape the layer does not take, an input or a layer of which nothing is made.
 [[nodiscard]] ConfiguredModel model_from_config(const ConfigNode& model, const Catalog& catalog);
+
+/// The names under `outputs`, where several are written; else none. What is no list of names has
+/// none: model_from_config says what is wrong with it.
+[[nodiscard]] std::vector<std::string> names_of_outputs(const ConfigNode& model);
 
 /// Its graph. Throws `Error` as make_graph does, and for an entry of `frozen` that matches no variable.
 [[nodiscard]] Graph graph_of(const ConfiguredModel& model);

@@ -69,8 +69,9 @@ struct ClosedLayout {
 
 struct PlanRequest {
   const Graph* graph = nullptr;
-  /// The operation whose output is the loss, or -1: then nothing needs a gradient.
-  int loss_operation = -1;
+  /// The operations whose outputs are losses, with their weights in the sum that training makes
+  /// small. Without any, nothing needs a gradient.
+  std::map<int, double> losses;
   MeshShape mesh;
   /// The axis that splits batches, or none.
   std::optional<Axis> batch_axis;
@@ -96,6 +97,7 @@ struct PlannedOperation {
   Layout natural;
   std::vector<Layout> raw;     // by input: layout of its raw gradient
   std::vector<bool> gradient;  // by input: whether backward gives it
+  double loss_weight = 1;      // of a loss
 };
 
 /// x * scale + offset, element by element.
@@ -133,7 +135,6 @@ struct CutChoice {
 struct Plan {
   std::shared_ptr<const Graph> graph;
   MeshShape mesh;
-  int loss_operation = -1;  // index into the graph's operations
   CostModel costs;
   std::vector<PlannedTensor> tensors;        // by TensorId
   std::vector<PlannedOperation> operations;  // in order; joined ones once

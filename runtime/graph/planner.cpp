@@ -20,10 +20,7 @@ class Planner {
       : request_(request), problem_(state_problem(request)), costs_(problem_) {}
 
   Plan plan(std::shared_ptr<const Graph> graph) {
-    Plan plan{.graph = std::move(graph),
-              .mesh = request_.mesh,
-              .loss_operation = request_.loss_operation,
-              .costs = request_.costs};
+    Plan plan{.graph = std::move(graph), .mesh = request_.mesh, .costs = request_.costs};
     for (int index = 0; index < operation_count(); ++index) {
       candidates_.push_back(candidates_of(problem_, index));
       all_candidates_.push_back(static_cast<std::int64_t>(candidates_.back().size()));
@@ -134,6 +131,9 @@ class Planner {
       planned.rule = problem_.rules[index];
       planned.split = candidate.split;
       planned.natural = problem_.layouts[candidate.natural];
+      if (const auto loss = request_.losses.find(index); loss != request_.losses.end()) {
+        planned.loss_weight = loss->second;
+      }
       for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
         planned.needed.push_back(problem_.layouts[candidate.needed[i]]);
         planned.raw.push_back(problem_.layouts[candidate.raw[i]]);

@@ -7,7 +7,7 @@
 namespace meshwork {
 namespace {
 
-// A tensor has a gradient if a trainable variable leads to it and it leads to the loss.
+// A tensor has a gradient if a trainable variable leads to it and it leads to a loss.
 void find_gradients(PlanningProblem& problem) {
   const Graph& graph = *problem.graph;
   const std::size_t count = graph.tensors.size();
@@ -21,8 +21,8 @@ void find_gradients(PlanningProblem& problem) {
     }
   }
   problem.to_loss.assign(count, false);
-  if (problem.request->loss_operation >= 0) {
-    problem.to_loss[graph.operations[problem.request->loss_operation].output] = true;
+  for (const auto& [loss, weight] : problem.request->losses) {
+    problem.to_loss[graph.operations[loss].output] = true;
   }
   for (std::size_t i = graph.operations.size(); i-- > 0;) {
     const GraphOperation& operation = graph.operations[i];

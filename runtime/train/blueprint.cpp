@@ -1,8 +1,10 @@
 #include "runtime/train/blueprint.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/config/nearest.h"
 #include "runtime/train/engine/feed_ring.h"
 
 namespace meshwork {
@@ -48,6 +50,37 @@ std::map<TensorId, ClosedLayout> closed_by(const LayoutMap& layouts, const Graph
 
 }  // namespace
 
+std::vector<OutputTraining> training_of_outputs(const CompileOptions& options, const Graph& model) {
+  const std::vector<std::string> names = output_names(model);
+  if (options.outputs.empty()) {
+    if (names.size() > 1) {
+      fail(
+          "the model has {} outputs, {}, and one loss; expected what each is trained by "
+          "(CompileOptions::outputs)",
+          names.size(), quoted_list(names));
+    }
+    return {{.loss = options.loss, .metrics = options.metrics}};
+  }
+  if (options.loss || !options.metrics.empty()) {
+    fail("a loss or metrics are given beside those of outputs by their names; give one of the two");
+  }
+  std::vector<OutputTraining> outputs;
+  for (const std::string& name : names) {
+    const auto found = options.outputs.find(name);
+    if (found == options.outputs.end()) {
+      fail("of the model's output \"{}\" it is not said what it is trained by", name);
+    }
+    outputs.push_back(found->second);
+  }
+  for (const auto& [name, training] : options.outputs) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      fail("the model has no output \"{}\"; it has {}{}", name, quoted_list(names),
+           did_you_mean(name, names));
+    }
+  }
+  return outputs;
+}
+
 Blueprint::Blueprint(std::shared_ptr<const Graph> of_layers, const LayoutMap& layouts,
                      std::optional<Axis> batch_axis, UnmatchedLayouts unmatched,
                      ModelOptions model_options, std::optional<CompileOptions> compile_options)
@@ -64,11 +97,12 @@ void Blueprint::draw(const std::optional<LossData>& data, std::int64_t rows) {
       (joined ? planned->objective.is_for(*data) : planned->objective.targets.empty())) {
     return;
   }
-  Objective objective = joined ? with_objective(*graph, *compiled->loss, compiled->metrics, *data)
-                               : without_objective(graph);
+  Objective objective = joined
+                            ? with_objective(*graph, training_of_outputs(*compiled, *graph), *data)
+                            : without_objective(graph);
   PlanRequest request = spread;
   request.graph = objective.graph.get();
-  request.loss_operation = objective.loss_operation;
+  request.losses = objective.losses;
   request.rows = rows;
   Plan plan = make_plan(request, objective.graph);
   planned = {std::move(objective), rows, std::move(plan)};
@@ -82,14 +116,15 @@ PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::in
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
     fed[graph.inputs[i]] = source.field(static_cast<int>(i)).type;
   }
+  int target = 0;
   for (std::size_t tensor = 0; tensor < graph.tensors.size(); ++tensor) {
     if (graph.tensors[tensor].role != TensorRole::target) continue;
     if (graph.tensors[tensor].path == weights_name) {
       if (const auto weights = source.weights_field()) {
         fed[static_cast<TensorId>(tensor)] = source.field(*weights).type;
       }
-    } else if (source.target_count() > 0) {
-      fed[static_cast<TensorId>(tensor)] = source.field(source.feature_count()).type;
+    } else if (target < source.target_count()) {
+      fed[static_cast<TensorId>(tensor)] = source.field(source.feature_count() + target++).type;
     }
   }
   PlanReport report =
@@ -107,7 +142,10 @@ std::optional<LossData> loss_data_of(const Source& source) {
   if (source.target_count() == 0) {
     return std::nullopt;
   }
-  LossData data{.target = source.field(source.feature_count()).shape};
+  LossData data;
+  for (int target = 0; target < source.target_count(); ++target) {
+    data.targets.push_back(source.field(source.feature_count() + target).shape);
+  }
   if (const auto field = source.weights_field()) {
     data.weights = source.field(*field).shape;
     // One weight a sample, however it is written.

@@ -41,13 +41,16 @@ struct ModelOptions {
 };
 
 struct CompileOptions {
-  SharedLoss loss;
+  SharedLoss loss;  // of the only output
   Optimizer optimizer = RMSprop();
-  std::vector<SharedMetric> metrics;
+  std::vector<SharedMetric> metrics;  // of the only output
+  /// Of a model with several outputs, by their names (output_name), in place of loss and metrics.
+  std::map<std::string, OutputTraining> outputs = {};
   /// Training logs gradient_norm: the norm of all gradients together, with those of penalties, before
   /// they are clipped. Ranks that share memory then keep a copy of the variables each.
   bool gradient_norm = false;
 
+  [[nodiscard]] bool has_loss() const { return loss != nullptr || !outputs.empty(); }
   /// The optimizer's, which reports the norm if that is wanted.
   [[nodiscard]] UpdateRule update_rule() const {
     UpdateRule rule = optimizer.update_rule();
@@ -55,6 +58,11 @@ struct CompileOptions {
     return rule;
   }
 };
+
+/// What the outputs of `model` are trained by, in their order. Throws `Error` for an output of
+/// several of which nothing is said, and for names that are no outputs.
+[[nodiscard]] std::vector<OutputTraining> training_of_outputs(const CompileOptions& options,
+                                                              const Graph& model);
 
 /// A plan for batches of `rows`.
 struct Planned {
@@ -89,7 +97,7 @@ struct Blueprint {
                                     const std::optional<CompileOptions>& compiled,
                                     Precision precision, const DeviceTraits& device);
 
-/// What a loss is given of `source`, or none if it has no targets.
+/// What losses are given of `source`, or none if it has no targets.
 [[nodiscard]] std::optional<LossData> loss_data_of(const Source& source);
 /// What it is given by training on `training`: classes weigh `class_weight`, and if data for
 /// validation, which may be null, have weights, there are some.

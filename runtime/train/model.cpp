@@ -1,6 +1,7 @@
 #include "runtime/train/model.h"
 
 #include <unistd.h>
+#include <algorithm>
 
 #include <cstdio>
 #include <numeric>
@@ -141,7 +142,9 @@ Settings settings_of(const BatchView& batch) {
   for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
     settings.push_back(setting(fmt::format("hash of input {}", i), hash_of(batch.inputs[i])));
   }
-  settings.push_back(setting("hash of the target", hash_of(batch.target)));
+  for (std::size_t i = 0; i < batch.targets.size(); ++i) {
+    settings.push_back(setting(fmt::format("hash of target {}", i), hash_of(batch.targets[i])));
+  }
   settings.push_back(setting("hash of the weights", hash_of(batch.weights)));
   return settings;
 }
@@ -153,6 +156,14 @@ Settings settings_of(const CompileOptions& options) {
     settings.push_back(setting("metric", metric->name()));
   }
   settings.push_back(setting("gradient_norm", options.gradient_norm));
+  for (const auto& [name, output] : options.outputs) {
+    const std::string of = fmt::format(" of {}", name);
+    settings.push_back(setting("loss" + of, output.loss ? output.loss->name() : "none"));
+    settings.push_back(setting("loss weight" + of, output.weight));
+    for (const SharedMetric& metric : output.metrics) {
+      settings.push_back(setting("metric" + of, metric->name()));
+    }
+  }
   for (auto& [name, value] : options.optimizer.settings()) {
     settings.emplace_back(name, value);
   }
@@ -368,13 +379,16 @@ Model::Model(Model&&) noexcept = default;
 
 void Model::compile(CompileOptions options) {
   const auto call = state_->begin_call("compile", [&] { return settings_of(options); });
-  if (!options.loss) {
+  if (!options.has_loss()) {
     fail("compile needs a loss");
   }
-  check_one_output(*state_->graph);
-  check_metric_names(options.metrics);
-  if (const std::string mismatch = mismatch_of(*state_->graph, *options.loss); !mismatch.empty()) {
-    state_->say("warning: " + mismatch);
+  const std::vector<OutputTraining> outputs = training_of_outputs(options, *state_->graph);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    check_metric_names(outputs[i].metrics);
+    if (!outputs[i].loss) continue;
+    const std::string mismatch =
+        mismatch_of(*state_->graph, state_->graph->outputs[i], *outputs[i].loss);
+    if (!mismatch.empty()) state_->say("warning: " + mismatch);
   }
   state_->compiled = std::move(options);
   // What was made for another loss or optimizer is made again; the weights stay. The optimizer is
@@ -382,7 +396,8 @@ void Model::compile(CompileOptions options) {
   state_->iteration = 0;
   state_->has_slots = false;
   state_->planned.reset();
-  state_->objective.loss_operation = -1;
+  state_->objective.losses.clear();
+  state_->user_batches.clear();
 }
 
 std::int64_t steps_of_epoch(const FitOptions& options, std::int64_t rows) {
@@ -407,16 +422,10 @@ Logs Model::evaluate(std::shared_ptr<const Source> data, EvaluateOptions options
   return logs;
 }
 
-void Model::predict(std::shared_ptr<const Source> data,
-                    const std::function<void(std::int64_t, std::span<const float>)>& receive,
+void Model::predict(std::shared_ptr<const Source> data, const ReceivePredictions& receive,
                     EvaluateOptions options) {
   const auto call = state_->begin_call("predict", [&] { return settings_of(options, *data); });
   state_->compare(settings_of(options, *data), "what predict is given");
-  if (const Graph& graph = *state_->graph; graph.outputs.size() > 1 && !state_->told_output) {
-    state_->told_output = true;
-    state_->say(fmt::format("note: predictions are of \"{}\", the first of the model's {} outputs",
-                            graph.tensors[graph.outputs.front()].path, graph.outputs.size()));
-  }
   // Targets that happen to be there are not looked at, but where nothing is made yet.
   state_->prepare(state_->engine ? std::nullopt : loss_data_of(*data), options.batch_size);
   FedSource fed(*state_, Mode::predict, std::move(data), options.batch_size, "prediction data");
@@ -426,53 +435,96 @@ void Model::predict(std::shared_ptr<const Source> data,
   BatchStops stops(*state_, options.stop_request, "prediction data");
   while (const HostBatch* batch = feeder->next()) {
     Step& step = fed.run(*batch, {});
-    receive(batch->first_row, step.prediction());
+    receive(batch->first_row, step.predictions());
     stops.after_batch(fed.batches());
   }
 }
 
 std::vector<float> Model::predict(std::shared_ptr<const Source> data, EvaluateOptions options) {
+  if (const Graph& graph = *state_->graph; graph.outputs.size() > 1 && !state_->told_output) {
+    state_->told_output = true;
+    state_->say(fmt::format("note: predictions are of \"{}\", the first of the model's {} outputs",
+                            output_name(graph, graph.outputs.front()), graph.outputs.size()));
+  }
   std::vector<float> all;
   predict(
       std::move(data),
-      [&](std::int64_t, std::span<const float> rows) {
-        all.insert(all.end(), rows.begin(), rows.end());
+      [&](std::int64_t, std::span<const std::vector<float>> outputs) {
+        all.insert(all.end(), outputs.front().begin(), outputs.front().end());
       },
-      std::move(options));
+      options);
   return all;
 }
 
 namespace {
 
-// What steps on batches of `rows` rows of the user's run on; made for the first.
-UserBatches& user_batches(Model::State& state, Mode mode, const BatchView& batch,
-                          const Shape& target) {
-  const bool weighted = !batch.weights.empty();
-  std::unique_ptr<UserBatches>& known = state.user_batches[{mode, batch.rows, weighted}];
-  if (!known) {
-    const Graph& model = *state.graph;
-    std::vector<Array> arrays;
-    for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
-      arrays.emplace_back(model.tensors[model.inputs[i]].path, batch.inputs[i],
-                          model.shape_of(model.inputs[i], batch.rows));
-    }
-    arrays.emplace_back("target", batch.target, target, FieldRole::target);
-    if (weighted) {
-      arrays.emplace_back(std::string(weights_name), batch.weights, Shape{batch.rows},
-                          FieldRole::weight);
-    }
-    known = std::make_unique<UserBatches>(state, mode,
-                                          std::make_shared<ArraySource>(std::move(arrays)));
-    return *known;
+// What the losses are given of `batch`.
+LossData loss_data_of(const Model::State& state, const BatchView& batch) {
+  LossData data;
+  const Graph& model = *state.graph;
+  const std::vector<OutputTraining> outputs = training_of_outputs(*state.compiled, model);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].loss) continue;
+    const Shape target = outputs[i].loss->target_shape(model.tensors[model.outputs[i]].shape);
+    data.targets.emplace_back(target.begin() + 1, target.end());
   }
+  if (batch.targets.size() != data.targets.size()) {
+    fail("the model compares {} of its outputs with targets, the batch has {}", data.targets.size(),
+         batch.targets.size());
+  }
+  if (!batch.weights.empty()) data.weights = Shape();
+  return data;
+}
+
+// What steps on batches like `batch` run on, made for the first.
+std::unique_ptr<UserBatches> make_user_batches(Model::State& state, Mode mode,
+                                               const BatchView& batch) {
+  const LossData data = loss_data_of(state, batch);
+  if (mode == Mode::train) {
+    state.prepare(data, batch.rows);
+  } else {
+    state.prepare_to_evaluate(data, batch.rows);
+  }
+  const Graph& graph = *state.objective.graph;
+  std::vector<Array> arrays;
+  const auto add = [&](std::span<const float> values, TensorId tensor, FieldRole role) {
+    arrays.emplace_back(graph.tensors[tensor].path, values, graph.shape_of(tensor, batch.rows),
+                        role);
+  };
   for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
-    known->source->array(static_cast<int>(i)).borrow(batch.inputs[i]);
+    add(batch.inputs[i], graph.inputs[i], FieldRole::feature);
   }
-  known->source->array(static_cast<int>(batch.inputs.size())).borrow(batch.target);
-  if (weighted) {
-    known->source->array(static_cast<int>(batch.inputs.size()) + 1).borrow(batch.weights);
+  for (std::size_t i = 0; i < batch.targets.size(); ++i) {
+    add(batch.targets[i], state.objective.targets[i], FieldRole::target);
   }
-  return *known;
+  if (!batch.weights.empty()) {
+    add(batch.weights, *state.objective.weights, FieldRole::weight);
+  }
+  return std::make_unique<UserBatches>(state, mode,
+                                       std::make_shared<ArraySource>(std::move(arrays)));
+}
+
+// What was made for batches like `batch`, with the values of this one.
+UserBatches& user_batches(Model::State& state, Mode mode, const BatchView& batch) {
+  const std::tuple key(mode, batch.rows, !batch.weights.empty());
+  const auto found = state.user_batches.find(key);
+  if (found == state.user_batches.end()) {
+    // Making it forgets what was made for another objective.
+    std::unique_ptr<UserBatches> made = make_user_batches(state, mode, batch);
+    return *(state.user_batches[key] = std::move(made));
+  }
+  UserBatches& known = *found->second;
+  if (known.source->target_count() != static_cast<int>(batch.targets.size())) {
+    (void)loss_data_of(state, batch);  // says what is wrong
+  }
+  int field = 0;
+  const auto borrow = [&](std::span<const float> values) {
+    known.source->array(field++).borrow(values);
+  };
+  std::for_each(batch.inputs.begin(), batch.inputs.end(), borrow);
+  std::for_each(batch.targets.begin(), batch.targets.end(), borrow);
+  if (!batch.weights.empty()) borrow(batch.weights);
+  return known;
 }
 
 // Runs one step on a batch of the user's and gives its means.
@@ -487,16 +539,7 @@ Logs step_on(Model::State& state, Mode mode, const BatchView& batch, const StepS
   if (batch.rows < 1) {
     fail("a batch needs at least one row, found {}", batch.rows);
   }
-  Shape target = state.compiled->loss->target_shape(model.tensors[model.outputs.front()].shape);
-  target[0] = batch.rows;
-  LossData data{.target = Shape(target.begin() + 1, target.end())};
-  if (!batch.weights.empty()) data.weights = Shape();
-  if (mode == Mode::train) {
-    state.prepare(data, batch.rows);
-  } else {
-    state.prepare_to_evaluate(data, batch.rows);
-  }
-  UserBatches& batches = user_batches(state, mode, batch, target);
+  UserBatches& batches = user_batches(state, mode, batch);
   Step& step = batches.fed.run(*batches.feeder->next(), scalars);
   batches.means.reset();
   batches.means.add(step);
@@ -527,10 +570,13 @@ const Graph& Model::graph() const {
   return *state_->graph;
 }
 
-Shape Model::output_shape() const {
-  Shape shape = state_->graph->tensors[state_->graph->outputs.front()].shape;
-  shape.erase(shape.begin());
-  return shape;
+std::vector<Shape> Model::output_shapes() const {
+  std::vector<Shape> shapes;
+  for (const TensorId output : state_->graph->outputs) {
+    const Shape& shape = state_->graph->tensors[output].shape;
+    shapes.emplace_back(shape.begin() + 1, shape.end());
+  }
+  return shapes;
 }
 
 std::string Model::device_description() const {

@@ -83,8 +83,8 @@ struct EvaluateOptions {
 /// A whole global batch in the host's memory, the same on every rank: row-major float32.
 struct BatchView {
   std::int64_t rows = 0;
-  std::vector<std::span<const float>> inputs;  // in the order of the model's inputs
-  std::span<const float> target;
+  std::vector<std::span<const float>> inputs;   // in the order of the model's inputs
+  std::vector<std::span<const float>> targets;  // in the order of its outputs that have a loss
   std::span<const float> weights = {};  // of rows, by which their loss is multiplied; none: all 1
 };
 
@@ -108,24 +108,24 @@ class Model {
   ~Model();
   Model(Model&&) noexcept;
 
-  /// Sets loss, optimizer and metrics. Throws `Error` for a model of several outputs, which names
-  /// them: there is one loss. Collective.
+  /// Sets losses, optimizer and metrics. Throws `Error` as training_of_outputs does. Collective.
   void compile(CompileOptions options);
 
   /// Trains. Returns the logs of every epoch. Collective.
   History fit(std::shared_ptr<const Source> training, FitOptions options);
-  /// The loss, then the metrics, over all samples. Collective.
+  /// The loss, of several outputs each loss, then the metrics, over all samples. Collective.
   [[nodiscard]] Logs evaluate(std::shared_ptr<const Source> data, EvaluateOptions options = {});
   /// The first output for every sample, row-major, on every rank; of a model with several outputs
   /// rank 0 says once which one that is. Collective.
   [[nodiscard]] std::vector<float> predict(std::shared_ptr<const Source> data,
                                            EvaluateOptions options = {});
-  /// The same batch by batch: `receive` gets the index of the first row and the rows' outputs.
-  /// Collective.
-  void predict(
-      std::shared_ptr<const Source> data,
-      const std::function<void(std::int64_t first_row, std::span<const float> rows)>& receive,
-      EvaluateOptions options = {});
+  /// What `predict` hands over of a batch: the index of its first row and, for each output of the
+  /// model, its rows.
+  using ReceivePredictions =
+      std::function<void(std::int64_t first_row, std::span<const std::vector<float>> outputs)>;
+  /// All outputs, batch by batch. Collective.
+  void predict(std::shared_ptr<const Source> data, const ReceivePredictions& receive,
+               EvaluateOptions options = {});
 
   /// One update on a batch of the user's; gives the loss and the metrics of this batch.
   /// Collective.
@@ -134,8 +134,8 @@ class Model {
   [[nodiscard]] Logs evaluate_step(const BatchView& batch);
 
   [[nodiscard]] const Graph& graph() const;
-  /// Samples of the first output have this shape.
-  [[nodiscard]] Shape output_shape() const;
+  /// The shape of a sample of each output.
+  [[nodiscard]] std::vector<Shape> output_shapes() const;
   /// On what this rank computes, in words.
   [[nodiscard]] std::string device_description() const;
   /// Updates so far.

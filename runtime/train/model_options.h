@@ -49,9 +49,11 @@ void describe(DistributionOptions& options, Visitor& option) {
 /// The sections that RunConfig (run_config.h) reads, as they are written.
 struct ConfigurationSections {
   Written<"a section"> data, model, fit, checkpoint, log;
-  Written<"a loss"> loss;
+  Written<"a loss; of several outputs: a map of losses by their names"> loss;
+  Written<"of several outputs: a map of numbers by their names"> loss_weights;
   Written<"an optimizer"> optimizer;
-  Written<"a list of metrics and losses"> metrics;
+  Written<"a list of metrics and losses; of several outputs: a map of lists by their names">
+      metrics;
 };
 
 template <class Visitor>
@@ -59,6 +61,8 @@ void describe(ConfigurationSections& sections, Visitor& option) {
   option("data", sections.data, "samples, batch size and order");
   option.required("model", sections.model, "inputs and layers");
   option("loss", sections.loss, "what training minimizes; only prediction needs none");
+  option("loss_weights", sections.loss_weights,
+         "weights of losses in the sum that training minimizes; default: 1");
   option("optimizer", sections.optimizer, "how weights are updated; needed for training");
   option("metrics", sections.metrics, "what is reported beside the loss");
   option("fit", sections.fit, "epochs, validation and callbacks");

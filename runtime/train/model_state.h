@@ -114,8 +114,8 @@ struct Model::State : Blueprint {
 /// A source joined to a model: what is read for which tensor, in which steps.
 class FedSource {
  public:
-  /// Checks that the source's features fit the model's inputs, and, but for predict, its first
-  /// target field and the weights of its samples the objective. `what` names the data in messages. With
+  /// Checks that the source's features fit the model's inputs, and, but for predict, its targets
+  /// and the weights of its samples the objective. `what` names the data in messages. With
   /// `DataOnDevice::automatic`, samples that will be read again and again are kept on the device,
   /// if they fit there: the source must not change.
   FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,

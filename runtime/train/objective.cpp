@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/config/nearest.h"
 #include "runtime/data/source.h"
 
 namespace meshwork {
@@ -11,23 +12,19 @@ Objective without_objective(std::shared_ptr<const Graph> model) {
   return {.graph = std::move(model)};
 }
 
-void check_one_output(const Graph& model) {
-  if (model.outputs.size() == 1) {
-    return;
-  }
-  std::string names;
-  for (const TensorId output : model.outputs) {
-    const std::string& path = model.tensors[output].path;
-    names += (names.empty() ? "\"" : ", \"") + path + "\"";
-  }
-  fail(
-      "the model has {} outputs, {}, and a loss compares one with targets: the others would not be "
-      "trained; join them in a layer such as Concatenate, or make the model with one of them",
-      model.outputs.size(), names);
+std::string output_name(const Graph& model, TensorId output) {
+  constexpr std::string_view ending = "/output";
+  const std::string& path = model.tensors[output].path;
+  return path.ends_with(ending) ? path.substr(0, path.size() - ending.size()) : path;
 }
 
-std::string mismatch_of(const Graph& model, const Loss& loss) {
-  const TensorId output = model.outputs.front();
+std::vector<std::string> output_names(const Graph& model) {
+  std::vector<std::string> names;
+  for (const TensorId output : model.outputs) names.push_back(output_name(model, output));
+  return names;
+}
+
+std::string mismatch_of(const Graph& model, TensorId output, const Loss& loss) {
   const auto maker_of = [&](TensorId tensor) -> const GraphOperation* {
     const int producer = model.tensors[tensor].producer;
     return producer < 0 ? nullptr : &model.operations[producer];
@@ -54,58 +51,124 @@ std::string mismatch_of(const Graph& model, const Loss& loss) {
   return "";
 }
 
-Objective with_objective(const Graph& model, const Loss& loss,
-                         const std::vector<SharedMetric>& metrics, const LossData& data) {
-  check_one_output(model);
-  check_metric_names(metrics);
+namespace {
+
+// An output that has a loss, and what its comparison with a target takes.
+struct ComparedOutput {
+  const OutputTraining* training = nullptr;
+  std::string name;
+  TensorId prediction = -1;
+  TensorId target = -1;
+  Shape predicted, expected;  // of a batch
+};
+
+std::vector<ComparedOutput> compared_outputs(const Graph& model,
+                                             const std::vector<OutputTraining>& outputs,
+                                             const LossData& data) {
+  if (outputs.size() != model.outputs.size()) {
+    fail("the model has {} outputs, but what {} are trained by is said", model.outputs.size(),
+         outputs.size());
+  }
+  std::vector<ComparedOutput> compared;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].loss) continue;
+    const TensorId output = model.outputs[i];
+    compared.push_back({.training = &outputs[i],
+                        .name = output_name(model, output),
+                        .prediction = output,
+                        .predicted = model.tensors[output].shape});
+    names.push_back(compared.back().name);
+  }
+  if (compared.empty()) fail("no output of the model has a loss");
+  if (data.targets.size() != compared.size()) {
+    fail("{} of the model {} compared with targets, {}, but the data have {} targets",
+         compared.size() == 1 ? "one output" : fmt::format("{} outputs", compared.size()),
+         compared.size() == 1 ? "is" : "are", quoted_list(names), data.targets.size());
+  }
+  if (compared.size() > 1 && !data.class_weight.empty()) {
+    fail("classes have weights only in a model of one loss, but the outputs {} have losses",
+         quoted_list(names));
+  }
+  return compared;
+}
+
+}  // namespace
+
+Objective with_objective(const Graph& model, const std::vector<OutputTraining>& outputs,
+                         const LossData& data) {
+  std::vector<ComparedOutput> compared = compared_outputs(model, outputs, data);
+  const bool several = compared.size() > 1;
   auto graph = std::make_shared<Graph>(model);
   Objective objective;
-  const TensorId prediction = graph->outputs.front();
-  const auto add_fed = [&](const Shape& sample, ElementType type, std::string_view path) {
+  const auto add_fed = [&](const Shape& sample, ElementType type, std::string path) {
     Shape shape{-1};
     shape.insert(shape.end(), sample.begin(), sample.end());
     return graph->add_tensor({.shape = std::move(shape),
                               .type = type,
                               .role = TensorRole::target,
-                              .path = std::string(path)});
+                              .path = std::move(path)});
   };
-  const TensorId target_tensor = add_fed(data.target, loss.target_type(), "target");
-  const Shape target_shape = graph->tensors[target_tensor].shape;
-  objective.targets = {target_tensor};
-  if (data.weights) {
-    objective.weights = add_fed(*data.weights, ElementType::float32, weights_name);
+  for (std::size_t i = 0; i < compared.size(); ++i) {
+    ComparedOutput& output = compared[i];
+    output.target = add_fed(data.targets[i], output.training->loss->target_type(),
+                            several ? "target/" + output.name : "target");
+    output.expected = graph->tensors[output.target].shape;
+    objective.targets.push_back(output.target);
+    objective.target_classes.push_back(
+        output.training->loss->target_classes(output.predicted, output.expected));
   }
-
-  const Shape predicted = graph->tensors[prediction].shape;
-  const Shape one_row = graph->shape_of(prediction, 1);
+  if (data.weights) {
+    objective.weights = add_fed(*data.weights, ElementType::float32, std::string(weights_name));
+  }
   std::optional<TensorId> weights = objective.weights;
   if (!data.class_weight.empty()) {
-    std::vector<TensorId> inputs{target_tensor};
+    const ComparedOutput& only = compared.front();
+    std::vector<TensorId> inputs{only.target};
     if (weights) inputs.push_back(*weights);
     weights = graph->add_operation(
-        loss.class_weights(predicted, target_shape, data.class_weight, weights.has_value()),
+        only.training->loss->class_weights(only.predicted, only.expected, data.class_weight,
+                                           weights.has_value()),
         std::move(inputs), -1, "loss/class_weight");
   }
-  const auto join = [&](std::unique_ptr<Operation> operation, std::vector<TensorId> inputs,
-                        const std::string& name, const std::string& path) {
-    (void)graph->add_operation(std::move(operation), std::move(inputs), -1, path);
-    objective.names.push_back(name);
-    objective.values_per_row.push_back(Metric::value_count(one_row));
+
+  const auto join = [&](const ComparedOutput& output, std::unique_ptr<Operation> operation,
+                        std::vector<TensorId> inputs, std::string_view path,
+                        const std::string& name) {
+    (void)graph->add_operation(
+        std::move(operation), std::move(inputs), -1,
+        fmt::format("{}{}/{}", path, several ? "/" + output.name : "", name));
+    objective.values_per_row.push_back(Metric::value_count(graph->shape_of(output.prediction, 1)));
   };
-  objective.loss_operation = static_cast<int>(graph->operations.size());
-  if (weights) {
-    join(loss.weighted_operation(predicted, target_shape, graph->tensors[*weights].shape),
-         {prediction, target_tensor, *weights}, "loss", "loss/" + loss.name());
-  } else {
-    join(loss.operation(predicted, target_shape), {prediction, target_tensor}, "loss",
-         "loss/" + loss.name());
+  const auto add_log = [&](const std::string& name, Better better) {
+    if (!objective.better.emplace(name, better).second) {
+      fail("two values are called \"{}\" in the logs; give the metric another name", name);
+    }
+    objective.names.push_back(name);
+  };
+  add_log("loss", Better::lower);
+  for (const ComparedOutput& output : compared) {
+    const Loss& loss = *output.training->loss;
+    std::vector<TensorId> inputs{output.prediction, output.target};
+    if (weights) inputs.push_back(*weights);
+    objective.losses[static_cast<int>(graph->operations.size())] = output.training->weight;
+    objective.loss_weights.push_back(output.training->weight);
+    join(output,
+         weights ? loss.weighted_operation(output.predicted, output.expected,
+                                           graph->tensors[*weights].shape)
+                 : loss.operation(output.predicted, output.expected),
+         std::move(inputs), "loss", loss.name());
+    if (several) add_log(output.name + "_loss", Better::lower);
   }
-  for (const SharedMetric& metric : metrics) {
-    join(metric->operation(predicted, target_shape), {prediction, target_tensor}, metric->name(),
-         "metrics/" + metric->name());
+  for (const ComparedOutput& output : compared) {
+    check_metric_names(output.training->metrics);
+    for (const SharedMetric& metric : output.training->metrics) {
+      join(output, metric->operation(output.predicted, output.expected),
+           {output.prediction, output.target}, "metrics", metric->name());
+      add_log(several ? output.name + "_" + metric->name() : metric->name(), metric->better());
+    }
   }
   objective.data = data;
-  objective.target_classes = loss.target_classes(predicted, target_shape);
   objective.graph = std::move(graph);
   return objective;
 }

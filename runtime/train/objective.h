@@ -1,13 +1,17 @@
-// Objective: a model's graph with its targets, loss and metrics joined to it, as training sees it.
+// Objective: a model's graph with its targets, losses and metrics joined to it, as training sees it.
 //
-// Loss and metrics become operations of the graph, so that they are planned like everything else.
-// Weights of samples are fed, as targets are; weights of classes come from an operation on targets
-// (class_weights.h). An objective whose loss takes weights of samples serves data without such as
+// Losses and metrics become operations of the graph, so that they are planned like everything else.
+// Each output that has a loss is compared with a target of its own. Training makes the weighted sum
+// of the losses small, as Keras does
+// (https://keras.io/api/models/model_training_apis/#compile-method). Weights of samples are fed, as
+// targets are, and count in every loss; weights of classes come from an operation on targets
+// (class_weights.h). An objective whose losses take weights of samples serves data without such as
 // well: their samples weigh 1.
 // Their sums over a global batch, and the numbers of values that the sums are of, make the logs.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,46 +22,56 @@
 
 namespace meshwork {
 
-/// What a loss is given beside predictions.
+/// What an output is trained by.
+struct OutputTraining {
+  SharedLoss loss;    // null: the output is compared with nothing
+  double weight = 1;  // of the loss in the sum that training makes small
+  std::vector<SharedMetric> metrics = {};
+};
+
+/// What losses are given beside predictions.
 struct LossData {
-  Shape target;                       // of a sample
+  std::vector<Shape> targets;         // of a sample, for each output that has a loss
   std::optional<Shape> weights = {};  // of a sample's weights, if samples have them
   ClassWeights class_weight = {};     // in training
 };
 
 struct Objective {
   std::shared_ptr<const Graph> graph;
-  std::vector<TensorId> targets;         // none without a loss and metrics
-  std::optional<TensorId> weights = {};  // of samples, if the loss takes some
-  int loss_operation = -1;
-  std::vector<std::string> names;      // of the sums, in the order of the operations: "loss" first
-  std::vector<double> values_per_row;  // of each sum
-  std::int64_t target_classes = 0;     // 0 if targets are not class numbers
+  std::vector<TensorId> targets;         // for each output that has a loss
+  std::optional<TensorId> weights = {};  // of samples, if losses take some
+  std::map<int, double> losses;          // operations of the graph, with their weights in the sum
+  std::vector<std::string> names;        // of logs: "loss", of several losses each, then metrics
+  std::map<std::string, Better> better;  // which of two values in a log is the better one
+  std::vector<double> values_per_row;    // of each sum: losses, then metrics
+  std::vector<double> loss_weights;      // of the first sums, which are losses
+  std::vector<std::int64_t> target_classes;  // by target; 0 if it is no class number
   LossData data = {};
 
-  /// Whether it has a loss that takes what is `wanted`.
+  /// Whether it has losses that take what is `wanted`.
   [[nodiscard]] bool is_for(const LossData& wanted) const {
-    return loss_operation >= 0 && data.target == wanted.target &&
+    return !losses.empty() && data.targets == wanted.targets &&
            data.class_weight == wanted.class_weight &&
            (!wanted.weights || wanted.weights == data.weights);
   }
 };
 
+/// By which an output of `model` is known: the path of the layer that makes it.
+[[nodiscard]] std::string output_name(const Graph& model, TensorId output);
+[[nodiscard]] std::vector<std::string> output_names(const Graph& model);
+
 /// `model` as it is, for prediction.
 [[nodiscard]] Objective without_objective(std::shared_ptr<const Graph> model);
 
-/// Throws `Error`, with their names, for a model of several outputs: there is one loss, and those
-/// that it does not see would not be trained.
-void check_one_output(const Graph& model);
-
-/// What to warn of where `loss` takes the output of `model` for what it is not: a softmax or sigmoid
+/// What to warn of where `loss` takes `output` of `model` for what it is not: a softmax or sigmoid
 /// meets a loss of logits, or none a loss of probabilities. "" where they fit.
-[[nodiscard]] std::string mismatch_of(const Graph& model, const Loss& loss);
+[[nodiscard]] std::string mismatch_of(const Graph& model, TensorId output, const Loss& loss);
 
-/// `model` with `loss` and `metrics` on its output, given what `data` says (an empty shape: a
-/// scalar). Throws `Error` if they do not go together, and as `check_one_output` does.
-[[nodiscard]] Objective with_objective(const Graph& model, const Loss& loss,
-                                       const std::vector<SharedMetric>& metrics,
+/// `model` with what its `outputs` are trained by, in their order, given what `data` says (an empty
+/// shape: a scalar). Throws `Error` if they do not go together, for no loss at all, and for weights
+/// of classes where several outputs have losses.
+[[nodiscard]] Objective with_objective(const Graph& model,
+                                       const std::vector<OutputTraining>& outputs,
                                        const LossData& data);
 
 }  // namespace meshwork

@@ -169,13 +169,9 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
     model_ = model_from_config(model, catalog);
     graph_ = model.located([&] { return std::make_shared<const Graph>(graph_of(*model_)); });
   });
-  section(sections.loss.node,
-          [&](const ConfigNode& loss) { compile_.loss = catalog.make<SharedLoss>(loss); });
+  reader.check([&] { read_outputs(sections, catalog); });
   section(sections.optimizer.node, [&](const ConfigNode& optimizer) {
     compile_.optimizer = catalog.make<Optimizer>(optimizer);
-  });
-  section(sections.metrics.node, [&](const ConfigNode& metrics) {
-    compile_.metrics = metrics_from_config(metrics, catalog);
   });
   section(sections.fit.node, [&](const ConfigNode& fit) { read_fit(fit, catalog); });
   section(sections.checkpoint.node, [&](const ConfigNode& checkpoint) {
@@ -197,6 +193,20 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
   });
   fit_.configuration = to_yaml(document);
   reader.finish();
+}
+
+void RunConfig::read_outputs(const ConfigurationSections& sections, const Catalog& catalog) {
+  const std::vector<std::string> names =
+      sections.model.node ? names_of_outputs(*sections.model.node) : std::vector<std::string>();
+  outputs_ = meshwork::read_outputs(sections, names, catalog);
+  for (const WrittenOutput& output : outputs_) {
+    if (names.empty()) {
+      compile_.loss = output.training.loss;
+      compile_.metrics = output.training.metrics;
+    } else if (sections.loss.node) {
+      compile_.outputs[output.name] = output.training;
+    }
+  }
 }
 
 void RunConfig::read_data(const ConfigNode& node, const Catalog& catalog) {
@@ -319,8 +329,10 @@ std::shared_ptr<const Source> RunConfig::open(DataPart part,
   for (const TensorId input : graph_->inputs) {
     inputs.push_back(graph_->tensors[input].path);
   }
-  std::shared_ptr<const Source> source =
-      source_from_config(node, inputs, options_.seed, categories);
+  const std::vector<std::string> outputs = compared_outputs();
+  std::shared_ptr<const Source> source = source_from_config(
+      node,
+      {.inputs = inputs, .outputs = outputs, .seed = options_.seed, .categories = categories});
   return cache_ ? cached(source) : source;
 }
 
@@ -356,43 +368,63 @@ std::optional<LossData> RunConfig::loss_data(const Source& source, Mode mode) co
   return loss_data_of(source, nullptr, mode == Mode::train ? fit_.class_weight : ClassWeights());
 }
 
+std::vector<std::string> RunConfig::compared_outputs() const {
+  std::vector<std::string> names;
+  if (graph_->outputs.size() == 1) return names;
+  for (const WrittenOutput& output : outputs_) {
+    if (output.training.loss || !has_loss()) names.push_back(output.name);
+  }
+  return names;
+}
+
 Objective RunConfig::objective(const Source& source, Mode mode, DataPart part) const {
   if (mode == Mode::predict) {
     return without_objective(graph_);
   }
   const ConfigNode loss = ConfigReader(document_).required_node("loss", "a loss, such as mse");
   const LossData all = *loss_data(source, mode);
-  // What does not fit is found part by part, each with its place.
-  LossData data{.target = all.target};
-  const auto joined = [&](const std::vector<SharedMetric>& metrics) {
-    return with_objective(*graph_, *compile_.loss, metrics, data);
-  };
-  (void)loss.located([&] { return joined({}); });
-  // Metrics one by one, for the place of those that do not fit.
-  ConfigErrors errors;
-  for (std::size_t i = 0; i < compile_.metrics.size(); ++i) {
-    errors.check([&] {
-      (void)document_.find("metrics")->elements()[i].located(
-          [&] { return joined({compile_.metrics[i]}); });
-    });
+  const auto compared =
+      static_cast<std::size_t>(std::count_if(outputs_.begin(), outputs_.end(), [](const auto& one) {
+        return one.training.loss != nullptr;
+      }));
+  if (all.targets.size() != compared) {
+    node_of(part).fail("the {} has {} targets, but {} outputs of the model have a loss",
+                       words_for(part), all.targets.size(), compared);
   }
+  // What does not fit is found part by part, each with its place: losses and metrics one by one.
+  ConfigErrors errors;
+  std::vector<OutputTraining> outputs, losses;
+  auto target = all.targets.begin();
+  for (const WrittenOutput& output : outputs_) {
+    outputs.push_back(output.training);
+    losses.push_back({output.training.loss, output.training.weight});
+    if (!output.training.loss) continue;
+    std::vector<OutputTraining> only(outputs_.size());
+    OutputTraining& own = only[losses.size() - 1];
+    own.loss = output.training.loss;
+    const LossData data{.targets = {*target++}};
+    const auto join = [&] { (void)with_objective(*graph_, only, data); };
+    if (!errors.check([&] { output.loss->located(join); })) continue;
+    for (std::size_t i = 0; i < output.metrics.size(); ++i) {
+      own.metrics = {output.training.metrics[i]};
+      errors.check([&] { output.metrics[i].located(join); });
+    }
+  }
+  errors.raise();
+  LossData data{.targets = all.targets};
+  const auto join = [&] { (void)with_objective(*graph_, losses, data); };
   if (all.weights) {
     data.weights = all.weights;
     const ConfigNode samples = node_of(part);
-    errors.check([&] {
-      (void)samples.find("sample_weights").value_or(samples).located([&] { return joined({}); });
-    });
+    errors.check([&] { samples.find("sample_weights").value_or(samples).located(join); });
     data.weights.reset();
   }
   if (!all.class_weight.empty()) {
     data.class_weight = all.class_weight;
-    errors.check([&] {
-      (void)document_.find("fit")->find("class_weight")->located([&] { return joined({}); });
-    });
+    errors.check([&] { document_.find("fit")->find("class_weight")->located(join); });
   }
   errors.raise();
-  data = all;
-  return joined(compile_.metrics);
+  return loss.located([&] { return with_objective(*graph_, outputs, all); });
 }
 
 void RunConfig::check_shapes(const Source& source, DataPart part, Mode mode) const {
@@ -441,8 +473,8 @@ void RunConfig::check_data(const Source& source, DataPart part, const MeshShape&
 void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataPart part, Mode mode,
                               const Communicator& communicator,
                               const StopRequest* stop_request) const {
-  const int fields = mode == Mode::predict ? source->feature_count() : source->feature_count() + 1;
-  const std::int64_t classes = objective(*source, mode, part).target_classes;
+  const std::vector<std::int64_t> classes = objective(*source, mode, part).target_classes;
+  const int fields = source->feature_count() + static_cast<int>(classes.size());
   const std::optional<int> weights = mode == Mode::predict ? std::nullopt : source->weights_field();
   const ConfigNode node = node_of(part);
   together(communicator, [&] {
@@ -452,11 +484,14 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
       }
       const Range share = block_range(source->rows(), communicator.size(), communicator.rank());
       const auto own = std::make_shared<Subset>(source, share.begin, share.end);
-      const std::int64_t known =
-          classes > 0 ? source->classes_by_construction(source->feature_count()) : 0;
-      if (classes > 0 && (known == 0 || known > classes)) {
-        check_values(own, {.field = source->feature_count(), .blocks = {}, .classes = classes},
-                     stop_request);
+      for (std::size_t target = 0; target < classes.size(); ++target) {
+        if (classes[target] == 0) continue;
+        const int field = source->feature_count() + static_cast<int>(target);
+        const std::int64_t known = source->classes_by_construction(field);
+        if (known == 0 || known > classes[target]) {
+          check_values(own, {.field = field, .blocks = {}, .classes = classes[target]},
+                       stop_request);
+        }
       }
       if (weights) {
         source->prepare(*weights);
@@ -477,9 +512,10 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
 }
 
 void RunConfig::check_callbacks(const Source& source, bool validated) const {
-  const ExpectedLogs logs{log_names_of(objective(source, Mode::train).names, compile_.gradient_norm,
-                                       validated, CallbackList(fit_.callbacks).adds_logs()),
-                          compile_.metrics, fit_.checkpoint.directory};
+  const Objective joined = objective(source, Mode::train);
+  const ExpectedLogs logs{log_names_of(joined.names, compile_.gradient_norm, validated,
+                                       CallbackList(fit_.callbacks).adds_logs()),
+                          joined.better, fit_.checkpoint.directory};
   ConfigErrors errors;
   const auto check = [&](const ConfigNode& node, const auto& look) {
     errors.check([&] { node.located(look); });
@@ -518,13 +554,14 @@ Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
     }
   };
   Blueprint blueprint = draft();
-  if (has_loss()) {
-    if (const std::string mismatch = mismatch_of(*graph_, *compile_.loss); !mismatch.empty()) {
-      const ConfigNode loss = *document_.find("loss");
-      const ConfigNode options = loss.single_entry().value;
-      const auto said = options.is_map() ? options.find("from_logits") : std::nullopt;
-      blueprint.warnings.emplace_back(said.value_or(loss).error(mismatch).what());
-    }
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const WrittenOutput& output = outputs_[i];
+    if (!output.training.loss) continue;
+    const std::string mismatch = mismatch_of(*graph_, graph_->outputs[i], *output.training.loss);
+    if (mismatch.empty()) continue;
+    const ConfigNode options = output.loss->single_entry().value;
+    const auto said = options.is_map() ? options.find("from_logits") : std::nullopt;
+    blueprint.warnings.emplace_back(said.value_or(*output.loss).error(mismatch).what());
   }
   return blueprint;
 }

@@ -20,9 +20,10 @@
 //       cache: false                   # keep in memory what was read once
 //       on_device: auto                # never: keep no samples in a GPU's memory
 //     model: ...                       # model_config.h in runtime/graph
-//     loss: mse                        # from_config.h in runtime/train; also the next two
-//     optimizer: {Adam: {learning_rate: 1e-3}}
+//     loss: mse                        # of several outputs a map by their names, as metrics
+//     loss_weights: {price: 0.5}       # of several outputs (written_outputs.h)
 //     metrics: [accuracy]
+//     optimizer: {Adam: {learning_rate: 1e-3}}  # from_config.h in runtime/train
 //     fit: {epochs: 3, validation_split: 0.1, steps_per_epoch: 100, validation_batch_size: 256,
 //           validation_freq: 1, class_weight: {0: 1, 1: 5}, verbose: auto, profile: false,
 //           callbacks: [{CSVLogger: {file: log.csv}}]}
@@ -49,6 +50,7 @@
 #include "runtime/train/loop/stop_request.h"
 #include "runtime/train/model.h"
 #include "runtime/train/model_options.h"
+#include "runtime/train/written_outputs.h"
 
 namespace meshwork {
 
@@ -117,7 +119,7 @@ class RunConfig {
   [[nodiscard]] std::int64_t evaluation_batch_size() const;
   [[nodiscard]] bool has(DataPart part) const { return part_node(part).has_value(); }
   /// Whether there is a loss, which all but prediction needs.
-  [[nodiscard]] bool has_loss() const { return compile_.loss != nullptr; }
+  [[nodiscard]] bool has_loss() const { return compile_.has_loss(); }
   /// Without a loss there is nothing in it.
   [[nodiscard]] const CompileOptions& compile_options() const { return compile_; }
 
@@ -173,11 +175,15 @@ class RunConfig {
   [[nodiscard]] const FitOptions& fit_options() const { return fit_; }
 
  private:
+  void read_outputs(const ConfigurationSections& sections, const Catalog& catalog);
   void read_data(const ConfigNode& node, const Catalog& catalog);
   void read_fit(const ConfigNode& node, const Catalog& catalog);
   [[nodiscard]] const std::optional<ConfigNode>& part_node(DataPart part) const;
   [[nodiscard]] ConfigNode node_of(DataPart part) const;
-  /// What the loss is given of `source`; none for prediction.
+  /// By their names, of a model that has several outputs: those with a loss, if some have one. Else
+  /// none.
+  [[nodiscard]] std::vector<std::string> compared_outputs() const;
+  /// What losses are given of `source`; none for prediction.
   [[nodiscard]] std::optional<LossData> loss_data(const Source& source, Mode mode) const;
   /// `part` is what mistakes are looked for in.
   [[nodiscard]] Objective objective(const Source& source, Mode mode,
@@ -190,7 +196,8 @@ class RunConfig {
   bool cache_ = false;
   std::optional<ConfiguredModel> model_;
   std::shared_ptr<const Graph> graph_;
-  CompileOptions compile_;  // without a loss: not at all
+  std::vector<WrittenOutput> outputs_;  // of the model
+  CompileOptions compile_;              // without a loss: not at all
   FitOptions fit_;
   std::vector<ConfigNode> callback_nodes_;  // by callback
 };

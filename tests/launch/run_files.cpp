@@ -20,6 +20,13 @@ bool no_kind(const fs::path&) {
   return false;
 }
 
+// So many outputs of three numbers.
+std::vector<PredictedOutput> named(std::size_t count) {
+  std::vector<PredictedOutput> outputs;
+  for (std::size_t i = 0; i < count; ++i) outputs.push_back({"o" + std::to_string(i), {3}});
+  return outputs;
+}
+
 }  // namespace
 
 TEST_CASE("what is read is not written over, by whatever name") {
@@ -70,14 +77,17 @@ TEST_CASE("a file of another kind is replaced where that is asked for, an empty 
 }
 
 TEST_CASE("predictions, and Keras's weights, are known again") {
-  for (const char* name : {"out.csv", "out.h5"}) {
-    const auto file = make_prediction_file(name, 2, {3});
-    const std::vector<float> values(6, 1.0F);
-    file->write(0, values);
-    file->finish();
-    CHECK(is_predictions(name));
-    CHECK_FALSE(is_keras_weights(name));
+  for (const std::size_t outputs : {1, 2}) {
+    for (const char* name : {"out.csv", "out.h5"}) {
+      const auto file = make_prediction_file(name, 2, named(outputs));
+      file->write(0, std::vector(outputs, std::vector<float>(6, 1.0F)));
+      file->finish();
+      CHECK(is_predictions(name));
+      CHECK_FALSE(is_keras_weights(name));
+    }
   }
+  put("voltages.csv", "output_voltage,output_0\n1,2\n");
+  CHECK_FALSE(is_predictions("voltages.csv"));
   KerasWeightsWriter writer("model.weights.h5");
   const std::vector<float> values(6, 1.0F);
   writer.write("layers/dense/vars/0", {6}, values);

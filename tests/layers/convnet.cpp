@@ -68,7 +68,7 @@ Outcome train(Distribution distribution) {
   outcome.first = variables_of(model);
   for (int step = 0; step < 10; ++step) {
     outcome.steps.push_back(
-        model.train_step({.rows = batch, .inputs = {data.images}, .target = data.labels}));
+        model.train_step({.rows = batch, .inputs = {data.images}, .targets = {data.labels}}));
   }
   outcome.last = variables_of(model);
   outcome.predicted = model.predict(data.source, {.batch_size = batch, .prefetch = false});
@@ -91,7 +91,8 @@ Pass pass(Distribution distribution) {
   Pass pass;
   pass.predicted = model.predict(data.source, {.batch_size = batch, .prefetch = false});
   const std::vector<std::vector<float>> before = variables_of(model);
-  pass.trained = model.train_step({.rows = batch, .inputs = {data.images}, .target = data.labels});
+  pass.trained =
+      model.train_step({.rows = batch, .inputs = {data.images}, .targets = {data.labels}});
   const std::vector<std::vector<float>> after = variables_of(model);
   for (std::size_t v = 0; v < before.size(); ++v) {
     const Variable& variable = model.graph().variables[v];

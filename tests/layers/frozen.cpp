@@ -43,7 +43,7 @@ Step first_step(DeviceMesh& mesh, const LayoutEntries& layouts, const std::strin
   for (const Variable& variable : model.graph().variables) step.paths.push_back(variable.path);
   step.before = variables_of(model);
   step.loss =
-      model.train_step({rows, {random_floats(rows * features, 1)}, random_floats(rows * 3, 2)})
+      model.train_step({rows, {random_floats(rows * features, 1)}, {random_floats(rows * 3, 2)}})
           .at("loss");
   step.after = variables_of(model);
   return step;
@@ -104,13 +104,13 @@ TEST_CASE("a normalization in a frozen block normalizes by its moving statistics
     model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 0})});
     const std::vector<float> inputs = random_floats(rows * features, 3, 4, 9);
     const std::vector<float> targets(rows, 0);
-    const double trained = model.train_step({rows, {inputs}, targets}).at("loss");
+    const double trained = model.train_step({rows, {inputs}, {targets}}).at("loss");
     const std::vector<float> means = model.variable("block/norm/moving_mean");
     if (trainable) {
       CHECK(means != std::vector<float>(features, 0));
     } else {
       CHECK(means == std::vector<float>(features, 0));
-      CHECK(trained == Approx(model.evaluate_step({rows, {inputs}, targets}).at("loss")));
+      CHECK(trained == Approx(model.evaluate_step({rows, {inputs}, {targets}}).at("loss")));
     }
   }
 }

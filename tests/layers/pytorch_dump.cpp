@@ -106,7 +106,7 @@ void dump(Folder& folder, const std::string& name,
   }
   folder.write(name + "/images", {batch, 28, 28, 1}, images);
   folder.write(name + "/labels", {batch}, labels);
-  const BatchView data{.rows = batch, .inputs = {images}, .target = labels};
+  const BatchView data{.rows = batch, .inputs = {images}, .targets = {labels}};
   std::vector<Array> arrays{Array("images", images, {batch, 28, 28, 1}),
                             Array("labels", labels, {batch}, FieldRole::target)};
   const auto source = std::make_shared<ArraySource>(std::move(arrays));

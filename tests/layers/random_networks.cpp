@@ -75,7 +75,7 @@ Outcome train(const std::string& text, DeviceMesh& mesh) {
   outcome.evaluated = model.evaluate(data.training, {.batch_size = run.batch_size() + 1});
   outcome.predicted = model.predict(data.training, {.batch_size = run.batch_size()});
   outcome.decided =
-      decided(outcome.predicted, static_cast<std::size_t>(model.output_shape().back()));
+      decided(outcome.predicted, static_cast<std::size_t>(model.output_shapes().front().back()));
   return outcome;
 }
 

@@ -55,7 +55,7 @@ TEST_CASE("the moving statistics of a normalization called twice follow both cal
       Model model({a, b}, {y}, ModelParallel(mesh, layouts, {.batch_axis = batch_axis}),
                   {.check_plan = true});
       model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 0})});
-      (void)model.train_step({rows, {first, second}, std::vector<float>(rows, 0)});
+      (void)model.train_step({rows, {first, second}, {std::vector<float>(rows, 0)}});
       const std::vector<float> mean = model.variable("norm/moving_mean");
       const std::vector<float> variance = model.variable("norm/moving_variance");
       // moving = moving * momentum + batch * (1 - momentum), from 0 and 1, by the first call and

@@ -256,7 +256,7 @@ std::ptrdiff_t gathered_predictions(const Case& subject, Distribution distributi
   const auto input = Input(subject.sample);
   Model model(input, subject.build(input), std::move(distribution), {.seed = 5});
   model.compile({.loss = subject.loss});
-  const std::int64_t prediction = rows * element_count(model.output_shape());
+  const std::int64_t prediction = rows * element_count(model.output_shapes().front());
   const PlanReport report = model.plan(source_of(samples_for(subject)), rows);
   return std::ranges::count_if(report.collectives, [&](const CollectiveRecord& record) {
     return record.name == "all_gather" && record.global_elements == prediction;

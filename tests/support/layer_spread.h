@@ -58,7 +58,7 @@ struct Samples {
   Shape batch_shape, target_shape;
   std::vector<float> features, targets;
   [[nodiscard]] BatchView batch() const {
-    return {.rows = rows, .inputs = {features}, .target = targets};
+    return {.rows = rows, .inputs = {features}, .targets = {targets}};
   }
 };
 

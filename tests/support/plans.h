@@ -47,7 +47,7 @@ inline Plan plan_of(const Trained& training, const MeshShape& mesh, const Layout
                       UnmatchedLayouts::error, {},
                       CompileOptions{training.loss, training.optimizer, training.metrics});
   blueprint.spread.costs = costs;
-  blueprint.draw(LossData{.target = target}, rows);
+  blueprint.draw(LossData{.targets = {target}}, rows);
   return blueprint.planned->plan;
 }
 

@@ -320,6 +320,7 @@ class ReferenceLowering final : public Lowering {
       return split_.contains(letter) && mesh_.size_over(split_.at(letter)) > 1;
     });
   }
+  double loss_weight() const override { return 1; }
   std::uint64_t random_key() const override { return random_key_; }
   const Shape& global_shape(int input) const override { return shapes_.at(input); }
   const Shape& global_output_shape() const override { return output_shape_; }

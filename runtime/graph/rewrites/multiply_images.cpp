@@ -88,12 +88,12 @@ std::shared_ptr<const Graph> multiply_images(PlanRequest& request,
   }
   auto changed = std::make_shared<Graph>(*graph);
   std::vector<GraphOperation> kept;
-  int loss = -1;
+  std::map<int, double> losses;
   for (int index = 0; index < static_cast<int>(unmerged.size()); ++index) {
     GraphOperation& operation = changed->operations[index];
     if (unmerged[index].user < 0) {
-      if (index == request.loss_operation) {
-        loss = static_cast<int>(kept.size());
+      if (const auto loss = request.losses.find(index); loss != request.losses.end()) {
+        losses[static_cast<int>(kept.size())] = loss->second;
       }
       kept.push_back(std::move(operation));
       continue;
@@ -109,7 +109,7 @@ std::shared_ptr<const Graph> multiply_images(PlanRequest& request,
   changed->operations = std::move(kept);
   connect(*changed);
   request.graph = changed.get();
-  request.loss_operation = loss;
+  request.losses = std::move(losses);
   return changed;
 }
 

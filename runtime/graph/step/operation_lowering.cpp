@@ -40,6 +40,7 @@ class OperationLowering final : public Lowering {
   bool splits(std::string_view letters) const override {
     return step_.plan.mesh.size_over(axes_of(letters)) > 1;
   }
+  double loss_weight() const override { return planned_.loss_weight; }
   std::uint64_t random_key() const override {
     return meshwork::random_key(step_.request.seed, planned_.draws_as);
   }

@@ -26,13 +26,13 @@ void check_best_log(const std::string& name, const ExpectedLogs& logs) {
     fail("\"{}\" is none of the logs, which are {}{}", name, quoted_list(logs.names),
          did_you_mean(name, logs.names));
   }
-  if (!better_of(name, logs.metrics)) {
+  if (!better_of(name, logs.better)) {
     fail("of \"{}\" it is not known whether lower or higher is better", name);
   }
 }
 
 void Monitor::check(const ExpectedLogs& logs) const {
-  (void)direction(logs.names, better_of(name_, logs.metrics));
+  (void)direction(logs.names, better_of(name_, logs.better));
 }
 
 void Monitor::on_train_begin(Training& training) {

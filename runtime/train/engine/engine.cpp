@@ -156,7 +156,9 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
   sums_.resize(lowered_.sum_tensors.size() + (lowered_.has_penalty ? 1 : 0) +
                (lowered_.has_gradient_norm ? 1 : 0));
   if (request.mode == Mode::predict) {
-    output_count_ = element_count(graph.shape_of(graph.outputs.front(), request.rows));
+    for (const TensorId output : graph.outputs) {
+      output_counts_.push_back(element_count(graph.shape_of(output, request.rows)));
+    }
   }
   program_ = builder.finish(pool);
   if (counting_ != nullptr) {
@@ -292,10 +294,14 @@ void Step::start_sums(std::span<double> pinned) {
                                          static_cast<std::int64_t>(sums_.size() * sizeof(double)));
 }
 
-std::vector<float> Step::prediction() {
-  std::vector<float> host(static_cast<std::size_t>(output_count_));
-  device_->copy_out(host.data(), program_.address(lowered_.output), output_count_ * float32_bytes);
-  return host;
+std::vector<std::vector<float>> Step::predictions() {
+  std::vector<std::vector<float>> outputs;
+  for (std::size_t i = 0; i < output_counts_.size(); ++i) {
+    outputs.emplace_back(static_cast<std::size_t>(output_counts_[i]));
+    device_->copy_out(outputs.back().data(), program_.address(lowered_.outputs[i]),
+                      output_counts_[i] * float32_bytes);
+  }
+  return outputs;
 }
 
 Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,

@@ -39,7 +39,7 @@ struct NotFinite {
   std::string where;       // "the output of conv_2, where element 17 of this rank's block is nan"
 };
 
-/// One compiled step. `feed` everything, then `run`, then read `sums` or `prediction`.
+/// One compiled step. `feed` everything, then `run`, then read `sums` or `predictions`.
 class Step {
  public:
   Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transport, Device& device,
@@ -71,8 +71,8 @@ class Step {
   [[nodiscard]] bool has_penalty() const { return lowered_.has_penalty; }
   [[nodiscard]] bool has_gradient_norm() const { return lowered_.has_gradient_norm; }
   [[nodiscard]] const std::vector<TensorId>& sum_tensors() const { return lowered_.sum_tensors; }
-  /// After a run of Mode::predict: the first output, whole, on every rank.
-  [[nodiscard]] std::vector<float> prediction();
+  /// After a run of Mode::predict: the model's outputs, whole, on every rank.
+  [[nodiscard]] std::vector<std::vector<float>> predictions();
 
   /// After a run, and before any other of the engine's: the first value that is not finite among
   /// those that are still there: what was fed, and the outputs and gradients of operations on which
@@ -112,7 +112,7 @@ class Step {
   std::vector<std::int64_t> gathered_on_host_;
   std::vector<FedFloats> fed_floats_;
   LoweredStep lowered_;
-  std::int64_t output_count_ = 0;
+  std::vector<std::int64_t> output_counts_;  // elements of each output, in Mode::predict
   Program program_;
   std::vector<double> sums_;
   CountingTransport* counting_;  // null: nobody counts

@@ -43,7 +43,14 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
     if (source_->target_count() == 0) {
       fail("{}: the data set has no targets, which a loss needs", what);
     }
-    join(static_cast<int>(features), objective.targets.front(), objective.target_classes);
+    const int targets = static_cast<int>(objective.targets.size());
+    if (source_->target_count() != targets) {
+      fail("{}: the model compares {} of its outputs with targets, the data set has {}", what,
+           targets, source_->target_count());
+    }
+    for (int i = 0; i < targets; ++i) {
+      join(static_cast<int>(features) + i, objective.targets[i], objective.target_classes[i]);
+    }
     if (objective.weights) {
       if (!source_->weights_field()) source_ = with_equal_weights(source_, *objective.data.weights);
       join(*source_->weights_field(), *objective.weights, 0);

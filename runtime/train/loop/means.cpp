@@ -11,9 +11,14 @@ namespace meshwork {
 
 RunningMeans::RunningMeans(Device& device, const Objective& objective, const std::string& prefix,
                            bool gradient_norm)
-    : device_(&device), values_per_row_(objective.values_per_row) {
-  for (const std::string& name : objective.names) {
-    so_far_.names.push_back(prefix + name);
+    : device_(&device),
+      values_per_row_(objective.values_per_row),
+      loss_weights_(objective.loss_weights),
+      loss_name_(prefix + objective.names.front()) {
+  // The only loss goes by the name of the sum of all.
+  const std::size_t first = objective.names.size() - values_per_row_.size();
+  for (std::size_t i = first; i < objective.names.size(); ++i) {
+    so_far_.names.push_back(prefix + objective.names[i]);
   }
   if (gradient_norm) so_far_.names.emplace_back(gradient_norm_name);
   so_far_.sums.resize(so_far_.names.size());
@@ -71,14 +76,20 @@ void RunningMeans::write(Logs& logs) {
   if (so_far_.rows == 0) {
     return;
   }
-  const double rows = static_cast<double>(so_far_.rows);
-  for (std::size_t i = 0; i < so_far_.sums.size(); ++i) {
-    const double values = i < values_per_row_.size() ? values_per_row_[i] : 1;
-    const double mean = so_far_.sums[i] / (rows * values);
-    const double shown = i == 0 ? mean + so_far_.penalties / rows : mean;
+  const auto set = [&](const std::string& name, double value) {
     // A NaN's sign says nothing, and would be written.
-    logs.set(so_far_.names[i],
-             std::isnan(shown) ? std::numeric_limits<double>::quiet_NaN() : shown);
+    logs.set(name, std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value);
+  };
+  const double rows = static_cast<double>(so_far_.rows);
+  const auto mean = [&](std::size_t i) {
+    const double values = i < values_per_row_.size() ? values_per_row_[i] : 1;
+    return so_far_.sums[i] / (rows * values);
+  };
+  double loss = so_far_.penalties / rows;
+  for (std::size_t i = 0; i < loss_weights_.size(); ++i) loss += loss_weights_[i] * mean(i);
+  set(loss_name_, loss);
+  for (std::size_t i = loss_name_ == so_far_.names.front() ? 1 : 0; i < so_far_.sums.size(); ++i) {
+    set(so_far_.names[i], mean(i));
   }
 }
 

@@ -63,6 +63,8 @@ class RunningMeans {
 
   Device* device_;
   std::vector<double> values_per_row_;  // of the objective's sums
+  std::vector<double> loss_weights_;    // of the first sums
+  std::string loss_name_;               // of the weighted sum of their means
   RunningSums so_far_;
   Memory pinned_;  // `late` times `values`
   std::array<Turn, late> turns_;

@@ -68,7 +68,7 @@ void ModelTraining::validate(Evaluation& validation) {
 }
 
 std::optional<Better> ModelTraining::better(const std::string& log_name) const {
-  return better_of(log_name, model_->compiled->metrics);
+  return better_of(log_name, model_->objective.better);
 }
 
 double ModelTraining::learning_rate() const {

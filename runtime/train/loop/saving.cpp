@@ -25,7 +25,7 @@ Saving::Saving(Model::State& model, const FitOptions& options, ModelTraining& ru
     return;
   }
   try {
-    check_best_log(options.checkpoint.best, {run.names, model.compiled->metrics, {}});
+    check_best_log(options.checkpoint.best, {run.names, model.objective.better, {}});
   } catch (const Error& error) {
     fail("fit: checkpoint.best: {}", error.what());
   }

@@ -24,17 +24,9 @@ std::vector<std::string> log_names_of(std::span<const std::string> sums, bool gr
 }
 
 std::optional<Better> better_of(const std::string& log_name,
-                                std::span<const SharedMetric> metrics) {
-  const std::string name = log_name.starts_with("val_") ? log_name.substr(4) : log_name;
-  if (name == "loss") {
-    return Better::lower;
-  }
-  for (const SharedMetric& metric : metrics) {
-    if (metric->name() == name) {
-      return metric->better();
-    }
-  }
-  return std::nullopt;
+                                const std::map<std::string, Better>& known) {
+  const auto found = known.find(log_name.starts_with("val_") ? log_name.substr(4) : log_name);
+  return found == known.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace meshwork

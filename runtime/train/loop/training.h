@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -108,9 +109,9 @@ class Training {
 
 /// The logs of a run that has not begun.
 struct ExpectedLogs {
-  std::vector<std::string> names;     // as Training::log_names
-  std::vector<SharedMetric> metrics;  // whose values are in them
-  std::filesystem::path directory;    // of the run's checkpoints, which it makes; empty for none
+  std::vector<std::string> names;        // as Training::log_names
+  std::map<std::string, Better> better;  // of losses and metrics
+  std::filesystem::path directory;       // of the run's checkpoints, which it makes; empty for none
 };
 
 /// `Training::log_names` of a run whose sums have these names ("loss" first), whose callbacks add
@@ -119,9 +120,8 @@ struct ExpectedLogs {
                                                     bool gradient_norm, bool validated,
                                                     std::span<const std::string> added);
 
-/// `Training::better` for a run with these metrics, by their names: "loss" falls, and "val_"
-/// changes nothing.
+/// `Training::better` for a run of whose logs that is `known`: "val_" changes nothing.
 [[nodiscard]] std::optional<Better> better_of(const std::string& log_name,
-                                              std::span<const SharedMetric> metrics);
+                                              const std::map<std::string, Better>& known);
 
 }  // namespace meshwork

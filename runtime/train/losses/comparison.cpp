@@ -276,7 +276,7 @@ std::int64_t values_in_row(const Shape& prediction) {
 
 double mean_factor(const Lowering& lowering) {
   const double rows = row_count(lowering.global_shape(0));
-  return rows > 0 ? 1 / rows : 0;
+  return rows > 0 ? lowering.loss_weight() / rows : 0;
 }
 
 void reduce_over_classes(Lowering& lowering, Reduction reduction, Operand buffer,

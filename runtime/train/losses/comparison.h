@@ -98,8 +98,8 @@ void give_no_gradient(Lowering& lowering);
 /// Values in a row of `prediction`, over which its value is a mean.
 [[nodiscard]] std::int64_t values_in_row(const Shape& prediction);
 
-/// 1 / rows of the global batch, by which the gradient of a sum becomes that of the mean; 0 for an
-/// empty batch.
+/// The loss's weight / rows of the global batch, by which the gradient of a sum becomes that of the
+/// weighted mean; 0 for an empty batch.
 [[nodiscard]] double mean_factor(const Lowering& lowering);
 
 /// What a kernel has to know of this rank's classes. Input 0 is the prediction.

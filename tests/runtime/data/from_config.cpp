@@ -13,7 +13,7 @@ namespace {
 
 std::shared_ptr<const Source> source(const std::string& text,
                                      const std::vector<std::string>& inputs = {"input"}) {
-  return source_from_config(parse_config(text, "test.yaml"), inputs, 5);
+  return source_from_config(parse_config(text, "test.yaml"), {.inputs = inputs, .seed = 5});
 }
 
 // A data set of `rows` by `columns` ones.
@@ -154,8 +154,8 @@ TEST_CASE("columns of a table are features and targets by name") {
                     Catch::Contains("expected one character"));
   const std::vector<Categories> known{{"city", {"Oslo", "Paris", "Rome"}}};
   const std::vector<std::string> inputs{"input"};
-  const auto other =
-      source_from_config(parse_config(table + "features: city}", "test.yaml"), inputs, 5, &known);
+  const auto other = source_from_config(parse_config(table + "features: city}", "test.yaml"),
+                                        {.inputs = inputs, .seed = 5, .categories = &known});
   CHECK(test::read_all<std::int32_t>(*other, 0) == std::vector<std::int32_t>{2, 0});
 }
 

@@ -144,7 +144,8 @@ TEST_CASE("a table says what is on images") {
   write_file("labels.csv", "name,animal,weight\nb/1.png,dog,2.5\na/0.png,cat,1\n");
   const ImageSource source(
       {.folder = "photos",
-       .labels = ImageLabels{.table = "labels.csv", .file = "name", .columns = {"animal"}}});
+       .labels = ImageLabels{
+           .table = "labels.csv", .file = "name", .targets = {{"targets", {"animal"}}}}});
   CHECK(source.rows() == 2);
   CHECK(read_block<std::uint8_t>(source, 0, {0, 1}, {{0, 1}, {0, 1}, {0, 1}}) == Bytes{11, 0});
   CHECK(read_all<std::int32_t>(source, 1) == std::vector<std::int32_t>{1, 0});
@@ -154,11 +155,13 @@ TEST_CASE("a table says what is on images") {
   const ImageSource weights(
       {.folder = "photos",
        .labels = ImageLabels{
-           .table = "labels.csv", .file = "name", .columns = {"weight"}, .vector = true}});
+           .table = "labels.csv", .file = "name", .targets = {{"targets", {"weight"}, true}}}});
   CHECK(weights.field(1).shape == Shape{1});
   CHECK(read_all<float>(weights, 1) == std::vector<float>{2.5f, 1});
-  const ImageLabels both{
-      .table = "labels.csv", .file = "name", .columns = {"animal"}, .weights = "weight"};
+  const ImageLabels both{.table = "labels.csv",
+                         .file = "name",
+                         .targets = {{"targets", {"animal"}}},
+                         .weights = "weight"};
   const ImageSource weighted({.folder = "photos", .labels = both});
   CHECK(weighted.target_count() == 1);
   CHECK(weighted.weights_field() == 2);
@@ -168,21 +171,22 @@ TEST_CASE("a table says what is on images") {
   CHECK(error_of({.folder = "photos",
                   .labels = ImageLabels{.table = "labels.csv",
                                         .file = "name",
-                                        .columns = {"weight"},
+                                        .targets = {{"targets", {"weight"}}},
                                         .weights = "animal"}}) ==
         "labels.csv: the column \"animal\" holds texts; the weights of samples are numbers");
   for (const std::string outside : {"../b/1.png", "a/../../b/1.png", "/b/1.png"}) {
     write_file("labels.csv", "name,animal\nb/1.png,dog\n" + outside + ",cat\n");
-    CHECK(
-        error_of({.folder = "photos",
-                  .labels =
-                      ImageLabels{.table = "labels.csv", .file = "name", .columns = {"animal"}}}) ==
-        "labels.csv:3: the image \"" + outside + "\" is outside the folder photos");
+    CHECK(error_of({.folder = "photos",
+                    .labels = ImageLabels{.table = "labels.csv",
+                                          .file = "name",
+                                          .targets = {{"targets", {"animal"}}}}}) ==
+          "labels.csv:3: the image \"" + outside + "\" is outside the folder photos");
   }
   write_file("labels.csv", "name,animal\nc/1.png,dog\n");
   CHECK(error_of({.folder = "photos",
-                  .labels =
-                      ImageLabels{.table = "labels.csv", .file = "name", .columns = {"animal"}}}) ==
+                  .labels = ImageLabels{.table = "labels.csv",
+                                        .file = "name",
+                                        .targets = {{"targets", {"animal"}}}}}) ==
         "photos/c/1.png: there is no such file");
 }
 

@@ -60,7 +60,7 @@ layers:
   REQUIRE(made.inputs.size() == 2);
   CHECK(made.inputs[0].call()->input_name == "image");
   CHECK(made.inputs[1].shape() == Shape{-1, 3});
-  CHECK(made.output.shape() == Shape{-1, 19});
+  CHECK(made.outputs.front().shape() == Shape{-1, 19});
 }
 
 TEST_CASE("the output can be a layer that is not the last") {
@@ -133,12 +133,23 @@ TEST_CASE("a model needs layers, and an input that says its shape") {
                     Catch::Contains("nothing is made of this input"));
   CHECK_THROWS_WITH(graph("{input: [6], layers: [{Dense: {units: 4}}], output: input}"),
                     Catch::Contains("nothing is made of this layer's output"));
-  for (const std::string outputs : {"output: [a, b]", "outputs: [a, b]"}) {
-    CHECK_THROWS_WITH(graph("{input: [6], layers: [{Dense: {name: a, units: 4, inputs: input}}, "
-                            "{Dense: {name: b, units: 4, inputs: input}}], " +
-                            outputs + "}"),
-                      Catch::Contains("test.yaml:") && Catch::Contains("has one output"));
-  }
+  const auto of_two = [](const std::string& outputs) {
+    return graph(
+        "{input: [6], layers: [{Dense: {name: a, units: 4}}, "
+        "{Dense: {name: b, units: 3, inputs: input}}], " +
+        outputs + "}");
+  };
+  const Graph two = of_two("outputs: [b, a]");
+  CHECK(two.outputs == std::vector<TensorId>{two.find("b/output"), two.find("a/output")});
+  CHECK(of_two("outputs: [a, b]").outputs.size() == 2);
+  CHECK_THROWS_WITH(of_two("output: [a, b]"),
+                    Catch::Contains("several are listed under `outputs`"));
+  CHECK_THROWS_WITH(of_two("outputs: [a, b, a]"), Catch::Contains("\"a\" is listed twice"));
+  CHECK_THROWS_WITH(of_two("outputs: []"), Catch::Contains("the list is empty"));
+  CHECK_THROWS_WITH(of_two("outputs: [a, c]"), Catch::Contains("unknown layer or input \"c\""));
+  CHECK_THROWS_WITH(of_two("output: a, outputs: [a, b]"), Catch::Contains("has `output` already"));
+  CHECK_THROWS_WITH(of_two("outputs: [a, b, input]"), Catch::Contains("one of its inputs"));
+  CHECK_THROWS_WITH(of_two("outputs: a"), Catch::Contains("expected a list"));
   CHECK_THROWS_WITH(graph("{input: [6], layers: [{Dense: {name: input, units: 4}}]}"),
                     Catch::Contains("an input \"input\" already"));
 }

@@ -225,10 +225,9 @@ TEST_CASE("variables that lead to no loss stand last and are not updated") {
       Dense({.name = "penalized", .units = 4, .kernel_regularizer = Regularizer{.l2 = 0.1f}});
   const Graph model = make_graph(
       {input}, {Aside(Dense({.name = "trained", .units = 3}), {idle, penalized})(input)});
-  const Objective objective = with_objective(model, *MeanSquaredError(), {}, {.target = {3}});
-  const Plan plan =
-      make_plan({objective.graph.get(), objective.loss_operation, mesh, std::nullopt, {}, 16, {}},
-                objective.graph);
+  const Objective objective = with_objective(model, {{MeanSquaredError()}}, {.targets = {{3}}});
+  const Plan plan = make_plan(
+      {objective.graph.get(), objective.losses, mesh, std::nullopt, {}, 16, {}}, objective.graph);
   const ParameterForm form = parameter_form(plan, 0);
   // kernel and bias of "trained", and the kernel that has a penalty.
   const std::int64_t updated = form.groups.back().offset;

@@ -31,7 +31,7 @@ PlanReport report(std::int64_t rank, Mode mode = Mode::train,
   layouts.insert("d1/kernel", {unsharded, "model"}, origin);
   Blueprint blueprint(std::make_shared<Graph>(model), layouts, mesh.axis("data"),
                       UnmatchedLayouts::error, {}, CompileOptions{.loss = MeanSquaredError()});
-  blueprint.draw(LossData{.target = {3}}, 10);
+  blueprint.draw(LossData{.targets = {{3}}}, 10);
   const Plan& plan = blueprint.planned->plan;
   return report_plan(plan, mode, 10, rank, Adam().update_rule(),
                      {{plan.graph->inputs[0], ElementType::uint8}}, precision,

@@ -71,7 +71,8 @@ struct Network {
     for (const MeshAxis& axis : axes) {
       ranks *= axis.size;
     }
-    PlanRequest request{graph.get(), loss, MeshShape(axes, ranks), std::nullopt, {}, rows, {}};
+    PlanRequest request{graph.get(), {{loss, 1}}, MeshShape(axes, ranks), std::nullopt, {},
+                        rows,        {}};
     if (batch_axis) {
       request.batch_axis = request.mesh.axis(*batch_axis);
     }
@@ -100,8 +101,7 @@ std::ostream& operator<<(std::ostream& out, const Sent& sent) {
 // The collectives of a training step on rank 0.
 std::vector<Sent> collectives(const Plan& plan, std::int64_t rows = 64) {
   const ParameterForm form = parameter_form(plan, 0);
-  const UpdateRule update{Clipping::none, 0, 0,
-                          [](const UpdatedBlock& block) { return SgdSpec{block.count}; }};
+  const UpdateRule update{.kernel = [](const UpdatedBlock& block) { return SgdSpec{block.count}; }};
   LoweringRequest request;
   request.plan = &plan;
   request.rows = rows;

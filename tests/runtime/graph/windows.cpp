@@ -203,7 +203,7 @@ TEST_CASE("a rule whose letters differ in length without windows is refused") {
   graph.inputs = {x};
   graph.outputs = {graph.add_operation(std::make_shared<Claims>(), {x}, -1, "layer/claims")};
   const auto shared = std::make_shared<Graph>(graph);
-  const PlanRequest request{shared.get(), -1, MeshShape({{"rows", 2}}, 2), std::nullopt, {}, 4, {}};
+  const PlanRequest request{shared.get(), {}, MeshShape({{"rows", 2}}, 2), std::nullopt, {}, 4, {}};
   CHECK_THROWS_WITH(make_plan(request, shared),
                     Catch::Contains("layer/claims") &&
                         Catch::Contains("the letter 'h' for dimensions of 8 and of 4"));

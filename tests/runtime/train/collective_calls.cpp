@@ -71,7 +71,7 @@ TEST_CASE("a call that one rank makes alone is an error on all, which says who c
   const auto plan = [&] { (void)model.plan(data, rows); };
   const auto step = [&] {
     const Floats ones(rows * 2, 1.0f);
-    (void)model.train_step({rows, {ones}, std::span(ones).first(rows)});
+    (void)model.train_step({rows, {ones}, {std::span(ones).first(rows)}});
   };
   const auto make = [&] { (void)make_model(mesh); };
   const std::vector<std::pair<std::string, std::function<void()>>> calls{
@@ -106,7 +106,7 @@ TEST_CASE("a call whose arguments differ between ranks is an error that names th
       Catch::Contains("what save_weights is given: file: rank 0 has one.h5"));
   const Floats ones(rows * 2, 1.0f), twos(rows * 2, 2.0f);
   const auto step = [&](const Floats& x) {
-    (void)model.train_step({rows, {x}, std::span(ones).first(rows)});
+    (void)model.train_step({rows, {x}, {std::span(ones).first(rows)}});
   };
   CHECK_THAT(refusal([&] { step(ones); }, [&] { step(twos); }),
              Catch::Contains("what train_step is given: hash of input 0"));

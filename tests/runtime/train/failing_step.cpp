@@ -43,9 +43,9 @@ void train() {
   DeviceMesh mesh({{"data", -1}});
   const auto input = Input({3});
   const Graph model = make_graph({input}, {Dense({.name = "d1", .units = 2})(input)});
-  const Objective objective = with_objective(model, *MeanSquaredError(), {}, {.target = {2}});
+  const Objective objective = with_objective(model, {{MeanSquaredError()}}, {.targets = {{2}}});
   const PlanRequest request{
-      objective.graph.get(), objective.loss_operation, mesh.shape(), Axis{0}, {}, 8, {}};
+      objective.graph.get(), objective.losses, mesh.shape(), Axis{0}, {}, 8, {}};
   const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
   const std::unique_ptr<Transport> transport = make_transport("auto");
   FailingTransport failing(*transport, mesh.rank() == 1);

@@ -139,7 +139,7 @@ struct Network {
                   .gradient_norm = gradient_norm});
     return made;
   }
-  [[nodiscard]] BatchView view() const { return {.rows = 10, .inputs = {x}, .target = targets}; }
+  [[nodiscard]] BatchView view() const { return {.rows = 10, .inputs = {x}, .targets = {targets}}; }
 };
 
 const LayoutEntries network_split{{"d1/kernel", {unsharded, "model"}},

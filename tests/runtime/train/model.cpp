@@ -83,7 +83,7 @@ Logs step_on_rows(Model& model) {
     features.insert(features.end(), {3, 4});
   }
   const Floats targets(8, 1e6f);
-  return model.train_step({.rows = 8, .inputs = {features}, .target = targets});
+  return model.train_step({.rows = 8, .inputs = {features}, .targets = {targets}});
 }
 
 std::string line_after(const Optimizer& optimizer, bool bias, const Floats& expected) {
@@ -127,8 +127,8 @@ struct Samples {
     return {.rows = count,
             .inputs = {std::span(features).subspan(static_cast<std::size_t>(first * 4),
                                                    static_cast<std::size_t>(count * 4))},
-            .target = std::span(targets).subspan(static_cast<std::size_t>(first),
-                                                 static_cast<std::size_t>(count))};
+            .targets = {std::span(targets).subspan(static_cast<std::size_t>(first),
+                                                   static_cast<std::size_t>(count))}};
   }
 };
 
@@ -226,9 +226,9 @@ TEST_CASE("predictions come in the order of the samples, on every rank") {
     CHECK(model.predict(source, {.batch_size = 9}) == numbers);
     std::vector<std::pair<std::int64_t, std::size_t>> received;
     model.predict(source,
-                  [&](std::int64_t first, std::span<const float> rows) {
-                    received.emplace_back(first, rows.size());
-                    CHECK(rows.front() == static_cast<float>(first));
+                  [&](std::int64_t first, std::span<const std::vector<float>> outputs) {
+                    received.emplace_back(first, outputs.front().size());
+                    CHECK(outputs.front().front() == static_cast<float>(first));
                   },
                   {.batch_size = 9});
     CHECK(received == std::vector<std::pair<std::int64_t, std::size_t>>{{0, 9}, {9, 9}, {18, 3}});
@@ -287,7 +287,7 @@ TEST_CASE("a penalty is in the loss and in the gradient once, on every mesh") {
   // 0.1 (2 + 3) + 0.01 (4 + 9) = 0.63; derivatives 0.1 + 0.02 * 2 and -0.1 - 0.02 * 3.
   const Floats zeros(16, 0.0f);
   const Floats targets(8, 0.0f);
-  const BatchView batch{.rows = 8, .inputs = {zeros}, .target = targets};
+  const BatchView batch{.rows = 8, .inputs = {zeros}, .targets = {targets}};
   on_every_mesh("line/kernel", [&](DeviceMesh& mesh, const LayoutEntries& entries) {
     Model model = column(mesh, entries,
                          {.loss = MeanSquaredError(),
@@ -338,7 +338,7 @@ TEST_CASE("a variable that does not lead to the loss has its penalty's gradient,
   const Floats zeros(8, 0.0f);
   // w - 0.5 w, three times.
   for (const float expected : {0.5f, 0.25f, 0.125f}) {
-    (void)model.train_step({.rows = 8, .inputs = {zeros}, .target = zeros});
+    (void)model.train_step({.rows = 8, .inputs = {zeros}, .targets = {zeros}});
     CHECK(model.variable("all/aside/kernel") == Floats{expected});
   }
 }
@@ -354,7 +354,7 @@ TEST_CASE("weight decay and clipping leave a variable alone that leads to no los
   const Floats ones(8, 1.0f);
   const Floats before = model.variable("all/used/kernel");
   for (int step = 0; step < 3; ++step) {
-    (void)model.train_step({.rows = 8, .inputs = {ones}, .target = ones});
+    (void)model.train_step({.rows = 8, .inputs = {ones}, .targets = {ones}});
   }
   CHECK(model.variable("all/aside/kernel") == Floats{1});
   CHECK(model.variable("all/used/kernel") != before);
@@ -368,12 +368,12 @@ TEST_CASE("a loss on a model of several outputs is an error that names them") {
   Model model({x}, {left, right}, DataParallel(mesh));
   CHECK_THROWS_WITH(
       model.compile({.loss = MeanSquaredError()}),
-      Catch::StartsWith("the model has 2 outputs, \"left/output\", \"right/output\", and a loss"));
+      Catch::StartsWith("the model has 2 outputs, \"left\" and \"right\", and one loss"));
   // It is not compiled; what needs no loss works.
   CHECK_THROWS_WITH(model.optimizer(), Catch::Contains("call compile first"));
   const Floats ones(8, 1.0f);
   const auto data = std::make_shared<ArraySource>(std::vector<Array>{Array("x", ones, {4, 2})});
-  CHECK(model.output_shape() == Shape{3});
+  CHECK(model.output_shapes() == std::vector<Shape>{{3}, {1}});
   CHECK(model.predict(data, {.batch_size = 4}).size() == 4 * 3);
 }
 
@@ -433,11 +433,11 @@ TEST_CASE("what is asked for wrongly is an error that says what there is") {
   CHECK_THROWS_WITH(model.variable("d1/kernle"), Catch::Contains("d1/kernel"));
   CHECK_THROWS_WITH(model.set_variable("d1/kernel", Floats(3)),
                     Catch::Contains("d1/kernel") && Catch::Contains("(4, 5)"));
-  CHECK_THROWS_WITH(model.train_step({.rows = 9, .inputs = {}, .target = samples.targets}),
+  CHECK_THROWS_WITH(model.train_step({.rows = 9, .inputs = {}, .targets = {samples.targets}}),
                     Catch::Contains("1 inputs"));
-  CHECK_THROWS_WITH(model.train_step({.rows = 0, .inputs = {samples.features}, .target = {}}),
+  CHECK_THROWS_WITH(model.train_step({.rows = 0, .inputs = {samples.features}, .targets = {}}),
                     Catch::Contains("at least one row"));
-  CHECK_THROWS(model.train_step({.rows = 9, .inputs = {samples.features}, .target = {}}));
+  CHECK_THROWS(model.train_step({.rows = 9, .inputs = {samples.features}, .targets = {}}));
   // The model is as good as before.
   CHECK_NOTHROW(model.train_step(samples.batch(0, 9)));
 }

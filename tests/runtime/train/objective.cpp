@@ -29,7 +29,8 @@ std::string mismatch(const std::vector<SharedLayer>& layers, const SharedLoss& l
   const SymbolicTensor x = Input({4});
   SymbolicTensor y = x;
   for (const SharedLayer& layer : layers) y = layer(y);
-  return mismatch_of(make_graph({x}, {y}), *loss);
+  const Graph graph = make_graph({x}, {y});
+  return mismatch_of(graph, graph.outputs.front(), *loss);
 }
 
 SharedLayer dense(Activation activation = Activation::linear, const std::string& name = "d") {

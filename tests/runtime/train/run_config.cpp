@@ -159,6 +159,108 @@ TEST_CASE("weights of samples and classes that do not fit are told at their plac
   CHECK(weighed.fit_options().class_weight == ClassWeights{{0, 2}, {1, 5}});
 }
 
+// Two outputs of one trunk; `rest` is what they are trained by.
+std::string of_two_outputs(const std::string& rest) {
+  return R"(
+seed: 3
+data:
+  train:
+    kind: synthetic
+    rows: 40
+    features: {shape: [5]}
+    targets: {price: {shape: [1]}, kind: {kind: classes, classes: 3}}
+  batch_size: 16
+model:
+  input: [5]
+  layers:
+    - Dense: {name: trunk, units: 8, activation: relu}
+    - Dense: {name: price, units: 1}
+    - Dense: {name: kind, units: 3, inputs: trunk}
+  outputs: [price, kind]
+optimizer: SGD
+fit: {epochs: 2, verbose: silent, validation_split: 0.25}
+)" + rest;
+}
+
+TEST_CASE("several outputs have losses, weights and metrics by their names") {
+  const std::string losses =
+      "loss: {price: mse, kind: {SparseCategoricalCrossentropy: {from_logits: true}}}\n";
+  DeviceMesh mesh({{"data", -1}});
+  const auto fitted = [&](const std::string& rest) {
+    return trained(run(of_two_outputs(rest)), mesh);
+  };
+  const History plain = fitted(losses);
+  const History weighed =
+      fitted(losses + "loss_weights: {price: 0.25}\nmetrics: {kind: [accuracy], price: [mae]}\n");
+  for (const auto& [history, weight] : {std::pair(&plain, 1.0), std::pair(&weighed, 0.25)}) {
+    CHECK(history->at("val_loss")[1] ==
+          Approx(weight * history->at("val_price_loss")[1] + history->at("val_kind_loss")[1])
+              .epsilon(1e-12));
+  }
+  CHECK(weighed.at("val_kind_accuracy").size() == 2);
+  CHECK(weighed.at("price_mae").size() == 2);
+  // The mean absolute error of each.
+  const History each =
+      trained(run(of_two_outputs("loss: mae\n"), {"data.train.targets.kind={shape: [3]}"}), mesh);
+  CHECK(each.at("loss")[0] ==
+        Approx(each.at("price_loss")[0] + each.at("kind_loss")[0]).epsilon(1e-12));
+  // An output without a loss has no targets.
+  const History one =
+      trained(run(of_two_outputs(losses),
+                  {"loss.price=~", "data.train.targets={kind: {kind: classes, classes: 3}}"}),
+              mesh);
+  CHECK(one.history.size() == 2);
+  CHECK(one.at("loss").size() == 2);
+}
+
+TEST_CASE("what does not fit several outputs is told at its place") {
+  const std::string losses = "loss: {price: mse, kind: sparse_categorical_crossentropy}\n";
+  const auto message = [](const std::string& rest, const std::vector<ConfigOverride>& overrides) {
+    try {
+      const RunConfig config = run(of_two_outputs(rest), overrides);
+      const DeviceMesh mesh = config.mesh();
+      const auto source = config.open(DataPart::train);
+      config.check_data(*source, DataPart::train, mesh.shape(), Mode::train);
+      config.check_callbacks(*source, true);
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  using Catch::Contains;
+  CHECK(message(losses, {}) == "nothing");
+  CHECK(message(losses, {"checkpoint.directory=nowhere", "checkpoint.best=val_price_loss"}) ==
+        "nothing");
+  CHECK_THAT(message("loss: {price: mse}\n", {}),
+             Contains("run.yaml:19:7: loss: there is no loss for the output \"kind\""));
+  CHECK_THAT(message("loss: {price: mse, knd: mse}\n", {}),
+             Contains("run.yaml:19:20: loss: unknown output of the model \"knd\"; did you mean "
+                      "\"kind\"?"));
+  CHECK_THAT(message("loss: {price: ~, kind: ~}\n", {}), Contains("no output has a loss"));
+  CHECK_THAT(message("loss: {price: mse, kind: mean_squared}\n", {}),
+             Contains("run.yaml:19:26: loss.kind: unknown loss"));
+  CHECK_THAT(message(losses + "metrics: [mae]\n", {}),
+             Contains("run.yaml:20:10: metrics: the model has the outputs \"price\" and \"kind\""));
+  CHECK_THAT(message(losses + "metrics: {kind: [top_k]}\n", {}),
+             Contains("run.yaml:20:18: metrics.kind[0]: unknown metric"));
+  CHECK_THAT(message(losses + "metrics: {kind: [categorical_accuracy]}\n", {}),
+             Contains("run.yaml:20:18: metrics.kind[0]: expected a weight for each class"));
+  CHECK_THAT(message(losses + "loss_weights: {price: .inf}\n", {}),
+             Contains("run.yaml:20:23: loss_weights.price: expected a finite number"));
+  CHECK_THAT(message("loss: {price: ~, kind: mse}\nloss_weights: {price: 2}\n", {}),
+             Contains("the output \"price\" has no loss"));
+  CHECK_THAT(message(losses, {"data.train.targets={kind: normal}"}),
+             Contains("there is no target for the model's output \"price\""));
+  CHECK_THAT(message(losses, {"data.train.targets.colour={shape: [1]}"}),
+             Contains("unknown output of the model \"colour\""));
+  CHECK_THAT(message(losses, {"data.train.targets.price={shape: [2]}"}),
+             Contains("run.yaml:19:15: loss.price: expected targets of shape (batch, 1)"));
+  CHECK_THAT(message(losses, {"fit.class_weight.0=2"}),
+             Contains("--set fit.class_weight.0: fit.class_weight: classes have weights only"));
+  CHECK_THAT(message("loss: mse\nloss_weights: {price: 2}\n", {"model.outputs=[kind]"}),
+             Contains("nothing is made of this layer's output"));
+}
+
 TEST_CASE("a run with weights trains on all ranks as on one, and says so in its plan") {
   const RunConfig config =
       run(classified(", sample_weights: {kind: uniform, shape: [1], low: 0, high: 2}",

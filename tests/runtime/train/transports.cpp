@@ -181,11 +181,12 @@ TEST_CASE("ranks whose optimizers differ are told so before they make memory tog
   model.compile(
       {.loss = MeanSquaredError(), .optimizer = Adam({.beta_1 = world.rank() == 1 ? 0.5 : 0.9})});
   const std::vector<float> numbers(static_cast<std::size_t>(world.size()) * 3, 1.0f);
-  CHECK_THROWS_WITH(model.train_step({.rows = world.size(),
-                                      .inputs = {numbers},
-                                      .target = std::span(numbers).first(numbers.size() / 3 * 2)}),
-                    Catch::Contains("the optimizer's options: beta_1: rank 0 has 0.9, rank 1 has "
-                                    "0.5"));
+  CHECK_THROWS_WITH(
+      model.train_step({.rows = world.size(),
+                        .inputs = {numbers},
+                        .targets = {std::span(numbers).first(numbers.size() / 3 * 2)}}),
+      Catch::Contains("the optimizer's options: beta_1: rank 0 has 0.9, rank 1 has "
+                      "0.5"));
 }
 
 TEST_CASE("ranks whose models differ in an option are told so before they make transports") {

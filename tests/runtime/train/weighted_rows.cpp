@@ -268,7 +268,7 @@ TEST_CASE("steps on batches of one's own take weights too") {
   DeviceMesh mesh({{"data", -1}});
   Model model = make_model(mesh);
   const Reference reference(model);
-  BatchView view{.rows = rows, .inputs = {samples.x}, .target = targets};
+  BatchView view{.rows = rows, .inputs = {samples.x}, .targets = {targets}};
   const double plain = model.evaluate_step(view).at("loss");
   view.weights = samples.weights;
   CHECK(plain == Approx(reference.mean(samples, weights_of(samples, false))).epsilon(1e-5));

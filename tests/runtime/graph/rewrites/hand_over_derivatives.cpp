@@ -194,7 +194,7 @@ TEST_CASE("gradients that come along are those of one rank, however the layers a
                 {.seed = 4, .check_plan = true});
     model.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 0.5})});
     for (int step = 0; step < 3; ++step) {
-      (void)model.train_step({.rows = rows, .inputs = {features}, .target = targets});
+      (void)model.train_step({.rows = rows, .inputs = {features}, .targets = {targets}});
     }
     return variables_of(model);
   };

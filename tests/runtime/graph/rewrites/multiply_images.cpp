@@ -24,7 +24,7 @@ Joined joined(const Graph& graph, const std::map<std::string, TensorLayout>& lay
   Joined result{before,
                 nullptr,
                 {.graph = before.get(),
-                 .loss_operation = static_cast<int>(graph.operations.size()) - 1,
+                 .losses = {{static_cast<int>(graph.operations.size()) - 1, 1}},
                  .mesh = MeshShape({{"data", 2}, {"rows", 2}}, 4),
                  .batch_axis = 0,
                  .closed = {},
@@ -60,7 +60,7 @@ TEST_CASE("a dense layer multiplies an image that was flattened for it alone") {
   CHECK(dynamic_cast<const ContractionOperation&>(*product.operation).equation() ==
         "btuv,(tuv)o->bo");
   CHECK(result.request.graph == result.after.get());
-  CHECK(result.request.loss_operation == 2);
+  CHECK(result.request.losses == std::map<int, double>{{2, 1}});
 
   // Tensors keep their numbers, and know who makes and uses them.
   REQUIRE(result.after->tensors.size() == graph.tensors.size());
