@@ -8,6 +8,7 @@
 
 #include "launch/command_tree.h"
 #include "launch/commands.h"
+#include "launch/new_configurations.h"
 #include "launch/version.h"
 #include "runtime/config/nearest.h"
 
@@ -16,6 +17,7 @@ namespace {
 
 constexpr const char* program_examples = R"(
 Examples:
+  meshwork new regression >mine.yaml
   meshwork train configs/fashion_mnist_mlp.yaml
   mpirun -n 8 meshwork train configs/fashion_mnist_mlp.yaml --mesh data=4,model=2
   mpirun -n 4 meshwork train configs/fashion_mnist_mlp.yaml --set optimizer.learning_rate=0.01
@@ -114,6 +116,14 @@ Examples:
   meshwork reference
   meshwork reference Adam
   meshwork reference layers --markdown)";
+
+constexpr const char* new_examples = R"(
+Prints a configuration to begin with, in which each line is explained: for a table with numbers to
+predict (regression) or classes (classification), or for images in folders, a folder a class.
+
+Examples:
+  meshwork new regression >mine.yaml
+  meshwork train mine.yaml --dry-run)";
 
 constexpr const char* man_examples = R"(
 Prints the manual page meshwork(1), which has all that `--help` prints; `meshwork reference --man`
@@ -423,6 +433,18 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
   CLI::App* devices = add_command(program, commands, "devices", "Show where each rank runs",
                                   devices_examples, meshwork::devices);
   add_config(*devices, line, false);
+
+  std::vector<std::string> kinds;
+  for (const NewConfiguration& configuration : new_configurations()) {
+    kinds.push_back(configuration.kind);
+  }
+  CLI::App* new_one = add_command(program, commands, "new", "Print a configuration to begin with",
+                                  new_examples, new_text);
+  new_one->add_option("KIND", line.names, "What is learned")
+      ->type_name("")
+      ->required()
+      ->expected(1)
+      ->check(CLI::IsMember(kinds));
 
   CLI::App* reference =
       add_command(program, commands, "reference", "Explain what a configuration may contain",

@@ -50,8 +50,8 @@ struct CommandLine {
   Mode mode = Mode::train;
   std::string picture;  // the path of a tensor
   std::string svg;      // a file for the picture
-  // reference
-  std::vector<std::string> names;  // sections, classes or groups of them; completion: the shell
+  // reference: sections, classes or groups of them; new: the kind; completion: the shell
+  std::vector<std::string> names;
   bool markdown = false;
   bool man = false;
   // inspect, verify, diff, export, import; `json` as well

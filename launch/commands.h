@@ -32,6 +32,9 @@ inline constexpr int unsaved_status = 76;
 /// What `summary` prints: the model and the run (run_summary.h).
 [[nodiscard]] std::string summary_text(const CommandLine& line, const Communicator* all);
 
+/// What `new` prints: a configuration to begin with (new_configurations.h). Pure.
+[[nodiscard]] std::string new_text(const CommandLine& line, const Communicator* all);
+
 /// What `reference` prints: the names of all sections and classes, or what those that are named
 /// take. Throws `Error` for a name that is none. Pure.
 [[nodiscard]] std::string reference_text(const CommandLine& line, const Communicator* all);

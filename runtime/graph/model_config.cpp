@@ -14,9 +14,10 @@ namespace {
 
 // Something in the model that has an output: an input or a layer.
 struct Value {
-  std::string name;                      // "" for a layer without one
-  std::optional<SymbolicTensor> symbol;  // none for one in which something is wrong
-  ConfigNode node;                       // where it was written
+  std::string name;                       // "" for a layer without one
+  std::optional<SymbolicTensor> symbol;   // none for one in which something is wrong
+  std::optional<SharedLayer> layer = {};  // which makes it
+  ConfigNode node;                        // where it was written
   bool is_input = false;
   bool used = false;
 };
@@ -143,15 +144,34 @@ class ModelReader {
     return name && name->is_scalar() ? name->as<std::string>() : "";
   }
 
+  // The layer that `node` calls again by its name, if it does.
+  const Value* called_again(const ConfigNode& node) const {
+    const std::string name = node.single_entry(KindOf<SharedLayer>::article).name;
+    if (catalog_->find<SharedLayer>(name) != nullptr) return nullptr;
+    const auto found = std::find_if(values_.begin(), values_.end(), [&](const Value& value) {
+      return !value.is_input && value.name == name;
+    });
+    return found == values_.end() ? nullptr : &*found;
+  }
+
   // A layer in which something is wrong, or of whose operands something is, has no output that
   // others could be judged by.
   void read_layer(const ConfigNode& node) {
     Value value{.name = name_written(node), .node = node};
-    std::optional<SharedLayer> layer;
-    reader_.check([&] { layer = catalog_->make<SharedLayer>(node); });
-    if (layer) {
-      value.name = layer->layer().name();
-    }
+    bool again = false;
+    reader_.check([&] {
+      if (const Value* const earlier = called_again(node)) {
+        again = true;
+        ConfigReader call(node.single_entry().value);
+        (void)call.node("inputs");
+        (void)call.node("name");
+        call.finish();
+        value.layer = earlier->layer;
+      } else {
+        value.layer = catalog_->make<SharedLayer>(node);
+        value.name = value.layer->layer().name();
+      }
+    });
     reader_.check([&] {
       const ConfigEntry entry = node.single_entry("a layer");
       value.node = entry.key;
@@ -166,10 +186,12 @@ class ModelReader {
       check_name(value.name, entry.value, node);
       const bool known = std::all_of(operands.begin(), operands.end(),
                                      [](const auto& operand) { return operand.has_value(); });
-      if (layer && known) {
+      if (value.layer && known) {
         std::vector<SymbolicTensor> inputs;
         for (const auto& operand : operands) inputs.push_back(*operand);
-        value.symbol = entry.key.located([&] { return (*layer)(inputs); });
+        value.symbol = entry.key.located([&] { return (*value.layer)(inputs); });
+        // A block of nothing, which moves no data, has the name of the call.
+        if (again && !value.name.empty()) value.symbol = Sequential({}, value.name)(*value.symbol);
       }
     });
     values_.push_back(std::move(value));

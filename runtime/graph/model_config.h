@@ -10,6 +10,9 @@
 //         - Dense: {units: 10}
 //       output: dense                             # the layer whose output is the model's
 //
+// A layer is called again, with the same weights, by its name: `- d1: {inputs: right, name: again}`.
+// The name, which is what others take the output by, may be left out.
+//
 // A layer without `inputs` takes the output of the one before it, the first layer the model's
 // input. Names in `inputs` are those that earlier layers were given, or those of inputs. Without
 // `output` the last layer is it; a model of several has `outputs: [price, kind]`, and each has a

@@ -63,6 +63,31 @@ layers:
   CHECK(made.outputs.front().shape() == Shape{-1, 19});
 }
 
+TEST_CASE("a layer is called again by its name, with the same weights") {
+  const std::string twice = R"(
+inputs: {left: [4], right: [4]}
+layers:
+  - Dense: {name: tower, units: 3, inputs: left}
+  - tower: {name: again, inputs: right}
+  - Concatenate: {name: joined, inputs: [tower, again]}
+)";
+  const Graph made = graph(twice);
+  CHECK(made.variables.size() == 2);
+  CHECK(made.tensors[made.find("again/output")].shape == Shape{-1, 3});
+  CHECK(made.tensors[made.outputs.front()].shape == Shape{-1, 6});
+  // Without a name or inputs, on what stands before it.
+  CHECK(graph("{input: [4], layers: [{Dense: {name: d, units: 4}}, d, {ReLU: }, {d: }]}")
+            .variables.size() == 2);
+  CHECK_THROWS_WITH(graph("{input: [4], layers: [{Dense: {name: d, units: 4}}, {d: {units: 3}}]}"),
+                    Catch::Contains("test.yaml:1:58") && Catch::Contains("\"units\""));
+  CHECK_THROWS_WITH(graph("{input: [4], layers: [{Dense: {name: d, units: 3}}, d]}"),
+                    Catch::Contains("a layer that is called twice takes inputs of one size"));
+  CHECK_THROWS_WITH(graph("{input: [4], layers: [{Dense: {name: d, units: 4}}, {d: {name: d}}]}"),
+                    Catch::Contains("there is a layer \"d\" already"));
+  CHECK_THROWS_WITH(graph("{input: [4], layers: [{input: }]}"),
+                    Catch::Contains("unknown layer \"input\""));
+}
+
 TEST_CASE("the output can be a layer that is not the last") {
   const Graph made = graph(R"(
 input: [6]
