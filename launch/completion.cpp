@@ -78,7 +78,17 @@ constexpr const char* bash_end = R"(  esac
     files) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     configurations) mapfile -t COMPREPLY < <(compgen -d -- "$word"; compgen -f -X '!*.y*ml' -- "$word") ;;
   esac
-  case $kind in files | configurations) compopt -o filenames 2>/dev/null ;; esac
+  case $kind in
+    files | configurations)
+      # compgen gives a line a name: what is there, and not the pieces of a name with line feeds.
+      local name names=("${COMPREPLY[@]}")
+      COMPREPLY=()
+      for name in "${names[@]}"; do
+        if [[ $name == '~'* || -e $name || -L $name ]]; then COMPREPLY+=("$name"); fi
+      done
+      compopt -o filenames 2>/dev/null
+      ;;
+  esac
 }
 complete -F _meshwork meshwork
 )";

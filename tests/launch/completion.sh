@@ -7,7 +7,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 
 rm -rf files && mkdir files && cd files || exit 1
 mkdir configurations
-touch config.yaml 'config of mine.yml' config.txt 'weights of mine.h5'
+touch config.yaml 'config of mine.yml' config.txt 'weights of mine.h5' $'config with\na line.yaml'
 "$program" completion bash >script || fail "no script"
 # shellcheck source=/dev/null
 source ./script
