@@ -1,14 +1,15 @@
 #include "runtime/data/csv_scanner.h"
 
+#include "collectives/printable.h"
 #include "collectives/stop_signals.h"
 
 namespace meshwork {
 
 CsvScanner::CsvScanner(const std::filesystem::path& path, char separator)
-    : name_(path.string()),
+    : name_(in_one_line(path.string())),
       separator_(separator),
       stream_(path, "a CSV file"),
-      buffer_(std::size_t{1} << 18) {
+      buffer_(static_cast<std::size_t>(read_at_once(stream_.file_bytes()))) {
   for (const int byte : {0xEF, 0xBB, 0xBF}) {  // UTF-8's mark of the order of bytes
     if (peek() != byte) break;
     ++at_;

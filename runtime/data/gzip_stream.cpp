@@ -17,7 +17,7 @@ GzipStream::GzipStream(const std::filesystem::path& path, const std::string& exp
     fail("{}: there is not enough memory to open it", name_);
   }
   (void)plain_file.release();  // which the stream closes
-  if (gzbuffer(file_, 1 << 18) != 0) {
+  if (gzbuffer(file_, static_cast<unsigned>(read_at_once(file_bytes_))) != 0) {
     gzclose_r(file_);
     internal_error("gzbuffer refused the size of a buffer");
   }

@@ -5,6 +5,7 @@
 
 #include <zlib.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -14,6 +15,12 @@ namespace meshwork {
 
 /// Deflate, the method of gzip and zip, packs no more than this many bytes into one.
 inline constexpr std::int64_t largest_packing = 1032;
+
+/// How many bytes are read at once of a file of `file_bytes`: of one that is small not more memory is
+/// taken than it needs.
+[[nodiscard]] constexpr std::int64_t read_at_once(std::int64_t file_bytes) {
+  return std::clamp<std::int64_t>(file_bytes, 4096, std::int64_t{1} << 18);
+}
 
 class GzipStream {
  public:

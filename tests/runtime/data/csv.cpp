@@ -1,6 +1,7 @@
 // CSV files: what is read, and the place of everything that is wrong.
 #include "runtime/data/csv.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <zlib.h>
 
@@ -368,6 +369,21 @@ TEST_CASE("a signal that asks the process to stop ends the reading") {
     CHECK(error_of("x\n1\n") == "table.csv:1: stopped by SIGTERM while the table was read");
   }
   const StopSignals forgotten;
+}
+
+TEST_CASE("many small files take little memory") {
+  const Folder folder("files");
+  write_file(folder / "t.csv", "1\n2\n");
+  CsvTable table{.path = folder / "t.csv", .beside = {}};
+  for (int file = 1; file < 400; ++file) table.beside.push_back(folder / "t.csv");
+  for (int column = 0; column < 400; ++column) table.columns.push_back(fmt::format("c{}", column));
+  struct rusage before {
+  }, after{};
+  ::getrusage(RUSAGE_SELF, &before);
+  const CsvSource source(table, {column("c399")});
+  ::getrusage(RUSAGE_SELF, &after);
+  CHECK(source.rows() == 2);
+  CHECK(after.ru_maxrss - before.ru_maxrss < 400 * 64);  // KiB
 }
 
 TEST_CASE("files that unpack out of proportion are told apart") {
