@@ -4,8 +4,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <limits>
 #include <map>
+#include <utility>
 
+#include "collectives/printable.h"
 #include "launch/command_tree.h"
 #include "launch/commands.h"
 #include "launch/new_configurations.h"
@@ -141,6 +145,8 @@ Examples:
   source <(meshwork completion bash)
   source <(meshwork completion zsh))";
 
+constexpr std::int64_t most_ranks = std::numeric_limits<int>::max();  // as MPI counts them
+
 std::string without_spaces_around(const std::string& text) {
   const std::size_t begin = text.find_first_not_of(' ');
   return begin == std::string::npos ? ""
@@ -243,7 +249,7 @@ void add_part(CLI::App& command, CommandLine& line) {
           "Set of samples: train, validation or test; default: the last of these in the "
           "configuration")
       ->type_name("PART")
-      ->check(CLI::IsMember(parts));
+      ->check(one_of({"train", "validation", "test"}));
 }
 
 void add_output(CLI::App& command, const std::string& option, CommandLine& line,
@@ -261,7 +267,18 @@ void add_output(CLI::App& command, const std::string& option, CommandLine& line,
   command.add_option(option, line.output, description)->type_name("FILE")->check(known);
 }
 
-// `unknown option "--mehs"; did you mean "--mesh"?`, or what CLI11 says of anything else.
+// The option that CLI11 begins its text with, and what it is given too little of.
+std::string missing_value(const CLI::App& asked, std::string_view text) {
+  const std::string name(text.substr(0, text.find(':')));
+  for (const CLI::Option* option : asked.get_options()) {
+    if (option->get_name() == name)
+      return fmt::format("{}: {} is missing", name, value_of(*option));
+  }
+  return std::string(text);
+}
+
+// `unknown option "--mehs"; did you mean "--mesh"?`, and the like. Values that are wrong have been
+// told by the checks of their options.
 std::string problem_with(CLI::App& program, const CLI::App& asked, const CLI::ParseError& error) {
   // What is left over where no command takes it; values of an unknown option are left over as well.
   std::vector<std::string> left = program.remaining(true);
@@ -272,8 +289,10 @@ std::string problem_with(CLI::App& program, const CLI::App& asked, const CLI::Pa
     known.push_back(command->get_name());
   }
   if (left.empty()) {
-    return &asked == &program ? fmt::format("expected a command: {}", fmt::join(known, ", "))
-                              : std::string(error.what());
+    if (&asked == &program) return fmt::format("expected a command: {}", fmt::join(known, ", "));
+    return dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr
+               ? missing_value(asked, error.what())
+               : std::string(error.what());
   }
   const std::string name = left.front().substr(0, left.front().find('='));
   if (!name.starts_with("-")) {
@@ -290,13 +309,22 @@ std::string problem_with(CLI::App& program, const CLI::App& asked, const CLI::Pa
   return fmt::format("unknown option \"{}\"{}", name, did_you_mean(name, known));
 }
 
-std::string wrong_arguments(CLI::App& program, const CLI::ParseError& error) {
-  const CLI::App* asked =
-      program.get_subcommands().empty() ? &program : program.get_subcommands().front();
+std::string wrong_arguments(const CLI::App& asked, const std::string& problem) {
   const std::string command =
-      asked == &program ? "meshwork" : fmt::format("meshwork {}", asked->get_name());
+      asked.get_parent() == nullptr ? "meshwork" : fmt::format("meshwork {}", asked.get_name());
   return fmt::format("{}: {}\n`{} --help` lists commands and options.\n", command,
-                     problem_with(program, *asked, error), command);
+                     in_one_line(problem), command);
+}
+
+// The option or argument that was given an empty value; "" for none.
+std::string empty_value(const CLI::App& asked) {
+  for (const CLI::Option* option : asked.get_options()) {
+    const std::vector<std::string> values = option->results();
+    if (std::ranges::find(values, "") != values.end()) {
+      return fmt::format("{}: expected a {}, found \"\"", option->get_name(), value_of(*option));
+    }
+  }
+  return "";
 }
 
 // The options that do not override the configuration.
@@ -327,6 +355,29 @@ CLI::App* add_command(CLI::App& program, Commands& commands, const char* name, c
   added->footer(examples);
   commands[added] = command;
   return added;
+}
+
+CLI::Validator one_of(std::vector<std::string> choices) {
+  const std::string listed = fmt::format("{{{}}}", fmt::join(choices, ","));
+  return {[choices = std::move(choices)](std::string& text) -> std::string {
+            if (std::ranges::find(choices, text) != choices.end()) return "";
+            return fmt::format("expected {}, found \"{}\"{}", fmt::join(choices, " or "), text,
+                               did_you_mean(text, choices));
+          },
+          listed};
+}
+
+CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
+  return {[least, most](std::string& text) -> std::string {
+            std::int64_t number = 0;
+            const char* const end = text.data() + text.size();
+            const auto [rest, problem] = std::from_chars(text.data(), end, number);
+            if (problem == std::errc() && rest == end && least <= number && number <= most)
+              return "";
+            return fmt::format("expected a whole number from {} to {}, found \"{}\"", least, most,
+                               text);
+          },
+          ""};
 }
 
 CLI::Validator number_from(int least) {
@@ -401,18 +452,19 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
   add_model_options(*plan, line);
   plan->add_flag("--json", line.json, "Print JSON");
   plan->add_option("--rank", line.rank, "Rank whose blocks and collectives are shown")
-      ->type_name("NUMBER");
+      ->type_name("NUMBER")
+      ->check(whole_number(0, most_ranks));
   plan->add_option("--ranks", line.ranks, "Number of ranks, for an axis of size -1")
       ->type_name("NUMBER")
-      ->check(number_from(1));
+      ->check(whole_number(1, most_ranks));
   plan->add_option("--rows", line.rows, "Rows of the global batch; default: data.batch_size")
       ->type_name("NUMBER")
-      ->check(number_from(1));
+      ->check(whole_number(1, std::numeric_limits<std::int64_t>::max()));
   plan->add_option_function<std::string>(
           "--mode", [&line](const std::string& mode) { line.mode = modes.at(mode); },
           "Step to show: train, evaluate or predict")
       ->type_name("MODE")
-      ->check(CLI::IsMember(modes));
+      ->check(one_of({"train", "evaluate", "predict"}));
   plan->add_option("--layout", line.picture,
                    "Draw which rank holds which block of this variable, output or input")
       ->type_name("TENSOR");
@@ -428,7 +480,7 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
   add_model_options(*summary, line);
   summary->add_option("--ranks", line.ranks, "Number of ranks, for an axis of size -1")
       ->type_name("NUMBER")
-      ->check(number_from(1));
+      ->check(whole_number(1, most_ranks));
 
   CLI::App* devices = add_command(program, commands, "devices", "Show where each rank runs",
                                   devices_examples, meshwork::devices);
@@ -481,7 +533,7 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
       ->type_name("")
       ->required()
       ->expected(1)
-      ->check(CLI::IsMember({"bash", "zsh"}));
+      ->check(one_of({"bash", "zsh"}));
 }
 
 CommandTree::CommandTree()
@@ -509,7 +561,7 @@ std::string value_of(const CLI::Option& option) {
 }
 
 std::vector<std::string> choices_of(const CLI::Option& option) {
-  // CLI11 tells of IsMember's set behind the type, as "PART:{test,train,validation}".
+  // CLI11 tells of the choices of `one_of` behind the type, as "PART:{train,validation,test}".
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find('{');
   if (begin == std::string::npos) return {};
@@ -528,9 +580,14 @@ ParsedCommandLine parse_command_line(int argc, const char* const* argv) {
     if (program.exit(error, out, problems) == 0) {
       return without_command(0, out.str());
     }
-    return without_command(2, wrong_arguments(program, error));
+    const CLI::App& asked =
+        program.get_subcommands().empty() ? program : *program.get_subcommands().front();
+    return without_command(2, wrong_arguments(asked, problem_with(program, asked, error)));
   }
   const CLI::App* const asked = program.get_subcommands().front();
+  if (const std::string problem = empty_value(*asked); !problem.empty()) {
+    return without_command(2, wrong_arguments(*asked, problem));
+  }
   tree.line.command = tree.commands.at(asked);
   return {tree.line, asked_for(*asked, tree.line), 0, ""};
 }

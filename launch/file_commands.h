@@ -20,6 +20,10 @@ void add_file_commands(CLI::App& program, CommandLine& line, Commands& commands)
 
 /// Takes numbers from `least` on.
 [[nodiscard]] CLI::Validator number_from(int least);
+/// Takes whole numbers from `least` to `most`.
+[[nodiscard]] CLI::Validator whole_number(std::int64_t least, std::int64_t most);
+/// Takes one of `choices`, which `choices_of` gives.
+[[nodiscard]] CLI::Validator one_of(std::vector<std::string> choices);
 
 /// The flag of the commands that write files.
 void add_overwrite(CLI::App& command, CommandLine& line);

@@ -56,6 +56,21 @@ std::string flaw_of_open_files() {
       limit.rlim_cur, files_to_begin_with);
 }
 
+// Threads have stacks as large as that of the process may be. Measured: a run of one rank succeeds with
+// 64 KiB; kernels of oneDNN and what MPI calls take more on their way.
+constexpr rlim_t bytes_of_stack_to_begin_with = rlim_t{256} << 10;
+
+std::string flaw_of_stack() {
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= bytes_of_stack_to_begin_with) {
+    return "";
+  }
+  return fmt::format(
+      "this process may have {} KiB of stack (ulimit -s, RLIMIT_STACK), and needs {} KiB to begin "
+      "with; raise the limit",
+      limit.rlim_cur >> 10, bytes_of_stack_to_begin_with >> 10);
+}
+
 std::string flaw_of_address_space(int ranks_on_node) {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
@@ -77,8 +92,10 @@ std::string flaw_of_address_space(int ranks_on_node) {
 }  // namespace
 
 std::string flaw_of_limits(int ranks_on_node) {
-  const std::string flaw = flaw_of_open_files();
-  return flaw.empty() ? flaw_of_address_space(ranks_on_node) : flaw;
+  for (const std::string& flaw : {flaw_of_stack(), flaw_of_open_files()}) {
+    if (!flaw.empty()) return flaw;
+  }
+  return flaw_of_address_space(ranks_on_node);
 }
 
 }  // namespace meshwork

@@ -50,6 +50,17 @@ for limit in 5 8 20 31 64; do
     complain "open files: status $status, or it is not said once"
   fi
 done
+# And with the stack.
+for limit in 64 256; do
+  # shellcheck disable=SC2016 # the inner shell's
+  "${launcher[@]}" bash -c 'ulimit -s "$0" && exec "$@"' "$limit" "$meshwork" devices >said.txt 2>&1
+  status=$?
+  if [ $limit = 256 ]; then
+    [ $status = 0 ] || complain "stack: status $status"
+  elif [ $status != 1 ] || [ "$(grep -c "may have $limit KiB of stack (ulimit -s, RLIMIT_STACK), and needs 256" said.txt)" != 1 ]; then
+    complain "stack: status $status, or it is not said once"
+  fi
+done
 [ $trained -ge 5 ] || complain "and only $trained runs trained"
 
 exit $((failures > 0))
