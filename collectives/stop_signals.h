@@ -19,9 +19,10 @@ enum class StopSignal : std::uint8_t { none, user1, terminate, interrupt };
 /// The most urgent one that this process received while a `StopSignals` lived.
 [[nodiscard]] StopSignal received_stop_signal();
 
-/// Takes the signals; there is one at a time. When it ends, nobody is told any more, but SIGUSR1
-/// and SIGTERM stay harmless: the process is about to end with the status of what it did, and a
-/// signal that a launcher sends because another rank has ended already must not change that.
+/// Takes the signals. One that is made while another lives takes them over, and what came before is
+/// forgotten. When the last one made ends, nobody is told any more, but SIGUSR1 and SIGTERM stay
+/// harmless: the process is about to end with the status of what it did, and a signal that a launcher
+/// sends because another rank has ended already must not change that.
 class StopSignals {
  public:
   /// Told of each signal, by its number, inside the handler: it may only do what handlers may.

@@ -20,6 +20,7 @@
 #include "collectives/printable.h"
 #include "launch/checkpoint_files.h"
 #include "launch/commands.h"
+#include "launch/first_signals.h"
 #include "launch/process_limits.h"
 #include "launch/session.h"
 #include "runtime/data/hdf5_handles.h"
@@ -47,6 +48,9 @@ void print(const std::string& text, int status) {
   std::fflush(stream);
 }
 
+// Of the whole program, in `main`.
+std::optional<FirstSignals> first_signals;
+
 // What `action` gives, on all ranks, which have to be asked for the same. Before they are compared
 // nothing is done that ranks with another command would not do as well.
 template <class Action>
@@ -61,9 +65,13 @@ int on_ranks(int argc, char** argv, const Settings& asked, const Action& action)
     }
     return 1;
   }
+  first_signals->begin_noting();
   Runtime runtime(argc, argv);
-  const int status = runtime.attempt(
-      2, [&] { require_same_settings(runtime.world(), asked, "the command line"); });
+  const int noted = first_signals->end_noting();
+  const int status = runtime.attempt(2, [&] {
+    end_if_asked(runtime, noted, "before it began");
+    require_same_settings(runtime.world(), asked, "the command line");
+  });
   return status != 0 ? status : action(runtime);
 }
 
@@ -134,6 +142,7 @@ int unless_output_failed(int status) {
 int main(int argc, char** argv) {
   // The limit of a file's size is an error like a full disk, whoever writes: MPI and the output too.
   std::signal(SIGXFSZ, SIG_IGN);
+  first_signals.emplace();
   try {
     leave_hdf5_silent();
     const ParsedCommandLine parsed = parse_command_line(argc, argv);

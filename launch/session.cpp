@@ -11,6 +11,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/path_text.h"
 #include "collectives/printable.h"
 #include "launch/run_summary.h"
 #include "layers/pages.h"
@@ -99,7 +100,11 @@ std::string readable(const Logs& logs) {
 }
 
 void end_if_asked(Runtime& runtime, std::string_view when) {
-  if (const int reason = runtime.agreed_stop(); reason != 0) {
+  end_if_asked(runtime, runtime.stop_request().reason(), when);
+}
+
+void end_if_asked(Runtime& runtime, int own, std::string_view when) {
+  if (const int reason = runtime.agreed_stop(own); reason != 0) {
     throw Stopped(reason, fmt::format("stopped by {} {}", stop_reason_name(reason), when));
   }
 }
@@ -282,7 +287,7 @@ void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mod
     if (runtime_->is_root()) {
       const std::string text =
           fmt::format("{} is not read: the run goes on from {}", line_->weights,
-                      config_->fit_options().checkpoint.directory.string());
+                      config_->fit_options().checkpoint.directory);
       std::fprintf(stderr, "weights: %s\n", printable(text).c_str());
     }
     return;
@@ -293,9 +298,8 @@ void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mod
   weights_ = loaded.file;
   if (runtime_->is_root()) {
     // Only training has a use for the optimizer's state, and is told who takes it.
-    std::string line =
-        fmt::format("{}{}", loaded.file.string(),
-                    loaded.updates > 0 ? fmt::format(", step {}", loaded.updates) : "");
+    std::string line = fmt::format(
+        "{}{}", loaded.file, loaded.updates > 0 ? fmt::format(", step {}", loaded.updates) : "");
     if (mode == Mode::train) {
       line = describe(loaded);
       if (loaded.has_optimizer) {

@@ -45,6 +45,8 @@ namespace meshwork {
 /// Throws `Stopped` on all ranks if one of them was asked to stop: "stopped by SIGTERM WHEN".
 /// Collective.
 void end_if_asked(Runtime& runtime, std::string_view when);
+/// The same for the reasons `own` of the ranks, 0 for none, before stops are asked for.
+void end_if_asked(Runtime& runtime, int own, std::string_view when);
 
 /// What a training run reads.
 struct RunData : TrainingData {

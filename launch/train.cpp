@@ -21,6 +21,15 @@ namespace {
 // (meshwork-mpirun --restarts, meshwork.sbatch).
 constexpr const char* run_directory_variable = "MESHWORK_RUN_DIRECTORY";
 
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t bytes = character_length(text);
+    if (bytes == 0) return false;
+    text.remove_prefix(bytes);
+  }
+  return true;
+}
+
 // Adds to the overrides of `line` what its launcher and --resume say of checkpoints. A run that is
 // started again goes on, unless the configuration says otherwise: `checkpoint: ~` is none.
 void add_checkpoint_overrides(CommandLine& line) {
@@ -32,6 +41,10 @@ void add_checkpoint_overrides(CommandLine& line) {
   const char* const directory = std::getenv(run_directory_variable);
   const bool launched = directory != nullptr && *directory != '\0';
   if (launched && !has_directory) {
+    if (!is_utf8(directory)) {
+      fail("{}: \"{}\" is no UTF-8, and a configuration cannot name it; choose another directory",
+           run_directory_variable, in_one_line(directory));
+    }
     line.overrides.emplace_back(fmt::format("checkpoint.directory={:?}", directory),
                                 run_directory_variable);
   }
@@ -86,7 +99,7 @@ int train(Runtime& runtime, const CommandLine& given) {
     return status;
   }
   int stopped = 0;
-  bool unsaved = false, misfit = false;
+  bool unsaved = false;
   const int failed = runtime.attempt(1, [&] {
     FitOptions options = session->config().fit_options();
     options.stop_request = &runtime.stop_request();
@@ -102,9 +115,6 @@ int train(Runtime& runtime, const CommandLine& given) {
       history = session->model().fit(data.training, std::move(options));
     } catch (const LastStateUnsaved&) {
       unsaved = true;
-      throw;
-    } catch (const CheckpointMisfit&) {
-      misfit = true;
       throw;
     }
     unsaved = !history.unsaved.empty();
@@ -138,7 +148,6 @@ int train(Runtime& runtime, const CommandLine& given) {
   if (unsaved && stopped == 0) {
     return unsaved_status;
   }
-  if (misfit) return 2;
   return failed != 0 ? failed : stopped;
 }
 

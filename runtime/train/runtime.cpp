@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <thread>
@@ -12,6 +13,7 @@
 #include "collectives/exchange.h"
 #include "collectives/failed_write.h"
 #include "collectives/printable.h"
+#include "collectives/wrong_input.h"
 #include "runtime/train/reporting/terminal.h"
 
 namespace meshwork {
@@ -84,8 +86,7 @@ const StopRequest& Runtime::stop_request() {
   return stop_request_;
 }
 
-int Runtime::agreed_stop() {
-  const int own = stop_request().reason();
+int Runtime::agreed_stop(int own) {
   int largest = own;
   check_mpi(MPI_Allreduce(&own, &largest, 1, MPI_INT, MPI_MAX, world_.native()), "MPI_Allreduce");
   return largest;
@@ -96,25 +97,22 @@ int Runtime::attempt(int status, const std::function<void()>& body) {
     body();
     return 0;
   } catch (const Stopped& stopped) {
-    conclude(stopped_status(stopped.reason()), stopped.what());
-    return stopped_status(stopped.reason());
+    return conclude(stopped_status(stopped.reason()), stopped.what());
   } catch (const RanksParted& parted) {
     // The rank that is gone may have left for a reason, which it says if the others come to hear.
-    conclude(1, parted.what(), true);
-    return 1;
+    return conclude(1, parted.what(), true);
   } catch (const FailedWrite& failure) {
-    conclude(1, failure.what());
-    return 1;
+    return conclude(1, failure.what());
+  } catch (const WrongInput& wrong) {
+    return conclude(2, wrong.what());
   } catch (const Error& error) {
-    conclude(status, error.what());
-    return status;
+    return conclude(status, error.what());
   } catch (const std::exception& error) {
-    conclude(1, message_of(error));
-    return 1;
+    return conclude(1, message_of(error));
   }
 }
 
-void Runtime::conclude(int status, const std::string& message, bool parted) {
+int Runtime::conclude(int status, const std::string& message, bool parted) {
   MPI_Request request = MPI_REQUEST_NULL;
   if (MPI_Ibarrier(endings_.native(), &request) != MPI_SUCCESS) {
     abort_job(status, message);
@@ -135,9 +133,16 @@ void Runtime::conclude(int status, const std::string& message, bool parted) {
     std::fprintf(stderr, "%s\n", coloured(text, Colour::red, STDERR_FILENO).c_str());
     std::fflush(stderr);
   }
+  // Of ranks that say nothing the others are asked first.
+  const auto order = parted ? world_.size() + rank() : rank();
+  const std::array<int, 2> own{order, status};
+  std::array<int, 2> first = own;
+  check_mpi(MPI_Allreduce(own.data(), first.data(), 1, MPI_2INT, MPI_MINLOC, endings_.native()),
+            "MPI_Allreduce");
   // Whoever starts the ranks may end all of them when the first one ends with a status, so nobody
   // does before it is said.
   check_mpi(MPI_Barrier(endings_.native()), "MPI_Barrier");
+  return first[1];
 }
 
 }  // namespace meshwork

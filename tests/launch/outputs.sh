@@ -119,6 +119,10 @@ model: {input: [6], layers: [{Dense: {name: d, units: 4}}]}
 loss: {SparseCategoricalCrossentropy: {from_logits: true}}
 optimizer: SGD
 YAML
+# What a launcher names, and a configuration cannot.
+export MESHWORK_RUN_DIRECTORY=$'\xff'
+refused 'MESHWORK_RUN_DIRECTORY: "\xff" is no UTF-8' train named.yaml
+unset MESHWORK_RUN_DIRECTORY
 picture=(plan named.yaml --layout d/kernel --svg)
 refused "data.csv: is data of this run; the picture would overwrite it" "${picture[@]}" data.csv
 refused "is the configuration of this run" "${picture[@]}" named.yaml

@@ -1,0 +1,16 @@
+// WrongInput: what a run was given is wrong, such as data that are damaged.
+//
+// It stays so when the run is started again: the program ends with 2, whenever it is found
+// (runtime/train/runtime.h).
+#pragma once
+
+#include "collectives/error.h"
+
+namespace meshwork {
+
+class WrongInput : public Error {
+ public:
+  using Error::Error;
+};
+
+}  // namespace meshwork
