@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/path_text.h"
 #include "launch/checkpoint_files.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/keras_weights.h"
@@ -66,7 +67,7 @@ class ComparedCheckpoint final : public Compared {
   void finish(const std::string& name) override {
     if (sum_ != reader_.find(name)->sum) {
       fail("{}: {}: the data are not those that were written; `meshwork verify` tells where",
-           reader_.file().string(), name);
+           reader_.file(), name);
     }
     sum_ = 0;
   }

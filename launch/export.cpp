@@ -3,6 +3,7 @@
 #include <span>
 
 #include "collectives/error.h"
+#include "collectives/path_text.h"
 #include "launch/checkpoint_files.h"
 #include "launch/run_files.h"
 #include "runtime/checkpoint/keras_weights.h"
@@ -19,7 +20,7 @@ void copy(const CheckpointReader& reader, const std::vector<KerasName>& names,
   for (const auto& [name, place] : names) {
     const CheckpointTensor* tensor = reader.find(name);
     if (tensor == nullptr) {
-      fail("{}: {} is missing", reader.file().string(), name);
+      fail("{}: {} is missing", reader.file(), name);
     }
     writer.write(place, tensor->shape, reader.read(*tensor));
   }
@@ -37,7 +38,7 @@ Said export_weights(const CommandLine& line) {
     fail(
         "{}: does not say where Keras keeps its variables, because an older version wrote it ({}); "
         "resume it for a step, and export the new checkpoint",
-        reader.file().string(), state.program);
+        reader.file(), state.program);
   }
   RunFiles files(line.overwrite);
   files.read(reader.file(), "the checkpoint");
@@ -56,7 +57,7 @@ Said export_weights(const CommandLine& line) {
   writer.finish();
   return {0,
           fmt::format("{}: {} variables of {}, step {}{}\n", line.output, state.keras_places.size(),
-                      reader.file().string(), state.step,
+                      reader.file(), state.step,
                       optimizer ? ", with the state of " + state.optimizer
                                 : std::string(", without an optimizer")),
           ""};

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/path_text.h"
 #include "collectives/printable.h"
 #include "launch/checkpoint_files.h"
 #include "runtime/checkpoint/directory.h"
@@ -383,8 +384,8 @@ std::string text_of(const KerasWeightsReader& reader) {
   for (const KerasArray& array : reader.arrays()) {
     table.add({array.place, to_string(array.shape)});
   }
-  return fmt::format("{}: weights of Keras, {} arrays\n{}", reader.file().string(),
-                     reader.arrays().size(), table.text());
+  return fmt::format("{}: weights of Keras, {} arrays\n{}", reader.file(), reader.arrays().size(),
+                     table.text());
 }
 
 std::string json_of(const KerasWeightsReader& reader) {
@@ -420,7 +421,7 @@ Said inspect(const CommandLine& line) {
   const CheckpointReader reader(file);
   if (line.configuration) {
     if (reader.state().configuration.empty()) {
-      fail("{}: contains no configuration: it was written from C++", reader.file().string());
+      fail("{}: contains no configuration: it was written from C++", reader.file());
     }
     return {0, reader.state().configuration, ""};
   }

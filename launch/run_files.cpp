@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "collectives/error.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/hdf5_values.h"
@@ -90,7 +91,7 @@ void RunFiles::keep_checkpoints(const fs::path& directory) {
 void RunFiles::write(const fs::path& file, const std::string& what, const IsSameKind& is_same_kind,
                      Writing how) {
   if (const std::string obstacle = obstacle_to_writing(file, how, directory_); !obstacle.empty()) {
-    fail("{}: {} cannot be written: {}", file.string(), what, obstacle);
+    fail("{}: {} cannot be written: {}", file, what, obstacle);
   }
   const std::string place = place_of(file);
   const auto known = [&](const std::vector<Known>& files, const std::string& at) {
@@ -99,26 +100,26 @@ void RunFiles::write(const fs::path& file, const std::string& what, const IsSame
   };
   for (const fs::path& one : {file, name_while_writing(file)}) {
     if (const auto input = known(read_, place_of(one)); input != read_.end()) {
-      fail("{}: is {} of this run; {} would overwrite it", one.string(), input->what, what);
+      fail("{}: is {} of this run; {} would overwrite it", one, input->what, what);
     }
   }
   for (const fs::path& one : {file, target_of(file)}) {
     if (!checkpoints_.empty() && is_name_of_checkpoints(one) &&
         place_of(one.has_parent_path() ? one.parent_path() : fs::path(".")) == checkpoints_) {
-      fail("{}: is {} of this run's checkpoints; {} needs another", file.string(),
+      fail("{}: is {} of this run's checkpoints; {} needs another", file,
            one == file ? "a name" : "a link to a name", what);
     }
   }
   if (const auto other = known(written_, place); other != written_.end()) {
-    fail("{}: {} and {} would both be written to it", file.string(), other->what, what);
+    fail("{}: {} and {} would both be written to it", file, other->what, what);
   }
   std::error_code problem;
   const bool regular = fs::is_regular_file(file, problem);
   if (!regular && fs::exists(file, problem)) {
-    fail("{}: is a device; {} is written to a file", file.string(), what);
+    fail("{}: is a device; {} is written to a file", file, what);
   }
   if (regular && fs::file_size(file, problem) > 0 && !overwrite_ && !is_same_kind(file)) {
-    fail("{}: exists and is not {}; --overwrite replaces it", file.string(), what);
+    fail("{}: exists and is not {}; --overwrite replaces it", file, what);
   }
   written_.push_back({place, what});
 }

@@ -10,6 +10,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/path_text.h"
 #include "launch/checkpoint_files.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/reader.h"
@@ -85,8 +86,8 @@ std::vector<Candidate> files_of(const CommandLine& line, Said& said) {
   for (const std::string& argument : line.files) {
     std::error_code problem;
     if (!std::filesystem::exists(argument, problem)) {
-      said.problems +=
-          fmt::format("{}: {}\n", argument, problem ? problem.message() : "there is no such file");
+      said.problems += fmt::format("{}: {}\n", in_one_line(argument),
+                                   problem ? problem.message() : "there is no such file");
       said.status = 2;
     } else if (!std::filesystem::is_directory(argument, problem)) {
       files.push_back({argument, true});
@@ -96,12 +97,12 @@ std::vector<Candidate> files_of(const CommandLine& line, Said& said) {
         files.push_back({found.file.string(), false});
       }
       if (listing.checkpoints.empty()) {
-        said.problems += fmt::format("{}: there are no checkpoints in this directory\n", argument);
+        said.problems +=
+            fmt::format("{}: there are no checkpoints in this directory\n", in_one_line(argument));
         said.status = 2;
       }
       for (const std::filesystem::path& unfinished : listing.unfinished) {
-        said.problems +=
-            fmt::format("{}: unfinished; never read, so not checked\n", unfinished.string());
+        said.problems += fmt::format("{}: unfinished; never read, so not checked\n", unfinished);
       }
     }
   }

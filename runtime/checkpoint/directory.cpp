@@ -14,6 +14,7 @@
 
 #include "collectives/error.h"
 #include "collectives/failed_write.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/new_file.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/data/hdf5_handles.h"
@@ -76,7 +77,7 @@ CheckpointListing list_checkpoints(const std::filesystem::path& directory,
   if (!std::filesystem::exists(status)) {
     if (problem && problem != std::errc::no_such_file_or_directory &&
         problem != std::errc::not_a_directory) {
-      fail("checkpoint directory {}: {}", directory.string(), problem.message());
+      fail("checkpoint directory {}: {}", directory, problem.message());
     }
     return listing;
   }
@@ -91,7 +92,7 @@ CheckpointListing list_checkpoints(const std::filesystem::path& directory,
     }
   }
   if (problem) {
-    fail("checkpoint directory {}: cannot be listed: {}", directory.string(), problem.message());
+    fail("checkpoint directory {}: cannot be listed: {}", directory, problem.message());
   }
   std::sort(listing.checkpoints.begin(), listing.checkpoints.end(), is_newer);
   std::sort(listing.unfinished.begin(), listing.unfinished.end());
@@ -115,7 +116,7 @@ void check_directory(const std::filesystem::path& directory) {
   }
   if (::stat(there.c_str(), &status) != 0) {
     fail("checkpoint directory {}: {} is a symbolic link to what cannot be reached: {}", name,
-         there.string(), std::strerror(errno));
+         there, std::strerror(errno));
   }
   if (!S_ISDIR(status.st_mode)) {
     fail("checkpoint directory {}: {}is no directory", name,
@@ -148,7 +149,7 @@ void check_unused(const std::filesystem::path& directory) {
     fail(
         "checkpoint directory {} has checkpoints of an earlier run, up to step {}; go on from "
         "them (--resume, or checkpoint.resume: auto), or give this run another directory",
-        directory.string(), newest->step);
+        directory, newest->step);
   }
 }
 
@@ -157,13 +158,13 @@ void prepare_directory(const std::filesystem::path& directory) {
   std::filesystem::create_directories(directory, problem);
   if (problem) {
     fail_to_make(problem.value(), fmt::format("checkpoint directory {}: cannot be made: {}",
-                                              directory.string(), problem.message()));
+                                              directory, problem.message()));
   }
   if (!std::filesystem::is_directory(directory, problem)) {
-    fail("checkpoint directory {}: is no directory", directory.string());
+    fail("checkpoint directory {}: is no directory", directory);
   }
   if (::access(directory.c_str(), W_OK | X_OK) != 0) {
-    fail("checkpoint directory {}: files cannot be made in it: {}", directory.string(),
+    fail("checkpoint directory {}: files cannot be made in it: {}", directory,
          std::strerror(errno));
   }
 }

@@ -1,4 +1,5 @@
 #include "runtime/checkpoint/directory_lock.h"
+#include "collectives/path_text.h"
 
 namespace meshwork {
 namespace {
@@ -14,7 +15,7 @@ DirectoryLock::DirectoryLock(const std::filesystem::path& directory,
   fail(
       "checkpoint directory {} belongs to another run, {}: wait for its end, or give this run "
       "another directory",
-      directory.string(), other.what());
+      directory, other.what());
 }
 
 }  // namespace meshwork

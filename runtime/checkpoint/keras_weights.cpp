@@ -13,6 +13,7 @@
 #include "collectives/error.h"
 #include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/parse.h"
 
@@ -51,7 +52,7 @@ constexpr std::int64_t least_weights_bytes = 4096;
 const std::filesystem::path& checked(const std::filesystem::path& file) {
   std::error_code problem;
   if (std::filesystem::is_directory(file, problem)) {
-    fail("{}: is a directory; a file is to be written", file.string());
+    fail("{}: is a directory; a file is to be written", file);
   }
   const FileSizeSignalBlocked blocked;
   writing([&] { check_file_size(file.string(), least_weights_bytes); });
@@ -75,7 +76,7 @@ bool is_checkpoint_file(const std::filesystem::path& file) {
 // ---- reading ------------------------------------------------------------------------------------
 
 KerasWeightsReader::KerasWeightsReader(const std::filesystem::path& file)
-    : path_(file), name_(file.string()) {
+    : path_(file), name_(in_one_line(file.string())) {
   const Hdf5Guard guard;
   file_ = open_for_reading(path_, access_properties(name_).native(), expected_file);
   if (is_checkpoint(file_, name_)) {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "collectives/failed_write.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/descriptor.h"
 
 namespace meshwork {
@@ -64,13 +65,12 @@ bool MadeFile::has_its_name() const noexcept {
 
 void MadeFile::rename_to(const std::filesystem::path& name) const {
   if (!has_its_name()) {
-    throw FailedWrite(
-        fmt::format("{}: is not written: another run, or somebody, has taken the file {} away",
-                    name.string(), name_.string()));
+    throw FailedWrite(fmt::format(
+        "{}: is not written: another run, or somebody, has taken the file {} away", name, name_));
   }
   if (::rename(name_.c_str(), name.c_str()) != 0) {
-    throw FailedWrite(fmt::format("{}: cannot be renamed from {}: {}", name.string(),
-                                  name_.string(), std::strerror(errno)));
+    throw FailedWrite(
+        fmt::format("{}: cannot be renamed from {}: {}", name, name_, std::strerror(errno)));
   }
 }
 
@@ -81,8 +81,7 @@ void MadeFile::remove() const noexcept {
 OutputLock::OutputLock(const std::filesystem::path& name) try
     : lock_(lock_of(name), std::chrono::seconds(0), OwnerLock::Afterwards::remove) {
 } catch (const HeldByOther& other) {
-  throw FailedWrite(
-      fmt::format("{}: is being written by another run, {}", name.string(), other.what()));
+  throw FailedWrite(fmt::format("{}: is being written by another run, {}", name, other.what()));
 }
 
 NewFile::NewFile(std::filesystem::path name)

@@ -10,6 +10,7 @@
 
 #include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/new_file.h"
 
 namespace meshwork {
@@ -32,10 +33,9 @@ std::string obstacle_in(const fs::path& folder, const fs::path& to_come) {
   struct stat status {};
   if (::stat(folder.c_str(), &status) != 0) {
     if (errno != ENOENT) return std::strerror(errno);
-    return is_same_folder(folder, to_come) ? ""
-                                           : fmt::format("there is no folder {}", folder.string());
+    return is_same_folder(folder, to_come) ? "" : fmt::format("there is no folder {}", folder);
   }
-  if (!S_ISDIR(status.st_mode)) return fmt::format("{} is no folder", folder.string());
+  if (!S_ISDIR(status.st_mode)) return fmt::format("{} is no folder", folder);
   return ::access(folder.c_str(), W_OK | X_OK) == 0 ? "" : std::strerror(errno);
 }
 
@@ -58,7 +58,7 @@ std::string obstacle_to_writing(const fs::path& file, Writing how, const fs::pat
   const auto told = [&](const std::string& obstacle) {
     return obstacle.empty() || !through_link
                ? obstacle
-               : fmt::format("it is a link to {}: {}", target.string(), obstacle);
+               : fmt::format("it is a link to {}: {}", target, obstacle);
   };
   if (is_same_folder(target, to_come)) return told("it is a folder, that of the checkpoints");
   struct stat status {};
@@ -98,8 +98,8 @@ void write_whole(const fs::path& file, std::string_view text) {
   out << text;
   out.close();
   if (!out) {
-    throw FailedWrite(fmt::format("{}: cannot be written: {}", file.string(),
-                                  std::strerror(errno != 0 ? errno : EIO)));
+    throw FailedWrite(
+        fmt::format("{}: cannot be written: {}", file, std::strerror(errno != 0 ? errno : EIO)));
   }
   made.give_name();
 }

@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/format.h"
 #include "runtime/checkpoint/hdf5_values.h"
@@ -24,7 +25,7 @@ constexpr std::int64_t part_bytes = std::int64_t{16} << 20;
 // The open file, and what was read of it.
 struct CheckpointReader::Implementation {
   explicit Implementation(const std::filesystem::path& file_path)
-      : path(file_path), name(file_path.string()) {
+      : path(file_path), name(in_one_line(file_path.string())) {
     or_damaged(name, [&] {
       const Hdf5Properties access = checkpoint_access(name);
       file = open_for_reading(path, access.native(), "a checkpoint");
@@ -132,8 +133,7 @@ void CheckpointReader::read(const CheckpointTensor& tensor, const Block& block,
 }
 
 std::vector<float> CheckpointReader::read(const CheckpointTensor& tensor) const {
-  const std::string name =
-      fmt::format("{}: {}", file().string(), name_of(tensor, state().callbacks));
+  const std::string name = fmt::format("{}: {}", file(), name_of(tensor, state().callbacks));
   std::vector<float> values = with_memory_for(name, [&] {
     return std::vector<float>(static_cast<std::size_t>(element_count(tensor.shape)));
   });

@@ -17,6 +17,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/file_size_limit.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/format.h"
@@ -323,7 +324,7 @@ WriteReport write_checkpoint(const Communicator& communicator, const std::filesy
     throw;
   } catch (const std::exception& error) {
     if (communicator.size() > 1) {
-      abort_job(1, fmt::format("writing the checkpoint {}: {}", file.string(), error.what()));
+      abort_job(1, fmt::format("writing the checkpoint {}: {}", file, error.what()));
     }
     throw JointError(error.what());
   }

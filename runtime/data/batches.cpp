@@ -2,6 +2,7 @@
 
 #include "collectives/error.h"
 #include "collectives/with_type.h"
+#include "collectives/wrong_input.h"
 #include "runtime/data/order.h"
 #include "runtime/shape/block_parts.h"
 
@@ -239,8 +240,9 @@ class Feeder::Assembler {
     const UnfitFed unfit = first_unfit(options_.source->field(field.field).type, data, bytes,
                                        [&](auto value) { return is_class(value, field.classes); });
     if (unfit.value.empty()) return;
-    fail("{}: label {} is out of range; with {} classes labels are whole numbers from 0 to {}",
-         place_of(unfit, field, samples, bytes), unfit.value, field.classes, field.classes - 1);
+    throw WrongInput(fmt::format(
+        "{}: label {} is out of range; with {} classes labels are whole numbers from 0 to {}",
+        place_of(unfit, field, samples, bytes), unfit.value, field.classes, field.classes - 1));
   }
 
   void check_weights(const FeedField& field, std::span<const std::int64_t> samples,
@@ -248,8 +250,9 @@ class Feeder::Assembler {
     const UnfitFed unfit = first_unfit(options_.source->field(field.field).type, data, bytes,
                                        [](auto value) { return is_weight(value); });
     if (unfit.value.empty()) return;
-    fail("{}: the weight {} is no weight; the weights of samples are finite and not negative",
-         place_of(unfit, field, samples, bytes), unfit.value);
+    throw WrongInput(fmt::format(
+        "{}: the weight {} is no weight; the weights of samples are finite and not negative",
+        place_of(unfit, field, samples, bytes), unfit.value));
   }
 
   [[nodiscard]] std::string place_of(const UnfitFed& unfit, const FeedField& field,

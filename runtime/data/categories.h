@@ -9,6 +9,7 @@
 // checkpoints keep; a text that is not among them is an error.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -23,6 +24,9 @@ struct Categories {
   std::vector<std::string> texts;  // by number
   bool operator==(const Categories&) const = default;
 };
+
+/// How many texts a column or a field may have: checkpoints keep them.
+inline constexpr std::size_t most_categories = std::size_t{1} << 16;
 
 /// Those that are called `name`; null if there are none.
 [[nodiscard]] inline const Categories* find_categories(std::span<const Categories> all,

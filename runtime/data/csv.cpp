@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/path_text.h"
 #include "collectives/printable.h"
 #include "collectives/with_type.h"
 #include "runtime/config/character.h"
@@ -26,9 +27,8 @@
 namespace meshwork {
 namespace {
 
-// Checkpoints keep categories: the bytes of a text, the texts of a column, and those of a table.
+// Checkpoints keep categories: the bytes of a text, and the texts of a table.
 constexpr std::size_t longest_category = 256;
-constexpr std::size_t most_categories = std::size_t{1} << 16;
 constexpr std::size_t most_of_table = std::size_t{1} << 18;
 
 // What is wrong with `text` as a category, or as the name of a column of categories; "" if nothing.
@@ -117,7 +117,7 @@ struct CsvPlace {
 // A file of the table, while it is read.
 struct CsvFile {
   CsvFile(const std::filesystem::path& path, char separator)
-      : scanner(path, separator), name(path.string()) {}
+      : scanner(path, separator), name(in_one_line(path.string())) {}
 
   CsvScanner scanner;
   std::string name;
@@ -485,7 +485,7 @@ CsvSource::Read CsvSource::read_table(const CsvTable& table, const std::vector<C
   for (const CsvField& field : fields) {
     if (field.columns.empty()) fail("field \"{}\" has no columns", field.name);
   }
-  if (fields.empty()) fail("{}: no fields were given", table.path.string());
+  if (fields.empty()) fail("{}: no fields were given", table.path);
   std::deque<CsvFile> files;
   files.emplace_back(table.path, table.separator);
   for (const auto& path : table.beside) files.emplace_back(path, table.separator);

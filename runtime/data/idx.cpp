@@ -2,6 +2,7 @@
 
 #include "collectives/error.h"
 #include "collectives/huge_pages.h"
+#include "collectives/path_text.h"
 #include "runtime/data/gzip_stream.h"
 #include "runtime/data/sample_copy.h"
 #include "runtime/data/source_kinds.h"
@@ -52,7 +53,7 @@ Header read_header(GzipStream& stream, const std::filesystem::path& path) {
   std::array<std::byte, 4> magic{};
   const std::int64_t magic_bytes = stream.read(magic.data(), 4);
   if (magic_bytes < 4) {
-    fail("{}: the header is truncated: 4 bytes of magic number expected, {} found", path.string(),
+    fail("{}: the header is truncated: 4 bytes of magic number expected, {} found", path,
          magic_bytes);
   }
   const auto type =
@@ -64,14 +65,14 @@ Header read_header(GzipStream& stream, const std::filesystem::path& path) {
         "{}: not an IDX file: it begins with the bytes {:08x}; expected 0000TTDD, type TT one of "
         "08, "
         "09, 0b, 0c, 0d, 0e and DD >= 1 dimensions",
-        path.string(), big_endian(magic.data()));
+        path, big_endian(magic.data()));
   }
   Header header{.type = *type, .shape = {}, .bytes = 4 + 4 * dimensions};
   std::vector<std::byte> lengths(static_cast<std::size_t>(4 * dimensions));
   const std::int64_t lengths_bytes = stream.read(lengths.data(), 4 * dimensions);
   if (lengths_bytes < 4 * dimensions) {
-    fail("{}: the header is truncated: {} bytes expected for {} dimensions, {} found",
-         path.string(), header.bytes, dimensions, 4 + lengths_bytes);
+    fail("{}: the header is truncated: {} bytes expected for {} dimensions, {} found", path,
+         header.bytes, dimensions, 4 + lengths_bytes);
   }
   header.data_bytes = type->stored_bytes;
   bool overflow = false;
@@ -81,12 +82,12 @@ Header read_header(GzipStream& stream, const std::filesystem::path& path) {
   }
   // Elements in memory may be wider than in the file, by a factor of 4 at most.
   if (overflow || header.data_bytes > std::numeric_limits<std::int64_t>::max() / 8) {
-    fail("{}: the header claims shape {} of {}, more than any memory; the file is damaged",
-         path.string(), to_string(header.shape), type->name);
+    fail("{}: the header claims shape {} of {}, more than any memory; the file is damaged", path,
+         to_string(header.shape), type->name);
   }
   if (stream.plain()) {
     if (stream.file_bytes() != header.bytes + header.data_bytes) {
-      fail("{}: {}: shape {} of {} takes {} bytes with the header, the file has {}", path.string(),
+      fail("{}: {}: shape {} of {} takes {} bytes with the header, the file has {}", path,
            stream.file_bytes() < header.bytes + header.data_bytes ? "truncated"
                                                                   : "longer than its header says",
            to_string(header.shape), type->name, header.bytes + header.data_bytes,
@@ -97,7 +98,7 @@ Header read_header(GzipStream& stream, const std::filesystem::path& path) {
         "{}: the header claims shape {} of {}, {} bytes, more than a gzip file of {} bytes can "
         "hold; "
         "it is damaged or truncated",
-        path.string(), to_string(header.shape), type->name, header.data_bytes, stream.file_bytes());
+        path, to_string(header.shape), type->name, header.data_bytes, stream.file_bytes());
   }
   return header;
 }
@@ -157,16 +158,15 @@ struct IdxSource::File {
     GzipStream stream(options.path, expected_file);
     const Header now = read_header(stream, options.path);
     if (now.type.code != header.type.code || now.shape != header.shape) {
-      fail("{}: has changed since it was opened: shape {} of {} then, {} of {} now",
-           options.path.string(), to_string(header.shape), header.type.name, to_string(now.shape),
-           now.type.name);
+      fail("{}: has changed since it was opened: shape {} of {} then, {} of {} now", options.path,
+           to_string(header.shape), header.type.name, to_string(now.shape), now.type.name);
     }
     const std::int64_t bytes = elements() * element_bytes(header.type.type);
     std::unique_ptr<std::byte[]> unpacked(new (std::nothrow)
                                               std::byte[static_cast<std::size_t>(bytes)]);
     if (unpacked == nullptr) {
-      fail("{}: {} bytes of memory are needed to unpack it and cannot be had",
-           options.path.string(), bytes);
+      throw SystemFailure(fmt::format(
+          "{}: {} bytes of memory are needed to unpack it and cannot be had", options.path, bytes));
     }
     ask_for_huge_pages(unpacked.get(), bytes);
     // Read to the end of the memory, so that conversion to wider elements works in place.
@@ -175,8 +175,7 @@ struct IdxSource::File {
     // One byte more makes zlib check the stream's checksum, and shows what there is in excess.
     std::byte excess;
     if (got < header.data_bytes || stream.read(&excess, 1) != 0) {
-      fail("{}: {}: shape {} of {} takes {} bytes after the header, {} were found",
-           options.path.string(),
+      fail("{}: {}: shape {} of {} takes {} bytes after the header, {} were found", options.path,
            got < header.data_bytes ? "truncated" : "longer than its header says",
            to_string(header.shape), header.type.name, header.data_bytes,
            got < header.data_bytes ? fmt::format("{}", got) : "more");
@@ -203,15 +202,16 @@ std::vector<std::unique_ptr<IdxSource::File>> IdxSource::opened(const std::vecto
 std::vector<PlacedField> IdxSource::placed(const std::vector<std::unique_ptr<File>>& files) {
   std::vector<PlacedField> fields;
   for (const auto& file : files) {
-    fields.push_back({file->options.field, file->options.role, file->options.path.string(),
-                      file->file_bytes, file->header.shape, file->header.type.type});
+    fields.push_back({file->options.field, file->options.role,
+                      in_one_line(file->options.path.string()), file->file_bytes,
+                      file->header.shape, file->header.type.type});
   }
   return fields;
 }
 
 IdxSource::~IdxSource() = default;
 
-void IdxSource::prepare(int field) const {
+void IdxSource::make_ready(int field) const {
   const File& file = *files_[field];
   std::call_once(file.once, [&] { file.unpack(); });
 }
@@ -232,7 +232,7 @@ std::vector<std::filesystem::path> IdxSource::files() const {
 
 void IdxSource::read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                           std::byte* destination) const {
-  prepare(field);
+  make_ready(field);
   const Field& description = this->field(field);
   copy_samples(files_[field]->data.get(), description.shape, element_bytes(description.type), rows,
                block, destination);

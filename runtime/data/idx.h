@@ -43,13 +43,13 @@ class IdxSource final : public Source {
   explicit IdxSource(const std::vector<IdxFile>& files);
   ~IdxSource() override;
 
-  /// Unpacks the file. Throws `Error` for a damaged or truncated one.
-  void prepare(int field) const override;
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
   [[nodiscard]] std::string fingerprint() const override;
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;
 
  private:
+  /// Unpacks the file. Throws `Error` for a damaged or truncated one.
+  void make_ready(int field) const override;
   struct File;
   explicit IdxSource(std::vector<std::unique_ptr<File>> files);
   static std::vector<std::unique_ptr<File>> opened(const std::vector<IdxFile>& files);

@@ -7,11 +7,14 @@
 #include <string_view>
 #include <system_error>
 #include <tuple>
+#include <unordered_map>
 #include <utility>
 
 #include "collectives/error.h"
 #include "collectives/fnv1a.h"
+#include "collectives/path_text.h"
 #include "collectives/printable.h"
+#include "collectives/stop_signals.h"
 #include "runtime/config/character.h"
 #include "runtime/config/nearest.h"
 #include "runtime/config/node.h"
@@ -48,6 +51,9 @@ FolderList list_folder(const fs::path& folder) {
   FolderList list;
   for (fs::directory_iterator entry(folder, problem), end; !problem && entry != end;
        entry.increment(problem)) {
+    if (const StopSignal signal = received_stop_signal(); signal != StopSignal::none) {
+      fail("{}: stopped by {} while the folder was listed", folder, name_of(signal));
+    }
     const std::string name = entry->path().filename().string();
     if (name.starts_with('.')) continue;
     std::error_code unknown;
@@ -56,14 +62,13 @@ FolderList list_folder(const fs::path& folder) {
     } else if (has_ending(name, {".png", ".jpg", ".jpeg"})) {
       list.images.push_back(name);
     } else if (has_ending(name, {".bmp", ".gif", ".tif", ".tiff", ".webp", ".heic", ".avif"})) {
-      fail("{}: PNG and JPEG images are read; convert it, or move it away",
-           (folder / name).string());
+      fail("{}: PNG and JPEG images are read; convert it, or move it away", (folder / name));
     }
   }
   if (problem == std::errc::no_such_file_or_directory) {
-    fail("{}: there is no such folder", folder.string());
+    fail("{}: there is no such folder", folder);
   }
-  if (problem) fail("{}: cannot be listed: {}", folder.string(), problem.message());
+  if (problem) fail("{}: cannot be listed: {}", folder, problem.message());
   std::ranges::sort(list.images);
   std::ranges::sort(list.folders);
   return list;
@@ -93,7 +98,7 @@ struct ImageSource::Files {
     } else {
       take_folder();
     }
-    if (names.empty()) fail("{}: there are no images (.png, .jpg, .jpeg)", options.folder.string());
+    if (names.empty()) fail("{}: there are no images (.png, .jpg, .jpeg)", options.folder);
     const PlainFile first = open(0);
     size = read_image_header(first).size;
     if (options.channels != 0) size.channels = options.channels;
@@ -121,7 +126,7 @@ struct ImageSource::Files {
     const ImageHeader header = read_image_header(file);
     if (header.size.height != size.height || header.size.width != size.width) {
       fail("{}: has {} pixels, but the first image, {}, has {}; all have to be alike", file.name(),
-           to_string(header.size), path(0).string(), to_string(size));
+           to_string(header.size), path(0), to_string(size));
     }
     return header;
   }
@@ -143,8 +148,8 @@ struct ImageSource::Files {
     table = std::make_shared<CsvSource>(csv, columns);
     const std::vector<Categories> texts = table->categories();
     if (!labels.weights.empty() && find_categories(texts, labels.weights) != nullptr) {
-      fail("{}: the column {} holds texts; the weights of samples are numbers",
-           labels.table.string(), in_quotes(labels.weights));
+      fail("{}: the column {} holds texts; the weights of samples are numbers", labels.table,
+           in_quotes(labels.weights));
     }
     names = table->texts();
     for (std::size_t row = 0; row < names.size(); ++row) {
@@ -152,7 +157,7 @@ struct ImageSource::Files {
       if (name.is_absolute() || std::ranges::find(name, "..") != name.end()) {
         fail("{}: the image {} is outside the folder {}",
              table->locate(0, static_cast<std::int64_t>(row)), in_quotes(names[row]),
-             options.folder.string());
+             options.folder);
       }
     }
   }
@@ -163,13 +168,21 @@ struct ImageSource::Files {
       fail(
           "{}: has both images, such as {}, and folders, such as {}; expected a folder for each "
           "class, or images alone",
-          options.folder.string(), in_quotes(list.images[0]), in_quotes(list.folders[0]));
+          options.folder, in_quotes(list.images[0]), in_quotes(list.folders[0]));
     }
     names = list.images;
     folders.texts = list.folders;
     const Categories* const known =
         options.known != nullptr ? find_categories(*options.known, folders_of_classes) : nullptr;
     if (known != nullptr) folders.texts = known->texts;
+    if (list.folders.size() > most_categories) {
+      fail("{}: has {} folders of classes; {} are the most", options.folder, list.folders.size(),
+           most_categories);
+    }
+    std::unordered_map<std::string_view, std::int32_t> numbers;
+    for (const std::string& text : folders.texts) {
+      numbers.emplace(text, static_cast<std::int32_t>(numbers.size()));
+    }
     struct Sample {
       std::uint64_t hash;
       std::string name;
@@ -178,28 +191,27 @@ struct ImageSource::Files {
     std::vector<Sample> samples;
     for (const std::string& folder : list.folders) {
       if (!is_one_line_of_letters(folder)) {
-        fail("{}: the name of the folder {} is no line of UTF-8", options.folder.string(),
+        fail("{}: the name of the folder {} is no line of UTF-8", options.folder,
              in_quotes(folder));
       }
-      const auto found = std::ranges::find(folders.texts, folder);
-      if (found == folders.texts.end()) {
+      const auto found = numbers.find(folder);
+      if (found == numbers.end()) {
         fail("{}: the class {} is not among the {} of the training data{}",
-             (options.folder / folder).string(), in_quotes(folder), folders.texts.size(),
+             (options.folder / folder), in_quotes(folder), folders.texts.size(),
              did_you_mean(folder, folders.texts));
       }
-      const auto number = static_cast<std::int32_t>(found - folders.texts.begin());
       const FolderList of_class = list_folder(options.folder / folder);
       if (!of_class.folders.empty()) {
         fail("{}: is a folder in the folder of a class, which holds images alone",
-             (options.folder / folder / of_class.folders[0]).string());
+             (options.folder / folder / of_class.folders[0]));
       }
       if (of_class.images.empty()) {
         fail("{}: there are no images of this class (.png, .jpg, .jpeg)",
-             (options.folder / folder).string());
+             (options.folder / folder));
       }
       for (const std::string& image : of_class.images) {
         const std::string name = folder + "/" + image;
-        samples.push_back({fnv1a(name), name, number});
+        samples.push_back({fnv1a(name), name, found->second});
       }
     }
     std::ranges::sort(samples, [](const Sample& a, const Sample& b) {
@@ -221,7 +233,7 @@ ImageSource::ImageSource(std::unique_ptr<Files> files)
 
 ImageSource::~ImageSource() = default;
 
-void ImageSource::prepare(int field) const {
+void ImageSource::make_ready(int field) const {
   if (field != 0) return;
   std::call_once(files_->looked_at, [&] {
     const std::int64_t count = std::min(rows(), most_images_looked_at);
@@ -233,7 +245,7 @@ void ImageSource::prepare(int field) const {
 
 std::string ImageSource::locate(int field, std::int64_t row) const {
   if (field != 0 && files_->table) return files_->table->locate(field - 1, row);
-  return files_->path(row).string();
+  return in_one_line(files_->path(row).string());
 }
 
 std::int64_t ImageSource::classes_by_construction(int field) const {
@@ -252,7 +264,7 @@ std::string ImageSource::fingerprint() const {
   std::string all;
   for (const std::string& name : files_->names) all += fmt::format("{}:{}", name.size(), name);
   std::string text = fmt::format("images; {} from {} ({} samples: {:016x})", to_string(field(0)),
-                                 files_->options.folder.string(), rows(), fnv1a(all));
+                                 files_->options.folder, rows(), fnv1a(all));
   if (files_->table) return text + "; " + files_->table->fingerprint();
   if (!files_->classes.empty()) text += "; classes of " + to_text(files_->folders);
   return text;

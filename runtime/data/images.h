@@ -57,8 +57,6 @@ class ImageSource final : public Source {
   explicit ImageSource(const ImageFolder& folder);
   ~ImageSource() override;
 
-  /// Looks at the sizes of up to 10,000 images. Throws `Error` that names the first that differs.
-  void prepare(int field) const override;
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
   [[nodiscard]] std::int64_t classes_by_construction(int field) const override;
   [[nodiscard]] std::vector<Categories> categories() const override;
@@ -66,6 +64,8 @@ class ImageSource final : public Source {
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;
 
  private:
+  /// Looks at the sizes of up to 10,000 images. Throws `Error` that names the first that differs.
+  void make_ready(int field) const override;
   struct Files;
   explicit ImageSource(std::unique_ptr<Files> files);
   void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,

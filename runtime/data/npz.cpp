@@ -5,6 +5,7 @@
 
 #include "collectives/error.h"
 #include "collectives/huge_pages.h"
+#include "collectives/path_text.h"
 #include "runtime/data/numpy_format.h"
 #include "runtime/data/sample_copy.h"
 #include "runtime/data/source_kinds.h"
@@ -28,7 +29,7 @@ struct NpzSource::Archive {
       : zip(path, "an npz file") {
     for (const NpzArray& one : wanted) {
       auto array = std::make_unique<Array>();
-      const std::string place = fmt::format("{}:{}", path.string(), one.array);
+      const std::string place = fmt::format("{}:{}", path, one.array);
       array->member = &zip.member(one.array + ".npy");
       ZipStream stream(zip, *array->member);
       array->header = header_of(stream, place);
@@ -78,7 +79,7 @@ NpzSource::NpzSource(std::unique_ptr<Archive> archive)
 
 NpzSource::~NpzSource() = default;
 
-void NpzSource::prepare(int field) const {
+void NpzSource::make_ready(int field) const {
   const auto index = static_cast<std::size_t>(field);
   std::call_once(archive_->arrays[index]->once, [&] { archive_->unpack(index); });
 }
@@ -97,7 +98,7 @@ std::vector<std::filesystem::path> NpzSource::files() const {
 
 void NpzSource::read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                           std::byte* destination) const {
-  prepare(field);
+  make_ready(field);
   const Archive::Array& array = *archive_->arrays[static_cast<std::size_t>(field)];
   copy_samples(array.data.get(), this->field(field).shape, array.header.elements, rows, block,
                destination);

@@ -33,13 +33,13 @@ class NpzSource final : public Source {
   NpzSource(const std::filesystem::path& path, const std::vector<NpzArray>& arrays);
   ~NpzSource() override;
 
-  /// Reads the array. Throws `Error` for a damaged one.
-  void prepare(int field) const override;
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
   [[nodiscard]] std::string fingerprint() const override;
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;
 
  private:
+  /// Reads the array. Throws `Error` for a damaged one.
+  void make_ready(int field) const override;
   struct Archive;
   explicit NpzSource(std::unique_ptr<Archive> archive);
   void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,

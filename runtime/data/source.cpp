@@ -1,7 +1,8 @@
 #include "runtime/data/source.h"
 
-#include "collectives/error.h"
+#include "collectives/wrong_input.h"
 #include "runtime/config/nearest.h"
+#include "runtime/data/plain_file.h"
 #include "runtime/data/sample_copy.h"
 #include "runtime/shape/block_parts.h"
 
@@ -77,6 +78,24 @@ int Source::index_of(std::string_view name) const {
        did_you_mean(name, names));
 }
 
+namespace {
+
+// What `action` finds wrong with the data stays so; what the system does not give may come.
+template <class Action>
+void reading(const Action& action) {
+  try {
+    action();
+  } catch (const WrongInput&) {  // of the source behind a view
+    throw;
+  } catch (const SystemFailure&) {
+    throw;
+  } catch (const Error& error) {
+    throw WrongInput(error.what());
+  }
+}
+
+}  // namespace
+
 void Source::read(int field, std::span<const std::int64_t> rows, const Block& block,
                   void* destination) const {
   if (field < 0 || field >= field_count()) {
@@ -104,15 +123,19 @@ void Source::read(int field, std::span<const std::int64_t> rows, const Block& bl
     }
   }
   if (empty) return;
-  try {
-    read_rows(field, rows, block, static_cast<std::byte*>(destination));
-  } catch (const UnfitElement& unfit) {
-    fail("{}: element {} is {}, which float32 cannot hold", locate(field, unfit.row),
-         to_string(place_of(unfit.element, shape)), unfit.value);
-  }
+  reading([&] {
+    try {
+      read_rows(field, rows, block, static_cast<std::byte*>(destination));
+    } catch (const UnfitElement& unfit) {
+      fail("{}: element {} is {}, which float32 cannot hold", locate(field, unfit.row),
+           to_string(place_of(unfit.element, shape)), unfit.value);
+    }
+  });
 }
 
-void Source::prepare(int) const {}
+void Source::prepare(int field) const {
+  reading([&] { make_ready(field); });
+}
 
 std::string Source::locate(int field, std::int64_t row) const {
   return fmt::format("{}: sample {}", fields_[field].name, row);

@@ -74,13 +74,14 @@ class Source {
   /// Writes rows `rows` (any order, repeats allowed) of field `field` to `destination`: of each
   /// sample the elements in `block` (one interval for each dimension of the field's shape),
   /// row-major, without gaps, in the field's element type. `destination` has room for rows.size()
-  /// times the block. Throws `Error` naming the file and the place for data that cannot be read.
+  /// times the block. Throws `WrongInput` naming the file and the place for data that are damaged,
+  /// `SystemFailure` where the system does not give them.
   void read(int field, std::span<const std::int64_t> rows, const Block& block,
             void* destination) const;
 
   /// Does at once what the first `read` of `field` would otherwise wait for, and throws what it
   /// would throw. Does nothing the second time.
-  virtual void prepare(int field) const;
+  void prepare(int field) const;
 
   /// Where a value comes from, for messages: "train-labels.gz: sample 17".
   [[nodiscard]] virtual std::string locate(int field, std::int64_t row) const;
@@ -110,6 +111,8 @@ class Source {
   /// the list of rows nor the block is empty.
   virtual void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                          std::byte* destination) const = 0;
+  /// What `prepare` does.
+  virtual void make_ready(int) const {}
 
  private:
   std::int64_t rows_ = 0;
@@ -120,7 +123,6 @@ class Source {
 /// A source that shows another one, and says of it what that says.
 class View : public Source {
  public:
-  void prepare(int field) const override { source_->prepare(field); }
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override {
     return source_->locate(field, row);
   }
@@ -136,6 +138,7 @@ class View : public Source {
   }
 
  protected:
+  void make_ready(int field) const override { source_->prepare(field); }
   View(std::shared_ptr<const Source> source, std::int64_t rows, std::vector<Field> fields)
       : Source(rows, std::move(fields), "a view of data"), source_(std::move(source)) {}
 

@@ -153,9 +153,6 @@ class EquallyWeighted final : public View {
   EquallyWeighted(const std::shared_ptr<const Source>& source, const Shape& shape)
       : View(source, source->rows(), with_weights(source->fields(), shape)) {}
 
-  void prepare(int field) const override {
-    if (field != *weights_field()) View::prepare(field);
-  }
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override {
     return field == *weights_field() ? Source::locate(field, row) : View::locate(field, row);
   }
@@ -164,6 +161,10 @@ class EquallyWeighted final : public View {
   }
 
  private:
+  void make_ready(int field) const override {
+    if (field != *weights_field()) View::make_ready(field);
+  }
+
   void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
                  std::byte* destination) const override {
     if (field != *weights_field()) {

@@ -307,7 +307,7 @@ def main():
             file["x"].id.write_direct_chunk((0, 0), stream)
             file["y"] = numpy.zeros(400_000, "u1")
     evaluate = ["evaluate", "run.yaml", "--checkpoint", checkpoint, "--data", "train", "--set", "data.batch_size=100000"]
-    ended = refused("one chunk", [*evaluate, "--set", data_of("one_chunk.h5")], (1,))
+    ended = refused("one chunk", [*evaluate, "--set", data_of("one_chunk.h5")], (2,))
     check("a chunk stores" in ended.said, ended.said)
     whole([*evaluate, "--set", data_of("few_chunks.h5")])
 
@@ -419,7 +419,34 @@ def main():
         layout[...] = h5py.VirtualSource("source_of_gigabyte.h5", "x", (400_000, 6))
         file.create_virtual_dataset("x", layout)
         file["y"] = numpy.zeros(400_000, "u1")
-    refused("virtual chunk", [*evaluate, "--set", data_of("virtual_chunk.h5", ", virtual: true")], (1,))
+    refused("virtual chunk", [*evaluate, "--set", data_of("virtual_chunk.h5", ", virtual: true")], (2,))
+
+    # An image that ends too early is found when it is read, and starting again would not help.
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    image = (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 8, 8, 8, 2, 0, 0, 0))
+             + chunk(b"IDAT", zlib.compress(b"".join(b"\0" + os.urandom(24) for _ in range(8)))) + chunk(b"IEND", b""))
+    for name in ("a/0", "a/1\n\x1b[31m", "b/0", "b/1"):
+        os.makedirs("pictures/" + name[0], exist_ok=True)
+        with open(f"pictures/{name}.png", "wb") as file:
+            file.write(image[:90] if "\n" in name else image)
+    with open("images.yaml", "w", encoding="utf-8") as file:
+        file.write("data: {train: {kind: images, directory: pictures}, batch_size: 4}\n"
+                   "model: {input: [8, 8, 3], layers: [Flatten, {Dense: {units: 2}}]}\n"
+                   "loss: {SparseCategoricalCrossentropy: {from_logits: true}}\noptimizer: SGD\nfit: {verbose: silent}\n")
+    ended = refused("image", ["train", "images.yaml"], (2,))
+    check("pictures/a/1\\n\\x1b[31m.png" in ended.said, ended.said)
+
+    # Names with line feeds stay in one line.
+    for arguments in (["inspect", "a\nb"], ["verify", "a\nb"], ["export", "a\nb", "--keras", "k\nl.weights.h5"],
+                      ["diff", "a\nb", checkpoint], ["import", "run.yaml", "a\nb.weights.h5", "--output", "c\nd"],
+                      ["train", "a\nb.yaml"], ["predict", "run.yaml", "--checkpoint", "a\nb", "--output", "p.csv"],
+                      ["predict", "run.yaml", "--checkpoint", checkpoint, "--output", "a\nb/p.csv"],
+                      ["train", "run.yaml", "--weights", "a\nb", "--set", "checkpoint.directory=none"]):
+        ended = refused("a line feed", arguments, (1, 2))
+        said = [line for line in ended.said.splitlines() if not line.startswith(("`meshwork", "weights: "))]
+        check(len(said) == 1 and "\\n" in said[0], f"{arguments}: {ended.said}")
 
     # Many small chunks are looked at once each, in little time.
     with h5py.File("many_chunks.h5", "w") as file:

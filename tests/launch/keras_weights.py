@@ -249,6 +249,14 @@ for name, message in {
     said = run("import", "model.yaml", name, "--output", "refused.h5", status=2)
     check(said.count(message) == 1, f"import of {name} says:\n{said}")
     check("MPI_ABORT" not in said and "terminate called" not in said, f"import of {name} says:\n{said}")
+for place, value, message in (("optimizer/vars/1", numpy.nan, "edited.weights.h5: optimizer/vars/1: learning rate"),
+                              ("optimizer/vars/3", -1, "edited.weights.h5: optimizer/vars/3 has the element -1")):
+    shutil.copy("exported.weights.h5", "edited.weights.h5")
+    with h5py.File("edited.weights.h5", "r+") as file:
+        file[place][...] = value
+    said = run("import", "model.yaml", "edited.weights.h5", "--output", "refused.h5", status=2)
+    check(said.count(message) == 1, said)
+check("--output: expected a PATH" in run("import", "model.yaml", "exported.weights.h5", "--output", "", status=2), "''")
 check(not os.path.exists("refused.h5"), "a refused file was imported")
 run("import", "model.yaml", "slots.weights.h5", "--output", "alone.h5", "--weights-only")
 check("there are no checkpoints in this directory" in

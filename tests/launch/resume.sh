@@ -94,10 +94,10 @@ says damaged "step-000000099.h5.meshwork-unfinished: a checkpoint that was being
 cmp straight.csv repeated.csv || failures=$((failures + 1))
 
 truncate -s 5000 checkpoints/step-000000024.h5
-train strict 1 --set checkpoint.directory=checkpoints --set checkpoint.resume=strict --resume
+train strict 2 --set checkpoint.directory=checkpoints --set checkpoint.resume=strict --resume
 says strict "checkpoint.resume is strict"
 for file in checkpoints/*.h5; do : >"$file"; done
-train none 1 --set checkpoint.directory=checkpoints --resume
+train none 2 --set checkpoint.directory=checkpoints --resume
 says none "checkpoints can be read"
 
 # The last state is lost: one line says so, and a status of its own, after the predictions. A run that

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/config/character.h"
 #include "runtime/train/callbacks/line_file.h"
@@ -96,7 +97,7 @@ class CSVLoggerCallback final : public Callback {
       fail(
           "CSVLogger: {} has the columns \"{}\", and \"{}\" are to be appended; choose another "
           "file or do not append",
-          options_.file.string(), header_, header);
+          options_.file, header_, header);
     }
   }
 

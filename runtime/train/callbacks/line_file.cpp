@@ -11,6 +11,7 @@
 
 #include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/output_place.h"
 
 namespace meshwork {
@@ -37,7 +38,7 @@ LineFile::~LineFile() {
 
 void LineFile::check(const std::filesystem::path& to_come) const {
   const std::string obstacle = obstacle_to_writing(file_, Writing::in_place, to_come);
-  if (!obstacle.empty()) fail("{}: {} cannot be written: {}", owner_, file_.string(), obstacle);
+  if (!obstacle.empty()) fail("{}: {} cannot be written: {}", owner_, file_, obstacle);
 }
 
 void LineFile::replace() {
@@ -82,8 +83,7 @@ void LineFile::open() {
   opened_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   require(opened_ >= 0, "opened");
   if (is_regular(opened_) && is_taken(opened_)) {
-    throw FailedWrite(
-        fmt::format("{}: {} is being written by another run", owner_, file_.string()));
+    throw FailedWrite(fmt::format("{}: {} is being written by another run", owner_, file_));
   }
 }
 
@@ -107,7 +107,7 @@ void LineFile::write_all(std::string_view text, std::int64_t at) const {
 }
 
 void LineFile::require(bool done, const char* what) const {
-  if (!done) fail("{}: {} cannot be {}: {}", owner_, file_.string(), what, std::strerror(errno));
+  if (!done) fail("{}: {} cannot be {}: {}", owner_, file_, what, std::strerror(errno));
 }
 
 }  // namespace meshwork

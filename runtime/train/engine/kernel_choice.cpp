@@ -12,6 +12,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/path_text.h"
 #include "collectives/text_list.h"
 #include "runtime/config/nearest.h"
 #include "runtime/device/kernel_candidates.h"
@@ -69,7 +70,7 @@ void KernelChooser::read_file() {
       append_entry(list, name);
     }
     if (in_file_.empty() && !others.empty()) {
-      say(fmt::format("kernels: {} is of {}; they are timed anew for {}", file_.string(),
+      say(fmt::format("kernels: {} is of {}; they are timed anew for {}", file_,
                       fmt::join(others, ", of "), record_.platform));
     }
   });
@@ -236,7 +237,7 @@ bool KernelChooser::take_up(const KernelRecord& earlier) {
     say(
         fmt::format("kernels: {} differs from the checkpoint in {} of them, such as {}; those of "
                     "the checkpoint are used",
-                    file_.string(), differing, example));
+                    file_, differing, example));
   }
   write_file({});
   return changed;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/wrong_input.h"
 #include "runtime/train/callbacks/callback.h"
 
 namespace meshwork {
@@ -60,9 +61,9 @@ class LastStateUnsaved : public Error {
 
 /// Thrown by `fit` where the run cannot go on from a checkpoint, because the model, its data or its
 /// batches are others.
-class CheckpointMisfit : public Error {
+class CheckpointMisfit : public WrongInput {
  public:
-  using Error::Error;
+  using WrongInput::WrongInput;
 };
 
 }  // namespace meshwork

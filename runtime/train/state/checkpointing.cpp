@@ -11,6 +11,7 @@
 #include "collectives/communicator.h"
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/verdict.h"
 #include "runtime/config/range.h"
 #include "runtime/train/reporting/history.h"
@@ -97,7 +98,7 @@ void Checkpointing::take_lock() {
       say_(
           fmt::format("warning: checkpoint directory {}: its file system has no locks, so that "
                       "another run could use it at the same time",
-                      options_.directory.string()));
+                      options_.directory));
     }
   }
 }
@@ -238,10 +239,10 @@ void Checkpointing::settle() {
     throw Error(text);
   }
   say_("WARNING: " + text + (is_last_ ? "" : "; training goes on"));
-  unsaved_ = fmt::format(
-      "the state after step {} is lost: {}; {}", saved_->state().step, failure,
-      newest_ ? fmt::format("the newest intact checkpoint is {}", newest_->string())
-              : fmt::format("there is no intact checkpoint in {}", options_.directory.string()));
+  unsaved_ =
+      fmt::format("the state after step {} is lost: {}; {}", saved_->state().step, failure,
+                  newest_ ? fmt::format("the newest intact checkpoint is {}", newest_->string())
+                          : fmt::format("there is no intact checkpoint in {}", options_.directory));
 }
 
 void Checkpointing::finish() {
@@ -253,15 +254,14 @@ void Checkpointing::finish() {
   }
   const double count = static_cast<double>(std::max<std::int64_t>(written_, 1));
   const double all = static_cast<double>(written_ + failed_);
-  say_(
-      fmt::format("checkpoints: {} written to {}{}, {} each; {}write {}; training blocked {} a "
-                  "checkpoint, {} at "
-                  "most{}",
-                  written_, options_.directory.string(),
-                  failed_ == 0 ? "" : fmt::format(", {} failed", failed_), size_text(bytes_),
-                  beside_training_ ? "background " : "", time_text(writing_ / count),
-                  time_text(paused_ / all), time_text(longest_pause_),
-                  beside_training_ ? fmt::format(", and {} at the end", time_text(waited)) : ""));
+  say_(fmt::format(
+      "checkpoints: {} written to {}{}, {} each; {}write {}; training blocked {} a "
+      "checkpoint, {} at "
+      "most{}",
+      written_, options_.directory, failed_ == 0 ? "" : fmt::format(", {} failed", failed_),
+      size_text(bytes_), beside_training_ ? "background " : "", time_text(writing_ / count),
+      time_text(paused_ / all), time_text(longest_pause_),
+      beside_training_ ? fmt::format(", and {} at the end", time_text(waited)) : ""));
   if (!unsaved_.empty()) {
     say_("WARNING: " + unsaved_);
   }

@@ -8,11 +8,14 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/keras_weights.h"
 #include "runtime/checkpoint/reader.h"
@@ -29,7 +32,7 @@ void refuse(const std::filesystem::path& file, const std::vector<std::string>& d
   if (different.empty()) {
     return;
   }
-  std::string text = fmt::format("{}: these are not the weights of this model:", file.string());
+  std::string text = fmt::format("{}: these are not the weights of this model:", file);
   for (const std::string& line : different) {
     text += "\n  " + line;
   }
@@ -38,7 +41,7 @@ void refuse(const std::filesystem::path& file, const std::vector<std::string>& d
 
 // Where ranks wait for each other over a file, for the watchdog.
 TracePoint waiting(const Model::State& model, const char* what, const std::filesystem::path& file) {
-  return {&model.watchdog->trace(), fmt::format("{} {}", what, file.string())};
+  return {&model.watchdog->trace(), fmt::format("{} {}", what, file)};
 }
 
 // A reader on every rank. Throws on all if one of them has none.
@@ -181,10 +184,32 @@ std::int64_t updates_in(const KerasWeightsReader& reader) {
   constexpr double most = 9007199254740992.0;  // 2^53: up to here every integer is a double
   const double number = reader.read_number(keras_iteration_place);
   if (!(number >= 0 && number <= most) || number != std::floor(number)) {
-    fail("{}: {} is {}, which is no number of updates", reader.file().string(),
-         keras_iteration_place, number);
+    fail("{}: {} is {}, which is no number of updates", reader.file(), keras_iteration_place,
+         number);
   }
   return static_cast<std::int64_t>(number);
+}
+
+// Slots that are averages of squares, of which updates take the root.
+std::set<int> slots_of_squares(const Model::State& model) {
+  std::set<int> found;
+  if (!model.compiled) return found;
+  const std::vector<std::string>& names = model.compiled->optimizer.slot_names();
+  for (std::size_t slot = 0; slot < names.size(); ++slot) {
+    const bool squares = names[slot] == "v" || names[slot] == "v_max" || names[slot] == "velocity";
+    if (squares) found.insert(static_cast<int>(slot));
+  }
+  return found;
+}
+
+void check_squares(std::span<const float> values, const KerasWeightsReader& reader,
+                   std::string_view place) {
+  for (const float value : values) {
+    if (value < 0) {
+      fail("{}: {} has the element {}; an average of squares is not negative", reader.file(), place,
+           value);
+    }
+  }
 }
 
 LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
@@ -222,6 +247,7 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
 
   Parameters& parameters = model.engine->parameters();
   std::vector<float> block;
+  const std::set<int> squares = slots_of_squares(model);
   for (const KerasEntry& entry : entries) {
     failures.attempt([&] {
       const ParameterSpan& span = parameters.form().spans[entry.variable];
@@ -229,6 +255,7 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
       if (entry.slot == its_value || updates > 0) {
         reader->read(*reader->find(entry.place), span.block, block);
       }
+      if (squares.contains(entry.slot)) check_squares(block, *reader, entry.place);
       parameters.write(entry.variable, block, entry.slot);
     });
   }
@@ -237,7 +264,11 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
   if (optimizer) {
     model.iteration = updates;
     if (rate) {
-      take_rate(model.compiled->optimizer, *rate, model.iteration);
+      try {
+        take_rate(model.compiled->optimizer, *rate, model.iteration);
+      } catch (const Error& error) {
+        fail("{}: {}: {}", file, keras_rate_place, error.what());
+      }
     }
   }
   return {.file = file,
@@ -256,7 +287,7 @@ std::string describe(const LoadedWeights& loaded) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
   };
   const std::string taken =
-      fmt::format("{} of {}", counted(loaded.variables, "variable"), loaded.file.string());
+      fmt::format("{} of {}", counted(loaded.variables, "variable"), loaded.file);
   const std::string steps = counted(loaded.updates, "step");
   if (loaded.has_optimizer) {
     return fmt::format("{}; {} its optimizer's state ({}{})", taken,
@@ -273,17 +304,17 @@ std::filesystem::path weights_file(const std::filesystem::path& path) {
   }
   const CheckpointListing listing = list_checkpoints(path, "");
   if (listing.checkpoints.empty()) {
-    fail("{}: there are no checkpoints in this directory", path.string());
+    fail("{}: there are no checkpoints in this directory", path);
   }
   const FoundCheckpoint& newest = listing.checkpoints.front();
   if (!newest.readable()) {
     const auto older = std::find_if(listing.checkpoints.begin(), listing.checkpoints.end(),
                                     [](const FoundCheckpoint& found) { return found.readable(); });
-    fail("the newest checkpoint in {} {}: {}{}", path.string(),
+    fail("the newest checkpoint in {} {}: {}{}", path,
          newest.damage.empty() ? "cannot be read" : "is damaged", newest.damage + newest.refusal,
          older == listing.checkpoints.end()
              ? std::string("; none of the others can be read either")
-             : fmt::format("; the newest that can be read is {}", older->file.string()));
+             : fmt::format("; the newest that can be read is {}", older->file));
   }
   return newest.file;
 }

@@ -8,6 +8,7 @@
 #include <span>
 
 #include "collectives/error.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/regions.h"
 #include "runtime/checkpoint/verdict.h"
@@ -146,7 +147,7 @@ std::string read_blocks(Model::State& model, const CheckpointReader& reader,
                    },
                    {trace, "agreement on where the damage is"});
   return damage.empty() ? fmt::format("{}: {}: the data are not those that were written",
-                                      reader.file().string(), *wrong.begin())
+                                      reader.file(), *wrong.begin())
                         : damage;
 }
 

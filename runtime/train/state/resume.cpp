@@ -12,8 +12,10 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/path_text.h"
 #include "collectives/printable.h"
 #include "collectives/text_list.h"
+#include "collectives/wrong_input.h"
 #include "runtime/checkpoint/new_file.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/checkpoint/verdict.h"
@@ -183,7 +185,7 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
   const CheckpointState& then = reader->state();
   const std::vector<std::string> different = differences(model, *reader, now);
   if (!different.empty()) {
-    std::string text = fmt::format("{}: the run cannot go on from this checkpoint:", file.string());
+    std::string text = fmt::format("{}: the run cannot go on from this checkpoint:", file);
     for (const std::string& line : different) {
       text += "\n  " + line;
     }
@@ -207,7 +209,7 @@ std::string load(Model::State& model, const std::filesystem::path& file, const C
       const std::string name = name_of(one.kept_by(c), then.callbacks);
       const CheckpointTensor* tensor = reader->find(name);
       if (tensor == nullptr || tensor->shape.size() != one.span->block.size()) {
-        fail("{}: {} is missing, or of another shape", file.string(), name);
+        fail("{}: {} is missing, or of another shape", file, name);
       }
       targets.push_back({.tensor = tensor, .span = one.span, .kept = kept[c]->value(*one.span)});
     }
@@ -328,13 +330,15 @@ void warn_of_passed_over(const std::vector<Obstacle>& passed, std::int64_t newes
   }
   const char* them = one ? "it" : "them";
   text += refused ? fmt::format("\nstart again when the system gives {}, or ", them) : "\n";
-  throw Error(text + fmt::format("move {} away to begin anew", them));
+  text += fmt::format("move {} away to begin anew", them);
+  if (refused) throw Error(text);
+  throw WrongInput(text);
 }
 
 // Where the run stands that goes on, and what is another for it.
 void tell_resumed(const std::filesystem::path& file, const CheckpointState& then,
                   const std::vector<std::string>& said, const Say& say) {
-  say(fmt::format("resumed from {}: step {}, {}", file.string(), then.step,
+  say(fmt::format("resumed from {}: step {}, {}", file, then.step,
                   then.batch > 0
                       ? fmt::format("epoch {}, after batch {} of {}", then.epoch + 1, then.batch,
                                     then.steps_per_epoch)
@@ -396,7 +400,7 @@ ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
     const bool is_directory = std::filesystem::is_directory(found.file, problem);
     if (is_directory) {
       say(fmt::format("WARNING: {}: is a directory; no checkpoint can be written under its name",
-                      found.file.string()));
+                      found.file));
     }
     return is_directory;
   });
@@ -409,7 +413,7 @@ ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
   for (const std::filesystem::path& file : listing.unfinished) {
     const bool removed = alone && remove_unfinished(file);
     say(fmt::format("{}: a checkpoint that was being written when a run was cut off; it is {}",
-                    file.string(), removed ? "removed" : "not read"));
+                    file, removed ? "removed" : "not read"));
   }
   if (options.resume == Resume::never) {
     together(all, [&] {
@@ -435,8 +439,11 @@ ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
       return choice;
     }
     if (options.resume == Resume::strict) {
-      fail("the newest checkpoint cannot be read, and checkpoint.resume is strict: {}",
-           obstacle.damage + obstacle.refusal);
+      const std::string text =
+          fmt::format("the newest checkpoint cannot be read, and checkpoint.resume is strict: {}",
+                      obstacle.damage + obstacle.refusal);
+      if (obstacle.damage.empty()) throw Error(text);
+      throw WrongInput(text);
     }
     if (all.rank() == 0) {
       choice.checkpoints[i].damage = obstacle.damage;

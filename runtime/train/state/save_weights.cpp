@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/keras_weights.h"
 #include "runtime/checkpoint/new_file.h"
 #include "runtime/checkpoint/verdict.h"
@@ -91,7 +92,7 @@ void Model::save_weights(const std::filesystem::path& file, SaveWeightsOptions o
     fail(
         "{}: weights are saved under names that end with .weights.h5, as Keras has them, or with "
         ".h5, as a checkpoint",
-        file.string());
+        file);
   }
   state_->require_engine();
   const bool optimizer = options.optimizer && state_->compiled && state_->has_slots;

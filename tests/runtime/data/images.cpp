@@ -3,8 +3,10 @@
 
 #include <sys/stat.h>
 
+#include <csignal>
 #include <set>
 
+#include "collectives/stop_signals.h"
 #include "tests/runtime/data/image_bytes.h"
 #include "tests/runtime/data/numpy.h"
 #include "tests/runtime/data/support.h"
@@ -50,6 +52,25 @@ void write_classes(const Folder& folder, const std::vector<std::string>& classes
 }
 
 }  // namespace
+
+TEST_CASE("more folders of classes than a checkpoint keeps are refused") {
+  const Folder folder("many");
+  for (int c = 0; c <= 65536; ++c) fs::create_directory(folder / fmt::format("{}", c));
+  CHECK(error_of({.folder = "many"}) == "many: has 65537 folders of classes; 65536 are the most");
+}
+
+TEST_CASE("a signal that asks the process to stop ends the listing") {
+  const Folder folder("stopped");
+  write_classes(folder, {"a", "b"}, 1);
+  {
+    const StopSignals signals;
+    CHECK(error_of({.folder = "stopped"}) == "no error");
+    REQUIRE(std::raise(SIGTERM) == 0);
+    CHECK(error_of({.folder = "stopped"}) ==
+          "stopped: stopped by SIGTERM while the folder was listed");
+  }
+  const StopSignals forgotten;
+}
 
 TEST_CASE("pixels of a PNG are those that were written") {
   const std::string six = std::string("\x00\x0A\xFF\x01\x80\x7F", 6);
