@@ -14,6 +14,7 @@
 
 #include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
+#include "collectives/path_text.h"
 #include "collectives/printable.h"
 
 namespace meshwork {
@@ -97,6 +98,10 @@ void OwnerLock::open() {
   file_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file_ < 0) {
     const int reason = errno;
+    if (reason == ENOENT) {
+      fail_to_make(reason, fmt::format("{}: cannot be created: there is no folder {}", name,
+                                       name_.parent_path()));
+    }
     fail_to_make(reason,
                  fmt::format("{}: cannot be opened: {}", name,
                              reason == ELOOP

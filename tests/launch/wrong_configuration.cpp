@@ -141,7 +141,7 @@ TEST_CASE("data of no kind is told which there are") {
 }
 
 TEST_CASE("what later versions may have is an unknown key") {
-  require_problem(right + "log: {tensorboard: runs}\n", {"run.yaml:18:7", "\"tensorboard\""});
+  require_problem(right + "log: {wandb: runs}\n", {"run.yaml:18:7", "\"wandb\""});
 }
 
 TEST_CASE("callbacks that cannot work in the run are found before it") {
