@@ -31,6 +31,9 @@ bool ValueRange::contains(double value) const {
 }
 
 std::string ValueRange::of(std::string_view noun) const {
+  if (low == -std::numeric_limits<float>::max() && high == -low) {
+    return fmt::format("{} that float32 can hold", with_article(noun));
+  }
   const bool from = std::isfinite(low), to = std::isfinite(high);
   const bool without_infinity = (!from && !low_included) || (!to && !high_included);
   const std::string named = fmt::format("{}{}", without_infinity ? "finite " : "", noun);

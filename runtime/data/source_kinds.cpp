@@ -12,7 +12,9 @@ std::vector<ConfigNode> entries_for(const ConfigNode& node, std::span<const std:
                                     std::string_view field, std::string_view what) {
   for (const ConfigEntry& entry : node.entries()) {
     if (std::find(names.begin(), names.end(), entry.name) == names.end()) {
-      throw entry.key.unknown(fmt::format("{} of the model", what), {names.begin(), names.end()});
+      throw entry.key.unknown(
+          fmt::format("{} of the model{}", what, what == "output" ? " with a loss" : ""),
+          {names.begin(), names.end()});
     }
   }
   std::vector<ConfigNode> entries;

@@ -63,6 +63,9 @@ void ChoiceNetwork::add_pair(int a, int b, std::vector<ChoiceCost> costs) {
 
 Combination ChoiceNetwork::cheapest(std::int64_t table_limit) const {
   const int count = static_cast<int>(options_.size());
+  if (std::all_of(options_.begin(), options_.end(), [](int options) { return options == 1; })) {
+    return {std::vector<int>(count, 0), {}};  // one rank: nothing can be spread
+  }
   std::vector<Table> tables = tables_;
   std::vector<std::set<int>> touching(count);  // tables by choice; emptied ones are erased
   std::vector<std::set<int>> neighbours(count);

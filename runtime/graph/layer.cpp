@@ -19,6 +19,9 @@ void check_name(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     fail("the name \"{}\" contains \"/\", which separates the parts of a path", name);
   }
+  if (name == "." || name == "..") {
+    fail("the name \"{}\" has a meaning of its own in paths", name);
+  }
   if (!is_one_line_of_letters(name)) {
     fail("the name \"{}\" contains a control character; letters are expected", in_one_line(name));
   }

@@ -144,14 +144,21 @@ class ModelReader {
     return name && name->is_scalar() ? name->as<std::string>() : "";
   }
 
-  // The layer that `node` calls again by its name, if it does.
+  // The layer that `node` calls again by its name; null for one of the catalog's.
   const Value* called_again(const ConfigNode& node) const {
     const std::string name = node.single_entry(KindOf<SharedLayer>::article).name;
     if (catalog_->find<SharedLayer>(name) != nullptr) return nullptr;
-    const auto found = std::find_if(values_.begin(), values_.end(), [&](const Value& value) {
-      return !value.is_input && value.name == name;
-    });
-    return found == values_.end() ? nullptr : &*found;
+    std::vector<std::string> known = catalog_->names_like<SharedLayer>(name);
+    for (const Value& value : values_) {
+      if (value.is_input || value.name.empty()) continue;
+      if (value.name == name) return &value;
+      known.push_back(value.name);
+    }
+    const ConfigNode written = node.single_entry().key;
+    if (std::count(upcoming_.begin(), upcoming_.end(), name) > 0) {
+      written.fail("the layer \"{}\" stands further down; it is called again below it", name);
+    }
+    throw written.unknown("layer", known);
   }
 
   // A layer in which something is wrong, or of whose operands something is, has no output that
@@ -191,7 +198,10 @@ class ModelReader {
         for (const auto& operand : operands) inputs.push_back(*operand);
         value.symbol = entry.key.located([&] { return (*value.layer)(inputs); });
         // A block of nothing, which moves no data, has the name of the call.
-        if (again && !value.name.empty()) value.symbol = Sequential({}, value.name)(*value.symbol);
+        if (again && !value.name.empty()) {
+          value.symbol =
+              entry.key.located([&] { return Sequential({}, value.name)(*value.symbol); });
+        }
       }
     });
     values_.push_back(std::move(value));
@@ -300,14 +310,15 @@ ConfiguredModel model_from_config(const ConfigNode& model, const Catalog& catalo
   return ModelReader(model, catalog).read();
 }
 
-std::vector<std::string> names_of_outputs(const ConfigNode& model) {
+std::optional<std::vector<std::string>> names_of_outputs(const ConfigNode& model) {
   std::vector<std::string> names;
   const auto outputs = model.is_map() ? model.find("outputs") : std::nullopt;
-  if (!outputs || !outputs->is_sequence()) return names;
+  if (!outputs) return names;
+  if (!outputs->is_sequence()) return std::nullopt;
   for (const ConfigNode& output : outputs->elements()) {
-    if (output.is_scalar()) names.push_back(output.as<std::string>());
+    if (!output.is_scalar()) return std::nullopt;
+    names.push_back(output.as<std::string>());
   }
-  if (names.size() == 1) names.clear();
   return names;
 }
 

@@ -77,9 +77,9 @@ struct ConfiguredModel {
 /// whose shape the layer does not take, an input or a layer of which nothing is made.
 [[nodiscard]] ConfiguredModel model_from_config(const ConfigNode& model, const Catalog& catalog);
 
-/// The names under `outputs`, where several are written; else none. What is no list of names has
-/// none: model_from_config says what is wrong with it.
-[[nodiscard]] std::vector<std::string> names_of_outputs(const ConfigNode& model);
+/// The names under `outputs`; none where the model has one output. Nothing for what is no list of
+/// names, of which model_from_config says what is wrong.
+[[nodiscard]] std::optional<std::vector<std::string>> names_of_outputs(const ConfigNode& model);
 
 /// Its graph. Throws `Error` as make_graph does, and for an entry of `frozen` that matches no variable.
 [[nodiscard]] Graph graph_of(const ConfiguredModel& model);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "collectives/transport.h"
+#include "runtime/config/float_range.h"
 #include "runtime/config/options.h"
 #include "runtime/device/device.h"
 #include "runtime/device/kernels/precision.h"
@@ -130,7 +131,7 @@ void describe_fit_section(FitOptions& options, Visitor& option) {
   option("epochs", options.epochs, positive, "passes over the training data");
   option("validation_split", options.validation_split, at_least(0).below(1),
          "share of the training data, from its end, kept for validation");
-  option("class_weight", options.class_weight, finite_not_negative,
+  option("class_weight", options.class_weight, float_not_negative,
          "by class, what multiplies its loss in training, and no metrics; others: 1");
   option("steps_per_epoch", options.steps_per_epoch, positive,
          "steps of an epoch; none: all the data gives");

@@ -1,5 +1,6 @@
 #include "runtime/train/objective.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "collectives/error.h"
@@ -62,6 +63,12 @@ struct ComparedOutput {
   Shape predicted, expected;  // of a batch
 };
 
+// Names of logs are no paths.
+std::string name_in_logs(std::string name) {
+  std::replace(name.begin(), name.end(), '/', '_');
+  return name;
+}
+
 std::vector<ComparedOutput> compared_outputs(const Graph& model,
                                              const std::vector<OutputTraining>& outputs,
                                              const LossData& data) {
@@ -75,7 +82,7 @@ std::vector<ComparedOutput> compared_outputs(const Graph& model,
     if (!outputs[i].loss) continue;
     const TensorId output = model.outputs[i];
     compared.push_back({.training = &outputs[i],
-                        .name = output_name(model, output),
+                        .name = name_in_logs(output_name(model, output)),
                         .prediction = output,
                         .predicted = model.tensors[output].shape});
     names.push_back(compared.back().name);
@@ -141,8 +148,10 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
     objective.values_per_row.push_back(Metric::value_count(graph->shape_of(output.prediction, 1)));
   };
   const auto add_log = [&](const std::string& name, Better better) {
-    if (!objective.better.emplace(name, better).second) {
-      fail("two values are called \"{}\" in the logs; give the metric another name", name);
+    check_log_name(name);
+    if (name == gradient_norm_name || !objective.better.emplace(name, better).second) {
+      fail("two values are called \"{}\" in the logs; give the layer or the metric another name",
+           name);
     }
     objective.names.push_back(name);
   };

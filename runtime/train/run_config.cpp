@@ -196,11 +196,11 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
 }
 
 void RunConfig::read_outputs(const ConfigurationSections& sections, const Catalog& catalog) {
-  const std::vector<std::string> names =
-      sections.model.node ? names_of_outputs(*sections.model.node) : std::vector<std::string>();
-  outputs_ = meshwork::read_outputs(sections, names, catalog);
+  const auto names = sections.model.node ? names_of_outputs(*sections.model.node) : std::nullopt;
+  if (!names) return;
+  outputs_ = meshwork::read_outputs(sections, *names, catalog);
   for (const WrittenOutput& output : outputs_) {
-    if (names.empty()) {
+    if (names->empty()) {
       compile_.loss = output.training.loss;
       compile_.metrics = output.training.metrics;
     } else if (sections.loss.node) {

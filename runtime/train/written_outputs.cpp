@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/config/float_range.h"
 #include "runtime/config/nearest.h"
 #include "runtime/train/from_config.h"
 
@@ -45,7 +46,7 @@ class OutputsReader {
           "the model has one output, and its loss no others beside which it could be weighed");
     }
     read_by_name(node, [](WrittenOutput& output, const ConfigNode& weight) {
-      output.training.weight = weight.as<double>(finite);
+      output.training.weight = weight.as<double>(float_any);
       if (output.loss && !output.training.loss) {
         weight.fail("the output \"{}\" has no loss", output.name);
       }
@@ -53,7 +54,7 @@ class OutputsReader {
   }
 
   void read_metrics(const ConfigNode& node) {
-    if (names_.empty()) {
+    if (names_.empty() || (names_.size() == 1 && !node.is_map())) {
       set_metrics(written_.front(), node);
       return;
     }

@@ -31,7 +31,7 @@ struct WrittenOutput {
 };
 
 /// What `sections` say of the model's outputs called `names`, in their order, or of its only one,
-/// for which there are no names. Throws `ConfigError` with all that is wrong: unknown losses and
+/// which may have no name here. Throws `ConfigError` with all that is wrong: unknown losses and
 /// metrics, names that are no outputs, an output of which no loss is given.
 [[nodiscard]] std::vector<WrittenOutput> read_outputs(const ConfigurationSections& sections,
                                                       const std::vector<std::string>& names,

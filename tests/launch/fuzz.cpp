@@ -16,8 +16,9 @@ namespace {
 
 std::vector<std::string> examples() {
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(MESHWORK_SOURCE_DIR "/configs")) {
-    files.push_back(entry.path());
+  for (const auto& entry :
+       std::filesystem::recursive_directory_iterator(MESHWORK_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() == ".yaml") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
   std::vector<std::string> texts;

@@ -1,4 +1,5 @@
 #include "runtime/train/losses/class_weights.h"
+#include "runtime/config/float_range.h"
 
 #include <fmt/format.h>
 
@@ -100,7 +101,7 @@ void from_config(const ConfigNode& node, ClassWeights& weights) {
       if (end.ec != std::errc() || end.ptr != name.data() + name.size() || number < 0) {
         entry.key.fail("expected the number of a class, counted from 0, found \"{}\"", name);
       }
-      const auto weight = entry.value.as<double>(finite_not_negative);
+      const auto weight = entry.value.as<double>(float_not_negative);
       if (!weights.emplace(number, weight).second) {
         entry.key.fail("class {} has a weight already", number);
       }

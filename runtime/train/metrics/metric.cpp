@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/printable.h"
 #include "runtime/train/losses/comparison.h"
 
 namespace meshwork {
@@ -43,16 +44,24 @@ double Metric::value_count(const Shape& prediction) {
   return row_count(prediction);
 }
 
+void check_log_name(const std::string& name) {
+  const auto refuse = [&](const char* why) {
+    fail("\"{}\" cannot be the name of a value in the logs: {}", in_one_line(name), why);
+  };
+  if (name.empty()) refuse("it is empty");
+  if (name.starts_with("val_")) refuse("\"val_\" marks values of validation");
+  if (!is_one_line_of_letters(name)) refuse("it has a control character");
+  for (const char* const added :
+       {"epoch", "step", "learning_rate", "samples_per_second", "seconds"}) {
+    if (name == added) refuse("logs have such a value already");
+  }
+}
+
 void check_metric_names(std::span<const SharedMetric> metrics) {
   std::set<std::string> names{"loss", gradient_norm_name};
   for (const SharedMetric& metric : metrics) {
     const std::string name = metric->name();
-    if (name.empty() || name.starts_with("val_")) {
-      fail(
-          "\"{}\" cannot be the name of a metric: names are not empty and do not begin with "
-          "\"val_\", which marks values of validation",
-          name);
-    }
+    check_log_name(name);
     if (!names.insert(name).second) {
       fail("two values are called \"{}\" in the logs; give the metric another name", name);
     }

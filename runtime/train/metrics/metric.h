@@ -63,7 +63,11 @@ using SharedMetric = std::shared_ptr<const Metric>;
 /// The log of the norm of all gradients (CompileOptions::gradient_norm), which no metric is called.
 inline constexpr const char* gradient_norm_name = "gradient_norm";
 
-/// Throws `Error` if two metrics, or a metric and the loss, would have one name in the logs.
+/// Throws `Error` for what no log of a loss or a metric can be called: a name that is empty or has
+/// control characters, one that marks values of validation, and those of what loggers add.
+void check_log_name(const std::string& name);
+
+/// Throws `Error` as that does, and if two metrics, or a metric and the loss, would have one name in the logs.
 void check_metric_names(std::span<const SharedMetric> metrics);
 
 }  // namespace meshwork

@@ -1,20 +1,15 @@
 // How an optimizer's page makes it of its described options (runtime/config/options.h).
 #pragma once
 
-#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "runtime/config/float_range.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/optimizers/optimizer.h"
 
 namespace meshwork {
-
-/// Of numbers that kernels take as float32.
-inline constexpr ValueRange float_not_negative =
-    at_least(0).up_to(std::numeric_limits<float>::max());
-inline constexpr ValueRange float_positive = positive.up_to(std::numeric_limits<float>::max());
 
 /// Describes what every optimizer has an option for; `describe` of its page calls it first.
 template <class Options, class Visitor>

@@ -74,8 +74,9 @@ TEST_CASE("a file has its name only when it is finished") {
   }
   CHECK_FALSE(fs::exists(file));
   CHECK_FALSE(fs::exists(file.string() + ".meshwork-unfinished"));
-  CHECK_THROWS_WITH(KerasWeightsWriter(fs::current_path() / "nowhere" / "a.weights.h5"),
-                    Catch::Contains("a.weights.h5.meshwork-lock: cannot be opened"));
+  CHECK_THROWS_WITH(
+      KerasWeightsWriter(fs::current_path() / "nowhere" / "a.weights.h5"),
+      Catch::Contains("a.weights.h5.meshwork-lock: cannot be created: there is no folder"));
   CHECK_THROWS_WITH(KerasWeightsWriter(fs::current_path()), Catch::Contains("is a directory"));
 }
 

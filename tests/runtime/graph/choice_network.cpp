@@ -118,6 +118,18 @@ TEST_CASE("equal costs go to the lower tie, then to the lower option") {
   CHECK(network.cheapest().options == std::vector<int>{1});
 }
 
+TEST_CASE("choices without alternatives are made at once, however many join one") {
+  ChoiceNetwork network;
+  const int hub = network.add_choice({{1, 0}});
+  constexpr int leaves = 5000;
+  for (int leaf = 0; leaf < leaves; ++leaf) {
+    network.add_pair(hub, network.add_choice({{2, 0}}), {{3, 0}});
+  }
+  const Combination choice = network.cheapest();
+  CHECK(choice.options == std::vector<int>(leaves + 1, 0));
+  CHECK(choice.fixed.empty());
+}
+
 TEST_CASE("a chain of ten thousand choices is chosen at once") {
   ChoiceNetwork network;
   for (int i = 0; i < 10000; ++i) {

@@ -86,6 +86,14 @@ layers:
                     Catch::Contains("there is a layer \"d\" already"));
   CHECK_THROWS_WITH(graph("{input: [4], layers: [{input: }]}"),
                     Catch::Contains("unknown layer \"input\""));
+  CHECK_THROWS_WITH(graph("{input: [4], layers: [{Dense: {name: dense9, units: 4}}, dens9]}"),
+                    Catch::Contains("did you mean \"dense9\"?"));
+  CHECK_THROWS_WITH(graph("{input: [4], layers: [d, {Dense: {name: d, units: 4}}]}"),
+                    Catch::Contains("\"d\" stands further down"));
+  CHECK_THROWS_WITH(graph("{input: [4], layers: [{Dense: {name: d, units: 4}}, {d: {name: a/b}}]}"),
+                    Catch::Contains("test.yaml:1:54") && Catch::Contains("\"a/b\""));
+  CHECK_THROWS_WITH(graph("{input: [4], layers: [{Dense: {name: \".\", units: 4}}]}"),
+                    Catch::Contains("a meaning of its own in paths"));
 }
 
 TEST_CASE("the output can be a layer that is not the last") {

@@ -143,6 +143,9 @@ TEST_CASE("names in the logs are told apart") {
   CHECK_THROWS_WITH(check_metric_names(loss), Catch::Contains("two values are called \"loss\""));
   const std::vector<SharedMetric> validation{Accuracy({.name = "val_accuracy"})};
   CHECK_THROWS_WITH(check_metric_names(validation), Catch::Contains("val_accuracy"));
+  for (const char* name : {"", "epoch", "learning_rate", "samples_per_second", "x\ny"}) {
+    CHECK_THROWS_WITH(check_log_name(name), Catch::Contains("cannot be the name of a value"));
+  }
   const std::vector<SharedMetric> good{Accuracy(), MeanSquaredError()};
   CHECK_NOTHROW(check_metric_names(good));
 }

@@ -148,9 +148,10 @@ TEST_CASE("weights of samples and classes that do not fit are told at their plac
             "loss: mse\n"
             "fit: {class_weight: {0: 2}}\n"),
       Catch::StartsWith("run.yaml:5:21: fit.class_weight: ") && Catch::Contains("are no classes"));
-  CHECK_THROWS_WITH(run(classified("", loss + "fit: {class_weight: {1: -2}}\n")),
-                    Catch::StartsWith("run.yaml:7:25: fit.class_weight.1: ") &&
-                        Catch::Contains("expected a finite number of at least 0, found -2"));
+  CHECK_THROWS_WITH(
+      run(classified("", loss + "fit: {class_weight: {1: -2}}\n")),
+      Catch::StartsWith("run.yaml:7:25: fit.class_weight.1: ") &&
+          Catch::Contains("expected a number between 0 and the largest float32, found -2"));
   CHECK_THROWS_WITH(run(classified("", loss + "fit: {class_weight: {one: 2}}\n")),
                     Catch::StartsWith("run.yaml:7:22: fit.class_weight") &&
                         Catch::Contains("expected the number of a class, counted from 0, found"));
@@ -245,14 +246,15 @@ TEST_CASE("what does not fit several outputs is told at its place") {
              Contains("run.yaml:20:18: metrics.kind[0]: unknown metric"));
   CHECK_THAT(message(losses + "metrics: {kind: [categorical_accuracy]}\n", {}),
              Contains("run.yaml:20:18: metrics.kind[0]: expected a weight for each class"));
-  CHECK_THAT(message(losses + "loss_weights: {price: .inf}\n", {}),
-             Contains("run.yaml:20:23: loss_weights.price: expected a finite number"));
+  CHECK_THAT(
+      message(losses + "loss_weights: {price: .inf}\n", {}),
+      Contains("run.yaml:20:23: loss_weights.price: expected a number that float32 can hold"));
   CHECK_THAT(message("loss: {price: ~, kind: mse}\nloss_weights: {price: 2}\n", {}),
              Contains("the output \"price\" has no loss"));
   CHECK_THAT(message(losses, {"data.train.targets={kind: normal}"}),
              Contains("there is no target for the model's output \"price\""));
   CHECK_THAT(message(losses, {"data.train.targets.colour={shape: [1]}"}),
-             Contains("unknown output of the model \"colour\""));
+             Contains("unknown output of the model with a loss \"colour\""));
   CHECK_THAT(message(losses, {"data.train.targets.price={shape: [2]}"}),
              Contains("run.yaml:19:15: loss.price: expected targets of shape (batch, 1)"));
   CHECK_THAT(message(losses, {"fit.class_weight.0=2"}),

@@ -310,4 +310,34 @@ TEST_CASE("what outputs are trained by is checked when the model is compiled") {
                     Catch::Contains("2 outputs of the model are compared with targets"));
 }
 
+TEST_CASE("outputs whose logs could be taken for others are refused") {
+  const Samples samples;
+  DeviceMesh mesh({{"data", -1}});
+  const auto refusal = [&](const std::string& first, const std::string& second,
+                           const std::string& metric) {
+    const auto x = Input({features});
+    Model model({x},
+                {Dense({.name = first, .units = 1})(x), Dense({.name = second, .units = 1})(x)},
+                spread_over(mesh, {}));
+    model.compile(compiled(
+        {{first, {.loss = MeanSquaredError()}},
+         {second, {.loss = MeanSquaredError(), .metrics = {MeanSquaredError({.name = metric})}}}}));
+    std::vector<Array> arrays{Array("x", samples.x, {rows, features})};
+    for (const std::string& name : {first, second}) {
+      arrays.emplace_back(name, samples.prices, Shape{rows, 1}, FieldRole::target);
+    }
+    try {
+      (void)model.fit(std::make_shared<ArraySource>(std::move(arrays)), quiet());
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("nothing");
+  };
+  CHECK(refusal("a", "b", "c") == "nothing");
+  CHECK_THAT(refusal("val_a", "a", "c"), Catch::Contains("\"val_\" marks values of validation"));
+  CHECK_THAT(refusal("a", "learning", "rate"), Catch::Contains("logs have such a value already"));
+  CHECK_THAT(refusal("a", "gradient", "norm"), Catch::Contains("are called \"gradient_norm\""));
+  CHECK_THAT(refusal("a_b", "a", "b_loss"), Catch::Contains("are called \"a_b_loss\""));
+}
+
 }  // namespace meshwork::several_outputs_test

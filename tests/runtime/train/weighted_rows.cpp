@@ -336,8 +336,9 @@ TEST_CASE("weights that do not fit are errors on all ranks") {
   CHECK_THROWS_WITH(model.fit(samples.source(false), options),
                     Catch::Contains("class 7 has a weight, but there are 5 classes, from 0 to 4"));
   options.class_weight = {{1, -2}};
-  CHECK_THROWS_WITH(model.fit(samples.source(false), options),
-                    "fit: class_weight: expected a finite number of at least 0, found -2");
+  CHECK_THROWS_WITH(
+      model.fit(samples.source(false), options),
+      "fit: class_weight: expected a number between 0 and the largest float32, found -2");
   options.class_weight = {{0, 1}};
   Model line = make_model(mesh, {}, MeanSquaredError(), 1);
   const auto values = std::make_shared<ArraySource>(
