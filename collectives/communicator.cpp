@@ -1,10 +1,13 @@
 #include "collectives/communicator.h"
 
+#include <unistd.h>
+
 #include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <string>
 #include <utility>
 
 #include "collectives/device_transports.h"
@@ -53,6 +56,39 @@ void prefer_settings() {
   prefer_settings_of_devices();
 }
 
+/// A session folder for this process alone, while MPI starts. Open MPI gives one folder to all that
+/// a user starts without a launcher. Every open file keeps a file there, and the first process that
+/// ends removes the folder from under the others. Open MPI removes this one when the process ends.
+class OwnSessionFolder {
+ public:
+  OwnSessionFolder() {
+    if (started_by_launcher() || std::getenv(setting) != nullptr) return;
+    std::string base = "/tmp";
+    for (const char* variable : {"TMP", "TEMP", "TMPDIR", "OMPI_MCA_orte_tmpdir_base"}) {
+      if (const char* value = std::getenv(variable); value != nullptr && *value != '\0')
+        base = value;
+    }
+    std::string name = base + "/meshwork-XXXXXX";
+    // Where no folder can be made, MPI says so.
+    if (::mkdtemp(name.data()) == nullptr) return;
+    folder_ = name;
+    ::setenv(setting, folder_.c_str(), 0);
+  }
+  ~OwnSessionFolder() {
+    if (folder_.empty()) return;
+    // Programs that this one starts are other sessions.
+    ::unsetenv(setting);
+    // It is empty where MPI does not use it.
+    ::rmdir(folder_.c_str());
+  }
+  OwnSessionFolder(const OwnSessionFolder&) = delete;
+  OwnSessionFolder& operator=(const OwnSessionFolder&) = delete;
+
+ private:
+  static constexpr const char* setting = "OMPI_MCA_orte_jobfam_session_dir";
+  std::string folder_;
+};
+
 }  // namespace
 
 bool started_by_launcher() {
@@ -70,6 +106,7 @@ MpiEnvironment::MpiEnvironment(int* argc, char*** argv)
   int level = MPI_THREAD_SINGLE;
   if (initialized == 0) {
     prefer_settings();
+    const OwnSessionFolder session;
     // Threads that prepare data run beside the one that calls MPI; one that writes a checkpoint
     // calls it too, where the level allows that.
     check_mpi(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &level), "MPI_Init_thread");

@@ -120,6 +120,22 @@ if [ ${#launcher[@]} -gt 0 ]; then
   says parted "there is no such file"
   ! grep -q DAMAGED parted.txt || { cat parted.txt; failures=$((failures + 1)); }
 fi
+# Open MPI's files of a run without a launcher stay when another process of this user ends.
+mkdir -p sessions
+TMPDIR=$PWD/sessions "$meshwork" train "$config" --set fit.epochs=100000 >training.txt 2>&1 &
+training=$!
+until grep -q Epoch training.txt || ! kill -0 "$training"; do sleep 0.1; done
+TMPDIR=$PWD/sessions alone devices 0 devices
+if ! kill -0 "$training" || [ -z "$(ls sessions)" ]; then
+  echo "another process removed the session of a run"
+  failures=$((failures + 1))
+fi
+kill "$training"
+wait "$training"
+if [ -n "$(ls sessions)" ]; then
+  echo "sessions are left behind: $(ls sessions)"
+  failures=$((failures + 1))
+fi
 on_ranks other_model 2 evaluate "$config" --set model.layers[1].Dense.units=100 --weights "$first"
 cp "$last" cut.h5 && truncate -s -100 cut.h5
 on_ranks cut 1 verify cut.h5
