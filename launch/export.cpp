@@ -53,6 +53,7 @@ Said export_weights(const CommandLine& line) {
       writer.write(keras_rate_place, {}, std::span(&rate, 1));
     }
     copy(reader, keras_slots(state, reader.tensors()), writer);
+    writer.write_numbers(keras_optimizer(state, reader.tensors()));
   }
   writer.finish();
   return {0,

@@ -114,12 +114,13 @@ struct CheckpointState {
   std::int64_t epochs = 0;  // as asked for
 
   // How it trains.
-  std::string optimizer;           // class
-  std::vector<std::string> slots;  // names, in the optimizer's order
-  std::string schedule;            // the learning rate as given: a number, or a schedule's class
-  double learning_rate = 0;        // of the next update
-  bool constant_rate = true;       // whether it is a number, which callbacks change
-  std::string configuration;       // YAML; empty for a program of one's own
+  std::string optimizer;              // class
+  std::vector<std::string> slots;     // names, in the optimizer's order
+  std::string schedule;               // the learning rate as given: a number, or a schedule's class
+  std::vector<double> keras_numbers;  // what Keras keeps behind the slots
+  double learning_rate = 0;           // of the next update
+  bool constant_rate = true;          // whether it is a number, which callbacks change
+  std::string configuration;          // YAML; empty for a program of one's own
   std::vector<KerasPlace> keras_places;  // of all variables, in Keras's order (keras_places.h)
 
   // What fixes rounding. If one of these is another, the run goes on equal to rounding.

@@ -20,8 +20,8 @@ namespace meshwork {
 /// Whether files of the first days lack the attribute, or the columns of which this is the first; then
 /// the initial value stands.
 [[nodiscard]] constexpr bool came_later(std::string_view name) {
-  return name == "precision" || name == "keras_variables" || name == "category_columns" ||
-         name.starts_with("kernel");
+  return name == "precision" || name == "keras_variables" || name == "keras_numbers" ||
+         name == "category_columns" || name.starts_with("kernel");
 }
 
 /// Attributes of the file itself.
@@ -60,6 +60,7 @@ void describe_state(State& state, Field& field) {
   field.dataset("running_names", state.running.names);
   field.dataset("running_sums", state.running.sums);
   field.dataset("slots", state.slots);
+  field.dataset("keras_numbers", state.keras_numbers);
   field.dataset("data", state.data);
   field.dataset("configuration", state.configuration);
   field.columns("keras_variables", "keras_places", state.keras_places);

@@ -7,6 +7,8 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -223,6 +225,13 @@ void KerasWeightsWriter::write_integer(const std::string& place, std::int64_t va
   write_array(place, H5T_STD_I32LE, H5T_NATIVE_INT64, {}, &value);
 }
 
+void KerasWeightsWriter::write_numbers(const KerasOptimizer& optimizer) {
+  for (std::size_t i = 0; i < optimizer.numbers.size(); ++i) {
+    const auto number = static_cast<float>(optimizer.numbers[i]);
+    write(keras_number_place(optimizer, i), {}, std::span(&number, 1));
+  }
+}
+
 void KerasWeightsWriter::finish() {
   const FileSizeSignalBlocked blocked;
   writing([&] {
@@ -239,16 +248,26 @@ void KerasWeightsWriter::finish() {
 
 std::string keras_slot_place(const KerasOptimizer& optimizer, std::size_t slot,
                              std::size_t variable) {
+  static const std::set<std::pair<std::string, std::string>> known_pairs{
+      {"m", "v"},
+      {"m", "u"},
+      {"accumulated_grad", "accumulated_delta_var"},
+      {"accumulator", "linear"}};
   const bool pairs =
-      optimizer.slots.size() >= 2 && optimizer.slots[0] == "m" && optimizer.slots[1] == "v";
+      optimizer.slots.size() >= 2 && known_pairs.contains({optimizer.slots[0], optimizer.slots[1]});
   const std::size_t first = optimizer.constant_rate ? 2 : 1;
   const std::size_t number =
       pairs && slot < 2 ? 2 * variable + slot : slot * optimizer.variables.size() + variable;
   return fmt::format("optimizer/vars/{}", first + number);
 }
 
+std::string keras_number_place(const KerasOptimizer& optimizer, std::size_t number) {
+  return keras_slot_place(optimizer, optimizer.slots.size(), number);
+}
+
 std::size_t keras_optimizer_arrays(const KerasOptimizer& optimizer) {
-  return (optimizer.constant_rate ? 2 : 1) + optimizer.slots.size() * optimizer.variables.size();
+  return (optimizer.constant_rate ? 2 : 1) + optimizer.slots.size() * optimizer.variables.size() +
+         optimizer.numbers.size();
 }
 
 std::vector<KerasName> keras_variables(const CheckpointState& state) {
@@ -259,9 +278,9 @@ std::vector<KerasName> keras_variables(const CheckpointState& state) {
   return names;
 }
 
-std::vector<KerasName> keras_slots(const CheckpointState& state,
-                                   const std::vector<CheckpointTensor>& tensors) {
-  KerasOptimizer optimizer{state.constant_rate, state.slots, {}};
+KerasOptimizer keras_optimizer(const CheckpointState& state,
+                               const std::vector<CheckpointTensor>& tensors) {
+  KerasOptimizer optimizer{state.constant_rate, state.slots, {}, state.keras_numbers};
   for (const KerasPlace& place : state.keras_places) {
     if (std::any_of(tensors.begin(), tensors.end(), [&](const CheckpointTensor& tensor) {
           return tensor.kind == TensorKind::variable && tensor.path == place.variable &&
@@ -270,6 +289,12 @@ std::vector<KerasName> keras_slots(const CheckpointState& state,
       optimizer.variables.push_back(place.variable);
     }
   }
+  return optimizer;
+}
+
+std::vector<KerasName> keras_slots(const CheckpointState& state,
+                                   const std::vector<CheckpointTensor>& tensors) {
+  const KerasOptimizer optimizer = keras_optimizer(state, tensors);
   std::vector<KerasName> names;
   for (std::size_t v = 0; v < optimizer.variables.size(); ++v) {
     for (std::size_t s = 0; s < optimizer.slots.size(); ++s) {

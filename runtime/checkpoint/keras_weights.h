@@ -64,6 +64,14 @@ class KerasWeightsReader {
   std::map<std::string, std::size_t, std::less<>> places_;
 };
 
+/// The optimizer as such a file has it.
+struct KerasOptimizer {
+  bool constant_rate = true;           // or it follows a schedule
+  std::vector<std::string> slots;      // names, as Meshwork's optimizers have them
+  std::vector<std::string> variables;  // the trained ones, in Keras's order
+  std::vector<double> numbers = {};    // behind the slots
+};
+
 /// Writes a file under another name, which becomes `file` when it is whole. For one process to use.
 /// All throw `FailedWrite`, and `Error` for what the format does not take.
 class KerasWeightsWriter {
@@ -77,6 +85,8 @@ class KerasWeightsWriter {
   void write(const std::string& place, const Shape& shape, std::span<const float> values);
   /// A single int32, as the number of updates is.
   void write_integer(const std::string& place, std::int64_t value);
+  /// What `optimizer` has behind its slots.
+  void write_numbers(const KerasOptimizer& optimizer);
   /// Flushes, brings the file to the disk and gives it its name.
   void finish();
 
@@ -89,21 +99,17 @@ class KerasWeightsWriter {
   WrittenFile file_;
 };
 
-/// The optimizer as such a file has it.
-struct KerasOptimizer {
-  bool constant_rate = true;           // or it follows a schedule
-  std::vector<std::string> slots;      // names, as Meshwork's optimizers have them
-  std::vector<std::string> variables;  // the trained ones, in Keras's order
-};
-
 /// What stands in `optimizer/vars` before the slots.
 inline constexpr const char* keras_iteration_place = "optimizer/vars/0";
 inline constexpr const char* keras_rate_place = "optimizer/vars/1";
 
-/// The place of slot number `slot` of variable number `variable`. Adam's m and v of one variable
-/// stand side by side; of everything else there is first one slot of all variables.
+/// The place of slot number `slot` of variable number `variable`. The pairs of Adam
+/// and its kin, Adadelta and Ftrl stand side by side; of everything else there is first one slot of
+/// all variables.
 [[nodiscard]] std::string keras_slot_place(const KerasOptimizer& optimizer, std::size_t slot,
                                            std::size_t variable);
+/// The place of number `number` behind the slots.
+[[nodiscard]] std::string keras_number_place(const KerasOptimizer& optimizer, std::size_t number);
 /// How many arrays `optimizer/vars` has.
 [[nodiscard]] std::size_t keras_optimizer_arrays(const KerasOptimizer& optimizer);
 
@@ -112,6 +118,9 @@ struct KerasName {
   std::string name;
   std::string place;
 };
+/// The optimizer of a checkpoint.
+[[nodiscard]] KerasOptimizer keras_optimizer(const CheckpointState& state,
+                                             const std::vector<CheckpointTensor>& tensors);
 /// Of all variables of a checkpoint, and of all slots.
 [[nodiscard]] std::vector<KerasName> keras_variables(const CheckpointState& state);
 [[nodiscard]] std::vector<KerasName> keras_slots(const CheckpointState& state,

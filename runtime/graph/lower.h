@@ -48,7 +48,7 @@ struct UpdateRule {
   Clipping clipping = Clipping::none;
   float clip = 0;
   bool reports_norm = false;  // of all gradients together, before they are clipped
-  int slots = 0;
+  std::vector<Slot> slots;
   /// The fused kernel for a block. Its operands are StepScalars, [factor], gradients, values,
   /// slots, [narrowed values].
   std::function<KernelSpec(const UpdatedBlock& block)> kernel;

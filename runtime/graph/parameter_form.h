@@ -53,12 +53,20 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "collectives/transport.h"
 #include "runtime/graph/plan.h"
 
 namespace meshwork {
+
+/// What an optimizer keeps for each parameter, laid out as the parameter.
+struct Slot {
+  std::string name;
+  float initial = 0;
+  bool not_negative = false;  // updates take its root or divide by it
+};
 
 /// Where one variable's block stands.
 struct ParameterSpan {

@@ -14,8 +14,8 @@
 namespace meshwork {
 
 Parameters::Parameters(Device& device, const Plan& plan, ParameterForm form, std::uint64_t seed,
-                       std::vector<std::string> slots, const ParameterMemory& memory)
-    : device_(&device), form_(std::move(form)), slot_names_(std::move(slots)) {
+                       std::vector<Slot> slots, const ParameterMemory& memory)
+    : device_(&device), form_(std::move(form)), slots_(std::move(slots)) {
   const std::int64_t gradient_bytes = (form_.trainable_count + form_.whole_count) * float32_bytes;
   gradients_ =
       memory.gradients ? memory.gradients(gradient_bytes) : device.allocate(gradient_bytes);
@@ -28,6 +28,12 @@ Parameters::Parameters(Device& device, const Plan& plan, ParameterForm form, std
     initialize(variable.options.initializer, variable.options.shape, span.block,
                random_key(seed, variable.path), host);
     write(span.variable, host);
+    for (int slot = 0; slot < slot_count(span.variable); ++slot) {
+      if (slots_[slot].initial != 0) {
+        host.assign(host.size(), slots_[slot].initial);
+        write(span.variable, host, slot);
+      }
+    }
   }
 }
 
@@ -42,7 +48,7 @@ void Parameters::allocate_groups(const ParameterMemory& memory) {
   groups_.resize(form_.groups.size());
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const ParameterGroup& group = form_.groups[g];
-    groups_[g].slots.resize(slot_names_.size());
+    groups_[g].slots.resize(slots_.size());
     std::vector<Piece>& shared = pieces[group.shared_over];
     shared.push_back({&groups_[g].values, group.held * float32_bytes});
     if (group.narrowed) {
@@ -72,7 +78,7 @@ void Parameters::allocate_groups(const ParameterMemory& memory) {
 }
 
 int Parameters::slot_count(int variable) const {
-  return form_.spans[variable].trainable ? static_cast<int>(slot_names_.size()) : 0;
+  return form_.spans[variable].trainable ? static_cast<int>(slots_.size()) : 0;
 }
 
 float* Parameters::at(int variable, int slot) const {

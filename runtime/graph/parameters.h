@@ -28,13 +28,13 @@ struct ParameterMemory {
 /// The memory itself.
 class Parameters {
  public:
-  /// Allocates and gives every variable its initial value, keyed by `seed` and path. `slots` are
-  /// the optimizer's slot names; slots start as zeros.
+  /// Allocates and gives every variable its initial value, keyed by `seed` and path, and every slot
+  /// its own. `slots` are the optimizer's.
   Parameters(Device& device, const Plan& plan, ParameterForm form, std::uint64_t seed,
-             std::vector<std::string> slots, const ParameterMemory& memory = {});
+             std::vector<Slot> slots, const ParameterMemory& memory = {});
 
   [[nodiscard]] const ParameterForm& form() const { return form_; }
-  [[nodiscard]] const std::vector<std::string>& slot_names() const { return slot_names_; }
+  [[nodiscard]] const std::vector<Slot>& slots() const { return slots_; }
 
   /// The memory of a group, on the device: where its sharers have it, and else of this rank.
   struct Group {
@@ -67,7 +67,7 @@ class Parameters {
 
   Device* device_;
   ParameterForm form_;
-  std::vector<std::string> slot_names_;
+  std::vector<Slot> slots_;
   Memory fixed_, gradients_;
   std::vector<Group> groups_;
 };

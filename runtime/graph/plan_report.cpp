@@ -155,7 +155,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   }
   if (mode == Mode::train) {
     report.gradient_bytes = form.trainable_count * float32_bytes;
-    report.slot_bytes = form.trainable_count * float32_bytes * update.slots;
+    report.slot_bytes = form.trainable_count * float32_bytes * std::ssize(update.slots);
   }
   for (const auto& [id, block] : step.fed_blocks) {
     const auto type = fed.find(id);

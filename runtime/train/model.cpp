@@ -270,10 +270,8 @@ void Model::State::prepare(const std::optional<LossData>& wanted, std::int64_t r
   draw(wanted, rows);
   Planned drawn = *std::exchange(planned, std::nullopt);
   UpdateRule update;
-  std::vector<std::string> slots;
   if (compiled) {
     update = compiled->update_rule();
-    slots = compiled->optimizer.slot_names();
     compare(compiled->optimizer.settings(), "the optimizer's options");
   }
   std::optional<KeptParameters> kept;
@@ -285,8 +283,8 @@ void Model::State::prepare(const std::optional<LossData>& wanted, std::int64_t r
   objective = std::move(drawn.objective);
   Transport& through = counting ? *counting : *transport;
   engine = std::make_unique<Engine>(mesh(), *device, through, std::move(drawn.plan), options.seed,
-                                    std::move(update), std::move(slots), &watchdog->trace(),
-                                    counting.get(), options.precision, chooser.get());
+                                    std::move(update), &watchdog->trace(), counting.get(),
+                                    options.precision, chooser.get());
   if (kept) {
     kept->restore(*engine);
   }

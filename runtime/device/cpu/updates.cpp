@@ -45,9 +45,9 @@ void ask_ahead(const T* block, std::int64_t from, std::int64_t end) {
 }
 
 /// Updates [begin, end); new values are stored in `narrow` too, unless that is null.
-template <class Form>
-void update_range(const Form& form, const UpdateRates& rates, std::uint16_t* narrow,
-                  std::int64_t begin, std::int64_t end) {
+template <class Form, class Rates>
+void update_range(const Form& form, const Rates& rates, std::uint16_t* narrow, std::int64_t begin,
+                  std::int64_t end) {
   const auto update = [&](std::int64_t from, std::int64_t to) {
     ask_ahead(form.w, from, end);
 #pragma omp simd
@@ -68,7 +68,7 @@ KernelPointer compile(const Spec& spec, const Context& context) {
     return make_kernel([=, threads = context.threads](void* const* operands) {
       const UpdateOperands in(operands, spec.scaled);
       const Form form(spec, in);
-      const UpdateRates rates = Form::step_rates(spec, in)();
+      const auto rates = Form::step_rates(spec, in)();
       std::uint16_t* narrow = spec.narrows ? in.narrow_block(Form::blocks) : nullptr;
       for_ranges(threads, spec.count, bytes_a_parameter<Form>(spec.narrows),
                  [=](std::int64_t begin, std::int64_t end) {

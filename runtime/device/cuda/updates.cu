@@ -23,7 +23,7 @@ template <class Form>
 struct Narrowing {
   Form form;
   std::uint16_t* narrow;
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t i, const UpdateRates& rates) const {
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i, const auto& rates) const {
     form(i, rates);
     if (narrow != nullptr) narrow[i] = narrowed(form.w[i]);
   }

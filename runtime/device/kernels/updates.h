@@ -1,7 +1,13 @@
 // Every update that each device has.
 #pragma once
 
+#include "runtime/device/kernels/adadelta.h"
+#include "runtime/device/kernels/adagrad.h"
 #include "runtime/device/kernels/adam.h"
+#include "runtime/device/kernels/adamax.h"
+#include "runtime/device/kernels/ftrl.h"
+#include "runtime/device/kernels/lion.h"
+#include "runtime/device/kernels/nadam.h"
 #include "runtime/device/kernels/rmsprop.h"
 #include "runtime/device/kernels/sgd.h"
 
@@ -12,6 +18,7 @@ struct Updates {
   /// Enters `compile` for each into a device's set.
   static void enter(auto& kernels, auto compile) { kernels.template add<Specs...>(compile); }
 };
-using EveryUpdate = Updates<SgdSpec, AdamSpec, RmspropSpec>;
+using EveryUpdate = Updates<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec, AdadeltaSpec, AdamaxSpec,
+                            NadamSpec, FtrlSpec, LionSpec>;
 
 }  // namespace meshwork

@@ -34,10 +34,11 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
     if (group.narrowed) {
       booked.narrow = book(memory.narrow.data(), group.held * bfloat16_bytes, "narrow copy");
     }
-    for (int slot = 0; training() && slot < request.update->slots; ++slot) {
+    const std::size_t slots = training() ? request.update->slots.size() : 0;
+    for (std::size_t slot = 0; slot < slots; ++slot) {
       booked.slots.push_back(book(parameters ? memory.slots[slot].data() : nullptr,
                                   group.count * float32_bytes,
-                                  "optimizer slot " + std::to_string(slot)));
+                                  "optimizer slot " + request.update->slots[slot].name));
     }
   }
   fixed = book(parameters ? parameters->fixed() : nullptr, form.fixed_count * float32_bytes,

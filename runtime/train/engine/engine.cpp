@@ -75,7 +75,7 @@ Memory memory_of_sharers(const DeviceMesh& mesh, Transport& transport,
 // it first, so that a job whose ranks differ is told how instead of hanging.
 ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& device,
                           const Plan& plan, bool may_be_one_copy, Precision precision,
-                          const std::vector<std::string>& slots) {
+                          const std::vector<Slot>& slots) {
   std::vector<std::string> entries{
       fmt::format("device {}, collectives by {}", device.traits().kind, transport.name())};
   for (const ParameterSpan& span : parameter_form(plan, mesh.rank()).spans) {
@@ -84,7 +84,9 @@ ParameterForm agreed_form(DeviceMesh& mesh, Transport& transport, const Device& 
                                   to_string(variable.options.shape),
                                   to_string(span.layout, mesh.shape())));
   }
-  entries.push_back(fmt::format("optimizer slots: {}", fmt::join(slots, ", ")));
+  std::vector<std::string> kept;
+  for (const Slot& slot : slots) kept.push_back(slot.name);
+  entries.push_back(fmt::format("optimizer slots: {}", fmt::join(kept, ", ")));
   entries.push_back(may_be_one_copy ? "one copy for ranks that share memory"
                                     : "a copy for every rank");
   require_agreement(mesh.all(), entries, "how variables are kept");
@@ -305,9 +307,8 @@ std::vector<std::vector<float>> Step::predictions() {
 }
 
 Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan,
-               std::uint64_t seed, UpdateRule update, const std::vector<std::string>& slot_names,
-               CollectiveTrace* trace, CountingTransport* counting, Precision precision,
-               KernelChooser* chooser)
+               std::uint64_t seed, UpdateRule update, CollectiveTrace* trace,
+               CountingTransport* counting, Precision precision, KernelChooser* chooser)
     : mesh_(&mesh),
       device_(&device),
       transport_(&transport),
@@ -322,8 +323,8 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
           device, plan_,
           agreed_form(mesh, transport, device, plan_,
                       may_share(transport, device) && !update_.takes_norms(), precision,
-                      slot_names),
-          seed, slot_names,
+                      update_.slots),
+          seed, update_.slots,
           {.gradients =
                [&](std::int64_t bytes) { return gradient_memory(mesh, transport, device, bytes); },
            .shared =

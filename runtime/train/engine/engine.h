@@ -128,8 +128,7 @@ class Engine {
   /// `counting` is the same object, and every step is held against its plan. If there is a
   /// `chooser`, it chooses the kernels of each step.
   Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan, std::uint64_t seed,
-         UpdateRule update, const std::vector<std::string>& slot_names,
-         CollectiveTrace* trace = nullptr, CountingTransport* counting = nullptr,
+         UpdateRule update, CollectiveTrace* trace = nullptr, CountingTransport* counting = nullptr,
          Precision precision = Precision::float32, KernelChooser* chooser = nullptr);
 
   /// The step for `rows` rows of a global batch, of inputs and targets that arrive in the types

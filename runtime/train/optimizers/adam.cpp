@@ -21,9 +21,9 @@ namespace {
 
 template <class Options>
 Optimizer make_adam(const std::string& class_name, const Options& options) {
-  std::vector<std::string> slots{"m", "v"};
+  std::vector<Slot> slots{{"m"}, {.name = "v", .not_negative = true}};
   if (options.amsgrad) {
-    slots.emplace_back("v_max");
+    slots.push_back({.name = "v_max", .not_negative = true});
   }
   return make_optimizer(class_name, options, std::move(slots),
                         AdamSpec{.beta_1 = options.beta_1,

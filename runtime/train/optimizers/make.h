@@ -27,14 +27,14 @@ void describe_common(Options& options, Visitor& option) {
 /// options out of range.
 template <class Options, class Spec>
 [[nodiscard]] Optimizer make_optimizer(const std::string& class_name, const Options& options,
-                                       std::vector<std::string> slot_names, Spec update) {
+                                       std::vector<Slot> slots, Spec update) {
   check_options(class_name, options);
   update.decay = static_cast<float>(options.weight_decay.value_or(0));
   return {class_name,
           options.learning_rate,
           {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm},
           settings_of(options),
-          std::move(slot_names),
+          std::move(slots),
           [update](const UpdatedBlock& block) {
             Spec spec = update;
             spec.count = block.count;

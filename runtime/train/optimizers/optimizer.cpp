@@ -23,11 +23,10 @@ constexpr Clip clips[] = {
 }  // namespace
 
 Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
-                     Settings options, std::vector<std::string> slot_names,
+                     Settings options, std::vector<Slot> slots,
                      std::function<KernelSpec(const UpdatedBlock& block)> kernel)
     : class_name_(std::move(class_name)),
       schedule_(std::move(learning_rate)),
-      slot_names_(std::move(slot_names)),
       options_(std::move(options)) {
   std::erase_if(options_, [](const auto& option) { return option.first == "learning_rate"; });
   const char* given = nullptr;
@@ -44,12 +43,24 @@ Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const Commo
     rule_.clipping = clip.kind;
     rule_.clip = static_cast<float>(*value);
   }
-  rule_.slots = static_cast<int>(slot_names_.size());
+  rule_.slots = std::move(slots);
   rule_.kernel = std::move(kernel);
+}
+
+std::vector<std::string> Optimizer::slot_names() const {
+  std::vector<std::string> names;
+  for (const Slot& slot : rule_.slots) {
+    names.push_back(slot.name);
+  }
+  return names;
 }
 
 double Optimizer::learning_rate(std::int64_t iteration) const {
   return schedule_.at(iteration);
+}
+
+std::optional<double> Optimizer::keras_number(std::int64_t iteration) const {
+  return keras_number_ ? std::optional(keras_number_(iteration)) : std::nullopt;
 }
 
 void Optimizer::set_learning_rate(double rate) {

@@ -1,7 +1,6 @@
 // Optimizer: how parameters are updated, and at which rate.
 //
-// An optimizer is a value. It states its slots (what it keeps for each parameter, zeros at first,
-// each laid out as its parameter), the kernel that does one update in one fused pass, and how
+// An optimizer is a value. It states its slots (what it keeps for each parameter), the kernel that does one update in one fused pass, and how
 // gradients are clipped before; and it has the learning rate. Formulas and defaults are Keras's
 // (keras/src/optimizers); norms are those of whole variables, whatever their layout.
 // Functions with Keras's names make it, in optimizers/:
@@ -13,6 +12,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collectives/exchange.h"
@@ -34,12 +34,12 @@ class Optimizer {
   /// `class_name` as in Keras. `options` are all of them: ranks compare them. Throws `Error` for two
   /// clips. Pages call `make_optimizer` (optimizers/make.h).
   Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
-            Settings options, std::vector<std::string> slot_names,
+            Settings options, std::vector<Slot> slots,
             std::function<KernelSpec(const UpdatedBlock& block)> kernel);
 
   [[nodiscard]] const std::string& class_name() const { return class_name_; }
   /// What is kept for each parameter, in the order of the kernel's operands.
-  [[nodiscard]] const std::vector<std::string>& slot_names() const { return slot_names_; }
+  [[nodiscard]] std::vector<std::string> slot_names() const;
   /// Clipping, slots and kernel, as the lowering takes them.
   [[nodiscard]] const UpdateRule& update_rule() const { return rule_; }
 
@@ -50,15 +50,21 @@ class Optimizer {
   /// or not finite.
   void set_learning_rate(double rate);
 
+  /// The number that Keras keeps in its files behind the slots, if it keeps one. It follows from the
+  /// updates so far.
+  using KerasNumber = std::function<double(std::int64_t iteration)>;
+  [[nodiscard]] std::optional<double> keras_number(std::int64_t iteration) const;
+  void set_keras_number(KerasNumber number) { keras_number_ = std::move(number); }
+
   /// Class, learning rate and all options, by their names.
   [[nodiscard]] Settings settings() const;
 
  private:
   std::string class_name_;
   Schedule schedule_;
-  std::vector<std::string> slot_names_;
   Settings options_;
   UpdateRule rule_;
+  KerasNumber keras_number_;
 };
 
 }  // namespace meshwork

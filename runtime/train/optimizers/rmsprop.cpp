@@ -16,12 +16,12 @@ void describe(RMSpropOptions& options, Visitor& option) {
 }
 
 Optimizer RMSprop(const RMSpropOptions& options) {
-  std::vector<std::string> slots{"velocity"};
+  std::vector<Slot> slots{{.name = "velocity", .not_negative = true}};
   if (options.momentum != 0) {
-    slots.emplace_back("momentum");
+    slots.push_back({"momentum"});
   }
   if (options.centered) {
-    slots.emplace_back("average_gradient");
+    slots.push_back({"average_gradient"});
   }
   return make_optimizer("RMSprop", options, std::move(slots),
                         RmspropSpec{.rho = options.rho,

@@ -14,9 +14,9 @@ void describe(SGDOptions& options, Visitor& option) {
 }
 
 Optimizer SGD(const SGDOptions& options) {
-  std::vector<std::string> slots;
+  std::vector<Slot> slots;
   if (options.momentum != 0) {
-    slots.emplace_back("momentum");
+    slots.push_back({"momentum"});
   }
   return make_optimizer(
       "SGD", options, std::move(slots),

@@ -209,8 +209,11 @@ std::vector<KerasEntry> keras_weight_entries(const Graph& graph,
 }
 
 KerasOptimizer keras_optimizer(const Graph& graph, const Optimizer& optimizer,
-                               const std::vector<KerasPlace>& places) {
-  KerasOptimizer keras{optimizer.schedule().is_constant(), optimizer.slot_names(), {}};
+                               const std::vector<KerasPlace>& places, std::int64_t iteration) {
+  KerasOptimizer keras{optimizer.schedule().is_constant(), optimizer.slot_names(), {}, {}};
+  if (const std::optional<double> number = optimizer.keras_number(iteration)) {
+    keras.numbers.push_back(*number);
+  }
   for (const KerasPlace& place : places) {
     if (graph.variables[variable_called(graph, place.variable)].options.trainable) {
       keras.variables.push_back(place.variable);

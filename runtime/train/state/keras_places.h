@@ -49,9 +49,11 @@ struct KerasEntry {
 [[nodiscard]] std::vector<KerasEntry> keras_weight_entries(const Graph& graph,
                                                            const std::vector<KerasPlace>& places);
 
-/// `optimizer` of the model of `graph`, whose variables are at `places`, as Keras's files have it.
+/// `optimizer` of the model of `graph`, whose variables are at `places`, as Keras's files have it
+/// after `iteration` updates.
 [[nodiscard]] KerasOptimizer keras_optimizer(const Graph& graph, const Optimizer& optimizer,
-                                             const std::vector<KerasPlace>& places);
+                                             const std::vector<KerasPlace>& places,
+                                             std::int64_t iteration);
 /// Its slots.
 [[nodiscard]] std::vector<KerasEntry> keras_slot_entries(const Graph& graph,
                                                          const KerasOptimizer& optimizer);

@@ -158,12 +158,13 @@ std::vector<std::string> slot_differences(const Model::State& model, const Keras
                     [](const KerasArray& array) { return is_of_optimizer(array.place); }));
   if (count != keras_optimizer_arrays(keras)) {
     return {fmt::format(
-        "{} has {} arrays of its own ({}{} for each of {} trained variables), the file has {}; the "
+        "{} has {} arrays of its own ({}{} for each of {} trained variables{}), the file has {}; "
+        "the "
         "weights alone can be taken without it",
         name, keras_optimizer_arrays(keras),
         keras.constant_rate ? "iteration, learning rate, " : "iteration, ",
         keras.slots.empty() ? "no slots" : fmt::format("{}", fmt::join(keras.slots, ", ")),
-        keras.variables.size(), count)};
+        keras.variables.size(), keras.numbers.empty() ? "" : ", a number", count)};
   }
   std::vector<std::string> found;
   for (const KerasEntry& entry : slots) {
@@ -190,24 +191,12 @@ std::int64_t updates_in(const KerasWeightsReader& reader) {
   return static_cast<std::int64_t>(number);
 }
 
-// Slots that are averages of squares, of which updates take the root.
-std::set<int> slots_of_squares(const Model::State& model) {
-  std::set<int> found;
-  if (!model.compiled) return found;
-  const std::vector<std::string>& names = model.compiled->optimizer.slot_names();
-  for (std::size_t slot = 0; slot < names.size(); ++slot) {
-    const bool squares = names[slot] == "v" || names[slot] == "v_max" || names[slot] == "velocity";
-    if (squares) found.insert(static_cast<int>(slot));
-  }
-  return found;
-}
-
-void check_squares(std::span<const float> values, const KerasWeightsReader& reader,
-                   std::string_view place) {
+void check_not_negative(std::span<const float> values, const KerasWeightsReader& reader,
+                        std::string_view place) {
   for (const float value : values) {
     if (value < 0) {
-      fail("{}: {} has the element {}; an average of squares is not negative", reader.file(), place,
-           value);
+      fail("{}: {} has the element {}; an average of squares or magnitudes is not negative",
+           reader.file(), place, value);
     }
   }
 }
@@ -228,7 +217,8 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
     if (!options.optimizer || !has_iteration) {
       return;
     }
-    const KerasOptimizer keras = keras_optimizer(*model.graph, model.compiled->optimizer, places);
+    const KerasOptimizer keras =
+        keras_optimizer(*model.graph, model.compiled->optimizer, places, model.iteration);
     const std::vector<KerasEntry> slots = keras_slot_entries(*model.graph, keras);
     entries.insert(entries.end(), slots.begin(), slots.end());
     if (updates > 0) {
@@ -247,15 +237,15 @@ LoadedWeights load_keras(Model::State& model, const std::filesystem::path& file,
 
   Parameters& parameters = model.engine->parameters();
   std::vector<float> block;
-  const std::set<int> squares = slots_of_squares(model);
   for (const KerasEntry& entry : entries) {
     failures.attempt([&] {
       const ParameterSpan& span = parameters.form().spans[entry.variable];
-      block.assign(static_cast<std::size_t>(span.count), 0.0f);
+      const Slot slot = entry.slot == its_value ? Slot{} : parameters.slots()[entry.slot];
+      block.assign(static_cast<std::size_t>(span.count), slot.initial);
       if (entry.slot == its_value || updates > 0) {
         reader->read(*reader->find(entry.place), span.block, block);
       }
-      if (squares.contains(entry.slot)) check_squares(block, *reader, entry.place);
+      if (slot.not_negative) check_not_negative(block, *reader, entry.place);
       parameters.write(entry.variable, block, entry.slot);
     });
   }

@@ -40,7 +40,8 @@ void save_keras(Model::State& model, const std::filesystem::path& file, bool wit
   };
   save(keras_weight_entries(*model.graph, places));
   if (with_optimizer) {
-    const KerasOptimizer keras = keras_optimizer(*model.graph, model.compiled->optimizer, places);
+    const KerasOptimizer keras =
+        keras_optimizer(*model.graph, model.compiled->optimizer, places, model.iteration);
     on_root([&] {
       writer->write_integer(keras_iteration_place, model.iteration);
       if (keras.constant_rate) {
@@ -50,6 +51,7 @@ void save_keras(Model::State& model, const std::filesystem::path& file, bool wit
       }
     });
     save(keras_slot_entries(*model.graph, keras));
+    on_root([&] { writer->write_numbers(keras); });
   }
   on_root([&] { writer->finish(); });
   agree_that_all_is_well(model.mesh().all(), failures,

@@ -20,7 +20,7 @@ std::vector<ModelTensor> tensors_of(const Model::State& model) {
     tensors.push_back({tensor, &span});
     tensor.kind = TensorKind::slot;
     for (int slot = 0; slot < parameters.slot_count(span.variable); ++slot) {
-      tensor.slot = parameters.slot_names()[slot];
+      tensor.slot = parameters.slots()[slot].name;
       tensors.push_back({tensor, &span, slot});
     }
   }
@@ -42,6 +42,9 @@ CheckpointState state_of(const Model::State& model, bool with_optimizer) {
     const Optimizer& optimizer = model.compiled->optimizer;
     state.optimizer = optimizer.class_name();
     state.slots = optimizer.slot_names();
+    if (const std::optional<double> number = optimizer.keras_number(model.iteration)) {
+      state.keras_numbers.push_back(*number);
+    }
     state.schedule = optimizer.schedule().name();
     state.learning_rate = optimizer.learning_rate(model.iteration);
     state.constant_rate = optimizer.schedule().is_constant();

@@ -31,6 +31,7 @@ inline CheckpointState example_state() {
   state.epochs = 10;
   state.optimizer = "Adam";
   state.slots = {"momentum", "velocity"};
+  state.keras_numbers = {0.25};
   state.schedule = "0.001";
   state.learning_rate = 1.0 / 3;
   state.configuration = "seed: 7\nname: \xC3\xA9t\xC3\xA9\n";

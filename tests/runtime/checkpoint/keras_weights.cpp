@@ -169,7 +169,7 @@ TEST_CASE("numbers of other types are read as float32") {
 }
 
 TEST_CASE(
-    "Adam's moments stand in pairs, its maxima and other optimizers' slots behind each other") {
+    "the two slots of some stand in pairs, maxima and other optimizers' slots behind each other") {
   const KerasOptimizer adam{true, {"m", "v", "v_max"}, {"a", "b", "c"}};
   CHECK(keras_slot_place(adam, 0, 0) == "optimizer/vars/2");
   CHECK(keras_slot_place(adam, 1, 0) == "optimizer/vars/3");
@@ -177,11 +177,21 @@ TEST_CASE(
   CHECK(keras_slot_place(adam, 2, 0) == "optimizer/vars/8");
   CHECK(keras_slot_place(adam, 2, 2) == "optimizer/vars/10");
   CHECK(keras_optimizer_arrays(adam) == 11);
+  for (const auto& [first, second] :
+       {std::pair("m", "u"), std::pair("accumulated_grad", "accumulated_delta_var"),
+        std::pair("accumulator", "linear")}) {
+    const KerasOptimizer pairs{true, {first, second}, {"a", "b", "c"}};
+    CHECK(keras_slot_place(pairs, 1, 0) == "optimizer/vars/3");
+    CHECK(keras_slot_place(pairs, 0, 2) == "optimizer/vars/6");
+  }
   const KerasOptimizer rmsprop{false, {"velocity", "momentum"}, {"a", "b", "c"}};
   CHECK(keras_slot_place(rmsprop, 0, 0) == "optimizer/vars/1");
   CHECK(keras_slot_place(rmsprop, 1, 1) == "optimizer/vars/5");
   CHECK(keras_optimizer_arrays(rmsprop) == 7);
   CHECK(keras_optimizer_arrays({true, {}, {"a"}}) == 2);
+  const KerasOptimizer nadam{true, {"m", "v"}, {"a", "b"}, {0.25}};
+  CHECK(keras_number_place(nadam, 0) == "optimizer/vars/6");
+  CHECK(keras_optimizer_arrays(nadam) == 7);
 }
 
 }  // namespace meshwork::keras_weights_test

@@ -11,7 +11,10 @@
 #include "layers/global_pooling.h"
 #include "layers/relu.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
+#include "runtime/train/optimizers/adadelta.h"
 #include "runtime/train/optimizers/adam.h"
+#include "runtime/train/optimizers/ftrl.h"
+#include "runtime/train/optimizers/nadam.h"
 #include "runtime/train/optimizers/rmsprop.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
@@ -95,10 +98,14 @@ struct Kind {
 };
 
 std::vector<Kind> kinds() {
-  return {{"SGD with momentum", SGD({.learning_rate = 0.05, .momentum = 0.9})},
-          {"RMSprop, centered, with momentum",
-           RMSprop({.learning_rate = 0.005, .momentum = 0.5, .centered = true})},
-          {"Adam with amsgrad", Adam({.learning_rate = 0.01, .amsgrad = true})}};
+  return {
+      {"SGD with momentum", SGD({.learning_rate = 0.05, .momentum = 0.9})},
+      {"RMSprop, centered, with momentum",
+       RMSprop({.learning_rate = 0.005, .momentum = 0.5, .centered = true})},
+      {"Adam with amsgrad", Adam({.learning_rate = 0.01, .amsgrad = true})},
+      {"Nadam", Nadam({.learning_rate = 0.01})},
+      {"Adadelta", Adadelta({.learning_rate = 0.1})},
+      {"Ftrl, with a power of its own", Ftrl({.learning_rate = 0.1, .learning_rate_power = -0.7})}};
 }
 
 }  // namespace

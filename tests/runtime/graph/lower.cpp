@@ -350,8 +350,7 @@ TEST_CASE("what a step sends, and the memory that it takes, are what was planned
          << ", " << test::to_string(setting.layouts) << ", batches over " << setting.batch_axis);
     CountingTransport counting(*transport);
     const Plan plan = plan_of(training, mesh.shape(), setting.layouts, setting.batch_axis, 21);
-    Engine engine(mesh, device, counting, plan, 1, training.optimizer.update_rule(),
-                  training.optimizer.slot_names());
+    Engine engine(mesh, device, counting, plan, 1, training.optimizer.update_rule());
     // Batches of another length than the plan's, and shorter than the mesh, too.
     for (const std::int64_t rows : {21, 8, 3}) {
       for (const Mode mode : {Mode::train, Mode::evaluate, Mode::predict}) {
@@ -410,8 +409,8 @@ TEST_CASE("narrow copies of operands and relu masks are in the memory that was p
   const auto planned = [&](const DeviceTraits& traits) {
     return report(traits).arena_bytes_if_unshared;
   };
-  Engine engine(mesh, device, *transport, plan, 1, training.optimizer.update_rule(),
-                training.optimizer.slot_names(), nullptr, nullptr, Precision::bfloat16);
+  Engine engine(mesh, device, *transport, plan, 1, training.optimizer.update_rule(), nullptr,
+                nullptr, Precision::bfloat16);
   const Step& step = engine.step(Mode::train, 8, {});
   const std::int64_t unshared = step.program().arena().bytes_if_unshared - device.workspaces;
   CHECK(planned(device.traits()) == unshared);
@@ -434,8 +433,7 @@ TEST_CASE("factors of products in bfloat16 are narrowed once for all products of
     DeviceMesh mesh({{"data", -1}});
     const auto transport = make_transport("auto", mesh.all(), &device.queues());
     Engine engine(mesh, device, *transport, plan_of(training, mesh.shape(), entries, "data", 8), 1,
-                  training.optimizer.update_rule(), training.optimizer.slot_names(), nullptr,
-                  nullptr, precision);
+                  training.optimizer.update_rule(), nullptr, nullptr, precision);
     const std::vector<std::string>& labels = engine.step(mode, 8, {}).program().labels();
     return std::count_if(labels.begin(), labels.end(), [](const std::string& label) {
       return label.find(": narrow ") != label.npos;
@@ -510,7 +508,7 @@ TEST_CASE("a value's gradient is reduced beside the gradients of weights, which 
   const std::unique_ptr<Transport> transport = make_transport("auto", world, &device->queues());
   DeviceMesh mesh({{"model", world.size()}});
   Engine engine(mesh, *device, *transport, plan_of(training, mesh.shape(), layouts, "", 10), 1,
-                training.optimizer.update_rule(), training.optimizer.slot_names());
+                training.optimizer.update_rule());
   const std::vector<std::string>& labels = engine.step(Mode::train, 10, {}).program().labels();
   const auto index_of = [&](const std::string& begin, const std::string& contained) {
     const auto found = std::find_if(labels.begin(), labels.end(), [&](const std::string& label) {
@@ -539,7 +537,7 @@ std::vector<std::string> labels_of(const Trained& training, Mode mode,
   const std::unique_ptr<Transport> transport =
       make_transport("auto", mesh.all(), &device->queues());
   Engine engine(mesh, *device, *transport, plan_of(training, mesh.shape(), {}, "", 10), 1,
-                training.optimizer.update_rule(), training.optimizer.slot_names());
+                training.optimizer.update_rule());
   return engine.step(mode, 10, fed).program().labels();
 }
 

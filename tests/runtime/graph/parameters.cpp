@@ -448,7 +448,7 @@ TEST_CASE("the values of joined blocks are a part of the gathered block") {
                                              },
                                          .one_copy = false});
     ranks.push_back(std::make_unique<Parameters>(
-        *device, plan, std::move(form), 3, std::vector<std::string>{"m"},
+        *device, plan, std::move(form), 3, std::vector<Slot>{{"m"}},
         ParameterMemory{.shared = [&](const std::vector<Axis>&, std::int64_t bytes) {
           return Memory(memory.data(), bytes, [](void*) {});
         }}));
@@ -471,8 +471,9 @@ TEST_CASE("the values of joined blocks are a part of the gathered block") {
 TEST_CASE("values are read to two stretches and written back") {
   const Plan plan = plan_of(stack, {{"data", 1}}, {});
   const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
-  Parameters parameters(*device, plan, parameter_form(plan, 0), 3, {"first", "second"});
-  CHECK(*parameters.block(2, 1) == 0);
+  Parameters parameters(*device, plan, parameter_form(plan, 0), 3, {{"first"}, {"second", 0.25f}});
+  CHECK(*parameters.block(2, 0) == 0);
+  CHECK(*parameters.block(2, 1) == 0.25f);
   std::vector<float> trainable(static_cast<std::size_t>(parameters.form().trainable_count));
   std::vector<float> rest(static_cast<std::size_t>(parameters.form().fixed_count));
   parameters.read_values(trainable, rest);

@@ -72,8 +72,7 @@ Run trained(const Setting& setting, bool counted, bool refused = false) {
   Run run;
   {
     Engine engine(mesh, *device, counted ? static_cast<Transport&>(counting) : *transport, plan, 1,
-                  training.optimizer.update_rule(), training.optimizer.slot_names(), &trace,
-                  counted ? &counting : nullptr);
+                  training.optimizer.update_rule(), &trace, counted ? &counting : nullptr);
     Step& step = engine.step(Mode::train, rows, {});
     for (int i = 0; i < steps; ++i) {
       const std::int64_t before = nccl_on_host().operations;

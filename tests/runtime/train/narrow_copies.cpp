@@ -80,8 +80,7 @@ class Ranks {
         transport_(make_transport("auto", mesh_.all(), &device.queues())),
         engine_(mesh_, device, *transport_,
                 plan_of(training, mesh_.shape(), setting.layouts, setting.batch_axis, rows), 1,
-                training.optimizer.update_rule(), training.optimizer.slot_names(), nullptr, nullptr,
-                precision) {}
+                training.optimizer.update_rule(), nullptr, nullptr, precision) {}
 
   [[nodiscard]] Engine& engine() { return engine_; }
   [[nodiscard]] bool joins_blocks() {

@@ -1,6 +1,11 @@
-// Optimizers: options, slots and clipping as the lowering takes them; and three updates of each
-// kernel against the formulas of keras/src/optimizers written down in double precision.
+// Optimizers: options, slots and clipping as the lowering takes them; and ten updates of each
+// kernel against its formula written down in double precision, or against Keras's own numbers.
+#include "runtime/device/kernels/adadelta.h"
 #include "runtime/device/kernels/adam.h"
+#include "runtime/device/kernels/adamax.h"
+#include "runtime/device/kernels/ftrl.h"
+#include "runtime/device/kernels/lion.h"
+#include "runtime/device/kernels/nadam.h"
 #include "runtime/device/kernels/rmsprop.h"
 #include "runtime/device/kernels/sgd.h"
 #include "runtime/train/optimizers/optimizer.h"
@@ -9,7 +14,13 @@
 #include <cmath>
 
 #include "runtime/device/device.h"
+#include "runtime/train/optimizers/adadelta.h"
+#include "runtime/train/optimizers/adagrad.h"
 #include "runtime/train/optimizers/adam.h"
+#include "runtime/train/optimizers/adamax.h"
+#include "runtime/train/optimizers/ftrl.h"
+#include "runtime/train/optimizers/lion.h"
+#include "runtime/train/optimizers/nadam.h"
 #include "runtime/train/optimizers/rmsprop.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/catch.h"
@@ -19,7 +30,7 @@ namespace meshwork::optimizers_test {
 namespace {
 
 constexpr double rate = 0.1;
-constexpr std::int64_t count = 5;
+constexpr std::int64_t count = 5, updates = 10;
 const std::vector<double> start{1, -2, 0.5, 0, 3};
 
 // The gradient of element i in step s; of both signs, and 0 once.
@@ -27,15 +38,17 @@ double gradient(std::int64_t i, std::int64_t s) {
   return 0.25 * static_cast<double>(i - 2) + 0.5 * static_cast<double>(s) * (i % 2 ? -1 : 1);
 }
 
-// The values after three updates by the optimizer's kernel, at a constant rate.
+// The values after all updates by the optimizer's kernel, at a constant rate.
 std::vector<float> updated(const Optimizer& optimizer, std::optional<float> factor = std::nullopt) {
   const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
   const std::unique_ptr<Kernel> kernel = device->compile(
       optimizer.update_rule().kernel({.count = count, .scaled = factor.has_value()}));
   std::vector<float> w(start.begin(), start.end());
-  std::vector<std::vector<float>> slots(optimizer.slot_names().size(),
-                                        std::vector<float>(count, 0.0f));
-  for (std::int64_t s = 0; s < 3; ++s) {
+  std::vector<std::vector<float>> slots;
+  for (const Slot& slot : optimizer.update_rule().slots) {
+    slots.emplace_back(count, slot.initial);
+  }
+  for (std::int64_t s = 0; s < updates; ++s) {
     StepScalars scalars{s, static_cast<float>(optimizer.learning_rate(s))};
     std::vector<float> g;
     for (std::int64_t i = 0; i < count; ++i) g.push_back(static_cast<float>(gradient(i, s)));
@@ -49,18 +62,32 @@ std::vector<float> updated(const Optimizer& optimizer, std::optional<float> fact
   return w;
 }
 
-// The same by `update(w, g, t, slots)` for one element, t counting from 1; slots are zeros first.
+// The same by `update(w, g, t, slots)` for one element, t counting from 1; slots are zeros first, or
+// the first one `initial`.
 template <class Update>
-void check_updates(const std::vector<float>& found, const Update& update, double factor = 1) {
+void check_updates(const std::vector<float>& found, const Update& update, double factor = 1,
+                   double initial = 0) {
   for (std::int64_t i = 0; i < count; ++i) {
     double w = start[i];
-    double slots[3] = {0, 0, 0};
-    for (std::int64_t s = 0; s < 3; ++s) {
+    double slots[3] = {initial, 0, 0};
+    for (std::int64_t s = 0; s < updates; ++s) {
       update(w, gradient(i, s) * factor, static_cast<double>(s + 1), slots);
     }
     INFO("element " << i);
     CHECK(found[i] == Approx(w).epsilon(1e-5).margin(1e-6));
   }
+}
+
+// A few roundings of numbers of order 1 in each of ten updates, ours and Keras's.
+void check_values(const std::vector<float>& found, const std::vector<double>& expected) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    INFO("element " << i);
+    CHECK(found[i] == Approx(expected[i]).epsilon(1e-5).margin(1e-6));
+  }
+}
+
+double sign(double value) {
+  return value > 0 ? 1 : (value < 0 ? -1 : 0);
 }
 
 }  // namespace
@@ -129,6 +156,119 @@ TEST_CASE("RMSprop updates by its formula, with momentum and centered") {
                 });
 }
 
+TEST_CASE("Adagrad updates by its formula, from the sum of squares that it is given") {
+  check_updates(
+      updated(Adagrad({.learning_rate = rate, .initial_accumulator_value = 0.2, .epsilon = 1e-3})),
+      [](double& w, double g, double, double* slots) {
+        slots[0] += g * g;
+        w -= rate * g / std::sqrt(slots[0] + 1e-3);
+      },
+      1, 0.2);
+}
+
+TEST_CASE("Adadelta updates by its formula") {
+  check_updates(updated(Adadelta({.learning_rate = rate, .rho = 0.8, .epsilon = 1e-3})),
+                [](double& w, double g, double, double* slots) {
+                  slots[0] = 0.8 * slots[0] + 0.2 * g * g;
+                  const double d = g * std::sqrt(slots[1] + 1e-3) / std::sqrt(slots[0] + 1e-3);
+                  slots[1] = 0.8 * slots[1] + 0.2 * d * d;
+                  w -= rate * d;
+                });
+}
+
+TEST_CASE("Adamax updates by its formula") {
+  check_updates(
+      updated(Adamax({.learning_rate = rate, .beta_1 = 0.8, .beta_2 = 0.95, .epsilon = 1e-3})),
+      [](double& w, double g, double t, double* slots) {
+        slots[0] += (g - slots[0]) * 0.2;
+        slots[1] = std::max(0.95 * slots[1], std::abs(g));
+        w -= rate / (1 - std::pow(0.8, t)) * slots[0] / (slots[1] + 1e-3);
+      });
+}
+
+TEST_CASE("Nadam updates by its formula, whose product it does not keep") {
+  const auto momentum = [](double k) { return 0.8 * (1 - 0.5 * std::pow(0.96, k)); };
+  check_updates(
+      updated(Nadam({.learning_rate = rate, .beta_1 = 0.8, .beta_2 = 0.95, .epsilon = 1e-3})),
+      [&](double& w, double g, double t, double* slots) {
+        slots[2] = (t == 1 ? 1 : slots[2]) * momentum(t);
+        slots[0] += (g - slots[0]) * 0.2;
+        slots[1] += (g * g - slots[1]) * 0.05;
+        const double mean = momentum(t + 1) * slots[0] / (1 - slots[2] * momentum(t + 1)) +
+                            (1 - momentum(t)) * g / (1 - slots[2]);
+        w -= rate * mean / (std::sqrt(slots[1] / (1 - std::pow(0.95, t))) + 1e-3);
+      });
+  double product = 1;
+  for (int t = 1; t <= 2000; ++t) {
+    product *= 0.9999 * (1 - 0.5 * std::pow(0.96, t));
+    REQUIRE(nadam_product(0.9999, t) == Approx(product).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("Lion updates by its formula") {
+  check_updates(updated(Lion({.learning_rate = rate, .beta_1 = 0.8, .beta_2 = 0.95})),
+                [](double& w, double g, double, double* slots) {
+                  w -= rate * sign(0.8 * slots[0] + 0.2 * g);
+                  slots[0] = 0.95 * slots[0] + 0.05 * g;
+                });
+}
+
+TEST_CASE("Ftrl updates by its formula, with any power") {
+  const double power = GENERATE(-0.5, -0.7, 0.0);
+  check_updates(
+      updated(Ftrl({.learning_rate = rate,
+                    .learning_rate_power = power,
+                    .initial_accumulator_value = 0.2,
+                    .l1_regularization_strength = 0.3,
+                    .l2_regularization_strength = 0.2,
+                    .l2_shrinkage_regularization_strength = 0.1,
+                    .beta = 0.5})),
+      [power](double& w, double g, double, double* slots) {
+        const double sum = slots[0] + g * g;
+        slots[1] +=
+            g + 2 * 0.1 * w - (std::pow(sum, -power) - std::pow(slots[0], -power)) / rate * w;
+        slots[0] = sum;
+        w = (std::clamp(slots[1], -0.3, 0.3) - slots[1]) /
+            (std::pow(sum, -power) / rate + 2 * (0.2 + 0.5 / (2 * rate)));
+      },
+      1, 0.2);
+}
+
+TEST_CASE("ten updates end where Keras 3.15 ends") {
+  check_values(
+      updated(Adagrad({.learning_rate = rate, .initial_accumulator_value = 0.2, .epsilon = 1e-3})),
+      {0.5484961, -1.354191, -0.1051936, 0.5352819, 2.343895});
+  check_values(updated(Adadelta({.learning_rate = rate, .rho = 0.8, .epsilon = 1e-3})),
+               {0.8880538, -1.838038, 0.3713713, 0.150718, 2.848826});
+  check_values(
+      updated(Adamax({.learning_rate = rate, .beta_1 = 0.8, .beta_2 = 0.95, .epsilon = 1e-3})),
+      {0.7468036, -1.293014, -0.06187344, 0.3759116, 2.261498});
+  check_values(
+      updated(Nadam({.learning_rate = rate, .beta_1 = 0.8, .beta_2 = 0.95, .epsilon = 1e-3})),
+      {0.1943894, -0.840358, -0.5669119, 0.9227728, 1.860751});
+  check_values(
+      updated(Lion({.learning_rate = rate, .beta_1 = 0.8, .beta_2 = 0.95, .weight_decay = 0.5})),
+      {0.05494472, -0.3949475, -0.4401327, 0.6764764, 0.9936848});
+  check_values(updated(Ftrl({.learning_rate = rate,
+                             .initial_accumulator_value = 0.2,
+                             .l1_regularization_strength = 0.3,
+                             .l2_regularization_strength = 0.2,
+                             .l2_shrinkage_regularization_strength = 0.1,
+                             .beta = 0.5})),
+               {-0.2335643, 0.4256029, -0.467604, 0.4207772, -0.06508242});
+}
+
+TEST_CASE("without any gradient Ftrl gives zeros, and from a sum of 0 too") {
+  const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
+  const auto kernel = device->compile(KernelSpec(FtrlSpec{.count = 1}));
+  StepScalars scalars{0, 0.1f};
+  float g = 0, w = 0, a = 0, z = 0;
+  void* operands[] = {&scalars, &g, &w, &a, &z};
+  kernel->run(operands);
+  CHECK(w == 0);
+  CHECK(a == 0);
+}
+
 TEST_CASE("a factor for the gradients is an operand of the kernel") {
   check_updates(
       updated(SGD({.learning_rate = rate}), 0.25f),
@@ -144,7 +284,13 @@ TEST_CASE("slots are those the kernel takes, in its order") {
   CHECK(RMSprop().slot_names() == Names{"velocity"});
   CHECK(RMSprop({.momentum = 0.1, .centered = true}).slot_names() ==
         Names{"velocity", "momentum", "average_gradient"});
-  CHECK(Adam().update_rule().slots == 2);
+  CHECK(Adagrad().slot_names() == Names{"accumulator"});
+  CHECK(Adadelta().slot_names() == Names{"accumulated_grad", "accumulated_delta_var"});
+  CHECK(Adamax().slot_names() == Names{"m", "u"});
+  CHECK(Nadam().slot_names() == Names{"m", "v"});
+  CHECK(Lion().slot_names() == Names{"momentum"});
+  CHECK(Ftrl().slot_names() == Names{"accumulator", "linear"});
+  CHECK(Adam().update_rule().slots.size() == 2);
   CHECK(Adam().class_name() == "Adam");
   CHECK(AdamW().class_name() == "AdamW");
 }
@@ -170,6 +316,18 @@ TEST_CASE("defaults are Keras's") {
   CHECK(rmsprop.rho == 0.9);
   CHECK(rmsprop.epsilon == 1e-7);
   CHECK(SGD().update_rule().clipping == Clipping::none);
+  for (const Optimizer& optimizer : {Adagrad(), Adadelta(), Adamax(), Nadam(), Lion(), Ftrl()}) {
+    INFO(optimizer.class_name());
+    CHECK(optimizer.learning_rate(0) == 0.001);
+  }
+  CHECK(Adagrad().update_rule().slots[0].initial == 0.1f);
+  CHECK(Ftrl().update_rule().slots[0].initial == 0.1f);
+  CHECK(Ftrl().update_rule().slots[1].initial == 0);
+  CHECK(Ftrl().update_rule().kernel({.count = 7}).get_if<FtrlSpec>()->power == -0.5);
+  CHECK(Adadelta().update_rule().kernel({.count = 7}).get_if<AdadeltaSpec>()->rho == 0.95);
+  CHECK(Lion().update_rule().kernel({.count = 7}).get_if<LionSpec>()->beta_2 == 0.99);
+  CHECK(Adamax().update_rule().kernel({.count = 7}).get_if<AdamaxSpec>()->beta_2 == 0.999);
+  CHECK(Nadam().update_rule().kernel({.count = 7}).get_if<NadamSpec>()->beta_2 == 0.999);
 }
 
 TEST_CASE("gradients are clipped in one way at most") {
@@ -211,6 +369,10 @@ TEST_CASE("options out of range are errors that name them") {
   CHECK_THROWS_WITH(
       SGD({.clipnorm = 1e300}),
       "SGD: clipnorm: expected a positive number of at most the largest float32, found 1e+300");
+  CHECK_THROWS_WITH(Ftrl({.learning_rate_power = 0.5}), Catch::Contains("learning_rate_power"));
+  CHECK_THROWS_WITH(Lion({.beta_1 = 0}), Catch::Contains("Lion: beta_1"));
+  CHECK_THROWS_WITH(Adagrad({.initial_accumulator_value = -1}),
+                    Catch::Contains("initial_accumulator_value"));
   CHECK_THROWS_WITH(AdamW({.weight_decay = -0.1}), Catch::Contains("AdamW: weight_decay"));
 }
 

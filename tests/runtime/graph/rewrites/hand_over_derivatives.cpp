@@ -42,8 +42,7 @@ std::vector<std::string> kernels_of(const Trained& training, Device& device,
   DeviceMesh mesh = alone();
   const auto transport = make_transport("auto", mesh.all(), &device.queues());
   Engine engine(mesh, device, *transport, test::plan_of(training, mesh.shape(), {}, "", 8), 1,
-                training.optimizer.update_rule(), training.optimizer.slot_names(), nullptr, nullptr,
-                precision);
+                training.optimizer.update_rule(), nullptr, nullptr, precision);
   return engine.step(mode, 8, {}).program().labels();
 }
 
