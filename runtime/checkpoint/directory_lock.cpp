@@ -1,4 +1,6 @@
 #include "runtime/checkpoint/directory_lock.h"
+
+#include "collectives/failed_write.h"
 #include "collectives/path_text.h"
 
 namespace meshwork {
@@ -12,10 +14,10 @@ DirectoryLock::DirectoryLock(const std::filesystem::path& directory,
                              std::chrono::seconds patience) try
     : lock_(directory / lock_name, patience, OwnerLock::Afterwards::keep) {
 } catch (const HeldByOther& other) {
-  fail(
+  throw FailedWrite(fmt::format(
       "checkpoint directory {} belongs to another run, {}: wait for its end, or give this run "
       "another directory",
-      directory, other.what());
+      directory, other.what()));
 }
 
 }  // namespace meshwork

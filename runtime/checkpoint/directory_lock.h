@@ -16,8 +16,7 @@ namespace meshwork {
 class DirectoryLock {
  public:
   /// Takes the lock of `directory`, which is there; waits for one who has it, `patience` at most.
-  /// Throws `Error` that names who has it, or if the file cannot be made or is
-  /// somebody else's.
+  /// Throws `FailedWrite` that names who has it, and as `OwnerLock`.
   DirectoryLock(const std::filesystem::path& directory, std::chrono::seconds patience);
 
   /// Whether nobody else has this directory.

@@ -37,6 +37,27 @@ bool is_lock(int file) {
          (owner.empty() || owner.starts_with(begins_owner));
 }
 
+// Why the lock `name` was not opened, after the system gave `reason`.
+std::string obstacle_to_opening(const std::filesystem::path& name, int reason) {
+  struct stat status {};
+  switch (reason) {
+    case ENOENT:
+      return fmt::format("cannot be created: there is no folder {}", name.parent_path());
+    case ELOOP:
+      return "is a symbolic link, whose target would be written; remove it";
+    case EACCES:
+      if (::lstat(name.c_str(), &status) == 0 && status.st_uid != ::geteuid()) {
+        return fmt::format(
+            "is the lock of a run of another user (number {}), and this one may not take it: wait "
+            "for that run's end; if it has ended, have the file removed",
+            status.st_uid);
+      }
+      [[fallthrough]];
+    default:
+      return fmt::format("cannot be opened: {}", std::strerror(reason));
+  }
+}
+
 void write_owner(int file) {
   std::array<char, 128> host{};
   if (::gethostname(host.data(), host.size() - 1) != 0) {
@@ -94,23 +115,14 @@ OwnerLock::~OwnerLock() {
 }
 
 void OwnerLock::open() {
-  const std::string name = name_.string();
-  file_ = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  file_ = ::open(name_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (file_ < 0) {
     const int reason = errno;
-    if (reason == ENOENT) {
-      fail_to_make(reason, fmt::format("{}: cannot be created: there is no folder {}", name,
-                                       name_.parent_path()));
-    }
-    fail_to_make(reason,
-                 fmt::format("{}: cannot be opened: {}", name,
-                             reason == ELOOP
-                                 ? "it is a symbolic link, whose target would be written; remove it"
-                                 : std::strerror(reason)));
+    fail_to_make(reason, fmt::format("{}: {}", name_, obstacle_to_opening(name_, reason)));
   }
   if (!is_lock(file_)) {
     ::close(file_);
-    fail("{}: is in the way, and is no lock of an earlier run; move it elsewhere", name);
+    fail("{}: is in the way, and is no lock of an earlier run; move it elsewhere", name_);
   }
 }
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "collectives/error.h"
+#include "collectives/failed_write.h"
 #include "runtime/checkpoint/directory_lock.h"
 #include "tests/support/catch.h"
 
@@ -149,6 +149,7 @@ TEST_CASE("a directory belongs to one run at a time, and is free when that ends"
     CHECK_THROWS_WITH(
         DirectoryLock("taken", std::chrono::seconds(0)),
         Catch::Contains("checkpoint directory taken belongs to another run, process "));
+    CHECK_THROWS_AS(DirectoryLock("taken", std::chrono::seconds(0)), FailedWrite);
   }
   CHECK(DirectoryLock("taken", std::chrono::seconds(0)).held());
 }
@@ -180,6 +181,26 @@ TEST_CASE("a lock that is a symbolic link is an error, and its target stays as i
   std::string text;
   std::ifstream("precious") >> text;
   CHECK(text == "precious");
+}
+
+TEST_CASE("a lock of another user's says that it is one, and what ends the waiting") {
+  namespace fs = std::filesystem;
+  if (::geteuid() != 0) return;  // root makes what somebody else may not open
+  fs::remove_all("shared");
+  fs::create_directories("shared");
+  fs::permissions("shared", fs::perms::all);
+  std::ofstream("shared/.lock") << "process 1 on node3";
+  REQUIRE(::seteuid(65534) == 0);
+  std::string said;
+  try {
+    const DirectoryLock lock("shared", std::chrono::seconds(0));
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  REQUIRE(::seteuid(0) == 0);
+  CHECK_THAT(said,
+             Catch::StartsWith("shared/.lock: is the lock of a run of another user (number 0)") &&
+                 Catch::Contains("have the file removed"));
 }
 
 }  // namespace meshwork::directory_test
