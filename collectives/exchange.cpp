@@ -15,6 +15,7 @@
 #include "collectives/fnv1a.h"
 #include "collectives/joint_failure.h"
 #include "collectives/text_list.h"
+#include "collectives/wrong_input.h"
 
 namespace meshwork {
 
@@ -154,22 +155,30 @@ bool on_all(const Communicator& communicator, bool here) {
 
 void together(const Communicator& communicator, const std::function<void()>& action,
               const TracePoint& at) {
+  // What is thrown here, as a bit; all of them where nothing is.
+  constexpr int failed_write = 1, wrong_input = 2, anything_else = 4;
+  int thrown = failed_write | wrong_input | anything_else;
   Failures failures;
-  bool wrote = true;  // or could not
   failures.attempt([&] {
     try {
       action();
     } catch (const FailedWrite&) {
+      thrown = failed_write;
+      throw;
+    } catch (const WrongInput&) {
+      thrown = wrong_input;
       throw;
     } catch (...) {
-      wrote = false;
+      thrown = anything_else;
       throw;
     }
   });
   const std::string failure =
       joint_failure(communicator, failures.first(), at, patience_after_failure);
   if (failure.empty()) return;
-  if (on_all(communicator, wrote)) throw FailedWrite(failure);
+  const int by_all = reduce(communicator, thrown, MPI_INT, MPI_BAND);
+  if ((by_all & failed_write) != 0) throw FailedWrite(failure);
+  if ((by_all & wrong_input) != 0) throw WrongInput(failure);
   throw Error(failure);
 }
 

@@ -38,11 +38,11 @@ struct DistinctText {
 
 /// Runs `action` on every rank. If it threw on any of them, throws on all of them the `Error` of
 /// the lowest such rank, its text prefixed by "rank R: " (its number in the job) unless all ranks
-/// failed with one and the same text: a `FailedWrite` if no rank threw anything else. Nobody waits
-/// for a rank that has given up: where the others are inside a collective of `action` that waits for
-/// it and do not come within 5 s, the rank that failed ends the job with its message. `at` records
-/// the waiting for the others, but not `action`, so that a rank which hangs in it is told from those
-/// that wait.
+/// failed with one and the same text: a `FailedWrite`, or a `WrongInput`, if no rank threw anything
+/// else. Nobody waits for a rank that has given up: where the others are inside a collective of
+/// `action` that waits for it and do not come within 5 s, the rank that failed ends the job with its
+/// message. `at` records the waiting for the others, but not `action`, so that a rank which hangs in
+/// it is told from those that wait.
 void together(const Communicator& communicator, const std::function<void()>& action,
               const TracePoint& at = {});
 

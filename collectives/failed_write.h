@@ -1,8 +1,8 @@
 // FailedWrite: a file could not be written, as on a full disk.
 //
 // It is a failure of the run, which may pass: the program ends with 1. A file that can never be
-// written where it was asked for is a mistake, and is found before (runtime/checkpoint/output_place.h):
-// the program ends with 2.
+// written where it was asked for is a mistake (WrongInput): the program ends with 2. Most are found
+// before anything is computed (runtime/checkpoint/output_place.h).
 #pragma once
 
 #include <cerrno>
@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "collectives/wrong_input.h"
 
 namespace meshwork {
 
@@ -18,8 +19,8 @@ class FailedWrite : public Error {
   using Error::Error;
 };
 
-/// Throws `text` about a file or directory that could not be made: an `Error` where `reason`, an errno,
-/// says that the system will never make it, as below /proc, and else a `FailedWrite`.
+/// Throws `text` about a file or directory that could not be made: a `WrongInput` where `reason`, an
+/// errno, says that the system will never make it, as below /proc, and else a `FailedWrite`.
 [[noreturn]] inline void fail_to_make(int reason, const std::string& text) {
   switch (reason) {
     case EACCES:
@@ -32,7 +33,7 @@ class FailedWrite : public Error {
     case ENOTDIR:
     case EPERM:
     case EROFS:
-      throw Error(text);
+      throw WrongInput(text);
     default:
       throw FailedWrite(text);
   }

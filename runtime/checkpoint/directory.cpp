@@ -15,6 +15,7 @@
 #include "collectives/error.h"
 #include "collectives/failed_write.h"
 #include "collectives/path_text.h"
+#include "collectives/wrong_input.h"
 #include "runtime/checkpoint/new_file.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/data/hdf5_handles.h"
@@ -146,10 +147,10 @@ std::optional<FoundCheckpoint> newest_in(const std::filesystem::path& directory)
 
 void check_unused(const std::filesystem::path& directory) {
   if (const auto newest = newest_in(directory)) {
-    fail(
+    throw WrongInput(fmt::format(
         "checkpoint directory {} has checkpoints of an earlier run, up to step {}; go on from "
         "them (--resume, or checkpoint.resume: auto), or give this run another directory",
-        directory, newest->step);
+        directory, newest->step));
   }
 }
 

@@ -53,7 +53,7 @@ void check_directory(const std::filesystem::path& directory);
 /// `list_checkpoints`.
 [[nodiscard]] std::optional<FoundCheckpoint> newest_in(const std::filesystem::path& directory);
 
-/// Throws `Error` if `directory` has checkpoints, beside which a run is not to begin anew.
+/// Throws `WrongInput` if `directory` has checkpoints, beside which a run is not to begin anew.
 void check_unused(const std::filesystem::path& directory);
 
 /// Makes `directory`, with those that it is in, and checks that files can be made in it. Throws

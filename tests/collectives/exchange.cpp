@@ -6,6 +6,7 @@
 
 #include "collectives/error.h"
 #include "collectives/failed_write.h"
+#include "collectives/wrong_input.h"
 #include "tests/support/catch.h"
 
 namespace meshwork::exchange_test {
@@ -122,22 +123,22 @@ TEST_CASE("anything that is thrown is a failure") {
   CHECK(message_of([&] { together(world, [] { throw 3; }); }) == "an exception of unknown type");
 }
 
-TEST_CASE("a file that could not be written is told from a mistake") {
+TEMPLATE_TEST_CASE("what all failures are is told from a mistake", "", FailedWrite, WrongInput) {
   const Communicator world = Communicator::world();
-  const auto fails_to_write = [&](int mistaken) {
+  const auto is_kept = [&](int mistaken) {
     try {
       together(world, [&] {
         if (world.rank() == mistaken) fail("a mistake");
-        if (world.rank() == world.size() - 1) throw FailedWrite("a full disk");
+        if (world.rank() == world.size() - 1) throw TestType("of a kind");
       });
-    } catch (const FailedWrite&) {
+    } catch (const TestType&) {
       return true;
     } catch (const Error&) {
     }
     return false;
   };
-  CHECK(fails_to_write(-1));
-  CHECK_FALSE(fails_to_write(0));
+  CHECK(is_kept(-1));
+  CHECK_FALSE(is_kept(0));
 }
 
 TEST_CASE("in a part of the job a rank has its number in the job") {

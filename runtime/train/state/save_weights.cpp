@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "collectives/error.h"
+#include "collectives/exchange.h"
 #include "collectives/path_text.h"
 #include "runtime/checkpoint/keras_weights.h"
 #include "runtime/checkpoint/new_file.h"
@@ -72,10 +73,11 @@ void save_checkpoint(Model::State& model, const std::filesystem::path& file,
   }
   CollectiveTrace* trace = &model.watchdog->trace();
   std::optional<OutputLock> lock;
-  Failures failures;
-  if (model.is_root()) failures.attempt([&] { lock.emplace(file); });
-  agree_that_all_is_well(model.mesh().all(), failures,
-                         {trace, "agreement that no other run writes " + file.string()});
+  together(model.mesh().all(),
+           [&] {
+             if (model.is_root()) lock.emplace(file);
+           },
+           {trace, "agreement that no other run writes " + file.string()});
   // Between steps nobody else uses the communicator of all.
   (void)write_checkpoint(model.mesh().all(), file, saved.state(), parts,
                          {.writer = options.writer, .verify = options.verify, .trace = trace});
