@@ -10,9 +10,10 @@
 #include <fstream>
 
 #include "collectives/error.h"
+#include "collectives/path_text.h"
 
 namespace meshwork {
-[[noreturn]] void fail_with_errno(const std::string& file, const char* what) {
+[[noreturn]] void fail_with_errno(const std::filesystem::path& file, const char* what) {
   fail("{}: {}: {}", file, what, std::strerror(errno));
 }
 
@@ -25,7 +26,7 @@ std::string begin_of(const std::filesystem::path& file, std::size_t bytes) {
 }
 
 Descriptor::Descriptor(const std::filesystem::path& name, int flags)
-    : name_(name.string()), native_(::open(name.c_str(), flags | O_CLOEXEC, 0666)) {
+    : name_(name), native_(::open(name.c_str(), flags | O_CLOEXEC, 0666)) {
   if (native_ < 0) {
     fail_with_errno(name_, "cannot be opened");
   }
@@ -42,7 +43,7 @@ void Descriptor::reserve(std::int64_t bytes) const {
   } while (result != 0 && errno == EINTR);
   if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
     const std::string reason = std::strerror(errno);
-    fail("{}: there is no room for its {} bytes: {}", name_, bytes, reason);
+    fail("{}: there is no room for {} bytes: {}", name_, bytes, reason);
   }
 }
 

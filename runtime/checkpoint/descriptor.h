@@ -11,7 +11,7 @@
 namespace meshwork {
 
 /// Throws an `Error`: the file, what cannot be done, and the system's words for `errno`.
-[[noreturn]] void fail_with_errno(const std::string& file, const char* what);
+[[noreturn]] void fail_with_errno(const std::filesystem::path& file, const char* what);
 
 /// The first `bytes` of a file, or all of a shorter one; none of one that cannot be read.
 [[nodiscard]] std::string begin_of(const std::filesystem::path& file, std::size_t bytes = 64);
@@ -40,7 +40,7 @@ class Descriptor {
   void bring_to_disk() const;
 
  private:
-  std::string name_;
+  std::filesystem::path name_;
   int native_;
 };
 

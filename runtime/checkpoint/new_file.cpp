@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "collectives/failed_write.h"
@@ -16,8 +17,13 @@
 namespace meshwork {
 namespace {
 
+// Of a folder, inside: so it is one lock by whatever name the folder goes.
 std::filesystem::path lock_of(const std::filesystem::path& name) {
-  return name.parent_path() / ("." + name.filename().string() + ".meshwork-lock");
+  constexpr const char* lock = ".meshwork-lock";
+  std::error_code problem;
+  return std::filesystem::is_directory(name, problem)
+             ? name / lock
+             : name.parent_path() / ("." + name.filename().string() + lock);
 }
 
 }  // namespace
@@ -33,38 +39,37 @@ bool remove_unfinished(const std::filesystem::path& file) {
   return S_ISREG(status.st_mode) && ::unlink(file.c_str()) == 0;
 }
 
-MadeFile::MadeFile(std::filesystem::path file) : name_(std::move(file)) {
-  const std::string name = name_.string();
+FileIdentity identity_of(const std::filesystem::path& name) noexcept {
   struct stat status {};
-  if (::lstat(name.c_str(), &status) == 0 && !remove_unfinished(name_)) {
-    if (errno != 0) fail_with_errno(name, "is in the way and cannot be removed");
-    fail("{}: is in the way, and is nothing that an earlier run has left; move it elsewhere", name);
+  if (::lstat(name.c_str(), &status) != 0) return {};
+  return {status.st_dev, status.st_ino};
+}
+
+MadeFile::MadeFile(std::filesystem::path file) : name_(std::move(file)) {
+  struct stat status {};
+  if (::lstat(name_.c_str(), &status) == 0 && !remove_unfinished(name_)) {
+    if (errno != 0) fail_with_errno(name_, "is in the way and cannot be removed");
+    fail("{}: is in the way, and is nothing that an earlier run has left; move it elsewhere",
+         name_);
   }
-  opened_ = ::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  opened_ = ::open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (opened_ < 0) {
     const int reason = errno;
-    fail_to_make(reason, fmt::format("{}: cannot be created: {}", name, std::strerror(reason)));
+    fail_to_make(reason, fmt::format("{}: cannot be created: {}", name_, std::strerror(reason)));
   }
   if (::fstat(opened_, &status) != 0) {
     ::close(opened_);
-    fail_with_errno(name, "cannot be looked at");
+    fail_with_errno(name_, "cannot be looked at");
   }
-  device_ = status.st_dev;
-  number_ = status.st_ino;
+  own_ = {status.st_dev, status.st_ino};
 }
 
 MadeFile::~MadeFile() {
   ::close(opened_);
 }
 
-bool MadeFile::has_its_name() const noexcept {
-  struct stat status {};
-  return ::lstat(name_.c_str(), &status) == 0 && status.st_dev == device_ &&
-         status.st_ino == number_;
-}
-
 void MadeFile::rename_to(const std::filesystem::path& name) const {
-  if (!has_its_name()) {
+  if (identity_of(name_) != own_) {
     throw FailedWrite(fmt::format(
         "{}: is not written: another run, or somebody, has taken the file {} away", name, name_));
   }
@@ -75,7 +80,7 @@ void MadeFile::rename_to(const std::filesystem::path& name) const {
 }
 
 void MadeFile::remove() const noexcept {
-  if (has_its_name()) ::unlink(name_.c_str());
+  if (identity_of(name_) == own_) ::unlink(name_.c_str());
 }
 
 OutputLock::OutputLock(const std::filesystem::path& name) try
@@ -88,15 +93,24 @@ NewFile::NewFile(std::filesystem::path name)
     : name_(std::move(name)),
       temporary_(name_while_writing(name_).string()),
       lock_(name_),
-      made_(temporary_) {}
+      made_(temporary_),
+      before_(identity_of(name_)) {}
 
 NewFile::~NewFile() {
-  if (!named_) made_.remove();
+  if (!stays_) made_.remove();
 }
 
 void NewFile::give_name() {
+  const FileIdentity now = identity_of(name_);
+  if (now != FileIdentity{} && now != before_) {
+    stays_ = true;  // what took long to compute
+    throw FailedWrite(
+        fmt::format("{}: somebody has made a file of this name meanwhile, which stays; what was to "
+                    "be written there is {}: move it before the next run writes {}",
+                    name_, std::filesystem::path(temporary_), name_.filename()));
+  }
   made_.rename_to(name_);
-  named_ = true;
+  stays_ = true;
 }
 
 }  // namespace meshwork

@@ -4,8 +4,8 @@
 // file of that name is what a killed run has left, and is replaced. Anything else stays, and is in
 // the way.
 //
-// One run at a time writes an output: it holds an *output lock*, on .OUTPUT.meshwork-lock
-// (owner_lock.h), and removes that file at its end. Checkpoints of a run need none, as the run has
+// One run at a time writes an output: it holds an *output lock*, on .OUTPUT.meshwork-lock, or on
+// FOLDER/.meshwork-lock where the output is a folder (owner_lock.h), and removes that file at its end. Checkpoints of a run need none, as the run has
 // the lock of their directory. Where the file system has no locks, the last run to begin replaces
 // the unfinished file; the other one finds that at its end, and does not give the name.
 #pragma once
@@ -30,6 +30,15 @@ inline constexpr std::string_view unfinished = ".meshwork-unfinished";
 /// if not, errno says why the system did not let it, and is 0 for a file that is something else.
 bool remove_unfinished(const std::filesystem::path& file);
 
+/// Which file has a name: the same for one file under all its names, and for none.
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t number = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+/// Of the file called `name`; a symbolic link is a file of its own.
+[[nodiscard]] FileIdentity identity_of(const std::filesystem::path& name) noexcept;
+
 /// An empty file of this process's own, called `name` as an unfinished one is. It stays open, so that
 /// no other file is taken for it.
 class MadeFile {
@@ -47,15 +56,12 @@ class MadeFile {
   void remove() const noexcept;
 
  private:
-  [[nodiscard]] bool has_its_name() const noexcept;
-
   std::filesystem::path name_;
   int opened_;
-  dev_t device_ = 0;
-  ino_t number_ = 0;
+  FileIdentity own_;
 };
 
-/// One run at a time writes the output `name`.
+/// One run at a time writes the output `name`, a file that need not be there, or a folder that is.
 class OutputLock {
  public:
   /// Throws `FailedWrite` that names the process if another run is writing it, and as `OwnerLock`.
@@ -65,7 +71,8 @@ class OutputLock {
   OwnerLock lock_;
 };
 
-/// A file of this process's own that is not yet called `name`; removed if it never is.
+/// A file of this process's own that is not yet called `name`; removed if it never is. What somebody
+/// else has put there meanwhile keeps the name, and then this file stays, too.
 class NewFile {
  public:
   /// Makes it, as `MadeFile` does, under its output lock.
@@ -84,7 +91,8 @@ class NewFile {
   std::string temporary_;
   OutputLock lock_;
   MadeFile made_;
-  bool named_ = false;
+  FileIdentity before_;  // that this file may replace
+  bool stays_ = false;
 };
 
 }  // namespace meshwork

@@ -11,8 +11,9 @@
 #include <system_error>
 #include <utility>
 
-#include "collectives/error.h"
+#include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/output_place.h"
 #include "runtime/train/callbacks/event_messages.h"
 
@@ -65,7 +66,7 @@ double seconds_now() {
 class RecordReader {
  public:
   RecordReader(const std::string& owner, const fs::path& file) : input_(file, std::ios::binary) {
-    if (!input_) fail("{}: {} cannot be read: {}", owner, file.string(), std::strerror(errno));
+    if (!input_) fail("{}: {} cannot be read: {}", owner, file, std::strerror(errno));
   }
 
   /// Where the next one begins.
@@ -137,14 +138,14 @@ std::string record_of(std::string_view event) {
 
 void EventFiles::check() const {
   if (const std::string obstacle = obstacle_to_folder(folder_); !obstacle.empty()) {
-    fail("{}: {} cannot be written: {}", owner_, folder_.string(), obstacle);
+    fail("{}: {} cannot be written: {}", owner_, folder_, obstacle);
   }
   for (const fs::path& file : files()) {
     if (!is_ours(owner_, file).value_or(true)) {
       fail(
           "{}: {} is of another program, and TensorBoard would join its curves with those of this "
           "run; choose another directory",
-          owner_, file.string());
+          owner_, file);
     }
   }
 }
@@ -160,7 +161,7 @@ void EventFiles::begin(std::optional<GoesOn> goes_on) {
   for (const fs::path& file : files()) {
     std::error_code problem;
     if (is_ours(owner_, file).value_or(false) && !fs::remove(file, problem)) {
-      fail("{}: {} cannot be removed: {}", owner_, file.string(), problem.message());
+      fail("{}: {} cannot be removed: {}", owner_, file, problem.message());
     }
   }
 }
@@ -191,7 +192,7 @@ void EventFiles::cut(const GoesOn& goes_on) {
       fs::resize_file(*file, kept, problem);
     }
     if (problem) {
-      fail("{}: {} cannot be cut to {} bytes: {}", owner_, file->string(), kept, problem.message());
+      fail("{}: {} cannot be cut to {} bytes: {}", owner_, *file, kept, problem.message());
     }
   }
 }
@@ -217,7 +218,7 @@ std::vector<fs::path> EventFiles::files() const {
   std::error_code problem;
   if (!fs::exists(folder_, problem)) return found;
   fs::directory_iterator entries(folder_, problem);
-  if (problem) fail("{}: {} cannot be read: {}", owner_, folder_.string(), problem.message());
+  if (problem) fail("{}: {} cannot be read: {}", owner_, folder_, problem.message());
   for (const fs::directory_entry& entry : entries) {
     if (entry.path().filename().string().starts_with(file_name_begin) &&
         entry.is_regular_file(problem)) {
@@ -232,7 +233,10 @@ std::vector<fs::path> EventFiles::files() const {
 void EventFiles::open() {
   std::error_code problem;
   fs::create_directories(folder_, problem);
-  if (problem) fail("{}: {} cannot be made: {}", owner_, folder_.string(), problem.message());
+  if (problem) {
+    fail_to_make(problem.value(),
+                 fmt::format("{}: {} cannot be made: {}", owner_, folder_, problem.message()));
+  }
   const double now = seconds_now();
   auto seconds = static_cast<std::int64_t>(now);
   for (const fs::path& file : files()) seconds = std::max(seconds, seconds_in_name(file) + 1);
@@ -254,7 +258,7 @@ void EventFiles::append(std::string_view event) {
 
 void EventFiles::check_stream(const char* what) const {
   if (!stream_) {
-    fail("{}: {} cannot be {}: {}", owner_, file_.string(), what,
+    fail("{}: {} cannot be {}: {}", owner_, file_, what,
          errno ? std::strerror(errno) : "unknown reason");
   }
 }

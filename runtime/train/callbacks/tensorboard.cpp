@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "collectives/error.h"
+#include "collectives/failed_write.h"
+#include "collectives/path_text.h"
 #include "runtime/checkpoint/new_file.h"
+#include "runtime/checkpoint/output_place.h"
 #include "runtime/train/callbacks/epoch_rate.h"
 #include "runtime/train/callbacks/event_files.h"
 #include "runtime/train/callbacks/event_messages.h"
@@ -36,6 +38,9 @@ class TensorBoardCallback final : public Callback {
   std::int64_t histogram_freq() const override { return options_.histogram_freq; }
   std::filesystem::path fills() const override { return options_.log_dir; }
   void check(const ExpectedLogs&) const override {
+    if (const std::string obstacle = obstacle_to_folder(options_.log_dir); !obstacle.empty()) {
+      fail("TensorBoard: {} cannot be written: {}", options_.log_dir, obstacle);
+    }
     train_.check();
     validation_.check();
   }
@@ -127,7 +132,8 @@ class TensorBoardCallback final : public Callback {
     std::error_code problem;
     std::filesystem::create_directories(options_.log_dir, problem);
     if (problem) {
-      fail("TensorBoard: {} cannot be made: {}", options_.log_dir.string(), problem.message());
+      fail_to_make(problem.value(), fmt::format("TensorBoard: {} cannot be made: {}",
+                                                options_.log_dir, problem.message()));
     }
   }
 

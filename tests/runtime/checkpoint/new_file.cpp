@@ -84,6 +84,48 @@ TEST_CASE("a file that another has put there gets no name of ours, and stays") {
   CHECK_FALSE(fs::exists(lock));
 }
 
+TEST_CASE("a file that somebody makes meanwhile keeps its name, and nothing is lost") {
+  begin();
+  const bool replaced = GENERATE(false, true);
+  if (replaced) write(output, "before");
+  {
+    NewFile ours(output);
+    write(ours.temporary(), "ours");
+    write("new_file/other", "another's");
+    fs::rename("new_file/other", output);
+    CHECK_THAT(failure([&] { ours.give_name(); }),
+               Catch::StartsWith("new_file/output: somebody has made a file of this name") &&
+                   Catch::Contains(temporary.string()));
+  }
+  CHECK(content_of(output) == "another's");
+  CHECK(content_of(temporary) == "ours");
+}
+
+TEST_CASE("a file that was there, or has gone meanwhile, is replaced") {
+  begin();
+  write(output, "before");
+  const bool gone = GENERATE(false, true);
+  {
+    NewFile ours(output);
+    write(ours.temporary(), "ours");
+    if (gone) fs::remove(output);
+    ours.give_name();
+  }
+  CHECK(content_of(output) == "ours");
+  CHECK(files() == 1);
+}
+
+TEST_CASE("a folder has one lock by all its names") {
+  begin();
+  fs::create_directories("new_file/folder");
+  fs::create_directory_symlink("folder", "new_file/link");
+  const OutputLock first("new_file/folder");
+  for (const char* name : {"new_file/folder/", "new_file/folder/.", "new_file/link"}) {
+    CHECK_THAT(failure([&] { const OutputLock second(name); }),
+               Catch::Contains("is being written by another run"));
+  }
+}
+
 TEST_CASE("what a killed run has left is replaced: the file, and its lock") {
   begin();
   write(lock, "process 1 on node3");

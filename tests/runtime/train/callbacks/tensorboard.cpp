@@ -359,15 +359,29 @@ TEST_CASE("one run at a time writes to a directory") {
   struct During final : Callback {
     std::string class_name() const override { return "During"; }
     void on_epoch_end(Training&) override {
-      ScriptedTraining second({"loss"}, {TensorBoard({.log_dir = runs / ""})});
-      CHECK_THROWS_WITH(second.run(epochs_of("loss", {5})),
-                        Catch::Contains("tensorboard_test") && Catch::Contains("process "));
+      for (const fs::path& name : {runs / "", runs / ".", fs::path("tensorboard_link")}) {
+        ScriptedTraining second({"loss"}, {TensorBoard({.log_dir = name})});
+        CHECK_THROWS_WITH(second.run(epochs_of("loss", {5})), Catch::Contains("process "));
+      }
     }
   };
+  fs::remove("tensorboard_link");
+  fs::create_directory_symlink(runs, "tensorboard_link");
   ScriptedTraining training({"loss"}, {TensorBoard({.log_dir = runs}), std::make_shared<During>()});
   training.run(epochs_of("loss", {1, 2}));
   CHECK(Read(runs / "train").text("epoch_loss") == "0: 1, 1: 2");
   fs::remove_all(runs);
+}
+
+TEST_CASE("a folder may have the longest name that the system takes, and no longer one") {
+  if (is_missing()) return;
+  const fs::path longest(std::string(255, 'x')), longer(std::string(256, 'x'));
+  ScriptedTraining training({"loss"}, {TensorBoard({.log_dir = longest})});
+  training.run(epochs_of("loss", {1}));
+  CHECK(Read(longest / "train").text("epoch_loss") == "0: 1");
+  fs::remove_all(longest);
+  CHECK_THROWS_WITH(TensorBoard({.log_dir = longer})->check({}),
+                    Catch::EndsWith("cannot be written: File name too long"));
 }
 
 TEST_CASE("files of another program, and places where none can be, are told before the run") {
@@ -394,8 +408,9 @@ TEST_CASE("files of another program, and places where none can be, are told befo
   CHECK(content_of(file) == record_of(foreign));
   fs::remove_all(runs);
   std::ofstream(runs) << "a file";
-  CHECK_THROWS_WITH(callback->check({}),
-                    "TensorBoard: tensorboard_test/train cannot be written: Not a directory");
+  CHECK_THROWS_WITH(
+      callback->check({}),
+      "TensorBoard: tensorboard_test cannot be written: tensorboard_test is no folder");
   fs::remove_all(runs);
   fs::create_directory_symlink("nowhere", runs);
   CHECK_THROWS_WITH(callback->check({}), Catch::Contains("there is no folder tensorboard_test"));
