@@ -1,11 +1,13 @@
 #include "runtime/train/callbacks/csv_logger.h"
 
+#include <algorithm>
 #include <charconv>
 #include <set>
 #include <utility>
 
 #include "collectives/error.h"
 #include "collectives/path_text.h"
+#include "collectives/wrong_input.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/config/character.h"
 #include "runtime/train/callbacks/line_file.h"
@@ -45,8 +47,11 @@ class CSVLoggerCallback final : public Callback {
     }
     header_ = "";
     if (options_.append || continued) {
-      header_ = file_.append(
-          continued ? std::optional(training.position().first_epoch) : std::nullopt, epoch_of_csv);
+      header_ =
+          file_.append(continued ? std::optional(training.position().first_epoch) : std::nullopt,
+                       epoch_of_csv, [this](std::string_view line, std::string_view heading) {
+                         return is_row(line, heading);
+                       });
     } else {
       file_.replace();
     }
@@ -64,7 +69,7 @@ class CSVLoggerCallback final : public Callback {
       const std::optional<double> value = training.logs().find(column);
       line += options_.separator + (value ? fmt::format("{}", *value) : "NA");
     }
-    file_.write(line);
+    file_.write(line, training);
   }
 
   void on_train_end(Training& training) override {
@@ -76,6 +81,16 @@ class CSVLoggerCallback final : public Callback {
   void load(const CallbackState&) override { loaded_ = true; }
 
  private:
+  // Whether there is a value in each column. A run that was killed may have left half of the last
+  // one, but then its epoch is trained again.
+  bool is_row(std::string_view line, std::string_view heading) const {
+    const auto separators = [this](std::string_view text) {
+      return std::ranges::count(text, options_.separator);
+    };
+    return !heading.empty() && separators(line) == separators(heading) &&
+           !line.ends_with(options_.separator);
+  }
+
   void find_columns(Training& training) {
     std::set<std::string> names;
     for (const std::string& name : training.logs().names()) {
@@ -92,12 +107,12 @@ class CSVLoggerCallback final : public Callback {
       header += options_.separator + column;
     }
     if (header_.empty()) {
-      file_.write(header);
+      file_.write(header, training);
     } else if (header_ != header) {
-      fail(
+      throw WrongInput(fmt::format(
           "CSVLogger: {} has the columns \"{}\", and \"{}\" are to be appended; choose another "
           "file or do not append",
-          options_.file, header_, header);
+          options_.file, header_, header));
     }
   }
 

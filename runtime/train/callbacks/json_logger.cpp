@@ -23,6 +23,10 @@ std::optional<std::int64_t> epoch_of_json(std::string_view line) {
   return parsed.ec == std::errc() ? std::optional(epoch) : std::nullopt;
 }
 
+bool is_object(std::string_view line, std::string_view) {
+  return line.starts_with(json_line_begin) && line.ends_with('}');
+}
+
 class JSONLoggerCallback final : public Callback {
  public:
   explicit JSONLoggerCallback(const JSONLoggerOptions& options)
@@ -40,7 +44,7 @@ class JSONLoggerCallback final : public Callback {
     const bool continued = std::exchange(loaded_, false);
     if (!training.is_root()) return;
     if (continued) {
-      (void)file_.append(training.position().first_epoch, epoch_of_json);
+      (void)file_.append(training.position().first_epoch, epoch_of_json, is_object);
     } else {
       file_.replace();
     }
@@ -62,7 +66,7 @@ class JSONLoggerCallback final : public Callback {
       add("samples_per_second", *rate);
     }
     add("seconds", rate_.seconds());
-    file_.write(line + "}");
+    file_.write(line + "}", training);
   }
   void on_train_end(Training& training) override {
     if (training.is_root()) file_.close();

@@ -46,20 +46,24 @@ void LineFile::replace() {
   cut(0);
 }
 
-std::string LineFile::append(std::optional<std::int64_t> end, const EpochOf& epoch_of) {
+std::string LineFile::append(std::optional<std::int64_t> end, const EpochOf& epoch_of,
+                             const IsWhole& is_whole) {
   open();
   errno = 0;
   std::ifstream input(file_, std::ios::binary);
   require(input.is_open(), "read");
   std::string first, line;
-  std::int64_t read = 0, kept = 0;                     // bytes
-  while (std::getline(input, line) && !input.eof()) {  // at whose end there is half a line
+  std::int64_t read = 0, kept = 0;  // bytes
+  while (std::getline(input, line)) {
+    const bool ended = !input.eof();
+    if (!ended && !is_whole(line, first)) break;
+    const std::optional<std::int64_t> epoch = end ? epoch_of(line) : std::nullopt;
+    const bool belongs = !epoch || *epoch < *end;
+    if (belongs && kept == 0) first = line;
     line += '\n';
     const auto bytes = static_cast<std::int64_t>(line.size());
-    const std::optional<std::int64_t> epoch = end ? epoch_of(line) : std::nullopt;
-    if (!epoch || *epoch < *end) {
-      if (kept == 0) first = line.substr(0, line.size() - 1);
-      if (kept < read) write_all(line, kept);
+    if (belongs) {
+      if (kept < read || !ended) write_all(line, kept);
       kept += bytes;
     }
     read += bytes;
@@ -69,8 +73,15 @@ std::string LineFile::append(std::optional<std::int64_t> end, const EpochOf& epo
   return first;
 }
 
-void LineFile::write(const std::string& line) {
+void LineFile::write(const std::string& line, Training& training) {
   write_all(line + '\n', -1);
+  if (!warned_ && !has_its_name()) {
+    training.say(fmt::format(
+        "WARNING: {}: somebody has removed, renamed or replaced {}; the file of this run, which it "
+        "goes on to write, has no such name any more",
+        owner_, file_));
+    warned_ = true;
+  }
 }
 
 void LineFile::close() {
@@ -80,8 +91,13 @@ void LineFile::close() {
 
 void LineFile::open() {
   close();
+  warned_ = false;
   opened_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-  require(opened_ >= 0, "opened");
+  if (opened_ < 0) {
+    const int reason = errno;
+    fail_to_make(reason,
+                 fmt::format("{}: {} cannot be opened: {}", owner_, file_, std::strerror(reason)));
+  }
   if (is_regular(opened_) && is_taken(opened_)) {
     throw FailedWrite(fmt::format("{}: {} is being written by another run", owner_, file_));
   }
@@ -104,6 +120,13 @@ void LineFile::write_all(std::string_view text, std::int64_t at) const {
     text.remove_prefix(static_cast<std::size_t>(count));
     if (at >= 0) at += count;
   }
+}
+
+bool LineFile::has_its_name() const {
+  struct stat opened {
+  }, named{};
+  return ::fstat(opened_, &opened) == 0 && ::stat(file_.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 void LineFile::require(bool done, const char* what) const {

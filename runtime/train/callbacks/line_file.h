@@ -2,6 +2,9 @@
 // line. A run that goes on drops the lines of epochs that are trained again, so that there is
 // neither a gap nor a double. While it is open the file is locked, where the file system has locks:
 // another run does not write between the lines.
+//
+// Somebody may take the file away, or put another in its place. The run goes on in the file that it
+// has opened, and a warning says once that the name does not lead there.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +14,17 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/train/loop/training.h"
+
 namespace meshwork {
 
 class LineFile {
  public:
   /// The epoch of a line, from 0; none for a heading.
   using EpochOf = std::function<std::optional<std::int64_t>(std::string_view line)>;
+  /// Whether a line that has no end of line is all there, in a file whose first line is `first`, or
+  /// "" for that one.
+  using IsWhole = std::function<bool(std::string_view line, std::string_view first)>;
 
   /// `owner` begins messages: "CSVLogger".
   LineFile(std::string owner, std::filesystem::path file)
@@ -34,8 +42,10 @@ class LineFile {
   /// Opens the file, as `replace`, to write below the lines that are there, and gives the first of
   /// these, or "". Those of epoch `end` and later are taken out, and what follows the last complete
   /// one is cut off.
-  std::string append(std::optional<std::int64_t> end, const EpochOf& epoch_of);
-  void write(const std::string& line);
+  std::string append(std::optional<std::int64_t> end, const EpochOf& epoch_of,
+                     const IsWhole& is_whole);
+  /// Appends a line. The warning goes to the user of `training`.
+  void write(const std::string& line, Training& training);
   void close();
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_; }
@@ -45,10 +55,12 @@ class LineFile {
   void cut(std::int64_t bytes) const;
   void write_all(std::string_view text, std::int64_t at) const;
   void require(bool done, const char* what) const;
+  [[nodiscard]] bool has_its_name() const;
 
   std::string owner_;
   std::filesystem::path file_;
   int opened_ = -1;
+  bool warned_ = false;
 };
 
 }  // namespace meshwork

@@ -6,6 +6,7 @@
 #include <limits>
 #include <sstream>
 
+#include "collectives/wrong_input.h"
 #include "tests/runtime/train/scripted_training.h"
 #include "tests/support/catch.h"
 
@@ -80,9 +81,17 @@ TEST_CASE("appending cuts off a line that was not finished") {
   CHECK(file.content() == three_lines + "3,0.3333333333333333,0.1\n");
 }
 
-TEST_CASE("appending other columns is an error that names both") {
+TEST_CASE("appending keeps a row that only lacks its end") {
+  const ScratchFile file;
+  file.write(three_lines.substr(0, three_lines.size() - 1));
+  log({.file = file.path(), .append = true}, {three_epochs[0]}, 3);
+  CHECK(file.content() == three_lines + "3,0.3333333333333333,0.1\n");
+}
+
+TEST_CASE("appending other columns is a mistake of the user's, and the error names both") {
   const ScratchFile file;
   file.write("epoch,loss\n0,1\n");
+  CHECK_THROWS_AS(log({.file = file.path(), .append = true}, three_epochs), WrongInput);
   CHECK_THROWS_WITH(log({.file = file.path(), .append = true}, three_epochs),
                     "CSVLogger: csv_logger_test.csv has the columns \"epoch,loss\", and "
                     "\"epoch,accuracy,loss\" are to be appended; choose another file or do not "

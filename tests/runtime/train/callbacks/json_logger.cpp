@@ -66,6 +66,44 @@ TEST_CASE("a run that goes on drops the epochs that are trained again, and half 
   std::filesystem::remove(file);
 }
 
+TEST_CASE("a run that goes on keeps a whole line that somebody has left without its end") {
+  std::ofstream(file) << "{\"epoch\": 0, \"loss\": 1}\n{\"epoch\": 1, \"loss\": 2}";
+  const SharedCallback logger = JSONLogger({.file = file});
+  logger->load(logger->save());
+  ScriptedTraining training({"loss"}, {logger});
+  training.run({{{"loss", 5}}}, 2);
+  const std::vector<std::string> all = lines();
+  REQUIRE(all.size() == 3);
+  CHECK(all[1] == "{\"epoch\": 1, \"loss\": 2}");
+  CHECK_THAT(all[2], Catch::StartsWith("{\"epoch\": 2, "));
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("that the file was taken away, or another put in its place, is told once") {
+  struct Elsewhere final : Callback {
+    explicit Elsewhere(bool replaces) : replaces_(replaces) {}
+    std::string class_name() const override { return "Elsewhere"; }
+    void on_epoch_end(Training& training) override {
+      if (training.position().epoch != 0) return;
+      std::filesystem::rename(file, "moved.jsonl");
+      if (replaces_) std::ofstream(file) << "another's";
+    }
+    bool replaces_;
+  };
+  const bool replaces = GENERATE(false, true);
+  ScriptedTraining training({"loss"},
+                            {JSONLogger({.file = file}), std::make_shared<Elsewhere>(replaces)});
+  training.run({{{"loss", 1}}, {{"loss", 2}}, {{"loss", 3}}});
+  REQUIRE(training.said.size() == 1);
+  CHECK_THAT(training.said[0],
+             Catch::StartsWith("WARNING: JSONLogger: somebody has removed, renamed or replaced "
+                               "json_logger_test.jsonl"));
+  CHECK(lines() == (replaces ? std::vector<std::string>{"another's"} : std::vector<std::string>()));
+  std::filesystem::rename("moved.jsonl", file);
+  CHECK(lines().size() == 3);
+  std::filesystem::remove(file);
+}
+
 TEST_CASE("lines that belong stay, also behind one of an epoch that is trained again") {
   std::ofstream(file) << "{\"epoch\": 7, \"loss\": 1}\n{\"epoch\": 0, \"loss\": 2}\nno epoch\n"
                          "{\"epoch\": 9, \"loss\": 3}\n{\"epoch\": 1, \"loss\": 4}\n";
