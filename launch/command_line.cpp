@@ -267,12 +267,17 @@ void add_output(CLI::App& command, const std::string& option, CommandLine& line,
   command.add_option(option, line.output, description)->type_name("FILE")->check(known);
 }
 
-// The option that CLI11 begins its text with, and what it is given too little of.
-std::string missing_value(const CLI::App& asked, std::string_view text) {
-  const std::string name(text.substr(0, text.find(':')));
+// The option that CLI11 begins its text with, and what it is given too little or too much of.
+std::string wrong_count(const CLI::App& asked, std::string_view text) {
+  const std::string name(text.substr(0, text.find_first_of(": ")));
   for (const CLI::Option* option : asked.get_options()) {
-    if (option->get_name() == name)
-      return fmt::format("{}: {} is missing", name, value_of(*option));
+    if (option->get_name() != name && !option->check_lname(name)) continue;
+    const std::string value = value_of(*option);
+    if (value.empty()) return fmt::format("{} takes no value", option->get_name());
+    if (value == name) return fmt::format("expected {}", option->get_type_name());
+    return text.find("At Most") == std::string_view::npos
+               ? fmt::format("{}: {} is missing", name, value)
+               : fmt::format("{} is given twice", name);
   }
   return std::string(text);
 }
@@ -291,7 +296,7 @@ std::string problem_with(CLI::App& program, const CLI::App& asked, const CLI::Pa
   if (left.empty()) {
     if (&asked == &program) return fmt::format("expected a command: {}", fmt::join(known, ", "));
     return dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr
-               ? missing_value(asked, error.what())
+               ? wrong_count(asked, error.what())
                : std::string(error.what());
   }
   const std::string name = left.front().substr(0, left.front().find('='));
@@ -496,7 +501,7 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
       ->type_name("")
       ->required()
       ->expected(1)
-      ->check(CLI::IsMember(kinds));
+      ->check(one_of(kinds));
 
   CLI::App* reference =
       add_command(program, commands, "reference", "Explain what a configuration may contain",
@@ -540,6 +545,11 @@ CommandTree::CommandTree()
     : program("Meshwork trains neural networks over MPI on any mix of data and model parallelism.",
               "meshwork") {
   add_commands(program, line, commands);
+  for (CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
+    for (CLI::Option* option : command->get_options()) {
+      if (value_of(*option).empty()) option->disable_flag_override();
+    }
+  }
 }
 
 std::vector<const CLI::App*> commands_of(const CLI::App& program) {

@@ -36,11 +36,6 @@ class AssignmentReader {
       : text_(text), origin_(origin.empty() ? "--set " + text : origin) {}
 
   [[nodiscard]] Assignment read() {
-    if (const std::size_t bad = first_bad_byte(text_); bad < text_.size()) {
-      throw ConfigError("--set", "",
-                        fmt::format("byte 0x{:02x} in an override is no text in UTF-8",
-                                    static_cast<unsigned char>(text_[bad])));
-    }
     Assignment result;
     result.path.push_back(component());
     while (at_ < text_.size() && text_[at_] != '=') {
@@ -259,6 +254,11 @@ class Assigner {
 
 ConfigTreePointer apply_override(const ConfigTreePointer& root, const std::string& assignment,
                                  const std::string& given_origin) {
+  if (const std::size_t bad = first_bad_byte(assignment); bad < assignment.size()) {
+    throw ConfigError(given_origin.empty() ? "--set" : given_origin, "",
+                      fmt::format("byte 0x{:02x} in an override is no text in UTF-8",
+                                  static_cast<unsigned char>(assignment[bad])));
+  }
   const Assignment parts = AssignmentReader(assignment, given_origin).read();
   const std::string origin = given_origin.empty() ? "--set " + parts.path_text : given_origin;
   const Assigner assigner(origin, parse_yaml(parts.value, origin, false));

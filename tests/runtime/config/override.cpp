@@ -161,6 +161,8 @@ TEST_CASE("an override that is not path=value is an error") {
 
 TEST_CASE("a name in a path is text of a sensible length") {
   CHECK_THROWS_WITH(with({"a.\xff=1"}), "--set: byte 0xff in an override is no text in UTF-8");
+  CHECK_THROWS_WITH(with({ConfigOverride("seed=\x1b", "--seed")}),
+                    "--seed: byte 0x1b in an override is no text in UTF-8");
   CHECK_THROWS_WITH(
       with({std::string(251, 'k') + "=1"}),
       Catch::Contains(": a name in the path has more than 250 bytes; expected a path"));
