@@ -8,6 +8,7 @@
 #include "collectives/error.h"
 #include "collectives/failed_write.h"
 #include "collectives/printable.h"
+#include "runtime/train/loop/stop_request.h"
 
 namespace meshwork {
 
@@ -23,6 +24,8 @@ int run_on_files(const CommandLine& line, const Communicator* all) {
     }
   } catch (const FailedWrite& failure) {
     said = {1, "", fmt::format("{}\n", failure.what())};
+  } catch (const Stopped& stopped) {
+    said = {stopped_status(stopped.reason()), "", fmt::format("{}\n", stopped.what())};
   } catch (const std::exception& error) {
     said = {2, "", fmt::format("{}\n", message_of(error))};
   }

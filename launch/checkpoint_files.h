@@ -23,7 +23,8 @@ struct Said {
 [[nodiscard]] Said inspect(const CommandLine& line);
 /// How two files differ: status 1 if they do. Throws `Error` for what cannot be read.
 [[nodiscard]] Said diff(const CommandLine& line);
-/// Writes a checkpoint as Keras's weights. Throws `Error`, and `FailedWrite` if they cannot be written.
+/// Writes a checkpoint as Keras's weights. Throws `Error`, `FailedWrite` if they cannot be written,
+/// and `Stopped`.
 [[nodiscard]] Said export_weights(const CommandLine& line);
 
 /// Compares all regions of the files with their checksums, which the ranks of `all` (null: this

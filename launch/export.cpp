@@ -4,20 +4,27 @@
 
 #include "collectives/error.h"
 #include "collectives/path_text.h"
+#include "collectives/stop_signals.h"
 #include "launch/checkpoint_files.h"
 #include "launch/run_files.h"
 #include "runtime/checkpoint/keras_weights.h"
 #include "runtime/checkpoint/reader.h"
 #include "runtime/graph/plan_report.h"
+#include "runtime/train/loop/stop_request.h"
 #include "runtime/train/state/weights.h"
 
 namespace meshwork {
 namespace {
 
-// Array after array: only one of them is in memory at a time.
+// Array after array: only one of them is in memory at a time. A signal is answered between them, so
+// that nothing is left behind.
 void copy(const CheckpointReader& reader, const std::vector<KerasName>& names,
-          KerasWeightsWriter& writer) {
+          KerasWeightsWriter& writer, const StopRequest& stop) {
   for (const auto& [name, place] : names) {
+    if (const int reason = stop.reason(); reason != 0) {
+      throw Stopped(reason,
+                    fmt::format("stopped by {} before all was written", stop_reason_name(reason)));
+    }
     const CheckpointTensor* tensor = reader.find(name);
     if (tensor == nullptr) {
       fail("{}: {} is missing", reader.file(), name);
@@ -44,15 +51,18 @@ Said export_weights(const CommandLine& line) {
   files.read(reader.file(), "the checkpoint");
   files.write(line.output, "Keras's weights", is_keras_weights);
   const bool optimizer = !line.weights_only && !state.optimizer.empty() && state.step > 0;
+  StopRequest stop;
+  const StopSignals signals(
+      [](void* request, int number) { static_cast<StopRequest*>(request)->ask(number); }, &stop);
   KerasWeightsWriter writer(line.output);
-  copy(reader, keras_variables(state), writer);
+  copy(reader, keras_variables(state), writer, stop);
   if (optimizer) {
     writer.write_integer(keras_iteration_place, state.step);
     if (state.constant_rate) {
       const auto rate = static_cast<float>(state.learning_rate);
       writer.write(keras_rate_place, {}, std::span(&rate, 1));
     }
-    copy(reader, keras_slots(state, reader.tensors()), writer);
+    copy(reader, keras_slots(state, reader.tensors()), writer, stop);
     writer.write_numbers(keras_optimizer(state, reader.tensors()));
   }
   writer.finish();
