@@ -9,6 +9,7 @@
 #include <ctime>
 
 #include "collectives/error.h"
+#include "collectives/printable.h"
 
 namespace meshwork {
 namespace {
@@ -54,7 +55,7 @@ void check_file_size(const std::string& file, std::int64_t bytes) {
   struct rlimit limit {};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
       static_cast<std::uint64_t>(bytes) > limit.rlim_cur) {
-    fail("{}: there is no room for its {} bytes: {} (ulimit -f allows {})", file, bytes,
+    fail("{}: there is no room for {} bytes: {} (ulimit -f allows {})", in_one_line(file), bytes,
          std::strerror(EFBIG), limit.rlim_cur);
   }
 }

@@ -6,12 +6,14 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/printable.h"
 #include "launch/commands.h"
 #include "launch/run_files.h"
 #include "launch/session.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/directory_lock.h"
 #include "runtime/checkpoint/keras_weights.h"
+#include "runtime/checkpoint/output_place.h"
 
 namespace meshwork {
 namespace {
@@ -58,7 +60,11 @@ std::string destination(const CommandLine& line, const RunConfig& config, std::i
     fail("--output: {} has checkpoints of a run, up to step {}; give another directory", output,
          listing.checkpoints.front().step);
   }
-  return (std::filesystem::path(output) / checkpoint_name(updates)).string();
+  const std::filesystem::path file = std::filesystem::path(output) / checkpoint_name(updates);
+  if (const std::string obstacle = obstacle_to_writing(file, Writing::beside); !obstacle.empty()) {
+    fail("--output: {} cannot be written: {}", file, obstacle);
+  }
+  return file.string();
 }
 
 }  // namespace
@@ -96,8 +102,8 @@ int import_weights(Runtime& runtime, const CommandLine& line) {
                                            .verify = checkpoint.verify});
     if (runtime.is_root()) {
       std::printf(
-          "%s: %zu variables of %s, %s\n", output.c_str(),
-          session->model().graph().variables.size(), file.c_str(),
+          "%s: %zu variables of %s, %s\n", in_one_line(output).c_str(),
+          session->model().graph().variables.size(), in_one_line(file).c_str(),
           loaded.optimizer
               ? fmt::format("with the optimizer's state after {} updates", loaded.updates).c_str()
               : "without an optimizer's state");

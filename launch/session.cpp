@@ -368,7 +368,7 @@ void Session::predict(const std::shared_ptr<const Source>& source, PredictionFil
   if (file != nullptr) {
     file->finish();
     std::printf("predictions of %lld samples: %s\n", static_cast<long long>(source->rows()),
-                line_->output.c_str());
+                in_one_line(line_->output).c_str());
     std::fflush(stdout);
   }
 }

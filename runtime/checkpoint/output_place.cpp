@@ -71,9 +71,14 @@ std::string obstacle_to_writing(const fs::path& file, Writing how, const fs::pat
   if (there && how == Writing::in_place) {
     return ::access(target.c_str(), W_OK) == 0 ? "" : told(std::strerror(errno));
   }
-  if (how == Writing::beside && ::lstat(name_while_writing(target).c_str(), &status) != 0 &&
-      errno != ENOENT) {
-    return told(std::strerror(errno));
+  if (how == Writing::beside) {
+    const fs::path first = name_while_writing(target);
+    const bool in_the_way = ::lstat(first.c_str(), &status) == 0;
+    if (!in_the_way && errno != ENOENT) return told(std::strerror(errno));
+    if (in_the_way && !S_ISREG(status.st_mode)) {
+      return told(
+          fmt::format("{} is in the way, and is nothing that an earlier run has left", first));
+    }
   }
   return told(
       obstacle_in(target.has_parent_path() ? target.parent_path() : fs::path("."), to_come));

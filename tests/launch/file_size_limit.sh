@@ -50,7 +50,7 @@ for limit in 0 $((kib / 2)) $((kib - 2)); do
   rm -rf stopped
   limited last 76 "$limit" train "$config" --set checkpoint.directory=stopped --set fit.epochs=1
   limited exported 1 "$limit" export whole --keras exported.weights.h5
-  says exported "exported.weights.h5: there is no room for its"
+  says exported "exported.weights.h5: there is no room for"
 done
 limited enough 0 $((kib + 70)) train "$config" --set checkpoint.directory=checkpoints
 limited enough 0 $((kib + 70)) export whole --keras exported.weights.h5
@@ -59,7 +59,7 @@ for limit in 0 4; do
   limited csv 1 $limit predict "$config" --output outputs.csv
   says csv "outputs.csv.meshwork-unfinished: cannot be written: File too large"
   limited hdf5 1 $limit predict "$config" --output outputs.h5
-  says hdf5 "outputs.h5.meshwork-unfinished: there is no room for its"
+  says hdf5 "outputs.h5.meshwork-unfinished: there is no room for"
   limited imported 1 $limit import "$config" whole.weights.h5 --output imported.h5
   limited picture 1 0 plan "$config" --layout d1/kernel --svg picture.svg
   says picture "picture.svg: cannot be written: File too large"

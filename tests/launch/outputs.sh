@@ -99,12 +99,29 @@ logged sixth/log.jsonl
 done_with "${train[@]}"
 [[ -s sixth/log.jsonl ]] || wrong "there is no log in the directory of the checkpoints"
 
+# Folders that take no files, whoever asks.
+if [[ -d /sys ]]; then
+  logged /sys/log.jsonl
+  refused "/sys/log.jsonl cannot be" "${train[@]}" --set "checkpoint=~"
+  refused "/sys/.log.h5.meshwork-lock: cannot be" \
+    predict run.yaml --checkpoint "$checkpoint" --output /sys/log.h5
+  if ! "$meshwork" train run.yaml --dry-run --set log.tensorboard=events 2>&1 | grep -q "without the protobuf"; then
+    refused "/sys" train run.yaml --set "checkpoint=~" --set log.tensorboard=/sys/events
+  fi
+fi
+
 done_with export "$checkpoint" --keras model.weights.h5
 done_with export "$checkpoint" --keras model.weights.h5
 cp run.yaml notes.weights.h5
 refused "exists and is not Keras's weights" export "$checkpoint" --keras notes.weights.h5
 ln model.weights.h5 alias.h5
 refused "is the file of the weights of this run" import run.yaml model.weights.h5 --output alias.h5
+[[ ! -d /sys ]] || refused "/sys" import run.yaml model.weights.h5 --output /sys/start.h5
+mkdir start.h5.meshwork-unfinished
+refused "start.h5.meshwork-unfinished is in the way" import run.yaml model.weights.h5 --output start.h5
+rmdir start.h5.meshwork-unfinished
+done_with predict run.yaml --checkpoint "$checkpoint" --output $'predicted\e[31m.csv'
+[[ $said != *$'\e'* && $said == *'predicted\x1b[31m.csv'* ]] || wrong "predict prints a control character"
 done_with import run.yaml model.weights.h5 --output start.h5
 done_with import run.yaml model.weights.h5 --output start.h5
 

@@ -411,6 +411,14 @@ ResumeChoice resume_from(Model::State& model, const CheckpointOptions& options,
     return share(all, listing.checkpoints);
   }();
   for (const std::filesystem::path& file : listing.unfinished) {
+    std::error_code problem;
+    if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(file, problem))) {
+      say(fmt::format(
+          "WARNING: {}: is nothing that a run has left, and no checkpoint can be written by way of "
+          "it; move it elsewhere",
+          file));
+      continue;
+    }
     const bool removed = alone && remove_unfinished(file);
     say(fmt::format("{}: a checkpoint that was being written when a run was cut off; it is {}",
                     file, removed ? "removed" : "not read"));
