@@ -24,7 +24,7 @@ class ValueOperation final : public ComparisonOperation {
   void forward(Lowering& lowering) const override {
     std::vector<Operand> operands = compared(lowering);
     operands.push_back(lowering.output());
-    lowering.emit(kernels_.sum(element_count(lowering.local_shape(0)), mean_over_row(lowering),
+    lowering.emit(kernels_.sum(element_count(lowering.local_shape(0)), of_row(lowering),
                                values_a_weight(lowering)),
                   std::move(operands));
   }
@@ -34,7 +34,7 @@ class ValueOperation final : public ComparisonOperation {
       give_no_gradient(lowering);
     } else if (lowering.needs_gradient(0)) {
       const std::int64_t count = element_count(lowering.local_shape(0));
-      kernels_.gradient(lowering, count, mean_over_row(lowering) * mean_factor(lowering));
+      kernels_.gradient(lowering, count, of_row(lowering) * mean_factor(lowering));
       if (weighted()) {
         lowering.emit(WeightGradientSpec{count, values_a_weight(lowering)},
                       {lowering.input(2), lowering.input_gradient(0)});
@@ -43,7 +43,9 @@ class ValueOperation final : public ComparisonOperation {
   }
 
  private:
-  static double mean_over_row(const Lowering& lowering) {
+  // By which what values give becomes what rows give.
+  [[nodiscard]] double of_row(const Lowering& lowering) const {
+    if (kernels_.sums_row) return 1;
     const std::int64_t values = values_in_row(lowering.global_shape(0));
     return values > 0 ? 1 / static_cast<double>(values) : 0;
   }

@@ -23,7 +23,8 @@ struct ValueKernels {
   /// Books scale * the derivative of each value's loss, without weights, into the gradient of input
   /// 0. Metrics have none.
   std::function<void(Lowering& lowering, std::int64_t count, double scale)> gradient;
-  double flops = 3;  // a value
+  double flops = 3;       // a value
+  bool sums_row = false;  // what a row gives is the sum over its values, not the mean
 };
 
 /// A loss, or a metric of which more is better, called `name`. `kind` names its operation; `binary`
