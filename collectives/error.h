@@ -32,6 +32,12 @@ class OptionError : public Error {
   std::string option_;
 };
 
+/// A file, or a folder, that is to be read is not there.
+class MissingFile : public Error {
+ public:
+  using Error::Error;
+};
+
 /// What is wrong is a variable of the environment, which the text names.
 class EnvironmentError : public Error {
  public:

@@ -80,10 +80,11 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
   }
   const DataPart part = part_to_plan(config, line);
   std::shared_ptr<const Source> source;
+  std::vector<std::string> missing;
   std::optional<Blueprint> drawn;
   ConfigErrors errors;
   errors.check([&] {
-    source = config.open(part);
+    source = config.open(part, {.missing = &missing});
     config.check_shapes(*source, part, line.mode);
   });
   errors.check([&] { drawn.emplace(config.blueprint(mesh)); });
@@ -93,6 +94,7 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
       line.mode == Mode::train ? config.batch_size() : config.evaluation_batch_size());
   const Plan& plan = config.plan(blueprint, *source, rows, line.mode);
   warnings = blueprint.warnings;
+  warnings.insert(warnings.end(), missing.begin(), missing.end());
   warn_of_idle_ranks(mesh, config.batch_axis(mesh), rows, warnings);
   if (!line.picture.empty()) {
     return picture_of(plan, line, rows);
@@ -112,12 +114,7 @@ std::string plan_text(const CommandLine& line, const Communicator* all) {
     if (!line.svg.empty() && root) text = write_svg(line, config, text);
   };
   all == nullptr ? make() : together(*all, make);
-  for (const std::string& warning : warnings) {
-    if (root) {
-      const std::string text = coloured_message("warning: " + printable(warning), STDERR_FILENO);
-      std::fprintf(stderr, "%s\n", text.c_str());
-    }
-  }
+  if (root) print_warnings(warnings);
   return text;
 }
 

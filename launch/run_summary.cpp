@@ -14,14 +14,16 @@ std::string data_text(const RunConfig& config, const SummaryData& data) {
   std::string text;
   const auto add = [&](const char* what, const std::shared_ptr<const Source>& source) {
     if (!source) return;
-    text += fmt::format("{}{} {}samples {}", text.empty() ? "" : ", ", source->rows(),
-                        source->weights_field() ? "weighted " : "", what);
+    text += fmt::format("{}{}{}samples {}{}", text.empty() ? "" : ", ",
+                        source->readable() ? fmt::format("{} ", source->rows()) : "",
+                        source->weights_field() ? "weighted " : "", what,
+                        source->readable() ? "" : " (not here)");
   };
   add("to train on", data.training);
   add("for validation", data.validation);
   add("to test on", data.test);
   text += fmt::format("{}batches of {}", text.empty() ? "" : "; ", config.batch_size());
-  if (data.training) {
+  if (data.training && data.training->readable()) {
     const std::int64_t steps = steps_of_epoch(config.fit_options(), data.training->rows());
     text += fmt::format(", {} step{} an epoch, {} epoch{}", steps, steps == 1 ? "" : "s",
                         config.fit_options().epochs, config.fit_options().epochs == 1 ? "" : "s");

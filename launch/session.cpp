@@ -99,6 +99,13 @@ std::string readable(const Logs& logs) {
   return text;
 }
 
+void print_warnings(std::span<const std::string> warnings) {
+  for (const std::string& warning : warnings) {
+    const std::string text = coloured_message("warning: " + printable(warning), STDERR_FILENO);
+    std::fprintf(stderr, "%s\n", text.c_str());
+  }
+}
+
 void end_if_asked(Runtime& runtime, std::string_view when) {
   end_if_asked(runtime, runtime.stop_request().reason(), when);
 }
@@ -130,6 +137,16 @@ static void open_together(Runtime& runtime, const std::function<void()>& action)
     throw;
   }
   end_if_asked(runtime, when);
+}
+
+Opening Session::opening() {
+  return {.categories = categories_ ? &*categories_ : nullptr,
+          .missing = line_->dry_run ? &missing_ : nullptr};
+}
+
+void Session::tell_of_missing() {
+  if (runtime_->is_root()) print_warnings(missing_);
+  missing_.clear();
 }
 
 Session::Session(Runtime& runtime, const CommandLine& line)
@@ -182,17 +199,18 @@ RunData Session::open_training() {
   RunData data;
   bool right = false;  // so that it is known which logs there are
   open_together(*runtime_, [&] {
-    data = {config_->open_training(errors_)};
-    if (data.training) categories_ = data.training->categories();
+    data = {config_->open_training(errors_, opening())};
+    if (data.training && data.training->readable()) categories_ = data.training->categories();
     right = check(data.training.get(), DataPart::train, Mode::train);
     (void)check(data.validation.get(), DataPart::validation, Mode::evaluate);
     if (config_->has(DataPart::test)) {
-      errors_.check([&] { data.test = config_->open(DataPart::test, known_categories()); });
+      errors_.check([&] { data.test = config_->open(DataPart::test, opening()); });
       (void)check(data.test.get(), DataPart::test, Mode::evaluate);
     }
   });
   check_callbacks(right ? data : TrainingData());
   make_mesh();
+  tell_of_missing();
   const auto rows = [](const std::shared_ptr<const Source>& source) {
     return source ? source->rows() : 0;
   };
@@ -212,11 +230,12 @@ std::shared_ptr<const Source> Session::open(DataPart part, Mode mode) {
     if (categories_->empty()) categories_.reset();
   }
   open_together(*runtime_, [&] {
-    errors_.check([&] { source = config_->open(part, known_categories()); });
+    errors_.check([&] { source = config_->open(part, opening()); });
     (void)check(source.get(), part, mode);
     errors_.raise();
   });
   make_mesh();
+  tell_of_missing();
   require_same_settings(runtime_->world(), {setting("samples", source->rows())},
                         fmt::format("the data to {}", name_of(mode)));
   return source;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,9 @@ namespace meshwork {
 
 /// "loss: 0.3071 - accuracy: 0.8912".
 [[nodiscard]] std::string readable(const Logs& logs);
+
+/// Prints each of `warnings` to the standard error.
+void print_warnings(std::span<const std::string> warnings);
 
 /// Throws `Stopped` on all ranks if one of them was asked to stop: "stopped by SIGTERM WHEN".
 /// Collective.
@@ -92,10 +96,10 @@ class Session {
   void predict(const std::shared_ptr<const Source>& source, PredictionFile* file);
 
  private:
-  /// Null if they are not known.
-  [[nodiscard]] const std::vector<Categories>* known_categories() const {
-    return categories_ ? &*categories_ : nullptr;
-  }
+  /// How data are opened; a run that ends after the plan does without their files.
+  [[nodiscard]] Opening opening();
+  /// Warns of data whose files are not here.
+  void tell_of_missing();
   /// Of a batch.
   [[nodiscard]] std::int64_t rows_for(Mode mode) const;
   /// Keeps what is wrong with `source`, which may be null: then that is known already. Whether it has
@@ -115,6 +119,7 @@ class Session {
   std::optional<MeshShape> shape_;  // none if it is wrong
   std::optional<DeviceMesh> mesh_;
   std::optional<std::vector<Categories>> categories_;  // of the training data, if they are known
+  std::vector<std::string> missing_;                   // warnings of data that are not here
   std::optional<Model> model_;                         // after the mesh, which outlives it
   std::filesystem::path weights_;                      // that were loaded
   std::optional<Blueprint> blueprint_;                 // of the model, which takes it

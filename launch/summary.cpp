@@ -19,21 +19,21 @@ std::string summary_text(const CommandLine& line, const Communicator* all) {
     const MeshShape mesh = mesh_to_show(config, line, all == nullptr ? 1 : all->size());
     std::optional<Blueprint> blueprint;
     ConfigErrors errors;
+    std::vector<std::string> missing;
     SummaryData data;
     errors.check([&] { blueprint.emplace(config.blueprint(mesh)); });
     if (config.has(DataPart::train)) {
-      const TrainingData training = config.open_training(errors);
+      const TrainingData training = config.open_training(errors, {.missing = &missing});
       data.training = training.training;
       data.validation = training.validation;
     }
     if (config.has(DataPart::test)) {
-      errors.check([&] { data.test = config.open(DataPart::test); });
+      errors.check([&] { data.test = config.open(DataPart::test, {.missing = &missing}); });
     }
     errors.raise();
-    for (const std::string& warning : blueprint->warnings) {
-      if (all != nullptr && all->rank() != 0) continue;
-      const std::string shown = coloured_message("warning: " + printable(warning), STDERR_FILENO);
-      std::fprintf(stderr, "%s\n", shown.c_str());
+    if (all == nullptr || all->rank() == 0) {
+      print_warnings(blueprint->warnings);
+      print_warnings(missing);
     }
     text = to_text(summary_of(config, line.config, mesh, summary_of(*blueprint), data, ""),
                    static_cast<std::size_t>(text_width(STDOUT_FILENO)), 0);

@@ -1,6 +1,7 @@
 // meshwork train: fits the model, then evaluates it on the test data and predicts, where asked for.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -30,13 +31,26 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+// Whether a callback of `document` says where checkpoints go.
+bool has_model_checkpoint(const ConfigNode& document) {
+  const auto fit = document.find("fit");
+  const auto callbacks = fit && fit->is_map() ? fit->find("callbacks") : std::nullopt;
+  if (!callbacks || !callbacks->is_sequence()) return false;
+  const std::vector<ConfigNode> elements = callbacks->elements();
+  return std::any_of(elements.begin(), elements.end(), [](const ConfigNode& callback) {
+    return callback.is_map() && callback.find("ModelCheckpoint");
+  });
+}
+
 // Adds to the overrides of `line` what its launcher and --resume say of checkpoints. A run that is
 // started again goes on, unless the configuration says otherwise: `checkpoint: ~` is none.
 void add_checkpoint_overrides(CommandLine& line) {
   const ConfigNode document = load_config(line.config, line.overrides);
-  const auto section = document.is_map() ? document.find("checkpoint") : std::nullopt;
+  if (!document.is_map()) return;
+  const auto section = document.find("checkpoint");
   if (section && !section->is_map()) return;
-  const bool has_directory = section && section->find("directory");
+  const bool has_directory =
+      (section && section->find("directory")) || has_model_checkpoint(document);
   const auto resume = section ? section->find("resume") : std::nullopt;
   const char* const directory = std::getenv(run_directory_variable);
   const bool launched = directory != nullptr && *directory != '\0';

@@ -60,8 +60,12 @@ struct CheckpointOptions {
 template <class Visitor>
 void describe(CheckpointOptions& options, Visitor& option) {
   option.about("when and where the state of a run is saved");
-  option.required("directory", options.directory,
-                  "directory of the checkpoints; created if missing");
+  constexpr const char* what = "directory of the checkpoints; created if missing";
+  if (options.directory.empty()) {
+    option.required("directory", options.directory, what);
+  } else {
+    option("directory", options.directory, what);
+  }
   option("every_epochs", options.every_epochs, positive, "epochs between checkpoints");
   option("every_steps", options.every_steps, positive, "updates between checkpoints");
   option("every_minutes", options.every_minutes, finite_positive, "minutes between checkpoints");

@@ -262,6 +262,11 @@ ConfigError::ConfigError(const std::string& location, const std::string& path,
 ConfigError::ConfigError(std::vector<ConfigMistake> mistakes)
     : Error(text_of(sorted(mistakes))), mistakes_(sorted(std::move(mistakes))) {}
 
+bool ConfigError::only_of_missing_files() const {
+  return std::all_of(mistakes_.begin(), mistakes_.end(),
+                     [](const ConfigMistake& mistake) { return mistake.missing_file; });
+}
+
 ConfigError ConfigError::followed_by(std::string_view end) const {
   std::vector<ConfigMistake> mistakes = mistakes_;
   for (ConfigMistake& mistake : mistakes) mistake.text += end;
@@ -321,6 +326,12 @@ ConfigError ConfigNode::error(std::string_view problem) const {
 ConfigError ConfigNode::error_saying(std::string text) const {
   const ConfigPlace& place = tree_->place;
   return ConfigError(std::vector{ConfigMistake{place.line, place.column, std::move(text)}});
+}
+
+ConfigError ConfigNode::error_of(const MissingFile& file) const {
+  std::vector<ConfigMistake> mistakes = error(file.what()).mistakes();
+  mistakes.front().missing_file = true;
+  return ConfigError(std::move(mistakes));
 }
 
 ConfigError ConfigNode::unknown(std::string_view kind,

@@ -45,6 +45,7 @@ struct ConfigMistake {
   int line = 0;
   int column = 0;
   std::string text;
+  bool missing_file = false;  // a file that it names is not there
   bool operator==(const ConfigMistake&) const = default;
 };
 
@@ -60,6 +61,8 @@ class ConfigError : public Error {
   /// This error with `end` behind the text of each mistake.
   [[nodiscard]] ConfigError followed_by(std::string_view end) const;
   [[nodiscard]] const std::vector<ConfigMistake>& mistakes() const { return mistakes_; }
+  /// Whether nothing is wrong but that files are not there.
+  [[nodiscard]] bool only_of_missing_files() const;
 
  private:
   std::vector<ConfigMistake> mistakes_;
@@ -172,6 +175,8 @@ class ConfigNode {
   [[nodiscard]] ConfigError error(std::string_view problem) const;
   /// The same of a text that says by itself where this is.
   [[nodiscard]] ConfigError error_saying(std::string text) const;
+  /// The error about this node that a file is not there.
+  [[nodiscard]] ConfigError error_of(const MissingFile& file) const;
   /// The error that this name is none of `known`: `unknown layer "Dens"; did you mean "Dense"?
   /// (known: ...)`.
   [[nodiscard]] ConfigError unknown(std::string_view kind,
@@ -189,6 +194,8 @@ class ConfigNode {
       return std::forward<Function>(function)();
     } catch (const ConfigError&) {
       throw;
+    } catch (const MissingFile& file) {
+      throw error_of(file);
     } catch (const Error& problem) {
       std::string_view text = problem.what();
       if (text.starts_with(path_says)) text.remove_prefix(path_says.size());

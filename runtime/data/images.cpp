@@ -66,7 +66,7 @@ FolderList list_folder(const fs::path& folder) {
     }
   }
   if (problem == std::errc::no_such_file_or_directory) {
-    fail("{}: there is no such folder", folder);
+    throw MissingFile(fmt::format("{}: there is no such folder", folder));
   }
   if (problem) fail("{}: cannot be listed: {}", folder, problem.message());
   std::ranges::sort(list.images);

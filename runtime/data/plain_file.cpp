@@ -28,7 +28,7 @@ PlainFile::PlainFile(const std::filesystem::path& path, const std::string& expec
   // Without waiting for whoever writes to a pipe.
   descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) {
-    if (errno == ENOENT || errno == ENOTDIR) fail("{}: there is no such file", name_);
+    if (errno == ENOENT || errno == ENOTDIR) throw MissingFile(name_ + ": there is no such file");
     fail_to_reach(name_, "cannot be opened", errno);
   }
   struct stat status {};

@@ -55,6 +55,8 @@ class Source {
   virtual ~Source() = default;
 
   [[nodiscard]] std::int64_t rows() const { return rows_; }
+  /// Whether its samples can be read. Else it has no rows: only its fields are known (stated.h).
+  [[nodiscard]] virtual bool readable() const { return true; }
   /// Features first, then targets, then weights; at least one feature, at most one field of weights.
   [[nodiscard]] const std::vector<Field>& fields() const { return fields_; }
   [[nodiscard]] const Field& field(int index) const { return fields_[index]; }

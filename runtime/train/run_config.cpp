@@ -10,6 +10,7 @@
 #include "runtime/config/reader.h"
 #include "runtime/data/batches.h"
 #include "runtime/data/from_config.h"
+#include "runtime/data/stated.h"
 #include "runtime/data/views.h"
 #include "runtime/device/kernels/precision.h"
 #include "runtime/train/callbacks/json_logger.h"
@@ -175,8 +176,11 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
   });
   section(sections.fit.node, [&](const ConfigNode& fit) { read_fit(fit, catalog); });
   section(sections.checkpoint.node, [&](const ConfigNode& checkpoint) {
-    if (checkpoint.is_null()) return;
-    fit_.checkpoint = read_options<CheckpointOptions>(checkpoint, catalog, "checkpoint");
+    checkpoint_node_ = checkpoint;
+    fit_.checkpoint = checkpoint.is_null()
+                          ? CheckpointOptions()
+                          : read_options<CheckpointOptions>(checkpoint, catalog, "checkpoint", {},
+                                                            fit_.checkpoint);
   });
   section(sections.log.node, [&](const ConfigNode& log) {
     const auto files = read_options<LogFiles>(log, catalog, "log");
@@ -233,6 +237,7 @@ void RunConfig::read_fit(const ConfigNode& node, const Catalog& catalog) {
   describe_callbacks(fit_.callbacks, option);
   if (!fit_.callbacks.empty()) {
     callback_nodes_ = node.find("callbacks")->elements();
+    reader.check([&] { take_checkpoints(); });
   }
   if (fit_.validation_split > 0 && has(DataPart::validation)) {
     reader.check([&] {
@@ -242,6 +247,28 @@ void RunConfig::read_fit(const ConfigNode& node, const Catalog& catalog) {
     });
   }
   reader.finish();
+}
+
+// What a callback says of checkpoints, the section for them may overrule.
+void RunConfig::take_checkpoints() {
+  for (std::size_t i = 0; i < fit_.callbacks.size(); ++i) {
+    const auto asked = fit_.callbacks[i] ? fit_.callbacks[i]->checkpoints() : std::nullopt;
+    if (!asked) continue;
+    if (checkpoint_node_) {
+      callback_nodes_[i].fail("checkpoints are saved by the callback at {} already",
+                              checkpoint_node_->location());
+    }
+    fit_.checkpoint = *asked;
+    checkpoint_node_ = callback_nodes_[i].single_entry().value;
+  }
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < fit_.callbacks.size(); ++i) {
+    if (fit_.callbacks[i] && fit_.callbacks[i]->checkpoints()) continue;
+    fit_.callbacks[kept] = fit_.callbacks[i];
+    callback_nodes_[kept++] = callback_nodes_[i];
+  }
+  fit_.callbacks.resize(kept);
+  callback_nodes_.resize(kept, document_);
 }
 
 std::int64_t RunConfig::evaluation_batch_size() const {
@@ -319,8 +346,7 @@ std::optional<Axis> RunConfig::batch_axis(const MeshShape& mesh) const {
 
 // ---- data --------------------------------------------------------------------------------------
 
-std::shared_ptr<const Source> RunConfig::open(DataPart part,
-                                              const std::vector<Categories>* categories) const {
+std::shared_ptr<const Source> RunConfig::open(DataPart part, const Opening& opening) const {
   const std::string key(name_of(part));
   const ConfigNode node =
       ConfigReader(ConfigReader(document_).required_node("data", "sets of data"))
@@ -330,21 +356,60 @@ std::shared_ptr<const Source> RunConfig::open(DataPart part,
     inputs.push_back(graph_->tensors[input].path);
   }
   const std::vector<std::string> outputs = compared_outputs();
-  std::shared_ptr<const Source> source = source_from_config(
-      node,
-      {.inputs = inputs, .outputs = outputs, .seed = options_.seed, .categories = categories});
-  return cache_ ? cached(source) : source;
+  std::shared_ptr<const Source> source;
+  try {
+    source = source_from_config(node, {.inputs = inputs,
+                                       .outputs = outputs,
+                                       .seed = options_.seed,
+                                       .categories = opening.categories});
+  } catch (const ConfigError& error) {
+    if (opening.missing == nullptr || !error.only_of_missing_files()) throw;
+    source = stated(part);
+    opening.missing->push_back(fmt::format(
+        "{}; planned with the shapes that the model and its loss expect", error.what()));
+  }
+  return cache_ && source->readable() ? cached(source) : source;
 }
 
-TrainingData RunConfig::open_training(ConfigErrors& errors) const {
+std::shared_ptr<const Source> RunConfig::stated(DataPart part) const {
+  const auto of_sample = [](Shape batch) {
+    batch.erase(batch.begin());
+    return batch;
+  };
+  std::vector<Field> fields;
+  for (const TensorId input : graph_->inputs) {
+    const GraphTensor& tensor = graph_->tensors[input];
+    fields.push_back({.name = tensor.path, .shape = of_sample(tensor.shape), .type = tensor.type});
+  }
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    const SharedLoss& loss = outputs_[i].training.loss;
+    if (!loss) continue;
+    const Shape& prediction = graph_->tensors[graph_->outputs[i]].shape;
+    const Shape target = outputs_[i].loss->located([&] { return loss->target_shape(prediction); });
+    fields.push_back({.name = "target/" + output_name(*graph_, graph_->outputs[i]),
+                      .shape = of_sample(target),
+                      .type = loss->target_type(),
+                      .role = FieldRole::target});
+  }
+  if (node_of(part).find("sample_weights")) {
+    fields.push_back({.name = std::string(weights_name), .shape = {}, .role = FieldRole::weight});
+  }
+  return std::make_shared<StatedSource>(std::move(fields));
+}
+
+TrainingData RunConfig::open_training(ConfigErrors& errors, const Opening& opening) const {
   TrainingData data;
-  errors.check([&] { data.training = open(DataPart::train); });
+  errors.check([&] { data.training = open(DataPart::train, opening); });
   if (has(DataPart::validation)) {
     const std::vector<Categories> categories =
         data.training ? data.training->categories() : std::vector<Categories>();
+    const bool known = data.training && data.training->readable();
     errors.check([&] {
-      data.validation = open(DataPart::validation, data.training ? &categories : nullptr);
+      data.validation =
+          open(DataPart::validation, {known ? &categories : nullptr, opening.missing});
     });
+  } else if (data.training && fit_.validation_split > 0 && !data.training->readable()) {
+    data.validation = data.training;
   } else if (data.training && fit_.validation_split > 0) {
     errors.check([&] {
       ValidationSplit split = document_.find("fit")->find("validation_split")->located([&] {
@@ -454,6 +519,7 @@ void RunConfig::check_shapes(const Source& source, DataPart part, Mode mode) con
 void RunConfig::check_data(const Source& source, DataPart part, const MeshShape& mesh,
                            Mode mode) const {
   check_shapes(source, part, mode);
+  if (!source.readable()) return;
   if (part != DataPart::train || mode != Mode::train) {
     // Fewer samples than a batch are one short batch.
     if (source.rows() < 1) node_of(part).fail("{}: there are no samples", words_for(part));
@@ -473,6 +539,7 @@ void RunConfig::check_data(const Source& source, DataPart part, const MeshShape&
 void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataPart part, Mode mode,
                               const Communicator& communicator,
                               const StopRequest* stop_request) const {
+  if (!source->readable()) return;
   const std::vector<std::int64_t> classes = objective(*source, mode, part).target_classes;
   const int fields = source->feature_count() + static_cast<int>(classes.size());
   const std::optional<int> weights = mode == Mode::predict ? std::nullopt : source->weights_field();
@@ -524,11 +591,14 @@ void RunConfig::check_callbacks(const Source& source, bool validated) const {
     check(callback_nodes_[i], [&] { fit_.callbacks[i]->check(logs); });
   }
   if (const CheckpointOptions& options = fit_.checkpoint; !options.directory.empty()) {
-    const ConfigNode checkpoint = *document_.find("checkpoint");
-    if (const auto best = checkpoint.find("best")) {
-      check(*best, [&] { check_best_log(options.best, logs); });
+    const auto node_of_key = [&](const char* key, const char* key_of_callback) {
+      const auto node = checkpoint_node_->find(key);
+      return node ? *node : checkpoint_node_->find(key_of_callback).value_or(*checkpoint_node_);
+    };
+    if (!options.best.empty()) {
+      check(node_of_key("best", "monitor"), [&] { check_best_log(options.best, logs); });
     }
-    check(*checkpoint.find("directory"), [&] {
+    check(node_of_key("directory", "filepath"), [&] {
       check_directory(options.directory);
       if (options.resume == Resume::never) check_unused(options.directory);
     });

@@ -105,6 +105,15 @@ struct TrainingData {
   std::shared_ptr<const Source> validation;  // null if there is none
 };
 
+/// How sets of samples are opened.
+struct Opening {
+  /// Of the training data, if they are known.
+  const std::vector<Categories>* categories = nullptr;
+  /// Where a plan is all that is wanted: takes a warning of each set whose files are not here, which
+  /// is then what the model and its losses expect (stated.h). Null: such a set is an error.
+  std::vector<std::string>* missing = nullptr;
+};
+
 class RunConfig {
  public:
   /// Reads `document`, with the layers that `layers` knows.
@@ -136,12 +145,12 @@ class RunConfig {
 
   /// Opens a set of samples, which has to be there, with the categories of the training data if
   /// they are known.
-  [[nodiscard]] std::shared_ptr<const Source> open(
-      DataPart part, const std::vector<Categories>* categories = nullptr) const;
+  [[nodiscard]] std::shared_ptr<const Source> open(DataPart part,
+                                                   const Opening& opening = {}) const;
   /// Opens `train`, and `validation` or what `validation_split` takes off the first.
   [[nodiscard]] TrainingData open_training() const;
   /// The same, of which what cannot be opened is null and its error kept.
-  [[nodiscard]] TrainingData open_training(ConfigErrors& errors) const;
+  [[nodiscard]] TrainingData open_training(ConfigErrors& errors, const Opening& opening = {}) const;
   /// Checks that `source`, which is `part`, has what the model takes and its loss compares with.
   void check_shapes(const Source& source, DataPart part, Mode mode) const;
   /// The same, and that there are rows enough for a batch, and for every rank of `mesh` in it.
@@ -178,8 +187,11 @@ class RunConfig {
   void read_outputs(const ConfigurationSections& sections, const Catalog& catalog);
   void read_data(const ConfigNode& node, const Catalog& catalog);
   void read_fit(const ConfigNode& node, const Catalog& catalog);
+  void take_checkpoints();
   [[nodiscard]] const std::optional<ConfigNode>& part_node(DataPart part) const;
   [[nodiscard]] ConfigNode node_of(DataPart part) const;
+  /// What the model and its losses expect of `part`.
+  [[nodiscard]] std::shared_ptr<const Source> stated(DataPart part) const;
   /// By their names, of a model that has several outputs: those with a loss, if some have one. Else
   /// none.
   [[nodiscard]] std::vector<std::string> compared_outputs() const;
@@ -199,7 +211,8 @@ class RunConfig {
   std::vector<WrittenOutput> outputs_;  // of the model
   CompileOptions compile_;              // without a loss: not at all
   FitOptions fit_;
-  std::vector<ConfigNode> callback_nodes_;  // by callback
+  std::vector<ConfigNode> callback_nodes_;     // by callback
+  std::optional<ConfigNode> checkpoint_node_;  // that says of checkpoints
 };
 
 }  // namespace meshwork

@@ -18,12 +18,14 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <variant>
 #include <vector>
 
+#include "runtime/checkpoint/options.h"
 #include "runtime/train/loop/training.h"
 
 namespace meshwork {
@@ -65,6 +67,11 @@ class Callback {
   [[nodiscard]] virtual bool has_written(const std::filesystem::path&) const { return true; }
   /// The folder that it fills with files of its own, on the root; empty for none.
   [[nodiscard]] virtual std::filesystem::path fills() const { return {}; }
+
+  /// The checkpoints that it asks fit to save; none if it asks for none.
+  [[nodiscard]] virtual std::optional<CheckpointOptions> checkpoints() const {
+    return std::nullopt;
+  }
 
   /// Throws `Error` for what cannot work in a run with these logs: before the run, on the root
   /// alone. It changes nothing.

@@ -10,6 +10,7 @@
 
 #include "collectives/error.h"
 #include "runtime/device/kernels/step_scalars.h"
+#include "runtime/train/callbacks/model_checkpoint.h"
 #include "runtime/train/loop/between_steps.h"
 #include "runtime/train/loop/model_training.h"
 #include "runtime/train/loop/saving.h"
@@ -380,6 +381,9 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
   describe_fit_section(options, option);
   if (options.initial_epoch < 0) {
     fail("fit: initial_epoch: expected an integer of at least 0, found {}", options.initial_epoch);
+  }
+  if (const auto asked = checkpoints_of(options.callbacks)) {
+    if (options.checkpoint.directory.empty()) options.checkpoint = *asked;
   }
   check_options("checkpoint", options.checkpoint);
   state_->compare(settings_of(options, *training), "what fit is given");

@@ -4,11 +4,15 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 
 #include "collectives/error.h"
+#include "collectives/exchange.h"
 #include "layers/pages.h"
 #include "runtime/config/load.h"
 #include "runtime/pages.h"
+#include "runtime/train/callbacks/model_checkpoint.h"
 #include "runtime/train/engine/engine.h"
 #include "tests/support/added_device.h"
 #include "tests/support/catch.h"
@@ -349,6 +353,107 @@ TEST_CASE("a plan for a mesh that is not there is the plan of its ranks") {
       CHECK(variable.bytes == 25 * 4);
     }
   }
+}
+
+TEST_CASE("data whose files are not here are planned as the model and its losses expect them") {
+  const auto plan_text = [](const std::string& data) {
+    const RunConfig config = run(R"(
+data: {train: )" + data + R"(, batch_size: 12}
+model:
+  inputs: {image: [4, 4], extra: [3]}
+  layers:
+    - Flatten: {name: flat, inputs: image}
+    - Concatenate: {name: both, inputs: [flat, extra]}
+    - Dense: {name: kind, units: 5, inputs: both}
+    - Dense: {name: price, units: 2, inputs: both}
+  outputs: [kind, price]
+loss: {kind: {SparseCategoricalCrossentropy: {from_logits: true}}, price: mse}
+optimizer: SGD
+)");
+    const MeshShape mesh({{"data", 2}}, 2);
+    std::vector<std::string> missing;
+    ConfigErrors errors;
+    const TrainingData opened = config.open_training(errors, {.missing = &missing});
+    errors.raise();
+    config.check_data(*opened.training, DataPart::train, mesh, Mode::train);
+    config.check_samples(opened.training, DataPart::train, Mode::train, Communicator::world());
+    Blueprint blueprint = config.blueprint(mesh);
+    const Plan& plan = config.plan(blueprint, *opened.training, 12, Mode::train);
+    const std::string text =
+        to_text(config.report(plan, *opened.training, 12, Mode::train, 0), 100);
+    return std::pair(text, missing);
+  };
+  const auto [known, none] = plan_text(R"({kind: synthetic, rows: 24,
+    features: {image: {shape: [4, 4]}, extra: {shape: [3]}},
+    targets: {kind: {kind: classes, classes: 5}, price: {kind: normal, shape: [2]}}})");
+  CHECK(none.empty());
+  const auto [stated, missing] =
+      plan_text(R"({kind: npy, features: {image: not/here.npy, extra: not/here2.npy},
+    targets: {kind: not/kind.npy, price: not/price.npy}})");
+  CHECK(stated == known);
+  REQUIRE(missing.size() == 1);
+  CHECK_THAT(missing.front(), Catch::StartsWith("run.yaml:2:") &&
+                                  Catch::Contains("here.npy: there is no such file; planned with"));
+  // What else is wrong stays an error.
+  CHECK_THROWS_WITH(plan_text("{kind: npy, features: not/here.npy, targets: not/here.npy}"),
+                    Catch::Contains("the model has 2 inputs"));
+}
+
+TEST_CASE("ModelCheckpoint among the callbacks is read as the section for checkpoints") {
+  const auto with = [](const std::string& callbacks, const std::string& section = "") {
+    const std::string open = branches.substr(0, branches.rfind('}'));
+    return run(fmt::format("{}, callbacks: [{}]}}\n{}", open, callbacks, section));
+  };
+  const auto checkpoints = [&](const std::string& callback, const std::string& section = "") {
+    return with("TerminateOnNaN, " + callback, section).fit_options();
+  };
+  const FitOptions every = checkpoints("ModelCheckpoint: {filepath: states}");
+  CHECK(every.callbacks.size() == 1);
+  CHECK(every.checkpoint.directory == "states");
+  CHECK(every.checkpoint.keep == 3);
+  CHECK(every.checkpoint.best.empty());
+  CHECK(!every.checkpoint.every_steps);
+  const FitOptions best = checkpoints(
+      "ModelCheckpoint: {filepath: a/b, monitor: val_accuracy, save_best_only: true, save_freq: "
+      "7}");
+  CHECK(best.checkpoint.directory == "a/b");
+  CHECK(best.checkpoint.keep == 1);
+  CHECK(best.checkpoint.best == "val_accuracy");
+  CHECK(best.checkpoint.every_steps == 7);
+  const FitOptions both = checkpoints("ModelCheckpoint: {filepath: states, save_freq: 7}",
+                                      "checkpoint: {resume: auto, every_steps: 9}\n");
+  CHECK(both.checkpoint.directory == "states");
+  CHECK(both.checkpoint.resume == Resume::automatic);
+  CHECK(both.checkpoint.every_steps == 9);
+  CHECK(checkpoints("ModelCheckpoint: {filepath: states}", "checkpoint: ~\n")
+            .checkpoint.directory.empty());
+
+  for (const std::string file : {"best.keras", "\"{epoch:02d}\"", "a/model.weights.h5"}) {
+    CHECK_THROWS_WITH(checkpoints("ModelCheckpoint: {filepath: " + file + "}"),
+                      Catch::Contains("name the directory"));
+  }
+  CHECK_THROWS_WITH(checkpoints("ModelCheckpoint: {filepath: a, save_freq: often}"),
+                    Catch::Contains("save_freq") && Catch::Contains("often"));
+  CHECK_THROWS_WITH(checkpoints("ModelCheckpoint: {filepath: a}, ModelCheckpoint: {filepath: b}"),
+                    Catch::Contains("are saved by the callback at run.yaml:"));
+  const RunConfig wrong =
+      with("ModelCheckpoint: {filepath: states, monitor: val_los, save_best_only: true}");
+  CHECK_THROWS_WITH(wrong.check_callbacks(*wrong.open_training().training, true),
+                    Catch::Contains("val_los") && Catch::Contains("val_loss"));
+}
+
+TEST_CASE("fit saves where the callback ModelCheckpoint says") {
+  const RunConfig config = run(branches);
+  DeviceMesh mesh = config.mesh();
+  Model model = config.make_model(mesh);
+  FitOptions options = config.fit_options();
+  const std::filesystem::path folder = fmt::format("saved_by_callback_{}", mesh.all().size());
+  together(mesh.all(), [&] {
+    if (mesh.all().rank() == 0) std::filesystem::remove_all(folder);
+  });
+  options.callbacks = {ModelCheckpoint({.filepath = folder})};
+  (void)model.fit(config.open_training().training, options);
+  CHECK(std::distance(std::filesystem::directory_iterator(folder), {}) >= 2);
 }
 
 TEST_CASE("a kind of device that was added can be named, and is among those that are listed") {
