@@ -1,14 +1,17 @@
 #include "runtime/graph/layer_config.h"
 
-#include <array>
-
 namespace meshwork {
 namespace {
 
 const ChoiceTable<Activation>& activations() {
-  static const auto all =
-      by_name(std::array{Activation::linear, Activation::relu, Activation::gelu,
-                         Activation::sigmoid, Activation::tanh, Activation::softmax});
+  // Keras's other names for some, the first of each being what it is called in all texts.
+  static const auto all = [] {
+    auto names = by_name(all_activations());
+    names.emplace_back("swish", Activation::silu);
+    names.emplace_back("hard_swish", Activation::hard_silu);
+    names.emplace_back("celu", Activation::elu);  // equal at alpha 1
+    return names;
+  }();
   return all;
 }
 

@@ -59,15 +59,16 @@ template <class Loops>
 void add_elementwise(auto& kernels) {
   using Math = typename Loops::Math;
   kernels.template add<ActivationSpec>([](const ActivationSpec& spec, const auto& context) {
-    return with_activation<Math>(spec.activation,
+    return with_activation<Math>(spec.activation, spec.alpha,
                                  [&](auto f) { return map_one<Loops>(context, spec.count, f); });
   });
   kernels.template add<ActivationGradientSpec>(
       [](const ActivationGradientSpec& spec, const auto& context) {
-        return with_activation_gradient<Math>(spec.activation, [&](auto f) {
+        return with_activation<Math>(spec.activation, spec.alpha, [&](auto f) {
+          using F = decltype(f);
           return spec.divisor == 1.0f
-                     ? map_two<Loops>(context, spec.count, f)
-                     : map_two<Loops>(context, spec.count, OfDivided<decltype(f)>{f, spec.divisor});
+                     ? map_two<Loops>(context, spec.count, GradientOf<F>{f})
+                     : map_two<Loops>(context, spec.count, GradientOfDivided<F>{f, spec.divisor});
         });
       });
   kernels.template add<RectifySpec>([](const RectifySpec& spec, const auto& context) {
@@ -88,7 +89,7 @@ void add_elementwise(auto& kernels) {
     });
   });
   kernels.template add<BiasAddSpec>([](const BiasAddSpec& spec, const auto& context) {
-    return with_activation<Math>(spec.activation, [&](auto f) {
+    return with_activation<Math>(spec.activation, 1.0f, [&](auto f) {
       return Loops::grid(context, spec.rows, spec.columns, 8, [=](void* const* operands) {
         return BiasAdd<decltype(f)>{at(operands, 0), at(operands, 1), at(operands, 2), f};
       });

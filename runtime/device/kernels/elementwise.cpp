@@ -4,8 +4,21 @@
 
 namespace meshwork {
 
+namespace {
+
+std::string with_alpha(Activation activation, float alpha) {
+  const auto name = std::string(name_of(activation));
+  return alpha == 1 ? name : name + fmt::format("({})", alpha);
+}
+
+}  // namespace
+
+std::string ActivationSpec::text() const {
+  return spec::sized(with_alpha(activation, alpha), {count});
+}
+
 std::string ActivationGradientSpec::text() const {
-  return spec::sized(std::string(name_of(activation)) + " gradient", {count}) +
+  return spec::sized(with_alpha(activation, alpha) + " gradient", {count}) +
          spec::words({{divisor != 1, "divided"}});
 }
 

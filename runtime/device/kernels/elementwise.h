@@ -11,21 +11,24 @@
 
 namespace meshwork {
 
-/// y = activation(x), elementwise (not softmax). May be in place. Operands: x, y.
+/// y = activation(x), elementwise (not softmax); alpha is that of elu. May be in place.
+/// Operands: x, y.
 struct ActivationSpec {
   Activation activation = Activation::linear;
   std::int64_t count = 0;
-  [[nodiscard]] std::string text() const { return spec::sized(name_of(activation), {count}); }
+  float alpha = 1;
+  [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const { return spec::passes(2, count); }
   void check() const { spec::require_elementwise(activation, "activation"); }
 };
 
-/// dx = dy / divisor * activation'(value), where `value` is y for relu, sigmoid and tanh, and x for
-/// gelu. May be in place on dy. Operands: value, dy, dx.
+/// dx = dy / divisor * activation'(x), told from `value`: y if the activation is
+/// differentiable_from_output, else x. May be in place on dy. Operands: value, dy, dx.
 struct ActivationGradientSpec {
   Activation activation = Activation::linear;
   std::int64_t count = 0;
   float divisor = 1;
+  float alpha = 1;
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const { return spec::passes(3, count); }
   void check() const;

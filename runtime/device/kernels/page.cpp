@@ -3,13 +3,35 @@
 #include <array>
 
 #include "collectives/error.h"
+#include "runtime/device/activation_functions.h"
 
 namespace meshwork {
 
+namespace {
+
+using Elementwise = bodies::ActivationFunctions<void>;
+
+constexpr auto activations = [] {
+  std::array<Activation, Elementwise::size + 1> all{};
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<Activation>(i);
+  return all;
+}();
+
+}  // namespace
+
+std::span<const Activation> all_activations() {
+  return activations;
+}
+
 std::string_view name_of(Activation activation) {
-  constexpr std::array<std::string_view, 6> names{"linear",  "relu", "gelu",
-                                                  "sigmoid", "tanh", "softmax"};
-  return names[static_cast<std::size_t>(activation)];
+  return activation == Activation::softmax
+             ? "softmax"
+             : Elementwise::names[static_cast<std::size_t>(activation)];
+}
+
+bool differentiable_from_output(Activation activation) {
+  return activation != Activation::softmax &&
+         Elementwise::told_from_output[static_cast<std::size_t>(activation)];
 }
 
 namespace spec {

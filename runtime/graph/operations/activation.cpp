@@ -8,11 +8,6 @@
 
 namespace meshwork {
 
-bool differentiable_from_output(Activation activation) {
-  return activation == Activation::linear || activation == Activation::relu ||
-         activation == Activation::sigmoid || activation == Activation::tanh;
-}
-
 std::unique_ptr<Operation> make_activation(Activation activation) {
   switch (activation) {
     case Activation::linear:
@@ -24,7 +19,8 @@ std::unique_ptr<Operation> make_activation(Activation activation) {
   }
 }
 
-ActivationOperation::ActivationOperation(Activation activation) : activation_(activation) {
+ActivationOperation::ActivationOperation(Activation activation, float alpha)
+    : activation_(activation), alpha_(alpha) {
   if (activation == Activation::linear || activation == Activation::softmax) {
     internal_error("the activation does not work element by element");
   }
@@ -32,7 +28,7 @@ ActivationOperation::ActivationOperation(Activation activation) : activation_(ac
 
 void ActivationOperation::forward(Lowering& lowering) const {
   const std::int64_t count = element_count(lowering.local_output_shape());
-  lowering.emit(ActivationSpec{activation_, count}, {lowering.input(0), lowering.output()});
+  lowering.emit(ActivationSpec{activation_, count, alpha_}, {lowering.input(0), lowering.output()});
 }
 
 void ActivationOperation::backward(Lowering& lowering) const {
@@ -46,7 +42,7 @@ void ActivationOperation::backward(Lowering& lowering) const {
   const std::int64_t count = element_count(lowering.local_output_shape());
   const Operand value =
       differentiable_from_output(activation_) ? lowering.output() : lowering.input(0);
-  lowering.emit(ActivationGradientSpec{activation_, count},
+  lowering.emit(ActivationGradientSpec{.activation = activation_, .count = count, .alpha = alpha_},
                 {value, lowering.output_gradient(), lowering.input_gradient(0)});
 }
 

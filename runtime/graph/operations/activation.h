@@ -9,26 +9,27 @@
 
 namespace meshwork {
 
-/// Whether the derivative can be told from the value: relu, sigmoid, tanh, and linear. Only these
-/// can be joined to the operation before, which keeps no value from before the activation.
-[[nodiscard]] bool differentiable_from_output(Activation activation);
-
 /// The operation that applies `activation`, whichever it is.
 [[nodiscard]] std::unique_ptr<Operation> make_activation(Activation activation);
 
-/// y = activation(x), element by element: relu, gelu, sigmoid or tanh. Rule "bt->bt".
+/// y = activation(x), element by element, and not linear. Rule "bt->bt". Another alpha than 1 is
+/// elu's; nothing that it can be joined with knows of it.
 class ActivationOperation final : public Operation {
  public:
-  explicit ActivationOperation(Activation activation);
+  explicit ActivationOperation(Activation activation, float alpha = 1);
 
   std::string kind() const override { return std::string(name_of(activation_)); }
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
   bool backward_reads(int) const override { return !differentiable_from_output(activation_); }
   ValueKind output_values() const override {
-    return activation_ == Activation::sigmoid ? ValueKind::probabilities : ValueKind::numbers;
+    const bool shares = activation_ == Activation::sigmoid ||
+                        activation_ == Activation::hard_sigmoid ||
+                        activation_ == Activation::sparse_sigmoid;
+    return shares ? ValueKind::probabilities : ValueKind::numbers;
   }
   Fusible fusible() const override {
+    if (alpha_ != 1) return {};
     return {.epilogue = {.activation = activation_},
             .is_epilogue = differentiable_from_output(activation_),
             .ends_in = activation_};
@@ -36,6 +37,7 @@ class ActivationOperation final : public Operation {
 
  private:
   Activation activation_;
+  float alpha_;
 };
 
 }  // namespace meshwork

@@ -21,11 +21,9 @@ double derivative_at(Activation activation, double value) {
     case Activation::gelu:
       return std::erfc(-value / std::sqrt(2.0)) / 2 +
              value * std::exp(-value * value / 2) / std::sqrt(2 * pi);
-    case Activation::linear:
-    case Activation::softmax:
-      break;
+    default:
+      return 1;
   }
-  return 1;
 }
 
 /// The products of a net with odd layers, none and one included.

@@ -12,6 +12,7 @@
 #include "runtime/graph/operations/identity.h"
 #include "runtime/graph/operations/softmax.h"
 #include "runtime/graph/rewrites/rewrites.h"
+#include "tests/support/activation_formulas.h"
 #include "tests/support/strategy_validator.h"
 
 namespace meshwork::contraction_test {
@@ -19,19 +20,6 @@ namespace meshwork::contraction_test {
 using namespace meshwork::test;
 
 namespace {
-
-double applied(Activation activation, double x) {
-  switch (activation) {
-    case Activation::relu:
-      return x > 0 ? x : 0;
-    case Activation::sigmoid:
-      return 1 / (1 + std::exp(-x));
-    case Activation::tanh:
-      return std::tanh(x);
-    default:
-      return x;
-  }
-}
 
 // y (rows, outputs) = activation(x (rows, features) * kernel (features, outputs) + bias (outputs))
 Tensor product(const Tensor& x, const Tensor& kernel, const Tensor* bias, Activation activation) {
@@ -47,7 +35,7 @@ Tensor product(const Tensor& x, const Tensor& kernel, const Tensor* bias, Activa
     for (std::int64_t i = 0; i < features; ++i) {
       sum += x.values[row * features + i] * kernel.values[i * outputs + column];
     }
-    y.values[at] = applied(activation, sum);
+    y.values[at] = activation_formula(activation, sum);
   }
   return y;
 }
@@ -179,7 +167,7 @@ TEST_CASE("a contraction that is no single product takes bias and activation alo
       for (std::size_t i = 0; i < expected.values.size(); ++i) {
         const auto column = i % what.inputs[2].values.size();
         expected.values[i] =
-            applied(activation, expected.values[i] + what.inputs[2].values[column]);
+            activation_formula(activation, expected.values[i] + what.inputs[2].values[column]);
       }
       const ContractionOperation operation(equation, {true, activation});
       CHECK(difference(run_whole(operation, what).output, expected, 1e-6) == "");
@@ -216,7 +204,8 @@ TEST_CASE("a product's gradients agree with differences and its rule with the tr
 
 TEST_CASE("a product with a bias and an activation in it is their sequence") {
   for (const Activation activation :
-       {Activation::linear, Activation::relu, Activation::sigmoid, Activation::tanh}) {
+       {Activation::linear, Activation::relu, Activation::sigmoid, Activation::tanh,
+        Activation::elu, Activation::exponential, Activation::softsign}) {
     for (const bool bias : {false, true}) {
       INFO(name_of(activation) << (bias ? " with bias" : ""));
       const ContractionOperation operation("bi,io->bo", {bias, activation});
