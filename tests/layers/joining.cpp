@@ -1,8 +1,9 @@
-// Add and Concatenate.
+// Add, Concatenate and the other layers that make one value of several.
 #include "collectives/error.h"
 #include "layers/add.h"
 #include "layers/concatenate.h"
 #include "layers/dense.h"
+#include "layers/merging.h"
 #include "tests/support/graph_runner.h"
 
 namespace meshwork::joining_test {
@@ -39,11 +40,43 @@ TEST_CASE("branches are concatenated along any dimension, counted from either en
   CHECK(Concatenate({.axis = -2})({Input({4, 3}), Input({1, 3})}).shape() == Shape{-1, 5, 3});
 }
 
+TEST_CASE("merging layers take their inputs from left to right") {
+  const auto a = Input({2}, "a"), b = Input({2}, "b"), c = Input({2}, "c");
+  const auto merged = [&](const SharedLayer& layer, const std::vector<SymbolicTensor>& inputs) {
+    const Graph graph = make_graph(inputs, {layer(inputs)});
+    GraphCase what{.inputs = {Tensor({1, 2}, {3, -4}), Tensor({1, 2}, {5, -6})}};
+    if (inputs.size() > 2) what.inputs.push_back(Tensor({1, 2}, {7, 1}));
+    return run_graph(graph, what).values.at(graph.outputs[0]).values;
+  };
+  CHECK(merged(Multiply(), {a, b, c}) == std::vector<double>{105, 24});
+  CHECK(merged(Average(), {a, b}) == std::vector<double>{4, -5});
+  CHECK(merged(Maximum(), {a, b, c}) == std::vector<double>{7, 1});
+  CHECK(merged(Minimum(), {a, b, c}) == std::vector<double>{3, -6});
+  CHECK(merged(Subtract(), {a, b}) == std::vector<double>{-2, 2});
+}
+
+TEST_CASE("gradients of merging layers of three inputs are those of their values") {
+  const auto a = Input({3}, "a"), b = Input({3}, "b"), c = Input({3}, "c");
+  for (const SharedLayer& layer : {Multiply(), Average(), Maximum(), Minimum()}) {
+    const Graph graph = make_graph({a, b, c}, {layer({a, b, c})});
+    check_graph_gradients(graph,
+                          {.inputs = {Tensor({1, 3}, {3, -4, 0.5}), Tensor({1, 3}, {5, -6, 0.25}),
+                                      Tensor({1, 3}, {-2, 1, 0.75})},
+                           .output_gradients = {random_tensor({1, 3}, 4)}});
+  }
+}
+
 TEST_CASE("inputs that cannot be joined are errors that name the layer") {
   CHECK_THROWS_WITH(
       Add({.name = "sum"})({Input({3}), Input({4})}),
       "sum: expected inputs of equal shapes, found (batch, 3) for input 0 and (batch, "
       "4) for input 1");
+  CHECK_THROWS_WITH(Multiply({.name = "m"})({Input({3}), Input({4})}),
+                    "m: expected inputs of equal shapes, found (batch, 3) for input 0 and (batch, "
+                    "4) for input 1");
+  CHECK_THROWS_WITH(Subtract({.name = "s"})({Input({3}), Input({3}), Input({3})}),
+                    "s: expected two inputs, found 3");
+  CHECK_THROWS_WITH(Maximum({.name = "m"})(Input({3})), "m: expected at least two inputs, found 1");
   CHECK_THROWS_WITH(Concatenate({.name = "c", .axis = 0})({Input({3}), Input({3})}),
                     "c: `axis` 0 is the batch of inputs of shape (batch, 3); batches cannot be "
                     "concatenated");

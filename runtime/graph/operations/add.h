@@ -1,7 +1,6 @@
 // The sum of tensors of one shape. Rule "bt,bt->bt"; the gradient of each is the output's.
 #pragma once
 
-#include "collectives/error.h"
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
@@ -16,12 +15,7 @@ class AddOperation final : public Operation {
   std::string kind() const override { return "add"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, static_cast<std::size_t>(inputs_));
-    for (std::size_t i = 1; i < inputs.size(); ++i) {
-      if (inputs[i] != inputs[0]) {
-        fail("expected inputs of equal shapes, found {} for input 0 and {} for input {}",
-             to_string(inputs[0]), to_string(inputs[i]), i);
-      }
-    }
+    check_equal_shapes(inputs);
     return inputs[0];
   }
   double flops(std::span<const Shape> inputs, const Shape& output) const override {

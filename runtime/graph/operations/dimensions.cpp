@@ -33,4 +33,13 @@ void check_input_count(std::span<const Shape> inputs, std::size_t count) {
   }
 }
 
+void check_equal_shapes(std::span<const Shape> inputs) {
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    if (inputs[i] != inputs[0]) {
+      fail("expected inputs of equal shapes, found {} for input 0 and {} for input {}",
+           to_string(inputs[0]), to_string(inputs[i]), i);
+    }
+  }
+}
+
 }  // namespace meshwork

@@ -32,4 +32,7 @@ inline constexpr std::size_t dimension_letters_count = 49;
 /// Throws `Error` unless there are `count` inputs.
 void check_input_count(std::span<const Shape> inputs, std::size_t count);
 
+/// Throws `Error` unless all have the shape of the first.
+void check_equal_shapes(std::span<const Shape> inputs);
+
 }  // namespace meshwork

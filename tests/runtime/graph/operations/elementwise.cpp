@@ -10,7 +10,10 @@
 #include "runtime/graph/operations/affine.h"
 #include "runtime/graph/operations/dropout.h"
 #include "runtime/graph/operations/identity.h"
+#include "runtime/graph/operations/pair.h"
 #include "runtime/graph/operations/rectifier.h"
+#include "runtime/graph/operations/slope.h"
+#include "tests/support/activation_formulas.h"
 #include "tests/support/strategy_validator.h"
 
 namespace meshwork::elementwise_test {
@@ -18,19 +21,6 @@ namespace meshwork::elementwise_test {
 using namespace meshwork::test;
 
 namespace {
-
-double reference(Activation activation, double x) {
-  switch (activation) {
-    case Activation::relu:
-      return x > 0 ? x : 0;
-    case Activation::gelu:
-      return x * 0.5 * std::erfc(-x / std::sqrt(2.0));
-    case Activation::sigmoid:
-      return 1 / (1 + std::exp(-x));
-    default:
-      return std::tanh(x);
-  }
-}
 
 // Random numbers of magnitude 0.05 to 3, away from the kink of relu.
 Tensor away_from_zero(const Shape& shape, unsigned seed) {
@@ -42,23 +32,33 @@ Tensor away_from_zero(const Shape& shape, unsigned seed) {
   return tensor;
 }
 
+// The same, away from every multiple of a half: all kinks of activations are there.
+Tensor away_from_halves(const Shape& shape, unsigned seed) {
+  Tensor tensor = random_tensor(shape, seed, -8, 8);
+  for (double& value : tensor.values) {
+    const double half = std::floor(value) / 2;
+    value = static_cast<float>(half + 0.0625 + (value / 2 - half) * 0.75);
+  }
+  return tensor;
+}
+
 }  // namespace
 
 TEST_CASE("activations follow their formulas, their derivatives and their rules") {
-  for (const Activation activation :
-       {Activation::relu, Activation::gelu, Activation::sigmoid, Activation::tanh}) {
+  for (const Activation activation : elementwise_activations()) {
+    if (activation == Activation::linear) continue;  // the identity
     INFO(name_of(activation));
     const ActivationOperation operation(activation);
-    const OperationCase what{.inputs = {away_from_zero({5, 3, 7}, 1)},
+    const OperationCase what{.inputs = {away_from_halves({5, 3, 7}, 1)},
                              .output_gradient = random_tensor({5, 3, 7}, 2)};
     Tensor expected = what.inputs[0];
     for (double& value : expected.values) {
-      value = reference(activation, value);
+      value = activation_formula(activation, value);
     }
     CHECK(difference(run_whole(operation, what).output, expected, 1e-6) == "");
     check_gradients(operation, what);
     check_strategies(operation, what);
-    CHECK(operation.backward_reads(0) == (activation == Activation::gelu));
+    CHECK(operation.backward_reads(0) == !differentiable_from_output(activation));
   }
 }
 
@@ -73,6 +73,50 @@ TEST_CASE("a rectifier has a slope below its threshold and a limit above, and it
                              .output_gradient = random_tensor({5, 3, 7}, 2)};
   check_gradients(RectifierOperation({.slope = 0.25f}), smooth);
   check_strategies(operation, smooth);
+}
+
+TEST_CASE("elu bends to its own alpha, and is joined to nothing then") {
+  const ActivationOperation operation(Activation::elu, 0.25f);
+  const OperationCase what{.inputs = {Tensor({4}, {2, 0, -1, -30})},
+                           .output_gradient = Tensor({4}, {4, 4, 4, 4})};
+  const OperationResult found = run_whole(operation, what);
+  CHECK(found.output.values[0] == 2);
+  CHECK(found.output.values[2] == Approx(0.25 * std::expm1(-1)));
+  CHECK(found.output.values[3] == Approx(-0.25));
+  CHECK(found.gradients[0]->values[2] == Approx(std::exp(-1)));
+  CHECK_FALSE(operation.fusible().is_epilogue);
+  CHECK(operation.fusible().ends_in == Activation::linear);
+  check_gradients(operation, {.inputs = {away_from_zero({5, 3, 7}, 1)},
+                              .output_gradient = random_tensor({5, 3, 7}, 2)});
+}
+
+TEST_CASE("functions of two tensors have their gradients, however spread") {
+  for (const PairFunction function : {PairFunction::product, PairFunction::difference,
+                                      PairFunction::maximum, PairFunction::minimum}) {
+    const PairOperation operation(function);
+    Tensor a = random_tensor({5, 3, 7}, 1), b = random_tensor({5, 3, 7}, 2);
+    for (std::size_t i = 0; i < a.values.size(); ++i) {
+      // Not so near each other that a step changes which is larger.
+      if (std::abs(a.values[i] - b.values[i]) < 0.0625) a.values[i] += 0.25;
+    }
+    const OperationCase what{.inputs = {a, b}, .output_gradient = random_tensor({5, 3, 7}, 3)};
+    check_gradients(operation, what);
+    check_strategies(operation, what, 0);
+  }
+  CHECK(run_whole(PairOperation(PairFunction::difference),
+                  {.inputs = {Tensor({2}, {5, 1}), Tensor({2}, {3, 4})}})
+            .output.values == std::vector<double>{2, -3});
+}
+
+TEST_CASE("a learned slope has a gradient summed over all that share it, however spread") {
+  for (const std::size_t shared : {0, 1}) {
+    const SlopeOperation operation(shared);
+    const OperationCase what{.inputs = {away_from_zero({5, 3, 7}, 1),
+                                        random_tensor(shared == 0 ? Shape{3, 7} : Shape{1, 7}, 2)},
+                             .output_gradient = random_tensor({5, 3, 7}, 3)};
+    check_gradients(operation, what);
+    check_strategies(operation, what);
+  }
 }
 
 TEST_CASE("every activation has an operation") {
