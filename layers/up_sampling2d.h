@@ -1,6 +1,7 @@
-// UpSampling2D: an image enlarged by whole factors.
+// UpSampling1D and UpSampling2D: a sequence and an image enlarged by whole factors.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "layers/spatial.h"
@@ -19,5 +20,13 @@ struct UpSampling2DOptions {
 /// interpolated between the centres of pixels (bilinear), as Keras does. No variables. Throws
 /// `Error` for factors that are not positive; when called, for inputs that are no images.
 [[nodiscard]] SharedLayer UpSampling2D(UpSampling2DOptions options = {});
+
+struct UpSampling1DOptions {
+  std::string name;
+  std::int64_t size = 2;  // the factor
+};
+
+/// y (batch, steps * factor, channels): each step of x repeated.
+[[nodiscard]] SharedLayer UpSampling1D(UpSampling1DOptions options = {});
 
 }  // namespace meshwork

@@ -1,15 +1,16 @@
 // The layers over images: variables, shapes, defaults and errors.
 #include "collectives/error.h"
 #include "layers/batch_normalization.h"
+#include "layers/borders.h"
 #include "layers/conv2d_transpose.h"
 #include "layers/convolution.h"
 #include "layers/global_pooling.h"
 #include "layers/permute.h"
 #include "layers/pooling.h"
 #include "layers/relu.h"
+#include "layers/repeat_vector.h"
 #include "layers/softmax.h"
 #include "layers/up_sampling2d.h"
-#include "layers/zero_padding2d.h"
 #include "tests/support/catch.h"
 
 namespace meshwork::images_test {
@@ -94,6 +95,16 @@ TEST_CASE("pooling, padding, enlarging and permuting give Keras's shapes") {
   CHECK(shape_after(ZeroPadding2D(), image) == Shape{-1, 9, 7, 3});
   CHECK(shape_after(ZeroPadding2D({.padding = {1, 2}}), image) == Shape{-1, 9, 9, 3});
   CHECK(shape_after(ZeroPadding2D({.padding = {{0, 1}, {2, 3}}}), image) == Shape{-1, 8, 10, 3});
+  CHECK(shape_after(ZeroPadding1D(), {7, 3}) == Shape{-1, 9, 3});
+  CHECK(shape_after(ZeroPadding1D({.padding = {0, 3}}), {7, 3}) == Shape{-1, 10, 3});
+  CHECK(shape_after(ZeroPadding3D({.padding = {1, 2, {0, 1}}}), {2, 7, 5, 3}) ==
+        Shape{-1, 4, 11, 6, 3});
+  CHECK(shape_after(Cropping1D(), {7, 3}) == Shape{-1, 5, 3});
+  CHECK(shape_after(Cropping2D(), image) == Shape{-1, 7, 5, 3});
+  CHECK(shape_after(Cropping2D({.cropping = {{0, 1}, {2, 2}}}), image) == Shape{-1, 6, 1, 3});
+  CHECK(shape_after(Cropping3D(), {3, 7, 5, 3}) == Shape{-1, 1, 5, 3, 3});
+  CHECK(shape_after(UpSampling1D(), {7, 3}) == Shape{-1, 14, 3});
+  CHECK(shape_after(RepeatVector({.n = 4}), {3}) == Shape{-1, 4, 3});
   CHECK(shape_after(UpSampling2D(), image) == Shape{-1, 14, 10, 3});
   CHECK(shape_after(UpSampling2D({.size = {1, 3}}), image) == Shape{-1, 7, 15, 3});
   CHECK(shape_after(Permute({.dims = {3, 1, 2}}), image) == Shape{-1, 3, 7, 5});
@@ -163,6 +174,11 @@ TEST_CASE("wrong options are errors that name the layer and the option") {
                     Catch::Contains("epsilon: expected a positive number"));
   CHECK_THROWS_WITH(ZeroPadding2D({.padding = {{0, -1}, {0, 0}}}),
                     "ZeroPadding2D: padding: expected an integer between 0 and 16777216, found -1");
+  CHECK_THROWS_WITH(shape_after(Cropping2D({.cropping = {{0, 0}, {3, 2}}}), {7, 5, 3}),
+                    Catch::Contains("cannot cut 3 and 2 elements off dimension 2"));
+  CHECK_THROWS_WITH(shape_after(ZeroPadding3D(), {7, 5, 3}), Catch::Contains("expected volumes"));
+  CHECK_THROWS_WITH(shape_after(RepeatVector({.n = 2}), {7, 3}),
+                    Catch::Contains("expected vectors"));
   CHECK_THROWS_WITH(Permute({.dims = {1, 3}}), Catch::StartsWith("Permute: `dims` is (1, 3)"));
   CHECK_THROWS_WITH(shape_after(Permute({.dims = {2, 1}}), {7, 5, 3}),
                     Catch::Contains("expected an input of 3 dimensions"));

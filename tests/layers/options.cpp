@@ -91,6 +91,9 @@ TEST_CASE("layers over images are read from their options") {
   CHECK(shape_of("GlobalMaxPooling1D:", {7, 2}) == Shape{-1, 2});
   CHECK(shape_of("ZeroPadding2D: {padding: [[0, 1], 2]}", image) == Shape{-1, 8, 9, 2});
   CHECK(shape_of("ZeroPadding2D: {padding: [1, 2]}", image) == Shape{-1, 9, 9, 2});
+  CHECK(shape_of("ZeroPadding1D: {padding: [1, 2]}", {7, 2}) == Shape{-1, 10, 2});
+  CHECK(shape_of("Cropping1D:", {7, 2}) == Shape{-1, 5, 2});
+  CHECK(shape_of("Cropping2D: {cropping: [[1, 0], 2]}", image) == Shape{-1, 6, 1, 2});
   CHECK(shape_of("UpSampling2D: {size: [1, 3], interpolation: bilinear}", image) ==
         Shape{-1, 7, 15, 2});
   CHECK(shape_of("Permute: {dims: [3, 1, 2]}", image) == Shape{-1, 2, 7, 5});
@@ -102,6 +105,11 @@ TEST_CASE("layers over images are read from their options") {
         "re_lu/relu");
   CHECK(graph_of("ReLU: {max_value: 6}", image).operations[0].path == "re_lu/rectifier");
   CHECK(graph_of("Softmax: {axis: 1}", image).operations.size() == 3);
+  CHECK(graph_of("LeakyReLU: {negative_slope: 0.1}", image).layers[0].path == "leaky_re_lu");
+  CHECK(graph_of("ELU: {alpha: 0.5}", image).operations[0].path == "elu/elu");
+  const Graph learned = graph_of("PReLU: {shared_axes: [1, 2], alpha_regularizer: l2}", image);
+  CHECK(learned.layers[0].path == "p_re_lu");
+  CHECK(learned.tensors[learned.variables[0].tensor].shape == Shape{1, 1, 2});
 
   CHECK_THAT(error_of("Conv2D: {filters: 4}"), Catch::Contains("kernel_size"));
   CHECK_THAT(error_of("Conv2D: {filters: 4, kernel_size: [1, 2, 3]}"),
@@ -112,9 +120,13 @@ TEST_CASE("layers over images are read from their options") {
   CHECK_THAT(error_of("Conv2D: {filters: 4, kernel_size: 3, padding: causal}"),
              Catch::Contains("valid") && Catch::Contains("same"));
   CHECK_THAT(error_of("ReLU: {threshold: -1}"), Catch::Contains("at least 0"));
+  CHECK_THAT(error_of("ELU: {alpha: -1}"), Catch::Contains("at least 0"));
+  CHECK_THAT(error_of("PReLU: {shared_axes: [2]}"), Catch::Contains("found [2]"));
   CHECK_THAT(error_of("BatchNormalization: {axis: 1}"),
              Catch::Contains("axis: expected -1, the last dimension"));
   CHECK_THAT(error_of("ZeroPadding2D: {padding: -1}"), Catch::Contains("at least 0"));
+  CHECK_THAT(error_of("Cropping3D: {cropping: [1, 2]}"), Catch::Contains("three for planes"));
+  CHECK_THAT(error_of("ZeroPadding1D: {padding: [1, 2, 3]}"), Catch::Contains("before and behind"));
   CHECK_THAT(error_of("UpSampling2D: {interpolation: bicubic}"), Catch::Contains("bilinear"));
 }
 

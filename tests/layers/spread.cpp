@@ -10,6 +10,9 @@
 #include "layers/dense.h"
 #include "layers/dropout.h"
 #include "layers/flatten.h"
+#include "layers/leaky_relu.h"
+#include "layers/merging.h"
+#include "layers/prelu.h"
 #include "layers/rescaling.h"
 #include "layers/reshape.h"
 #include "runtime/graph/operations/activation.h"
@@ -66,8 +69,7 @@ std::vector<Case> dense_cases() {
 
 std::vector<Case> other_cases() {
   std::vector<Case> cases;
-  for (const Activation activation : {Activation::linear, Activation::relu, Activation::gelu,
-                                      Activation::sigmoid, Activation::tanh, Activation::softmax}) {
+  for (const Activation activation : all_activations()) {
     append(cases,
            with_and_without_tail(fmt::format("Activation {}", name_of(activation)),
                                  activation == Activation::softmax ? Shape{3, 2} : Shape{2},
@@ -108,6 +110,49 @@ std::vector<Case> other_cases() {
                                  return Add({.name = "layer"})({front(5)(x), front(5, "other")(x)});
                                },
                                {"layer/output", "front/output", "other/output"}));
+  struct Merging {
+    const char* name;
+    SharedLayer (*layer)(MergingOptions);
+  };
+  for (const auto& [name, layer] :
+       {Merging{"Multiply", Multiply}, Merging{"Average", Average}, Merging{"Maximum", Maximum},
+        Merging{"Minimum", Minimum}, Merging{"Subtract", Subtract}}) {
+    append(cases, with_and_without_tail(
+                      name, {3, 2},
+                      [layer = layer](const SymbolicTensor& x) {
+                        return layer({.name = "layer"})({front(5)(x), front(5, "other")(x)});
+                      },
+                      {"layer/output", "front/output", "other/output"}));
+  }
+  append(cases,
+         with_and_without_tail("Maximum of three", {3, 2},
+                               [](const SymbolicTensor& x) {
+                                 return Maximum({.name = "layer"})(
+                                     {front(5)(x), front(5, "other")(x), front(5, "third")(x)});
+                               },
+                               {"layer/output", "front/output", "third/output"}));
+  append(cases, with_and_without_tail("LeakyReLU", {3, 2},
+                                      [](const SymbolicTensor& x) {
+                                        return LeakyReLU({.name = "layer"})(front(5)(x));
+                                      },
+                                      {"layer/output", "front/output"}));
+  append(cases, with_and_without_tail("ELU", {3, 2},
+                                      [](const SymbolicTensor& x) {
+                                        return ELU({.name = "layer", .alpha = 0.5f})(front(5)(x));
+                                      },
+                                      {"layer/output", "front/output"}));
+  for (const bool shared : {false, true}) {
+    append(cases,
+           with_and_without_tail(
+               shared ? "PReLU with a shared slope" : "PReLU", {3, 2},
+               [=](const SymbolicTensor& x) {
+                 return PReLU({.name = "layer",
+                               .alpha_initializer = initializer_by_name("random_uniform"),
+                               .shared_axes = shared ? std::vector<std::int64_t>{1}
+                                                     : std::vector<std::int64_t>{}})(front(5)(x));
+               },
+               {"layer/alpha", "layer/output", "front/output"}));
+  }
   append(cases, with_and_without_tail("Add of the same value twice", {3, 2},
                                       [](const SymbolicTensor& x) {
                                         const auto y = front(5)(x);

@@ -4,6 +4,7 @@
 // wider than blocks, strides do not divide, and groups fall together with blocks or do not.
 #include "layers/activation.h"
 #include "layers/batch_normalization.h"
+#include "layers/borders.h"
 #include "layers/conv2d_transpose.h"
 #include "layers/convolution.h"
 #include "layers/dense.h"
@@ -12,9 +13,9 @@
 #include "layers/permute.h"
 #include "layers/pooling.h"
 #include "layers/relu.h"
+#include "layers/repeat_vector.h"
 #include "layers/softmax.h"
 #include "layers/up_sampling2d.h"
-#include "layers/zero_padding2d.h"
 #include "tests/support/layer_spread.h"
 
 namespace meshwork::spread_images_test {
@@ -163,6 +164,13 @@ std::vector<Case> normalization_cases() {
 std::vector<Case> moving_cases() {
   std::vector<Case> cases;
   add(cases, "ZeroPadding2D", 2, ZeroPadding2D({.name = "layer", .padding = {{1, 2}, {0, 6}}}));
+  add(cases, "ZeroPadding1D", 3, ZeroPadding1D({.name = "layer", .padding = {2, 1}}), {}, {7});
+  add(cases, "ZeroPadding3D", 2, ZeroPadding3D({.name = "layer"}), {}, {3, 2, 2});
+  add(cases, "Cropping1D", 3, Cropping1D({.name = "layer", .cropping = {2, 1}}), {}, {11});
+  add(cases, "Cropping2D", 2, Cropping2D({.name = "layer", .cropping = {{1, 2}, {0, 3}}}));
+  add(cases, "Cropping3D", 2, Cropping3D({.name = "layer"}), {}, {3, 4, 5});
+  add(cases, "UpSampling1D", 3, UpSampling1D({.name = "layer", .size = 3}), {}, {5});
+  add(cases, "RepeatVector", 5, RepeatVector({.name = "layer", .n = 3}), {}, {});
   add(cases, "UpSampling2D", 2, UpSampling2D({.name = "layer", .size = {2, 3}}), {}, {4, 3});
   add(cases, "UpSampling2D, bilinear", 2,
       UpSampling2D({.name = "layer", .interpolation = Interpolation::bilinear}), {}, {4, 3});

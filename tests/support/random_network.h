@@ -101,7 +101,8 @@ class RandomNetwork {
   void kernel_options(Options& options) {
     if (draws_.one_in(2)) {
       options.push_back("activation: " +
-                        draws_.of<std::string>({"relu", "tanh", "gelu", "sigmoid", "relu"}));
+                        draws_.of<std::string>({"relu", "tanh", "gelu", "sigmoid", "relu", "elu",
+                                                "silu", "softsign"}));
     }
     if (draws_.one_in(3)) {
       options.emplace_back("use_bias: false");
@@ -151,7 +152,7 @@ class RandomNetwork {
       case 3:
         return add_pooling();
       case 4:
-        return add_padding();
+        return draws_.one_in(3) ? add_cropping() : add_padding();
       case 5:
         return add_enlarging();
       case 6:
@@ -262,6 +263,15 @@ class RandomNetwork {
     add(fmt::format("{}Pooling{}D", draws_.one_in(2) ? "Max" : "Average", spatial), options, shape);
   }
 
+  void add_cropping() {
+    const auto cut = [&](std::size_t d) {
+      return draws_.from(0, std::min<std::int64_t>(2, shape_[d] - 1));
+    };
+    const std::int64_t top = cut(0), right = cut(1);
+    add("Cropping2D", {fmt::format("cropping: [[{}, 0], [0, {}]]", top, right)},
+        {shape_[0] - top, shape_[1] - right, shape_[2]});
+  }
+
   void add_padding() {
     std::vector<std::int64_t> borders;
     for (int i = 0; i < 4; ++i) {
@@ -312,7 +322,8 @@ class RandomNetwork {
     }
     const std::string inputs = fmt::format("[{}]", fmt::join(branches, ", "));
     if (sum) {
-      add("Add", {}, joined, inputs);
+      constexpr const char* merging[] = {"Add", "Multiply", "Average", "Maximum", "Minimum"};
+      add(merging[draws_.from(0, 4)], {}, joined, inputs);
     } else {
       add("Concatenate", {fmt::format("axis: {}", dimension + 1)}, joined, inputs);
     }
@@ -436,7 +447,33 @@ class RandomNetwork {
         add_dense();
         break;
       default:
-        add("Activation", {"activation: gelu"}, shape_);
+        add_activation();
+    }
+  }
+
+  void add_activation() {
+    switch (draws_.from(1, 4)) {
+      case 1:
+        add("LeakyReLU", {}, shape_);
+        break;
+      case 2:
+        add("ELU", {"alpha: 0.5"}, shape_);
+        break;
+      case 3:
+        add("PReLU",
+            {"alpha_initializer: random_uniform",
+             shape_.size() > 1 && draws_.one_in(2) ? "shared_axes: [1]" : "shared_axes: []"},
+            shape_);
+        break;
+      default: {
+        const auto all = all_activations();
+        const auto which = draws_.from(0, static_cast<std::int64_t>(all.size()) - 1);
+        // exp of exp soon is infinite; a jump in the value makes much of a rounding.
+        const Activation drawn = all[static_cast<std::size_t>(which)];
+        const bool wild = drawn == Activation::exponential || drawn == Activation::hard_shrink;
+        add("Activation", {fmt::format("activation: {}", name_of(wild ? Activation::gelu : drawn))},
+            shape_);
+      }
     }
   }
 

@@ -90,9 +90,11 @@ std::string spatial_letters(std::size_t count) {
 
 void check_image(const Shape& shape, std::size_t spatial) {
   if (shape.size() != spatial + 2) {
-    fail("expected {} of shape {}, found shape {}", spatial == 1 ? "sequences" : "images",
-         spatial == 1 ? "(batch, steps, channels)" : "(batch, rows, columns, channels)",
-         to_string(shape));
+    constexpr const char* expected[] = {
+        "sequences of shape (batch, steps, channels)",
+        "images of shape (batch, rows, columns, channels)",
+        "volumes of shape (batch, planes, rows, columns, channels)"};
+    fail("expected {}, found shape {}", expected[spatial - 1], to_string(shape));
   }
 }
 

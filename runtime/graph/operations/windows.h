@@ -67,7 +67,7 @@ struct PlacedWindows {
 [[nodiscard]] std::string spatial_letters(std::size_t count);
 
 /// Throws `Error` unless `shape` is that of a batch of images with `spatial` dimensions between
-/// batch and channels: "expected images of shape (batch, rows, columns, channels), found ...".
+/// batch and channels, at most 3: "expected images of shape (batch, rows, columns, channels), found ...".
 void check_image(const Shape& shape, std::size_t spatial);
 
 }  // namespace meshwork

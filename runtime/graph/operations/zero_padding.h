@@ -1,4 +1,5 @@
-// Zero padding: an image with rows and columns of zeros around it.
+// Zero padding: an image with rows and columns of zeros around it; and cropping, which is padding by
+// less than nothing: an image without its border.
 //
 // Rule "nhwc->nhwc" with windows over h and w: a block of the padded image needs the part of the
 // image that lies in it. Any number of spatial dimensions.
@@ -17,7 +18,7 @@
 
 namespace meshwork {
 
-/// Elements added before and behind one dimension.
+/// Elements added before and behind one dimension; below 0, cut off.
 struct Border {
   std::int64_t before = 0, behind = 0;
 };
@@ -27,7 +28,12 @@ class ZeroPaddingOperation final : public Operation {
   /// `borders` by spatial dimension.
   explicit ZeroPaddingOperation(std::vector<Border> borders) : borders_(std::move(borders)) {}
 
-  std::string kind() const override { return "zero padding"; }
+  std::string kind() const override {
+    const bool cuts = std::any_of(borders_.begin(), borders_.end(), [](const Border& border) {
+      return border.before < 0 || border.behind < 0;
+    });
+    return cuts ? "cropping" : "zero padding";
+  }
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, 1);
     if (inputs[0].size() != borders_.size() + 2) {
@@ -37,6 +43,10 @@ class ZeroPaddingOperation final : public Operation {
     Shape output = inputs[0];
     for (std::size_t d = 0; d < borders_.size(); ++d) {
       output[d + 1] += borders_[d].before + borders_[d].behind;
+      if (output[d + 1] < 1) {
+        fail("cannot cut {} and {} elements off dimension {} of an input of shape {}",
+             -borders_[d].before, -borders_[d].behind, d + 1, to_string(inputs[0]));
+      }
     }
     return output;
   }

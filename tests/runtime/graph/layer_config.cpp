@@ -46,6 +46,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
   CHECK(catalog.names_like<SharedLayer>("Dense") ==
         std::vector<std::string>{"Activation",
                                  "Add",
+                                 "Average",
                                  "AveragePooling1D",
                                  "AveragePooling2D",
                                  "BatchNormalization",
@@ -53,23 +54,37 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "Conv1D",
                                  "Conv2D",
                                  "Conv2DTranspose",
+                                 "Cropping1D",
+                                 "Cropping2D",
+                                 "Cropping3D",
                                  "Dense",
                                  "Dropout",
+                                 "ELU",
                                  "Flatten",
                                  "GlobalAveragePooling1D",
                                  "GlobalAveragePooling2D",
                                  "GlobalMaxPooling1D",
                                  "GlobalMaxPooling2D",
+                                 "LeakyReLU",
                                  "MaxPooling1D",
                                  "MaxPooling2D",
+                                 "Maximum",
+                                 "Minimum",
+                                 "Multiply",
+                                 "PReLU",
                                  "Permute",
                                  "ReLU",
+                                 "RepeatVector",
                                  "Rescaling",
                                  "Reshape",
                                  "Sequential",
                                  "Softmax",
+                                 "Subtract",
+                                 "UpSampling1D",
                                  "UpSampling2D",
-                                 "ZeroPadding2D"});
+                                 "ZeroPadding1D",
+                                 "ZeroPadding2D",
+                                 "ZeroPadding3D"});
   CHECK_THROWS_WITH(add_layers(catalog), "there are two layer classes \"Activation\"");
   CHECK_THROWS_WITH(catalog.enter<SharedLayer>({"scale", {}, {}, {}}),
                     Catch::Contains("capital letter"));
@@ -130,6 +145,12 @@ TEST_CASE("regularizers have Keras's forms and defaults") {
 TEST_CASE("activations are names, and nothing is linear") {
   CHECK(parsed("a: ~").find("a")->as<Activation>() == Activation::linear);
   CHECK(parsed("gelu").as<Activation>() == Activation::gelu);
+  CHECK(parsed("swish").as<Activation>() == Activation::silu);
+  CHECK(parsed("hard_swish").as<Activation>() == Activation::hard_silu);
+  CHECK(parsed("celu").as<Activation>() == Activation::elu);
+  for (const Activation activation : all_activations()) {
+    CHECK(parsed(std::string(name_of(activation))).as<Activation>() == activation);
+  }
   CHECK_THROWS_WITH(parsed("rleu").as<Activation>(), Catch::Contains("\"relu\""));
 }
 

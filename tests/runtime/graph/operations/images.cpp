@@ -40,6 +40,24 @@ TEST_CASE("zero padding agrees with differences and with the truth, also wider t
                     Catch::Contains("expected an input of 3 dimensions"));
 }
 
+TEST_CASE("cropping is padding by less than nothing: the border goes, and its gradient is 0") {
+  const ZeroPaddingOperation operation({{-1, 0}, {0, -2}});
+  CHECK(operation.kind() == "cropping");
+  const OperationCase what{.inputs = {Tensor({1, 2, 3, 1}, {1, 2, 3, 4, 5, 6})},
+                           .output_gradient = Tensor({1, 1, 1, 1}, {7})};
+  const OperationResult found = run_whole(operation, what);
+  CHECK(found.output.values == std::vector<double>{4});
+  CHECK(found.gradients[0]->values == std::vector<double>{0, 0, 0, 7, 0, 0});
+  for (const auto& borders : std::vector<std::vector<Border>>{
+           {{-1, -1}, {-1, -1}}, {{0, -3}, {-2, 0}}, {{-4, 3}, {1, -2}}}) {
+    const ZeroPaddingOperation cut(borders);
+    check_gradients(cut, case_of(cut, {2, 5, 3, 2}));
+    check_strategies(cut, case_of(cut, {2, 7, 5, 3}), 0);
+  }
+  CHECK_THROWS_WITH(operation.output_shape(std::vector<Shape>{{-1, 7, 2, 3}}),
+                    Catch::Contains("cannot cut 0 and 2 elements off dimension 2"));
+}
+
 TEST_CASE("permuting puts every element in its place, and gradients back") {
   const PermuteOperation operation({0, 3, 1, 2});
   const OperationCase what = case_of(operation, {2, 3, 5, 4});
