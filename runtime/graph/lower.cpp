@@ -130,6 +130,7 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
   step.phase = "metrics";
   sums.reduce();
   lowered.sum_tensors = sums.tensors();
+  lowered.sum_count = sums.own_count();
   lowered.sums = sums.buffer();
   lowered.has_penalty = sums.has_penalty();
   lowered.has_gradient_norm = sums.has_gradient_norm();

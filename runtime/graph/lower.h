@@ -84,8 +84,9 @@ struct LoweringRequest {
 struct LoweredStep {
   std::map<TensorId, Block> fed_blocks;  // this rank's part of each input and target
   std::vector<TensorId> sum_tensors;     // whose sums stand in `sums`, in this order
-  /// float64: sum_tensors; then, where there is one, the penalty; then, where it is reported, the
-  /// squared norm of all gradients.
+  std::int64_t sum_count = 0;            // how many numbers those are
+  /// float64: those of sum_tensors; then, where there is one, the penalty; then, where it is
+  /// reported, the squared norm of all gradients.
   Buffer sums;
   bool has_penalty = false;
   bool has_gradient_norm = false;

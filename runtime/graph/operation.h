@@ -129,6 +129,9 @@ class Operation {
   /// The reductions that forward and backward emit over letters in the rule's `own`, for costs.
   [[nodiscard]] virtual std::vector<OwnReduction> own_reductions(const Rule& rule) const;
 
+  /// Of a sum over everything: how many float64 numbers it is, which stand and travel side by side.
+  [[nodiscard]] virtual std::int64_t sum_count() const { return 1; }
+
   /// Floating-point operations of the whole forward pass, of all ranks: the planner's arithmetic.
   [[nodiscard]] virtual double flops(std::span<const Shape> inputs, const Shape& output) const;
 

@@ -53,8 +53,7 @@ SharedMetric metric_from_config(const ConfigNode& node, const Catalog& catalog) 
     throw entry.key.unknown("metric", known);
   }
   if (class_name != entry.name && !entry.value.find("name")) {
-    return metric_by_shapes(entry.name, metric->better(),
-                            [metric](const Shape&, const Shape&) { return metric; });
+    return metric_of(entry.name, metric->better(), metric, [](double value) { return value; });
   }
   return metric;
 }

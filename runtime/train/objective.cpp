@@ -139,9 +139,11 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
         std::move(inputs), -1, "loss/class_weight");
   }
 
-  const auto join = [&](const ComparedOutput& output, std::unique_ptr<Operation> operation,
-                        std::vector<TensorId> inputs, std::string_view path,
-                        const std::string& name) {
+  const auto join = [&](const ComparedOutput& output, SharedMetric measured,
+                        std::unique_ptr<Operation> operation, std::vector<TensorId> inputs,
+                        std::string_view path, const std::string& name) {
+    objective.measured.push_back(std::move(measured));
+    objective.sum_counts.push_back(operation->sum_count());
     (void)graph->add_operation(
         std::move(operation), std::move(inputs), -1,
         fmt::format("{}{}/{}", path, several ? "/" + output.name : "", name));
@@ -162,7 +164,7 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
     if (weights) inputs.push_back(*weights);
     objective.losses[static_cast<int>(graph->operations.size())] = output.training->weight;
     objective.loss_weights.push_back(output.training->weight);
-    join(output,
+    join(output, output.training->loss,
          weights ? loss.weighted_operation(output.predicted, output.expected,
                                            graph->tensors[*weights].shape)
                  : loss.operation(output.predicted, output.expected),
@@ -172,7 +174,7 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
   for (const ComparedOutput& output : compared) {
     check_metric_names(output.training->metrics);
     for (const SharedMetric& metric : output.training->metrics) {
-      join(output, metric->operation(output.predicted, output.expected),
+      join(output, metric, metric->operation(output.predicted, output.expected),
            {output.prediction, output.target}, "metrics", metric->name());
       add_log(several ? output.name + "_" + metric->name() : metric->name(), metric->better());
     }

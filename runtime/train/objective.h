@@ -43,7 +43,9 @@ struct Objective {
   std::map<int, double> losses;          // operations of the graph, with their weights in the sum
   std::vector<std::string> names;        // of logs: "loss", of several losses each, then metrics
   std::map<std::string, Better> better;  // which of two values in a log is the better one
-  std::vector<double> values_per_row;    // of each sum: losses, then metrics
+  std::vector<SharedMetric> measured;    // losses, then metrics: what sums are of, in their order
+  std::vector<std::int64_t> sum_counts;  // of each, how many sums it has
+  std::vector<double> values_per_row;    // of each, of how many values they are
   std::vector<double> loss_weights;      // of the first sums, which are losses
   std::vector<std::int64_t> target_classes;  // by target; 0 if it is no class number
   LossData data = {};

@@ -215,6 +215,18 @@ class Meeting {
   bool given_up_ = false;
 };
 
+namespace detail {
+
+/// An operation of several sums is run as if these were a dimension of its output.
+inline void take_several_sums(const Operation& operation, Rule& rule, Shape& output_shape) {
+  if (operation.sum_count() == 1) return;
+  rule.output = "#";
+  rule.whole += "#";
+  output_shape = {operation.sum_count()};
+}
+
+}  // namespace detail
+
 class ReferenceLowering final : public Lowering {
  public:
   ReferenceLowering(const Operation& operation, const OperationCase& what, const MeshShape& mesh,
@@ -233,6 +245,7 @@ class ReferenceLowering final : public Lowering {
     }
     rule_ = operation.rule(shapes_);
     output_shape_ = operation.output_shape(shapes_);
+    detail::take_several_sums(operation, rule_, output_shape_);
     const std::vector<ElementType> types = types_for(operation, shapes_.size());
     const ElementType output_type = operation.output_type(types);
     require(rule_.inputs.size() == shapes_.size() && rule_.output.size() == output_shape_.size(),
@@ -645,10 +658,12 @@ inline OperationResult run_split(const Operation& operation, const OperationCase
   for (const Tensor& input : what.inputs) {
     shapes.push_back(input.shape);
   }
-  const Rule rule = operation.rule(shapes);
+  Rule rule = operation.rule(shapes);
+  Shape output_shape = operation.output_shape(shapes);
+  detail::take_several_sums(operation, rule, output_shape);
   OperationResult result;
-  result.output = detail::assemble(operation.output_shape(shapes), natural_layout(rule, split),
-                                   mesh, outputs, "the output");
+  result.output =
+      detail::assemble(output_shape, natural_layout(rule, split), mesh, outputs, "the output");
   result.gradients.resize(inputs);
   result.updates.resize(inputs);
   for (std::size_t i = 0; i < inputs; ++i) {

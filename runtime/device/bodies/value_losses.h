@@ -1,5 +1,5 @@
-// Losses of values as functions (kernels/value_losses.h), for the loops of any device. Bound by memory
-// traffic.
+// Losses of values as functions (kernels/value_losses.h), for the loops of any device. Bound by
+// memory traffic.
 #pragma once
 
 #include "runtime/device/bodies/losses.h"

@@ -148,8 +148,8 @@ struct CategoricalHingeFunction {
   }
 };
 
-/// The sum of -alpha (1 - q)^gamma t' log(q), q = clip(p / sum of p), or of logits clip(softmax(x)),
-/// t' = t keep + add.
+/// The sum of -alpha (1 - q)^gamma t' log(q), q = clip(p / sum of p), or of logits
+/// clip(softmax(x)), t' = t keep + add.
 template <bool of_logits>
 struct CategoricalFocalFunction {
   static constexpr const char* name =

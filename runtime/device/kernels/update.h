@@ -9,8 +9,8 @@
 //
 // A form of an update, as AdamForm<amsgrad>, is an object of plain values and of pointers to the
 // blocks that form(i, rates) reads and writes for element i. What depends on the step alone is
-// worked out once, ahead of the elements, by what Form::step_rates gives: UpdateRates, or more. `Spec::with_form` chooses
-// the form.
+// worked out once, ahead of the elements, by what Form::step_rates gives: UpdateRates, or more.
+// `Spec::with_form` chooses the form.
 //
 // Multiplying by a factor of 1 and subtracting a decay of 0 are exact, and free beside the traffic
 // of memory that bounds an update, so a form serves with and without.

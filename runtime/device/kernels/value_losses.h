@@ -1,10 +1,10 @@
 // Losses of values taken one by one, as functions of a prediction p and a target t.
 //
-// A function has a `name`, what a value gives (`term`) and the derivative of that by p (`slope`). For
-// each follow two kernels: the sum of what all values give, with weights or without (losses.h), and
-// the gradient of that sum without weights. One more loss is one more function, in the list at the
-// end. `Math` has the functions of the device (element_functions.h). Where a derivative does not
-// exist, at a kink, it is 0. A NaN stays one.
+// A function has a `name`, what a value gives (`term`) and the derivative of that by p (`slope`).
+// For each follow two kernels: the sum of what all values give, with weights or without (losses.h),
+// and the gradient of that sum without weights. One more loss is one more function, in the list at
+// the end. `Math` has the functions of the device (element_functions.h). Where a derivative does
+// not exist, at a kink, it is 0. A NaN stays one.
 #pragma once
 
 #include <cmath>

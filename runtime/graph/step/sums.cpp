@@ -16,7 +16,9 @@ StepSums::StepSums(StepContext& step) : step_(step) {
   }
   for (const PlannedOperation& operation : step.plan.operations) {
     if (step.is_sum(operation.output)) {
-      tensors_.push_back(operation.output);
+      const GraphOperation& of =
+          step.graph.operations[step.graph.tensors[operation.output].producer];
+      own_.push_back({operation.output, own_count(), of.operation->sum_count()});
     }
   }
   has_penalty_ = std::any_of(
@@ -29,8 +31,19 @@ StepSums::StepSums(StepContext& step) : step_(step) {
 }
 
 std::int64_t StepSums::count() const {
-  return static_cast<std::int64_t>(tensors_.size()) + (has_penalty_ ? 1 : 0) +
-         (has_gradient_norm_ ? 1 : 0);
+  return own_count() + (has_penalty_ ? 1 : 0) + (has_gradient_norm_ ? 1 : 0);
+}
+
+std::int64_t StepSums::own_count() const {
+  return own_.empty() ? 0 : own_.back().first + own_.back().count;
+}
+
+std::vector<TensorId> StepSums::tensors() const {
+  std::vector<TensorId> tensors;
+  for (const Sum& sum : own_) {
+    tensors.push_back(sum.tensor);
+  }
+  return tensors;
 }
 
 Operand StepSums::place_of_gradient_norm() const {
@@ -38,8 +51,12 @@ Operand StepSums::place_of_gradient_norm() const {
 }
 
 Operand StepSums::place_of(TensorId id) const {
-  const auto at = std::find(tensors_.begin(), tensors_.end(), id);
-  return {sums_, (at - tensors_.begin()) * element_bytes(ElementType::float64)};
+  return place_of(
+      *std::find_if(own_.begin(), own_.end(), [id](const Sum& sum) { return sum.tensor == id; }));
+}
+
+Operand StepSums::place_of(const Sum& sum) const {
+  return {sums_, sum.first * element_bytes(ElementType::float64)};
 }
 
 void StepSums::settle() {
@@ -56,10 +73,10 @@ void StepSums::settle() {
     all.insert(axes.begin(), axes.end());
   }
   axes_.assign(all.begin(), all.end());
-  for (const TensorId id : tensors_) {
-    if (!step_.counts(axes_, partial[id])) {
-      step_.builder.emit(ZeroSpec{element_bytes(ElementType::float64)}, {place_of(id)},
-                         step_.name_of(id));
+  for (const Sum& sum : own_) {
+    if (!step_.counts(axes_, partial[sum.tensor])) {
+      step_.builder.emit(ZeroSpec{sum.count * element_bytes(ElementType::float64)}, {place_of(sum)},
+                         step_.name_of(sum.tensor));
     }
   }
   if (has_penalty_) {
@@ -94,7 +111,7 @@ void StepSums::book_penalty() {
         {step_.value_of(variable), Operand{powers, static_cast<std::int64_t>(i) * bytes}},
         step_.graph.variables[variable].path + " penalty");
   }
-  const Operand place{sums_, static_cast<std::int64_t>(tensors_.size()) * bytes};
+  const Operand place{sums_, own_count() * bytes};
   step_.builder.emit(WeightedSumSpec{std::move(factors)}, {powers, place}, "penalty");
 }
 

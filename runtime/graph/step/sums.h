@@ -32,7 +32,9 @@ class StepSums {
 
   /// All sums, as LoweredStep::sums.
   [[nodiscard]] Buffer buffer() const { return sums_; }
-  [[nodiscard]] const std::vector<TensorId>& tensors() const { return tensors_; }
+  [[nodiscard]] std::vector<TensorId> tensors() const;
+  /// How many numbers those are.
+  [[nodiscard]] std::int64_t own_count() const;
   [[nodiscard]] bool has_penalty() const { return has_penalty_; }
   [[nodiscard]] bool has_gradient_norm() const { return has_gradient_norm_; }
 
@@ -40,8 +42,15 @@ class StepSums {
   [[nodiscard]] std::int64_t count() const;
   void book_penalty();
 
+  // What an operation sums up: so many numbers, behind those of others.
+  struct Sum {
+    TensorId tensor;
+    std::int64_t first, count;
+  };
+  [[nodiscard]] Operand place_of(const Sum& sum) const;
+
   StepContext& step_;
-  std::vector<TensorId> tensors_;
+  std::vector<Sum> own_;
   bool has_penalty_ = false;
   bool has_gradient_norm_ = false;
   Buffer sums_;

@@ -155,7 +155,7 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
   }
   ProgramBuilder builder(device, chooser != nullptr ? &chooser->record() : nullptr);
   lowered_ = lower(bound, builder, *collectives_);
-  sums_.resize(lowered_.sum_tensors.size() + (lowered_.has_penalty ? 1 : 0) +
+  sums_.resize(static_cast<std::size_t>(lowered_.sum_count) + (lowered_.has_penalty ? 1 : 0) +
                (lowered_.has_gradient_norm ? 1 : 0));
   if (request.mode == Mode::predict) {
     for (const TensorId output : graph.outputs) {

@@ -12,13 +12,16 @@ namespace meshwork {
 RunningMeans::RunningMeans(Device& device, const Objective& objective, const std::string& prefix,
                            bool gradient_norm)
     : device_(&device),
-      values_per_row_(objective.values_per_row),
       loss_weights_(objective.loss_weights),
       loss_name_(prefix + objective.names.front()) {
   // The only loss goes by the name of the sum of all.
-  const std::size_t first = objective.names.size() - values_per_row_.size();
-  for (std::size_t i = first; i < objective.names.size(); ++i) {
-    so_far_.names.push_back(prefix + objective.names[i]);
+  const std::size_t first = objective.names.size() - objective.measured.size();
+  for (std::size_t i = 0; i < objective.measured.size(); ++i) {
+    const auto count = static_cast<std::size_t>(objective.sum_counts[i]);
+    measures_.push_back({prefix + objective.names[first + i], objective.measured[i], own_, count,
+                         objective.values_per_row[i]});
+    own_ += count;
+    so_far_.names.resize(own_, measures_.back().name);
   }
   if (gradient_norm) so_far_.names.emplace_back(gradient_norm_name);
   so_far_.sums.resize(so_far_.names.size());
@@ -58,17 +61,21 @@ void RunningMeans::take_oldest() {
 }
 
 void RunningMeans::take(std::span<const double> sums, bool has_penalty, std::int64_t rows) {
-  const std::size_t own = values_per_row_.size();
-  for (std::size_t i = 0; i < own; ++i) {
+  for (std::size_t i = 0; i < own_; ++i) {
     so_far_.sums[i] += sums[i];
   }
   if (has_penalty) {
-    so_far_.penalties += sums[own] * static_cast<double>(rows);
+    so_far_.penalties += sums[own_] * static_cast<double>(rows);
   }
-  if (so_far_.sums.size() > own) {
-    so_far_.sums[own] += std::sqrt(sums[own + (has_penalty ? 1 : 0)]) * static_cast<double>(rows);
+  if (so_far_.sums.size() > own_) {
+    so_far_.sums[own_] += std::sqrt(sums[own_ + (has_penalty ? 1 : 0)]) * static_cast<double>(rows);
   }
   so_far_.rows += rows;
+}
+
+double RunningMeans::value_of(const Measure& measure) const {
+  return measure.metric->value(std::span(so_far_.sums).subspan(measure.first, measure.count),
+                               static_cast<double>(so_far_.rows) * measure.values_per_row);
 }
 
 void RunningMeans::write(Logs& logs) {
@@ -81,16 +88,14 @@ void RunningMeans::write(Logs& logs) {
     logs.set(name, std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value);
   };
   const double rows = static_cast<double>(so_far_.rows);
-  const auto mean = [&](std::size_t i) {
-    const double values = i < values_per_row_.size() ? values_per_row_[i] : 1;
-    return so_far_.sums[i] / (rows * values);
-  };
   double loss = so_far_.penalties / rows;
-  for (std::size_t i = 0; i < loss_weights_.size(); ++i) loss += loss_weights_[i] * mean(i);
+  for (std::size_t i = 0; i < loss_weights_.size(); ++i)
+    loss += loss_weights_[i] * value_of(measures_[i]);
   set(loss_name_, loss);
-  for (std::size_t i = loss_name_ == so_far_.names.front() ? 1 : 0; i < so_far_.sums.size(); ++i) {
-    set(so_far_.names[i], mean(i));
+  for (std::size_t i = loss_name_ == measures_.front().name ? 1 : 0; i < measures_.size(); ++i) {
+    set(measures_[i].name, value_of(measures_[i]));
   }
+  if (so_far_.sums.size() > own_) set(so_far_.names.back(), so_far_.sums[own_] / rows);
 }
 
 RunningSums RunningMeans::save() {

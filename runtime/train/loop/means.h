@@ -23,7 +23,8 @@
 namespace meshwork {
 
 /// Adds up the sums of batches and writes their means, as they stand, into logs. After construction
-/// it allocates nothing but the first time that a name is written.
+/// it allocates nothing but the first time that a name is written, and what metrics of several sums
+/// need for their values.
 class RunningMeans {
  public:
   /// Steps whose sums may be on their way.
@@ -62,9 +63,19 @@ class RunningMeans {
   [[nodiscard]] std::size_t values() const { return so_far_.sums.size() + 1; }
 
   Device* device_;
-  std::vector<double> values_per_row_;  // of the objective's sums
-  std::vector<double> loss_weights_;    // of the first sums
-  std::string loss_name_;               // of the weighted sum of their means
+  // What is written, and which sums it follows from.
+  struct Measure {
+    std::string name;
+    SharedMetric metric;
+    std::size_t first = 0, count = 0;  // of the sums
+    double values_per_row = 1;
+  };
+  [[nodiscard]] double value_of(const Measure& measure) const;
+
+  std::vector<Measure> measures_;     // of the objective
+  std::size_t own_ = 0;               // how many sums are theirs
+  std::vector<double> loss_weights_;  // of the first
+  std::string loss_name_;             // of the weighted sum of their means
   RunningSums so_far_;
   Memory pinned_;  // `late` times `values`
   std::array<Turn, late> turns_;

@@ -117,8 +117,15 @@ class ComparedLoss final : public Compared<Loss> {
 
 class ComparedMetric final : public Compared<Metric> {
  public:
-  using Compared::Compared;
-  Better better() const override { return Better::higher; }
+  ComparedMetric(std::string name, TargetForm form, MakeOperation make, Closing closing)
+      : Compared(std::move(name), form, std::move(make)), closing_(std::move(closing)) {}
+  Better better() const override { return closing_.better; }
+  double value(std::span<const double> sums, double rows) const override {
+    return closing_.value ? closing_.value(sums, rows) : Metric::value(sums, rows);
+  }
+
+ private:
+  Closing closing_;
 };
 
 }  // namespace
@@ -143,7 +150,12 @@ SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make, Pred
 }
 
 SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make) {
-  return std::make_shared<ComparedMetric>(std::move(name), form, std::move(make));
+  return make_metric(std::move(name), form, std::move(make), {Better::higher, {}});
+}
+
+SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make, Closing closing) {
+  return std::make_shared<ComparedMetric>(std::move(name), form, std::move(make),
+                                          std::move(closing));
 }
 
 Shape target_shape_of(TargetForm form, const Shape& prediction) {

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -106,12 +107,20 @@ void give_no_gradient(Lowering& lowering);
 [[nodiscard]] ClassColumns class_columns(const Lowering& lowering, TargetForm form,
                                          double smoothing = 0);
 
-/// A loss, or a metric of which more is better, called `name`: it compares with targets of `form`, by
-/// the operation that `make` makes; a loss, with weights of rows or without.
+/// A loss, or a metric of which more is better, called `name`: it compares with targets of `form`,
+/// by the operation that `make` makes; a loss, with weights of rows or without.
 using MakeOperation = std::function<std::unique_ptr<Operation>(bool weighted)>;
 /// `binary`: values, if a row has one, stand for two classes.
 [[nodiscard]] SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make,
                                    Predictions predictions = Predictions::any, bool binary = false);
 [[nodiscard]] SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make);
+
+/// What a metric is of several sums.
+struct Closing {
+  Better better;
+  std::function<double(std::span<const double> sums, double rows)> value;  // as Metric::value
+};
+[[nodiscard]] SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make,
+                                       Closing closing);
 
 }  // namespace meshwork

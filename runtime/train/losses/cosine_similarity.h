@@ -1,5 +1,5 @@
-// Cosine similarity: -(p t) / (|p| |t|) of the last dimension as vectors, no length less than 1e-7; then the
-// mean over rows (keras.io/api/losses/regression_losses). -1 is equal directions.
+// Cosine similarity: -(p t) / (|p| |t|) of the last dimension as vectors, no length less than 1e-7;
+// then the mean over rows (keras.io/api/losses/regression_losses). -1 is equal directions.
 #pragma once
 
 #include <string>

@@ -1,10 +1,11 @@
-// Cross-entropies in which well predicted samples count little (keras.io/api/losses/probabilistic_losses;
-// Lin et al., arXiv:1708.02002).
+// Cross-entropies in which well predicted samples count little
+// (keras.io/api/losses/probabilistic_losses; Lin et al., arXiv:1708.02002).
 //
-// The binary one is the binary cross-entropy times (1 - q)^gamma, with q = t p + (1 - t)(1 - p); with
-// `apply_class_balancing` times t alpha + (1 - t)(1 - alpha) too; the mean over the last dimension, then
-// over rows. The categorical one is the sum over classes of -alpha (1 - q)^gamma t log(q), with q = p / sum
-// of p, or softmax of logits. Probabilities are clipped to [1e-7, 1 - 1e-7] for logarithms.
+// The binary one is the binary cross-entropy times (1 - q)^gamma, with q = t p + (1 - t)(1 - p);
+// with `apply_class_balancing` times t alpha + (1 - t)(1 - alpha) too; the mean over the last
+// dimension, then over rows. The categorical one is the sum over classes of -alpha (1 - q)^gamma t
+// log(q), with q = p / sum of p, or softmax of logits. Probabilities are clipped to [1e-7, 1 -
+// 1e-7] for logarithms.
 #pragma once
 
 #include <string>

@@ -1,9 +1,10 @@
-// Losses that are functions: of a value (kernels/value_losses.h) or of a row (kernels/row_losses.h).
+// Losses that are functions: of a value (kernels/value_losses.h) or of a row
+// (kernels/row_losses.h).
 //
-// A function of values has the rule and the operation of value_comparison.h. A function of rows takes
-// the last dimension for the letter k, which axes may split: what is known of a row is completed over
-// them, first its maximum, then its sums, and no rank gathers a row. Then the loss of a row follows on
-// every rank, and the gradient of a block from that block.
+// A function of values has the rule and the operation of value_comparison.h. A function of rows
+// takes the last dimension for the letter k, which axes may split: what is known of a row is
+// completed over them, first its maximum, then its sums, and no rank gathers a row. Then the loss
+// of a row follows on every rank, and the gradient of a block from that block.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Huber: (p - t)^2 / 2 where |p - t| <= delta, else delta |p - t| - delta^2 / 2; the mean over the last
-// dimension, then over rows (keras.io/api/losses/regression_losses).
+// Huber: (p - t)^2 / 2 where |p - t| <= delta, else delta |p - t| - delta^2 / 2; the mean over the
+// last dimension, then over rows (keras.io/api/losses/regression_losses).
 #pragma once
 
 #include <string>

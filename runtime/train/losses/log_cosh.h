@@ -1,5 +1,5 @@
-// The logarithm of the hyperbolic cosine of the error, log(cosh(p - t)); the mean over the last dimension,
-// then over rows (keras.io/api/losses/regression_losses).
+// The logarithm of the hyperbolic cosine of the error, log(cosh(p - t)); the mean over the last
+// dimension, then over rows (keras.io/api/losses/regression_losses).
 #pragma once
 
 #include <string>

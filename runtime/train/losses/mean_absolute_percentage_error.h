@@ -1,5 +1,5 @@
-// Mean absolute percentage error: 100 |p - t| / max(|t|, 1e-7), the mean over the last dimension, then
-// over rows (keras.io/api/losses/regression_losses).
+// Mean absolute percentage error: 100 |p - t| / max(|t|, 1e-7), the mean over the last dimension,
+// then over rows (keras.io/api/losses/regression_losses).
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Mean squared logarithmic error: (log(1 + p) - log(1 + t))^2 with p and t at least 1e-7, the mean over
-// the last dimension, then over rows (keras.io/api/losses/regression_losses).
+// Mean squared logarithmic error: (log(1 + p) - log(1 + t))^2 with p and t at least 1e-7, the mean
+// over the last dimension, then over rows (keras.io/api/losses/regression_losses).
 #pragma once
 
 #include <string>

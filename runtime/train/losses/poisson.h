@@ -1,5 +1,5 @@
-// Poisson: p - t log(p + 1e-7), for counts t and their expected values p; the mean over the last dimension,
-// then over rows (keras.io/api/losses/probabilistic_losses).
+// Poisson: p - t log(p + 1e-7), for counts t and their expected values p; the mean over the last
+// dimension, then over rows (keras.io/api/losses/probabilistic_losses).
 #pragma once
 
 #include <string>

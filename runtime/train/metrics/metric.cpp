@@ -33,7 +33,43 @@ class MetricByShapes final : public Metric {
   std::function<SharedMetric(const Shape&, const Shape&)> choose_;
 };
 
+class MetricOf final : public Metric {
+ public:
+  MetricOf(std::string name, Better better, SharedMetric metric,
+           std::function<double(double)> of_value)
+      : name_(std::move(name)),
+        better_(better),
+        metric_(std::move(metric)),
+        of_value_(std::move(of_value)) {}
+
+  std::string name() const override { return name_; }
+  Better better() const override { return better_; }
+  std::unique_ptr<Operation> operation(const Shape& prediction,
+                                       const Shape& target) const override {
+    return metric_->operation(prediction, target);
+  }
+  ElementType target_type() const override { return metric_->target_type(); }
+  std::int64_t target_classes(const Shape& prediction, const Shape& target) const override {
+    return metric_->target_classes(prediction, target);
+  }
+  double value(std::span<const double> sums, double values) const override {
+    return of_value_(metric_->value(sums, values));
+  }
+
+ private:
+  std::string name_;
+  Better better_;
+  SharedMetric metric_;
+  std::function<double(double)> of_value_;
+};
+
 }  // namespace
+
+SharedMetric metric_of(std::string name, Better better, SharedMetric metric,
+                       std::function<double(double)> of_value) {
+  return std::make_shared<MetricOf>(std::move(name), better, std::move(metric),
+                                    std::move(of_value));
+}
 
 SharedMetric metric_by_shapes(std::string name, Better better,
                               std::function<SharedMetric(const Shape&, const Shape&)> choose) {

@@ -5,6 +5,9 @@
 // the *sum* over a batch, and the number of rows is known from the shapes. So a short last batch,
 // unequal blocks and ranks without rows need no care.
 //
+// Some metrics are no mean but follow from several sums: a precision from two counts, an area under
+// a curve from hundreds. Their operation gives these (Operation::sum_count), and `value` closes them.
+//
 // The operation has the inputs (prediction, target) and a float64 scalar as its output. It is
 // planned like any other: its sum is partial over every axis that splits rows, and complete over
 // axes that split classes, whose rows' statistics it completes by collectives of its own.
@@ -45,6 +48,11 @@ class Metric {
                                                              const Shape& target) const = 0;
   /// The element type in which it takes targets.
   [[nodiscard]] virtual ElementType target_type() const { return ElementType::float32; }
+  /// The metric, of the operation's sums over all that was seen, and of how many values they are
+  /// sums. The mean, unless a metric says otherwise.
+  [[nodiscard]] virtual double value(std::span<const double> sums, double values) const {
+    return sums.front() / values;
+  }
   /// How many values the operation's sum is a sum of: the rows of the prediction.
   [[nodiscard]] static double value_count(const Shape& prediction);
   /// For shapes of prediction and target: if targets are class numbers, how many classes there are:
@@ -59,6 +67,10 @@ using SharedMetric = std::shared_ptr<const Metric>;
 [[nodiscard]] SharedMetric metric_by_shapes(
     std::string name, Better better,
     std::function<SharedMetric(const Shape& prediction, const Shape& target)> choose);
+
+/// A metric called `name` that is `of_value` of what `metric` is.
+[[nodiscard]] SharedMetric metric_of(std::string name, Better better, SharedMetric metric,
+                                     std::function<double(double value)> of_value);
 
 /// The log of the norm of all gradients (CompileOptions::gradient_norm), which no metric is called.
 inline constexpr const char* gradient_norm_name = "gradient_norm";

@@ -1,4 +1,5 @@
-// Adadelta: gradients scaled by the ratio of two running root mean squares, of steps and of gradients.
+// Adadelta: gradients scaled by the ratio of two running root mean squares, of steps and of
+// gradients.
 //
 //     a = rho a + (1 - rho) g^2;  d = g sqrt(b + epsilon) / sqrt(a + epsilon)
 //     b = rho b + (1 - rho) d^2;  w -= rate d

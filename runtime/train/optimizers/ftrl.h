@@ -3,8 +3,8 @@
 //     n = a + g^2;  z += g + 2 l2_shrinkage w - (n^-p - a^-p) / rate w;  a = n
 //     w = (clip(z, -l1, l1) - z) / (n^-p / rate + 2 (l2 + beta / (2 rate)))
 //
-// with p the `learning_rate_power`. A rate of 0 has no meaning. Where |z| <= l1, w is 0. McMahan et al.,
-// "Ad Click Prediction: a View from the Trenches" (2013); shrinkage as in Keras.
+// with p the `learning_rate_power`. A rate of 0 has no meaning. Where |z| <= l1, w is 0. McMahan et
+// al., "Ad Click Prediction: a View from the Trenches" (2013); shrinkage as in Keras.
 #pragma once
 
 #include <optional>

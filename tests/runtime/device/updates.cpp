@@ -298,8 +298,8 @@ TEST_CASE("lion follows its formula over several steps") {
 TEST_CASE("ftrl follows its formula over several steps, with any power") {
   const double lr = static_cast<double>(learning_rate);
   for (const double power : {-0.5, -0.7}) {
-    // Ftrl divides by the learning rate what was rounded at 1, and gets 1e-5 a step; the difference of two
-    // powers is rounded so, too.
+    // Ftrl divides by the learning rate what was rounded at 1, and gets 1e-5 a step; the difference
+    // of two powers is rounded so, too.
     check_update(
         FtrlSpec{.power = power, .l1 = 0.25, .l2 = 0.5, .shrinkage = 0.125, .beta = 0.5}, 2,
         [&](Reference& r, std::size_t i, double g, int) {

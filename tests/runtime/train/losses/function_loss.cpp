@@ -1,5 +1,6 @@
-// Losses that are functions of values or rows: Keras's own numbers, definitions in double precision,
-// gradients by differences, weights, and every split of every dimension against the whole.
+// Losses that are functions of values or rows: Keras's own numbers, definitions in double
+// precision, gradients by differences, weights, and every split of every dimension against the
+// whole.
 #include "runtime/train/losses/function_loss.h"
 
 #include <numeric>

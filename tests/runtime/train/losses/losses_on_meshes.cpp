@@ -1,6 +1,6 @@
-// Losses that are functions, on every mesh: what a model loses and where its weights end are as on one
-// rank, with batches split and with the last dimension of predictions split, over more ranks than it has
-// values too.
+// Losses that are functions, on every mesh: what a model loses and where its weights end are as on
+// one rank, with batches split and with the last dimension of predictions split, over more ranks
+// than it has values too.
 #include <cstdint>
 #include <string>
 #include <vector>

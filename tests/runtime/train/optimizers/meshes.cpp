@@ -1,7 +1,7 @@
 // Every optimizer, on every mesh: weights end where they end on one rank.
 //
-// Batches are split, kernels are split, and all that is trained is split over all ranks, so that slots
-// lie in memory of one's own, in one copy for ranks that share memory, and in blocks.
+// Batches are split, kernels are split, and all that is trained is split over all ranks, so that
+// slots lie in memory of one's own, in one copy for ranks that share memory, and in blocks.
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,0 +1,179 @@
+// Losses that are functions, and counts of metrics, by the loops of each device: what the functions
+// themselves give is held against formulas in tests/runtime/train/losses.
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "runtime/device/kernels/counts.h"
+#include "runtime/device/kernels/row_losses.h"
+#include "runtime/device/kernels/value_losses.h"
+#include "tests/runtime/device/support.h"
+
+namespace meshwork::test::function_losses_test {
+
+namespace {
+
+// In place of the device's functions.
+struct Math {
+  static float exp(float x) { return std::exp(x); }
+  static float log(float x) { return std::log(x); }
+  static float log1p(float x) { return std::log1p(x); }
+  static float tanh(float x) { return std::tanh(x); }
+  static float sigmoid(float x) { return 1 / (1 + std::exp(-x)); }
+};
+
+constexpr std::int64_t row_counts[] = {1, 3, 40}, column_counts[] = {1, 7, 33, 300};
+
+template <class Function>
+void check_rows(const Function& function, std::int64_t rows, std::int64_t columns) {
+  INFO(Function::name << " of " << rows << "x" << columns);
+  constexpr int sums = Function::sums, further = Function::further;
+  const std::vector<float> p = random_values(rows * columns, 1, 0.1, 0.9);
+  const std::vector<float> t = random_values(rows * columns, 2, 0.1, 0.9);
+  std::vector<double> of_rows, more, slopes;
+  double loss = 0;
+  const auto state_of = [&](std::size_t r, float largest) {
+    return RowState{largest, of_rows.data() + r * sums, more.data() + r * further};
+  };
+  std::vector<float> largest;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const auto row = static_cast<std::size_t>(r);
+    const auto each = [&](const auto& value) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        const auto i = static_cast<std::size_t>(r * columns + j);
+        value(p[i], t[i]);
+      }
+    };
+    float m = -1e30f;
+    if constexpr (Function::has_maximum) {
+      each([&](float a, float b) { m = std::max(m, function.template score<Math>(a, b)); });
+    }
+    largest.push_back(m);
+    of_rows.resize(static_cast<std::size_t>((r + 1) * sums));
+    more.resize(static_cast<std::size_t>((r + 1) * further));
+    std::vector<double> total(sums + further);
+    each([&](float a, float b) {
+      const Sums<sums> one = function.template terms<Math>(a, b, state_of(row, m));
+      for (int k = 0; k < sums; ++k) total[static_cast<std::size_t>(k)] += one.values[k];
+    });
+    std::copy_n(total.begin(), sums, of_rows.end() - sums);
+    if constexpr (further > 0) {
+      each([&](float a, float b) {
+        const Sums<further> one = function.template more_terms<Math>(a, b, state_of(row, m));
+        for (int k = 0; k < further; ++k)
+          total[static_cast<std::size_t>(sums + k)] += one.values[k];
+      });
+      std::copy_n(total.begin() + sums, further, more.end() - further);
+    }
+    const double weight = r % 2 == 0 ? 0.5 : 2;
+    loss += weight * function.loss(state_of(row, m));
+    each([&](float a, float b) {
+      slopes.push_back(0.25 * weight * function.template slope<Math>(a, b, state_of(row, m)));
+    });
+  }
+  Array<> prediction(p), target(t), maxima(rows), weights(rows), dp(rows * columns);
+  for (std::int64_t r = 0; r < rows; ++r)
+    weights[static_cast<std::size_t>(r)] = r % 2 == 0 ? 0.5f : 2;
+  Array<double> found(rows * sums), found_more(std::max<std::int64_t>(rows * further, 1)), sum(1);
+  if constexpr (Function::has_maximum) {
+    run(RowScoreSpec<Function>{rows, columns, function}, prediction, target, maxima);
+    CHECK(maxima.values() == largest);
+  }
+  run(RowSumsSpec<Function, false>{rows, columns, function}, prediction, target, maxima, found,
+      found_more);
+  check_close(found, of_rows, 1e-6, 1e-9);
+  if constexpr (further > 0) {
+    run(RowSumsSpec<Function, true>{rows, columns, function}, prediction, target, maxima, found,
+        found_more);
+    check_close(found_more, more, 1e-5, 1e-7);
+  }
+  run(RowLossSpec<Function>{rows, function, 1}, maxima, found, found_more, weights, sum);
+  check_close(sum, {loss}, 1e-5, 1e-7);
+  run(RowSlopeSpec<Function>{rows, columns, 0.25f, function, 1}, prediction, target, maxima, found,
+      found_more, weights, dp);
+  check_close(dp, slopes, 1e-4, 1e-6);
+  CHECK(found.intact());
+  CHECK(dp.intact());
+}
+
+}  // namespace
+
+TEST_CASE("losses of values are sums of their functions, and their gradients the slopes") {
+  EveryValueLoss::each([]<class Function>(const Function& function) {
+    INFO(Function::name);
+    for (const std::int64_t count : odd_sizes) {
+      const std::vector<float> p = random_values(count, 1, 0.1, 0.9);
+      const std::vector<float> t = random_values(count, 2, 0.1, 0.9);
+      double sum = 0;
+      std::vector<double> slopes;
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        sum += 0.5 * function.template term<Math>(p[i], t[i]);
+        slopes.push_back(0.25 * static_cast<double>(function.template slope<Math>(p[i], t[i])));
+      }
+      Array<> prediction(p), target(t), dp(count);
+      Array<double> loss(1);
+      run(ValueLossSpec<Function>{count, 0.5, function}, prediction, target, loss);
+      // Logarithms and exponentials of devices differ in the last places.
+      check_close(loss, {sum}, 1e-5, 1e-6);
+      run(ValueSlopeSpec<Function>{count, 0.25f, function}, prediction, target, dp);
+      check_close(dp, slopes, 1e-5, 1e-6);
+    }
+  });
+}
+
+TEST_CASE("losses of rows follow from the maxima and sums of their functions") {
+  for (const std::int64_t rows : row_counts) {
+    for (const std::int64_t columns : column_counts) {
+      EveryRowLoss::each([&](const auto& function) { check_rows(function, rows, columns); });
+    }
+  }
+}
+
+TEST_CASE("threshold counts are those of counting") {
+  for (const std::int64_t count : odd_sizes) {
+    for (const std::vector<float>& thresholds :
+         {std::vector<float>{0.5f}, std::vector<float>{0.25f, 0.5f, 0.75f}}) {
+      std::vector<float> p = random_values(count, 1, 0, 1), t = random_values(count, 2, 0, 1);
+      for (float& value : t) value = value > 0.5f ? 1.0f : 0.0f;
+      if (!p.empty()) p.front() = 0.5f;
+      const std::size_t bins = thresholds.size() + 1;
+      std::vector<double> expected(2 * bins);
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        std::size_t bin = 0;
+        for (const float threshold : thresholds) bin += p[i] > threshold ? 1 : 0;
+        expected[(t[i] != 0 ? 0 : bins) + bin] += 1;
+      }
+      Array<> prediction(p), target(t);
+      Array<double> counts(static_cast<std::int64_t>(2 * bins));
+      run(ThresholdCountsSpec{count, thresholds}, prediction, target, counts);
+      CHECK(counts.values() == expected);
+      CHECK(counts.intact());
+    }
+  }
+}
+
+TEST_CASE("column squares are those of adding") {
+  for (const std::int64_t rows : {1, 5, 600}) {
+    for (const std::int64_t columns : {1, 3, 70}) {
+      const std::vector<float> p = random_values(rows * columns, 1);
+      const std::vector<float> t = random_values(rows * columns, 2);
+      std::vector<double> expected(static_cast<std::size_t>(3 * columns));
+      for (std::size_t i = 0; i < p.size(); ++i) {
+        double* const of = &expected[3 * (i % static_cast<std::size_t>(columns))];
+        const double target = static_cast<double>(t[i]),
+                     difference = target - static_cast<double>(p[i]);
+        of[0] += target;
+        of[1] += target * target;
+        of[2] += difference * difference;
+      }
+      Array<> prediction(p), target(t);
+      Array<double> sums(3 * columns);
+      run(ColumnSquaresSpec{{.outer = 1, .middle = rows, .inner = columns}}, prediction, target,
+          sums);
+      check_close(sums, expected, 1e-12, 1e-12);
+      CHECK(sums.intact());
+    }
+  }
+}
+
+}  // namespace meshwork::test::function_losses_test
