@@ -329,6 +329,12 @@ void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mod
   }
 }
 
+void Session::adapt(const std::shared_ptr<const Source>& training) {
+  if (line_->dry_run || !weights_.empty() || goes_on()) return;
+  (void)model_->plan(training, rows_for(Mode::train), Mode::train);
+  model_->adapt(training);
+}
+
 void Session::claim_outputs(const std::vector<std::shared_ptr<const Source>>& sources,
                             bool trains) {
   together(runtime_->world(), [&] {

@@ -86,6 +86,10 @@ class Session {
   /// that goes on from a checkpoint does not read them, and says so. To be called after `build`.
   void load_weights(const std::shared_ptr<const Source>& source, Mode mode);
 
+  /// Gives layers that adapt the statistics of `training`, unless weights were loaded or training goes
+  /// on from a checkpoint. To be called after `load_weights`.
+  void adapt(const std::shared_ptr<const Source>& training);
+
   /// Throws on all ranks if something that the run writes would destroy something: what it reads, or
   /// a file of another kind (run_files.h). `sources` are read. To be called when weights are loaded,
   /// before anything is written.

@@ -98,6 +98,7 @@ int train(Runtime& runtime, const CommandLine& given) {
     }
     session->build();
     session->load_weights(data.training, Mode::train);
+    session->adapt(data.training);
     if (!line.output.empty()) {
       const DataPart part = part_of(config, line);
       predicted = session->open(part, Mode::predict);

@@ -19,6 +19,7 @@
 #include "runtime/train/model_options.h"
 #include "runtime/train/model_state.h"
 #include "runtime/train/reporting/terminal.h"
+#include "runtime/train/state/adapt.h"
 
 namespace meshwork {
 namespace {
@@ -613,6 +614,23 @@ std::vector<float> Model::variable(const std::string& path) {
   const int index = variable_index(*state_->graph, path);
   state_->require_engine();
   return state_->engine->gather(index);
+}
+
+void Model::adapt(const std::shared_ptr<const Source>& data) {
+  const auto call =
+      state_->begin_call("adapt", [&] { return Settings{setting("samples", data->rows())}; });
+  const std::vector<AdaptedLayer> layers = adapted_layers(*state_->graph);
+  if (layers.empty()) return;
+  constexpr std::int64_t rows = 32;  // of a plan that makes the variables
+  if (!state_->engine) state_->prepare(loss_data_of(*data), rows);
+  const auto statistics = statistics_of(layers, data, state_->mesh().all());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const auto set = [&](TensorId tensor, const std::vector<float>& values) {
+      state_->engine->set(state_->graph->tensors[tensor].variable, values);
+    };
+    set(layers[i].mean, statistics[i].mean);
+    set(layers[i].variance, statistics[i].variance);
+  }
 }
 
 void Model::set_variable(const std::string& path, std::span<const float> values) {

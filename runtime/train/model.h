@@ -111,6 +111,10 @@ class Model {
   /// Sets losses, optimizer and metrics. Throws `Error` as training_of_outputs does. Collective.
   void compile(CompileOptions options);
 
+  /// Gives layers that adapt, such as Normalization, the statistics of `data`. To be called before
+  /// the first step, unless they are loaded. Collective; throws the same `Error` on all ranks.
+  void adapt(const std::shared_ptr<const Source>& data);
+
   /// Trains. Returns the logs of every epoch. Collective.
   History fit(std::shared_ptr<const Source> training, FitOptions options);
   /// The loss, of several outputs each loss, then the metrics, over all samples. Collective.

@@ -20,6 +20,7 @@
 #include "runtime/train/engine/kernel_choice.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/loop/between_steps.h"
+#include "runtime/train/state/adapt.h"
 
 namespace meshwork {
 namespace {
@@ -169,6 +170,7 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
   section(sections.model.node, [&](const ConfigNode& model) {
     model_ = model_from_config(model, catalog);
     graph_ = model.located([&] { return std::make_shared<const Graph>(graph_of(*model_)); });
+    model.located([&] { (void)adapted_layers(*graph_); });
   });
   reader.check([&] { read_outputs(sections, catalog); });
   section(sections.optimizer.node, [&](const ConfigNode& optimizer) {
@@ -651,7 +653,7 @@ PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_
   report.between_steps = collectives_between_steps(
       mode, plan.mesh.rank_count(), rank,
       mode == Mode::train ? fit_.callbacks : std::vector<SharedCallback>{},
-      std::ssize(plan.graph->variables));
+      std::ssize(plan.graph->variables), reduced_values(adapted_layers(*graph_)));
   return report;
 }
 

@@ -34,12 +34,16 @@ CollectiveBetweenSteps reduction_of(std::string when, std::int64_t values, std::
 
 std::vector<CollectiveBetweenSteps> collectives_between_steps(
     Mode mode, std::int64_t ranks, std::int64_t rank, const std::vector<SharedCallback>& callbacks,
-    std::int64_t variables) {
+    std::int64_t variables, const std::vector<std::int64_t>& adapted) {
   if (ranks == 1) {
     return {};
   }
   constexpr auto agreed = static_cast<std::int64_t>(StepAgreement::values);
   std::vector<CollectiveBetweenSteps> found;
+  for (const std::int64_t values : mode == Mode::train ? adapted : std::vector<std::int64_t>()) {
+    found.push_back(
+        reduction_of("before the first", values, ranks, "statistics of the training data"));
+  }
   found.push_back(
       reduction_of(fmt::format("about every {:g} s", StepAgreement::interval_seconds), agreed,
                    ranks, mode == Mode::train ? "whether to stop or to save" : "whether to stop"));

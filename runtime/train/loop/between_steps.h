@@ -23,9 +23,10 @@ inline constexpr std::size_t values_after_epoch = 2;
 inline constexpr std::size_t values_of_range = 2;
 
 /// What rank `rank` of `ranks` sends between the steps of a run that can be asked to stop, with
-/// these callbacks, of a model of so many `variables`. None on a single rank.
+/// these callbacks, of a model of so many `variables` whose layers adapt by reductions of `adapted`
+/// values. None on a single rank.
 [[nodiscard]] std::vector<CollectiveBetweenSteps> collectives_between_steps(
     Mode mode, std::int64_t ranks, std::int64_t rank, const std::vector<SharedCallback>& callbacks,
-    std::int64_t variables);
+    std::int64_t variables, const std::vector<std::int64_t>& adapted = {});
 
 }  // namespace meshwork
