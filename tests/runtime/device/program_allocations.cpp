@@ -1,21 +1,31 @@
 // Running a program allocates nothing: neither ours nor, but for records of its own that oneDNN
 // makes, the library's.
 #include "runtime/device/cpu/kernels.h"
+#include "runtime/device/kernels/adadelta.h"
+#include "runtime/device/kernels/adagrad.h"
 #include "runtime/device/kernels/adam.h"
+#include "runtime/device/kernels/adamax.h"
 #include "runtime/device/kernels/classes.h"
 #include "runtime/device/kernels/convolution.h"
 #include "runtime/device/kernels/copies.h"
+#include "runtime/device/kernels/counts.h"
 #include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/ftrl.h"
+#include "runtime/device/kernels/lion.h"
 #include "runtime/device/kernels/losses.h"
 #include "runtime/device/kernels/middle.h"
+#include "runtime/device/kernels/nadam.h"
 #include "runtime/device/kernels/normalization.h"
 #include "runtime/device/kernels/norms.h"
+#include "runtime/device/kernels/pairs.h"
 #include "runtime/device/kernels/pooling.h"
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/kernels/rmsprop.h"
+#include "runtime/device/kernels/row_losses.h"
 #include "runtime/device/kernels/rows.h"
 #include "runtime/device/kernels/sgd.h"
 #include "runtime/device/kernels/upsampling.h"
+#include "runtime/device/kernels/value_losses.h"
 #include "runtime/device/program.h"
 #include "tests/support/allocations.h"
 #include "tests/support/catch.h"
@@ -102,6 +112,40 @@ TEST_CASE("running a program allocates nothing") {
                "t");
   builder.emit(RmspropSpec{.count = count, .momentum = 0.5, .centered = true},
                {scalars, e, x, slot, second, third}, "t");
+  builder.emit(LionSpec{.count = count}, {scalars, e, x, slot}, "t");
+  builder.emit(AdagradSpec{.count = count}, {scalars, e, x, slot}, "t");
+  builder.emit(AdadeltaSpec{.count = count}, {scalars, e, x, slot, second}, "t");
+  builder.emit(AdamaxSpec{.count = count}, {scalars, e, x, slot, second}, "t");
+  builder.emit(NadamSpec{.count = count}, {scalars, e, x, slot, second}, "t");
+  builder.emit(FtrlSpec{.count = count}, {scalars, e, x, slot, second}, "t");
+  builder.emit(PairSpec{PairFunction::product, count}, {x, target, y}, "t");
+  builder.emit(PairGradientSpec{PairFunction::maximum, true, count}, {x, target, y, e}, "t");
+  builder.emit(SlopeSpec{rows, columns}, {x, bias, y}, "t");
+  builder.emit(SlopeGradientSpec{rows, columns}, {x, bias, y, e}, "t");
+  builder.emit(SlopeTermSpec{count}, {x, y, e}, "t");
+  EveryValueLoss::each([&]<class Function>(const Function&) {
+    builder.emit(ValueLossSpec<Function>{.count = count}, {x, target, scalar}, "t");
+    builder.emit(ValueSlopeSpec<Function>{.count = count}, {x, target, e}, "t");
+  });
+  const Buffer sums = builder.scratch(3 * rows * 8, "sums");
+  const Buffer further = builder.scratch(3 * rows * 8, "further sums");
+  for (const Buffer preset : {sums, further, m}) builder.preset(preset);
+  EveryRowLoss::each([&]<class Function>(const Function&) {
+    if constexpr (Function::has_maximum) {
+      builder.emit(RowScoreSpec<Function>{rows, columns}, {x, target, m}, "t");
+    }
+    builder.emit(RowSumsSpec<Function, false>{rows, columns}, {x, target, m, sums, further}, "t");
+    if constexpr (Function::further > 0) {
+      builder.emit(RowSumsSpec<Function, true>{rows, columns}, {x, target, m, sums, further}, "t");
+    }
+    builder.emit(RowLossSpec<Function>{rows}, {m, sums, further, scalar}, "t");
+    builder.emit(RowSlopeSpec<Function>{rows, columns}, {x, target, m, sums, further, e}, "t");
+  });
+  const Buffer counts = builder.scratch(2 * 4 * 8, "counts");
+  const Buffer squares = builder.scratch(3 * columns * 8, "squares");
+  builder.emit(ThresholdCountsSpec{count, {0.2f, 0.5f, 0.8f}}, {x, target, counts}, "t");
+  builder.emit(ColumnSquaresSpec{{.outer = 1, .middle = rows, .inner = columns}},
+               {x, target, squares}, "t");
   // The same elements as one image of 3x11 with ten channels, under windows of one place.
   const WindowDimension three{.input = 3, .output = 3}, eleven{.input = 11, .output = 11};
   const ConvolutionShape convolution{

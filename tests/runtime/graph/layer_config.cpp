@@ -71,6 +71,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "Maximum",
                                  "Minimum",
                                  "Multiply",
+                                 "Normalization",
                                  "PReLU",
                                  "Permute",
                                  "ReLU",
