@@ -17,6 +17,8 @@ namespace meshwork {
 namespace {
 
 constexpr hsize_t alignment = hsize_t{1} << 20;
+// What the limit of a file's size must allow for a file to be made; create_dataset sees to the rest.
+constexpr std::int64_t least_bytes = 64 << 10;
 
 // Writes fields (fields.h) as attributes of an object.
 class AttributeWriter {
@@ -286,6 +288,7 @@ void create_checkpoint_file(const std::string& name, const CheckpointState& stat
                             const std::vector<StoredRegion>& regions) {
   const Hdf5Guard guard;
   const Hdf5Properties access = checkpoint_access(name);
+  check_file_size(name, least_bytes);
   WrittenFile file(
       Hdf5File(check_hdf5(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.native()),
                           "cannot be created", name)),

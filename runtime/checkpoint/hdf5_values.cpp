@@ -49,8 +49,9 @@ Hdf5Attribute open_attribute(hid_t object, const std::string& name, const std::s
                                   fmt::format("there is no attribute \"{}\"", name), subject));
 }
 
-// Whether `file` may have another dataset of `bytes`.
+// Whether `file` may have another dataset of `bytes`, and what describes it.
 void check_room(hid_t file, std::int64_t bytes, const std::string& subject) {
+  constexpr std::int64_t for_describing = std::int64_t{64} << 10;
   hsize_t end = 0;
   check_hdf5(H5Fget_filesize(file, &end), "its size cannot be read", subject);
   const Hdf5Properties access(check_hdf5(H5Fget_access_plist(file), "no property list", subject));
@@ -60,7 +61,7 @@ void check_room(hid_t file, std::int64_t bytes, const std::string& subject) {
   if (alignment > 1 && static_cast<hsize_t>(bytes) >= threshold) {
     end = (end + alignment - 1) / alignment * alignment;
   }
-  check_file_size(subject, static_cast<std::int64_t>(end) + bytes);
+  check_file_size(subject, static_cast<std::int64_t>(end) + bytes + for_describing);
 }
 
 }  // namespace

@@ -39,26 +39,22 @@ rm -rf checkpoints stopped whole ./*.txt ./*.h5 ./*.csv ./*.meshwork-unfinished
 limited all 0 unlimited train "$config" --set checkpoint.directory=whole --set fit.epochs=1
 kib=$(($(stat -c %s whole/step-000000008.h5) / 1024))
 for limit in 0 $((kib / 2)) $((kib - 2)); do
-  rm -rf checkpoints stopped
+  rm -rf checkpoints stopped exported.weights.h5 outputs.csv
   limited goes_on 76 "$limit" train "$config" --set checkpoint.directory=checkpoints \
     --set checkpoint.on_error=continue
-  says goes_on "WARNING: the state after step 24 is lost: checkpoints/step-000000024.h5.meshwork-unfinished:"
+  says goes_on "WARNING: the state after step 24 is lost: checkpoints/step-000000024.h5.meshwork-unfinished: there is no"
   says goes_on "File too large"
   says goes_on "; there is no intact checkpoint in checkpoints"
   limited stops 1 "$limit" train "$config" --set checkpoint.directory=stopped
-  says stops "the checkpoint of step 8 could not be written: stopped/step-000000008.h5.meshwork-unfinished:"
-  says stops "File too large"
+  says stops "the checkpoint of step 8 could not be written: stopped/step-000000008.h5.meshwork-unfinished: there is no"
   rm -rf stopped
   limited last 76 "$limit" train "$config" --set checkpoint.directory=stopped --set fit.epochs=1
-done
-limited enough 0 $((kib + 1)) train "$config" --set checkpoint.directory=checkpoints
-limited export 0 unlimited export whole --keras whole.weights.h5
-kib=$(($(stat -c %s whole.weights.h5) / 1024))
-for limit in 0 $((kib / 2)) $((kib - 2)); do
   limited exported 1 "$limit" export whole --keras exported.weights.h5
   says exported "exported.weights.h5: there is no room for"
 done
-limited enough 0 $((kib + 1)) export whole --keras exported.weights.h5
+limited enough 0 $((kib + 70)) train "$config" --set checkpoint.directory=checkpoints
+limited enough 0 $((kib + 70)) export whole --keras exported.weights.h5
+limited export 0 unlimited export whole --keras whole.weights.h5
 for limit in 0 4; do
   limited csv 1 $limit predict "$config" --output outputs.csv
   says csv "outputs.csv.meshwork-unfinished: cannot be written: File too large"
