@@ -1,5 +1,6 @@
 #include "runtime/device/kernels/pairs.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
