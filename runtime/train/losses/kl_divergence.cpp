@@ -7,7 +7,7 @@ namespace meshwork {
 
 SharedLoss KLDivergence(const KLDivergenceOptions& options) {
   return make_function_loss(options.name, "kl_divergence", DivergenceFunction{},
-                            {.predictions = Predictions::probabilities, .sums_row = true});
+                            {.sums_row = true});
 }
 
 void add_kl_divergence(Catalog& catalog) {
