@@ -293,6 +293,17 @@ TEST_CASE("what is clipped has no gradient, and nothing overflows") {
         Values{0, 0});
 }
 
+TEST_CASE(
+    "the logarithm of a hyperbolic cosine near 0 is that of its series, and joins what is beyond") {
+  for (const double distance : {0.0, 1e-4, 0.01, 0.045, 0.0499, 0.0501, 0.1}) {
+    const Tensor p({1, 1}, {static_cast<float>(distance)});
+    const double x = p.values[0];
+    // The series' next term is 3e-7 of the first at 0.05. Beyond, float32 rounds terms of 0.7.
+    CHECK(sum_of(*LogCosh(), p, Tensor({1, 1}, {0})) ==
+          Approx(std::log(std::cosh(x))).epsilon(x < 0.05 ? 3e-6 : 2e-4).margin(1e-15));
+  }
+}
+
 TEST_CASE("equal wrong classes share the gradient of the categorical hinge") {
   const Tensor p({1, 3}, {0.5, 0.5, 0.25});
   CHECK(gradient_of(*CategoricalHinge(), p, Tensor({1, 3}, {0, 0, 1})).values ==
