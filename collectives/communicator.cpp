@@ -63,16 +63,12 @@ class OwnSessionFolder {
  public:
   OwnSessionFolder() {
     if (started_by_launcher() || std::getenv(setting) != nullptr) return;
-    std::string base = "/tmp";
-    for (const char* variable : {"TMP", "TEMP", "TMPDIR", "OMPI_MCA_orte_tmpdir_base"}) {
-      if (const char* value = std::getenv(variable); value != nullptr && *value != '\0')
-        base = value;
+    for (const char* variable : {"OMPI_MCA_orte_tmpdir_base", "TMPDIR", "TEMP", "TMP"}) {
+      const char* const base = std::getenv(variable);
+      if (base != nullptr && *base != '\0' && made_in(base)) return;
     }
-    std::string name = base + "/meshwork-XXXXXX";
-    // Where no folder can be made, MPI says so.
-    if (::mkdtemp(name.data()) == nullptr) return;
-    folder_ = name;
-    ::setenv(setting, folder_.c_str(), 0);
+    // Where none can be made here either, MPI says so.
+    (void)made_in("/tmp");
   }
   ~OwnSessionFolder() {
     if (folder_.empty()) return;
@@ -86,6 +82,15 @@ class OwnSessionFolder {
 
  private:
   static constexpr const char* setting = "OMPI_MCA_orte_jobfam_session_dir";
+
+  bool made_in(const std::string& base) {
+    std::string name = base + "/meshwork-XXXXXX";  // the end is mkdtemp's to choose
+    if (::mkdtemp(name.data()) == nullptr) return false;
+    folder_ = name;
+    ::setenv(setting, folder_.c_str(), 0);
+    return true;
+  }
+
   std::string folder_;
 };
 
