@@ -48,7 +48,8 @@ struct CheckpointOptions {
   std::optional<double> every_minutes;      // by the clock of rank 0
   /// How many of the newest stay; older ones are removed when a new one is whole.
   std::int64_t keep = 3;
-  /// The name of a log ("val_loss"): the checkpoint of the epoch in which it was best stays too.
+  /// The name of a log ("val_loss"): an epoch in which it is best is saved at its end, and that
+  /// checkpoint stays too.
   std::string best;
   Resume resume = Resume::never;
   CheckpointMode mode = CheckpointMode::asynchronous;
@@ -70,7 +71,7 @@ void describe(CheckpointOptions& options, Visitor& option) {
   option("every_steps", options.every_steps, positive, "updates between checkpoints");
   option("every_minutes", options.every_minutes, finite_positive, "minutes between checkpoints");
   option("keep", options.keep, positive, "newest checkpoints to keep");
-  option("best", options.best, "keep the checkpoint of the best epoch too, by this log");
+  option("best", options.best, "save each best epoch at its end, by this log, and keep the best");
   option.choice("resume", options.resume,
                 {{"auto", Resume::automatic}, {"strict", Resume::strict}, {"never", Resume::never}},
                 "continue from the newest intact one, from the newest only, or start anew");

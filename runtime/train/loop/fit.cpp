@@ -264,18 +264,20 @@ class Fitting {
     if (decided[1] != own_rate) {
       run_.set_learning_rate(decided[1]);
     }
-    const bool save = agreement_->wanted() && (agree_on_wish().save || interrupted());
+    const bool save =
+        agreement_->wanted() && (agree_on_wish(saving_->is_best_epoch()).save || interrupted());
     saving_->end_epoch(save);
   }
 
   [[nodiscard]] bool interrupted() const { return history_.stop_reason != 0; }
 
-  StepWish agree_on_wish() {
+  // `save`: for another reason than the clock's.
+  StepWish agree_on_wish(bool save = false) {
     const StepWish wish = agreement_->agree(
         model_.iteration,
         {.stop_reason = options_.stop_request ? options_.stop_request->reason() : 0,
          .callbacks_stop = run_.ending,
-         .save = saving_->due_by_clock(),
+         .save = save || saving_->due_by_clock(),
          .settle = saving_->has_ended()});
     if (wish.settle) {
       saving_->settle();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <iterator>
 
 #include "collectives/error.h"
 #include "runtime/train/callbacks/monitor.h"
@@ -64,6 +66,18 @@ void Saving::end_step(std::int64_t done, bool due) {
   } else {
     after_epoch_ = due;  // with its validation, under the same number of updates
   }
+}
+
+bool Saving::is_best_epoch() const {
+  const std::string& best = options_.checkpoint.best;
+  if (!writer_ || best.empty()) return false;
+  const std::optional<double> value = run_.logs().find(best);
+  const auto known = history_.history.find(best);
+  if (!value || std::isnan(*value) || known == history_.history.end()) return false;
+  const bool lower = run_.better(best).value_or(Better::lower) == Better::lower;
+  // The last one is this epoch's.
+  return std::none_of(known->second.begin(), std::prev(known->second.end()),
+                      [&](double other) { return lower ? other <= *value : other >= *value; });
 }
 
 void Saving::leave(std::int64_t done, bool while_validating) {

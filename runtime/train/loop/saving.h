@@ -43,8 +43,12 @@ class Saving {
   void begin();
 
   /// On rank 0: what it wants of the other ranks, if it can want anything.
-  [[nodiscard]] bool needs_agreement() const { return writer_ && writer_->needs_agreement(); }
+  [[nodiscard]] bool needs_agreement() const {
+    return writer_ && (writer_->needs_agreement() || !options_.checkpoint.best.empty());
+  }
   [[nodiscard]] bool due_by_clock() const { return writer_ && writer_->due_by_clock(); }
+  /// Whether the epoch that ends is the best so far, and is to be saved whatever the frequency.
+  [[nodiscard]] bool is_best_epoch() const;
   [[nodiscard]] bool has_ended() const { return writer_ && writer_->has_ended(); }
   void settle();
 

@@ -369,6 +369,20 @@ TEST_CASE("the newest checkpoint has the weights that early stopping restored, a
   }
 }
 
+TEST_CASE("each best epoch is saved at its end, however often others are") {
+  DeviceMesh mesh = mesh_of_all();
+  const fs::path directory = run_directory(mesh, "best");
+  const fs::path checkpoints = directory / "checkpoints";
+  // Of 8 steps an epoch the second epoch's last is none of every five.
+  (void)run_with_best(mesh, directory, 4, 9,
+                      {.directory = checkpoints, .every_steps = 5, .keep = 1, .best = "val_loss"});
+  const std::vector<FoundCheckpoint> found = list_checkpoints(checkpoints, "val_loss").checkpoints;
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].step == 4 * batches);
+  CHECK(found[1].step == 2 * batches);
+  CHECK(found[1].monitored == 1.0);
+}
+
 TEST_CASE("the best weights are in the newest checkpoint though their own has gone") {
   DeviceMesh mesh = mesh_of_all();
   const fs::path directory = run_directory(mesh, "best");
