@@ -39,12 +39,6 @@ bool remove_unfinished(const std::filesystem::path& file) {
   return S_ISREG(status.st_mode) && ::unlink(file.c_str()) == 0;
 }
 
-FileIdentity identity_of(const std::filesystem::path& name) noexcept {
-  struct stat status {};
-  if (::lstat(name.c_str(), &status) != 0) return {};
-  return {status.st_dev, status.st_ino};
-}
-
 MadeFile::MadeFile(std::filesystem::path file) : name_(std::move(file)) {
   struct stat status {};
   if (::lstat(name_.c_str(), &status) == 0 && !remove_unfinished(name_)) {
@@ -57,11 +51,7 @@ MadeFile::MadeFile(std::filesystem::path file) : name_(std::move(file)) {
     const int reason = errno;
     fail_to_make(reason, fmt::format("{}: cannot be created: {}", name_, std::strerror(reason)));
   }
-  if (::fstat(opened_, &status) != 0) {
-    ::close(opened_);
-    fail_with_errno(name_, "cannot be looked at");
-  }
-  own_ = {status.st_dev, status.st_ino};
+  own_ = identity_of(opened_);
 }
 
 MadeFile::~MadeFile() {

@@ -5,9 +5,10 @@
 // the way.
 //
 // One run at a time writes an output: it holds an *output lock*, on .OUTPUT.meshwork-lock, or on
-// FOLDER/.meshwork-lock where the output is a folder (owner_lock.h), and removes that file at its end. Checkpoints of a run need none, as the run has
-// the lock of their directory. Where the file system has no locks, the last run to begin replaces
-// the unfinished file; the other one finds that at its end, and does not give the name.
+// FOLDER/.meshwork-lock where the output is a folder (owner_lock.h), and removes that file at its
+// end. Checkpoints of a run need none, as the run has the lock of their directory. Where the file
+// system has no locks, the last run to begin replaces the unfinished file; the other one finds that
+// at its end, and does not give the name.
 #pragma once
 
 #include <sys/types.h>
@@ -16,6 +17,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/checkpoint/file_identity.h"
 #include "runtime/checkpoint/owner_lock.h"
 
 namespace meshwork {
@@ -29,15 +31,6 @@ inline constexpr std::string_view unfinished = ".meshwork-unfinished";
 /// Removes `file`, which is called as an unfinished one is, if it is a regular file. Whether it has;
 /// if not, errno says why the system did not let it, and is 0 for a file that is something else.
 bool remove_unfinished(const std::filesystem::path& file);
-
-/// Which file has a name: the same for one file under all its names, and for none.
-struct FileIdentity {
-  dev_t device = 0;
-  ino_t number = 0;
-  bool operator==(const FileIdentity&) const = default;
-};
-/// Of the file called `name`; a symbolic link is a file of its own.
-[[nodiscard]] FileIdentity identity_of(const std::filesystem::path& name) noexcept;
 
 /// An empty file of this process's own, called `name` as an unfinished one is. It stays open, so that
 /// no other file is taken for it.

@@ -16,6 +16,7 @@
 #include "collectives/file_size_limit.h"
 #include "collectives/path_text.h"
 #include "collectives/printable.h"
+#include "runtime/checkpoint/file_identity.h"
 
 namespace meshwork {
 namespace {
@@ -127,10 +128,7 @@ void OwnerLock::open() {
 }
 
 bool OwnerLock::is_still_there() const {
-  struct stat opened {
-  }, named{};
-  return ::fstat(file_, &opened) == 0 && ::lstat(name_.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+  return identity_of(file_) == identity_of(name_);
 }
 
 }  // namespace meshwork

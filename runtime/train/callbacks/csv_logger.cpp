@@ -73,7 +73,7 @@ class CSVLoggerCallback final : public Callback {
   }
 
   void on_train_end(Training& training) override {
-    if (training.is_root()) file_.close();
+    if (training.is_root()) file_.end(training);
   }
 
   // The file is the state; that there is one says that the run goes on.

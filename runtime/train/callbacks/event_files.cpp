@@ -245,6 +245,7 @@ void EventFiles::open() {
   errno = 0;
   stream_ = std::ofstream(file_, std::ios::binary | std::ios::app);
   check_stream("opened");
+  named_ = WatchedName(file_);
   append(version_event(now));
   append(start_event(now, goes_on_ ? goes_on_->updates + 1 : 0));
 }

@@ -25,6 +25,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/train/callbacks/watched_name.h"
+
 namespace meshwork {
 
 /// The record of an event.
@@ -50,6 +52,8 @@ class EventFiles {
   void begin(std::optional<GoesOn> goes_on);
   /// Appends an event, and makes folder and file if it is the first.
   void write(std::string_view event);
+  /// Warns the user of `training` of a file that was taken away (watched_name.h).
+  void look(Training& training) { named_.look(owner_, training); }
   void close();
 
  private:
@@ -63,6 +67,7 @@ class EventFiles {
   std::filesystem::path folder_;
   std::optional<GoesOn> goes_on_;
   std::filesystem::path file_;
+  WatchedName named_;
   std::ofstream stream_;
 };
 

@@ -69,7 +69,7 @@ class JSONLoggerCallback final : public Callback {
     file_.write(line + "}", training);
   }
   void on_train_end(Training& training) override {
-    if (training.is_root()) file_.close();
+    if (training.is_root()) file_.end(training);
   }
 
   // The file is the state; that there is one says that the run goes on.

@@ -75,13 +75,12 @@ std::string LineFile::append(std::optional<std::int64_t> end, const EpochOf& epo
 
 void LineFile::write(const std::string& line, Training& training) {
   write_all(line + '\n', -1);
-  if (!warned_ && !has_its_name()) {
-    training.say(fmt::format(
-        "WARNING: {}: somebody has removed, renamed or replaced {}; the file of this run, which it "
-        "goes on to write, has no such name any more",
-        owner_, file_));
-    warned_ = true;
-  }
+  named_.look(owner_, training);
+}
+
+void LineFile::end(Training& training) {
+  named_.look(owner_, training);
+  close();
 }
 
 void LineFile::close() {
@@ -91,7 +90,6 @@ void LineFile::close() {
 
 void LineFile::open() {
   close();
-  warned_ = false;
   opened_ = ::open(file_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   if (opened_ < 0) {
     const int reason = errno;
@@ -101,6 +99,7 @@ void LineFile::open() {
   if (is_regular(opened_) && is_taken(opened_)) {
     throw FailedWrite(fmt::format("{}: {} is being written by another run", owner_, file_));
   }
+  named_ = WatchedName(file_);
 }
 
 // Then lines go behind what is left, whoever else writes there.
@@ -120,13 +119,6 @@ void LineFile::write_all(std::string_view text, std::int64_t at) const {
     text.remove_prefix(static_cast<std::size_t>(count));
     if (at >= 0) at += count;
   }
-}
-
-bool LineFile::has_its_name() const {
-  struct stat opened {
-  }, named{};
-  return ::fstat(opened_, &opened) == 0 && ::stat(file_.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
 void LineFile::require(bool done, const char* what) const {

@@ -2,9 +2,6 @@
 // line. A run that goes on drops the lines of epochs that are trained again, so that there is
 // neither a gap nor a double. While it is open the file is locked, where the file system has locks:
 // another run does not write between the lines.
-//
-// Somebody may take the file away, or put another in its place. The run goes on in the file that it
-// has opened, and a warning says once that the name does not lead there.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "runtime/train/callbacks/watched_name.h"
 #include "runtime/train/loop/training.h"
 
 namespace meshwork {
@@ -44,23 +42,24 @@ class LineFile {
   /// one is cut off.
   std::string append(std::optional<std::int64_t> end, const EpochOf& epoch_of,
                      const IsWhole& is_whole);
-  /// Appends a line. The warning goes to the user of `training`.
+  /// Appends a line. A warning goes to the user of `training` (watched_name.h).
   void write(const std::string& line, Training& training);
-  void close();
+  /// Closes the file.
+  void end(Training& training);
 
   [[nodiscard]] const std::filesystem::path& path() const { return file_; }
 
  private:
   void open();
+  void close();
   void cut(std::int64_t bytes) const;
   void write_all(std::string_view text, std::int64_t at) const;
   void require(bool done, const char* what) const;
-  [[nodiscard]] bool has_its_name() const;
 
   std::string owner_;
   std::filesystem::path file_;
   int opened_ = -1;
-  bool warned_ = false;
+  WatchedName named_;
 };
 
 }  // namespace meshwork

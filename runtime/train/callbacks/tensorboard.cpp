@@ -103,6 +103,7 @@ class TensorBoardCallback final : public Callback {
       }
       write(train_, epoch, trained);
       write(validation_, epoch, validated);
+      look_at_names(training);
     }
     if (options_.histogram_freq > 0 && epoch % options_.histogram_freq == 0) {
       const std::vector<WeightHistogram> histograms = training.weight_histograms();
@@ -114,6 +115,7 @@ class TensorBoardCallback final : public Callback {
 
   void on_train_end(Training& training) override {
     if (!training.is_root()) return;
+    look_at_names(training);
     train_.close();
     validation_.close();
     lock_.reset();
@@ -126,6 +128,11 @@ class TensorBoardCallback final : public Callback {
  private:
   static void write(EventFiles& files, std::int64_t step, const Scalars& scalars) {
     if (!scalars.empty()) files.write(scalars_event(event_time(), step, scalars));
+  }
+
+  void look_at_names(Training& training) {
+    train_.look(training);
+    validation_.look(training);
   }
 
   void make_folder() const {

@@ -81,18 +81,20 @@ TEST_CASE("a run that goes on keeps a whole line that somebody has left without 
 
 TEST_CASE("that the file was taken away, or another put in its place, is told once") {
   struct Elsewhere final : Callback {
-    explicit Elsewhere(bool replaces) : replaces_(replaces) {}
+    Elsewhere(bool replaces, int epoch) : replaces_(replaces), epoch_(epoch) {}
     std::string class_name() const override { return "Elsewhere"; }
     void on_epoch_end(Training& training) override {
-      if (training.position().epoch != 0) return;
+      if (training.position().epoch != epoch_) return;
       std::filesystem::rename(file, "moved.jsonl");
       if (replaces_) std::ofstream(file) << "another's";
     }
     bool replaces_;
+    int epoch_;
   };
   const bool replaces = GENERATE(false, true);
-  ScriptedTraining training({"loss"},
-                            {JSONLogger({.file = file}), std::make_shared<Elsewhere>(replaces)});
+  const int epoch = GENERATE(0, 2);  // the last one's line is written by then
+  ScriptedTraining training(
+      {"loss"}, {JSONLogger({.file = file}), std::make_shared<Elsewhere>(replaces, epoch)});
   training.run({{{"loss", 1}}, {{"loss", 2}}, {{"loss", 3}}});
   REQUIRE(training.said.size() == 1);
   CHECK_THAT(training.said[0],

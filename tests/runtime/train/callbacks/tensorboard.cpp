@@ -373,6 +373,24 @@ TEST_CASE("one run at a time writes to a directory") {
   fs::remove_all(runs);
 }
 
+TEST_CASE("that the event files were taken away is told once") {
+  if (is_missing()) return;
+  struct Elsewhere final : Callback {
+    std::string class_name() const override { return "Elsewhere"; }
+    void on_epoch_end(Training& training) override {
+      if (training.position().epoch == 0) fs::remove_all(runs);
+    }
+  };
+  fs::remove_all(runs);
+  ScriptedTraining training({"loss"},
+                            {TensorBoard({.log_dir = runs}), std::make_shared<Elsewhere>()});
+  training.run({{{"loss", 1}}, {{"loss", 2}}, {{"loss", 3}}});
+  REQUIRE(training.said.size() == 1);
+  CHECK_THAT(training.said[0],
+             Catch::StartsWith("WARNING: TensorBoard: somebody has removed, renamed or replaced "
+                               "tensorboard_test/train/events.out"));
+}
+
 TEST_CASE("a folder may have the longest name that the system takes, and no longer one") {
   if (is_missing()) return;
   const fs::path longest(std::string(255, 'x')), longer(std::string(256, 'x'));
