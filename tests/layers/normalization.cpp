@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -103,6 +104,22 @@ TEST_CASE("the variance of numbers far from 0 does not cancel") {
   Model model(x, Normalization({.name = "n"})(x), spread_over(mesh, {}, "data"));
   model.adapt(data);
   CHECK(model.variable("n/variance")[1] == Approx(reference.variance[1]).epsilon(1e-6));
+}
+
+TEST_CASE("statistics of samples that are read in several pieces are those of all") {
+  // 0, 1, 2, ...: more bytes than are read at once, and pieces of different means.
+  constexpr std::int64_t rows = 9'000'001;
+  std::vector<float> values(rows);
+  std::iota(values.begin(), values.end(), 0.0F);
+  const auto data =
+      std::make_shared<ArraySource>(std::vector{Array("x", std::move(values), {rows, 1})});
+  DeviceMesh mesh({{"data", Communicator::world().size()}}, Communicator::world());
+  const auto x = Input({1});
+  Model model(x, Normalization({.name = "n"})(x), spread_over(mesh, {}, "data"));
+  model.adapt(data);
+  const double n = rows;
+  CHECK(model.variable("n/mean")[0] == Approx((n - 1) / 2).epsilon(1e-7));
+  CHECK(model.variable("n/variance")[0] == Approx((n * n - 1) / 12).epsilon(1e-7));
 }
 
 TEST_CASE("Normalization by numbers that are given looks at no data") {
