@@ -91,6 +91,7 @@ int import_weights(Runtime& runtime, const CommandLine& line) {
       }
     });
     output = broadcast_text(runtime.world(), output);
+    end_if_asked(runtime, "before anything was written");
   });
   if (status != 0) {
     return status;
@@ -109,6 +110,7 @@ int import_weights(Runtime& runtime, const CommandLine& line) {
               : "without an optimizer's state");
       std::fflush(stdout);
     }
+    end_if_asked(runtime, "after all was written");
   });
 }
 

@@ -145,6 +145,13 @@ Opening Session::opening() {
 }
 
 void Session::tell_of_missing() {
+  const auto found =
+      distinct_texts(runtime_->world(), fmt::format("{}", fmt::join(missing_, "\n")));
+  if (found.size() > 1) {
+    const auto lacking = std::find_if(found.begin(), found.end(),
+                                      [](const DistinctText& one) { return !one.text.empty(); });
+    fail("rank {} does not see the data that others see: {}", lacking->rank, lacking->text);
+  }
   if (runtime_->is_root()) print_warnings(missing_);
   missing_.clear();
 }

@@ -150,5 +150,35 @@ refused "data.h5: is data of this run; a checkpoint would overwrite it" \
   --set 'data.test={kind: hdf5, features: "data.h5:/x", targets: "data.h5:/y"}'
 refused "data.csv: is data of this run; predictions would overwrite it" \
   predict named.yaml --checkpoint "$checkpoint" --data train --overwrite --output data.csv
+# A stopped import leaves nothing half-written: what has begun is brought to its end.
+large=(--set 'model.layers=[{Dense: {units: 2000}}, {Dense: {units: 2000}}, {Dense: {units: 2000}}, {Dense: {units: 4}}]')
+done_with train run.yaml "${large[@]}" --set checkpoint.directory=large
+done_with export large --keras large.weights.h5
+"$meshwork" import run.yaml large.weights.h5 "${large[@]}" --output stopped >stopped.txt 2>&1 &
+importing=$!
+until compgen -G 'stopped/*.meshwork-unfinished' >/dev/null || ! kill -0 $importing 2>/dev/null; do :; done
+kill -TERM $importing
+wait $importing
+status=$?
+said=$(cat stopped.txt)
+[[ $status -eq 75 ]] || wrong "a stopped import: status $status"
+if compgen -G 'stopped/*.meshwork-unfinished' >/dev/null; then wrong "a stopped import leaves a file"; fi
+done_with verify stopped
+# Data that one rank alone sees.
+if [[ ${launcher[*]} == *" 2" ]]; then
+  mkdir -p elsewhere
+  {
+    echo "data: {train: {kind: csv, file: data.csv, features: [a, b, c, d, e, f], targets: y}, batch_size: 4}"
+    grep -v "^data\|^  \|^fit\|^checkpoint" run.yaml
+  } >parted.yaml
+  for order in ". elsewhere" "elsewhere ."; do
+    read -r first second <<<"$order"
+    said=$(mpiexec -n 1 -wdir "$first" "$meshwork" train "$PWD/parted.yaml" --dry-run : \
+      -n 1 -wdir "$second" "$meshwork" train "$PWD/parted.yaml" --dry-run 2>&1)
+    status=$?
+    [[ $status -eq 2 && $said == *"does not see the data that others see: "*"data.csv: there is no such file"* ]] ||
+      wrong "data that one rank sees, in $order: status $status"
+  done
+fi
 echo "failures: $failures"
 exit $((failures > 0))
