@@ -12,6 +12,7 @@
 #include "layers/flatten.h"
 #include "layers/leaky_relu.h"
 #include "layers/merging.h"
+#include "layers/noise.h"
 #include "layers/prelu.h"
 #include "layers/rescaling.h"
 #include "layers/reshape.h"
@@ -85,6 +86,14 @@ std::vector<Case> other_cases() {
                                  return Dropout({.name = "layer", .rate = 0.4f})(front(5)(x));
                                },
                                {"layer/output", "front/output"}));
+  const auto alone = [&](const std::string& name, const SharedLayer& layer) {
+    append(cases, with_and_without_tail(name, {3, 2},
+                                        [=](const SymbolicTensor& x) { return layer(front(5)(x)); },
+                                        {"layer/output", "front/output"}));
+  };
+  alone("Noise that is added", GaussianNoise({.name = "layer", .stddev = 0.5f}));
+  alone("Noise that multiplies", GaussianDropout({.name = "layer", .rate = 0.2f}));
+  alone("Noise that drops channels", SpatialDropout1D({.name = "layer", .rate = 0.4f}));
   append(cases, with_and_without_tail(
                     "Rescaling", {3, 2},
                     [](const SymbolicTensor& x) {
@@ -317,7 +326,9 @@ TEST_CASE("on one rank the gradients of every case are those of differences") {
   check_differences(dense_cases());
   std::vector<Case> others = other_cases();
   // Dropout evaluates another function than it trains.
-  std::erase_if(others, [](const Case& subject) { return subject.name.starts_with("Dropout"); });
+  std::erase_if(others, [](const Case& subject) {
+    return subject.name.starts_with("Dropout") || subject.name.starts_with("Noise");
+  });
   check_differences(others);
   check_differences(loss_cases());
 }

@@ -10,6 +10,7 @@
 #include "layers/dense.h"
 #include "layers/flatten.h"
 #include "layers/global_pooling.h"
+#include "layers/noise.h"
 #include "layers/permute.h"
 #include "layers/pooling.h"
 #include "layers/relu.h"
@@ -161,6 +162,15 @@ std::vector<Case> normalization_cases() {
   return cases;
 }
 
+std::vector<Case> noise_cases() {
+  std::vector<Case> cases;
+  add(cases, "GaussianNoise", 3, GaussianNoise({.name = "layer", .stddev = 0.5f}));
+  add(cases, "SpatialDropout2D", 5, SpatialDropout2D({.name = "layer", .rate = 0.4f}));
+  add(cases, "SpatialDropout3D", 5, SpatialDropout3D({.name = "layer", .rate = 0.4f}), {},
+      {3, 2, 3});
+  return cases;
+}
+
 std::vector<Case> moving_cases() {
   std::vector<Case> cases;
   add(cases, "ZeroPadding2D", 2, ZeroPadding2D({.name = "layer", .padding = {{1, 2}, {0, 6}}}));
@@ -238,6 +248,10 @@ TEST_CASE("pooling, spread in any way, gives the numbers of one rank") {
 
 TEST_CASE("batch normalization, spread in any way, gives the numbers of one rank") {
   check(normalization_cases(), 4);
+}
+
+TEST_CASE("noise on images that are split in any way is that of one rank") {
+  check(noise_cases(), 4);
 }
 
 TEST_CASE("padding, enlarging, permuting and flattening, spread in any way, give those numbers") {

@@ -47,6 +47,16 @@ struct MiddleBroadcast {
     y[i] = share;
   }
 };
+struct MiddleScale {
+  const float *x, *factor;
+  float* y;
+  [[nodiscard]] MESHWORK_HOST_DEVICE float share(std::int64_t result) const {
+    return factor[result];
+  }
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i, std::int64_t, float share) const {
+    y[i] = x[i] * share;
+  }
+};
 struct MiddleMaximumGradient {
   const float *x, *m, *t, *dy;
   float* dx;
@@ -81,6 +91,11 @@ void add_middle(auto& kernels) {
           return MiddleBroadcast{at(operands, 0), at(operands, 1), spec.scale};
         });
       });
+  kernels.template add<MiddleScaleSpec>([](const MiddleScaleSpec& spec, const auto& context) {
+    return Loops::spread(context, spec.at, 8, [](void* const* operands) {
+      return MiddleScale{at(operands, 0), at(operands, 1), at(operands, 2)};
+    });
+  });
   kernels.template add<MiddleMaximumGradientSpec>(
       [](const MiddleMaximumGradientSpec& spec, const auto& context) {
         return Loops::spread(context, spec.at, 8, [](void* const* operands) {

@@ -1,4 +1,4 @@
-// Reductions over a middle dimension.
+// Reductions over a middle dimension, and what they reduce to spread over it.
 //
 // Global pooling: outer is the batch, middle rows * columns, inner the channels.
 #pragma once
@@ -36,6 +36,12 @@ struct MiddleBroadcastSpec {
   float scale = 1;
   [[nodiscard]] std::string text() const { return at.text("middle broadcast"); }
   [[nodiscard]] KernelWork work() const { return at.work(1, 1); }
+};
+/// y (outer, middle, inner) = x * factor (outer, inner). May be in place. Operands: x, factor, y.
+struct MiddleScaleSpec {
+  MiddleExtents at;
+  [[nodiscard]] std::string text() const { return at.text("middle scale"); }
+  [[nodiscard]] KernelWork work() const { return at.work(2, 1); }
 };
 /// m (outer, inner) = maximum over middle of x, -infinity for no middle. NaN counts as the maximum.
 /// Operands: x, m.

@@ -31,16 +31,19 @@ void check_sums(std::int64_t outer, std::int64_t middle, std::int64_t inner) {
   const float scale = 0.125f;
   const std::vector<float> values = random_values(outer * middle * inner, 1);
   const std::vector<float> gradient = random_values(outer * inner, 2);
-  std::vector<double> sums(gradient.size()), broadcast(values.size());
+  std::vector<double> sums(gradient.size()), broadcast(values.size()), scaled(values.size());
   for_elements(outer, middle, inner, [&](std::size_t whole, std::size_t reduced) {
     sums[reduced] += 0.125 * static_cast<double>(values[whole]);
     broadcast[whole] = 0.125 * static_cast<double>(gradient[reduced]);
+    scaled[whole] = static_cast<double>(values[whole]) * static_cast<double>(gradient[reduced]);
   });
   Array<> x(values), y(outer * inner), dy(gradient), dx(outer * middle * inner);
   run(MiddleSumSpec{outer, middle, inner, scale}, x, y);
   check_close(y, sums, 1e-7, 1e-12);  // summed in double, rounded once
   run(MiddleBroadcastSpec{outer, middle, inner, scale}, dy, dx);
   check_close(dx, broadcast, 1e-7);
+  run(MiddleScaleSpec{outer, middle, inner}, x, dy, dx);
+  check_close(dx, scaled, 1e-7);
 }
 
 void check_maxima(std::int64_t outer, std::int64_t middle, std::int64_t inner) {

@@ -9,6 +9,7 @@
 #include "runtime/device/kernels/convolution.h"
 #include "runtime/device/kernels/copies.h"
 #include "runtime/device/kernels/counts.h"
+#include "runtime/device/kernels/draws.h"
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/kernels/ftrl.h"
 #include "runtime/device/kernels/lion.h"
@@ -69,6 +70,8 @@ TEST_CASE("running a program allocates nothing") {
                "t");
   builder.emit(SumSpec{count, 3}, {x, y, x, y}, "t");
   builder.emit(DropoutSpec{0.5f, 3, {rows, columns}, {{0, rows}, {0, columns}}}, {x, scalars, y},
+               "t");
+  builder.emit(NormalDrawSpec{0, 1, 3, {rows, columns}, {{0, rows}, {0, columns}}}, {scalars, y},
                "t");
   builder.emit(ZeroSpec{count * 4}, {y}, "t");
   builder.emit(CopySpec{ElementType::float32, {{{columns, rows}, 0, 0, {1, columns}, {rows, 1}}}},
@@ -175,6 +178,7 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(MiddleMaximumSpec{1, rows, columns}, {x, m}, "t");
   builder.emit(MiddleTiesSpec{1, rows, columns}, {x, m, s}, "t");
   builder.emit(MiddleMaximumGradientSpec{1, rows, columns}, {x, m, s, bias, e}, "t");
+  builder.emit(MiddleScaleSpec{1, rows, columns}, {x, bias, y}, "t");
   builder.emit(ChannelMomentsSpec{rows, columns}, {x, moments}, "t");
   builder.emit(ChannelStatisticsSpec{.channels = columns, .count = rows},
                {moments, mean, variance, m, inverse, mean, variance}, "t");

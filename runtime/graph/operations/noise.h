@@ -1,0 +1,101 @@
+// Random numbers that are added to a tensor in training, or multiply it. Outside training nothing
+// moves.
+//
+// Rule "btu->btu": each number follows from its global index, so that it is the same on every mesh,
+// and the same again in backward. Factors of channels are those of a tensor (batch, channels), which
+// every rank draws for its block: the letters between may be split without a word.
+#pragma once
+
+#include <string>
+
+#include "runtime/device/kernels/draws.h"
+#include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/middle.h"
+#include "runtime/device/kernels/pairs.h"
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/operation.h"
+
+namespace meshwork {
+
+/// y = x + n, or x * n, with n of a normal distribution; or x with whole channels of samples set to 0
+/// by the rate `amount`, and the others divided by 1 - amount.
+enum class Noise { added, multiplied, channels };
+
+class NoiseOperation final : public Operation {
+ public:
+  /// `amount`: the standard deviation, or the rate.
+  NoiseOperation(Noise noise, float amount) : noise_(noise), amount_(amount) {}
+
+  std::string kind() const override {
+    return noise_ == Noise::channels ? "channel dropout" : "noise";
+  }
+  double flops(std::span<const Shape>, const Shape& output) const override {
+    return static_cast<double>(element_count(output));
+  }
+  bool backward_reads(int) const override { return false; }
+
+  void forward(Lowering& lowering) const override {
+    if (!acts(lowering)) {
+      lowering.output_is_input(0);
+      return;
+    }
+    if (noise_ == Noise::channels) draw_channels(lowering);
+    apply(lowering, lowering.input(0), lowering.output());
+  }
+  void backward(Lowering& lowering) const override {
+    if (!lowering.needs_gradient(0)) return;
+    if (!acts(lowering) || noise_ == Noise::added) {
+      lowering.input_gradient_is_output_gradient(0);
+    } else {
+      apply(lowering, lowering.output_gradient(), lowering.input_gradient(0));
+    }
+  }
+
+ private:
+  bool acts(const Lowering& lowering) const { return lowering.training() && amount_ > 0; }
+
+  void apply(Lowering& lowering, Operand x, Operand y) const {
+    if (noise_ == Noise::channels) {
+      lowering.emit(MiddleScaleSpec{extents(lowering)}, {x, kept(lowering), y});
+      return;
+    }
+    const std::int64_t count = element_count(lowering.local_output_shape());
+    const bool added = noise_ == Noise::added;
+    lowering.emit(NormalDrawSpec{added ? 0.0f : 1.0f, amount_, lowering.random_key(),
+                                 lowering.global_output_shape(), lowering.output_block()},
+                  {lowering.step_scalars(), y});
+    if (added) {
+      lowering.emit(SumSpec{count, 2}, {y, x, y});
+    } else {
+      lowering.emit(PairSpec{PairFunction::product, count}, {y, x, y});
+    }
+  }
+
+  // Dropout of ones.
+  void draw_channels(Lowering& lowering) const {
+    const Shape& global = lowering.global_output_shape();
+    const Block& block = lowering.output_block();
+    const MiddleExtents at = extents(lowering);
+    const Operand ones = kept(lowering);
+    lowering.zero(at.outer * at.inner, ones);
+    lowering.emit(AffineSpec{at.outer * at.inner, 1, 1}, {ones, ones});
+    lowering.emit(DropoutSpec{amount_,
+                              lowering.random_key(),
+                              {global.front(), global.back()},
+                              {block.front(), block.back()}},
+                  {ones, lowering.step_scalars(), ones});
+  }
+  static MiddleExtents extents(const Lowering& lowering) {
+    const Shape y = lowering.local_output_shape();
+    return {y.front(), element_count(std::span(y).subspan(1, y.size() - 2)), y.back()};
+  }
+  static Operand kept(Lowering& lowering) {
+    const MiddleExtents at = extents(lowering);
+    return lowering.scratch("kept channels", at.outer * at.inner);
+  }
+
+  Noise noise_;
+  float amount_;
+};
+
+}  // namespace meshwork

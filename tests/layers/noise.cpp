@@ -1,0 +1,106 @@
+// Noise layers: how much they add, when, and to what.
+#include "layers/noise.h"
+
+#include <cmath>
+
+#include "collectives/error.h"
+#include "tests/support/graph_runner.h"
+
+namespace meshwork::noise_test {
+
+using namespace meshwork::test;
+
+namespace {
+
+Tensor all(const Shape& shape, double value) {
+  Tensor tensor(shape);
+  for (double& element : tensor.values) element = value;
+  return tensor;
+}
+
+struct Run {
+  std::vector<double> y, dx;
+};
+
+/// On `x`, with a gradient of twos.
+Run run_layer(const SharedLayer& layer, const Tensor& x, bool training = true) {
+  const auto input = Input(Shape(x.shape.begin() + 1, x.shape.end()));
+  const Graph graph = make_graph({input}, {layer(input)});
+  const GraphValues found = run_graph(
+      graph, {.inputs = {x}, .output_gradients = {all(x.shape, 2)}, .training = training});
+  return {found.values.at(graph.outputs[0]).values, found.gradients.at(graph.inputs[0]).values};
+}
+
+/// Checks mean and variance of values, of a normal distribution, by five standard deviations.
+void check_moments(const std::vector<double>& values, double mean, double variance) {
+  const auto count = static_cast<double>(values.size());
+  double sum = 0, squares = 0;
+  for (const double value : values) {
+    sum += value - mean;
+    squares += std::pow(value - mean, 2);
+  }
+  CHECK(std::abs(sum) < 5 * std::sqrt(variance * count));
+  CHECK(std::abs(squares - variance * count) < 5 * variance * std::sqrt(2 * count));
+}
+
+}  // namespace
+
+TEST_CASE("noise has the deviation it should, and passes the gradient") {
+  const Run found = run_layer(GaussianNoise({.stddev = 0.5f}), all({50, 400}, 3));
+  check_moments(found.y, 3, 0.25);
+  CHECK(found.dx == all({50, 400}, 2).values);
+}
+
+TEST_CASE("factors around 1 have the variance of dropout's, and multiply the gradient") {
+  for (const float rate : {0.1f, 0.5f}) {
+    const Run found = run_layer(GaussianDropout({.rate = rate}), all({50, 400}, 4));
+    const double variance = double{rate} / (1 - double{rate});
+    check_moments(found.y, 4, 16 * variance);
+    for (std::size_t i = 0; i < found.y.size(); ++i) {
+      REQUIRE(found.dx[i] == Approx(found.y[i] / 2).margin(1e-6));
+    }
+  }
+}
+
+TEST_CASE("a channel of a sample is dropped as a whole") {
+  const Shape shape{100, 3, 2, 50};
+  const Run found = run_layer(SpatialDropout2D({.rate = 0.4f}), all(shape, 3));
+  double kept = 0;
+  for (std::size_t i = 0; i < found.y.size(); ++i) {
+    const std::size_t sample = i / 300, channel = i % 50;
+    REQUIRE(found.y[i] == found.y[sample * 300 + channel]);
+    REQUIRE((found.y[i] == 0 || found.y[i] == Approx(5)));
+    REQUIRE(found.dx[i] == Approx(found.y[i] / 1.5));
+    kept += found.y[i] != 0 ? 1.0 / 6 : 0;
+  }
+  // Five standard deviations of 5,000 draws.
+  CHECK(std::abs(kept - 3000) < 5 * std::sqrt(5000 * 0.4 * 0.6));
+  const Run all_dropped = run_layer(SpatialDropout2D({.rate = 1}), all(shape, 3));
+  CHECK(all_dropped.y == all(shape, 0).values);
+}
+
+TEST_CASE("outside training and by rate 0 nothing moves") {
+  const Tensor x = random_tensor({4, 3, 5}, 1);
+  for (const bool training : {false, true}) {
+    const float amount = training ? 0.0f : 0.5f;
+    for (const SharedLayer& layer :
+         {GaussianNoise({.stddev = amount}), GaussianDropout({.rate = amount}),
+          SpatialDropout1D({.rate = amount})}) {
+      const Run found = run_layer(layer, x, training);
+      CHECK(found.y == x.values);
+      CHECK(found.dx == all(x.shape, 2).values);
+    }
+  }
+}
+
+TEST_CASE("wrong amounts and shapes are errors that name the layer") {
+  CHECK_THROWS_WITH(GaussianNoise({.name = "n", .stddev = 1.5f}),
+                    "n: stddev: expected a number between 0 and 1, found 1.5");
+  CHECK_THROWS_WITH(GaussianDropout({.rate = 1}),
+                    "GaussianDropout: rate: expected a number of at least 0 and below 1, found 1");
+  CHECK_THROWS_WITH(SpatialDropout1D({}), Catch::StartsWith("SpatialDropout1D: rate: "));
+  CHECK_THROWS_WITH(SpatialDropout2D({.rate = 0.5f})(Input({7, 3})),
+                    Catch::StartsWith("SpatialDropout2D: expected images"));
+}
+
+}  // namespace meshwork::noise_test
