@@ -1,13 +1,9 @@
 #include "layers/softmax.h"
 
-#include <memory>
-#include <numeric>
 #include <utility>
-#include <vector>
 
-#include "collectives/error.h"
+#include "layers/along_dimension.h"
 #include "layers/layer_of.h"
-#include "runtime/graph/operations/permute.h"
 #include "runtime/graph/operations/softmax.h"
 
 namespace meshwork {
@@ -20,27 +16,10 @@ void describe(SoftmaxOptions& options, Visitor& option) {
 }
 
 SharedLayer Softmax(SoftmaxOptions options) {
-  return layer_of(
-      "Softmax", std::move(options),
-      [](const SoftmaxOptions& of, LayerBuilder& builder, TensorId x) {
-        const Shape& shape = builder.shape(x);
-        const int count = static_cast<int>(shape.size());
-        const int classes = of.axis < 0 ? of.axis + count : of.axis;
-        if (classes < 1 || classes >= count) {
-          fail("`axis` is {}, but the classes of an input of shape {} can be dimensions 1 to {}",
-               of.axis, to_string(shape), count - 1);
-        }
-        if (classes == count - 1) {
-          return builder.apply(std::make_unique<SoftmaxOperation>(), {x});
-        }
-        // The classes exchange their place with the last dimension, and back.
-        std::vector<int> exchanged(count);
-        std::iota(exchanged.begin(), exchanged.end(), 0);
-        std::swap(exchanged[classes], exchanged.back());
-        const TensorId last = builder.apply(std::make_unique<PermuteOperation>(exchanged), {x});
-        const TensorId y = builder.apply(std::make_unique<SoftmaxOperation>(), {last});
-        return builder.apply(std::make_unique<PermuteOperation>(exchanged), {y});
-      });
+  return layer_of("Softmax", std::move(options),
+                  [](const SoftmaxOptions& of, LayerBuilder& builder, TensorId x) {
+                    return along_dimension<SoftmaxOperation>(builder, x, of.axis, "classes");
+                  });
 }
 
 void add_softmax(Catalog& catalog) {

@@ -1,9 +1,10 @@
-// Noise layers: how much they add, when, and to what.
+// Noise layers: how much they add, when, and to what; UnitNormalization's numbers.
 #include "layers/noise.h"
 
 #include <cmath>
 
 #include "collectives/error.h"
+#include "layers/unit_normalization.h"
 #include "tests/support/graph_runner.h"
 
 namespace meshwork::noise_test {
@@ -101,6 +102,33 @@ TEST_CASE("wrong amounts and shapes are errors that name the layer") {
   CHECK_THROWS_WITH(SpatialDropout1D({}), Catch::StartsWith("SpatialDropout1D: rate: "));
   CHECK_THROWS_WITH(SpatialDropout2D({.rate = 0.5f})(Input({7, 3})),
                     Catch::StartsWith("SpatialDropout2D: expected images"));
+  CHECK_THROWS_WITH(UnitNormalization({.axis = 0})(Input({3})),
+                    "UnitNormalization: `axis` is 0, but the vectors of an input of shape (batch, "
+                    "3) can be dimensions 1 to 1");
+}
+
+TEST_CASE("vectors along a dimension become as long as 1") {
+  const auto input = Input({2, 2});
+  for (const int axis : {1, -1}) {
+    const Graph graph = make_graph({input}, {UnitNormalization({.axis = axis})(input)});
+    const Tensor x =
+        axis == 1 ? Tensor({1, 2, 2}, {3, -5, 4, 12}) : Tensor({1, 2, 2}, {3, 4, -5, 12});
+    const std::vector<double> y =
+        run_graph(graph, {.inputs = {x}}).values.at(graph.outputs[0]).values;
+    const std::vector<double> rows{0.6, 0.8, -5.0 / 13, 12.0 / 13};
+    for (std::size_t i = 0; i < 4; ++i) {
+      CHECK(y[i] == Approx(rows[axis == 1 ? i / 2 + i % 2 * 2 : i]));
+    }
+    check_graph_gradients(graph,
+                          {.inputs = {x}, .output_gradients = {random_tensor({1, 2, 2}, 4)}});
+  }
+  // 1e-13 is below the least length: times 1e12, as Keras gives.
+  const Graph graph = make_graph({input}, {UnitNormalization()(input)});
+  const Tensor x({1, 2, 2}, {1e-13, 0, 0, 0});
+  const std::vector<double> y =
+      run_graph(graph, {.inputs = {x}}).values.at(graph.outputs[0]).values;
+  CHECK(y[0] == Approx(0.1));
+  CHECK(y[3] == 0);
 }
 
 }  // namespace meshwork::noise_test

@@ -16,6 +16,7 @@
 #include "layers/prelu.h"
 #include "layers/rescaling.h"
 #include "layers/reshape.h"
+#include "layers/unit_normalization.h"
 #include "runtime/graph/operations/activation.h"
 #include "runtime/train/losses/binary_crossentropy.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
@@ -94,6 +95,8 @@ std::vector<Case> other_cases() {
   alone("Noise that is added", GaussianNoise({.name = "layer", .stddev = 0.5f}));
   alone("Noise that multiplies", GaussianDropout({.name = "layer", .rate = 0.2f}));
   alone("Noise that drops channels", SpatialDropout1D({.name = "layer", .rate = 0.4f}));
+  alone("UnitNormalization", UnitNormalization({.name = "layer"}));
+  alone("UnitNormalization of a middle dimension", UnitNormalization({.name = "layer", .axis = 1}));
   append(cases, with_and_without_tail(
                     "Rescaling", {3, 2},
                     [](const SymbolicTensor& x) {

@@ -2,6 +2,8 @@
 // formed in double. Bound by memory traffic but for the exponential.
 #pragma once
 
+#include <cmath>
+
 #include "runtime/device/body_forms.h"
 #include "runtime/device/folds.h"
 #include "runtime/device/kernels/rows.h"
@@ -71,6 +73,31 @@ struct SoftmaxGradient {
   }
 };
 
+struct UnitRow {
+  const float *x, *s;
+  float* y;
+  float limit;
+  [[nodiscard]] MESHWORK_HOST_DEVICE float factor(std::int64_t row) const {
+    const float inverse = 1.0f / std::sqrt(s[row]);
+    return inverse > limit ? limit : inverse;
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE auto row(std::int64_t row) const {
+    return [x = x, y = y, factor = factor(row)](std::int64_t, std::int64_t i) {
+      y[i] = x[i] * factor;
+    };
+  }
+};
+struct UnitRowGradient {
+  UnitRow of;
+  const float *dy, *r;
+  float* dx;
+  [[nodiscard]] MESHWORK_HOST_DEVICE auto row(std::int64_t row) const {
+    const float factor = of.factor(row);
+    return [y = of.x, dy = dy, dx = dx, factor, dot = factor == of.limit ? 0.0f : r[row]](
+               std::int64_t, std::int64_t i) { dx[i] = (dy[i] - y[i] * dot) * factor; };
+  }
+};
+
 /// Of columns that are split: not `whole`.
 template <class Loops>
 auto softmax_gradient(const SoftmaxGradientSpec& spec, const auto& context) {
@@ -107,6 +134,20 @@ void add_rows(auto& kernels) {
       return RowDivide{at(operands, 0), at(operands, 1), at(operands, 2)};
     });
   });
+  kernels.template add<UnitRowSpec>([](const UnitRowSpec& spec, const auto& context) {
+    return Loops::grid(context, spec.rows, spec.columns, 8, [=](void* const* operands) {
+      return UnitRow{at(operands, 0), at(operands, 1), at(operands, 2), spec.limit};
+    });
+  });
+  kernels.template add<UnitRowGradientSpec>(
+      [](const UnitRowGradientSpec& spec, const auto& context) {
+        return Loops::grid(context, spec.rows, spec.columns, 12, [=](void* const* operands) {
+          return UnitRowGradient{{at(operands, 0), at(operands, 2), nullptr, spec.limit},
+                                 at(operands, 1),
+                                 at(operands, 3),
+                                 at(operands, 4)};
+        });
+      });
 }
 
 }  // namespace meshwork::bodies

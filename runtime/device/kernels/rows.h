@@ -1,4 +1,4 @@
-// Rows: what softmax is made of.
+// Rows: what softmax and rows of length 1 are made of.
 //
 // Where columns are split, a kernel does its part of them and the operation completes the row's
 // value by a collective between two kernels. Where they are whole, one kernel does all of it.
@@ -56,6 +56,25 @@ struct SoftmaxGradientSpec {
     return spec::sized("softmax gradient", {rows, columns}) + spec::words({{whole, "whole"}});
   }
   [[nodiscard]] KernelWork work() const { return spec::rows(rows, 3 * columns + (whole ? 0 : 1)); }
+};
+
+/// y = x * min(1 / sqrt(s), limit): rows of length 1, of s = RowDot(x, x). May be in place. Operands:
+/// x, s, y.
+struct UnitRowSpec {
+  std::int64_t rows = 0, columns = 0;
+  float limit = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("unit row", {rows, columns}); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(rows, 2 * columns + 1); }
+};
+/// dx = (dy - y * r) * min(1 / sqrt(s), limit), with r = RowDot(y, dy), which counts as 0 where the
+/// factor is `limit`. May be in place on dy. Operands: y, dy, s, r, dx.
+struct UnitRowGradientSpec {
+  std::int64_t rows = 0, columns = 0;
+  float limit = 0;
+  [[nodiscard]] std::string text() const {
+    return spec::sized("unit row gradient", {rows, columns});
+  }
+  [[nodiscard]] KernelWork work() const { return spec::rows(rows, 3 * columns + 2); }
 };
 
 /// y = softmax(x): RowMaximumSpec, RowExponentialSpec and RowDivideSpec in one. May be in place.

@@ -81,6 +81,8 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(RowDivideSpec{rows, columns}, {e, s, y}, "t");
   builder.emit(RowSumSpec{rows, columns}, {y, s}, "t");
   builder.emit(RowDotSpec{rows, columns}, {y, x, c}, "t");
+  builder.emit(UnitRowSpec{rows, columns, 1}, {x, c, y}, "t");
+  builder.emit(UnitRowGradientSpec{rows, columns, 1}, {y, x, c, c, e}, "t");
   builder.emit(SoftmaxGradientSpec{rows, columns}, {y, x, c, e}, "t");
   builder.emit(SoftmaxSpec{rows, columns}, {x, y}, "t");
   builder.emit(LogitStatisticsSpec{at}, {x, target, m, z}, "t");

@@ -205,4 +205,44 @@ TEST_CASE("results by row do not depend on the number of threads") {
   CHECK(s.values() == s3.values());
 }
 
+TEST_CASE("rows of length 1 and their gradients are right for any number of columns") {
+  for (const std::int64_t rows : {0, 1, 5}) {
+    for (const std::int64_t columns : odd_sizes) {
+      const std::vector<float> values = random_values(rows * columns, 8);
+      const std::vector<float> gradient = random_values(rows * columns, 9);
+      std::vector<double> expected, expected_gradient;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        double square = 0, product = 0;
+        for (std::int64_t j = 0; j < columns; ++j) {
+          square += std::pow(entry(values, columns, row, j), 2);
+          product += entry(values, columns, row, j) * entry(gradient, columns, row, j);
+        }
+        const double length = std::sqrt(square);
+        for (std::int64_t j = 0; j < columns; ++j) {
+          const double unit = entry(values, columns, row, j) / length;
+          expected.push_back(unit);
+          expected_gradient.push_back((entry(gradient, columns, row, j) - unit * product / length) /
+                                      length);
+        }
+      }
+      Array<> x(values), dy(gradient), s(rows), r(rows), y(rows * columns), dx(rows * columns);
+      run(RowDotSpec{rows, columns}, x, x, s);
+      run(UnitRowSpec{rows, columns, 1e12f}, x, s, y);
+      check_close(y, expected, 1e-6);
+      run(RowDotSpec{rows, columns}, y, dy, r);
+      run(UnitRowGradientSpec{rows, columns, 1e12f}, y, dy, s, r, dx);
+      // dy and y * r cancel, where there is one column entirely.
+      check_close(dx, expected_gradient, 1e-5, 1e-5);
+    }
+  }
+}
+
+TEST_CASE("the factor of a short row is the limit, which has no gradient") {
+  Array<> x{0, 0, 0.125f, 0}, s{0, 0.015625f}, dy{1, 2, 3, 4}, r{0, 1}, y(4), dx(4);
+  run(UnitRowSpec{2, 2, 4}, x, s, y);
+  CHECK(y.values() == std::vector<float>{0, 0, 0.5f, 0});
+  run(UnitRowGradientSpec{2, 2, 4}, y, dy, s, r, dx);
+  CHECK(dx.values() == std::vector<float>{4, 8, 12, 16});
+}
+
 }  // namespace meshwork::test::rows_test

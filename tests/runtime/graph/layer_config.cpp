@@ -86,6 +86,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "SpatialDropout2D",
                                  "SpatialDropout3D",
                                  "Subtract",
+                                 "UnitNormalization",
                                  "UpSampling1D",
                                  "UpSampling2D",
                                  "ZeroPadding1D",
