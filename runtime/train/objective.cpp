@@ -142,6 +142,7 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
   const auto join = [&](const ComparedOutput& output, SharedMetric measured,
                         std::unique_ptr<Operation> operation, std::vector<TensorId> inputs,
                         std::string_view path, const std::string& name) {
+    objective.results.push_back(measured->results(output.predicted));
     objective.measured.push_back(std::move(measured));
     objective.sum_counts.push_back(operation->sum_count());
     (void)graph->add_operation(
@@ -176,7 +177,11 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
     for (const SharedMetric& metric : output.training->metrics) {
       join(output, metric, metric->operation(output.predicted, output.expected),
            {output.prediction, output.target}, "metrics", metric->name());
-      add_log(several ? output.name + "_" + metric->name() : metric->name(), metric->better());
+      const std::string log = several ? output.name + "_" + metric->name() : metric->name();
+      const std::int64_t results = objective.results.back();
+      for (std::int64_t i = 0; i < results; ++i) {
+        add_log(results > 1 ? fmt::format("{}_{}", log, i) : log, metric->better());
+      }
     }
   }
   objective.data = data;

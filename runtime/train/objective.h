@@ -45,6 +45,7 @@ struct Objective {
   std::map<std::string, Better> better;  // which of two values in a log is the better one
   std::vector<SharedMetric> measured;    // losses, then metrics: what sums are of, in their order
   std::vector<std::int64_t> sum_counts;  // of each, how many sums it has
+  std::vector<std::int64_t> results;     // of each, how many names it has
   std::vector<double> values_per_row;    // of each, of how many values they are
   std::vector<double> loss_weights;      // of the first sums, which are losses
   std::vector<std::int64_t> target_classes;  // by target; 0 if it is no class number

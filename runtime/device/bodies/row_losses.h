@@ -100,6 +100,24 @@ void add_row_sums(auto& kernels) {
 }
 
 template <class Loops, class Function>
+void add_row_slopes(auto& kernels) {
+  using Math = typename Loops::Math;
+  using Slope = RowSlopeSpec<Function>;
+  kernels.template add<Slope>([](const Slope& spec, const auto& context) {
+    const bool weighted = spec.rows_a_weight > 0;
+    return Loops::grid(context, spec.rows, spec.columns, 12, [=](void* const* operands) {
+      return RowSlopes<Math, Function>{at(operands, 0),
+                                       at(operands, 1),
+                                       {operands, 2},
+                                       {weighted ? at(operands, 5) : nullptr, spec.rows_a_weight},
+                                       at(operands, weighted ? 6 : 5),
+                                       spec.scale,
+                                       spec.function};
+    });
+  });
+}
+
+template <class Loops, class Function>
 void add_row_loss(auto& kernels) {
   using Math = typename Loops::Math;
   if constexpr (Function::has_maximum) {
@@ -125,19 +143,7 @@ void add_row_loss(auto& kernels) {
                             spec.function};
                       });
   });
-  using Slope = RowSlopeSpec<Function>;
-  kernels.template add<Slope>([](const Slope& spec, const auto& context) {
-    const bool weighted = spec.rows_a_weight > 0;
-    return Loops::grid(context, spec.rows, spec.columns, 12, [=](void* const* operands) {
-      return RowSlopes<Math, Function>{at(operands, 0),
-                                       at(operands, 1),
-                                       {operands, 2},
-                                       {weighted ? at(operands, 5) : nullptr, spec.rows_a_weight},
-                                       at(operands, weighted ? 6 : 5),
-                                       spec.scale,
-                                       spec.function};
-    });
-  });
+  if constexpr (Function::has_slope) add_row_slopes<Loops, Function>(kernels);
 }
 
 template <class Loops>

@@ -6,7 +6,7 @@
 //   sums          how many sums of each row follow: terms(p, t, row)
 //   further       how many sums that need these: more_terms(p, t, row)
 //   loss(row)     what the row gives
-//   slope(p, t, row)   the derivative of that by p
+//   has_slope     whether it has slope(p, t, row), the derivative of that by p: losses have
 //
 // with `row` what is known of the row so far. For each follow a kernel for each step, because the
 // values of a row may lie on several ranks: between two steps these are reduced over them. Sums are
@@ -96,7 +96,7 @@ struct RowSlopeSpec {
 /// -(p t) / (|p| |t|), of two rows as vectors, either length no less than epsilon.
 struct CosineFunction {
   static constexpr const char* name = "cosine similarity";
-  static constexpr bool has_maximum = false;
+  static constexpr bool has_maximum = false, has_slope = true;
   static constexpr int sums = 3, further = 0;  // p t, p^2, t^2
   /// 1 / length of a square.
   [[nodiscard]] MESHWORK_HOST_DEVICE static double inverse(double square) {
@@ -125,7 +125,7 @@ struct CosineFunction {
 /// max(1 + the largest (1 - t) p - the sum of t p, 0).
 struct CategoricalHingeFunction {
   static constexpr const char* name = "categorical hinge";
-  static constexpr bool has_maximum = true;
+  static constexpr bool has_maximum = true, has_slope = true;
   static constexpr int sums = 2, further = 0;  // t p, how many have the largest (1 - t) p
   template <class Math>
   [[nodiscard]] MESHWORK_HOST_DEVICE float score(float p, float t) const {
@@ -154,7 +154,7 @@ template <bool of_logits>
 struct CategoricalFocalFunction {
   static constexpr const char* name =
       of_logits ? "categorical focal crossentropy from logits" : "categorical focal crossentropy";
-  static constexpr bool has_maximum = of_logits;
+  static constexpr bool has_maximum = of_logits, has_slope = true;
   static constexpr int sums = 1;     // of p, or of exp(x - m)
   static constexpr int further = 2;  // of the loss, and of its derivatives by q times q
   float gamma = 2, alpha = 0.25f, smoothing = 0, add = 0;
@@ -211,8 +211,46 @@ struct CategoricalFocalFunction {
   }
 };
 
+/// cov(p, t) / (deviation of p * deviation of t), or with `concordance` 2 cov(p, t) / (variance of p
+/// + variance of t + (difference of means)^2 + epsilon).
+template <bool concordance>
+struct CorrelationFunction {
+  static constexpr const char* name =
+      concordance ? "concordance correlation" : "pearson correlation";
+  static constexpr bool has_maximum = false, has_slope = false;
+  static constexpr int sums = 2;     // of p and of t
+  static constexpr int further = 3;  // of the products of their distances from the means
+  double share = 1;                  // 1 / values of a row
+
+  [[nodiscard]] CorrelationFunction of_classes(std::int64_t values) const {
+    return {values > 0 ? 1.0 / static_cast<double>(values) : 0.0};
+  }
+  template <class Math>
+  [[nodiscard]] MESHWORK_HOST_DEVICE Sums<sums> terms(float p, float t, const RowState&) const {
+    return {{static_cast<double>(p), static_cast<double>(t)}};
+  }
+  template <class Math>
+  [[nodiscard]] MESHWORK_HOST_DEVICE Sums<further> more_terms(float p, float t,
+                                                              const RowState& row) const {
+    const double of_p = static_cast<double>(p) - row.sums[0] * share;
+    const double of_t = static_cast<double>(t) - row.sums[1] * share;
+    return {{of_p * of_t, of_p * of_p, of_t * of_t}};
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE double loss(const RowState& row) const {
+    constexpr double epsilon = 1e-7;
+    if constexpr (concordance) {
+      const double between = (row.sums[0] - row.sums[1]) * share;
+      return 2.0 * row.further[0] * share /
+             ((row.further[1] + row.further[2]) * share + between * between + epsilon);
+    } else {
+      return row.further[0] / sqrt(row.further[1] * row.further[2]);
+    }
+  }
+};
+
 /// Those that each device has.
 using EveryRowLoss = ValueLosses<CosineFunction, CategoricalHingeFunction,
-                                 CategoricalFocalFunction<false>, CategoricalFocalFunction<true>>;
+                                 CategoricalFocalFunction<false>, CategoricalFocalFunction<true>,
+                                 CorrelationFunction<false>, CorrelationFunction<true>>;
 
 }  // namespace meshwork

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "collectives/error.h"
 #include "runtime/train/metrics/metric.h"
@@ -15,11 +16,14 @@ RunningMeans::RunningMeans(Device& device, const Objective& objective, const std
       loss_weights_(objective.loss_weights),
       loss_name_(prefix + objective.names.front()) {
   // The only loss goes by the name of the sum of all.
-  const std::size_t first = objective.names.size() - objective.measured.size();
+  auto name = objective.names.end() - std::accumulate(objective.results.begin(),
+                                                      objective.results.end(), std::ptrdiff_t{0});
   for (std::size_t i = 0; i < objective.measured.size(); ++i) {
     const auto count = static_cast<std::size_t>(objective.sum_counts[i]);
-    measures_.push_back({prefix + objective.names[first + i], objective.measured[i], own_, count,
-                         objective.values_per_row[i]});
+    for (std::int64_t result = 0; result < objective.results[i]; ++result) {
+      measures_.push_back({prefix + *name++, objective.measured[i], result, own_, count,
+                           objective.values_per_row[i]});
+    }
     own_ += count;
     so_far_.names.resize(own_, measures_.back().name);
   }
@@ -75,7 +79,8 @@ void RunningMeans::take(std::span<const double> sums, bool has_penalty, std::int
 
 double RunningMeans::value_of(const Measure& measure) const {
   return measure.metric->value(std::span(so_far_.sums).subspan(measure.first, measure.count),
-                               static_cast<double>(so_far_.rows) * measure.values_per_row);
+                               static_cast<double>(so_far_.rows) * measure.values_per_row,
+                               measure.result);
 }
 
 void RunningMeans::write(Logs& logs) {

@@ -67,6 +67,7 @@ class RunningMeans {
   struct Measure {
     std::string name;
     SharedMetric metric;
+    std::int64_t result = 0;           // of the metric
     std::size_t first = 0, count = 0;  // of the sums
     double values_per_row = 1;
   };

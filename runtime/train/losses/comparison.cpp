@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/device/kernels/rows.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
 
@@ -120,8 +121,11 @@ class ComparedMetric final : public Compared<Metric> {
   ComparedMetric(std::string name, TargetForm form, MakeOperation make, Closing closing)
       : Compared(std::move(name), form, std::move(make)), closing_(std::move(closing)) {}
   Better better() const override { return closing_.better; }
-  double value(std::span<const double> sums, double rows) const override {
-    return closing_.value ? closing_.value(sums, rows) : Metric::value(sums, rows);
+  std::int64_t results(const Shape& prediction) const override {
+    return closing_.results ? closing_.results(prediction) : 1;
+  }
+  double value(std::span<const double> sums, double rows, std::int64_t result) const override {
+    return closing_.value ? closing_.value(sums, rows, result) : Metric::value(sums, rows, result);
   }
 
  private:
@@ -252,6 +256,7 @@ Rule ComparisonOperation::rule(std::span<const Shape> inputs) const {
   if (form == TargetForm::values && target.size() < prediction.size()) {
     rule.whole += class_letter;  // of length 1, and the target lacks it
   }
+  if (takes_whole_rows()) rule.whole += class_letter;
   if (weighted_) {
     rule.inputs.push_back(letters.substr(0, inputs[2].size()));
   }
@@ -302,6 +307,26 @@ void give_no_gradient(Lowering& lowering) {
   if (lowering.needs_gradient(0)) {
     lowering.zero(element_count(lowering.local_shape(0)), lowering.input_gradient(0));
   }
+}
+
+LocalColumns local_columns(const Lowering& lowering) {
+  const Shape local = lowering.local_shape(0);
+  if (local.size() == 1) return {.rows = local[0], .first = 0, .count = 1};
+  return {rows_of(local), lowering.block(0).back().begin, columns_of(local)};
+}
+
+Operand largest_classes(Lowering& lowering, int input, const std::string& what) {
+  const ClassColumns at = class_columns(lowering, TargetForm::weights);
+  const Operand values = lowering.input(input);
+  const Operand maxima = lowering.scratch("largest " + what, at.rows);
+  const Operand numbers =
+      lowering.scratch("classes of the largest " + what, at.rows, ElementType::int32);
+  lowering.emit(RowMaximumSpec{at.rows, at.columns}, {values, maxima});
+  reduce_over_classes(lowering, Reduction::maximum, maxima, 1, "largest " + what);
+  lowering.emit(FirstMaximumSpec{at}, {values, maxima, numbers});
+  reduce_over_classes(lowering, Reduction::minimum, numbers, 1, "classes of the largest " + what,
+                      ElementType::int32);
+  return numbers;
 }
 
 ClassColumns class_columns(const Lowering& lowering, TargetForm form, double smoothing) {

@@ -63,6 +63,8 @@ class ComparisonOperation : public Operation {
   Rule rule(std::span<const Shape> inputs) const final;
 
  protected:
+  /// Whether no axis may split rows: unless an operation says otherwise, each may.
+  [[nodiscard]] virtual bool takes_whole_rows() const { return false; }
   [[nodiscard]] TargetForm form() const { return form_; }
   [[nodiscard]] bool weighted() const { return weighted_; }
   /// Prediction, target and, if there are any, weights: what kernels read first.
@@ -90,6 +92,10 @@ void reduce_over_classes(Lowering& lowering, Reduction reduction, Operand buffer
                          std::int64_t values, const std::string& what,
                          ElementType type = ElementType::float32);
 
+/// The class (rows, int32) of the largest value of each row of an input (rows, classes), the lowest
+/// of several: two reductions over the classes. `what` names the values.
+[[nodiscard]] Operand largest_classes(Lowering& lowering, int input, const std::string& what);
+
 /// The gradient of a count, of which nothing learns: zeros.
 void give_no_gradient(Lowering& lowering);
 
@@ -102,6 +108,12 @@ void give_no_gradient(Lowering& lowering);
 /// The loss's weight / rows of the global batch, by which the gradient of a sum becomes that of the
 /// weighted mean; 0 for an empty batch.
 [[nodiscard]] double mean_factor(const Lowering& lowering);
+
+/// What of rows and columns this rank has of the prediction; one of one dimension is a column.
+struct LocalColumns {
+  std::int64_t rows = 0, first = 0, count = 0;
+};
+[[nodiscard]] LocalColumns local_columns(const Lowering& lowering);
 
 /// What a kernel has to know of this rank's classes. Input 0 is the prediction.
 [[nodiscard]] ClassColumns class_columns(const Lowering& lowering, TargetForm form,
@@ -118,7 +130,9 @@ using MakeOperation = std::function<std::unique_ptr<Operation>(bool weighted)>;
 /// What a metric is of several sums.
 struct Closing {
   Better better;
-  std::function<double(std::span<const double> sums, double rows)> value;  // as Metric::value
+  /// As Metric::value and Metric::results.
+  std::function<double(std::span<const double> sums, double rows, std::int64_t result)> value;
+  std::function<std::int64_t(const Shape& prediction)> results = {};  // null: one
 };
 [[nodiscard]] SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make,
                                        Closing closing);

@@ -97,15 +97,19 @@ class RowLossOperation final : public ComparisonOperation {
 
   void backward(Lowering& lowering) const override {
     if (!lowering.needs_gradient(0)) return;
-    const std::int64_t rows = rows_of(lowering.local_shape(0));
-    const Known known = known_of(lowering, rows);
-    lowering.emit(RowSlopeSpec<Function>{rows, columns_of(lowering.local_shape(0)),
-                                         static_cast<float>(mean_factor(lowering)),
-                                         function_for(lowering), rows_a_weight(lowering)},
-                  with_weights(lowering,
-                               {lowering.input(0), lowering.input(1), known.maxima, known.sums,
-                                known.further},
-                               lowering.input_gradient(0)));
+    if constexpr (!Function::has_slope) {
+      give_no_gradient(lowering);
+    } else {
+      const std::int64_t rows = rows_of(lowering.local_shape(0));
+      const Known known = known_of(lowering, rows);
+      lowering.emit(RowSlopeSpec<Function>{rows, columns_of(lowering.local_shape(0)),
+                                           static_cast<float>(mean_factor(lowering)),
+                                           function_for(lowering), rows_a_weight(lowering)},
+                    with_weights(lowering,
+                                 {lowering.input(0), lowering.input(1), known.maxima, known.sums,
+                                  known.further},
+                                 lowering.input_gradient(0)));
+    }
   }
 
  private:
@@ -149,6 +153,15 @@ template <class Function>
         return std::make_unique<RowLossOperation<Function>>(kind, function, weighted);
       },
       predictions);
+}
+
+/// The metric of a function of rows, of which more is better.
+template <class Function>
+[[nodiscard]] SharedMetric make_row_metric(std::string name, std::string kind, Function function) {
+  return make_metric(
+      std::move(name), TargetForm::weights, [kind = std::move(kind), function](bool weighted) {
+        return std::make_unique<RowLossOperation<Function>>(kind, function, weighted);
+      });
 }
 
 }  // namespace meshwork

@@ -67,16 +67,16 @@ SharedMetric AUC(const AUCOptions& options) {
       threshold = static_cast<float>(std::log(p) - std::log1p(-p));
     }
   }
-  return make_threshold_metric(
-      options.name, Better::higher, std::move(thresholds),
-      [curve = options.curve,
-       summation = options.summation_method](std::span<const Confusion> confusions) {
-        double area = 0;
-        for (std::size_t i = 0; i + 1 < confusions.size(); ++i) {
-          area += area_between(confusions[i], confusions[i + 1], curve, summation);
-        }
-        return area;
-      });
+  return make_threshold_metric(options.name, Better::higher, std::move(thresholds),
+                               [curve = options.curve, summation = options.summation_method](
+                                   std::span<const Confusion> confusions, std::int64_t) {
+                                 double area = 0;
+                                 for (std::size_t i = 0; i + 1 < confusions.size(); ++i) {
+                                   area += area_between(confusions[i], confusions[i + 1], curve,
+                                                        summation);
+                                 }
+                                 return area;
+                               });
 }
 
 void add_auc(Catalog& catalog) {

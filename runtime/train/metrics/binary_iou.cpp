@@ -21,7 +21,7 @@ SharedMetric BinaryIoU(const BinaryIoUOptions& options) {
   const float below = std::nextafter(static_cast<float>(options.threshold), -1.0f);
   return make_threshold_metric(
       options.name, Better::higher, {below},
-      [classes = options.target_class_ids](std::span<const Confusion> confusions) {
+      [classes = options.target_class_ids](std::span<const Confusion> confusions, std::int64_t) {
         const Confusion& of = confusions.front();
         double sum = 0, count = 0;
         for (const std::int64_t one : classes) {

@@ -58,16 +58,7 @@ class ClassRankOperation final : public ComparisonOperation {
     if (form() == TargetForm::classes) {
       return lowering.input(1);
     }
-    const ClassColumns at = class_columns(lowering, TargetForm::weights);
-    const Operand weights = lowering.input(1);
-    const Operand maxima = lowering.scratch("largest weights", at.rows);
-    const Operand numbers = lowering.scratch("right classes", at.rows, ElementType::int32);
-    lowering.emit(RowMaximumSpec{at.rows, at.columns}, {weights, maxima});
-    reduce_over_classes(lowering, Reduction::maximum, maxima, 1, "largest weights");
-    lowering.emit(FirstMaximumSpec{at}, {weights, maxima, numbers});
-    reduce_over_classes(lowering, Reduction::minimum, numbers, 1, "right classes",
-                        ElementType::int32);
-    return numbers;
+    return largest_classes(lowering, 1, "weights");
   }
 
   std::int64_t k_;

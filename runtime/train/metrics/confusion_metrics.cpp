@@ -1,9 +1,27 @@
 #include "runtime/train/metrics/confusion_metrics.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
 #include "runtime/train/from_config.h"
 #include "runtime/train/metrics/threshold_metric.h"
 
 namespace meshwork {
+
+void from_config(const ConfigNode& node, Thresholds& thresholds) {
+  const ValueRange range = between(0, 1);
+  thresholds.values = node.is_sequence() ? node.as<std::vector<double>>(range)
+                                         : std::vector<double>{node.as<double>(range)};
+  if (thresholds.values.empty()) node.fail("expected {}, found none", Thresholds::expected);
+}
+
+std::string to_text(const Thresholds& thresholds) {
+  return thresholds.values.size() == 1 ? fmt::format("{}", thresholds.values.front())
+                                       : fmt::format("[{}]", fmt::join(thresholds.values, ", "));
+}
 
 template <class Options, class Visitor>
 requires requires(Options options) {
@@ -11,19 +29,51 @@ requires requires(Options options) {
 }
 void describe(Options& options, Visitor& option) {
   option.about(Options::about);
-  option("thresholds", options.thresholds, between(0, 1), "predictions above it are positive");
+  if constexpr (requires { options.top_k; }) {
+    option("thresholds", options.thresholds, between(0, 1),
+           "predictions above it are positive; without, those above 0.5, or all of the top_k");
+    option("top_k", options.top_k, at_least(1), "how many of a row can be positive, the largest");
+    option("class_id", options.class_id, at_least(0), "the column of predictions that counts");
+  } else {
+    option("thresholds", options.thresholds, between(0, 1), "predictions above it are positive");
+  }
   option("name", options.name, "name in the logs");
 }
 
 namespace {
 
+// `value` of the confusion of each threshold.
+template <class Value>
+SharedMetric at_thresholds(std::string name, Better better, const std::vector<double>& written,
+                           Value value, const CountedValues& counted = {}) {
+  std::vector<float> ascending(written.begin(), written.end());
+  std::sort(ascending.begin(), ascending.end());
+  std::vector<std::size_t> places;  // of those that were written
+  for (const double one : written) {
+    const auto found =
+        std::lower_bound(ascending.begin(), ascending.end(), static_cast<float>(one));
+    places.push_back(static_cast<std::size_t>(found - ascending.begin()));
+  }
+  return make_threshold_metric(
+      std::move(name), better, std::move(ascending),
+      [value, places](std::span<const Confusion> confusions, std::int64_t result) {
+        return value(confusions[places[static_cast<std::size_t>(result)]]);
+      },
+      std::ssize(written), counted);
+}
+
 template <class Options, class Value>
 SharedMetric of_confusion(const char* class_name, const Options& options, Better better,
                           Value value) {
   check_options(class_name, options);
-  return make_threshold_metric(
-      options.name, better, {static_cast<float>(options.thresholds)},
-      [value](std::span<const Confusion> confusions) { return value(confusions.front()); });
+  if constexpr (requires { options.top_k; }) {
+    // What is not among the largest is not above the lowest number.
+    const double none = options.top_k ? std::numeric_limits<float>::lowest() : 0.5;
+    return at_thresholds(options.name, better, options.thresholds.value_or(Thresholds(none)).values,
+                         value, {options.top_k, options.class_id});
+  } else {
+    return at_thresholds(options.name, better, options.thresholds.values, value);
+  }
 }
 
 }  // namespace

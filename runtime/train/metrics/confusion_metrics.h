@@ -1,48 +1,72 @@
 // Counts of right and wrong predictions of yes or no, and their shares (threshold_metric.h;
-// keras.io/api/metrics/classification_metrics). Keras's lists of thresholds, `top_k` and `class_id`
-// are not there: a metric is one number, of all values.
+// keras.io/api/metrics/classification_metrics). Each of several thresholds has a result of its own,
+// "recall_0" and so on in the logs, in the order in which they are written.
 //
 // Precision is the share of what is positive in what is said to be, Recall that of what is said to
-// be in what is. The function for the first is called PrecisionMetric: Precision is the numbers
+// be in what is. With `top_k`, only the k largest values of a row can be positive: each of them
+// without `thresholds`, else those above. `class_id` counts that column alone. The function for the first is called PrecisionMetric: Precision is the numbers
 // that products are computed in.
 #pragma once
 
+#include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <string>
+#include <vector>
 
+#include "runtime/config/node.h"
 #include "runtime/train/metrics/metric.h"
 
 namespace meshwork {
 
+/// One threshold, as in `.thresholds = 0.5`, or several.
+struct Thresholds {
+  static constexpr const char* expected = "a number between 0 and 1, or a list of them";
+  std::vector<double> values = {0.5};
+  Thresholds() = default;
+  Thresholds(double one) : values{one} {}
+  Thresholds(std::initializer_list<double> several) : values(several) {}
+};
+void from_config(const ConfigNode& node, Thresholds& thresholds);
+[[nodiscard]] std::string to_text(const Thresholds& thresholds);
+[[nodiscard]] inline const std::vector<double>& numbers_of(const Thresholds& thresholds) {
+  return thresholds.values;
+}
+
 struct TruePositivesOptions {
   static constexpr const char* about = "how many positive targets are predicted to be";
-  double thresholds = 0.5;
+  Thresholds thresholds;
   std::string name = "true_positives";
 };
 struct TrueNegativesOptions {
   static constexpr const char* about = "how many targets of 0 are predicted to be";
-  double thresholds = 0.5;
+  Thresholds thresholds;
   std::string name = "true_negatives";
 };
 struct FalsePositivesOptions {
   static constexpr const char* about = "how many targets of 0 are predicted to be positive";
-  double thresholds = 0.5;
+  Thresholds thresholds;
   std::string name = "false_positives";
 };
 struct FalseNegativesOptions {
   static constexpr const char* about = "how many positive targets are predicted to be 0";
-  double thresholds = 0.5;
+  Thresholds thresholds;
   std::string name = "false_negatives";
 };
 struct PrecisionMetricOptions {
   static constexpr const char* about =
       "share of positive targets among what is predicted to be positive";
-  double thresholds = 0.5;
+  std::optional<Thresholds> thresholds;  // 0.5, or with top_k none
+  std::optional<std::int64_t> top_k;
+  std::optional<std::int64_t> class_id;
   std::string name = "precision";
 };
 struct RecallOptions {
   static constexpr const char* about =
       "share of the positive targets that is predicted to be positive";
-  double thresholds = 0.5;
+  std::optional<Thresholds> thresholds;  // 0.5, or with top_k none
+  std::optional<std::int64_t> top_k;
+  std::optional<std::int64_t> class_id;
   std::string name = "recall";
 };
 

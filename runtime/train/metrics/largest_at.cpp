@@ -54,7 +54,7 @@ SharedMetric largest_at(const char* class_name, const Options& options, double l
   check_options(class_name, options);
   return make_threshold_metric(options.name, Better::higher,
                                even_thresholds(options.num_thresholds, 0),
-                               [=](std::span<const Confusion> confusions) {
+                               [=](std::span<const Confusion> confusions, std::int64_t) {
                                  double largest = 0;
                                  for (const Confusion& confusion : confusions) {
                                    if ((confusion.*kept)() >= least) {

@@ -52,8 +52,11 @@ class MetricOf final : public Metric {
   std::int64_t target_classes(const Shape& prediction, const Shape& target) const override {
     return metric_->target_classes(prediction, target);
   }
-  double value(std::span<const double> sums, double values) const override {
-    return of_value_(metric_->value(sums, values));
+  std::int64_t results(const Shape& prediction) const override {
+    return metric_->results(prediction);
+  }
+  double value(std::span<const double> sums, double values, std::int64_t result) const override {
+    return of_value_(metric_->value(sums, values, result));
   }
 
  private:

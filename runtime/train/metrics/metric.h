@@ -48,9 +48,14 @@ class Metric {
                                                              const Shape& target) const = 0;
   /// The element type in which it takes targets.
   [[nodiscard]] virtual ElementType target_type() const { return ElementType::float32; }
-  /// The metric, of the operation's sums over all that was seen, and of how many values they are
-  /// sums. The mean, unless a metric says otherwise.
-  [[nodiscard]] virtual double value(std::span<const double> sums, double values) const {
+  /// How many results it has for predictions of this shape. Of several, each is in the logs under
+  /// the name and its number: "f1_score_0".
+  [[nodiscard]] virtual std::int64_t results(const Shape&) const { return 1; }
+  /// Result `result` of the operation's sums over all that was seen, and of how many values they
+  /// are sums. The mean, unless a metric says otherwise.
+  [[nodiscard]] virtual double value(std::span<const double> sums, double values,
+                                     std::int64_t result) const {
+    static_cast<void>(result);
     return sums.front() / values;
   }
   /// How many values the operation's sum is a sum of: the rows of the prediction.

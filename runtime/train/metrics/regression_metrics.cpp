@@ -4,14 +4,13 @@
 #include <memory>
 
 #include "runtime/device/kernels/counts.h"
-#include "runtime/device/kernels/elementwise.h"
 #include "runtime/graph/lowering.h"
-#include "runtime/graph/operations/dimensions.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/losses/comparison.h"
 #include "runtime/train/losses/cosine_similarity.h"
 #include "runtime/train/losses/log_cosh.h"
 #include "runtime/train/losses/mean_squared_error.h"
+#include "runtime/train/metrics/column_sums.h"
 
 namespace meshwork {
 
@@ -27,36 +26,6 @@ void describe(R2ScoreOptions& options, Visitor& option) {
 
 namespace {
 
-// Three sums an output (ColumnSquaresSpec).
-class ColumnSquaresOperation final : public ComparisonOperation {
- public:
-  explicit ColumnSquaresOperation(std::int64_t columns)
-      : ComparisonOperation("column_squares", TargetForm::values), columns_(columns) {}
-
-  std::int64_t sum_count() const override { return 3 * columns_; }
-  double flops(std::span<const Shape> inputs, const Shape&) const override {
-    return 6.0 * static_cast<double>(element_count(inputs[0]));
-  }
-  // A rank gives the sums of its columns, and zeros for others.
-  void forward(Lowering& lowering) const override {
-    const std::int64_t bytes = element_bytes(ElementType::float64);
-    const Shape local = lowering.local_shape(0);
-    const bool flat = local.size() == 1;
-    const std::int64_t first = flat ? 0 : lowering.block(0).back().begin;
-    const std::int64_t columns = flat ? 1 : columns_of(local);
-    const std::int64_t rows = flat ? local[0] : rows_of(local);
-    const Operand output = lowering.output();
-    lowering.emit(ZeroSpec{sum_count() * bytes}, {output});
-    lowering.emit(ColumnSquaresSpec{{.outer = 1, .middle = rows, .inner = columns}},
-                  {lowering.input(0), lowering.input(1),
-                   Operand{output.buffer, output.offset + 3 * first * bytes}});
-  }
-  void backward(Lowering& lowering) const override { give_no_gradient(lowering); }
-
- private:
-  std::int64_t columns_;
-};
-
 class R2Metric final : public Metric {
  public:
   explicit R2Metric(const R2ScoreOptions& options) : options_(options) {}
@@ -65,9 +34,13 @@ class R2Metric final : public Metric {
   std::unique_ptr<Operation> operation(const Shape& prediction,
                                        const Shape& target) const override {
     check_target(TargetForm::values, prediction, target);
-    return std::make_unique<ColumnSquaresOperation>(values_in_row(prediction));
+    return std::make_unique<ColumnSumsOperation>(
+        "column_squares", TargetForm::values, values_in_row(prediction),
+        [](Lowering& lowering, const MiddleExtents& at, const Operand& sums) {
+          lowering.emit(ColumnSquaresSpec{at}, {lowering.input(0), lowering.input(1), sums});
+        });
   }
-  double value(std::span<const double> sums, double rows) const override {
+  double value(std::span<const double> sums, double rows, std::int64_t) const override {
     double scores = 0, weights = 0;
     for (std::size_t column = 0; column < sums.size(); column += 3) {
       const double total = sums[column + 1] - sums[column] * sums[column] / rows;

@@ -3,7 +3,9 @@
 #include <memory>
 #include <utility>
 
+#include "collectives/error.h"
 #include "runtime/device/kernels/counts.h"
+#include "runtime/device/kernels/elementwise.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/train/losses/comparison.h"
 
@@ -12,9 +14,10 @@ namespace {
 
 class ThresholdCountsOperation final : public ComparisonOperation {
  public:
-  explicit ThresholdCountsOperation(std::vector<float> thresholds)
+  ThresholdCountsOperation(std::vector<float> thresholds, const CountedValues& counted)
       : ComparisonOperation("threshold_counts", TargetForm::values),
-        thresholds_(std::move(thresholds)) {}
+        thresholds_(std::move(thresholds)),
+        counted_(counted) {}
 
   std::int64_t sum_count() const override {
     return 2 * ThresholdCountsSpec{.thresholds = thresholds_}.bins();
@@ -23,13 +26,45 @@ class ThresholdCountsOperation final : public ComparisonOperation {
     return static_cast<double>(sum_count()) * static_cast<double>(element_count(inputs[0]));
   }
   void forward(Lowering& lowering) const override {
-    lowering.emit(ThresholdCountsSpec{element_count(lowering.local_shape(0)), thresholds_},
-                  {lowering.input(0), lowering.input(1), lowering.output()});
+    const LocalColumns at = local_columns(lowering);
+    const Operand prediction = counted_.top_k ? largest_only(lowering, at) : lowering.input(0);
+    const Operand target = lowering.input(1), counts = lowering.output();
+    if (!counted_.class_id) {
+      lowering.emit(ThresholdCountsSpec{at.rows * at.count, thresholds_},
+                    {prediction, target, counts});
+      return;
+    }
+    const std::int64_t columns = values_in_row(lowering.global_shape(0));
+    if (*counted_.class_id >= columns) {
+      fail("class_id: expected a column of the predictions, below {}, found {}", columns,
+           *counted_.class_id);
+    }
+    const std::int64_t column = *counted_.class_id - at.first;
+    if (column < 0 || column >= at.count || at.rows == 0) {
+      lowering.emit(ZeroSpec{sum_count() * element_bytes(ElementType::float64)}, {counts});
+      return;
+    }
+    lowering.emit(ThresholdCountsSpec{at.rows, thresholds_, at.count},
+                  {prediction.after(column), target.after(column), counts});
   }
   void backward(Lowering& lowering) const override { give_no_gradient(lowering); }
 
+ protected:
+  bool takes_whole_rows() const override { return counted_.top_k.has_value(); }
+
  private:
+  Operand largest_only(Lowering& lowering, const LocalColumns& at) const {
+    const Operand x = lowering.input(0);
+    const Operand least = lowering.scratch("least of the largest", at.rows);
+    const Operand column = lowering.scratch("column of that", at.rows, ElementType::int32);
+    const Operand y = lowering.scratch("largest alone", at.rows * at.count);
+    lowering.emit(LargestEndSpec{at.rows, at.count, *counted_.top_k}, {x, least, column});
+    lowering.emit(LargestOnlySpec{at.rows, at.count}, {x, least, column, y});
+    return y;
+  }
+
   std::vector<float> thresholds_;
+  CountedValues counted_;
 };
 
 // Of counts by bins (ThresholdCountsSpec): what is above a threshold is in the bins behind it.
@@ -81,14 +116,18 @@ std::vector<float> even_thresholds(std::int64_t count, double margin) {
 
 SharedMetric make_threshold_metric(
     std::string name, Better better, std::vector<float> thresholds,
-    std::function<double(std::span<const Confusion> confusions)> value) {
-  return make_metric(std::move(name), TargetForm::values,
-                     [thresholds = std::move(thresholds)](bool) {
-                       return std::make_unique<ThresholdCountsOperation>(thresholds);
-                     },
-                     {better, [value = std::move(value)](std::span<const double> sums, double) {
-                        return value(confusions_of(sums));
-                      }});
+    std::function<double(std::span<const Confusion> confusions, std::int64_t result)> value,
+    std::int64_t results, const CountedValues& counted) {
+  return make_metric(
+      std::move(name), TargetForm::values,
+      [thresholds = std::move(thresholds), counted](bool) {
+        return std::make_unique<ThresholdCountsOperation>(thresholds, counted);
+      },
+      {.better = better,
+       .value = [value = std::move(value)](
+                    std::span<const double> sums, double,
+                    std::int64_t result) { return value(confusions_of(sums), result); },
+       .results = [results](const Shape&) { return results; }});
 }
 
 }  // namespace meshwork

@@ -1,7 +1,9 @@
 // Losses that are functions, and counts of metrics, by the loops of each device: what the functions
 // themselves give is held against formulas in tests/runtime/train/losses.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "runtime/device/kernels/counts.h"
@@ -67,9 +69,11 @@ void check_rows(const Function& function, std::int64_t rows, std::int64_t column
     }
     const double weight = r % 2 == 0 ? 0.5 : 2;
     loss += weight * function.loss(state_of(row, m));
-    each([&](float a, float b) {
-      slopes.push_back(0.25 * weight * function.template slope<Math>(a, b, state_of(row, m)));
-    });
+    if constexpr (Function::has_slope) {
+      each([&](float a, float b) {
+        slopes.push_back(0.25 * weight * function.template slope<Math>(a, b, state_of(row, m)));
+      });
+    }
   }
   Array<> prediction(p), target(t), maxima(rows), weights(rows), dp(rows * columns);
   for (std::int64_t r = 0; r < rows; ++r)
@@ -89,9 +93,11 @@ void check_rows(const Function& function, std::int64_t rows, std::int64_t column
   }
   run(RowLossSpec<Function>{rows, function, 1}, maxima, found, found_more, weights, sum);
   check_close(sum, {loss}, 1e-5, 1e-7);
-  run(RowSlopeSpec<Function>{rows, columns, 0.25f, function, 1}, prediction, target, maxima, found,
-      found_more, weights, dp);
-  check_close(dp, slopes, 1e-4, 1e-6);
+  if constexpr (Function::has_slope) {
+    run(RowSlopeSpec<Function>{rows, columns, 0.25f, function, 1}, prediction, target, maxima,
+        found, found_more, weights, dp);
+    check_close(dp, slopes, 1e-4, 1e-6);
+  }
   CHECK(found.intact());
   CHECK(dp.intact());
 }
@@ -172,6 +178,116 @@ TEST_CASE("column squares are those of adding") {
           sums);
       check_close(sums, expected, 1e-12, 1e-12);
       CHECK(sums.intact());
+    }
+  }
+}
+
+TEST_CASE("threshold counts of one value in each stride are those of a column") {
+  const std::int64_t rows = 41, columns = 3;
+  const std::vector<float> p = random_values(rows * columns, 1, 0, 1);
+  const std::vector<float> t = random_values(rows * columns, 2, -1, 1);
+  std::vector<double> expected(4);
+  for (std::size_t i = 0; i < p.size(); i += 3) expected[(t[i] != 0 ? 0 : 2) + (p[i] > 0.5f)] += 1;
+  Array<> prediction(p), target(t);
+  Array<double> counts(4);
+  run(ThresholdCountsSpec{rows, {0.5f}, columns}, prediction, target, counts);
+  CHECK(counts.values() == expected);
+}
+
+TEST_CASE("column choices are those of comparing, with a threshold and with the largest of a row") {
+  for (const std::int64_t rows : {1, 5, 600}) {
+    for (const std::int64_t columns : {1, 3, 70}) {
+      std::vector<float> p = random_values(rows * columns, 1, 0, 8);
+      const std::vector<float> t = random_values(rows * columns, 2);
+      for (float& value : p) value = std::floor(value);
+      std::vector<float> maxima;
+      for (std::int64_t row = 0; row < rows; ++row) {
+        maxima.push_back(
+            *std::max_element(p.begin() + row * columns, p.begin() + (row + 1) * columns));
+      }
+      for (const bool of_maxima : {false, true}) {
+        std::vector<double> expected(static_cast<std::size_t>(3 * columns));
+        for (std::size_t i = 0; i < p.size(); ++i) {
+          const float m = maxima[i / static_cast<std::size_t>(columns)];
+          const bool chosen = of_maxima ? p[i] == m && p[i] != 0 : p[i] > 3.5f;
+          double* const of = &expected[3 * (i % static_cast<std::size_t>(columns))];
+          of[0] += chosen ? static_cast<double>(t[i]) : 0;
+          of[1] += chosen ? 1 : 0;
+          of[2] += static_cast<double>(t[i]);
+        }
+        Array<> prediction(p), target(t), largest(maxima);
+        Array<double> sums(3 * columns);
+        const ColumnChoicesSpec spec{
+            {.outer = 1, .middle = rows, .inner = columns}, of_maxima, 3.5f};
+        if (of_maxima) {
+          run(spec, prediction, target, largest, sums);
+        } else {
+          run(spec, prediction, target, sums);
+        }
+        check_close(sums, expected, 1e-12, 1e-12);
+        CHECK(sums.intact());
+      }
+    }
+  }
+}
+
+TEST_CASE("pairs of classes count where both are classes and the right one is not ignored") {
+  for (const std::int64_t count : odd_sizes) {
+    const std::int64_t classes = 5, ignored = 2;
+    std::vector<float> p = random_values(count, 1, -1.5, 6.5),
+                       t = random_values(count, 2, -1.5, 6.5);
+    std::vector<std::int32_t> of_p, of_t;
+    std::vector<double> expected(15);
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const int a = static_cast<int>(p[i]), b = static_cast<int>(t[i]);
+      of_p.push_back(p[i] <= -1 ? -1 : a);
+      of_t.push_back(t[i] <= -1 ? -1 : b);
+      if (of_p[i] < 0 || a > 4 || of_t[i] < 0 || b > 4 || b == ignored) continue;
+      if (a == b) expected[static_cast<std::size_t>(3 * a)] += 1;
+      expected[static_cast<std::size_t>(3 * a + 1)] += 1;
+      expected[static_cast<std::size_t>(3 * b + 2)] += 1;
+    }
+    Array<> prediction(p), target(t);
+    Array<std::int32_t> said(of_p), right(of_t);
+    Array<double> of_values(15), of_numbers(15);
+    run(ClassPairsSpec{count, classes, ignored, true}, prediction, target, of_values);
+    run(ClassPairsSpec{count, classes, ignored}, said, right, of_numbers);
+    CHECK(of_values.values() == expected);
+    CHECK(of_numbers.values() == expected);
+    CHECK(of_numbers.intact());
+  }
+}
+
+TEST_CASE("only the largest of each row are left, of equal ones the first") {
+  for (const std::int64_t columns : {1, 4, 33}) {
+    for (const std::int64_t k : {1, 3, 40}) {
+      const std::int64_t rows = 7;
+      std::vector<float> x = random_values(rows * columns, 1, 0, 6);
+      for (float& value : x) value = std::floor(value);
+      x.back() = std::nanf("");
+      std::vector<float> expected(x.size(), -std::numeric_limits<float>::infinity());
+      for (std::int64_t row = 0; row < rows; ++row) {
+        std::vector<std::int64_t> order;
+        for (std::int64_t j = 0; j < columns; ++j) order.push_back(row * columns + j);
+        std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+          const float of_a = x[static_cast<std::size_t>(a)], of_b = x[static_cast<std::size_t>(b)];
+          return std::isnan(of_a) ? !std::isnan(of_b) : of_a > of_b;
+        });
+        for (std::int64_t j = 0; j < std::min(k, columns); ++j) {
+          const auto i = static_cast<std::size_t>(order[static_cast<std::size_t>(j)]);
+          expected[i] = x[i];
+        }
+      }
+      Array<> values(x), least(rows), only(rows * columns);
+      Array<std::int32_t> column(rows);
+      run(LargestEndSpec{rows, columns, k}, values, least, column);
+      run(LargestOnlySpec{rows, columns}, values, least, column, only);
+      const std::vector<float> found = only.values();
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        CHECK((found[i] == expected[i] || (std::isnan(found[i]) && std::isnan(expected[i]))));
+      }
+      CHECK(only.intact());
+      CHECK(column.intact());
     }
   }
 }

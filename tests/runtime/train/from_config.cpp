@@ -77,6 +77,20 @@ TEST_CASE("wrong losses are errors with their place and the nearest right name")
   CHECK_THROWS_WITH(loss("[MeanSquaredError]"), Catch::Contains("expected a loss"));
 }
 
+TEST_CASE("thresholds are a number or a list of them, each with a result") {
+  const auto results = [](const std::string& text) {
+    return metrics(text).front()->results({-1, 3});
+  };
+  CHECK(results("[{Recall: {thresholds: 0.3}}]") == 1);
+  CHECK(results("[{Recall: {thresholds: [0.3, 0.6]}}]") == 2);
+  CHECK(results("[{F1Score: {average: none}}]") == 3);
+  CHECK(results("[f1_score]") == 3);
+  CHECK_THROWS_WITH(metrics("[{Recall: {thresholds: [0.3, 2]}}]"),
+                    Catch::Contains("expected a number between 0 and 1, found 2"));
+  CHECK_THROWS_WITH(metrics("[{Precision: {thresholds: []}}]"),
+                    Catch::Contains("or a list of them, found none"));
+}
+
 TEST_CASE("metrics are shown under the name the user wrote, or their class's") {
   const std::vector<SharedMetric> all = metrics(
       "[accuracy, SparseCategoricalAccuracy, {SparseTopKCategoricalAccuracy: {k: 3}}, mse, "

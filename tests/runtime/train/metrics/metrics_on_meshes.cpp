@@ -13,6 +13,9 @@
 #include "runtime/train/metrics/binary_accuracy.h"
 #include "runtime/train/metrics/binary_iou.h"
 #include "runtime/train/metrics/confusion_metrics.h"
+#include "runtime/train/metrics/correlation.h"
+#include "runtime/train/metrics/f_score.h"
+#include "runtime/train/metrics/iou.h"
 #include "runtime/train/metrics/largest_at.h"
 #include "runtime/train/metrics/regression_metrics.h"
 #include "runtime/train/optimizers/sgd.h"
@@ -48,7 +51,12 @@ Outcome run(DeviceMesh& mesh, const LayoutEntries& layouts) {
                  .optimizer = SGD({.learning_rate = 0.1}),
                  .metrics = {BinaryAccuracy(), PrecisionMetric(), Recall(), AUC(), FalsePositives(),
                              R2Score(), RootMeanSquaredError(),
-                             SensitivityAtSpecificity({.specificity = 0.5}), BinaryIoU()},
+                             SensitivityAtSpecificity({.specificity = 0.5}), BinaryIoU(), F1Score(),
+                             FBetaScore({.average = ClassAverage::micro, .threshold = 0.5}),
+                             OneHotMeanIoU({.num_classes = outputs}), PearsonCorrelation(),
+                             TruePositives({.thresholds = {0.7, 0.3}}),
+                             PrecisionMetric({.top_k = 2, .name = "of_two"}),
+                             Recall({.class_id = 1, .name = "of_one"})},
                  .gradient_norm = true});
   Outcome outcome;
   outcome.history = model.fit(samples(), {.epochs = 2,
@@ -75,6 +83,8 @@ TEST_CASE("metrics of several sums are on every mesh as on one rank") {
   CHECK(expected.evaluated.at("precision") == expected.history.at("val_precision").back());
   CHECK(expected.evaluated.at("auc") == Approx(expected.history.at("val_auc").back()));
   CHECK(expected.evaluated.at("auc") > 0);
+  CHECK(expected.evaluated.at("f1_score_2") == expected.history.at("val_f1_score_2").back());
+  CHECK(expected.evaluated.at("true_positives_1") > expected.evaluated.at("true_positives_0"));
   for (const auto& [axes, layouts] : spreads) {
     DeviceMesh mesh(axes);
     INFO(to_string(layouts) << " on " << to_string(mesh.shape()));

@@ -3,9 +3,13 @@
 #include <cmath>
 #include <limits>
 
+#include "runtime/train/losses/comparison.h"
 #include "runtime/train/metrics/auc.h"
 #include "runtime/train/metrics/binary_iou.h"
 #include "runtime/train/metrics/confusion_metrics.h"
+#include "runtime/train/metrics/correlation.h"
+#include "runtime/train/metrics/f_score.h"
+#include "runtime/train/metrics/iou.h"
 #include "runtime/train/metrics/largest_at.h"
 #include "runtime/train/metrics/regression_metrics.h"
 #include "runtime/train/metrics/threshold_metric.h"
@@ -18,7 +22,8 @@ using namespace meshwork::test;
 namespace {
 
 // The metric of several batches.
-double value_of(const Metric& metric, const std::vector<std::pair<Tensor, Tensor>>& batches) {
+double value_of(const Metric& metric, const std::vector<std::pair<Tensor, Tensor>>& batches,
+                std::int64_t result = 0) {
   Values sums;
   double rows = 0;
   for (const auto& [p, t] : batches) {
@@ -27,7 +32,7 @@ double value_of(const Metric& metric, const std::vector<std::pair<Tensor, Tensor
     for (std::size_t i = 0; i < of.size(); ++i) sums[i] += of[i];
     rows += metric.value_count(p.shape);
   }
-  return metric.value(sums, rows);
+  return metric.value(sums, rows, result);
 }
 double value_of(const Metric& metric, const Tensor& p, const Tensor& t) {
   return value_of(metric, {{p, t}});
@@ -49,6 +54,19 @@ std::vector<SharedMetric> all_metrics() {
           BinaryIoU(),
           RootMeanSquaredError(),
           R2Score()};
+}
+
+// Metrics of classes, for targets of each form.
+std::vector<std::pair<SharedMetric, TargetForm>> class_metrics() {
+  return {{F1Score(), TargetForm::weights},
+          {F1Score({.average = ClassAverage::macro, .threshold = 0.5}), TargetForm::weights},
+          {MeanIoU({.num_classes = 5, .sparse_y_pred = false}), TargetForm::classes},
+          {IoU({.num_classes = 9, .target_class_ids = {0, 2}}), TargetForm::values},
+          {OneHotMeanIoU({.num_classes = 5, .ignore_class = 1}), TargetForm::weights},
+          {PearsonCorrelation(), TargetForm::values},
+          {ConcordanceCorrelation(), TargetForm::values},
+          {PrecisionMetric({.top_k = 2}), TargetForm::weights},
+          {Recall({.thresholds = Thresholds{0.6, 0.2}, .class_id = 4}), TargetForm::weights}};
 }
 
 // 0 and 1.
@@ -90,6 +108,71 @@ TEST_CASE("metrics of several sums are those of Keras 3.15 over two batches") {
   check(CosineSimilarityMetric(), true, 0.73256665);
   check(R2Score(), true, -0.40084776);
   check(R2Score({.class_aggregation = OutputAverage::by_variance}), true, -0.34779871);
+}
+
+TEST_CASE("metrics of classes are those of Keras 3.15 over two batches") {
+  const Tensor p({6, 3}, {0.1, 0.4, 0.3, 0.35, 0.8, 0.8, 0.9, 0.65, 0.2, 0.5, 0.2, 0.6, 0.75, 0.05,
+                          0.1, 0, 0, 0});
+  const Tensor y({6, 3}, {0, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1});
+  const Tensor t({6, 3}, {0.2, 0.5, 0.1, 0.25, 1.8, -0.5, -0.9, 0.5, 0.6, 0.5, 0.1, 0.2, 0.7, 0.4,
+                          0.3, 0.1, 0.9, -0.2});
+  const Tensor numbers({6, 1}, {1, 1, 0, 0, 2, 2}), said({6, 1}, {1, 0.5, 0, 2, 2.9, 3});
+  const auto rows = [](const Tensor& of, std::int64_t begin, std::int64_t end) {
+    const std::int64_t columns = of.shape.back();
+    return Tensor({end - begin, columns},
+                  Values(of.values.begin() + begin * columns, of.values.begin() + end * columns));
+  };
+  const auto check = [&](const SharedMetric& metric, const Tensor& target, const Tensor& predicted,
+                         const Values& expected, std::int64_t end = 6) {
+    INFO(metric->name());
+    REQUIRE(metric->results({-1, predicted.shape.back()}) == std::ssize(expected));
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      INFO("result " << i);
+      CHECK(value_of(*metric,
+                     {{rows(predicted, 0, 4), rows(target, 0, 4)},
+                      {rows(predicted, 4, end), rows(target, 4, end)}},
+                     static_cast<std::int64_t>(i)) == Approx(expected[i]).epsilon(2e-6));
+    }
+  };
+  check(F1Score(), y, p, {0.79999995, 1, 0});
+  check(F1Score({.average = ClassAverage::micro}), y, p, {0.6666666});
+  check(F1Score({.average = ClassAverage::macro, .threshold = 0.5}), y, p, {0.43333334});
+  check(FBetaScore({.average = ClassAverage::weighted, .beta = 2}), y, p, {0.6904762});
+  check(FBetaScore({.beta = 0.5, .threshold = 0.3}), y, p, {0.7894736, 0.7142857, 0});
+  check(MeanIoU({.num_classes = 3}), numbers, said, {0.44444445});
+  check(MeanIoU({.num_classes = 3, .sparse_y_pred = false}), numbers, p, {0.41666666});
+  check(IoU({.num_classes = 3,
+             .target_class_ids = {0, 2},
+             .ignore_class = 1,
+             .sparse_y_pred = false}),
+        numbers, p, {0.125});
+  check(OneHotMeanIoU({.num_classes = 3}), y, p, {0.5});
+  check(OneHotIoU({.num_classes = 3, .target_class_ids = {1}}), y, p, {1});
+  check(OneHotMeanIoU({.num_classes = 3, .ignore_class = 0}), y, p, {0.33333334});
+  check(PearsonCorrelation(), t, p, {0.2834522}, 5);
+  check(ConcordanceCorrelation(), t, p, {0.20503215});
+  check(PrecisionMetric({.thresholds = Thresholds{0.3, 0.7, 0.1}}), y, p,
+        {0.5555556, 0.75, 0.41666666});
+  check(PrecisionMetric({.top_k = 2}), y, p, {0.41666666});
+  check(PrecisionMetric({.thresholds = 0.6, .top_k = 2}), y, p, {0.6});
+  check(PrecisionMetric({.top_k = 2, .class_id = 1}), y, p, {0.5});
+  check(Recall({.class_id = 0}), y, p, {0.6666667});
+  check(Recall({.top_k = 1, .class_id = 2}), y, p, {0});
+  check(TruePositives({.thresholds = {0.1, 0.6}}), y, p, {5, 3});
+}
+
+TEST_CASE("metrics of classes split over every dimension") {
+  const Shape shape = GENERATE(Shape{6, 5}, Shape{3, 2, 5});
+  const Shape rows(shape.begin(), shape.end() - 1);
+  for (const auto& [metric, form] : class_metrics()) {
+    INFO(metric->name() << " of " << to_string(shape));
+    // Numbers of classes, where they are predicted, are cut to integers.
+    const Tensor p = random_tensor(shape, 1, 0, form == TargetForm::values ? 8.9 : 1);
+    const Tensor t = form == TargetForm::classes   ? random_classes(rows, 5, 2)
+                     : form == TargetForm::weights ? sides(shape, 2)
+                                                   : random_tensor(shape, 2, 0, 8.9);
+    check_strategies(*operation_of(*metric, p, t), forward_case(p, t), 1e-12);
+  }
 }
 
 TEST_CASE("the best of one share is that of the thresholds that keep the other") {
@@ -161,6 +244,14 @@ TEST_CASE("metrics of several sums say which is better, and refuse options out o
   CHECK_THROWS_WITH(SensitivityAtSpecificity({}), Catch::Contains("specificity"));
   CHECK_THROWS_WITH(PrecisionMetric({.thresholds = 2}), Catch::Contains("Precision: thresholds"));
   CHECK_THROWS_WITH(BinaryIoU({.target_class_ids = {2}}), Catch::Contains("target_class_ids"));
+  CHECK_THROWS_WITH(MeanIoU({}), Catch::Contains("MeanIoU: num_classes"));
+  CHECK_THROWS_WITH(OneHotIoU({.num_classes = 2, .target_class_ids = {2}}),
+                    "OneHotIoU: target_class_ids: expected classes below 2 (num_classes), found 2");
+  CHECK_THROWS_WITH(MeanIoU({.num_classes = 2, .sparse_y_true = false}),
+                    Catch::Contains("set sparse_y_true: true, or sparse_y_pred: false"));
+  CHECK_THROWS_WITH(F1Score({.threshold = 0}), Catch::Contains("F1Score: threshold"));
+  CHECK_THROWS_WITH(value_of(*Recall({.class_id = 2}), first_p, first_y),
+                    Catch::Contains("class_id: expected a column of the predictions, below 2"));
 }
 
 }  // namespace meshwork::several_sums_test
