@@ -511,7 +511,12 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
                    "A class, such as Adam, a section, such as fit, or a group, such as layers")
       ->type_name("");
   CLI::Option* markdown = reference->add_flag("--markdown", line.markdown, "Print Markdown");
-  reference->add_flag("--man", line.man, "Print a manual page, meshwork(5)")->excludes(markdown);
+  CLI::Option* manual = reference->add_flag("--man", line.man, "Print a manual page, meshwork(5)")
+                            ->excludes(markdown);
+  reference
+      ->add_flag("--absent", line.absent,
+                 "Print what Keras has under other names or alone, and what to write instead")
+      ->excludes(manual);
   add_plugins(*reference, line);
 
   add_file_commands(program, line, commands);

@@ -54,6 +54,7 @@ struct CommandLine {
   std::vector<std::string> names;
   bool markdown = false;
   bool man = false;
+  bool absent = false;
   // inspect, verify, diff, export, import; `json` as well
   std::vector<std::string> files;
   bool configuration = false;  // inspect: print it alone

@@ -2,6 +2,8 @@
 // it is read (runtime/config/options.h). configs/README.md and layers/README.md contain parts of it,
 // the manual page meshwork(5) all.
 #include <algorithm>
+#include <set>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -11,6 +13,7 @@
 #include "launch/commands.h"
 #include "launch/roff.h"
 #include "launch/session.h"
+#include "runtime/config/absent.h"
 #include "runtime/config/nearest.h"
 #include "runtime/data/from_config.h"
 #include "runtime/train/run_config.h"
@@ -63,6 +66,11 @@ Explained fit_explained() {
   return std::move(option.explained);
 }
 
+// "losses" of "loss".
+std::string group_of(const std::string& kind) {
+  return kind + (kind.ends_with("s") ? "es" : "s");
+}
+
 std::vector<Group> groups(const Catalog& catalog) {
   std::vector<Group> all{{"sections",
                           {{{"configuration"}, configuration_explained()},
@@ -77,7 +85,7 @@ std::vector<Group> groups(const Catalog& catalog) {
   }
   for (const auto& [kind, classes] : catalog.described()) {
     Group& group = all.emplace_back();
-    group.name = kind + (kind.ends_with("s") ? "es" : "s");
+    group.name = group_of(kind);
     for (const auto& [name, one] : classes) {
       Entry& entry = group.entries.emplace_back();
       entry.names = {name};
@@ -200,6 +208,38 @@ std::string explained_name(const std::vector<Group>& all, const std::string& nam
   return text;
 }
 
+// What Keras has of the groups `names` that is not in `catalog`, and what to write instead.
+std::string absent_text(const Catalog& catalog, const std::vector<std::string>& names,
+                        bool markdown) {
+  std::string text;
+  for (const std::string& group : names) {
+    std::string rows;
+    for (const Absence& absence : absences()) {
+      const std::string kind(absence.kind);
+      if (group_of(kind) != group) continue;
+      const auto described = catalog.described().find(kind);
+      std::string absent;
+      std::istringstream words{std::string(absence.names)};
+      for (std::string name; words >> name;) {
+        if (described != catalog.described().end() && described->second.contains(name)) continue;
+        const char* quote = markdown ? "`" : "";
+        absent += (absent.empty() ? "" : ", ") + fmt::format("{}{}{}", quote, name, quote);
+      }
+      if (absent.empty()) continue;
+      rows += markdown
+                  ? fmt::format("| {} | {} | {} |\n", absent, in_cell(std::string(absence.instead)),
+                                absence.counts ? "yes" : "")
+                  : fmt::format("  {}\n    {}\n", absent, absence.instead);
+    }
+    if (rows.empty()) fail("nothing of Keras's is known to be absent from \"{}\"", group);
+    text += markdown ? fmt::format(
+                           "**{} of Keras**\n\n| name | instead | missing |\n|---|---|---|\n{}\n",
+                           group, rows)
+                     : fmt::format("{}{} of Keras\n{}", text.empty() ? "" : "\n", group, rows);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> reference_names(const CommandLine& line) {
@@ -212,6 +252,13 @@ std::vector<std::string> reference_names(const CommandLine& line) {
 }
 
 std::string reference_text(const CommandLine& line, const Communicator*) {
+  if (line.absent) {
+    std::set<std::string> kinds;
+    for (const Absence& absence : absences()) kinds.insert(group_of(std::string(absence.kind)));
+    return absent_text(catalog_of(line),
+                       line.names.empty() ? std::vector(kinds.begin(), kinds.end()) : line.names,
+                       line.markdown);
+  }
   const std::vector<Group> all = groups(catalog_of(line));
   const Form form = line.man ? Form::man : line.markdown ? Form::markdown : Form::text;
   std::vector<std::string> names = line.names;

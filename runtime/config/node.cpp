@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "collectives/printable.h"
+#include "runtime/config/absent.h"
 #include "runtime/config/nearest.h"
 #include "runtime/config/tree.h"
 
@@ -337,6 +338,9 @@ ConfigError ConfigNode::error_of(const MissingFile& file) const {
 ConfigError ConfigNode::unknown(std::string_view kind,
                                 const std::vector<std::string>& known) const {
   const std::string name = is_scalar() ? tree_->text : "";
+  if (const std::string_view instead = instead_of(kind, name); !instead.empty()) {
+    return error(fmt::format("there is no {} {}: {}", kind, in_quotes(name), instead));
+  }
   return error(fmt::format("unknown {} {}{} (known: {})", kind,
                            is_scalar() ? in_quotes(name) : found(), suggestion(name, known),
                            join_names(known)));

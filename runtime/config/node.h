@@ -178,7 +178,7 @@ class ConfigNode {
   /// The error about this node that a file is not there.
   [[nodiscard]] ConfigError error_of(const MissingFile& file) const;
   /// The error that this name is none of `known`: `unknown layer "Dens"; did you mean "Dense"?
-  /// (known: ...)`.
+  /// (known: ...)`, or for a name of Keras what to write instead (absent.h).
   [[nodiscard]] ConfigError unknown(std::string_view kind,
                                     const std::vector<std::string>& known) const;
   /// Throws an error about this node with a formatted message.

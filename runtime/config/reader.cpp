@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "runtime/config/absent.h"
 #include "runtime/config/nearest.h"
 #include "runtime/config/tree.h"
 
@@ -65,7 +66,11 @@ void ConfigReader::finish() {
   for (const ConfigEntry& entry : entries_) {
     const bool told = std::find(slips_.begin(), slips_.end(), entry.name) != slips_.end();
     if (!told && !asked(entry.name)) {
-      errors_.add(advised_error(entry.key.unknown("key", asked_)));
+      const std::string_view instead = instead_of_option(name_, entry.name);
+      errors_.add(advised_error(
+          instead.empty() ? entry.key.unknown("key", asked_)
+                          : entry.key.error(fmt::format("there is no option {}: {}",
+                                                        in_quotes(entry.name), instead))));
     }
   }
   errors_.raise();

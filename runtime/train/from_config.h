@@ -5,7 +5,7 @@
 //     optimizer: {Adam: {learning_rate: {CosineDecay: {initial_learning_rate: 0.1,
 //                                                      decay_steps: 500}}}}
 //     metrics: [accuracy, {SparseTopKCategoricalAccuracy: {k: 3}}]
-//     callbacks: [{CSVLogger: {file: log.csv}}, {EarlyStopping: {patience: 2}}]
+//     callbacks: [{CSVLogger: {filename: log.csv}}, {EarlyStopping: {patience: 2}}]
 //
 // Each is its class, with options by Keras's names and defaults, or one of the short names that
 // Keras takes (`mse`, `adam`). A metric that is written by a short name is shown under it; `name`

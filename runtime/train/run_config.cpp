@@ -187,7 +187,7 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
   section(sections.log.node, [&](const ConfigNode& log) {
     const auto files = read_options<LogFiles>(log, catalog, "log");
     if (files.jsonl) {
-      fit_.callbacks.push_back(JSONLogger({.file = *files.jsonl}));
+      fit_.callbacks.push_back(JSONLogger({.filename = *files.jsonl}));
       callback_nodes_.push_back(*log.find("jsonl"));
     }
     if (files.tensorboard) {

@@ -26,7 +26,7 @@
 //     optimizer: {Adam: {learning_rate: 1e-3}}  # from_config.h in runtime/train
 //     fit: {epochs: 3, validation_split: 0.1, steps_per_epoch: 100, validation_batch_size: 256,
 //           validation_freq: 1, class_weight: {0: 1, 1: 5}, verbose: auto, profile: false,
-//           callbacks: [{CSVLogger: {file: log.csv}}]}
+//           callbacks: [{CSVLogger: {filename: log.csv}}]}
 //     checkpoint: {directory: checkpoints, every_epochs: 1, every_steps: 500, every_minutes: 10,
 //                  keep: 3, best: val_loss, resume: auto, mode: async, writer: parallel,
 //                  verify: false, on_error: stop}  # options.h in runtime/checkpoint; ~: none

@@ -75,7 +75,7 @@ model:
 loss: {SparseCategoricalCrossentropy: {from_logit: true}}
 optimizer: {SGD: {learning_rate: fast, momentum: 2}}
 metrics: [acuracy, mse, topp]
-fit: {epochs: 0, callbacks: [{EarlyStoping: {}}, {CSVLogger: {fil: log.csv}}]}
+fit: {epochs: 0, callbacks: [{EarlyStoping: {}}, {CSVLogger: {filenam: log.csv}}]}
 check_pan: true
 )",
           {{"1:7", "\"one\""},
@@ -91,7 +91,7 @@ check_pan: true
            {"14:25", "\"topp\""},
            {"15:15", "expected a positive integer"},
            {"15:31", "did you mean \"EarlyStopping\"?"},
-           {"15:63", "\"fil\""},
+           {"15:63", "\"filenam\""},
            {"16:1", "did you mean \"check_plan\"?"}});
 }
 
@@ -139,7 +139,7 @@ model:
     - Dense: {name: d1, units: 3}
 loss: {SparseCategoricalCrossentropy: {from_logits: true}}
 metrics: [accuracy]
-fit: {callbacks: [{CSVLogger: {file: nowhere/log.csv}}, {EarlyStopping: {monitor: los}}]}
+fit: {callbacks: [{CSVLogger: {filename: nowhere/log.csv}}, {EarlyStopping: {monitor: los}}]}
 )",
           {{"3:3", "did you mean \"model\"?"},
            {"4:3", "\"model\""},

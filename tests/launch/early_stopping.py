@@ -39,7 +39,7 @@ optimizer: {Adam: {learning_rate: 0.003}}
 fit:
   epochs: 60
   callbacks:
-    - CSVLogger: {file: log.csv}
+    - CSVLogger: {filename: log.csv}
     - EarlyStopping: {patience: 4, restore_best_weights: true}
 checkpoint: {directory: checkpoints, keep: 2, resume: auto}
 """

@@ -41,7 +41,7 @@ optimizer: {Adam: {learning_rate: 0.01}}
 fit:
   epochs: 2
   callbacks:
-    - CSVLogger: {file: log.csv}
+    - CSVLogger: {filename: log.csv}
     - EarlyStopping: {monitor: loss, patience: 5, restore_best_weights: true}
 checkpoint: {directory: checkpoints}
 """

@@ -64,7 +64,7 @@ for limit in 0 4; do
   limited picture 1 0 plan "$config" --layout d1/kernel --svg picture.svg
   says picture "picture.svg: cannot be written: File too large"
   ls picture.svg 2>/dev/null && failures=$((failures + 1))
-  limited logged 1 0 train "$config" --set "fit.callbacks=[{CSVLogger: {file: log.csv}}]"
+  limited logged 1 0 train "$config" --set "fit.callbacks=[{CSVLogger: {filename: log.csv}}]"
   says logged "CSVLogger: log.csv cannot be written: File too large"
 done
 # Without a launcher no daemon of MPI's starts, which would wait for ever for the files that it cannot write.

@@ -277,7 +277,7 @@ def main():
     os.mkfifo("pipe.csv")
     ended = refused("pipe", [*predict, "--output", "pipe.csv"], (2,))
     check("is a pipe" in ended.said and os.path.exists("pipe.csv"), ended.said)
-    refused("pipe", ["train", "run.yaml", "--set", "fit.callbacks=[{CSVLogger: {file: pipe.csv}}]", "--set",
+    refused("pipe", ["train", "run.yaml", "--set", "fit.callbacks=[{CSVLogger: {filename: pipe.csv}}]", "--set",
                      "checkpoint.directory=none"], (2,))
 
     # A configuration out of a pipe that nobody opens to write is refused at once; one that somebody has open and
@@ -470,7 +470,7 @@ def main():
     for taken in (kept, os.path.join("kept", ".lock"), os.path.join("kept", "step-000000999.h5")):
         refused("checkpoint as log", ["train", "run.yaml", "--resume", "--set", "checkpoint.directory=kept", "--set",
                                       "fit.epochs=2", "--overwrite", "--set",
-                                      f"fit.callbacks=[{{CSVLogger: {{file: {taken}}}}}]"], (2,))
+                                      f"fit.callbacks=[{{CSVLogger: {{filename: {taken}}}}}]"], (2,))
     check(filecmp.cmp(kept, checkpoint, shallow=False), "a checkpoint was written over by a log")
 
     # A name with a slash would lead through the link beside it, and wait for a writer to the pipe.

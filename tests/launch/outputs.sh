@@ -58,12 +58,12 @@ refused "exists and is not predictions" \
   predict run.yaml --checkpoint "$checkpoint" --output other.h5
 done_with predict run.yaml --checkpoint "$checkpoint" --output other.h5 --overwrite
 done_with predict run.yaml --checkpoint "$checkpoint" --output other.h5
-log='fit.callbacks=[{CSVLogger: {file: run.yaml}}]'
+log='fit.callbacks=[{CSVLogger: {filename: run.yaml}}]'
 refused "is the configuration of this run; what CSVLogger writes would overwrite it" \
   train run.yaml --set "$log" --set checkpoint.directory=second
 refused "is the configuration of this run" \
   train run.yaml --overwrite --set "$log" --set checkpoint.directory=second
-log='fit.callbacks=[{CSVLogger: {file: log.csv}}]'
+log='fit.callbacks=[{CSVLogger: {filename: log.csv}}]'
 done_with train run.yaml --set "$log" --set checkpoint.directory=third
 done_with train run.yaml --set "$log" --set checkpoint.directory=fourth
 echo "precious" > log.csv

@@ -152,9 +152,9 @@ TEST_CASE("callbacks that cannot work in the run are found before it") {
                   {"run.yaml:17:", "callbacks[0]", "\"accuracx\"", "did you mean \"accuracy\"?"});
   require_problem(with_callback("{ReduceLROnPlateau: {}}"),
                   {"callbacks[0]", "\"val_loss\"", "there is no validation data"});
-  require_problem(with_callback("TerminateOnNaN, {CSVLogger: {file: none/log.csv}}"),
+  require_problem(with_callback("TerminateOnNaN, {CSVLogger: {filename: none/log.csv}}"),
                   {"callbacks[1]", "none/log.csv", "there is no folder none"});
-  require_problem(with_callback("{CSVLogger: {file: .}}"), {"callbacks[0]", "is a folder"});
+  require_problem(with_callback("{CSVLogger: {filename: .}}"), {"callbacks[0]", "is a folder"});
   require_problem(right + "checkpoint: {directory: a, best: lose}\n",
                   {"run.yaml:18:", "\"lose\"", "did you mean \"loss\"?"});
 }

@@ -27,11 +27,11 @@ std::optional<std::int64_t> epoch_of_csv(std::string_view line) {
 class CSVLoggerCallback final : public Callback {
  public:
   explicit CSVLoggerCallback(const CSVLoggerOptions& options)
-      : options_(options), file_("CSVLogger", options.file) {}
+      : options_(options), file_("CSVLogger", options.filename) {}
 
   std::string class_name() const override { return "CSVLogger"; }
   bool decides_alike() const override { return true; }
-  std::filesystem::path writes() const override { return options_.file; }
+  std::filesystem::path writes() const override { return options_.filename; }
   bool has_written(const std::filesystem::path& file) const override {
     const std::string begin = begin_of(file);
     return begin.starts_with(first_column + '\n') ||
@@ -77,7 +77,7 @@ class CSVLoggerCallback final : public Callback {
   }
 
   // The file is the state; that there is one says that the run goes on.
-  CallbackState save() const override { return {{"file", options_.file.string()}}; }
+  CallbackState save() const override { return {{"file", options_.filename.string()}}; }
   void load(const CallbackState&) override { loaded_ = true; }
 
  private:
@@ -112,7 +112,7 @@ class CSVLoggerCallback final : public Callback {
       throw WrongInput(fmt::format(
           "CSVLogger: {} has the columns \"{}\", and \"{}\" are to be appended; choose another "
           "file or do not append",
-          options_.file, header_, header));
+          options_.filename, header_, header));
     }
   }
 
@@ -128,13 +128,13 @@ class CSVLoggerCallback final : public Callback {
 template <class Visitor>
 void describe(CSVLoggerOptions& options, Visitor& option) {
   option.about("writes the logs of each epoch as a line of CSV");
-  option.required("file", options.file, "the CSV file");
+  option.required("filename", options.filename, "the CSV file");
   option("separator", options.separator, "between values");
   option("append", options.append, "keep the lines that are there");
 }
 
 SharedCallback CSVLogger(const CSVLoggerOptions& options) {
-  if (options.file.empty()) {
+  if (options.filename.empty()) {
     fail("CSVLogger: there is no file name");
   }
   return std::make_shared<CSVLoggerCallback>(options);

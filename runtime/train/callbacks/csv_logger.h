@@ -19,7 +19,7 @@
 namespace meshwork {
 
 struct CSVLoggerOptions {
-  std::filesystem::path file;
+  std::filesystem::path filename;
   char separator = ',';
   bool append = false;
 };

@@ -30,7 +30,7 @@ bool is_object(std::string_view line, std::string_view) {
 class JSONLoggerCallback final : public Callback {
  public:
   explicit JSONLoggerCallback(const JSONLoggerOptions& options)
-      : file_("JSONLogger", options.file) {}
+      : file_("JSONLogger", options.filename) {}
 
   std::string class_name() const override { return "JSONLogger"; }
   bool decides_alike() const override { return true; }
@@ -87,11 +87,11 @@ class JSONLoggerCallback final : public Callback {
 template <class Visitor>
 void describe(JSONLoggerOptions& options, Visitor& option) {
   option.about("writes the logs of each epoch as a line of JSON");
-  option.required("file", options.file, "the file, .jsonl by custom");
+  option.required("filename", options.filename, "the file, .jsonl by custom");
 }
 
 SharedCallback JSONLogger(const JSONLoggerOptions& options) {
-  if (options.file.empty()) {
+  if (options.filename.empty()) {
     fail("JSONLogger: there is no file name");
   }
   return std::make_shared<JSONLoggerCallback>(options);

@@ -17,7 +17,7 @@
 namespace meshwork {
 
 struct JSONLoggerOptions {
-  std::filesystem::path file;
+  std::filesystem::path filename;
 };
 
 /// Throws `Error` without a file. Errors of writing come from the events, and name the file.

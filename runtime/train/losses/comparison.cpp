@@ -234,18 +234,24 @@ ElementType ComparisonOperation::output_type(std::span<const ElementType> inputs
   return ElementType::float64;
 }
 
+std::string ComparisonOperation::letters_of(const Shape& prediction) {
+  return prediction.size() == 1 ? "b" : dimension_letters(prediction.size(), class_letter.front());
+}
+
+std::string ComparisonOperation::own_letters(const std::string&) const {
+  return form_ == TargetForm::values ? "" : std::string(class_letter);
+}
+
 Rule ComparisonOperation::rule(std::span<const Shape> inputs) const {
   const Shape& prediction = inputs[0];
   const Shape& target = inputs[1];
   const TargetForm form = form_;
+  const std::string letters = letters_of(prediction);
+  const std::string own = own_letters(letters);
   if (prediction.size() == 1) {
-    return {.inputs = std::vector<std::string>(inputs.size(), "b"), .output = ""};
+    return {.inputs = std::vector<std::string>(inputs.size(), letters), .output = "", .own = own};
   }
-  const std::string letters = dimension_letters(prediction.size(), class_letter.front());
-  Rule rule{.inputs = {letters, letters}, .output = ""};
-  if (form != TargetForm::values) {
-    rule.own = class_letter;
-  }
+  Rule rule{.inputs = {letters, letters}, .output = "", .own = own};
   if (form == TargetForm::classes || target.size() < prediction.size()) {
     rule.inputs[1].pop_back();
     if (target.size() == prediction.size()) {

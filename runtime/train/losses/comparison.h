@@ -63,6 +63,11 @@ class ComparisonOperation : public Operation {
   Rule rule(std::span<const Shape> inputs) const final;
 
  protected:
+  /// The letters of a prediction: "k", that of the last dimension, may stand for classes.
+  [[nodiscard]] static std::string letters_of(const Shape& prediction);
+  /// Of these letters those that the rule has for its own: unless an operation says otherwise, that
+  /// of the classes.
+  [[nodiscard]] virtual std::string own_letters(const std::string& letters) const;
   /// Whether no axis may split rows: unless an operation says otherwise, each may.
   [[nodiscard]] virtual bool takes_whole_rows() const { return false; }
   [[nodiscard]] TargetForm form() const { return form_; }

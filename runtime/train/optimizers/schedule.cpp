@@ -54,6 +54,39 @@ void describe(ExponentialDecayOptions& options, Visitor& option) {
   option("staircase", options.staircase, "decay once every decay_steps, not gradually");
 }
 
+template <class Visitor>
+void describe(CosineDecayRestartsOptions& options, Visitor& option) {
+  option.about("half a cosine down, again and again");
+  option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
+                  "rate of the first update");
+  option.required("first_decay_steps", options.first_decay_steps, positive,
+                  "updates of the first decay");
+  option("t_mul", options.t_mul, at_least(1), "factor from the length of a decay to the next");
+  option("m_mul", options.m_mul, finite_not_negative, "factor from one highest rate to the next");
+  option("alpha", options.alpha, finite_not_negative, "lowest rate, as a share of the first");
+}
+
+template <class Visitor>
+void describe(InverseTimeDecayOptions& options, Visitor& option) {
+  option.about("initial rate / (1 + decay_rate x update / decay_steps)");
+  option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
+                  "rate of the first update");
+  option.required("decay_steps", options.decay_steps, positive, "updates of one decay");
+  option.required("decay_rate", options.decay_rate, finite_positive, "what a decay adds below");
+  option("staircase", options.staircase, "decay once every decay_steps, not gradually");
+}
+
+template <class Visitor>
+void describe(PolynomialDecayOptions& options, Visitor& option) {
+  option.about("a power of the updates that are left, down to the last rate");
+  option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
+                  "rate of the first update");
+  option.required("decay_steps", options.decay_steps, positive, "updates of the decay");
+  option("end_learning_rate", options.end_learning_rate, finite_not_negative, "last rate");
+  option("power", options.power, finite_positive, "power of the share that is left");
+  option("cycle", options.cycle, "decay again, over more updates, once the last rate is reached");
+}
+
 Schedule::Schedule(double rate) : name_(fmt::format("{}", rate)), constant_(rate) {
   if (!finite_not_negative.contains(rate)) {
     fail("learning rate: expected {}, found {}", finite_not_negative.of("number"), rate);
@@ -139,7 +172,55 @@ Schedule ExponentialDecay(const ExponentialDecayOptions& options) {
           words_of(settings_of(options))};
 }
 
+Schedule CosineDecayRestarts(const CosineDecayRestartsOptions& options) {
+  check_options("CosineDecayRestarts", options);
+  return {"CosineDecayRestarts",
+          [o = options](std::int64_t iteration) {
+            // Cycles are few, and cannot be counted wrong by a rounded logarithm.
+            double left = static_cast<double>(iteration) / static_cast<double>(o.first_decay_steps);
+            double length = 1, highest = 1;
+            if (o.t_mul == 1) {
+              highest = std::pow(o.m_mul, std::floor(left));
+              left -= std::floor(left);
+            }
+            while (left >= length) {
+              left -= length;
+              length *= o.t_mul;
+              highest *= o.m_mul;
+            }
+            const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * left / length));
+            return o.initial_learning_rate * ((1 - o.alpha) * highest * cosine + o.alpha);
+          },
+          words_of(settings_of(options))};
+}
+
+Schedule InverseTimeDecay(const InverseTimeDecayOptions& options) {
+  check_options("InverseTimeDecay", options);
+  return {"InverseTimeDecay",
+          [o = options](std::int64_t iteration) {
+            const double done = static_cast<double>(iteration) / static_cast<double>(o.decay_steps);
+            return o.initial_learning_rate /
+                   (1 + o.decay_rate * (o.staircase ? std::floor(done) : done));
+          },
+          words_of(settings_of(options))};
+}
+
+Schedule PolynomialDecay(const PolynomialDecayOptions& options) {
+  check_options("PolynomialDecay", options);
+  return {"PolynomialDecay",
+          [o = options](std::int64_t iteration) {
+            double done = static_cast<double>(iteration) / static_cast<double>(o.decay_steps);
+            done = o.cycle ? done / std::max(1.0, std::ceil(done)) : std::min(done, 1.0);
+            return (o.initial_learning_rate - o.end_learning_rate) * std::pow(1 - done, o.power) +
+                   o.end_learning_rate;
+          },
+          words_of(settings_of(options))};
+}
+
 void add_schedules(Catalog& catalog) {
+  catalog.add<Schedule, CosineDecayRestartsOptions>("CosineDecayRestarts", {}, CosineDecayRestarts);
+  catalog.add<Schedule, InverseTimeDecayOptions>("InverseTimeDecay", {}, InverseTimeDecay);
+  catalog.add<Schedule, PolynomialDecayOptions>("PolynomialDecay", {}, PolynomialDecay);
   catalog.add<Schedule, CosineDecayOptions>("CosineDecay", {}, CosineDecay);
   catalog.add<Schedule, PiecewiseConstantDecayOptions>("PiecewiseConstantDecay", {},
                                                        PiecewiseConstantDecay);

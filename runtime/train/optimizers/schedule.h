@@ -62,6 +62,37 @@ struct PiecewiseConstantDecayOptions {
 };
 [[nodiscard]] Schedule PiecewiseConstantDecay(const PiecewiseConstantDecayOptions& options);
 
+/// Of cycle i, whose length is first_decay_steps t_mul^i, at the share x of it that is over: r
+/// ((1 - alpha) m_mul^i (1 + cos(pi x)) / 2 + alpha).
+struct CosineDecayRestartsOptions {
+  double initial_learning_rate = 0;
+  std::int64_t first_decay_steps = 0;  // must be positive
+  double t_mul = 2;                    // at least 1
+  double m_mul = 1;
+  double alpha = 0;
+};
+[[nodiscard]] Schedule CosineDecayRestarts(const CosineDecayRestartsOptions& options);
+
+/// r / (1 + decay_rate s / decay_steps); with `staircase` the quotient of steps is rounded down.
+struct InverseTimeDecayOptions {
+  double initial_learning_rate = 0;
+  std::int64_t decay_steps = 0;  // must be positive
+  double decay_rate = 0;         // must be positive
+  bool staircase = false;
+};
+[[nodiscard]] Schedule InverseTimeDecay(const InverseTimeDecayOptions& options);
+
+/// (r - e) (1 - min(s, decay_steps) / decay_steps)^power + e, with e the `end_learning_rate`. With
+/// `cycle`, decay_steps is multiplied by the least integer that makes it no less than s.
+struct PolynomialDecayOptions {
+  double initial_learning_rate = 0;
+  std::int64_t decay_steps = 0;  // must be positive
+  double end_learning_rate = 0.0001;
+  double power = 1;
+  bool cycle = false;
+};
+[[nodiscard]] Schedule PolynomialDecay(const PolynomialDecayOptions& options);
+
 /// r decay_rate^(s / decay_steps); with `staircase` the exponent is rounded down.
 struct ExponentialDecayOptions {
   double initial_learning_rate = 0;

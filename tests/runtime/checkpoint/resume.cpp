@@ -158,7 +158,7 @@ Outcome part_of_run(DeviceMesh& mesh, const Kind& kind, const LayoutEntries& lay
                      .verbose = Verbosity::silent,
                      .checkpoint = checkpoint,
                      .stop_request = stop_after ? &request : nullptr};
-  options.callbacks = {CSVLogger({.file = directory / "log.csv"}),
+  options.callbacks = {CSVLogger({.filename = directory / "log.csv"}),
                        EarlyStopping({.patience = 3, .restore_best_weights = true})};
   if (kind.plateau && kind.optimizer.schedule().is_constant()) {
     options.callbacks.push_back(ReduceLROnPlateau({.factor = 0.5, .patience = 1}));
@@ -312,7 +312,7 @@ Outcome run_with_best(DeviceMesh& mesh, const fs::path& directory, std::int64_t 
                  .batch_size = 8,
                  .validation = samples(7),
                  .callbacks = {std::make_shared<Dictated>(std::vector<double>{3, 1, 2, 2, 2, 2, 2}),
-                               CSVLogger({.file = directory / "log.csv"}),
+                               CSVLogger({.filename = directory / "log.csv"}),
                                EarlyStopping({.patience = patience, .restore_best_weights = true})},
                  .verbose = Verbosity::silent,
                  .checkpoint = checkpoint});

@@ -48,7 +48,7 @@ model:
 loss: {SparseCategoricalCrossentropy: {from_logits: true}}
 optimizer: {Adam: {learning_rate: 1e-3}}
 metrics: [SparseCategoricalAccuracy]
-fit: {epochs: 3, validation_split: 0.1, callbacks: [{CSVLogger: {file: log.csv}}]}
+fit: {epochs: 3, validation_split: 0.1, callbacks: [{CSVLogger: {filename: log.csv}}]}
 checkpoint: {directory: checkpoints, every_epochs: 1, keep: 3, resume: auto}
 log: {tensorboard: runs}
 )",
@@ -109,7 +109,7 @@ void read_object(const ConfigNode& node, int depth) {
   option("k", k, between(1, 10), "");
   option("rate", rate, at_least(0).below(1), "");
   option("from_logits", from_logits, "");
-  option("file", file, "");
+  option("filename", file, "");
   option.choice("activation", activation, choices, "");
   if (const auto nested = reader.node("learning_rate")) {
     if (nested->is_scalar()) {

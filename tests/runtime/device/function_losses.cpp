@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/device/kernels/counts.h"
+#include "runtime/device/kernels/overlap.h"
 #include "runtime/device/kernels/row_losses.h"
 #include "runtime/device/kernels/value_losses.h"
 #include "tests/runtime/device/support.h"
@@ -228,6 +229,58 @@ TEST_CASE("column choices are those of comparing, with a threshold and with the 
         CHECK(sums.intact());
       }
     }
+  }
+}
+
+TEST_CASE("overlap sums, losses and gradients are those of adding, folded or not") {
+  for (const MiddleExtents& at : {MiddleExtents{1, 1, 1}, MiddleExtents{3, 50, 1},
+                                  MiddleExtents{2, 7, 70}, MiddleExtents{0, 3, 2}}) {
+    const std::int64_t count = at.outer * at.middle * at.inner, pieces = at.outer * at.inner;
+    const std::vector<float> p = random_values(count, 1, 0.1, 0.9);
+    const std::vector<float> t = random_values(count, 2, 0, 1);
+    const OverlapFunction function{0.25, 0.5, 1e-7};
+    std::vector<double> sums(static_cast<std::size_t>(3 * pieces));
+    std::vector<double> whole(static_cast<std::size_t>(3 * at.inner));
+    const auto piece_of = [&](std::size_t i) {
+      const auto inner = static_cast<std::size_t>(at.inner);
+      return i / (inner * static_cast<std::size_t>(at.middle)) * inner + i % inner;
+    };
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      const double a = static_cast<double>(p[i]), b = static_cast<double>(t[i]);
+      const double terms[] = {a * b, a, b};
+      for (std::size_t k = 0; k < 3; ++k) {
+        sums[3 * piece_of(i) + k] += terms[k];
+        whole[3 * (i % static_cast<std::size_t>(at.inner)) + k] += terms[k];
+      }
+    }
+    Array<> prediction(p), target(t), gradient(count), weights(std::max<std::int64_t>(at.outer, 1));
+    Array<double> of_pieces(3 * pieces), of_all(3 * at.inner), loss(1);
+    for (std::int64_t i = 0; i < at.outer; ++i)
+      weights[static_cast<std::size_t>(i)] = i % 2 ? 2 : 0.5f;
+    run(OverlapSumsSpec{at}, prediction, target, of_pieces);
+    check_close(of_pieces, sums, 1e-12, 1e-12);
+    run(FoldedSumsSpec{at.outer, 3 * at.inner}, of_pieces, of_all);
+    check_close(of_all, whole, 1e-12, 1e-12);
+    double expected = 0;
+    for (std::int64_t i = 0; i < pieces; ++i) {
+      const double weight = i / at.inner % 2 ? 2 : 0.5;
+      expected += 0.5 * weight * function.loss(&sums[static_cast<std::size_t>(3 * i)]);
+    }
+    run(OverlapLossSpec{pieces, function, 0.5, at.inner}, of_pieces, weights, loss);
+    check_close(loss, {expected}, 1e-9, 1e-12);
+    std::vector<double> slopes, slopes_of_all;
+    for (std::size_t i = 0; i < t.size(); ++i) {
+      const std::size_t piece = piece_of(i), inner = static_cast<std::size_t>(at.inner);
+      const double weight = piece / inner % 2 ? 2 : 0.5, b = static_cast<double>(t[i]);
+      slopes.push_back(0.25 * weight * function.slope(b, &sums[3 * piece]));
+      slopes_of_all.push_back(0.25 * function.slope(b, &whole[3 * (i % inner)]));
+    }
+    run(OverlapGradientSpec{at, function, 0.25f, false, at.inner}, target, of_pieces, weights,
+        gradient);
+    check_close(gradient, slopes, 1e-5, 1e-7);
+    run(OverlapGradientSpec{at, function, 0.25f, true}, target, of_all, gradient);
+    check_close(gradient, slopes_of_all, 1e-5, 1e-7);
+    CHECK(gradient.intact());
   }
 }
 

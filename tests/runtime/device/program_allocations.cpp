@@ -18,6 +18,7 @@
 #include "runtime/device/kernels/nadam.h"
 #include "runtime/device/kernels/normalization.h"
 #include "runtime/device/kernels/norms.h"
+#include "runtime/device/kernels/overlap.h"
 #include "runtime/device/kernels/pairs.h"
 #include "runtime/device/kernels/pooling.h"
 #include "runtime/device/kernels/products.h"
@@ -144,13 +145,26 @@ TEST_CASE("running a program allocates nothing") {
       builder.emit(RowSumsSpec<Function, true>{rows, columns}, {x, target, m, sums, further}, "t");
     }
     builder.emit(RowLossSpec<Function>{rows}, {m, sums, further, scalar}, "t");
-    builder.emit(RowSlopeSpec<Function>{rows, columns}, {x, target, m, sums, further, e}, "t");
+    if constexpr (Function::has_slope) {
+      builder.emit(RowSlopeSpec<Function>{rows, columns}, {x, target, m, sums, further, e}, "t");
+    }
   });
   const Buffer counts = builder.scratch(2 * 4 * 8, "counts");
   const Buffer squares = builder.scratch(3 * columns * 8, "squares");
   builder.emit(ThresholdCountsSpec{count, {0.2f, 0.5f, 0.8f}}, {x, target, counts}, "t");
   builder.emit(ColumnSquaresSpec{{.outer = 1, .middle = rows, .inner = columns}},
                {x, target, squares}, "t");
+  const MiddleExtents all_rows{.outer = 1, .middle = rows, .inner = columns};
+  builder.emit(ColumnChoicesSpec{all_rows}, {x, target, squares}, "t");
+  const Buffer classes = builder.scratch(rows * 4, "classes");
+  builder.preset(classes);
+  builder.emit(ClassPairsSpec{rows, 4}, {classes, classes, squares}, "t");
+  builder.emit(LargestEndSpec{rows, columns, 2}, {x, m, classes}, "t");
+  builder.emit(LargestOnlySpec{rows, columns}, {x, m, classes, y}, "t");
+  builder.emit(OverlapSumsSpec{all_rows}, {x, target, squares}, "t");
+  builder.emit(FoldedSumsSpec{1, 3 * columns}, {squares, squares}, "t");
+  builder.emit(OverlapLossSpec{columns}, {squares, scalar}, "t");
+  builder.emit(OverlapGradientSpec{all_rows}, {target, squares, e}, "t");
   // The same elements as one image of 3x11 with ten channels, under windows of one place.
   const WindowDimension three{.input = 3, .output = 3}, eleven{.input = 11, .output = 11};
   const ConvolutionShape convolution{

@@ -193,7 +193,7 @@ TEST_CASE("wrong optimizers are errors with their place") {
 
 TEST_CASE("callbacks are read, and do what they were told") {
   const std::vector<SharedCallback> all = callbacks(
-      "[{CSVLogger: {file: log.csv, separator: ';', append: true}},"
+      "[{CSVLogger: {filename: log.csv, separator: ';', append: true}},"
       " {EarlyStopping: {monitor: loss, patience: 1, mode: max, restore_best_weights: true}},"
       " {ReduceLROnPlateau: {monitor: loss, factor: 0.5, patience: 2, min_lr: 0.001}},"
       " {LearningRateScheduler: {schedule: {PiecewiseConstantDecay: {boundaries: [0], values: [1, "
@@ -209,12 +209,28 @@ TEST_CASE("callbacks are read, and do what they were told") {
   CHECK(callbacks("").empty());
 }
 
+TEST_CASE("names that Keras alone has are errors that say what to write instead") {
+  CHECK_THROWS_WITH(loss("CTC"),
+                    Catch::Contains("there is no loss \"CTC\": sequences of text and audio"));
+  CHECK_THROWS_WITH(metrics("[Mean]"), Catch::Contains("there is no metric \"Mean\": they add up"));
+  CHECK_THROWS_WITH(optimizer("LossScaleOptimizer"), Catch::Contains("gradients are float32"));
+  CHECK_THROWS_WITH(callbacks("[BackupAndRestore]"),
+                    Catch::Contains("checkpoint: {directory: backup, resume: auto}"));
+  CHECK_THROWS_WITH(callbacks("[{ModelCheckpoint: {filepath: c, mode: max}}]"),
+                    Catch::Contains("there is no option \"mode\": each log knows"));
+  CHECK_THROWS_WITH(loss("{MeanSquaredError: {reduction: sum}}"),
+                    Catch::Contains("there is no option \"reduction\": a loss is the mean"));
+  // What is there is not looked up, nor is another kind's.
+  CHECK(loss("{Dice: {axis: [1]}}")->name() == "dice");
+  CHECK_THROWS_WITH(metrics("[Orthogonal]"), Catch::Contains("unknown metric \"Orthogonal\""));
+}
+
 TEST_CASE("wrong callbacks are errors with their place") {
   CHECK_THROWS_WITH(callbacks("[EarlyStoping]"),
                     Catch::StartsWith("test.yaml:1:13: callbacks[0]: unknown callback "
                                       "\"EarlyStoping\"; did you mean \"EarlyStopping\"?"));
-  CHECK_THROWS_WITH(callbacks("[CSVLogger]"), Catch::Contains("\"file\" is missing"));
-  CHECK_THROWS_WITH(callbacks("[{CSVLogger: {file: a, separator: ab}}]"),
+  CHECK_THROWS_WITH(callbacks("[CSVLogger]"), Catch::Contains("\"filename\" is missing"));
+  CHECK_THROWS_WITH(callbacks("[{CSVLogger: {filename: a, separator: ab}}]"),
                     Catch::Contains("expected one character, found \"ab\""));
   CHECK_THROWS_WITH(callbacks("[{EarlyStopping: {mode: least}}]"), Catch::Contains("mode"));
   CHECK_THROWS_WITH(callbacks("[{ReduceLROnPlateau: {factor: 1}}]"),

@@ -36,7 +36,7 @@ std::string without_times(const std::string& line) {
 
 TEST_CASE("an epoch is an object, with all digits and the learning rate") {
   std::filesystem::remove(file);
-  ScriptedTraining training({"loss"}, {JSONLogger({.file = file})});
+  ScriptedTraining training({"loss"}, {JSONLogger({.filename = file})});
   training.run({{{"loss", 0.1}}, {{"loss", 1.0 / 3}}, {{"loss", std::nan("")}}});
   const std::vector<std::string> all = lines();
   REQUIRE(all.size() == 3);
@@ -54,7 +54,7 @@ TEST_CASE("an epoch is an object, with all digits and the learning rate") {
 TEST_CASE("a run that goes on drops the epochs that are trained again, and half a line") {
   std::ofstream(file) << "{\"epoch\": 0, \"loss\": 1}\n{\"epoch\": 1, \"loss\": 2}\n"
                          "{\"epoch\": 2, \"loss\": 3}\n{\"epoch\": 3, \"lo";
-  const SharedCallback logger = JSONLogger({.file = file});
+  const SharedCallback logger = JSONLogger({.filename = file});
   logger->load(logger->save());
   ScriptedTraining training({"loss"}, {logger});
   training.run({{{"loss", 5}}, {{"loss", 6}}}, 2);
@@ -68,7 +68,7 @@ TEST_CASE("a run that goes on drops the epochs that are trained again, and half 
 
 TEST_CASE("a run that goes on keeps a whole line that somebody has left without its end") {
   std::ofstream(file) << "{\"epoch\": 0, \"loss\": 1}\n{\"epoch\": 1, \"loss\": 2}";
-  const SharedCallback logger = JSONLogger({.file = file});
+  const SharedCallback logger = JSONLogger({.filename = file});
   logger->load(logger->save());
   ScriptedTraining training({"loss"}, {logger});
   training.run({{{"loss", 5}}}, 2);
@@ -94,7 +94,7 @@ TEST_CASE("that the file was taken away, or another put in its place, is told on
   const bool replaces = GENERATE(false, true);
   const int epoch = GENERATE(0, 2);  // the last one's line is written by then
   ScriptedTraining training(
-      {"loss"}, {JSONLogger({.file = file}), std::make_shared<Elsewhere>(replaces, epoch)});
+      {"loss"}, {JSONLogger({.filename = file}), std::make_shared<Elsewhere>(replaces, epoch)});
   training.run({{{"loss", 1}}, {{"loss", 2}}, {{"loss", 3}}});
   REQUIRE(training.said.size() == 1);
   CHECK_THAT(training.said[0],
@@ -109,7 +109,7 @@ TEST_CASE("that the file was taken away, or another put in its place, is told on
 TEST_CASE("lines that belong stay, also behind one of an epoch that is trained again") {
   std::ofstream(file) << "{\"epoch\": 7, \"loss\": 1}\n{\"epoch\": 0, \"loss\": 2}\nno epoch\n"
                          "{\"epoch\": 9, \"loss\": 3}\n{\"epoch\": 1, \"loss\": 4}\n";
-  const SharedCallback logger = JSONLogger({.file = file});
+  const SharedCallback logger = JSONLogger({.filename = file});
   logger->load(logger->save());
   ScriptedTraining training({"loss"}, {logger});
   training.run({{{"loss", 5}}}, 2);
@@ -129,7 +129,7 @@ TEST_CASE("a long log is gone through line by line") {
       log << "{\"epoch\": " << epoch << ", \"text\": \"" << std::string(1 << 20, 'x') << "\"}\n";
     }
   }
-  const SharedCallback logger = JSONLogger({.file = file});
+  const SharedCallback logger = JSONLogger({.filename = file});
   logger->load(logger->save());
   ScriptedTraining training({"loss"}, {logger});
   struct rusage before {
@@ -147,9 +147,9 @@ TEST_CASE("a second run is refused while the first writes, and changes nothing")
   struct Second final : Callback {
     std::string class_name() const override { return "Second"; }
     void on_epoch_end(Training&) override {
-      const SharedCallback goes_on = JSONLogger({.file = file});
+      const SharedCallback goes_on = JSONLogger({.filename = file});
       goes_on->load(goes_on->save());
-      for (const SharedCallback& logger : {JSONLogger({.file = file}), goes_on}) {
+      for (const SharedCallback& logger : {JSONLogger({.filename = file}), goes_on}) {
         ScriptedTraining second({"loss"}, {logger});
         try {
           second.run({{{"loss", 9}}});
@@ -161,11 +161,11 @@ TEST_CASE("a second run is refused while the first writes, and changes nothing")
       }
     }
   };
-  ScriptedTraining training({"loss"}, {JSONLogger({.file = file}), std::make_shared<Second>()});
+  ScriptedTraining training({"loss"}, {JSONLogger({.filename = file}), std::make_shared<Second>()});
   training.run({{{"loss", 1}}, {{"loss", 2}}});
   REQUIRE(lines().size() == 2);
   CHECK_THAT(lines()[1], Catch::StartsWith("{\"epoch\": 1, "));
-  ScriptedTraining next({"loss"}, {JSONLogger({.file = file})});
+  ScriptedTraining next({"loss"}, {JSONLogger({.filename = file})});
   next.run({{{"loss", 1}}});
   CHECK(lines().size() == 1);
   std::filesystem::remove(file);
@@ -173,7 +173,7 @@ TEST_CASE("a second run is refused while the first writes, and changes nothing")
 
 TEST_CASE("a file that is there is replaced by a run that begins, and others write nothing") {
   std::ofstream(file) << "{\"epoch\": 0, \"loss\": 1}\n";
-  ScriptedTraining training({"loss"}, {JSONLogger({.file = file})});
+  ScriptedTraining training({"loss"}, {JSONLogger({.filename = file})});
   training.run({{{"loss", 4}}});
   REQUIRE(lines().size() == 1);
   CHECK_THAT(lines()[0], Catch::Contains("\"loss\": 4,"));
@@ -185,9 +185,9 @@ TEST_CASE("a file that is there is replaced by a run that begins, and others wri
 
 TEST_CASE("a file that cannot be written is told before the run") {
   CHECK_THROWS_WITH(JSONLogger({}), Catch::Contains("JSONLogger: there is no file name"));
-  CHECK_THROWS_WITH(JSONLogger({.file = "nowhere/x.jsonl"})->check({}),
+  CHECK_THROWS_WITH(JSONLogger({.filename = "nowhere/x.jsonl"})->check({}),
                     "JSONLogger: nowhere/x.jsonl cannot be written: there is no folder nowhere");
-  CHECK(JSONLogger({.file = file})->writes() == file);
+  CHECK(JSONLogger({.filename = file})->writes() == file);
 }
 
 }  // namespace meshwork::json_logger_test

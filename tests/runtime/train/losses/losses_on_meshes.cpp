@@ -16,6 +16,7 @@
 #include "runtime/train/losses/log_cosh.h"
 #include "runtime/train/losses/mean_absolute_percentage_error.h"
 #include "runtime/train/losses/mean_squared_logarithmic_error.h"
+#include "runtime/train/losses/overlap.h"
 #include "runtime/train/losses/poisson.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
@@ -33,9 +34,9 @@ struct Outcome {
   std::vector<std::vector<float>> weights;
 };
 
-// The loss is a metric too; samples have weights.
+// The loss is a metric too; samples have weights if it is `weighted`.
 Outcome trained(DeviceMesh& mesh, const LayoutEntries& layouts, const SharedLoss& loss,
-                Activation activation) {
+                Activation activation, bool weighted) {
   const auto input = Input({features});
   Model model(input, Dense({.name = "d", .units = outputs, .activation = activation})(input),
               spread_over(mesh, layouts), {.seed = 5, .check_plan = true});
@@ -46,7 +47,8 @@ Outcome trained(DeviceMesh& mesh, const LayoutEntries& layouts, const SharedLoss
     const std::vector<float> t = random_floats(rows * outputs, 30 + step, 0.1, 1);
     const std::vector<float> w = random_floats(rows, 50 + step, 0, 2);
     outcome.logs.push_back(
-        model.train_step({.rows = rows, .inputs = {x}, .targets = {t}, .weights = w}));
+        weighted ? model.train_step({.rows = rows, .inputs = {x}, .targets = {t}, .weights = w})
+                 : model.train_step({.rows = rows, .inputs = {x}, .targets = {t}}));
   }
   outcome.weights = variables_of(model);
   return outcome;
@@ -76,14 +78,18 @@ TEST_CASE("losses that are functions train on every mesh as on one rank") {
       {CosineSimilarity(), Activation::linear},
       {BinaryFocalCrossentropy(), Activation::sigmoid},
       {CategoricalFocalCrossentropy(), Activation::sigmoid},
-      {CategoricalFocalCrossentropy({.from_logits = true}), Activation::linear}};
+      {CategoricalFocalCrossentropy({.from_logits = true}), Activation::linear},
+      {Dice({.axis = {{1}}}), Activation::sigmoid},
+      {Dice(), Activation::sigmoid},
+      {Tversky({.alpha = 0.3, .axis = {{0}}}), Activation::sigmoid}};
   for (const auto& [loss, activation] : losses) {
+    const bool weighted = loss != losses.back().first && loss != losses[losses.size() - 2].first;
     DeviceMesh one = alone();
-    const Outcome expected = trained(one, {}, loss, activation);
+    const Outcome expected = trained(one, {}, loss, activation, weighted);
     for (const auto& [axes, layouts] : spreads) {
       DeviceMesh mesh(axes);
       INFO(loss->name() << ", " << to_string(layouts) << " on " << to_string(mesh.shape()));
-      const Outcome found = trained(mesh, layouts, loss, activation);
+      const Outcome found = trained(mesh, layouts, loss, activation, weighted);
       // Sums of 15 values of float32 in another order, over three steps.
       for (std::size_t step = 0; step < 3; ++step) {
         CHECK(difference(found.logs[step], expected.logs[step], 1e-5) == "");

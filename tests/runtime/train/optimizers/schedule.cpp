@@ -51,6 +51,48 @@ TEST_CASE("cosine decay warms up in a straight line and decays from the target")
           .at(1) == Approx(0.4));
 }
 
+TEST_CASE("decays of other forms are those of Keras 3.15") {
+  const auto check = [](const Schedule& schedule, const std::vector<double>& expected) {
+    INFO(schedule.name());
+    const std::int64_t steps[] = {0, 3, 10, 17, 35};
+    for (std::size_t i = 0; i < 5; ++i) {
+      CHECK(schedule.at(steps[i]) == Approx(expected[i]).epsilon(1e-6));
+    }
+  };
+  check(InverseTimeDecay({.initial_learning_rate = 0.1, .decay_steps = 10, .decay_rate = 0.5}),
+        {0.1, 0.08695652, 0.06666667, 0.05405406, 0.03636364});
+  check(
+      InverseTimeDecay(
+          {.initial_learning_rate = 0.1, .decay_steps = 10, .decay_rate = 0.5, .staircase = true}),
+      {0.1, 0.1, 0.06666667, 0.06666667, 0.04});
+  check(
+      PolynomialDecay(
+          {.initial_learning_rate = 0.1, .decay_steps = 10, .end_learning_rate = 0.01, .power = 2}),
+      {0.1, 0.0541, 0.01, 0.01, 0.01});
+  check(PolynomialDecay({.initial_learning_rate = 0.1,
+                         .decay_steps = 10,
+                         .end_learning_rate = 0.01,
+                         .cycle = true}),
+        {0.1, 0.073, 0.01, 0.0235, 0.02125});
+  check(CosineDecayRestarts({.initial_learning_rate = 0.1, .first_decay_steps = 10}),
+        {0.1, 0.07938927, 0.1, 0.07269952, 0.09619398});
+  check(CosineDecayRestarts({.initial_learning_rate = 0.1,
+                             .first_decay_steps = 10,
+                             .t_mul = 1,
+                             .m_mul = 0.5,
+                             .alpha = 0.1}),
+        {0.1, 0.08145034, 0.055, 0.01927483, 0.015625});
+  // Of lengths 10, 20 and 40, each from half the rate of the one before.
+  const Schedule halved =
+      CosineDecayRestarts({.initial_learning_rate = 0.1, .first_decay_steps = 10, .m_mul = 0.5});
+  CHECK(halved.at(10) == Approx(0.05));
+  CHECK(halved.at(20) == Approx(0.025));
+  CHECK(halved.at(30) == Approx(0.025));
+  CHECK_THROWS_WITH(
+      CosineDecayRestarts({.initial_learning_rate = 1, .first_decay_steps = 1, .t_mul = 0.5}),
+      Catch::Contains("t_mul"));
+}
+
 TEST_CASE("piecewise constant decay changes after its boundaries") {
   // Keras's documented example.
   const Schedule schedule =

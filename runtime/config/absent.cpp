@@ -1,0 +1,229 @@
+#include "runtime/config/absent.h"
+
+#include <algorithm>
+#include <string>
+
+namespace meshwork {
+namespace {
+
+constexpr Absence all[] = {
+    {"loss", "Loss", "losses of your own are classes of an extension (--plugin)"},
+    {"loss", "CTC", "sequences of text and audio are not what Meshwork trains on"},
+    {"loss", "Circle",
+     "it compares each sample with all others of a batch, which lie on other "
+     "ranks; cross-entropies compare each with its own target",
+     true},
+    {"loss", "CategoricalGeneralizedCrossEntropy",
+     "CategoricalFocalCrossentropy and label_smoothing soften wrong labels "
+     "too",
+     true},
+    {"loss", ".reduction",
+     "a loss is the mean over the rows of the global batch, Keras's "
+     "sum_over_batch_size; loss_weights scale it"},
+    {"loss", ".dtype",
+     "numbers are float32; the key precision says in which products are "
+     "computed"},
+    {"loss", ".axis", "the last dimension is worked on; Permute moves another there"},
+    {"loss", "SparseCategoricalCrossentropy.ignore_class",
+     "give such samples the weight 0 (sample_weights of the data)"},
+    {"metric", "Metric MeanMetricWrapper",
+     "metrics of your own are classes of an extension (--plugin)"},
+    {"metric", "Mean Sum",
+     "they add up values that a Python loop gives them; losses and metrics "
+     "are means over samples already"},
+    {"metric", ".dtype", "numbers are float32, and sums float64"},
+    {"metric", ".axis", "the last dimension is worked on; Permute moves another there"},
+    {"metric", "AUC.thresholds", "num_thresholds spreads thresholds evenly"},
+    {"metric", "AUC.multi_label AUC.num_labels AUC.label_weights",
+     "all values count alike, as without multi_label"},
+    {"metric", "OneHotIoU.sparse_y_pred OneHotMeanIoU.sparse_y_pred",
+     "predictions are a value for each class; IoU and MeanIoU take numbers"},
+    {"metric",
+     "SensitivityAtSpecificity.class_id SpecificityAtSensitivity.class_id "
+     "PrecisionAtRecall.class_id RecallAtPrecision.class_id",
+     "all columns count; Precision and Recall take a class_id"},
+    {"metric", "SparseTopKCategoricalAccuracy.from_sorted_ids",
+     "predictions are a value for each class"},
+    {"metric", "R2Score.num_regressors", "the score is not adjusted to the number of inputs"},
+    {"optimizer", "Optimizer", "optimizers of your own are classes of an extension (--plugin)"},
+    {"optimizer", "LossScaleOptimizer .loss_scale_factor",
+     "gradients are float32 even where products are bfloat16: they lose "
+     "nothing that a factor would save"},
+    {"optimizer", "MultiOptimizer OptimizerMap",
+     "all variables are updated alike; trainable: false leaves a layer as it "
+     "is"},
+    {"optimizer", "ScheduleFreeAdamW", "AdamW with a learning rate by CosineDecay", true},
+    {"optimizer", "Lamb", "Adam with global_clipnorm", true},
+    {"optimizer", "Adafactor", "Adam; layouts such as [data, ~] split what it keeps over the ranks",
+     true},
+    {"optimizer", "Muon", "AdamW or Lion", true},
+    {"optimizer", ".use_ema .ema_momentum .ema_overwrite_frequency",
+     "no average of the weights is kept; checkpoint: {best: val_loss} keeps "
+     "the best"},
+    {"optimizer", ".gradient_accumulation_steps", "a larger batch_size, which more ranks share"},
+    {"optimizer",
+     "SGD.name Adam.name AdamW.name RMSprop.name Adagrad.name Adadelta.name "
+     "Adamax.name Nadam.name Ftrl.name Lion.name",
+     "an optimizer is called by its class"},
+    {"schedule", "LearningRateSchedule", "C++ programs make a Schedule of any function"},
+    {"schedule", ".name", "a schedule is called by its class"},
+    {"callback", "Callback CallbackList LambdaCallback",
+     "callbacks of your own are classes of an extension (--plugin)"},
+    {"callback", "BackupAndRestore", "checkpoint: {directory: backup, resume: auto}"},
+    {"callback", "OrbaxCheckpoint", "ModelCheckpoint, which saves in parallel too"},
+    {"callback", "History",
+     "fit returns it in C++; CSVLogger, JSONLogger and checkpoints keep it in "
+     "files"},
+    {"callback", "ProgbarLogger", "fit: {verbose: 1} prints progress"},
+    {"callback", "RemoteMonitor",
+     "JSONLogger or TensorBoard write files, which other programs can send on"},
+    {"callback", "SwapEMAWeights",
+     "no average of the weights is kept; EarlyStopping restores the best "
+     "weights",
+     true},
+    {"callback", "ModelCheckpoint.verbose", "checkpoints are told of as they are saved"},
+    {"callback", "ModelCheckpoint.save_weights_only",
+     "a checkpoint has the weights beside the state of training; `train "
+     "--export` writes them alone"},
+    {"callback", "ModelCheckpoint.mode", "each log knows whether lower or higher is better"},
+    {"callback", "ModelCheckpoint.initial_value_threshold",
+     "the first state is the best so far; EarlyStopping takes a baseline"},
+    {"callback", "TensorBoard.write_graph",
+     "`meshwork summary` and `meshwork plan` show the model"},
+    {"callback",
+     "TensorBoard.write_images TensorBoard.embeddings_freq "
+     "TensorBoard.embeddings_metadata",
+     "weights are written as histograms (histogram_freq)"},
+    {"callback", "TensorBoard.write_steps_per_second",
+     "samples a second are written with each epoch"},
+    {"callback", "TensorBoard.profile_batch",
+     "`train --profile` shows where the time of a step goes"},
+    {"initializer", "Initializer",
+     "initializers of your own are classes of an extension (--plugin)"},
+    {"initializer", "Identity IdentityInitializer",
+     "no layer of the list needs it; weights can be read from a file (train "
+     "--weights)",
+     true},
+    {"initializer", "Orthogonal OrthogonalInitializer",
+     "GlorotNormal; the values of an orthogonal matrix depend on each other, "
+     "across ranks",
+     true},
+    {"initializer", "STFT STFTInitializer", "audio is not what Meshwork trains on"},
+    {"regularizer", "Regularizer",
+     "regularizers of your own are classes of an extension (--plugin)"},
+    {"regularizer", "OrthogonalRegularizer", "L2 keeps weights small", true},
+    {"constraint", "Constraint", "weights have no constraints"},
+    {"constraint", "MaxNorm MinMaxNorm UnitNorm NonNeg",
+     "weights have no constraints; weight_decay and regularizers keep them "
+     "small",
+     true},
+    {"layer",
+     "RNN SimpleRNN SimpleRNNCell LSTM LSTMCell GRU GRUCell StackedRNNCells "
+     "Bidirectional TimeDistributed ConvLSTM1D ConvLSTM2D ConvLSTM3D",
+     "recurrent layers are not there; Conv1D with padding causal reads "
+     "sequences"},
+    {"layer", "Attention AdditiveAttention MultiHeadAttention GroupQueryAttention",
+     "attention is not there; convolutions and Dense mix positions"},
+    {"layer",
+     "Embedding ReversibleEmbedding TextVectorization StringLookup "
+     "IntegerLookup Hashing HashedCrossing",
+     "text is not what Meshwork trains on; columns of texts in CSV become "
+     "numbers by themselves"},
+    {"layer", "CategoryEncoding Discretization",
+     "prepare the data beforehand; Rescaling and Normalization scale numbers"},
+    {"layer", "MelSpectrogram STFTSpectrogram", "audio is not what Meshwork trains on"},
+    {"layer", "FlaxLayer JaxLayer TorchModuleWrapper TFSMLayer Lambda",
+     "a layer of your own is a class of an extension (--plugin)"},
+    {"layer", "Layer Wrapper Pipeline InputSpec",
+     "a layer of your own is a class of an extension (--plugin); Sequential "
+     "joins layers"},
+    {"layer", "InputLayer", "model: {input: [...]}"},
+    {"layer",
+     "AutoContrast AugMix ContrastLimitedAdaptiveHistogramEqualization "
+     "Equalization MaxNumBoundingBoxes RandAugment RandomColorDegeneration "
+     "RandomColorJitter RandomElasticTransform RandomErasing "
+     "RandomGaussianBlur RandomGrayscale RandomHue RandomInvert "
+     "RandomPerspective RandomPosterization RandomSaturation RandomSharpness "
+     "RandomShear Solarization",
+     "such changes of images are made beforehand; GaussianNoise and Dropout "
+     "act in training only"},
+    {"layer",
+     "RandomFlip RandomTranslation RandomRotation RandomZoom RandomCrop "
+     "RandomContrast RandomBrightness MixUp CutMix",
+     "images are not changed in training yet; GaussianNoise and Dropout act "
+     "in training only",
+     true},
+    {"layer", "AvgPool1D AvgPool2D AvgPool3D",
+     "AveragePooling1D, AveragePooling2D and AveragePooling3D are the same"},
+    {"layer", "MaxPool1D MaxPool2D MaxPool3D",
+     "MaxPooling1D, MaxPooling2D and MaxPooling3D are the same"},
+    {"layer",
+     "GlobalAvgPool1D GlobalAvgPool2D GlobalAvgPool3D GlobalMaxPool1D "
+     "GlobalMaxPool2D GlobalMaxPool3D",
+     "the names with Average and Pooling in full are the same"},
+    {"layer",
+     "Convolution1D Convolution2D Convolution3D Convolution1DTranspose "
+     "Convolution2DTranspose Convolution3DTranspose SeparableConvolution1D "
+     "SeparableConvolution2D",
+     "the names that begin with Conv or SeparableConv are the same"},
+    {"layer",
+     "AdaptiveAveragePooling1D AdaptiveAveragePooling2D "
+     "AdaptiveAveragePooling3D AdaptiveMaxPooling1D AdaptiveMaxPooling2D "
+     "AdaptiveMaxPooling3D",
+     "pooling with a pool_size that divides the lengths, or global pooling", true},
+    {"layer",
+     "AveragePooling3D Conv3D Conv3DTranspose GlobalAveragePooling3D "
+     "GlobalMaxPooling3D MaxPooling3D UpSampling3D",
+     "volumes are not there; layers over images take slices", true},
+    {"layer", "Conv1DTranspose", "UpSampling1D, then Conv1D", true},
+    {"layer", "DepthwiseConv1D DepthwiseConv2D SeparableConv1D SeparableConv2D",
+     "Conv1D and Conv2D with groups", true},
+    {"layer", "EinsumDense Dot", "Dense, and Permute or Reshape around it", true},
+    {"layer",
+     "GroupNormalization LayerNormalization RMSNormalization "
+     "SpectralNormalization",
+     "BatchNormalization or UnitNormalization", true},
+    {"layer", "AlphaDropout", "Dropout or GaussianDropout", true},
+    {"layer", "ActivityRegularization", "kernel_regularizer of a layer", true},
+    {"layer", "Identity", "Activation: linear", true},
+    {"layer", "Masking", "weights of samples leave some out", true},
+    {"layer", "CenterCrop Resizing",
+     "Cropping2D, UpSampling2D or AveragePooling2D; or prepare the data "
+     "beforehand",
+     true},
+};
+
+// Whether `name` stands among names with spaces between them.
+bool has(std::string_view names, std::string_view name) {
+  while (!names.empty()) {
+    const std::size_t end = std::min(names.find(' '), names.size());
+    if (names.substr(0, end) == name) return true;
+    names.remove_prefix(std::min(end + 1, names.size()));
+  }
+  return false;
+}
+
+}  // namespace
+
+std::span<const Absence> absences() {
+  return all;
+}
+
+std::string_view instead_of(std::string_view kind, std::string_view name) {
+  for (const Absence& one : all) {
+    if (one.kind == kind && has(one.names, name)) return one.instead;
+  }
+  return "";
+}
+
+std::string_view instead_of_option(std::string_view class_name, std::string_view option) {
+  const std::string any = "." + std::string(option), own = std::string(class_name) + any;
+  for (const std::string& name : {own, any}) {
+    for (const Absence& one : all) {
+      if (has(one.names, name)) return one.instead;
+    }
+  }
+  return "";
+}
+
+}  // namespace meshwork

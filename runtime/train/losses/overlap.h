@@ -1,0 +1,38 @@
+// Losses of how little predictions and targets overlap (keras.io/api/losses/probabilistic_losses),
+// for segmentation.
+//
+// With sums over the dimensions `axis`, Dice is 1 - 2 sum(t p) / (sum(t) + sum(p) + epsilon), and
+// Tversky is 1 - sum(t p) / (sum(t p) + alpha sum(t (1 - p)) + beta sum((1 - t) p) + epsilon), both
+// with the epsilon 1e-7; then the mean over the other dimensions. `axis` names neighbours; without,
+// it is all of them, the batch too: then a batch has one value, and its samples no weights. Salehi
+// et al., arXiv:1706.05721.
+//
+// Letters that are summed are the operation's own: ranks reduce three sums a value.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/train/losses/loss.h"
+
+namespace meshwork {
+
+struct DiceOptions {
+  std::optional<std::vector<std::int64_t>> axis;  // as in Keras: 0 is the batch, -1 the last
+  std::string name = "dice";
+};
+struct TverskyOptions {
+  double alpha = 0.5;
+  double beta = 0.5;
+  std::optional<std::vector<std::int64_t>> axis;
+  std::string name = "tversky";
+};
+
+/// Both throw `Error` for options out of range; their operations do for dimensions that the
+/// predictions lack or that are no neighbours.
+[[nodiscard]] SharedLoss Dice(const DiceOptions& options = {});
+[[nodiscard]] SharedLoss Tversky(const TverskyOptions& options = {});
+
+}  // namespace meshwork
