@@ -1,7 +1,7 @@
 #include "layers/convolution.h"
 
 #include <array>
-#include <concepts>
+#include <cstddef>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -13,29 +13,27 @@
 
 namespace meshwork {
 
-template <class Options, class Visitor>
-requires std::same_as<Options, Conv2DOptions> || std::same_as<Options, Conv1DOptions>
-void describe(Options& options, Visitor& option) {
-  option.about(std::same_as<Options, Conv2DOptions>
-                   ? "convolution over images (batch, rows, columns, channels)"
-                   : "convolution over sequences (batch, steps, channels)");
+template <std::size_t dimensions, class Visitor>
+void describe(ConvOptions<dimensions>& options, Visitor& option) {
+  option.about(fmt::format("convolution over {}", form_of(dimensions)));
   describe_name(options, option);
   describe_windows(options, option);
   option("groups", options.groups, length, "groups of channels, each convolved by itself");
-  if constexpr (std::same_as<Options, Conv2DOptions>) {
-    option.choice("padding", options.padding, image_paddings, padding_help);
-  } else {
+  if constexpr (dimensions == 1) {
     option.choice("padding", options.padding,
                   by_name(std::array{Padding::valid, Padding::same, Padding::causal}),
                   padding_help);
+  } else {
+    option.choice("padding", options.padding, image_paddings, padding_help);
   }
   describe_kernel_and_bias(options, option);
 }
 
 namespace {
 
-template <class Options>
-SharedLayer convolution_of(const std::string& class_name, Options options) {
+template <std::size_t dimensions>
+SharedLayer convolution_of(ConvOptions<dimensions> options) {
+  const std::string class_name = fmt::format("Conv{}D", dimensions);
   const std::string layer = called(options.name, class_name);
   check_options(layer, options);
   check_spans(layer, options);
@@ -43,7 +41,8 @@ SharedLayer convolution_of(const std::string& class_name, Options options) {
     fail("{}: {} `filters` do not divide into {} `groups`", layer, options.filters, options.groups);
   }
   return layer_of(
-      class_name, std::move(options), [](const Options& of, LayerBuilder& builder, TensorId x) {
+      class_name, std::move(options),
+      [](const ConvOptions<dimensions>& of, LayerBuilder& builder, TensorId x) {
         const std::vector<SlidingWindow> windows = sliding_windows(of);
         const Shape& shape = builder.shape(x);
         check_image(shape, windows.size());
@@ -64,17 +63,22 @@ SharedLayer convolution_of(const std::string& class_name, Options options) {
 
 }  // namespace
 
-SharedLayer Conv2D(Conv2DOptions options) {
-  return convolution_of("Conv2D", std::move(options));
+SharedLayer Conv1D(Conv1DOptions options) {
+  return convolution_of(std::move(options));
 }
 
-SharedLayer Conv1D(Conv1DOptions options) {
-  return convolution_of("Conv1D", std::move(options));
+SharedLayer Conv2D(Conv2DOptions options) {
+  return convolution_of(std::move(options));
+}
+
+SharedLayer Conv3D(Conv3DOptions options) {
+  return convolution_of(std::move(options));
 }
 
 void add_convolution(Catalog& catalog) {
-  catalog.add<SharedLayer, Conv2DOptions>("Conv2D", {}, Conv2D);
   catalog.add<SharedLayer, Conv1DOptions>("Conv1D", {}, Conv1D);
+  catalog.add<SharedLayer, Conv2DOptions>("Conv2D", {}, Conv2D);
+  catalog.add<SharedLayer, Conv3DOptions>("Conv3D", {}, Conv3D);
 }
 
 }  // namespace meshwork

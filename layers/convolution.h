@@ -1,7 +1,8 @@
-// Conv1D and Conv2D: windows that slide over a sequence or an image, each output a weighted sum of
-// what its window shows.
+// Conv1D, Conv2D and Conv3D: windows that slide over a sequence, an image or a volume, each output a
+// weighted sum of what its window shows.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -11,13 +12,14 @@
 
 namespace meshwork {
 
-struct Conv2DOptions {
+template <std::size_t dimensions>
+struct ConvOptions {
   std::string name;
-  std::int64_t filters = 0;        // length of the output's last dimension; has to be given
-  RowsAndColumns kernel_size = 0;  // of the window; has to be given
-  RowsAndColumns strides = 1;
+  std::int64_t filters = 0;             // length of the output's last dimension; has to be given
+  Lengths<dimensions> kernel_size = 0;  // of the window; has to be given
+  Lengths<dimensions> strides = 1;
   Padding padding = Padding::valid;
-  RowsAndColumns dilation_rate = 1;
+  Lengths<dimensions> dilation_rate = 1;
   std::int64_t groups = 1;  // filters see the channels of their group; groups = channels: depthwise
   Activation activation = Activation::linear;
   bool use_bias = true;
@@ -27,6 +29,9 @@ struct Conv2DOptions {
   Regularizer bias_regularizer;
   bool trainable = true;
 };
+using Conv1DOptions = ConvOptions<1>;
+using Conv2DOptions = ConvOptions<2>;
+using Conv3DOptions = ConvOptions<3>;
 
 /// y (batch, rows, columns, filters) = activation(the cross-correlation of x (batch, rows, columns,
 /// channels) with kernel (kernel rows, kernel columns, channels / groups, filters), + bias
@@ -35,25 +40,10 @@ struct Conv2DOptions {
 /// `groups` does not divide; when called, for inputs that are no images, that no window fits, or
 /// whose channels `groups` does not divide.
 [[nodiscard]] SharedLayer Conv2D(Conv2DOptions options = {});
-
-struct Conv1DOptions {
-  std::string name;
-  std::int64_t filters = 0;      // length of the output's last dimension; has to be given
-  std::int64_t kernel_size = 0;  // of the window; has to be given
-  std::int64_t strides = 1;
-  Padding padding = Padding::valid;
-  std::int64_t dilation_rate = 1;
-  std::int64_t groups = 1;
-  Activation activation = Activation::linear;
-  bool use_bias = true;
-  Initializer kernel_initializer = initializer_by_name("glorot_uniform");
-  Initializer bias_initializer = initializer_by_name("zeros");
-  Regularizer kernel_regularizer;
-  Regularizer bias_regularizer;
-  bool trainable = true;
-};
-
 /// The same on x (batch, steps, channels), with kernel (kernel size, channels / groups, filters).
 [[nodiscard]] SharedLayer Conv1D(Conv1DOptions options = {});
+/// The same on x (batch, planes, rows, columns, channels), with kernel (kernel planes, kernel rows,
+/// kernel columns, channels / groups, filters).
+[[nodiscard]] SharedLayer Conv3D(Conv3DOptions options = {});
 
 }  // namespace meshwork

@@ -52,6 +52,14 @@ SharedLayer GlobalMaxPooling1D(GlobalPoolingOptions options) {
   return pooling_of<GlobalMaximumOperation>("GlobalMaxPooling1D", 1, std::move(options));
 }
 
+SharedLayer GlobalAveragePooling3D(GlobalPoolingOptions options) {
+  return pooling_of<GlobalAverageOperation>("GlobalAveragePooling3D", 3, std::move(options));
+}
+
+SharedLayer GlobalMaxPooling3D(GlobalPoolingOptions options) {
+  return pooling_of<GlobalMaximumOperation>("GlobalMaxPooling3D", 3, std::move(options));
+}
+
 void add_global_pooling(Catalog& catalog) {
   catalog.add<SharedLayer, GlobalPoolingOptions>("GlobalAveragePooling2D", {},
                                                  GlobalAveragePooling2D);
@@ -59,6 +67,9 @@ void add_global_pooling(Catalog& catalog) {
   catalog.add<SharedLayer, GlobalPoolingOptions>("GlobalAveragePooling1D", {},
                                                  GlobalAveragePooling1D);
   catalog.add<SharedLayer, GlobalPoolingOptions>("GlobalMaxPooling1D", {}, GlobalMaxPooling1D);
+  catalog.add<SharedLayer, GlobalPoolingOptions>("GlobalAveragePooling3D", {},
+                                                 GlobalAveragePooling3D);
+  catalog.add<SharedLayer, GlobalPoolingOptions>("GlobalMaxPooling3D", {}, GlobalMaxPooling3D);
 }
 
 }  // namespace meshwork

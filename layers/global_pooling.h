@@ -1,5 +1,5 @@
-// GlobalAveragePooling and GlobalMaxPooling, of images and of sequences: one number for each
-// channel.
+// GlobalAveragePooling and GlobalMaxPooling, of sequences, images and volumes: one number for
+// each channel.
 #pragma once
 
 #include <string>
@@ -21,5 +21,8 @@ struct GlobalPoolingOptions {
 /// The same of x (batch, steps, channels).
 [[nodiscard]] SharedLayer GlobalAveragePooling1D(GlobalPoolingOptions options = {});
 [[nodiscard]] SharedLayer GlobalMaxPooling1D(GlobalPoolingOptions options = {});
+/// The same of x (batch, planes, rows, columns, channels).
+[[nodiscard]] SharedLayer GlobalAveragePooling3D(GlobalPoolingOptions options = {});
+[[nodiscard]] SharedLayer GlobalMaxPooling3D(GlobalPoolingOptions options = {});
 
 }  // namespace meshwork

@@ -9,9 +9,8 @@
 
 namespace meshwork {
 
-template <class Options, class Visitor>
-requires std::same_as<Options, Pooling2DOptions> || std::same_as<Options, Pooling1DOptions>
-void describe(Options& options, Visitor& option) {
+template <std::size_t dimensions, class Visitor>
+void describe(PoolingOptions<dimensions>& options, Visitor& option) {
   option.about("the maximum or the mean of each channel over windows");
   describe_name(options, option);
   option("pool_size", options.pool_size, length, "size of a window");
@@ -21,48 +20,55 @@ void describe(Options& options, Visitor& option) {
 
 namespace {
 
-std::vector<SlidingWindow> windows_of(const Pooling2DOptions& of) {
-  const RowsAndColumns strides = of.strides.value_or(of.pool_size);
-  return {{of.pool_size.rows, strides.rows, 1, of.padding},
-          {of.pool_size.columns, strides.columns, 1, of.padding}};
-}
-
-std::vector<SlidingWindow> windows_of(const Pooling1DOptions& of) {
-  return {{of.pool_size, of.strides.value_or(of.pool_size), 1, of.padding}};
-}
-
-template <class Options>
-SharedLayer pooling_of(const std::string& class_name, Pooling pooling, Options options) {
-  return layer_of(class_name, std::move(options),
-                  [pooling](const Options& of, LayerBuilder& builder, TensorId x) {
-                    return builder.apply(
-                        std::make_unique<PoolingOperation>(pooling, windows_of(of)), {x});
-                  });
+template <std::size_t dimensions>
+SharedLayer pooling_of(Pooling pooling, PoolingOptions<dimensions> options) {
+  return layer_of(
+      fmt::format("{}Pooling{}D", pooling == Pooling::maximum ? "Max" : "Average", dimensions),
+      std::move(options),
+      [pooling](const PoolingOptions<dimensions>& of, LayerBuilder& builder, TensorId x) {
+        const auto sizes = by_dimension(of.pool_size);
+        const auto strides = by_dimension(of.strides.value_or(of.pool_size));
+        std::vector<SlidingWindow> windows;
+        for (std::size_t d = 0; d < dimensions; ++d) {
+          windows.push_back({sizes[d], strides[d], 1, of.padding});
+        }
+        return builder.apply(std::make_unique<PoolingOperation>(pooling, std::move(windows)), {x});
+      });
 }
 
 }  // namespace
 
-SharedLayer MaxPooling2D(Pooling2DOptions options) {
-  return pooling_of("MaxPooling2D", Pooling::maximum, std::move(options));
-}
-
-SharedLayer AveragePooling2D(Pooling2DOptions options) {
-  return pooling_of("AveragePooling2D", Pooling::average, std::move(options));
-}
-
 SharedLayer MaxPooling1D(Pooling1DOptions options) {
-  return pooling_of("MaxPooling1D", Pooling::maximum, std::move(options));
+  return pooling_of(Pooling::maximum, std::move(options));
+}
+
+SharedLayer MaxPooling2D(Pooling2DOptions options) {
+  return pooling_of(Pooling::maximum, std::move(options));
+}
+
+SharedLayer MaxPooling3D(Pooling3DOptions options) {
+  return pooling_of(Pooling::maximum, std::move(options));
 }
 
 SharedLayer AveragePooling1D(Pooling1DOptions options) {
-  return pooling_of("AveragePooling1D", Pooling::average, std::move(options));
+  return pooling_of(Pooling::average, std::move(options));
+}
+
+SharedLayer AveragePooling2D(Pooling2DOptions options) {
+  return pooling_of(Pooling::average, std::move(options));
+}
+
+SharedLayer AveragePooling3D(Pooling3DOptions options) {
+  return pooling_of(Pooling::average, std::move(options));
 }
 
 void add_pooling(Catalog& catalog) {
-  catalog.add<SharedLayer, Pooling2DOptions>("MaxPooling2D", {}, MaxPooling2D);
-  catalog.add<SharedLayer, Pooling2DOptions>("AveragePooling2D", {}, AveragePooling2D);
   catalog.add<SharedLayer, Pooling1DOptions>("MaxPooling1D", {}, MaxPooling1D);
+  catalog.add<SharedLayer, Pooling2DOptions>("MaxPooling2D", {}, MaxPooling2D);
+  catalog.add<SharedLayer, Pooling3DOptions>("MaxPooling3D", {}, MaxPooling3D);
   catalog.add<SharedLayer, Pooling1DOptions>("AveragePooling1D", {}, AveragePooling1D);
+  catalog.add<SharedLayer, Pooling2DOptions>("AveragePooling2D", {}, AveragePooling2D);
+  catalog.add<SharedLayer, Pooling3DOptions>("AveragePooling3D", {}, AveragePooling3D);
 }
 
 }  // namespace meshwork

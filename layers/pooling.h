@@ -1,7 +1,8 @@
-// MaxPooling and AveragePooling, of images and of sequences: the maximum or the mean of each
+// MaxPooling and AveragePooling, of sequences, images and volumes: the maximum or the mean of each
 // window, channel by channel.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -11,19 +12,16 @@
 
 namespace meshwork {
 
-struct Pooling2DOptions {
+template <std::size_t dimensions>
+struct PoolingOptions {
   std::string name;
-  RowsAndColumns pool_size = 2;
-  std::optional<RowsAndColumns> strides = std::nullopt;  // none: as pool_size
+  Lengths<dimensions> pool_size = 2;
+  std::optional<Lengths<dimensions>> strides = std::nullopt;  // none: as pool_size
   Padding padding = Padding::valid;
 };
-
-struct Pooling1DOptions {
-  std::string name;
-  std::int64_t pool_size = 2;
-  std::optional<std::int64_t> strides = std::nullopt;  // none: as pool_size
-  Padding padding = Padding::valid;
-};
+using Pooling1DOptions = PoolingOptions<1>;
+using Pooling2DOptions = PoolingOptions<2>;
+using Pooling3DOptions = PoolingOptions<3>;
 
 /// y (batch, rows, columns, channels) from x of the same form: the maximum over each window.
 /// Padding never is one. No variables. Throws `Error` for lengths that are not positive; when
@@ -34,5 +32,8 @@ struct Pooling1DOptions {
 /// The same on (batch, steps, channels).
 [[nodiscard]] SharedLayer MaxPooling1D(Pooling1DOptions options = {});
 [[nodiscard]] SharedLayer AveragePooling1D(Pooling1DOptions options = {});
+/// The same on (batch, planes, rows, columns, channels).
+[[nodiscard]] SharedLayer MaxPooling3D(Pooling3DOptions options = {});
+[[nodiscard]] SharedLayer AveragePooling3D(Pooling3DOptions options = {});
 
 }  // namespace meshwork

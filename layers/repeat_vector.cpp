@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "layers/layer_of.h"
 #include "layers/spatial.h"
@@ -25,12 +26,12 @@ SharedLayer RepeatVector(RepeatVectorOptions options) {
         if (shape.size() != 2) {
           fail("expected vectors of shape (batch, features), found shape {}", to_string(shape));
         }
-        // An image of one pixel with the features for channels, enlarged.
-        const TensorId pixel =
-            builder.apply(std::make_unique<ReshapeOperation>(Shape{1, 1, shape[1]}), {x});
-        const TensorId column = builder.apply(
-            std::make_unique<UpsamplingOperation>(of.n, 1, Interpolation::nearest), {pixel});
-        return builder.apply(std::make_unique<ReshapeOperation>(Shape{of.n, shape[1]}), {column});
+        // A sequence of one step, enlarged.
+        const TensorId step =
+            builder.apply(std::make_unique<ReshapeOperation>(Shape{1, shape[1]}), {x});
+        return builder.apply(
+            std::make_unique<UpsamplingOperation>(std::vector{of.n}, Interpolation::nearest),
+            {step});
       });
 }
 

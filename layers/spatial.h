@@ -1,11 +1,13 @@
-// What the layers over images have in common: lengths of rows and columns, and their options.
+// What the layers over sequences, images and volumes have in common: a length a dimension, and their
+// options.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -16,29 +18,63 @@
 
 namespace meshwork {
 
-/// A length for rows and one for columns, as in `.kernel_size = 3` or `.kernel_size = {3, 5}`; in
-/// configurations `3` or `[3, 5]`.
-struct RowsAndColumns {
-  static constexpr const char* expected = "a positive integer, or a list of two";
-  std::int64_t rows = 1, columns = 1;
-  RowsAndColumns() = default;
-  RowsAndColumns(std::int64_t both) : rows(both), columns(both) {}
-  RowsAndColumns(std::int64_t of_rows, std::int64_t of_columns)
-      : rows(of_rows), columns(of_columns) {}
-  bool operator==(const RowsAndColumns&) const = default;
+/// A length for rows and one for columns, as in `.kernel_size = 3` or `.kernel_size = {3, 5}`; of
+/// volumes one for planes before them. In configurations `3` or `[3, 5]`.
+template <std::size_t dimensions>
+struct SeveralLengths {
+  static constexpr const char* expected = dimensions == 2
+                                              ? "a positive integer, or a list of two"
+                                              : "a positive integer, or a list of three";
+  std::array<std::int64_t, dimensions> of;
+  SeveralLengths() : SeveralLengths(1) {}
+  SeveralLengths(std::int64_t all) { of.fill(all); }
+  SeveralLengths(std::int64_t rows, std::int64_t columns) requires(dimensions == 2)
+      : of{rows, columns} {}
+  SeveralLengths(std::int64_t planes, std::int64_t rows,
+                 std::int64_t columns) requires(dimensions == 3)
+      : of{planes, rows, columns} {}
+  bool operator==(const SeveralLengths&) const = default;
 };
+/// One for a sequence, which is a number.
+template <std::size_t dimensions>
+using Lengths = std::conditional_t<dimensions == 1, std::int64_t, SeveralLengths<dimensions>>;
 
-/// "(3, 5)".
-[[nodiscard]] std::string to_string(const RowsAndColumns& lengths);
-
-/// One positive integer, or a list of two.
-void from_config(const ConfigNode& node, RowsAndColumns& lengths);
-[[nodiscard]] inline std::string to_text(const RowsAndColumns& lengths) {
-  return to_string(lengths);
+[[nodiscard]] inline std::array<std::int64_t, 1> by_dimension(std::int64_t length) {
+  return {length};
+}
+template <std::size_t dimensions>
+[[nodiscard]] std::array<std::int64_t, dimensions> by_dimension(
+    const SeveralLengths<dimensions>& lengths) {
+  return lengths.of;
 }
 /// Those of which options check the range.
-[[nodiscard]] inline std::array<std::int64_t, 2> numbers_of(const RowsAndColumns& lengths) {
-  return {lengths.rows, lengths.columns};
+template <std::size_t dimensions>
+[[nodiscard]] std::array<std::int64_t, dimensions> numbers_of(
+    const SeveralLengths<dimensions>& lengths) {
+  return lengths.of;
+}
+
+/// "(3, 5)"; of a sequence "3".
+[[nodiscard]] std::string text_of(const std::vector<std::int64_t>& lengths);
+template <std::size_t dimensions>
+[[nodiscard]] std::string to_text(const SeveralLengths<dimensions>& lengths) {
+  return text_of({lengths.of.begin(), lengths.of.end()});
+}
+
+/// One positive integer, or a list of two or three.
+template <std::size_t dimensions>
+void from_config(const ConfigNode& node, SeveralLengths<dimensions>& lengths) {
+  if (!node.is_sequence()) {
+    lengths = node.as<std::int64_t>(positive);
+    return;
+  }
+  const auto all = node.as<std::vector<std::int64_t>>(positive);
+  if (all.size() != dimensions) {
+    node.fail("expected one length, or {}, found {}",
+              dimensions == 2 ? "two for rows and columns" : "three for planes, rows and columns",
+              all.size());
+  }
+  std::copy(all.begin(), all.end(), lengths.of.begin());
 }
 
 /// "causal" is Conv1D's alone.
@@ -51,44 +87,54 @@ constexpr const char* padding_help =
 constexpr std::int64_t most_length = std::int64_t{1} << 24;
 inline constexpr ValueRange length = positive.up_to(most_length);
 
-/// Describes what says how many windows there are and how they slide.
+/// What such layers work on: "sequences (batch, steps, channels)".
+[[nodiscard]] constexpr const char* form_of(std::size_t dimensions) {
+  constexpr const char* forms[] = {"sequences (batch, steps, channels)",
+                                   "images (batch, rows, columns, channels)",
+                                   "volumes (batch, planes, rows, columns, channels)"};
+  return forms[dimensions - 1];
+}
+
+/// Describes how windows slide.
 template <class Options, class Visitor>
-void describe_windows(Options& options, Visitor& option) {
-  option.required("filters", options.filters, length, "number of output channels");
+void describe_sliding(Options& options, Visitor& option) {
   option.required("kernel_size", options.kernel_size, length, "size of a window");
   option("strides", options.strides, length, "step between windows");
   option("dilation_rate", options.dilation_rate, length, "step between elements of a window");
 }
+/// The same, and how many outputs they have.
+template <class Options, class Visitor>
+void describe_windows(Options& options, Visitor& option) {
+  option.required("filters", options.filters, length, "number of output channels");
+  describe_sliding(options, option);
+}
 
-/// The windows that such options describe: over rows and over columns, or over steps.
+/// The windows that such options describe, by dimension.
 template <class Options>
 [[nodiscard]] std::vector<SlidingWindow> sliding_windows(const Options& of) {
-  if constexpr (std::is_same_v<decltype(of.kernel_size), RowsAndColumns>) {
-    return {{of.kernel_size.rows, of.strides.rows, of.dilation_rate.rows, of.padding},
-            {of.kernel_size.columns, of.strides.columns, of.dilation_rate.columns, of.padding}};
-  } else {
-    return {{of.kernel_size, of.strides, of.dilation_rate, of.padding}};
+  const auto sizes = by_dimension(of.kernel_size), strides = by_dimension(of.strides),
+             steps = by_dimension(of.dilation_rate);
+  std::vector<SlidingWindow> windows;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    windows.push_back({sizes[d], strides[d], steps[d], of.padding});
   }
+  return windows;
 }
 
 /// Throws `Error` for windows of layer `layer` that span more than `most_length` elements.
 template <class Options>
 void check_spans(const std::string& layer, const Options& options) {
-  using std::to_string;
-  auto spans = options.kernel_size;
-  const std::vector<SlidingWindow> windows = sliding_windows(options);
-  if constexpr (std::is_same_v<decltype(spans), RowsAndColumns>) {
-    spans = {windows[0].extent(), windows[1].extent()};
-  } else {
-    spans = windows[0].extent();
+  std::vector<std::int64_t> sizes, steps, spans;
+  for (const SlidingWindow& window : sliding_windows(options)) {
+    sizes.push_back(window.window);
+    steps.push_back(window.dilation);
+    spans.push_back(window.extent());
   }
-  if (std::any_of(windows.begin(), windows.end(),
-                  [](const SlidingWindow& window) { return window.extent() > most_length; })) {
+  if (*std::max_element(spans.begin(), spans.end()) > most_length) {
     fail(
         "{}: with `kernel_size` {} and `dilation_rate` {} a window spans {} elements; {} is the "
         "most",
-        layer, to_string(options.kernel_size), to_string(options.dilation_rate), to_string(spans),
-        most_length);
+        layer, text_of(sizes), text_of(steps), text_of(spans), most_length);
   }
 }
 

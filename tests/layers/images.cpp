@@ -2,7 +2,7 @@
 #include "collectives/error.h"
 #include "layers/batch_normalization.h"
 #include "layers/borders.h"
-#include "layers/conv2d_transpose.h"
+#include "layers/conv_transpose.h"
 #include "layers/convolution.h"
 #include "layers/global_pooling.h"
 #include "layers/permute.h"
@@ -10,7 +10,7 @@
 #include "layers/relu.h"
 #include "layers/repeat_vector.h"
 #include "layers/softmax.h"
-#include "layers/up_sampling2d.h"
+#include "layers/up_sampling.h"
 #include "tests/support/catch.h"
 
 namespace meshwork::images_test {
@@ -60,6 +60,31 @@ TEST_CASE("convolutions have Keras's shapes and variables") {
   CHECK(variables_of(Conv2DTranspose({.filters = 4, .kernel_size = {3, 5}}), image) ==
         std::vector<std::string>{"conv2d_transpose/kernel (3, 5, 4, 6)",
                                  "conv2d_transpose/bias (4)"});
+}
+
+TEST_CASE("layers of volumes have Keras's shapes and variables") {
+  const Shape volume{9, 28, 27, 6};
+  CHECK(shape_after(Conv3D({.filters = 4, .kernel_size = {2, 6, 5}, .strides = 2}), volume) ==
+        Shape{-1, 4, 12, 12, 4});
+  CHECK(variables_of(Conv3D({.filters = 6, .kernel_size = {2, 3, 4}, .groups = 3}), volume) ==
+        std::vector<std::string>{"conv3d/kernel (2, 3, 4, 2, 6)", "conv3d/bias (6)"});
+  CHECK(shape_after(Conv3DTranspose({.filters = 4, .kernel_size = {3, 1, 2}, .strides = 2}),
+                    volume) == Shape{-1, 19, 56, 54, 4});
+  CHECK(variables_of(Conv3DTranspose({.filters = 4, .kernel_size = {3, 1, 2}}), volume) ==
+        std::vector<std::string>{"conv3d_transpose/kernel (3, 1, 2, 4, 6)",
+                                 "conv3d_transpose/bias (4)"});
+  CHECK(shape_after(Conv1DTranspose(
+                        {.filters = 4, .kernel_size = 3, .strides = 2, .padding = Padding::same}),
+                    {9, 2}) == Shape{-1, 18, 4});
+  CHECK(shape_after(MaxPooling3D(), volume) == Shape{-1, 4, 14, 13, 6});
+  CHECK(shape_after(AveragePooling3D({.pool_size = {1, 2, 3}, .padding = Padding::same}), volume) ==
+        Shape{-1, 9, 14, 9, 6});
+  CHECK(shape_after(GlobalAveragePooling3D(), volume) == Shape{-1, 6});
+  CHECK(shape_after(GlobalMaxPooling3D({.keepdims = true}), volume) == Shape{-1, 1, 1, 1, 6});
+  CHECK(shape_after(UpSampling3D({.size = {1, 2, 3}}), volume) == Shape{-1, 9, 56, 81, 6});
+  CHECK_THROWS_WITH(Conv3D({.filters = 1, .kernel_size = {1, 2, 0}}),
+                    Catch::StartsWith("Conv3D: kernel_size: expected a positive integer"));
+  CHECK_THROWS_WITH(shape_after(MaxPooling3D(), {7, 5, 3}), Catch::Contains("expected volumes"));
 }
 
 TEST_CASE("batch normalization has Keras's variables in its order, and moving ones not trained") {

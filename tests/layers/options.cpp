@@ -80,6 +80,12 @@ TEST_CASE("layers over images are read from their options") {
         Shape{-1, 5, 4});
   CHECK(shape_of("Conv1D: {filters: 4, kernel_size: 3, strides: 2, padding: causal}", {7, 2}) ==
         Shape{-1, 4, 4});
+  CHECK(shape_of("Conv3D: {filters: 4, kernel_size: [1, 2, 3], strides: [1, 2, 1]}",
+                 {2, 7, 5, 2}) == Shape{-1, 2, 3, 3, 4});
+  CHECK(shape_of("MaxPooling3D: {pool_size: [1, 2, 3]}", {2, 7, 5, 2}) == Shape{-1, 2, 3, 1, 2});
+  CHECK_THAT(
+      error_of("Conv3D: {filters: 1, kernel_size: [1, 2]}"),
+      Catch::Contains("expected one length, or three for planes, rows and columns, found 2"));
   CHECK(shape_of("Conv2DTranspose: {filters: 4, kernel_size: 3, strides: 2, padding: same}",
                  image) == Shape{-1, 14, 10, 4});
   CHECK(shape_of("MaxPooling2D", image) == Shape{-1, 3, 2, 2});

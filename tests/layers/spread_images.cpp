@@ -5,7 +5,7 @@
 #include "layers/activation.h"
 #include "layers/batch_normalization.h"
 #include "layers/borders.h"
-#include "layers/conv2d_transpose.h"
+#include "layers/conv_transpose.h"
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/flatten.h"
@@ -16,7 +16,7 @@
 #include "layers/relu.h"
 #include "layers/repeat_vector.h"
 #include "layers/softmax.h"
-#include "layers/up_sampling2d.h"
+#include "layers/up_sampling.h"
 #include "tests/support/layer_spread.h"
 
 namespace meshwork::spread_images_test {
@@ -112,6 +112,47 @@ std::vector<Case> convolution_cases() {
                        .strides = {3, 2},
                        .use_bias = false}),
       kernel, {4, 3});
+  return cases;
+}
+
+std::vector<Case> volume_cases() {
+  std::vector<Case> cases;
+  const Shape places{4, 3, 5};
+  add(cases, "Conv3D", 3,
+      Conv3D({.name = "layer",
+              .filters = 4,
+              .kernel_size = {3, 2, 3},
+              .padding = Padding::same,
+              .activation = Activation::relu,
+              .bias_initializer = random_bias}),
+      {"kernel", "bias"}, places);
+  add(cases, "Conv3D, valid, strides, groups", 4,
+      Conv3D({.name = "layer",
+              .filters = 6,
+              .kernel_size = 2,
+              .strides = {2, 1, 3},
+              .groups = 2,
+              .use_bias = false}),
+      {"kernel"}, places);
+  add(cases, "Conv3DTranspose", 3,
+      Conv3DTranspose({.name = "layer",
+                       .filters = 2,
+                       .kernel_size = {3, 2, 2},
+                       .strides = {2, 1, 2},
+                       .padding = Padding::same,
+                       .bias_initializer = random_bias}),
+      {"kernel", "bias"}, {3, 2, 2});
+  add(cases, "Conv1DTranspose", 3,
+      Conv1DTranspose({.name = "layer", .filters = 2, .kernel_size = 3, .strides = 2}), {"kernel"},
+      {7});
+  add(cases, "MaxPooling3D", 2,
+      MaxPooling3D({.name = "layer", .pool_size = 3, .strides = 2, .padding = Padding::same}), {},
+      places);
+  add(cases, "AveragePooling3D", 2, AveragePooling3D({.name = "layer", .padding = Padding::same}),
+      {}, places);
+  add(cases, "GlobalAveragePooling3D", 3, GlobalAveragePooling3D({.name = "layer"}), {}, places);
+  add(cases, "GlobalMaxPooling3D", 3, GlobalMaxPooling3D({.name = "layer"}), {}, places);
+  add(cases, "UpSampling3D", 2, UpSampling3D({.name = "layer", .size = {2, 1, 3}}), {}, {3, 2, 2});
   return cases;
 }
 
@@ -230,6 +271,7 @@ TEST_CASE("on one rank the gradients of every layer of images are those of diffe
     return;  // the same on every rank
   }
   check_differences(convolution_cases());
+  check_differences(volume_cases());
   check_differences(pooling_cases());
   std::vector<Case> others = moving_cases();
   // With statistics of the batch, a layer evaluates another function than it trains.
@@ -240,6 +282,10 @@ TEST_CASE("on one rank the gradients of every layer of images are those of diffe
 
 TEST_CASE("a convolution, spread in any way, gives the numbers of one rank") {
   check(convolution_cases(), 4);
+}
+
+TEST_CASE("layers of volumes, spread in any way, give the numbers of one rank") {
+  check(volume_cases(), 4);
 }
 
 TEST_CASE("pooling, spread in any way, gives the numbers of one rank") {

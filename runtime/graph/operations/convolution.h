@@ -4,7 +4,8 @@
 //
 // Rule "nhwc,rscf->nhwf" with windows over h and w, r and s whole. A split of c leaves the output
 // partial, one of f the gradient of x, one of n, h or w the gradient of the kernel. With one
-// spatial dimension the letters h and r are left out, and the kernels see images of one row.
+// spatial dimension the letters h and r are left out, and the kernels see images of one row. Volumes
+// are "ndhwc,qrscf->ndhwf", and the kernels see images (plane_windows.h).
 //
 // With groups, filter f of group f / (filters / groups) looks at the channels of that group alone.
 // Rule "nhwg,rsig->nhwg": the windows slide over g too, since a block of filters needs the channels
@@ -26,18 +27,19 @@
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
 #include "runtime/graph/operations/dimensions.h"
+#include "runtime/graph/operations/plane_windows.h"
 #include "runtime/graph/operations/windows.h"
 
 namespace meshwork {
 
 class ConvolutionOperation final : public Operation {
  public:
-  /// `windows` by spatial dimension, one or two.
+  /// `windows` by spatial dimension, one to three.
   explicit ConvolutionOperation(std::vector<SlidingWindow> windows, std::int64_t groups = 1,
                                 Epilogue epilogue = {})
       : windows_(std::move(windows)), groups_(groups), epilogue_(epilogue) {
-    if (windows_.empty() || windows_.size() > 2) {
-      internal_error("a convolution has one or two spatial dimensions");
+    if (windows_.empty() || windows_.size() > 3) {
+      internal_error("a convolution has one to three spatial dimensions");
     }
     epilogue_.check("a convolution");
   }
@@ -78,7 +80,7 @@ class ConvolutionOperation final : public Operation {
   }
   Rule rule(std::span<const Shape>) const override {
     const std::string spatial = spatial_letters(windows_.size());
-    const std::string places = windows_.size() == 1 ? "s" : "rs";
+    const std::string places = place_letters(windows_.size());
     Rule rule;
     rule.windows = spatial;
     rule.whole = places;
@@ -122,8 +124,10 @@ class ConvolutionOperation final : public Operation {
     const Part part = this->part(lowering);
     // Every rank asks for all inputs, in this order, whatever its part: bringing one can be a
     // collective.
-    const Operand x = lowering.input(0);
-    const Operand weights = lowering.input(kernel);
+    const Operand given = lowering.input(0);
+    const Operand weights =
+        part.planes.ordered(lowering, lowering.input(kernel), part.filters, "kernel by places");
+    const Operand x = part.planes.unfolded(lowering, given, "unfolded planes");
     const Operand y = lowering.output();
     Activation done = Activation::linear;
     if (part.whole_groups) {
@@ -181,25 +185,32 @@ class ConvolutionOperation final : public Operation {
           {dz, wide});
     }
     if (lowering.needs_gradient(0)) {
-      const Operand weights = lowering.input(kernel);
+      const Operand weights = part.planes.ordered(lowering, lowering.input(kernel), part.filters,
+                                                  "kernel by places in backward");
+      const Operand dx = lowering.input_gradient(0);
+      const Operand unfolded = part.planes.unfolded_gradient(lowering, dx);
       lowering.emit(ConvolutionInputGradientSpec{part.at},
-                    {wide, part.whole_groups ? weights : wide_kernel(lowering, part),
-                     lowering.input_gradient(0)});
+                    {wide, part.whole_groups ? weights : wide_kernel(lowering, part), unfolded});
+      part.planes.fold(lowering, unfolded, dx);
       lowering.input_gradient_is_complete(0);
     }
     if (lowering.needs_gradient(kernel)) {
+      // Unfolded again: it takes more memory than anything that is kept from forward.
+      const Operand x =
+          part.planes.unfolded(lowering, lowering.input(0), "unfolded planes in backward");
+      const Operand gradient = lowering.input_gradient(kernel);
+      const Operand ordered = part.planes.ordered_gradient(lowering, gradient, part.filters);
       if (part.whole_groups) {
-        lowering.emit(ConvolutionKernelGradientSpec{part.at},
-                      {lowering.input(0), wide, lowering.input_gradient(kernel)});
+        lowering.emit(ConvolutionKernelGradientSpec{part.at}, {x, wide, ordered});
       } else {
         const Operand wide_gradient =
             lowering.scratch("kernel gradient of whole groups", part.kernel_rows * part.at.filters);
-        lowering.emit(ConvolutionKernelGradientSpec{part.at},
-                      {lowering.input(0), wide, wide_gradient});
+        lowering.emit(ConvolutionKernelGradientSpec{part.at}, {x, wide, wide_gradient});
         lowering.emit(columns_copied(part.kernel_rows, part.filters, part.first, part.at.filters, 0,
                                      part.filters),
-                      {wide_gradient, lowering.input_gradient(kernel)});
+                      {wide_gradient, ordered});
       }
+      part.planes.restore(lowering, ordered, gradient, part.filters);
     }
     if (epilogue_.bias && lowering.needs_gradient(bias)) {
       lowering.emit(ColumnSumSpec{part.places, part.filters}, {dz, lowering.input_gradient(bias)});
@@ -234,6 +245,7 @@ class ConvolutionOperation final : public Operation {
 
   // What this rank computes: the convolution of its blocks, or of the whole groups around them.
   struct Part {
+    PlaneWindows planes;
     ConvolutionShape at;
     bool whole_groups = true;      // else filters are cut out of what `at` computes
     std::int64_t filters = 0;      // of this rank
@@ -244,27 +256,25 @@ class ConvolutionOperation final : public Operation {
   Part part(const Lowering& lowering) const {
     const Block& x = lowering.block(0);
     const Block& y = lowering.output_block();
-    Part part;
-    part.filters = y.back().length();
-    part.places = rows_of(shape_of(y));
-    part.kernel_rows = rows_of(lowering.local_shape(kernel));
-    const PlacedWindows at = placed_windows(windows_, x, y, lowering.global_shape(0));
-    part.at = {.batch = at.batch,
-               .rows = at.rows,
-               .columns = at.columns,
-               .channels = x.back().length(),
-               .filters = part.filters};
+    std::int64_t filters = y.back().length(), first = 0, groups = 1;
     if (groups_ > 1) {
-      const std::int64_t filters = lowering.global_output_shape().back() / groups_;
+      const std::int64_t of_group = lowering.global_output_shape().back() / groups_;
       const std::int64_t channels = lowering.global_shape(0).back() / groups_;
       // The groups whose channels this rank was given: those that its filters touch, or all.
-      const Range groups{x.back().begin / channels, x.back().end / channels};
-      part.at.groups = std::max<std::int64_t>(groups.length(), 1);
-      part.at.filters = groups.length() * filters;
-      part.first = y.back().begin - groups.begin * filters;
-      part.whole_groups = part.at.filters == part.filters;
+      const Range given{x.back().begin / channels, x.back().end / channels};
+      groups = std::max<std::int64_t>(given.length(), 1);
+      filters = given.length() * of_group;
+      first = y.back().begin - given.begin * of_group;
     }
-    return part;
+    const PlaneWindows planes(placed_windows(windows_, x, y, lowering.global_shape(0)),
+                              x.back().length(), filters, groups);
+    return {.planes = planes,
+            .at = planes.convolution(),
+            .whole_groups = filters == y.back().length(),
+            .filters = y.back().length(),
+            .first = first,
+            .places = rows_of(shape_of(y)),
+            .kernel_rows = rows_of(lowering.local_shape(kernel))};
   }
   // The kernel of whole groups, zero where filters are not this rank's. Filled in forward.
   static Operand wide_kernel(Lowering& lowering, const Part& part) {

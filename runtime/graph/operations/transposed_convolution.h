@@ -5,7 +5,8 @@
 // image grows to rows * stride under "same", and to as many as all windows cover under "valid".
 //
 // Rule "nhwc,rsfc->nhwf" with windows over h and w, r and s whole: a block of output rows needs the
-// elements whose windows reach into it. Backward is a convolution of dy with the same windows.
+// elements whose windows reach into it. Backward is a convolution of dy with the same windows. Of
+// volumes it is "ndhwc,qrsfc->ndhwf", and the kernels see images (plane_windows.h).
 #pragma once
 
 #include <vector>
@@ -15,17 +16,18 @@
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
 #include "runtime/graph/operations/dimensions.h"
+#include "runtime/graph/operations/plane_windows.h"
 #include "runtime/graph/operations/windows.h"
 
 namespace meshwork {
 
 class TransposedConvolutionOperation final : public Operation {
  public:
-  /// `windows` by spatial dimension, one or two.
+  /// `windows` by spatial dimension, one to three.
   explicit TransposedConvolutionOperation(std::vector<SlidingWindow> windows)
       : windows_(std::move(windows)) {
-    if (windows_.empty() || windows_.size() > 2) {
-      internal_error("a transposed convolution has one or two spatial dimensions");
+    if (windows_.empty() || windows_.size() > 3) {
+      internal_error("a transposed convolution has one to three spatial dimensions");
     }
   }
 
@@ -59,7 +61,7 @@ class TransposedConvolutionOperation final : public Operation {
   }
   Rule rule(std::span<const Shape>) const override {
     const std::string spatial = spatial_letters(windows_.size());
-    const std::string places = windows_.size() == 1 ? "s" : "rs";
+    const std::string places = place_letters(windows_.size());
     return {.inputs = {"n" + spatial + "c", places + "fc"},
             .output = "n" + spatial + "f",
             .whole = places,
@@ -75,23 +77,30 @@ class TransposedConvolutionOperation final : public Operation {
   }
 
   void forward(Lowering& lowering) const override {
-    lowering.emit(ConvolutionInputGradientSpec{placed(lowering)},
-                  {lowering.input(0), lowering.input(kernel), lowering.output()});
+    const PlaneWindows planes = placed(lowering);
+    const Operand x = lowering.input(0),
+                  weights = ordered_kernel(lowering, planes, "kernel by places");
+    const Operand y = lowering.output(), unfolded = planes.unfolded_gradient(lowering, y);
+    lowering.emit(ConvolutionInputGradientSpec{planes.convolution()}, {x, weights, unfolded});
+    planes.fold(lowering, unfolded, y);
   }
   void backward(Lowering& lowering) const override {
     if (!lowering.needs_gradient(0) && !lowering.needs_gradient(kernel)) {
       return;
     }
-    const ConvolutionShape at = placed(lowering);
-    const Operand dy = lowering.output_gradient();
+    const PlaneWindows planes = placed(lowering);
+    const ConvolutionShape at = planes.convolution();
+    const Operand dy = planes.unfolded(lowering, lowering.output_gradient(), "unfolded planes");
     if (lowering.needs_gradient(0)) {
-      lowering.emit(ConvolutionSpec{.at = at},
-                    {dy, lowering.input(kernel), lowering.input_gradient(0)});
+      const Operand weights = ordered_kernel(lowering, planes, "kernel by places in backward");
+      lowering.emit(ConvolutionSpec{.at = at}, {dy, weights, lowering.input_gradient(0)});
       lowering.input_gradient_is_complete(0);
     }
     if (lowering.needs_gradient(kernel)) {
-      lowering.emit(ConvolutionKernelGradientSpec{at},
-                    {dy, lowering.input(0), lowering.input_gradient(kernel)});
+      const Operand x = lowering.input(0), gradient = lowering.input_gradient(kernel);
+      const Operand ordered = planes.ordered_gradient(lowering, gradient, at.filters);
+      lowering.emit(ConvolutionKernelGradientSpec{at}, {dy, x, ordered});
+      planes.restore(lowering, ordered, gradient, at.filters);
     }
   }
 
@@ -99,15 +108,15 @@ class TransposedConvolutionOperation final : public Operation {
   static constexpr int kernel = 1;
 
   // The convolution that goes from y to x.
-  ConvolutionShape placed(const Lowering& lowering) const {
+  PlaneWindows placed(const Lowering& lowering) const {
     const Block& x = lowering.block(0);
     const Block& y = lowering.output_block();
-    const PlacedWindows at = placed_windows(windows_, y, x, lowering.global_output_shape());
-    return {.batch = at.batch,
-            .rows = at.rows,
-            .columns = at.columns,
-            .channels = y.back().length(),
-            .filters = x.back().length()};
+    return {placed_windows(windows_, y, x, lowering.global_output_shape()), y.back().length(),
+            x.back().length(), 1};
+  }
+  static Operand ordered_kernel(Lowering& lowering, const PlaneWindows& planes,
+                                const std::string& name) {
+    return planes.ordered(lowering, lowering.input(kernel), planes.convolution().filters, name);
   }
 
   std::vector<SlidingWindow> windows_;

@@ -2,11 +2,15 @@
 // interpolated (bilinear, with centres of pixels half a pixel in, as Keras has it).
 //
 // Rule "nhwc->nhwc" with windows over h and w: a block of the result needs the pixels that it is
-// made of.
+// made of. Of sequences h is left out, and the kernel sees images of one row. A volume is enlarged
+// twice: its columns, where each of its rows is an image of one row, then planes and rows, where
+// what lies behind them counts as channels.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 #include "runtime/device/kernels/upsampling.h"
 #include "runtime/graph/lowering.h"
@@ -18,21 +22,22 @@ namespace meshwork {
 
 class UpsamplingOperation final : public Operation {
  public:
-  UpsamplingOperation(std::int64_t row_factor, std::int64_t column_factor,
-                      Interpolation interpolation)
-      : factors_{row_factor, column_factor}, interpolation_(interpolation) {}
+  /// `factors` by spatial dimension, one to three.
+  UpsamplingOperation(std::vector<std::int64_t> factors, Interpolation interpolation)
+      : factors_(std::move(factors)), interpolation_(interpolation) {}
 
   std::string kind() const override { return "upsampling"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, 1);
-    check_image(inputs[0], 2);
+    check_image(inputs[0], factors_.size());
     Shape output = inputs[0];
-    output[1] *= factors_[0];
-    output[2] *= factors_[1];
+    for (std::size_t d = 0; d < factors_.size(); ++d) output[d + 1] *= factors_[d];
     return output;
   }
   Rule rule(std::span<const Shape>) const override {
-    return {.inputs = {"nhwc"}, .output = "nhwc", .windows = "hw"};
+    const std::string spatial = spatial_letters(factors_.size());
+    const std::string letters = "n" + spatial + "c";
+    return {.inputs = {letters}, .output = letters, .windows = spatial};
   }
   Range window(int, int dimension, Range output, std::span<const Shape> inputs) const override {
     const std::int64_t factor = factors_[dimension - 1];
@@ -50,12 +55,28 @@ class UpsamplingOperation final : public Operation {
   }
 
   void forward(Lowering& lowering) const override {
-    lowering.emit(UpsamplingSpec{placed(lowering)}, {lowering.input(0), lowering.output()});
+    const std::vector<UpsamplingShape> passes = this->passes(lowering);
+    Operand x = lowering.input(0);
+    for (std::size_t pass = 0; pass < passes.size(); ++pass) {
+      const Operand y = pass + 1 < passes.size()
+                            ? lowering.scratch("enlarged columns", output_count(passes[pass]))
+                            : lowering.output();
+      lowering.emit(UpsamplingSpec{passes[pass]}, {x, y});
+      x = y;
+    }
   }
   void backward(Lowering& lowering) const override {
-    if (lowering.needs_gradient(0)) {
-      lowering.emit(UpsamplingGradientSpec{placed(lowering)},
-                    {lowering.output_gradient(), lowering.input_gradient(0)});
+    if (!lowering.needs_gradient(0)) {
+      return;
+    }
+    const std::vector<UpsamplingShape> passes = this->passes(lowering);
+    Operand dy = lowering.output_gradient();
+    for (std::size_t pass = passes.size(); pass-- > 0;) {
+      const Operand dx = pass > 0 ? lowering.scratch("gradient of enlarged columns",
+                                                     output_count(passes[pass - 1]))
+                                  : lowering.input_gradient(0);
+      lowering.emit(UpsamplingGradientSpec{passes[pass]}, {dy, dx});
+      dy = dx;
     }
   }
   bool backward_reads(int) const override { return false; }
@@ -69,7 +90,7 @@ class UpsamplingOperation final : public Operation {
     return {s / unit, s / unit + (s % unit == 0 ? 1 : 2)};
   }
 
-  UpsamplingShape placed(const Lowering& lowering) const {
+  std::vector<UpsamplingShape> passes(const Lowering& lowering) const {
     const Block& x = lowering.block(0);
     const Block& y = lowering.output_block();
     const auto dimension = [&](std::size_t d) {
@@ -80,14 +101,30 @@ class UpsamplingOperation final : public Operation {
                                  .first_output = y[d].begin,
                                  .output = y[d].length()};
     };
-    return {.batch = y[0].length(),
-            .rows = dimension(1),
-            .columns = dimension(2),
-            .channels = y[3].length(),
-            .interpolation = interpolation_};
+    const std::size_t last = factors_.size();
+    const std::int64_t batch = y[0].length(), channels = y.back().length();
+    UpsamplingShape of_columns{.batch = batch,
+                               .rows = {},
+                               .columns = dimension(last),
+                               .channels = channels,
+                               .interpolation = interpolation_};
+    if (last < 3) {
+      if (last == 2) of_columns.rows = dimension(1);
+      return {of_columns};
+    }
+    of_columns.batch = batch * x[1].length() * x[2].length();
+    return {of_columns,
+            {.batch = batch,
+             .rows = dimension(1),
+             .columns = dimension(2),
+             .channels = y[last].length() * channels,
+             .interpolation = interpolation_}};
+  }
+  static std::int64_t output_count(const UpsamplingShape& at) {
+    return at.batch * at.rows.output * at.columns.output * at.channels;
   }
 
-  std::int64_t factors_[2];
+  std::vector<std::int64_t> factors_;
   Interpolation interpolation_;
 };
 

@@ -78,14 +78,21 @@ PlacedWindows placed_windows(const std::vector<SlidingWindow>& windows, const Bl
   PlacedWindows at;
   at.batch = y[0].length();
   at.columns = windows[last - 1].placed(x[last], y[last], global_x[last]);
-  if (last == 2) {
-    at.rows = windows[0].placed(x[1], y[1], global_x[1]);
+  if (last > 1) {
+    at.rows = windows[last - 2].placed(x[last - 1], y[last - 1], global_x[last - 1]);
+  }
+  if (last > 2) {
+    at.planes = windows[0].placed(x[1], y[1], global_x[1]);
   }
   return at;
 }
 
 std::string spatial_letters(std::size_t count) {
-  return count == 1 ? "w" : "hw";
+  return std::string("dhw").substr(3 - count);
+}
+
+std::string place_letters(std::size_t count) {
+  return std::string("qrs").substr(3 - count);
 }
 
 void check_image(const Shape& shape, std::size_t spatial) {

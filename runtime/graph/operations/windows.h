@@ -1,5 +1,5 @@
 // Windows that slide over one dimension of an image: convolutions and pooling, of any number of
-// spatial dimensions up to two.
+// spatial dimensions up to three.
 //
 // Place k of the window of output o lies at input  o * stride - before + k * dilation.  What lies
 // outside the input is padding. Keras's padding: "valid" has none; "same" gives ceil(length /
@@ -52,19 +52,22 @@ struct SlidingWindow {
   [[nodiscard]] Range transposed_inputs_of(Range output, std::int64_t length) const;
 };
 
-/// Windows over the spatial dimensions of images, as a kernel has them: sequences are images of one
-/// row.
+/// Windows over the spatial dimensions of volumes, as kernels have them: images are volumes of one
+/// plane, sequences images of one row.
 struct PlacedWindows {
   std::int64_t batch = 0;
-  WindowDimension rows, columns;
+  WindowDimension planes, rows, columns;
 };
-/// One or two `windows` that give block `y` of the output from block `x` of images of shape
+/// One to three `windows` that give block `y` of the output from block `x` of images of shape
 /// `global_x`.
 [[nodiscard]] PlacedWindows placed_windows(const std::vector<SlidingWindow>& windows,
                                            const Block& x, const Block& y, const Shape& global_x);
 
-/// Letters of the spatial dimensions of an image with `count` of them: "w" or "hw".
+/// Letters of the spatial dimensions of an image with `count` of them: "w", "hw" or "dhw".
 [[nodiscard]] std::string spatial_letters(std::size_t count);
+
+/// Letters of the places of its window: "s", "rs" or "qrs".
+[[nodiscard]] std::string place_letters(std::size_t count);
 
 /// Throws `Error` unless `shape` is that of a batch of images with `spatial` dimensions between
 /// batch and channels, at most 3: "expected images of shape (batch, rows, columns, channels), found ...".

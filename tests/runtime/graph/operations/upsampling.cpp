@@ -13,7 +13,7 @@ namespace meshwork::upsampling_test {
 using namespace meshwork::test;
 
 TEST_CASE("nearest upsampling repeats pixels") {
-  const UpsamplingOperation operation(2, 3, Interpolation::nearest);
+  const UpsamplingOperation operation({2, 3}, Interpolation::nearest);
   const OperationCase what = case_of(operation, {2, 3, 2, 2});
   Tensor expected({2, 6, 6, 2});
   for (std::int64_t n = 0; n < 2; ++n) {
@@ -33,11 +33,12 @@ TEST_CASE("bilinear upsampling interpolates between the centres of pixels") {
   // Two pixels of 0 and 4, doubled: their centres are at 1/2 and 3/2 of a row of 4 halves.
   const OperationCase two{.inputs = {Tensor({1, 1, 2, 1}, {0, 4})},
                           .output_gradient = Tensor({1, 1, 4, 1}, {1, 1, 1, 1})};
-  const OperationResult found = run_whole(UpsamplingOperation(1, 2, Interpolation::bilinear), two);
+  const OperationResult found =
+      run_whole(UpsamplingOperation({1, 2}, Interpolation::bilinear), two);
   CHECK(found.output.values == std::vector<double>{0, 1, 3, 4});
   CHECK(found.gradients[0]->values == std::vector<double>{2, 2});
 
-  const UpsamplingOperation operation(3, 2, Interpolation::bilinear);
+  const UpsamplingOperation operation({3, 2}, Interpolation::bilinear);
   const OperationCase what = case_of(operation, {2, 4, 3, 2});
   Tensor expected({2, 12, 6, 2});
   const auto around = [](std::int64_t o, double factor, std::int64_t length) {
@@ -68,11 +69,11 @@ TEST_CASE("bilinear upsampling interpolates between the centres of pixels") {
 TEST_CASE("upsampling agrees with differences and with the truth") {
   for (const Interpolation interpolation : {Interpolation::nearest, Interpolation::bilinear}) {
     for (const std::int64_t factor : {1, 2, 3}) {
-      const UpsamplingOperation operation(factor, 2, interpolation);
+      const UpsamplingOperation operation({factor, 2}, interpolation);
       check_gradients(operation, case_of(operation, {2, 3, 2, 2}));
       check_strategies(operation, case_of(operation, {2, 7, 5, 2}));
     }
-    const UpsamplingOperation wide(5, 4, interpolation);
+    const UpsamplingOperation wide({5, 4}, interpolation);
     check_strategies(wide, case_of(wide, {1, 2, 1, 2}));
   }
 }

@@ -1,7 +1,8 @@
-// UpSampling1D and UpSampling2D: a sequence and an image enlarged by whole factors.
+// UpSampling1D, UpSampling2D and UpSampling3D: sequences, images and volumes enlarged by whole
+// factors.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <string>
 
 #include "layers/spatial.h"
@@ -10,9 +11,17 @@
 
 namespace meshwork {
 
+template <std::size_t dimensions>
+struct UpSamplingOptions {
+  std::string name;
+  Lengths<dimensions> size = 2;  // factors
+};
+using UpSampling1DOptions = UpSamplingOptions<1>;
+using UpSampling3DOptions = UpSamplingOptions<3>;
+
 struct UpSampling2DOptions {
   std::string name;
-  RowsAndColumns size = 2;  // factors
+  Lengths<2> size = 2;  // factors
   Interpolation interpolation = Interpolation::nearest;
 };
 
@@ -20,13 +29,9 @@ struct UpSampling2DOptions {
 /// interpolated between the centres of pixels (bilinear), as Keras does. No variables. Throws
 /// `Error` for factors that are not positive; when called, for inputs that are no images.
 [[nodiscard]] SharedLayer UpSampling2D(UpSampling2DOptions options = {});
-
-struct UpSampling1DOptions {
-  std::string name;
-  std::int64_t size = 2;  // the factor
-};
-
 /// y (batch, steps * factor, channels): each step of x repeated.
 [[nodiscard]] SharedLayer UpSampling1D(UpSampling1DOptions options = {});
+/// The same of planes, rows and columns.
+[[nodiscard]] SharedLayer UpSampling3D(UpSampling3DOptions options = {});
 
 }  // namespace meshwork

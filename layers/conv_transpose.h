@@ -1,6 +1,8 @@
-// Conv2DTranspose: every pixel lays its window, weighted, onto a larger image.
+// Conv1DTranspose, Conv2DTranspose and Conv3DTranspose: every element lays its window, weighted, onto
+// a larger sequence, image or volume.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -10,13 +12,14 @@
 
 namespace meshwork {
 
-struct Conv2DTransposeOptions {
+template <std::size_t dimensions>
+struct ConvTransposeOptions {
   std::string name;
-  std::int64_t filters = 0;        // length of the output's last dimension; has to be given
-  RowsAndColumns kernel_size = 0;  // of the window; has to be given
-  RowsAndColumns strides = 1;      // pixels of the output between windows
+  std::int64_t filters = 0;             // length of the output's last dimension; has to be given
+  Lengths<dimensions> kernel_size = 0;  // of the window; has to be given
+  Lengths<dimensions> strides = 1;      // pixels of the output between windows
   Padding padding = Padding::valid;
-  RowsAndColumns dilation_rate = 1;
+  Lengths<dimensions> dilation_rate = 1;
   Activation activation = Activation::linear;
   bool use_bias = true;
   Initializer kernel_initializer = initializer_by_name("glorot_uniform");
@@ -25,6 +28,9 @@ struct Conv2DTransposeOptions {
   Regularizer bias_regularizer;
   bool trainable = true;
 };
+using Conv1DTransposeOptions = ConvTransposeOptions<1>;
+using Conv2DTransposeOptions = ConvTransposeOptions<2>;
+using Conv3DTransposeOptions = ConvTransposeOptions<3>;
 
 /// y (batch, rows, columns, filters) = activation(the transpose of a convolution, of x (batch,
 /// rows, columns, channels) with kernel (kernel rows, kernel columns, filters, channels), + bias).
@@ -33,5 +39,8 @@ struct Conv2DTransposeOptions {
 /// if `use_bias`. Throws `Error` for lengths that are not positive; when called, for inputs that
 /// are no images.
 [[nodiscard]] SharedLayer Conv2DTranspose(Conv2DTransposeOptions options = {});
+/// The same of sequences and of volumes.
+[[nodiscard]] SharedLayer Conv1DTranspose(Conv1DTransposeOptions options = {});
+[[nodiscard]] SharedLayer Conv3DTranspose(Conv3DTransposeOptions options = {});
 
 }  // namespace meshwork
