@@ -24,16 +24,10 @@
 
 namespace meshwork {
 
-/// activation(operation(x, kernel) + bias), with the variables `kernel`, of shape `kernel`, and
-/// `bias`, as long as the last dimension of what `operation` gives.
+/// activation(y + bias), with the variable `bias`, as long as the last dimension of y.
 template <class Options>
-[[nodiscard]] TensorId apply_kernel_and_bias(LayerBuilder& builder, const Options& options,
-                                             TensorId x, Shape kernel,
-                                             std::unique_ptr<Operation> operation) {
-  const TensorId weights = builder.variable("kernel", {.shape = std::move(kernel),
-                                                       .initializer = options.kernel_initializer,
-                                                       .regularizer = options.kernel_regularizer});
-  TensorId y = builder.apply(std::move(operation), {x, weights});
+[[nodiscard]] TensorId apply_bias_and_activation(LayerBuilder& builder, const Options& options,
+                                                 TensorId y) {
   if (options.use_bias) {
     const TensorId bias = builder.variable("bias", {.shape = {builder.shape(y).back()},
                                                     .initializer = options.bias_initializer,
@@ -44,6 +38,19 @@ template <class Options>
     y = builder.apply(make_activation(options.activation), {y});
   }
   return y;
+}
+
+/// activation(operation(x, kernel) + bias), with the variables `kernel`, of shape `kernel`, and
+/// `bias`.
+template <class Options>
+[[nodiscard]] TensorId apply_kernel_and_bias(LayerBuilder& builder, const Options& options,
+                                             TensorId x, Shape kernel,
+                                             std::unique_ptr<Operation> operation) {
+  const TensorId weights = builder.variable("kernel", {.shape = std::move(kernel),
+                                                       .initializer = options.kernel_initializer,
+                                                       .regularizer = options.kernel_regularizer});
+  return apply_bias_and_activation(builder, options,
+                                   builder.apply(std::move(operation), {x, weights}));
 }
 
 /// Describes the members above.

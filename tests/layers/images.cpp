@@ -4,6 +4,7 @@
 #include "layers/borders.h"
 #include "layers/conv_transpose.h"
 #include "layers/convolution.h"
+#include "layers/depthwise_convolution.h"
 #include "layers/global_pooling.h"
 #include "layers/permute.h"
 #include "layers/pooling.h"
@@ -60,6 +61,28 @@ TEST_CASE("convolutions have Keras's shapes and variables") {
   CHECK(variables_of(Conv2DTranspose({.filters = 4, .kernel_size = {3, 5}}), image) ==
         std::vector<std::string>{"conv2d_transpose/kernel (3, 5, 4, 6)",
                                  "conv2d_transpose/bias (4)"});
+}
+
+TEST_CASE("depthwise and separable convolutions have Keras's shapes and variables") {
+  const Shape image{28, 27, 6};
+  CHECK(shape_after(DepthwiseConv2D({.kernel_size = {3, 5}, .depth_multiplier = 2}), image) ==
+        Shape{-1, 26, 23, 12});
+  CHECK(variables_of(DepthwiseConv2D({.kernel_size = {3, 5}, .depth_multiplier = 2}), image) ==
+        std::vector<std::string>{"depthwise_conv2d/kernel (3, 5, 6, 2)",
+                                 "depthwise_conv2d/bias (12)"});
+  CHECK(variables_of(DepthwiseConv1D({.kernel_size = 3, .use_bias = false}), {9, 4}) ==
+        std::vector<std::string>{"depthwise_conv1d/kernel (3, 4, 1)"});
+  CHECK(shape_after(SeparableConv2D({.filters = 4, .kernel_size = 3, .strides = 2}), image) ==
+        Shape{-1, 13, 13, 4});
+  CHECK(variables_of(SeparableConv2D({.filters = 4, .kernel_size = 3, .depth_multiplier = 2}),
+                     image) ==
+        std::vector<std::string>{"separable_conv2d/depthwise_kernel (3, 3, 6, 2)",
+                                 "separable_conv2d/pointwise_kernel (1, 1, 12, 4)",
+                                 "separable_conv2d/bias (4)"});
+  CHECK(
+      variables_of(SeparableConv1D({.filters = 4, .kernel_size = 3, .use_bias = false}), {9, 2}) ==
+      std::vector<std::string>{"separable_conv1d/depthwise_kernel (3, 2, 1)",
+                               "separable_conv1d/pointwise_kernel (1, 2, 4)"});
 }
 
 TEST_CASE("layers of volumes have Keras's shapes and variables") {

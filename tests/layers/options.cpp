@@ -83,6 +83,8 @@ TEST_CASE("layers over images are read from their options") {
   CHECK(shape_of("Conv3D: {filters: 4, kernel_size: [1, 2, 3], strides: [1, 2, 1]}",
                  {2, 7, 5, 2}) == Shape{-1, 2, 3, 3, 4});
   CHECK(shape_of("MaxPooling3D: {pool_size: [1, 2, 3]}", {2, 7, 5, 2}) == Shape{-1, 2, 3, 1, 2});
+  CHECK(shape_of("SeparableConv2D: {filters: 4, kernel_size: 3, depth_multiplier: 2}", image) ==
+        Shape{-1, 5, 3, 4});
   CHECK_THAT(
       error_of("Conv3D: {filters: 1, kernel_size: [1, 2]}"),
       Catch::Contains("expected one length, or three for planes, rows and columns, found 2"));

@@ -8,6 +8,7 @@
 #include "layers/conv_transpose.h"
 #include "layers/convolution.h"
 #include "layers/dense.h"
+#include "layers/depthwise_convolution.h"
 #include "layers/flatten.h"
 #include "layers/global_pooling.h"
 #include "layers/noise.h"
@@ -112,6 +113,33 @@ std::vector<Case> convolution_cases() {
                        .strides = {3, 2},
                        .use_bias = false}),
       kernel, {4, 3});
+  return cases;
+}
+
+std::vector<Case> apart_cases() {
+  std::vector<Case> cases;
+  add(cases, "DepthwiseConv2D", 5,
+      DepthwiseConv2D({.name = "layer",
+                       .kernel_size = 3,
+                       .padding = Padding::same,
+                       .depth_multiplier = 2,
+                       .bias_initializer = random_bias}),
+      {"kernel", "bias"}, {4, 3});
+  add(cases, "DepthwiseConv1D", 3, DepthwiseConv1D({.name = "layer", .kernel_size = 3}), {"kernel"},
+      {11});
+  add(cases, "SeparableConv2D", 3,
+      SeparableConv2D({.name = "layer",
+                       .filters = 4,
+                       .kernel_size = {2, 3},
+                       .strides = 2,
+                       .padding = Padding::same,
+                       .depth_multiplier = 2,
+                       .activation = Activation::relu,
+                       .bias_initializer = random_bias}),
+      {"depthwise_kernel", "pointwise_kernel"}, {5, 4});
+  add(cases, "SeparableConv1D", 3,
+      SeparableConv1D({.name = "layer", .filters = 2, .kernel_size = 3, .use_bias = false}),
+      {"depthwise_kernel", "pointwise_kernel"}, {11});
   return cases;
 }
 
@@ -271,6 +299,7 @@ TEST_CASE("on one rank the gradients of every layer of images are those of diffe
     return;  // the same on every rank
   }
   check_differences(convolution_cases());
+  check_differences(apart_cases());
   check_differences(volume_cases());
   check_differences(pooling_cases());
   std::vector<Case> others = moving_cases();
@@ -282,6 +311,10 @@ TEST_CASE("on one rank the gradients of every layer of images are those of diffe
 
 TEST_CASE("a convolution, spread in any way, gives the numbers of one rank") {
   check(convolution_cases(), 4);
+}
+
+TEST_CASE("a convolution of single channels, spread in any way, gives the numbers of one rank") {
+  check(apart_cases(), 4);
 }
 
 TEST_CASE("layers of volumes, spread in any way, give the numbers of one rank") {
