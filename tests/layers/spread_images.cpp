@@ -11,6 +11,7 @@
 #include "layers/depthwise_convolution.h"
 #include "layers/flatten.h"
 #include "layers/global_pooling.h"
+#include "layers/group_normalization.h"
 #include "layers/noise.h"
 #include "layers/permute.h"
 #include "layers/pooling.h"
@@ -231,6 +232,21 @@ std::vector<Case> normalization_cases() {
   return cases;
 }
 
+// Whose statistics are those of a sample, in training and after it.
+std::vector<Case> sample_normalization_cases() {
+  const std::vector<std::string> both{"gamma", "beta"};
+  std::vector<Case> cases;
+  add(cases, "LayerNormalization", 5,
+      LayerNormalization({.name = "layer", .gamma_initializer = random_bias}), both);
+  add(cases, "LayerNormalization of two dimensions", 7, LayerNormalization({.name = "layer"}), both,
+      {});
+  add(cases, "GroupNormalization", 6,
+      GroupNormalization({.name = "layer", .groups = 3, .gamma_initializer = random_bias}), both);
+  add(cases, "GroupNormalization, a channel each", 3,
+      GroupNormalization({.name = "layer", .groups = -1, .center = false}), {"gamma"}, {3, 2, 4});
+  return cases;
+}
+
 std::vector<Case> noise_cases() {
   std::vector<Case> cases;
   add(cases, "GaussianNoise", 3, GaussianNoise({.name = "layer", .stddev = 0.5f}));
@@ -301,6 +317,7 @@ TEST_CASE("on one rank the gradients of every layer of images are those of diffe
   check_differences(convolution_cases());
   check_differences(apart_cases());
   check_differences(volume_cases());
+  check_differences(sample_normalization_cases());
   check_differences(pooling_cases());
   std::vector<Case> others = moving_cases();
   // With statistics of the batch, a layer evaluates another function than it trains.
@@ -327,6 +344,10 @@ TEST_CASE("pooling, spread in any way, gives the numbers of one rank") {
 
 TEST_CASE("batch normalization, spread in any way, gives the numbers of one rank") {
   check(normalization_cases(), 4);
+}
+
+TEST_CASE("normalization of samples, spread in any way, gives the numbers of one rank") {
+  check(sample_normalization_cases(), 4);
 }
 
 TEST_CASE("noise on images that are split in any way is that of one rank") {

@@ -32,6 +32,13 @@ struct PairGradient {
     dx[i] = takes_first<function>(a[i], b[i]) == first ? dy[i] : 0.0f;
   }
 };
+struct ColumnScale {
+  const float *x, *factor;
+  float* y;
+  [[nodiscard]] MESHWORK_HOST_DEVICE auto row(std::int64_t) const {
+    return [*this](std::int64_t column, std::int64_t i) { y[i] = x[i] * factor[column]; };
+  }
+};
 struct Slope {
   const float *x, *slope;
   float* y;
@@ -84,6 +91,11 @@ void add_pairs(auto& kernels) {
     }
     return spec.first ? map(PairGradient<PairFunction::minimum, true>{})
                       : map(PairGradient<PairFunction::minimum, false>{});
+  });
+  kernels.template add<ColumnScaleSpec>([](const ColumnScaleSpec& spec, const auto& context) {
+    return Loops::grid(context, spec.rows, spec.columns, 8, [](void* const* operands) {
+      return ColumnScale{at(operands, 0), at(operands, 1), at(operands, 2)};
+    });
   });
   kernels.template add<SlopeSpec>([](const SlopeSpec& spec, const auto& context) {
     return Loops::grid(context, spec.rows, spec.columns, 8, [](void* const* operands) {

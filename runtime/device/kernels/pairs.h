@@ -31,6 +31,12 @@ struct PairGradientSpec {
   void check() const;
 };
 
+/// y = x * factor, with a factor a column. May be in place. Operands: x, factor, y.
+struct ColumnScaleSpec {
+  std::int64_t rows = 0, columns = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("column scale", {rows, columns}); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(2, rows * columns); }
+};
 /// y = x where x > 0, else slope * x, with a slope a column. May be in place. Operands: x, slope, y.
 struct SlopeSpec {
   std::int64_t rows = 0, columns = 0;

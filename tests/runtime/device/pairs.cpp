@@ -82,4 +82,20 @@ TEST_CASE("a slope for each column multiplies what is not positive, and its grad
   CHECK(t.values() == std::vector<float>{0, -4, 0, -16, 0, 0});
 }
 
+TEST_CASE("columns are multiplied by their factors, also in place") {
+  for (const std::int64_t columns : odd_sizes) {
+    const std::vector<float> values = random_values(5 * columns, 1);
+    const std::vector<float> factors = random_values(columns, 2);
+    Array<> x(values), factor(factors), y(5 * columns);
+    run(ColumnScaleSpec{5, columns}, x, factor, y);
+    std::vector<float> expected;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      expected.push_back(values[i] * factors[i % factors.size()]);
+    }
+    CHECK(y.values() == expected);
+    run_kernel(ColumnScaleSpec{5, columns}, {x.data(), factor.data(), x.data()});
+    CHECK(x.values() == expected);
+  }
+}
+
 }  // namespace meshwork::test::pairs_test

@@ -84,6 +84,9 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(RowDotSpec{rows, columns}, {y, x, c}, "t");
   builder.emit(UnitRowSpec{rows, columns, 1}, {x, c, y}, "t");
   builder.emit(UnitRowGradientSpec{rows, columns, 1}, {y, x, c, c, e}, "t");
+  builder.emit(RowSquaresSpec{rows, columns, columns}, {x, c, s}, "t");
+  builder.emit(NormalizeRowsSpec{rows, columns, columns}, {x, c, s, y}, "t");
+  builder.emit(NormalizeRowsGradientSpec{rows, columns, columns}, {y, x, s, c, c, e}, "t");
   builder.emit(SoftmaxGradientSpec{rows, columns}, {y, x, c, e}, "t");
   builder.emit(SoftmaxSpec{rows, columns}, {x, y}, "t");
   builder.emit(LogitStatisticsSpec{at}, {x, target, m, z}, "t");
@@ -126,6 +129,7 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(FtrlSpec{.count = count}, {scalars, e, x, slot, second}, "t");
   builder.emit(PairSpec{PairFunction::product, count}, {x, target, y}, "t");
   builder.emit(PairGradientSpec{PairFunction::maximum, true, count}, {x, target, y, e}, "t");
+  builder.emit(ColumnScaleSpec{rows, columns}, {x, bias, y}, "t");
   builder.emit(SlopeSpec{rows, columns}, {x, bias, y}, "t");
   builder.emit(SlopeGradientSpec{rows, columns}, {x, bias, y, e}, "t");
   builder.emit(SlopeTermSpec{count}, {x, y, e}, "t");

@@ -75,6 +75,8 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "GlobalMaxPooling1D",
                                  "GlobalMaxPooling2D",
                                  "GlobalMaxPooling3D",
+                                 "GroupNormalization",
+                                 "LayerNormalization",
                                  "LeakyReLU",
                                  "MaxPooling1D",
                                  "MaxPooling2D",
