@@ -27,6 +27,13 @@ void describe(GaussianDropoutOptions& options, Visitor& option) {
 }
 
 template <class Visitor>
+void describe(AlphaDropoutOptions& options, Visitor& option) {
+  option.about("sets random elements to selu's least value in training, and keeps the variance");
+  describe_name(options, option);
+  option.required("rate", options.rate, at_least(0).below(1), "share of elements set to it");
+}
+
+template <class Visitor>
 void describe(SpatialDropoutOptions& options, Visitor& option) {
   option.about("sets random channels of a sample to 0 in training and scales the others up");
   describe_name(options, option);
@@ -47,6 +54,14 @@ SharedLayer GaussianDropout(GaussianDropoutOptions options) {
                     const float deviation = std::sqrt(of.rate / (1 - of.rate));
                     return builder.apply(
                         std::make_unique<NoiseOperation>(Noise::multiplied, deviation), {x});
+                  });
+}
+
+SharedLayer AlphaDropout(AlphaDropoutOptions options) {
+  return layer_of("AlphaDropout", std::move(options),
+                  [](const AlphaDropoutOptions& of, LayerBuilder& builder, TensorId x) {
+                    return builder.apply(std::make_unique<NoiseOperation>(Noise::to_low, of.rate),
+                                         {x});
                   });
 }
 
@@ -78,6 +93,7 @@ SharedLayer SpatialDropout3D(SpatialDropoutOptions options) {
 void add_noise(Catalog& catalog) {
   catalog.add<SharedLayer, GaussianNoiseOptions>("GaussianNoise", {}, GaussianNoise);
   catalog.add<SharedLayer, GaussianDropoutOptions>("GaussianDropout", {}, GaussianDropout);
+  catalog.add<SharedLayer, AlphaDropoutOptions>("AlphaDropout", {}, AlphaDropout);
   catalog.add<SharedLayer, SpatialDropoutOptions>("SpatialDropout1D", {}, SpatialDropout1D);
   catalog.add<SharedLayer, SpatialDropoutOptions>("SpatialDropout2D", {}, SpatialDropout2D);
   catalog.add<SharedLayer, SpatialDropoutOptions>("SpatialDropout3D", {}, SpatialDropout3D);

@@ -26,6 +26,15 @@ struct GaussianDropoutOptions {
 /// Dropout's factors have: rate / (1 - rate).
 [[nodiscard]] SharedLayer GaussianDropout(GaussianDropoutOptions options);
 
+struct AlphaDropoutOptions {
+  std::string name;
+  float rate = -1;  // has to be given
+};
+
+/// In training y = a * (x, or with probability `rate` the value that selu tends to below 0) + b, with
+/// a and b that keep mean 0 and variance 1.
+[[nodiscard]] SharedLayer AlphaDropout(AlphaDropoutOptions options);
+
 struct SpatialDropoutOptions {
   std::string name;
   float rate = -1;  // has to be given

@@ -80,13 +80,38 @@ TEST_CASE("a channel of a sample is dropped as a whole") {
   CHECK(all_dropped.y == all(shape, 0).values);
 }
 
+TEST_CASE("dropout to the least value of selu keeps mean 0 and variance 1") {
+  const float rate = 0.3f;
+  // Of this variance and mean 0.
+  Tensor x({50, 400});
+  for (std::size_t i = 0; i < x.values.size(); ++i) x.values[i] = i % 2 == 0 ? 1 : -1;
+  const Run found = run_layer(AlphaDropout({.rate = rate}), x);
+  // Keras: a * (x or low) + b.
+  const double low = -1.6732632423543772 * 1.0507009873554805;
+  const double a = 1 / std::sqrt((1 - double{rate}) * (1 + double{rate} * low * low));
+  const double b = -a * low * double{rate};
+  double sum = 0, squares = 0, dropped = 0;
+  for (std::size_t i = 0; i < x.values.size(); ++i) {
+    const bool kept = found.dx[i] != 0;
+    REQUIRE(found.y[i] == Approx(a * (kept ? x.values[i] : low) + b).margin(1e-5));
+    REQUIRE(found.dx[i] == Approx(kept ? 2 * a : 0));
+    sum += found.y[i];
+    squares += found.y[i] * found.y[i];
+    dropped += kept ? 0 : 1;
+  }
+  // Five standard deviations of 20,000 draws; of a square that is below 2.
+  CHECK(std::abs(dropped - 6000) < 5 * std::sqrt(20000 * 0.3 * 0.7));
+  CHECK(std::abs(sum) < 5 * std::sqrt(20000.0));
+  CHECK(std::abs(squares - 20000) < 10 * std::sqrt(20000.0));
+}
+
 TEST_CASE("outside training and by rate 0 nothing moves") {
   const Tensor x = random_tensor({4, 3, 5}, 1);
   for (const bool training : {false, true}) {
     const float amount = training ? 0.0f : 0.5f;
     for (const SharedLayer& layer :
          {GaussianNoise({.stddev = amount}), GaussianDropout({.rate = amount}),
-          SpatialDropout1D({.rate = amount})}) {
+          SpatialDropout1D({.rate = amount}), AlphaDropout({.rate = amount})}) {
       const Run found = run_layer(layer, x, training);
       CHECK(found.y == x.values);
       CHECK(found.dx == all(x.shape, 2).values);

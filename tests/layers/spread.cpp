@@ -94,6 +94,7 @@ std::vector<Case> other_cases() {
   };
   alone("Noise that is added", GaussianNoise({.name = "layer", .stddev = 0.5f}));
   alone("Noise that multiplies", GaussianDropout({.name = "layer", .rate = 0.2f}));
+  alone("Noise that drops to a value", AlphaDropout({.name = "layer", .rate = 0.4f}));
   alone("Noise that drops channels", SpatialDropout1D({.name = "layer", .rate = 0.4f}));
   alone("UnitNormalization", UnitNormalization({.name = "layer"}));
   alone("UnitNormalization of a middle dimension", UnitNormalization({.name = "layer", .axis = 1}));

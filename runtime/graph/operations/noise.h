@@ -6,6 +6,7 @@
 // every rank draws for its block: the letters between may be split without a word.
 #pragma once
 
+#include <cmath>
 #include <string>
 
 #include "runtime/device/kernels/draws.h"
@@ -18,8 +19,10 @@
 namespace meshwork {
 
 /// y = x + n, or x * n, with n of a normal distribution; or x with whole channels of samples set to 0
-/// by the rate `amount`, and the others divided by 1 - amount.
-enum class Noise { added, multiplied, channels };
+/// by the rate `amount`, and the others divided by 1 - amount; or x with elements set, by the rate, to
+/// the value `low` that selu tends to below 0, then scaled and shifted so that mean 0 and variance 1
+/// stay what they are (Klambauer et al., "Self-normalizing neural networks", 2017).
+enum class Noise { added, multiplied, channels, to_low };
 
 class NoiseOperation final : public Operation {
  public:
@@ -27,7 +30,9 @@ class NoiseOperation final : public Operation {
   NoiseOperation(Noise noise, float amount) : noise_(noise), amount_(amount) {}
 
   std::string kind() const override {
-    return noise_ == Noise::channels ? "channel dropout" : "noise";
+    return noise_ == Noise::channels ? "channel dropout"
+           : noise_ == Noise::to_low ? "alpha dropout"
+                                     : "noise";
   }
   double flops(std::span<const Shape>, const Shape& output) const override {
     return static_cast<double>(element_count(output));
@@ -40,26 +45,42 @@ class NoiseOperation final : public Operation {
       return;
     }
     if (noise_ == Noise::channels) draw_channels(lowering);
-    apply(lowering, lowering.input(0), lowering.output());
+    apply(lowering, lowering.input(0), lowering.output(), low);
   }
   void backward(Lowering& lowering) const override {
     if (!lowering.needs_gradient(0)) return;
     if (!acts(lowering) || noise_ == Noise::added) {
       lowering.input_gradient_is_output_gradient(0);
     } else {
-      apply(lowering, lowering.output_gradient(), lowering.input_gradient(0));
+      apply(lowering, lowering.output_gradient(), lowering.input_gradient(0), 0);
     }
   }
 
  private:
   bool acts(const Lowering& lowering) const { return lowering.training() && amount_ > 0; }
 
-  void apply(Lowering& lowering, Operand x, Operand y) const {
+  // Of elements that are set to `unkept`; 0 for gradients.
+  void apply(Lowering& lowering, Operand x, Operand y, double unkept) const {
     if (noise_ == Noise::channels) {
       lowering.emit(MiddleScaleSpec{extents(lowering)}, {x, kept(lowering), y});
       return;
     }
     const std::int64_t count = element_count(lowering.local_output_shape());
+    if (noise_ == Noise::to_low) {
+      // Dropout of x - unkept, which it divides by 1 - rate.
+      const double rate = amount_;
+      const double scale = 1 / std::sqrt((1 - rate) * (1 + rate * low * low));
+      if (unkept != 0) {
+        lowering.emit(AffineSpec{count, 1, static_cast<float>(-unkept)}, {x, y});
+      }
+      lowering.emit(DropoutSpec{amount_, lowering.random_key(), lowering.global_output_shape(),
+                                lowering.output_block()},
+                    {unkept != 0 ? y : x, lowering.step_scalars(), y});
+      lowering.emit(AffineSpec{count, static_cast<float>(scale * (1 - rate)),
+                               static_cast<float>(scale * unkept * (1 - rate))},
+                    {y, y});
+      return;
+    }
     const bool added = noise_ == Noise::added;
     lowering.emit(NormalDrawSpec{added ? 0.0f : 1.0f, amount_, lowering.random_key(),
                                  lowering.global_output_shape(), lowering.output_block()},
@@ -93,6 +114,8 @@ class NoiseOperation final : public Operation {
     const MiddleExtents at = extents(lowering);
     return lowering.scratch("kept channels", at.outer * at.inner);
   }
+
+  static constexpr double low = -1.7580993408473766;  // selu's scale * alpha
 
   Noise noise_;
   float amount_;

@@ -46,6 +46,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
   CHECK(catalog.names_like<SharedLayer>("Dense") ==
         std::vector<std::string>{"Activation",
                                  "Add",
+                                 "AlphaDropout",
                                  "Average",
                                  "AveragePooling1D",
                                  "AveragePooling2D",
