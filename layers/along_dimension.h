@@ -12,12 +12,12 @@
 
 namespace meshwork {
 
-/// `Along`, an operation along the last dimension that keeps the shape, along dimension `axis` of x,
-/// counted from the end if negative. Throws `Error`, which calls it `what`, for a dimension that x
+/// `Along`, an operation along the last dimension that keeps the shape, made of `arguments`, along
+/// dimension `axis` of x, counted from the end if negative. Throws `Error`, which calls it `what`, for a dimension that x
 /// does not have, or the batch.
-template <class Along>
+template <class Along, class... Arguments>
 [[nodiscard]] TensorId along_dimension(LayerBuilder& builder, TensorId x, int axis,
-                                       const char* what) {
+                                       const char* what, Arguments... arguments) {
   const Shape& shape = builder.shape(x);
   const int count = static_cast<int>(shape.size());
   const int chosen = axis < 0 ? axis + count : axis;
@@ -26,14 +26,14 @@ template <class Along>
          to_string(shape), count - 1);
   }
   if (chosen == count - 1) {
-    return builder.apply(std::make_unique<Along>(), {x});
+    return builder.apply(std::make_unique<Along>(arguments...), {x});
   }
   // The dimension exchanges its place with the last, and back.
   std::vector<int> exchanged(count);
   std::iota(exchanged.begin(), exchanged.end(), 0);
   std::swap(exchanged[chosen], exchanged.back());
   const TensorId last = builder.apply(std::make_unique<PermuteOperation>(exchanged), {x});
-  const TensorId y = builder.apply(std::make_unique<Along>(), {last});
+  const TensorId y = builder.apply(std::make_unique<Along>(arguments...), {last});
   return builder.apply(std::make_unique<PermuteOperation>(exchanged), {y});
 }
 

@@ -3,6 +3,7 @@
 #include "layers/add.h"
 #include "layers/concatenate.h"
 #include "layers/dense.h"
+#include "layers/dot.h"
 #include "layers/merging.h"
 #include "tests/support/graph_runner.h"
 
@@ -64,6 +65,45 @@ TEST_CASE("gradients of merging layers of three inputs are those of their values
                                       Tensor({1, 3}, {-2, 1, 0.75})},
                            .output_gradients = {random_tensor({1, 3}, 4)}});
   }
+}
+
+TEST_CASE("samples are multiplied and summed along a dimension of each") {
+  const auto a = Input({2, 3}, "a"), b = Input({4, 2}, "b");
+  const Graph graph = make_graph({a, b}, {Dot({.axes = {1, 2}})({a, b})});
+  const GraphCase what{.inputs = {random_tensor({2, 2, 3}, 1), random_tensor({2, 4, 2}, 2)},
+                       .output_gradients = {random_tensor({2, 3, 4}, 3)}};
+  const Tensor found = run_graph(graph, what).values.at(graph.outputs[0]);
+  REQUIRE(found.shape == Shape{2, 3, 4});
+  for (std::size_t n = 0; n < 2; ++n) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      for (std::size_t j = 0; j < 4; ++j) {
+        double sum = 0;
+        for (std::size_t k = 0; k < 2; ++k) {
+          sum +=
+              what.inputs[0].values[n * 6 + k * 3 + i] * what.inputs[1].values[n * 8 + j * 2 + k];
+        }
+        CHECK(found.values[n * 12 + i * 4 + j] == Approx(sum).margin(1e-6));
+      }
+    }
+  }
+  check_graph_gradients(graph, what);
+}
+
+TEST_CASE("the product of vectors is one number, and of vectors of length 1 the cosine") {
+  const auto a = Input({2}, "a"), b = Input({2}, "b");
+  const GraphCase what{.inputs = {Tensor({2, 2}, {3, 4, 1, 0}), Tensor({2, 2}, {4, 3, 0, 2})},
+                       .output_gradients = {Tensor({2, 1}, {1, 2})}};
+  for (const bool normalize : {false, true}) {
+    const Graph graph = make_graph({a, b}, {Dot({.axes = -1, .normalize = normalize})({a, b})});
+    const Tensor found = run_graph(graph, what).values.at(graph.outputs[0]);
+    CHECK(found.shape == Shape{2, 1});
+    CHECK(found.values[0] == Approx(normalize ? 0.96 : 24));
+    CHECK(found.values[1] == Approx(0).margin(1e-6));
+    check_graph_gradients(graph, what);
+  }
+  CHECK_THROWS_WITH(Dot({.name = "d", .axes = {1, 1}})({Input({3}), Input({4})}),
+                    "d: expected `axes` of equal lengths, found 3 and 4");
+  CHECK_THROWS_WITH(Dot({})({a, b}), Catch::Contains("`axes` has 0, but the dimensions of"));
 }
 
 TEST_CASE("inputs that cannot be joined are errors that name the layer") {

@@ -63,6 +63,9 @@ TEST_CASE("the other layers read theirs") {
   CHECK(graph_of("Rescaling: {scale: 0.5, offset: 1}", {2}).layers[0].class_name == "Rescaling");
   CHECK(graph_of("Activation: {activation: gelu}", {2}).operations[0].path == "activation/gelu");
   CHECK(graph_of("Dropout: {name: drop, rate: 0.5}", {2}).operations[0].path == "drop/dropout");
+  CHECK(made("Dot: {axes: -1}")({Input({2, 3}), Input({4, 3})}).shape() == Shape{-1, 2, 4});
+  CHECK(made("Dot: {axes: [2, 1], normalize: true}")({Input({2, 3}), Input({3, 4})}).shape() ==
+        Shape{-1, 2, 4});
   CHECK(made("Add: {name: sum}")({Input({2}), Input({2})}).shape() == Shape{-1, 2});
   CHECK(made("Concatenate: {axis: 1}")({Input({2, 3}), Input({4, 3})}).shape() == Shape{-1, 6, 3});
 }

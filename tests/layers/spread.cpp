@@ -8,6 +8,7 @@
 #include "layers/add.h"
 #include "layers/concatenate.h"
 #include "layers/dense.h"
+#include "layers/dot.h"
 #include "layers/dropout.h"
 #include "layers/flatten.h"
 #include "layers/leaky_relu.h"
@@ -144,6 +145,22 @@ std::vector<Case> other_cases() {
                                      {front(5)(x), front(5, "other")(x), front(5, "third")(x)});
                                },
                                {"layer/output", "front/output", "third/output"}));
+  for (const bool normalize : {false, true}) {
+    append(cases,
+           with_and_without_tail(
+               normalize ? "Dot of vectors of length 1" : "Dot", {3, 2},
+               [=](const SymbolicTensor& x) {
+                 return Dot({.name = "layer", .axes = normalize ? 2 : 1, .normalize = normalize})(
+                     {front(5)(x), front(5, "other")(x)});
+               },
+               {"layer/output", "front/output", "other/output"}));
+  }
+  append(cases, with_and_without_tail(
+                    "Dot of vectors", {2},
+                    [](const SymbolicTensor& x) {
+                      return Dot({.name = "layer", .axes = 1})({front(5)(x), front(5, "other")(x)});
+                    },
+                    {"layer/output", "front/output", "other/output"}));
   append(cases, with_and_without_tail("LeakyReLU", {3, 2},
                                       [](const SymbolicTensor& x) {
                                         return LeakyReLU({.name = "layer"})(front(5)(x));

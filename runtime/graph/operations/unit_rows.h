@@ -1,4 +1,4 @@
-// Vectors along the last dimension made as long as 1: y = x * min(1 / |x|, 1e12).
+// Vectors along the last dimension made as long as 1: y = x * min(1 / |x|, limit).
 //
 // Rule "btk->btk", and the letter k is its own: where an axis splits it, sums of squares are
 // completed by an all-reduce, and in backward r = the sum of y * dy over k. dx = (dy - y * r) / |x|.
@@ -16,6 +16,8 @@ namespace meshwork {
 
 class UnitRowsOperation final : public Operation {
  public:
+  explicit UnitRowsOperation(float limit = 1e12f) : limit_(limit) {}
+
   std::string kind() const override { return "unit rows"; }
   Rule rule(std::span<const Shape> inputs) const override {
     const std::string letters = dimension_letters(inputs[0].size(), of_row.front());
@@ -35,7 +37,7 @@ class UnitRowsOperation final : public Operation {
     const Shape shape = lowering.local_output_shape();
     const Operand x = lowering.input(0);
     const Operand squares = row_dots(lowering, "squares of rows", x, x);
-    lowering.emit(UnitRowSpec{rows_of(shape), columns_of(shape), limit},
+    lowering.emit(UnitRowSpec{rows_of(shape), columns_of(shape), limit_},
                   {x, squares, lowering.output()});
   }
   void backward(Lowering& lowering) const override {
@@ -43,15 +45,13 @@ class UnitRowsOperation final : public Operation {
     const Shape shape = lowering.local_output_shape();
     const Operand y = lowering.output(), dy = lowering.output_gradient();
     const Operand dots = row_dots(lowering, "row products", y, dy);
-    lowering.emit(UnitRowGradientSpec{rows_of(shape), columns_of(shape), limit},
+    lowering.emit(UnitRowGradientSpec{rows_of(shape), columns_of(shape), limit_},
                   {y, dy, lowering.scratch("squares of rows", rows_of(shape)), dots,
                    lowering.input_gradient(0)});
   }
 
  private:
   static constexpr std::string_view of_row = "k";
-  static constexpr float limit = 1e12f;
-
   static Operand row_dots(Lowering& lowering, const std::string& name, Operand a, Operand b) {
     const Shape shape = lowering.local_output_shape();
     const Operand dots = lowering.scratch(name, rows_of(shape));
@@ -60,6 +60,8 @@ class UnitRowsOperation final : public Operation {
                         rows_of(lowering.global_output_shape()), name);
     return dots;
   }
+
+  float limit_;
 };
 
 }  // namespace meshwork

@@ -65,6 +65,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "Dense",
                                  "DepthwiseConv1D",
                                  "DepthwiseConv2D",
+                                 "Dot",
                                  "Dropout",
                                  "ELU",
                                  "Flatten",
