@@ -51,6 +51,13 @@ void describe(Initializer& options, Visitor& option) {
       option("stddev", options.standard_deviation, finite_not_negative,
              "standard deviation, before values are cut off");
       break;
+    case InitializerKind::identity:
+    case InitializerKind::orthogonal:
+      option.about(options.kind == InitializerKind::identity
+                       ? "gain on the diagonal of a matrix, else 0"
+                       : "a random matrix whose columns, or rows, are orthogonal");
+      option("gain", options.gain, finite, "factor of the matrix");
+      break;
     case InitializerKind::variance_scaling:
       option.about("a distribution with the variance scale / fan");
       option("scale", options.scale, finite_positive, "variance times fan");

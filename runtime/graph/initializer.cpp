@@ -5,11 +5,18 @@
 // minimum + (maximum - minimum) * u; a normal one is the normal distribution's inverse at u, a
 // truncated one its inverse at P(-2) + (P(2) - P(-2)) * u. Everything is computed in double
 // precision and rounded to float32 at the end.
+//
+// An orthogonal variable of (..., columns) is a matrix of so many columns, or its transpose if it is
+// wider than high. Gram and Schmidt make the columns of a matrix of normal values orthogonal, twice
+// over, which leaves them so to rounding. Every rank makes the whole, in height * width^2 steps.
 #include "runtime/graph/initializer.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -91,6 +98,9 @@ Recipe recipe_of(const Initializer& initializer, const Shape& shape) {
       return {Draw::truncated, initializer.mean, initializer.standard_deviation};
     case InitializerKind::variance_scaling:
       return scaled(initializer, shape);
+    case InitializerKind::identity:
+    case InitializerKind::orthogonal:
+      break;  // values of a matrix, not of an index
   }
   internal_error("an unknown initializer");
 }
@@ -130,6 +140,58 @@ double drawn(const Recipe& recipe, double u) {
   return recipe.base;
 }
 
+// The columns of an orthogonal matrix (height, width), one behind the other.
+std::vector<double> orthogonal_columns(std::int64_t height, std::int64_t width, std::uint64_t key) {
+  std::vector<double> columns(static_cast<std::size_t>(height * width));
+  UniformNumbers uniform(key);
+  for (std::int64_t row = 0; row < height; ++row) {
+    for (std::int64_t column = 0; column < width; ++column) {
+      columns[static_cast<std::size_t>(column * height + row)] =
+          normal_quantile(uniform(static_cast<std::uint64_t>(row * width + column)));
+    }
+  }
+  const auto product = [height](const double* a, const double* b) {
+    return std::inner_product(a, a + height, b, 0.0);
+  };
+  for (std::int64_t column = 0; column < width; ++column) {
+    double* const own = columns.data() + column * height;
+    for (std::int64_t other = 0; other < 2 * column; ++other) {
+      const double* const before = columns.data() + other % column * height;
+      const double along = product(before, own);
+      for (std::int64_t row = 0; row < height; ++row) own[row] -= along * before[row];
+    }
+    const double length = std::sqrt(product(own, own));
+    for (std::int64_t row = 0; row < height; ++row) own[row] /= length;
+  }
+  return columns;
+}
+
+// value(row, column) of the whole variable, seen as a matrix of its last dimension's columns, for
+// identity and orthogonal.
+std::function<double(std::int64_t, std::int64_t)> matrix_values(const Initializer& initializer,
+                                                                const Shape& shape,
+                                                                std::uint64_t key) {
+  const double gain = initializer.gain;
+  if (initializer.kind == InitializerKind::identity) {
+    if (shape.size() != 2) {
+      fail("an identity is a matrix: expected two dimensions, found shape {}", to_string(shape));
+    }
+    return [gain](std::int64_t row, std::int64_t column) { return row == column ? gain : 0; };
+  }
+  if (shape.size() < 2) {
+    fail("an orthogonal matrix has two dimensions at least, found shape {}", to_string(shape));
+  }
+  const std::int64_t columns = shape.back();
+  const std::int64_t rows = element_count(std::span(shape).first(shape.size() - 1));
+  const bool high = rows >= columns;
+  const std::int64_t height = high ? rows : columns;
+  return [gain, high, height, values = orthogonal_columns(height, high ? columns : rows, key)](
+             std::int64_t row, std::int64_t column) {
+    const std::int64_t at = high ? column * height + row : row * height + column;
+    return gain * values[static_cast<std::size_t>(at)];
+  };
+}
+
 NamedInitializer scaling(std::string class_name, std::string name, double scale, FanMode fan,
                          ScalingDistribution distribution) {
   return {std::move(class_name),
@@ -153,6 +215,8 @@ const std::vector<NamedInitializer>& named_initializers() {
       {"RandomNormal", "random_normal", {.kind = InitializerKind::random_normal}},
       {"TruncatedNormal", "truncated_normal", {.kind = InitializerKind::truncated_normal}},
       {"VarianceScaling", "variance_scaling", {.kind = InitializerKind::variance_scaling}},
+      {"Identity", "identity", {.kind = InitializerKind::identity}},
+      {"Orthogonal", "orthogonal", {.kind = InitializerKind::orthogonal}},
       scaling("GlorotUniform", "glorot_uniform", 1, FanMode::average, uniform),
       scaling("GlorotNormal", "glorot_normal", 1, FanMode::average, truncated_normal),
       scaling("HeUniform", "he_uniform", 2, FanMode::in, uniform),
@@ -182,12 +246,21 @@ void initialize(const Initializer& initializer, const Shape& shape, const Block&
       static_cast<std::int64_t>(values.size()) != element_count(local)) {
     internal_error("a block of initial values does not fit its variable");
   }
-  const Recipe recipe = recipe_of(initializer, shape);
-  if (recipe.draw == Draw::none || values.empty()) {
-    std::fill(values.begin(), values.end(), static_cast<float>(recipe.base));
-    return;
+  std::function<double(std::int64_t)> value_at;  // by global index
+  if (initializer.kind == InitializerKind::identity ||
+      initializer.kind == InitializerKind::orthogonal) {
+    value_at = [matrix = matrix_values(initializer, shape, key), width = shape.back()](
+                   std::int64_t index) { return matrix(index / width, index % width); };
+  } else {
+    const Recipe recipe = recipe_of(initializer, shape);
+    if (recipe.draw == Draw::none || values.empty()) {
+      std::fill(values.begin(), values.end(), static_cast<float>(recipe.base));
+      return;
+    }
+    value_at = [recipe, uniform = UniformNumbers(key)](std::int64_t index) mutable {
+      return drawn(recipe, uniform(static_cast<std::uint64_t>(index)));
+    };
   }
-  UniformNumbers uniform(key);
   const std::int64_t columns = shape.empty() ? 1 : local.back();
   std::vector<std::int64_t> at(shape.size(), 0);  // place in the block; the last stays 0
   for (std::size_t value = 0; value < values.size(); value += static_cast<std::size_t>(columns)) {
@@ -197,7 +270,7 @@ void initialize(const Initializer& initializer, const Shape& shape, const Block&
     }
     for (std::int64_t column = 0; column < columns; ++column) {
       values[value + static_cast<std::size_t>(column)] =
-          static_cast<float>(drawn(recipe, uniform(static_cast<std::uint64_t>(first + column))));
+          static_cast<float>(value_at(first + column));
     }
     for (std::size_t d = shape.size(); d-- > 1;) {
       if (++at[d - 1] < local[d - 1]) {

@@ -22,7 +22,9 @@ enum class InitializerKind : std::uint8_t {
   random_uniform,
   random_normal,
   truncated_normal,
-  variance_scaling
+  variance_scaling,
+  identity,
+  orthogonal
 };
 enum class FanMode : std::uint8_t { in, out, average };
 enum class ScalingDistribution : std::uint8_t { uniform, truncated_normal, normal };
@@ -35,6 +37,7 @@ struct Initializer {
   double mean = 0;  // random_normal, truncated_normal
   double standard_deviation = 0.05;
   double scale = 1;  // variance_scaling
+  double gain = 1;   // identity, orthogonal
   FanMode fan = FanMode::in;
   ScalingDistribution distribution = ScalingDistribution::truncated_normal;
   bool operator==(const Initializer&) const = default;
@@ -53,7 +56,8 @@ struct NamedInitializer {
 /// the nearest name if there is none.
 [[nodiscard]] Initializer initializer_by_name(std::string_view name);
 
-/// Writes the values of `block` of a variable of global `shape` into `values` (row-major).
+/// Writes the values of `block` of a variable of global `shape` into `values` (row-major). Throws
+/// `Error` for shapes that have no identity, or no orthogonal matrix.
 void initialize(const Initializer& initializer, const Shape& shape, const Block& block,
                 std::uint64_t key, std::span<float> values);
 

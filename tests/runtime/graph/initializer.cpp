@@ -146,9 +146,42 @@ TEST_CASE("constant initializers are constant") {
   CHECK(values_of(initializer_by_name("random_uniform"), {0, 3}).empty());
 }
 
+TEST_CASE("an identity has its gain on the diagonal") {
+  CHECK(values_of({.kind = InitializerKind::identity, .gain = 2}, {2, 3}) ==
+        std::vector<float>{2, 0, 0, 0, 2, 0});
+  CHECK_THROWS_WITH(values_of(initializer_by_name("identity"), {3}),
+                    Catch::Contains("expected two dimensions"));
+}
+
+TEST_CASE("the columns of an orthogonal variable are orthogonal, or its rows if it is wide") {
+  for (const Shape& shape : {Shape{7, 4}, Shape{4, 7}, Shape{5, 5}, Shape{3, 2, 4}, Shape{1, 3}}) {
+    const std::vector<float> values =
+        values_of({.kind = InitializerKind::orthogonal, .gain = 3}, shape, 11);
+    const std::int64_t columns = shape.back(), rows = element_count(shape) / columns;
+    const bool high = rows >= columns;
+    const auto at = [&](std::int64_t i, std::int64_t j) {  // element i of vector j
+      return static_cast<double>(values[high ? i * columns + j : j * columns + i]);
+    };
+    for (std::int64_t a = 0; a < std::min(rows, columns); ++a) {
+      for (std::int64_t b = 0; b <= a; ++b) {
+        double product = 0;
+        for (std::int64_t i = 0; i < std::max(rows, columns); ++i) product += at(i, a) * at(i, b);
+        CHECK(product == Approx(a == b ? 9 : 0).margin(1e-5));
+      }
+    }
+  }
+  // Of one column: a vector of normal values by its length.
+  const std::vector<float> unit = values_of(initializer_by_name("orthogonal"), {3, 1}, 5);
+  const std::vector<float> normal = values_of({.kind = InitializerKind::random_normal}, {3, 1}, 5);
+  const double length = std::hypot(double{normal[0]}, double{normal[1]}, double{normal[2]});
+  for (std::size_t i = 0; i < 3; ++i) CHECK(unit[i] == Approx(normal[i] / length));
+  CHECK_THROWS_WITH(values_of(initializer_by_name("orthogonal"), {3}),
+                    Catch::Contains("two dimensions at least"));
+}
+
 TEST_CASE("a block holds the same bits as its part of the whole") {
   const Shape shape{5, 3, 7};
-  for (const char* name : {"glorot_uniform", "he_normal", "random_normal", "ones"}) {
+  for (const char* name : {"glorot_uniform", "he_normal", "random_normal", "ones", "orthogonal"}) {
     const Initializer initializer = initializer_by_name(name);
     const std::vector<float> all = values_of(initializer, shape, 17);
     for (const std::int64_t parts : {1, 2, 3, 6}) {
