@@ -29,10 +29,10 @@ REACHED = {
     "optimizers": (keras.optimizers, 0.7),
     "schedules": (keras.optimizers.schedules, 0.9),
     "callbacks": (keras.callbacks, 0.85),
-    "initializers": (keras.initializers, 0.85),
+    "initializers": (keras.initializers, 0.95),
     "regularizers": (keras.regularizers, 0.75),
     "constraints": (keras.constraints, 0),
-    "layers": (keras.layers, 0.5),
+    "layers": (keras.layers, 0.7),
 }
 # Groups whose arguments are compared too.
 BY_ARGUMENT = ["losses", "metrics", "optimizers", "schedules", "callbacks"]
