@@ -13,6 +13,13 @@
 //   rows(context, rows, columns, bytes, make)  body.finish(row, v) for each row, where v has
 //       body.term(row, column, i) of all columns, by the fold Body::Fold (folds.h). What
 //       body.row(row) gives, if it has that, is called as in a grid before terms are asked for
+//   rows_then(context, rows, columns, bytes, make)  first v of each row, by Body::Fold, of which
+//       of_row = body.row(row, v) is made; then of_row(column, i) for each of its elements. One
+//       thread a row calls body.finish(row, v)
+//   columns(context, rows, columns, bytes, operands, make)
+//       body.finish(column, s) for each column of a kernel with so many operands, where s adds up
+//       of_row(column, i), a PairOfSums, of all rows, in an order that the shape decides; of_row =
+//       body.row(row)
 //   middle(context, extents, make)             body.finish(result, v) for each result (outer, inner),
 //       where v has body.term(result, i) of all elements i (outer, middle, inner), by Body::Fold
 //   table(context, values)                     a copy of the vector `values`, which lives as long as

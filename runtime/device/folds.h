@@ -22,6 +22,15 @@ namespace meshwork {
   return x == m || (is_nan(x) && is_nan(m));
 }
 
+/// Sums of two terms.
+struct PairOfSums {
+  double first, second;
+};
+[[nodiscard]] MESHWORK_HOST_DEVICE inline PairOfSums operator+(const PairOfSums& a,
+                                                               const PairOfSums& b) {
+  return {a.first + b.first, a.second + b.second};
+}
+
 namespace folds {
 
 template <class Number>

@@ -12,6 +12,7 @@
 #include "layers/flatten.h"
 #include "layers/global_pooling.h"
 #include "layers/group_normalization.h"
+#include "layers/layer_normalization.h"
 #include "layers/noise.h"
 #include "layers/permute.h"
 #include "layers/pooling.h"
@@ -256,6 +257,20 @@ std::vector<Case> noise_cases() {
   return cases;
 }
 
+std::vector<Case> row_normalization_cases() {
+  std::vector<Case> cases;
+  add(cases, "LayerNormalization", 5,
+      LayerNormalization({.name = "layer", .beta_initializer = random_bias}), {"gamma", "beta"},
+      {7});
+  add(cases, "LayerNormalization of images without beta", 3,
+      LayerNormalization({.name = "layer", .center = false, .gamma_initializer = random_bias}),
+      {"gamma"});
+  add(cases, "LayerNormalization without gamma", 7,
+      LayerNormalization({.name = "layer", .epsilon = 0.5, .scale = false}), {"beta"}, {});
+  add(cases, "RMSNormalization", 5, RMSNormalization({.name = "layer"}), {"scale"}, {7});
+  return cases;
+}
+
 std::vector<Case> moving_cases() {
   std::vector<Case> cases;
   add(cases, "ZeroPadding2D", 2, ZeroPadding2D({.name = "layer", .padding = {{1, 2}, {0, 6}}}));
@@ -319,6 +334,7 @@ TEST_CASE("on one rank the gradients of every layer of images are those of diffe
   check_differences(volume_cases());
   check_differences(sample_normalization_cases());
   check_differences(pooling_cases());
+  check_differences(row_normalization_cases());
   std::vector<Case> others = moving_cases();
   // With statistics of the batch, a layer evaluates another function than it trains.
   std::erase_if(others,
@@ -352,6 +368,10 @@ TEST_CASE("normalization of samples, spread in any way, gives the numbers of one
 
 TEST_CASE("noise on images that are split in any way is that of one rank") {
   check(noise_cases(), 4);
+}
+
+TEST_CASE("normalization of rows, spread in any way, gives the numbers of one rank") {
+  check(row_normalization_cases(), 4);
 }
 
 TEST_CASE("padding, enlarging, permuting and flattening, spread in any way, give those numbers") {

@@ -79,6 +79,61 @@ struct Loops {
     });
   }
 
+  static KernelPointer rows_then(const Context& context, std::int64_t rows, std::int64_t columns,
+                                 std::int64_t bytes, auto make) {
+    return make_kernel([=, threads = context.threads](void* const* operands) {
+      const auto body = make(operands);
+      for_rows(threads, rows, columns * bytes, [=](std::int64_t row) {
+        const auto own = body;  // whose values stay in registers
+        const std::int64_t first = row * columns;
+        using Fold = typename std::remove_const_t<decltype(own)>::Fold;
+        const auto value =
+            lane_fold<Fold>(columns, [=](std::int64_t j) { return own.term(row, j, first + j); });
+        own.finish(row, value);
+        const auto of_row = own.row(row, value);
+#pragma omp simd
+        for (std::int64_t j = 0; j < columns; ++j) of_row(j, first + j);
+      });
+    });
+  }
+  // Parts of the rows depend on the shape alone. Each is added up downwards, then the parts in
+  // order. The partial sums lie in the workspace, the first ones before the second.
+  static KernelPointer columns(const Context& context, std::int64_t rows, std::int64_t columns,
+                               std::int64_t bytes, int operand_count, auto make) {
+    constexpr std::int64_t bytes_a_part = 256 * 1024;
+    const std::int64_t parts =
+        std::clamp<std::int64_t>(rows * columns * bytes / bytes_a_part, 1, 64);
+    return make_kernel(
+        [=, threads = context.threads](void* const* operands) {
+          const auto body = make(operands);
+          double* const partial = at<double>(operands, operand_count);
+          for_rows(threads, parts, rows * columns * bytes / parts, [=](std::int64_t part) {
+            double* const first = partial + 2 * part * columns;
+            double* const second = first + columns;
+            std::fill_n(first, 2 * columns, 0.0);
+            const Range range = block_range(rows, static_cast<int>(parts), static_cast<int>(part));
+            for (std::int64_t row = range.begin; row < range.end; ++row) {
+              const auto of_row = body.row(row);
+#pragma omp simd
+              for (std::int64_t j = 0; j < columns; ++j) {
+                const PairOfSums terms = of_row(j, row * columns + j);
+                first[j] += terms.first;
+                second[j] += terms.second;
+              }
+            }
+          });
+          for (std::int64_t j = 0; j < columns; ++j) {
+            PairOfSums sums{0, 0};
+            for (std::int64_t part = 0; part < parts; ++part) {
+              const double* const first = partial + 2 * part * columns;
+              sums = sums + PairOfSums{first[j], first[columns + j]};
+            }
+            body.finish(j, sums);
+          }
+        },
+        2 * parts * columns * static_cast<std::int64_t>(sizeof(double)));
+  }
+
   // A tile of the inner dimension stays in registers or in the first cache while the middle one
   // passes by.
   static KernelPointer middle(const Context& context, const MiddleExtents& extents, auto make) {

@@ -95,6 +95,22 @@ template <class Fold, class Term>
     std::int64_t j = 0;
     while (j < count && !term(j)) ++j;
     return j < count ? j : Fold::identity();
+  } else if constexpr (std::is_same_v<Fold, folds::Added<PairOfSums>>) {
+    constexpr int lanes = 16;
+    double first[lanes] = {}, second[lanes] = {};
+    std::int64_t j = 0;
+    for (; j + lanes <= count; j += lanes) {
+#pragma omp simd
+      for (int lane = 0; lane < lanes; ++lane) {
+        const PairOfSums terms = term(j + lane);
+        first[lane] += terms.first;
+        second[lane] += terms.second;
+      }
+    }
+    PairOfSums sums{0, 0};
+    for (; j < count; ++j) sums = sums + term(j);
+    for (int lane = 0; lane < lanes; ++lane) sums = sums + PairOfSums{first[lane], second[lane]};
+    return sums;
   } else {
     constexpr int lanes = 16;
     typename Fold::Value values[lanes];

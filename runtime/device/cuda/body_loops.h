@@ -45,6 +45,33 @@ struct InRows {
     body.finish(row, value);
   }
 };
+/// A team folds a row and writes it.
+template <class Body>
+struct InTeams {
+  std::int64_t width;
+  Body body;
+  template <class Team>
+  MESHWORK_DEVICE void operator()(std::int64_t row, const Team& team) const {
+    const std::int64_t first = row * width;
+    const auto value = team.template reduce<typename Body::Fold>(
+        width, [&](std::int64_t j) { return body.term(row, j, first + j); });
+    if (team.leads()) body.finish(row, value);
+    const auto of_row = body.row(row, value);
+    team.each(width, [&](std::int64_t j) { of_row(j, first + j); });
+  }
+};
+/// As reductions of columns (sums.h).
+template <class Body>
+struct InColumns {
+  std::int64_t width;
+  Body body;
+  [[nodiscard]] MESHWORK_HOST_DEVICE PairOfSums term(std::int64_t row, std::int64_t column) const {
+    return body.row(row)(column, row * width + column);
+  }
+  MESHWORK_HOST_DEVICE void finish(std::int64_t column, const PairOfSums& sums) const {
+    body.finish(column, sums);
+  }
+};
 /// A row is a result, its columns are the elements of the middle dimension.
 template <class Body>
 struct InMiddle {
@@ -120,6 +147,25 @@ struct Loops {
       reduce_rows(launcher, rows, columns,
                   InRows<decltype(make(operands))>{columns, make(operands)});
     });
+  }
+  static KernelPointer rows_then(const Context& context, std::int64_t rows, std::int64_t columns,
+                                 std::int64_t /*bytes*/, auto make) {
+    return make_kernel([=, launcher = context.launcher](void* const* operands) {
+      for_teams(launcher, rows, columns,
+                InTeams<decltype(make(operands))>{columns, make(operands)});
+    });
+  }
+  static KernelPointer columns(const Context& context, std::int64_t rows, std::int64_t columns,
+                               std::int64_t /*bytes*/, int operand_count, auto make) {
+    const ColumnParts parts(rows, columns);
+    const std::int64_t bytes = column_sum_bytes(parts);
+    return make_kernel(
+        [=, launcher = context.launcher](void* const* operands) {
+          reduce_columns(launcher, parts,
+                         InColumns<decltype(make(operands))>{columns, make(operands)},
+                         bytes > 0 ? operands[operand_count] : nullptr);
+        },
+        bytes);
   }
   // A thread a result where `inner` fills a warp, so that neighbours read neighbours; else a warp
   // or a block a result, whose threads share the middle.

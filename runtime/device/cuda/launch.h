@@ -187,19 +187,19 @@ template <int group>
 /// column, then lines are added to those half as far down.
 template <class Terms>
 __global__ void __launch_bounds__(block_threads)
-    columns(ColumnParts parts, Terms terms, ColumnSums* partial) {
-  __shared__ ColumnSums sums[block_threads];
+    columns(ColumnParts parts, Terms terms, PairOfSums* partial) {
+  __shared__ PairOfSums sums[block_threads];
   const int thread = static_cast<int>(threadIdx.x);
   const int line = thread / parts.width, lane = thread % parts.width;
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * parts.width + lane;
   const bool mine = line < parts.deep && column < parts.columns;
-  ColumnSums sum{0, 0};
+  PairOfSums sum{0, 0};
   if (mine) {
     const std::int64_t begin = static_cast<std::int64_t>(blockIdx.y) * parts.rows_a_part;
     const std::int64_t behind = begin + parts.rows_a_part;
     const std::int64_t end = behind < parts.rows ? behind : parts.rows;
     for (std::int64_t row = begin + line; row < end; row += parts.deep) {
-      const ColumnSums term = terms.term(row, column);
+      const PairOfSums term = terms.term(row, column);
       sum.first += term.first;
       sum.second += term.second;
     }
@@ -304,7 +304,7 @@ void for_teams_then(const Launcher& launcher, std::int64_t rows, std::int64_t lo
 /// One pass of sums over columns: into `partial` (parts, columns), or finished if that is null.
 template <class Terms>
 void sum_column_parts(const Launcher& launcher, const ColumnParts& parts, const Terms& terms,
-                      ColumnSums* partial) {
+                      PairOfSums* partial) {
   const dim3 grid(static_cast<unsigned>(parts.tiles()), static_cast<unsigned>(parts.parts));
   launching::columns<<<grid, block_threads, 0, launching::stream_of(launcher)>>>(parts, terms,
                                                                                  partial);

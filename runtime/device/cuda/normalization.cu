@@ -21,10 +21,10 @@ struct ColumnSum {
   const float* x;
   float* s;
   std::int64_t width;
-  [[nodiscard]] MESHWORK_HOST_DEVICE ColumnSums term(std::int64_t row, std::int64_t column) const {
+  [[nodiscard]] MESHWORK_HOST_DEVICE PairOfSums term(std::int64_t row, std::int64_t column) const {
     return {static_cast<double>(x[row * width + column]), 0};
   }
-  MESHWORK_HOST_DEVICE void finish(std::int64_t column, const ColumnSums& sums) const {
+  MESHWORK_HOST_DEVICE void finish(std::int64_t column, const PairOfSums& sums) const {
     s[column] = static_cast<float>(sums.first);
   }
 };
@@ -34,11 +34,11 @@ struct Moments {
   const float* x;
   double* z;
   std::int64_t channels;
-  [[nodiscard]] MESHWORK_HOST_DEVICE ColumnSums term(std::int64_t row, std::int64_t c) const {
+  [[nodiscard]] MESHWORK_HOST_DEVICE PairOfSums term(std::int64_t row, std::int64_t c) const {
     const double value = static_cast<double>(x[row * channels + c]);
     return {value, value * value};
   }
-  MESHWORK_HOST_DEVICE void finish(std::int64_t c, const ColumnSums& sums) const {
+  MESHWORK_HOST_DEVICE void finish(std::int64_t c, const PairOfSums& sums) const {
     z[c] = sums.first;
     z[channels + c] = sums.second;
   }
@@ -84,14 +84,14 @@ struct GradientSums {
   double* z;
   std::int64_t channels;
   Parameters parameters;
-  [[nodiscard]] MESHWORK_HOST_DEVICE ColumnSums term(std::int64_t row, std::int64_t c) const {
+  [[nodiscard]] MESHWORK_HOST_DEVICE PairOfSums term(std::int64_t row, std::int64_t c) const {
     const std::int64_t i = row * channels + c;
     const bool open = !relu || parameters.normalized(x[i], c) > 0.0f;
     const float g = open ? dy[i] : 0.0f;
     return {static_cast<double>(g),
             static_cast<double>(g * ((x[i] - parameters.mean[c]) * parameters.inverse[c]))};
   }
-  MESHWORK_HOST_DEVICE void finish(std::int64_t c, const ColumnSums& sums) const {
+  MESHWORK_HOST_DEVICE void finish(std::int64_t c, const PairOfSums& sums) const {
     z[c] = sums.first;
     z[channels + c] = sums.second;
   }

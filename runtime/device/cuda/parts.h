@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "runtime/device/host_device.h"
+#include "runtime/device/folds.h"
 
 namespace meshwork::cuda {
 
@@ -14,15 +14,6 @@ constexpr int block_threads = 256;
 /// Rows of up to this many columns are reduced by `narrow_group` threads, longer ones by a block.
 constexpr std::int64_t narrow_columns = 512;
 constexpr int narrow_group = 32;
-
-/// Sums of two terms over one column.
-struct ColumnSums {
-  double first, second;
-};
-[[nodiscard]] MESHWORK_HOST_DEVICE inline ColumnSums operator+(const ColumnSums& a,
-                                                               const ColumnSums& b) {
-  return {a.first + b.first, a.second + b.second};
-}
 
 /// Columns (rows, columns) in tiles of `width` and parts of `rows_a_part` rows, a block for each;
 /// `deep` rows at a time.

@@ -70,22 +70,22 @@ struct ScaledTo {
 /// The partial sums of a column added up in the order of its parts' lanes.
 template <class Terms>
 struct ColumnEnd {
-  using Fold = folds::Added<ColumnSums>;
-  const ColumnSums* partial;
+  using Fold = folds::Added<PairOfSums>;
+  const PairOfSums* partial;
   std::int64_t column_count, part_count;
   Terms terms;
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t columns(std::int64_t) const { return part_count; }
-  [[nodiscard]] MESHWORK_HOST_DEVICE ColumnSums term(std::int64_t column, std::int64_t part) const {
+  [[nodiscard]] MESHWORK_HOST_DEVICE PairOfSums term(std::int64_t column, std::int64_t part) const {
     return partial[part * column_count + column];
   }
-  MESHWORK_HOST_DEVICE void finish(std::int64_t column, const ColumnSums& sums) const {
+  MESHWORK_HOST_DEVICE void finish(std::int64_t column, const PairOfSums& sums) const {
     terms.finish(column, sums);
   }
 };
 
 [[nodiscard]] inline std::int64_t column_sum_bytes(const ColumnParts& parts) {
   return parts.parts > 1
-             ? parts.parts * parts.columns * static_cast<std::int64_t>(sizeof(ColumnSums))
+             ? parts.parts * parts.columns * static_cast<std::int64_t>(sizeof(PairOfSums))
              : 0;
 }
 
@@ -99,7 +99,7 @@ void reduce_columns(const Launcher& launcher, const ColumnParts& parts, const Te
     sum_column_parts(launcher, parts, terms, nullptr);
     return;
   }
-  auto* sums = static_cast<ColumnSums*>(partial);
+  auto* sums = static_cast<PairOfSums*>(partial);
   sum_column_parts(launcher, parts, terms, sums);
   reduce_rows(launcher, parts.columns, parts.parts,
               ColumnEnd<Terms>{sums, parts.columns, parts.parts, terms});

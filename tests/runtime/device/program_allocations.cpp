@@ -24,6 +24,7 @@
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/kernels/rmsprop.h"
 #include "runtime/device/kernels/row_losses.h"
+#include "runtime/device/kernels/row_normalization.h"
 #include "runtime/device/kernels/rows.h"
 #include "runtime/device/kernels/sgd.h"
 #include "runtime/device/kernels/upsampling.h"
@@ -153,6 +154,13 @@ TEST_CASE("running a program allocates nothing") {
       builder.emit(RowSlopeSpec<Function>{rows, columns}, {x, target, m, sums, further, e}, "t");
     }
   });
+  const RowNormalization normalized{.rows = rows, .columns = columns, .count = columns};
+  builder.emit(RowMomentsSpec{rows, columns}, {x, sums}, "t");
+  builder.emit(RowStatisticsSpec{normalized}, {sums, m, s}, "t");
+  builder.emit(RowNormalizeSpec{normalized}, {x, m, s, bias, bias, y}, "t");
+  builder.emit(RowGradientSumsSpec{normalized}, {x, m, s, bias, y, sums}, "t");
+  builder.emit(RowNormalizeGradientSpec{normalized}, {x, m, s, bias, y, e}, "t");
+  builder.emit(RowNormalizeVariablesSpec{normalized}, {x, m, s, y, bias, bias}, "t");
   const Buffer counts = builder.scratch(2 * 4 * 8, "counts");
   const Buffer squares = builder.scratch(3 * columns * 8, "squares");
   builder.emit(ThresholdCountsSpec{count, {0.2f, 0.5f, 0.8f}}, {x, target, counts}, "t");

@@ -89,6 +89,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "Normalization",
                                  "PReLU",
                                  "Permute",
+                                 "RMSNormalization",
                                  "ReLU",
                                  "RepeatVector",
                                  "Rescaling",

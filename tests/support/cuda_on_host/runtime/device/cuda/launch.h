@@ -138,13 +138,13 @@ void teams(std::int64_t count, const Body& body) {
 
 /// What thread (line, lane) of one block adds up.
 template <class Terms>
-ColumnSums line_sum(const ColumnParts& parts, const Terms& terms, std::int64_t part,
+PairOfSums line_sum(const ColumnParts& parts, const Terms& terms, std::int64_t part,
                     std::int64_t column, int line) {
-  ColumnSums sum{0, 0};
+  PairOfSums sum{0, 0};
   const std::int64_t begin = part * parts.rows_a_part;
   const std::int64_t end = std::min(begin + parts.rows_a_part, parts.rows);
   for (std::int64_t row = begin + line; row < end; row += parts.deep) {
-    const ColumnSums term = terms.term(row, column);
+    const PairOfSums term = terms.term(row, column);
     sum.first += term.first;
     sum.second += term.second;
   }
@@ -184,10 +184,10 @@ void for_teams_then(const Launcher& launcher, std::int64_t rows, std::int64_t lo
 
 template <class Terms>
 void sum_column_parts(const Launcher&, const ColumnParts& parts, const Terms& terms,
-                      ColumnSums* partial) {
+                      PairOfSums* partial) {
   for (std::int64_t part = parts.parts; part-- > 0;) {
     for (std::int64_t column = parts.columns; column-- > 0;) {
-      std::array<ColumnSums, static_cast<std::size_t>(block_threads)> lines{};
+      std::array<PairOfSums, static_cast<std::size_t>(block_threads)> lines{};
       for (int line = 0; line < parts.deep; ++line) {
         lines[static_cast<std::size_t>(line)] =
             launching::line_sum(parts, terms, part, column, line);

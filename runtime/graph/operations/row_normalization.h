@@ -1,0 +1,144 @@
+// Layer normalization and its kin: y = (x - mean) * gamma / sqrt(variance + epsilon) + beta, with
+// mean and population variance of each row, over the last dimension.
+//
+// Inputs: x, [gamma], [beta]. RMS normalization takes 0 for the mean and the mean square for the
+// variance.
+//
+// Rule "btk,k,k->btk", and the letter k, the columns, is its own: where an axis splits it, the ranks
+// add up {sum of x, sum of x^2} of each row in float64, and in backward {sum of g, sum of g * xhat},
+// g = gamma * dy. Any other split needs nothing but that the gradients of gamma and beta, which lack
+// its letter, are added up: parts of a sequence are normalized where they lie.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "collectives/error.h"
+#include "runtime/device/kernels/row_normalization.h"
+#include "runtime/graph/lowering.h"
+#include "runtime/graph/operation.h"
+#include "runtime/graph/operations/dimensions.h"
+
+namespace meshwork {
+
+struct RowNormalizationOptions {
+  bool centered = true;  // subtract the mean
+  bool scale = true;     // multiply by gamma
+  bool center = true;    // add beta
+  double epsilon = 1e-3;
+};
+
+class RowNormalizationOperation final : public Operation {
+ public:
+  explicit RowNormalizationOperation(const RowNormalizationOptions& options) : options_(options) {}
+
+  std::string kind() const override { return "row normalization"; }
+  Shape output_shape(std::span<const Shape> inputs) const override {
+    check_input_count(inputs, static_cast<std::size_t>(input_count()));
+    for (std::size_t i = 1; i < inputs.size(); ++i) {
+      if (inputs[i] != Shape{inputs[0].back()}) {
+        fail("an input of shape {} needs factors of shape {}, found {}", to_string(inputs[0]),
+             to_string(Shape{inputs[0].back()}), to_string(inputs[i]));
+      }
+    }
+    return inputs[0];
+  }
+  Rule rule(std::span<const Shape> inputs) const override {
+    const std::string letters = dimension_letters(inputs[0].size(), columns.front());
+    Rule rule{.inputs = {letters}, .output = letters, .own = std::string(columns)};
+    rule.inputs.resize(inputs.size(), std::string(columns));
+    return rule;
+  }
+  std::vector<OwnReduction> own_reductions(const Rule& rule) const override {
+    const std::string over(columns);
+    const std::string rows = rule.output.substr(0, rule.output.size() - 1);
+    return {{.over = over, .of = rows, .bytes_per_element = 16},
+            {.over = over, .of = rows, .bytes_per_element = 16, .backward = true}};
+  }
+  // Two passes over x: sums, and the result.
+  double flops(std::span<const Shape>, const Shape& output) const override {
+    return 8.0 * static_cast<double>(element_count(output));
+  }
+
+  void forward(Lowering& lowering) const override {
+    const RowNormalization at = normalized(lowering);
+    const bool known = lowering.splits(columns);
+    const Operand x = lowering.input(0);
+    const Operand mean = this->mean(lowering);
+    const Operand inverse = this->inverse(lowering);
+    if (known) {
+      const Operand z = lowering.scratch("sums", 2 * at.rows, ElementType::float64);
+      lowering.emit(RowMomentsSpec{at.rows, at.columns}, {x, z});
+      add_up(lowering, z, "sums of rows");
+      lowering.emit(RowStatisticsSpec{at}, {z, mean, inverse});
+    }
+    std::vector<Operand> operands{x, mean, inverse};
+    for (int input = 1; input < input_count(); ++input) operands.push_back(lowering.input(input));
+    operands.push_back(lowering.output());
+    lowering.emit(RowNormalizeSpec{at, known}, operands);
+  }
+  void backward(Lowering& lowering) const override {
+    const RowNormalization at = normalized(lowering);
+    const Operand x = lowering.input(0);
+    const Operand dy = lowering.output_gradient();
+    const std::vector<Operand> of_rows{x, mean(lowering), inverse(lowering)};
+    if (lowering.needs_gradient(0)) {
+      const bool known = lowering.splits(columns);
+      std::vector<Operand> operands = of_rows;
+      if (options_.scale) operands.push_back(lowering.input(gamma));
+      operands.push_back(dy);
+      if (known) {
+        operands.push_back(lowering.scratch("sums", 2 * at.rows, ElementType::float64));
+        lowering.emit(RowGradientSumsSpec{at}, operands);
+        add_up(lowering, operands.back(), "sums of gradients");
+      }
+      operands.push_back(lowering.input_gradient(0));
+      lowering.emit(RowNormalizeGradientSpec{at, known}, operands);
+    }
+    RowNormalization wanted = at;
+    wanted.scale = at.scale && lowering.needs_gradient(gamma);
+    wanted.center = at.center && lowering.needs_gradient(beta());
+    if (wanted.scale || wanted.center) {
+      std::vector<Operand> operands = of_rows;
+      operands.push_back(dy);
+      if (wanted.scale) operands.push_back(lowering.input_gradient(gamma));
+      if (wanted.center) operands.push_back(lowering.input_gradient(beta()));
+      lowering.emit(RowNormalizeVariablesSpec{wanted}, operands);
+    }
+  }
+  bool backward_reads(int input) const override { return input == 0 || input == gamma; }
+
+ private:
+  static constexpr std::string_view columns = "k";
+  static constexpr int gamma = 1;  // if there is one
+  int beta() const { return options_.scale ? 2 : 1; }
+  int input_count() const { return 1 + (options_.scale ? 1 : 0) + (options_.center ? 1 : 0); }
+
+  RowNormalization normalized(const Lowering& lowering) const {
+    const Shape x = lowering.local_shape(0);
+    return {.rows = rows_of(x),
+            .columns = columns_of(x),
+            .count = columns_of(lowering.global_shape(0)),
+            .centered = options_.centered,
+            .scale = options_.scale,
+            .center = options_.center,
+            .epsilon = options_.epsilon};
+  }
+  static Operand mean(Lowering& lowering) {
+    return lowering.scratch("mean", rows_of(lowering.local_shape(0)));
+  }
+  // 1 / sqrt(variance + epsilon).
+  static Operand inverse(Lowering& lowering) {
+    return lowering.scratch("inverse deviation", rows_of(lowering.local_shape(0)));
+  }
+  static void add_up(Lowering& lowering, Operand sums, const std::string& what) {
+    lowering.all_reduce(columns, ElementType::float64, Reduction::sum, sums,
+                        2 * rows_of(lowering.local_shape(0)), 2 * rows_of(lowering.global_shape(0)),
+                        what);
+  }
+
+  RowNormalizationOptions options_;
+};
+
+}  // namespace meshwork
