@@ -70,6 +70,7 @@ std::string destination(const CommandLine& line, const RunConfig& config, std::i
 }  // namespace
 
 int import_weights(Runtime& runtime, const CommandLine& line) {
+  (void)runtime.stop_request();  // from here on, signals are answered in order
   const std::string& file = line.files.front();
   std::optional<Session> session;
   LoadedWeights loaded;
@@ -83,6 +84,7 @@ int import_weights(Runtime& runtime, const CommandLine& line) {
       }
     });
     session->build();
+    end_if_asked(runtime, "before anything was read");
     const bool optimizer = session->config().has_loss() && !line.weights_only;
     loaded = session->model().load_weights(file, {.optimizer = optimizer});
     together(runtime.world(), [&] {

@@ -385,8 +385,7 @@ void Model::compile(CompileOptions options) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     check_metric_names(outputs[i].metrics);
     if (!outputs[i].loss) continue;
-    const std::string mismatch =
-        mismatch_of(*state_->graph, state_->graph->outputs[i], *outputs[i].loss);
+    const std::string mismatch = mismatch_of(*state_->graph, state_->graph->outputs[i], outputs[i]);
     if (!mismatch.empty()) state_->say("warning: " + mismatch);
   }
   state_->compiled = std::move(options);

@@ -25,7 +25,8 @@ std::vector<std::string> output_names(const Graph& model) {
   return names;
 }
 
-std::string mismatch_of(const Graph& model, TensorId output, const Loss& loss) {
+std::string mismatch_of(const Graph& model, TensorId output, const OutputTraining& training) {
+  const Loss& loss = *training.loss;
   const auto maker_of = [&](TensorId tensor) -> const GraphOperation* {
     const int producer = model.tensors[tensor].producer;
     return producer < 0 ? nullptr : &model.operations[producer];
@@ -48,6 +49,16 @@ std::string mismatch_of(const Graph& model, TensorId output, const Loss& loss) {
         "the loss takes predictions for probabilities (from_logits: false), but no softmax or "
         "sigmoid makes \"{}\"; set from_logits: true, or end the model with one",
         path);
+  }
+  for (const SharedMetric& metric : training.metrics) {
+    if (loss.predictions() == Predictions::logits &&
+        metric->predictions() == Predictions::probabilities) {
+      return fmt::format(
+          "the loss takes \"{}\" for logits, but the metric {} takes it for probabilities; end the "
+          "model with a sigmoid, or give the metric what suits logits (from_logits: true, or a "
+          "threshold)",
+          path, metric->name());
+    }
   }
   return "";
 }

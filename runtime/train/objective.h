@@ -66,9 +66,11 @@ struct Objective {
 /// `model` as it is, for prediction.
 [[nodiscard]] Objective without_objective(std::shared_ptr<const Graph> model);
 
-/// What to warn of where `loss` takes `output` of `model` for what it is not: a softmax or sigmoid
-/// meets a loss of logits, or none a loss of probabilities. "" where they fit.
-[[nodiscard]] std::string mismatch_of(const Graph& model, TensorId output, const Loss& loss);
+/// What to warn of where the loss that `training` has takes `output` of `model` for what it is not: a
+/// softmax or sigmoid meets a loss of logits, or none a loss of probabilities; or where a metric takes
+/// for probabilities what are logits to the loss. "" where they fit.
+[[nodiscard]] std::string mismatch_of(const Graph& model, TensorId output,
+                                      const OutputTraining& training);
 
 /// `model` with what its `outputs` are trained by, in their order, given what `data` says (an empty
 /// shape: a scalar). Throws `Error` if they do not go together, for no loss at all, and for weights

@@ -629,7 +629,7 @@ Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const WrittenOutput& output = outputs_[i];
     if (!output.training.loss) continue;
-    const std::string mismatch = mismatch_of(*graph_, graph_->outputs[i], *output.training.loss);
+    const std::string mismatch = mismatch_of(*graph_, graph_->outputs[i], output.training);
     if (mismatch.empty()) continue;
     const ConfigNode options = output.loss->single_entry().value;
     const auto said = options.is_map() ? options.find("from_logits") : std::nullopt;

@@ -164,6 +164,19 @@ said=$(cat stopped.txt)
 [[ $status -eq 75 ]] || wrong "a stopped import: status $status"
 if compgen -G 'stopped/*.meshwork-unfinished' >/dev/null; then wrong "a stopped import leaves a file"; fi
 done_with verify stopped
+# And one that reads the weights leaves no session.
+mkdir -p sessions
+for wait in 0.05 0.15 0.25; do
+  TMPDIR=$PWD/sessions "$meshwork" import run.yaml large.weights.h5 "${large[@]}" --output early.h5 --overwrite >stopped.txt 2>&1 &
+  importing=$!
+  until compgen -G 'sessions/meshwork-*' >/dev/null || ! kill -0 $importing 2>/dev/null; do :; done
+  sleep $wait
+  kill -TERM $importing
+  wait $importing
+  status=$?
+  said=$(cat stopped.txt)
+  [[ $status -eq 75 && -z $(ls sessions) ]] || wrong "an import that was stopped early: status $status, $(ls sessions)"
+done
 # Data that one rank alone sees.
 if [[ ${launcher[*]} == *" 2" ]]; then
   mkdir -p elsewhere

@@ -149,7 +149,7 @@ TEST_CASE("what a Normalization cannot adapt to is an error on every rank") {
   Model model(x, Normalization({.name = "n"})(x), spread_over(mesh, {}, "data"));
   CHECK_THROWS_WITH(model.adapt(source({})), Catch::Contains("no samples"));
   CHECK_THROWS_WITH(model.adapt(source({1, 2, 3, std::numeric_limits<float>::infinity(), 5, 6})),
-                    Catch::Contains("x: channel 1 has the mean"));
+                    Catch::Contains("field x: channel 1 has the mean inf"));
 }
 
 }  // namespace meshwork::normalization_test

@@ -121,6 +121,7 @@ class ComparedMetric final : public Compared<Metric> {
   ComparedMetric(std::string name, TargetForm form, MakeOperation make, Closing closing)
       : Compared(std::move(name), form, std::move(make)), closing_(std::move(closing)) {}
   Better better() const override { return closing_.better; }
+  Predictions predictions() const override { return closing_.predictions; }
   std::int64_t results(const Shape& prediction) const override {
     return closing_.results ? closing_.results(prediction) : 1;
   }

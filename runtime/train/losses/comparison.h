@@ -138,6 +138,7 @@ struct Closing {
   /// As Metric::value and Metric::results.
   std::function<double(std::span<const double> sums, double rows, std::int64_t result)> value;
   std::function<std::int64_t(const Shape& prediction)> results = {};  // null: one
+  Predictions predictions = Predictions::any;
 };
 [[nodiscard]] SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make,
                                        Closing closing);

@@ -13,9 +13,6 @@
 
 namespace meshwork {
 
-/// What predictions are to a loss. It computes a number from others too, but not the one meant.
-enum class Predictions : std::uint8_t { any, probabilities, logits };
-
 class Loss : public Metric {
  public:
   [[nodiscard]] Better better() const final { return Better::lower; }
@@ -34,8 +31,6 @@ class Loss : public Metric {
                                                                  const Shape& target,
                                                                  const ClassWeights& weights,
                                                                  bool weighted) const;
-  /// What it takes its predictions for.
-  [[nodiscard]] virtual Predictions predictions() const { return Predictions::any; }
 };
 
 using SharedLoss = std::shared_ptr<const Loss>;

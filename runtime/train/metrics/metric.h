@@ -35,6 +35,9 @@ namespace meshwork {
 /// Which of two values of a metric is the better one.
 enum class Better : std::uint8_t { lower, higher };
 
+/// What predictions are to a metric. It computes a number from others too, but not the one meant.
+enum class Predictions : std::uint8_t { any, probabilities, logits };
+
 class Metric {
  public:
   virtual ~Metric() = default;
@@ -46,6 +49,8 @@ class Metric {
   /// was expected and found, if they do not go together.
   [[nodiscard]] virtual std::unique_ptr<Operation> operation(const Shape& prediction,
                                                              const Shape& target) const = 0;
+  /// What it takes its predictions for.
+  [[nodiscard]] virtual Predictions predictions() const { return Predictions::any; }
   /// The element type in which it takes targets.
   [[nodiscard]] virtual ElementType target_type() const { return ElementType::float32; }
   /// How many results it has for predictions of this shape. Of several, each is in the logs under

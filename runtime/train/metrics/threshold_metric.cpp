@@ -1,5 +1,6 @@
 #include "runtime/train/metrics/threshold_metric.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -114,10 +115,26 @@ std::vector<float> even_thresholds(std::int64_t count, double margin) {
   return thresholds;
 }
 
+namespace {
+
+// Thresholds that lie among probabilities are for these.
+Predictions predictions_for(std::span<const float> thresholds) {
+  const auto between = [](float low, float high) {
+    return [=](float threshold) { return low < threshold && threshold < high; };
+  };
+  return std::ranges::all_of(thresholds, between(-0.01f, 1.01f)) &&
+                 std::ranges::any_of(thresholds, between(0, 1))
+             ? Predictions::probabilities
+             : Predictions::any;
+}
+
+}  // namespace
+
 SharedMetric make_threshold_metric(
     std::string name, Better better, std::vector<float> thresholds,
     std::function<double(std::span<const Confusion> confusions, std::int64_t result)> value,
     std::int64_t results, const CountedValues& counted) {
+  const Predictions predictions = predictions_for(thresholds);
   return make_metric(
       std::move(name), TargetForm::values,
       [thresholds = std::move(thresholds), counted](bool) {
@@ -127,7 +144,8 @@ SharedMetric make_threshold_metric(
        .value = [value = std::move(value)](
                     std::span<const double> sums, double,
                     std::int64_t result) { return value(confusions_of(sums), result); },
-       .results = [results](const Shape&) { return results; }});
+       .results = [results](const Shape&) { return results; },
+       .predictions = predictions});
 }
 
 }  // namespace meshwork

@@ -164,10 +164,12 @@ std::vector<ChannelStatistics> statistics_of(const std::vector<AdaptedLayer>& la
       if (!std::isfinite(statistics[i].mean[channel]) ||
           !std::isfinite(statistics[i].variance.back())) {
         throw WrongInput(fmt::format(
-            "{}: channel {} has the mean {} and the variance {} over all samples; expected finite "
-            "numbers",
-            data->field(layers[i].input).name, channel, statistics[i].mean[channel],
-            statistics[i].variance.back()));
+            "the training data, field {}: channel {} has the mean {} over all samples; expected "
+            "finite numbers",
+            data->field(layers[i].input).name, channel,
+            std::isfinite(statistics[i].mean[channel]) ? "and a variance beyond float32"
+            : std::isnan(statistics[i].mean[channel])  ? "nan"
+                                                       : "inf"));
       }
     }
   }

@@ -15,6 +15,8 @@
 #include "runtime/train/losses/binary_crossentropy.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/losses/mean_squared_error.h"
+#include "runtime/train/metrics/auc.h"
+#include "runtime/train/metrics/confusion_metrics.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "runtime/train/run_config.h"
 #include "tests/support/one_rank.h"
@@ -25,12 +27,13 @@ namespace {
 using namespace meshwork::test;
 
 // Of a model that ends with `layers`.
-std::string mismatch(const std::vector<SharedLayer>& layers, const SharedLoss& loss) {
+std::string mismatch(const std::vector<SharedLayer>& layers, const SharedLoss& loss,
+                     const std::vector<SharedMetric>& metrics = {}) {
   const SymbolicTensor x = Input({4});
   SymbolicTensor y = x;
   for (const SharedLayer& layer : layers) y = layer(y);
   const Graph graph = make_graph({x}, {y});
-  return mismatch_of(graph, graph.outputs.front(), *loss);
+  return mismatch_of(graph, graph.outputs.front(), {.loss = loss, .metrics = metrics});
 }
 
 SharedLayer dense(Activation activation = Activation::linear, const std::string& name = "d") {
@@ -70,6 +73,20 @@ TEST_CASE("logits before a loss of probabilities are told") {
     CHECK(mismatch({dense(), Softmax()}, loss).empty());
     CHECK(mismatch({dense(Activation::sigmoid)}, loss).empty());
   }
+}
+
+TEST_CASE("a metric of probabilities beside a loss of logits is told") {
+  const SharedLoss logits = BinaryCrossentropy({.from_logits = true});
+  CHECK_THAT(mismatch({dense()}, logits, {AUC()}),
+             Catch::Contains("the loss takes \"d/output\" for logits") &&
+                 Catch::Contains("the metric auc takes it for probabilities"));
+  CHECK_THAT(mismatch({dense()}, logits, {PrecisionMetric()}),
+             Catch::Contains("the metric precision"));
+  CHECK(
+      mismatch({dense()}, logits, {AUC({.from_logits = true}), PrecisionMetric({.thresholds = 0})})
+          .empty());
+  CHECK(mismatch({dense(Activation::sigmoid)}, BinaryCrossentropy(), {AUC()}).empty());
+  CHECK(mismatch({dense()}, MeanSquaredError(), {AUC()}).empty());
 }
 
 TEST_CASE("other losses take any predictions") {
