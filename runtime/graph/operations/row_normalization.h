@@ -1,17 +1,17 @@
 // Layer normalization and its kin: y = (x - mean) * gamma / sqrt(variance + epsilon) + beta, with
-// mean and population variance of each row, over the last dimension.
+// mean and population variance of each row: of the last dimension, or of all behind the first
+// `row_dimensions` together.
 //
-// Inputs: x, [gamma], [beta]. RMS normalization takes 0 for the mean and the mean square for the
-// variance.
+// Inputs: x, [gamma], [beta], which have the row's shape. RMS normalization takes 0 for the mean and
+// the mean square for the variance.
 //
-// Rule "btk,k,k->btk", and the letter k, the columns, is its own: where an axis splits it, the ranks
-// add up {sum of x, sum of x^2} of each row in float64, and in backward {sum of g, sum of g * xhat},
-// g = gamma * dy. Any other split needs nothing but that the gradients of gamma and beta, which lack
-// its letter, are added up: parts of a sequence are normalized where they lie.
+// Rule "btu,u,u->btu", and the letters of the row, here u, are its own: where an axis splits them, the
+// ranks add up {sum of x, sum of x^2} of each row in float64, and in backward {sum of g, sum of g *
+// xhat}, g = gamma * dy. Any other split needs nothing but that the gradients of gamma and beta, which
+// lack its letter, are added up: parts of a sequence are normalized where they lie.
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "collectives/error.h"
@@ -23,9 +23,10 @@
 namespace meshwork {
 
 struct RowNormalizationOptions {
-  bool centered = true;  // subtract the mean
-  bool scale = true;     // multiply by gamma
-  bool center = true;    // add beta
+  std::size_t row_dimensions = 0;  // in front of what is normalized together; 0: all but the last
+  bool centered = true;            // subtract the mean
+  bool scale = true;               // multiply by gamma
+  bool center = true;              // add beta
   double epsilon = 1e-3;
 };
 
@@ -37,24 +38,24 @@ class RowNormalizationOperation final : public Operation {
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, static_cast<std::size_t>(input_count()));
     for (std::size_t i = 1; i < inputs.size(); ++i) {
-      if (inputs[i] != Shape{inputs[0].back()}) {
+      if (inputs[i] != row_of(inputs[0])) {
         fail("an input of shape {} needs factors of shape {}, found {}", to_string(inputs[0]),
-             to_string(Shape{inputs[0].back()}), to_string(inputs[i]));
+             to_string(row_of(inputs[0])), to_string(inputs[i]));
       }
     }
     return inputs[0];
   }
   Rule rule(std::span<const Shape> inputs) const override {
-    const std::string letters = dimension_letters(inputs[0].size(), columns.front());
-    Rule rule{.inputs = {letters}, .output = letters, .own = std::string(columns)};
-    rule.inputs.resize(inputs.size(), std::string(columns));
+    const std::string letters = dimension_letters(inputs[0].size());
+    const std::string row = letters_of_row(inputs[0]);
+    Rule rule{.inputs = {letters}, .output = letters, .own = row};
+    rule.inputs.resize(inputs.size(), row);
     return rule;
   }
   std::vector<OwnReduction> own_reductions(const Rule& rule) const override {
-    const std::string over(columns);
-    const std::string rows = rule.output.substr(0, rule.output.size() - 1);
-    return {{.over = over, .of = rows, .bytes_per_element = 16},
-            {.over = over, .of = rows, .bytes_per_element = 16, .backward = true}};
+    const std::string rows = rule.output.substr(0, rule.output.size() - rule.own.size());
+    return {{.over = rule.own, .of = rows, .bytes_per_element = 16},
+            {.over = rule.own, .of = rows, .bytes_per_element = 16, .backward = true}};
   }
   // Two passes over x: sums, and the result.
   double flops(std::span<const Shape>, const Shape& output) const override {
@@ -63,7 +64,7 @@ class RowNormalizationOperation final : public Operation {
 
   void forward(Lowering& lowering) const override {
     const RowNormalization at = normalized(lowering);
-    const bool known = lowering.splits(columns);
+    const bool known = lowering.splits(letters_of_row(lowering.global_shape(0)));
     const Operand x = lowering.input(0);
     const Operand mean = this->mean(lowering);
     const Operand inverse = this->inverse(lowering);
@@ -84,7 +85,7 @@ class RowNormalizationOperation final : public Operation {
     const Operand dy = lowering.output_gradient();
     const std::vector<Operand> of_rows{x, mean(lowering), inverse(lowering)};
     if (lowering.needs_gradient(0)) {
-      const bool known = lowering.splits(columns);
+      const bool known = lowering.splits(letters_of_row(lowering.global_shape(0)));
       std::vector<Operand> operands = of_rows;
       if (options_.scale) operands.push_back(lowering.input(gamma));
       operands.push_back(dy);
@@ -110,32 +111,44 @@ class RowNormalizationOperation final : public Operation {
   bool backward_reads(int input) const override { return input == 0 || input == gamma; }
 
  private:
-  static constexpr std::string_view columns = "k";
   static constexpr int gamma = 1;  // if there is one
   int beta() const { return options_.scale ? 2 : 1; }
   int input_count() const { return 1 + (options_.scale ? 1 : 0) + (options_.center ? 1 : 0); }
 
+  std::size_t row_dimensions(const Shape& x) const {
+    return options_.row_dimensions > 0 ? options_.row_dimensions : x.size() - 1;
+  }
+  Shape row_of(const Shape& x) const {
+    return {x.begin() + static_cast<std::ptrdiff_t>(row_dimensions(x)), x.end()};
+  }
+  std::string letters_of_row(const Shape& x) const {
+    return dimension_letters(x.size()).substr(row_dimensions(x));
+  }
+  std::int64_t row_count(const Shape& x) const {
+    return element_count(std::span(x).first(row_dimensions(x)));
+  }
+
   RowNormalization normalized(const Lowering& lowering) const {
     const Shape x = lowering.local_shape(0);
-    return {.rows = rows_of(x),
-            .columns = columns_of(x),
-            .count = columns_of(lowering.global_shape(0)),
+    return {.rows = row_count(x),
+            .columns = element_count(row_of(x)),
+            .count = element_count(row_of(lowering.global_shape(0))),
             .centered = options_.centered,
             .scale = options_.scale,
             .center = options_.center,
             .epsilon = options_.epsilon};
   }
-  static Operand mean(Lowering& lowering) {
-    return lowering.scratch("mean", rows_of(lowering.local_shape(0)));
+  Operand mean(Lowering& lowering) const {
+    return lowering.scratch("mean", row_count(lowering.local_shape(0)));
   }
   // 1 / sqrt(variance + epsilon).
-  static Operand inverse(Lowering& lowering) {
-    return lowering.scratch("inverse deviation", rows_of(lowering.local_shape(0)));
+  Operand inverse(Lowering& lowering) const {
+    return lowering.scratch("inverse deviation", row_count(lowering.local_shape(0)));
   }
-  static void add_up(Lowering& lowering, Operand sums, const std::string& what) {
-    lowering.all_reduce(columns, ElementType::float64, Reduction::sum, sums,
-                        2 * rows_of(lowering.local_shape(0)), 2 * rows_of(lowering.global_shape(0)),
-                        what);
+  void add_up(Lowering& lowering, Operand sums, const std::string& what) const {
+    const Shape& global = lowering.global_shape(0);
+    lowering.all_reduce(letters_of_row(global), ElementType::float64, Reduction::sum, sums,
+                        2 * row_count(lowering.local_shape(0)), 2 * row_count(global), what);
   }
 
   RowNormalizationOptions options_;
