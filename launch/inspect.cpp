@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "collectives/element_type.h"
 #include "collectives/error.h"
 #include "collectives/path_text.h"
 #include "collectives/printable.h"
@@ -32,7 +33,7 @@ namespace {
 constexpr std::size_t shown_epochs = 10;
 
 std::int64_t bytes_of(const Shape& shape) {
-  return element_count(shape) * 4;
+  return element_count(shape) * float32_bytes;
 }
 
 std::string value_text(const std::variant<double, std::string>& value) {

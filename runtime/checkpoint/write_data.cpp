@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 
+#include "collectives/element_type.h"
 #include "collectives/file_size_limit.h"
 #include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/format.h"
@@ -46,7 +47,8 @@ void begin_bringing_to_disk(const Descriptor& disk, const Hdf5Dataset& dataset, 
   }
   const std::int64_t begin = offset_of(block, whole(shape));
   const std::int64_t end = offset_of(last, whole(shape)) + 1;
-  disk.begin_bringing_to_disk(static_cast<std::int64_t>(start) + 4 * begin, 4 * (end - begin));
+  disk.begin_bringing_to_disk(static_cast<std::int64_t>(start) + float32_bytes * begin,
+                              float32_bytes * (end - begin));
 }
 
 // Writes what is selected; `values` may be null if that is nothing.

@@ -14,6 +14,7 @@
 #include <system_error>
 #include <utility>
 
+#include "collectives/element_type.h"
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "collectives/file_size_limit.h"
@@ -254,7 +255,7 @@ class Writing {
   [[nodiscard]] std::int64_t data_bytes() const {
     std::int64_t bytes = 0;
     for (const CheckpointTensor& tensor : tensors_) {
-      bytes += element_count(tensor.shape) * 4;
+      bytes += element_count(tensor.shape) * float32_bytes;
     }
     return bytes;
   }
