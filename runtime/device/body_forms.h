@@ -20,6 +20,8 @@
 //       body.finish(column, s) for each column of a kernel with so many operands, where s adds up
 //       of_row(column, i), a PairOfSums, of all rows, in an order that the shape decides; of_row =
 //       body.row(row)
+//   tiles(context, rows, columns, bytes, make)  body(begin, end, left, right) for tiles of rows and
+//       columns that cover all
 //   middle(context, extents, make)             body.finish(result, v) for each result (outer, inner),
 //       where v has body.term(result, i) of all elements i (outer, middle, inner), by Body::Fold
 //   table(context, values)                     a copy of the vector `values`, which lives as long as

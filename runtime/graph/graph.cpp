@@ -56,6 +56,21 @@ std::string Graph::free_path(std::string path) {
   return free;
 }
 
+std::int64_t Graph::classes_of(TensorId id) const {
+  std::int64_t least = 0;
+  for (const int consumer : tensors[id].consumers) {
+    const GraphOperation& use = operations[consumer];
+    std::vector<Shape> shapes;
+    for (const TensorId input : use.inputs) shapes.push_back(tensors[input].shape);
+    for (std::size_t i = 0; i < use.inputs.size(); ++i) {
+      const std::int64_t classes =
+          use.inputs[i] == id ? use.operation->classes(static_cast<int>(i), shapes) : 0;
+      if (classes > 0) least = least == 0 ? classes : std::min(least, classes);
+    }
+  }
+  return least;
+}
+
 TensorId Graph::add_operation(std::shared_ptr<const Operation> operation,
                               std::vector<TensorId> inputs, int layer, std::string path) {
   path = free_path(std::move(path));

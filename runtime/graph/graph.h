@@ -93,6 +93,9 @@ struct Graph {
 
   /// `shape` of tensor `id` with the batch of `rows`.
   [[nodiscard]] Shape shape_of(TensorId id, std::int64_t rows) const;
+  /// If tensor `id` is numbers of classes or rows, how many operations know of (Operation::classes);
+  /// else 0.
+  [[nodiscard]] std::int64_t classes_of(TensorId id) const;
   /// The paths of all variables and layer outputs.
   [[nodiscard]] std::vector<std::string> paths() const;
   /// What a LayoutMap can speak of: the same, and the inputs, whose path is their name.

@@ -98,8 +98,15 @@ const Shape& SymbolicTensor::shape() const {
   return call_->shape;
 }
 
-SymbolicTensor Input(Shape shape, std::string name) {
+ElementType SymbolicTensor::type() const {
+  return call_->type;
+}
+
+SymbolicTensor Input(Shape shape, std::string name, ElementType dtype) {
   check_name(name);
+  if (dtype != ElementType::float32 && dtype != ElementType::int32) {
+    fail("Input: an input is float32 or int32, found {}", name_of(dtype));
+  }
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (shape[d] < 1) {
       fail(
@@ -109,7 +116,7 @@ SymbolicTensor Input(Shape shape, std::string name) {
     }
   }
   shape.insert(shape.begin(), -1);
-  return SymbolicTensor(std::make_shared<Call>(Call{nullptr, std::move(name), {}, shape}));
+  return SymbolicTensor(std::make_shared<Call>(Call{nullptr, std::move(name), {}, shape, dtype}));
 }
 
 SymbolicTensor SharedLayer::operator()(const SymbolicTensor& input) const {
@@ -128,12 +135,13 @@ SymbolicTensor SharedLayer::operator()(const std::vector<SymbolicTensor>& inputs
   builder.paths_[layer_.get()] = name;
   std::vector<TensorId> arguments;
   for (const SymbolicTensor& input : inputs) {
-    arguments.push_back(scratch.add_tensor({.shape = input.shape(), .role = TensorRole::input}));
+    arguments.push_back(scratch.add_tensor(
+        {.shape = input.shape(), .type = input.type(), .role = TensorRole::input}));
   }
   check_name(layer_->name());
   const TensorId output = builder.call(layer_, arguments);
-  return SymbolicTensor(
-      std::make_shared<Call>(Call{layer_, "", inputs, scratch.tensors[output].shape}));
+  return SymbolicTensor(std::make_shared<Call>(
+      Call{layer_, "", inputs, scratch.tensors[output].shape, scratch.tensors[output].type}));
 }
 
 TensorId LayerBlock::build(LayerBuilder& builder, std::span<const TensorId> inputs) const {
@@ -143,7 +151,8 @@ TensorId LayerBlock::build(LayerBuilder& builder, std::span<const TensorId> inpu
         std::make_shared<Call>(Call{nullptr,
                                     fmt::format("{} of {}", symbols.size(), builder.path()),
                                     {},
-                                    builder.shape(input)}));
+                                    builder.shape(input),
+                                    builder.type(input)}));
   }
   const SymbolicTensor output = [&] {
     try {
@@ -397,6 +406,7 @@ Graph make_graph(const std::vector<SymbolicTensor>& inputs,
   for (const SymbolicTensor& input : inputs) {
     GraphTensor tensor;
     tensor.shape = input.shape();
+    tensor.type = input.type();
     tensor.role = TensorRole::input;
     tensor.path = input.call()->input_name;
     if (tensor.path.empty()) {

@@ -78,6 +78,7 @@ class SymbolicTensor {
  public:
   /// Global shape; dimension 0 is the batch, -1.
   [[nodiscard]] const Shape& shape() const;
+  [[nodiscard]] ElementType type() const;
 
   struct Call;  // the layer call that makes it
   explicit SymbolicTensor(std::shared_ptr<const Call> call) : call_(std::move(call)) {}
@@ -106,11 +107,14 @@ struct SymbolicTensor::Call {
   std::string input_name;
   std::vector<SymbolicTensor> inputs;
   Shape shape;
+  ElementType type = ElementType::float32;
 };
 
-/// An input of a model: samples of `shape`, without the batch. Without a name it is "input",
+/// An input of a model: samples of `shape`, without the batch, of float32, or of int32: numbers that an
+/// Embedding takes. Without a name it is "input",
 /// "input_1".
-[[nodiscard]] SymbolicTensor Input(Shape shape, std::string name = "");
+[[nodiscard]] SymbolicTensor Input(Shape shape, std::string name = "",
+                                   ElementType dtype = ElementType::float32);
 
 /// A layer made of layers. A model written as a class derives from it, adds its sub-layers by name
 /// and says in `call` how they are joined.
@@ -137,6 +141,7 @@ class LayerBuilder {
 
   /// Global shape; dimension 0 is the batch, -1, for everything that depends on an input.
   [[nodiscard]] const Shape& shape(TensorId tensor) const { return graph_->tensors[tensor].shape; }
+  [[nodiscard]] ElementType type(TensorId tensor) const { return graph_->tensors[tensor].type; }
   /// The path of the layer being built.
   [[nodiscard]] const std::string& path() const;
   /// Whether it is trainable, and all that it is in.

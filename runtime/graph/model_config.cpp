@@ -110,13 +110,18 @@ class ModelReader {
     return keys;
   }
 
-  void add_input(const std::string& name, const ConfigNode& shape) {
-    Value& value = values_.emplace_back(Value{.name = name, .node = shape, .is_input = true});
+  void add_input(const std::string& name, const ConfigNode& written) {
+    Value& value = values_.emplace_back(Value{.name = name, .node = written, .is_input = true});
     reader_.check([&] {
-      const Shape lengths = shape.as<std::vector<std::int64_t>>(positive);
-      value.symbol = shape.located([&] {
-        (void)element_count(lengths);  // throws for too many
-        return Input(lengths, name);
+      InputOptions options;
+      if (written.is_map()) {
+        options = read_options<InputOptions>(written, *catalog_, "input");
+      } else {
+        options.shape = written.as<std::vector<std::int64_t>>(positive);
+      }
+      value.symbol = written.located([&] {
+        (void)element_count(options.shape);  // throws for too many
+        return Input(options.shape, name, options.dtype);
       });
     });
   }

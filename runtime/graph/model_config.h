@@ -10,6 +10,8 @@
 //         - Dense: {units: 10}
 //       output: dense                             # the layer whose output is the model's
 //
+// An input of numbers, which an Embedding takes, is written `input: {shape: [64], dtype: int32}`.
+//
 // A layer is called again, with the same weights, by its name: `- d1: {inputs: right, name: again}`.
 // The name, which is what others take the output by, may be left out.
 //
@@ -35,9 +37,24 @@
 
 namespace meshwork {
 
+/// An input that is written as a map.
+struct InputOptions {
+  Shape shape;  // of a sample
+  ElementType dtype = ElementType::float32;
+};
+
+template <class Visitor>
+void describe(InputOptions& input, Visitor& option) {
+  option.about("an input of a model");
+  option.required("shape", input.shape, positive, "shape of a sample, without the batch dimension");
+  option.choice("dtype", input.dtype,
+                {{"float32", ElementType::float32}, {"int32", ElementType::int32}},
+                "type of its numbers; int32: what an Embedding takes");
+}
+
 /// The section `model`, as it is written.
 struct ModelSection {
-  Written<"the shape of a sample, such as [28, 28, 1]"> input;
+  Written<"the shape of a sample, such as [28, 28, 1], or {shape: [64], dtype: int32}"> input;
   Written<"a map of names and shapes, such as {left: [28, 28], right: [3]}"> inputs;
   Written<"a list of layers"> layers;
   Written<"the name of a layer"> output{.initial = "the last layer"};

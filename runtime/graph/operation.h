@@ -118,6 +118,13 @@ class Operation {
   /// all inputs and the output: it works element by element.
   [[nodiscard]] virtual Rule rule(std::span<const Shape> inputs) const;
 
+  /// For int32 input `input`: if its values are numbers of classes or rows, how many there are:
+  /// others are errors of the data. Else 0.
+  [[nodiscard]] virtual std::int64_t classes(int input, std::span<const Shape> inputs) const {
+    (void)input, (void)inputs;
+    return 0;
+  }
+
   /// What of dimension `dimension` of input `input` is needed for the range `output` of the
   /// output's dimension with the same letter: a range in the input's own numbers, within its
   /// length. Asked only for letters in the rule's `windows`, and never for an empty range (which

@@ -542,8 +542,11 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
                               const Communicator& communicator,
                               const StopRequest* stop_request) const {
   if (!source->readable()) return;
-  const std::vector<std::int64_t> classes = objective(*source, mode, part).target_classes;
-  const int fields = source->feature_count() + static_cast<int>(classes.size());
+  std::vector<std::int64_t> classes;  // by field
+  for (const TensorId input : graph_->inputs) classes.push_back(graph_->classes_of(input));
+  const Objective compared = objective(*source, mode, part);
+  classes.insert(classes.end(), compared.target_classes.begin(), compared.target_classes.end());
+  const int fields = static_cast<int>(classes.size());
   const std::optional<int> weights = mode == Mode::predict ? std::nullopt : source->weights_field();
   const ConfigNode node = node_of(part);
   together(communicator, [&] {
@@ -553,13 +556,11 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
       }
       const Range share = block_range(source->rows(), communicator.size(), communicator.rank());
       const auto own = std::make_shared<Subset>(source, share.begin, share.end);
-      for (std::size_t target = 0; target < classes.size(); ++target) {
-        if (classes[target] == 0) continue;
-        const int field = source->feature_count() + static_cast<int>(target);
+      for (int field = 0; field < fields; ++field) {
+        const std::int64_t allowed = classes[static_cast<std::size_t>(field)];
         const std::int64_t known = source->classes_by_construction(field);
-        if (known == 0 || known > classes[target]) {
-          check_values(own, {.field = field, .blocks = {}, .classes = classes[target]},
-                       stop_request);
+        if (allowed > 0 && (known == 0 || known > allowed)) {
+          check_values(own, {.field = field, .blocks = {}, .classes = allowed}, stop_request);
         }
       }
       if (weights) {

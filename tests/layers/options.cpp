@@ -55,6 +55,23 @@ TEST_CASE("dense reads all of its options") {
   CHECK(graph_of("Dense: {units: 4, use_bias: false, activation: ~}", {3}).operations.size() == 1);
 }
 
+TEST_CASE("an embedding reads its options, and takes numbers alone") {
+  const auto tokens = Input({6}, "tokens", ElementType::int32);
+  const SharedLayer embedding =
+      made("Embedding: {name: e, input_dim: 50, output_dim: 4, embeddings_regularizer: l2}");
+  const Graph graph = make_graph({tokens}, {embedding(tokens)});
+  REQUIRE(graph.variables.size() == 1);
+  CHECK(graph.variables[0].path == "e/embeddings");
+  CHECK(graph.variables[0].options.shape == Shape{50, 4});
+  CHECK(graph.variables[0].options.regularizer.active());
+  CHECK(graph.tensors[graph.outputs[0]].shape == Shape{-1, 6, 4});
+  CHECK(graph.classes_of(graph.inputs[0]) == 50);
+  CHECK_THROWS_WITH(embedding(Input({6})), Catch::Contains("dtype: int32"));
+  CHECK_THROWS_WITH(made("Dense: {units: 2}")(tokens), Catch::Contains("expected float32"));
+  CHECK_THAT(error_of("Embedding: {input_dim: 5}"), Catch::Contains("output_dim"));
+  CHECK_THROWS_WITH(Input({6}, "", ElementType::int64), Catch::Contains("float32 or int32"));
+}
+
 TEST_CASE("the other layers read theirs") {
   CHECK(graph_of("Flatten", {2, 3}).paths().front() == "flatten/output");
   CHECK(graph_of("Flatten:", {2, 3}).paths().front() == "flatten/output");

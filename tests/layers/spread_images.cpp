@@ -3,12 +3,14 @@
 // Images are 7 x 5: over two and three ranks blocks differ, over four some are empty; windows are
 // wider than blocks, strides do not divide, and groups fall together with blocks or do not.
 #include "layers/activation.h"
+#include "layers/add.h"
 #include "layers/batch_normalization.h"
 #include "layers/borders.h"
 #include "layers/conv_transpose.h"
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/depthwise_convolution.h"
+#include "layers/embedding.h"
 #include "layers/flatten.h"
 #include "layers/global_pooling.h"
 #include "layers/group_normalization.h"
@@ -271,6 +273,24 @@ std::vector<Case> row_normalization_cases() {
   return cases;
 }
 
+std::vector<Case> embedding_cases() {
+  std::vector<Case> cases = with_and_without_tail(
+      "Embedding", {5},
+      [](const SymbolicTensor& x) {
+        return Embedding({.name = "layer", .input_dim = 7, .output_dim = 3})(x);
+      },
+      {"layer/embeddings", "layer/output"});
+  append(cases, with_and_without_tail(
+                    "Embedding of numbers and of the same numbers again", {3},
+                    [layer = Embedding({.name = "layer", .input_dim = 5, .output_dim = 2})](
+                        const SymbolicTensor& x) {
+                      return Flatten({.name = "flat"})(Add({.name = "sum"})({layer(x), layer(x)}));
+                    },
+                    {"layer/embeddings", "sum/output"}));
+  for (Case& subject : cases) subject.numbers = subject.sample == Shape{5} ? 7 : 5;
+  return cases;
+}
+
 std::vector<Case> moving_cases() {
   std::vector<Case> cases;
   add(cases, "ZeroPadding2D", 2, ZeroPadding2D({.name = "layer", .padding = {{1, 2}, {0, 6}}}));
@@ -335,6 +355,7 @@ TEST_CASE("on one rank the gradients of every layer of images are those of diffe
   check_differences(sample_normalization_cases());
   check_differences(pooling_cases());
   check_differences(row_normalization_cases());
+  check_differences(embedding_cases());
   std::vector<Case> others = moving_cases();
   // With statistics of the batch, a layer evaluates another function than it trains.
   std::erase_if(others,
@@ -372,6 +393,10 @@ TEST_CASE("noise on images that are split in any way is that of one rank") {
 
 TEST_CASE("normalization of rows, spread in any way, gives the numbers of one rank") {
   check(row_normalization_cases(), 4);
+}
+
+TEST_CASE("rows of a table, spread in any way, are those of one rank, and so are their gradients") {
+  check(embedding_cases(), 1);
 }
 
 TEST_CASE("padding, enlarging, permuting and flattening, spread in any way, give those numbers") {

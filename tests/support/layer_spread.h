@@ -17,6 +17,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -46,6 +47,10 @@ struct Case {
   SharedLoss loss = MeanSquaredError();
   std::vector<SharedMetric> metrics;
   std::function<std::vector<float>(const Shape&)> targets;  // for a shape with the batch
+  std::int64_t numbers = 0;  // if not 0, the input is int32, of numbers below it
+  [[nodiscard]] SymbolicTensor input() const {
+    return Input(sample, "", numbers > 0 ? ElementType::int32 : ElementType::float32);
+  }
 };
 
 struct Outcome {
@@ -67,7 +72,13 @@ inline Samples samples_for(const Case& subject) {
   samples.batch_shape = subject.sample;
   samples.batch_shape.insert(samples.batch_shape.begin(), rows);
   samples.features = random_floats(element_count(samples.batch_shape), 17);
-  const auto input = Input(subject.sample);
+  if (subject.numbers > 0) {
+    for (float& feature : samples.features) {
+      const auto count = static_cast<float>(subject.numbers);
+      feature = std::min(std::floor((feature + 1) / 2 * count), count - 1);
+    }
+  }
+  const auto input = subject.input();
   samples.target_shape = subject.loss->target_shape(subject.build(input).shape());
   samples.target_shape[0] = rows;
   samples.targets = subject.targets ? subject.targets(samples.target_shape)
@@ -83,7 +94,7 @@ inline std::shared_ptr<const Source> source_of(const Samples& samples) {
 }
 
 inline Outcome run(const Case& subject, Distribution distribution) {
-  const auto input = Input(subject.sample);
+  const auto input = subject.input();
   Model model(input, subject.build(input), std::move(distribution), {.seed = 5});
   model.compile(
       {.loss = subject.loss, .optimizer = SGD({.learning_rate = 1.0}), .metrics = subject.metrics});
@@ -221,7 +232,7 @@ inline void check(const std::vector<Case>& cases, std::size_t scale) {
       DeviceMesh self = alone();
       const Outcome one = run(subject, spread_over(self));
       const Graph graph = [&] {
-        const auto input = Input(subject.sample);
+        const auto input = subject.input();
         return make_graph({input}, {subject.build(input)});
       }();
       std::vector<std::vector<TensorLayout>> layouts;
@@ -292,7 +303,7 @@ inline void check_differences(const std::vector<Case>& cases) {
     DeviceMesh self = alone();
     const Outcome outcome = run(subject, spread_over(self));
     const Samples samples = samples_for(subject);
-    const auto input = Input(subject.sample);
+    const auto input = subject.input();
     Model model(input, subject.build(input), spread_over(self), {.seed = 5});
     model.compile({.loss = subject.loss});
     for (std::size_t v = 0; v < outcome.variables.size(); ++v) {

@@ -96,6 +96,15 @@ struct Loops {
       });
     });
   }
+  /// A tile a thread, of whole rows.
+  static KernelPointer tiles(const Context& context, std::int64_t rows, std::int64_t columns,
+                             std::int64_t bytes, auto make) {
+    return make_kernel([=, threads = context.threads](void* const* operands) {
+      const auto body = make(operands);
+      for_ranges(threads, rows, columns * bytes,
+                 [=](std::int64_t begin, std::int64_t end) { body(begin, end, 0, columns); });
+    });
+  }
   // Parts of the rows depend on the shape alone. Each is added up downwards, then the parts in
   // order. The partial sums lie in the workspace, the first ones before the second.
   static KernelPointer columns(const Context& context, std::int64_t rows, std::int64_t columns,

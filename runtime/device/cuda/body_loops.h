@@ -5,6 +5,7 @@
 // by the launch.
 #pragma once
 
+#include <algorithm>
 #include <type_traits>
 
 #include "runtime/device/body_forms.h"
@@ -70,6 +71,16 @@ struct InColumns {
   }
   MESHWORK_HOST_DEVICE void finish(std::int64_t column, const PairOfSums& sums) const {
     body.finish(column, sums);
+  }
+};
+/// A tile a thread: one column of a part of the rows.
+template <class Body>
+struct InTiles {
+  std::int64_t rows, columns, parts;
+  Body body;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t part = i / columns, column = i % columns;
+    body(rows * part / parts, rows * (part + 1) / parts, column, column + 1);
   }
 };
 /// A row is a result, its columns are the elements of the middle dimension.
@@ -166,6 +177,15 @@ struct Loops {
                          bytes > 0 ? operands[operand_count] : nullptr);
         },
         bytes);
+  }
+  static KernelPointer tiles(const Context& context, std::int64_t rows, std::int64_t columns,
+                             std::int64_t /*bytes*/, auto make) {
+    constexpr std::int64_t most_parts = 64;
+    const std::int64_t parts = std::min(rows, most_parts);
+    return make_kernel([=, launcher = context.launcher](void* const* operands) {
+      for_elements(launcher, parts * columns,
+                   InTiles<decltype(make(operands))>{rows, columns, parts, make(operands)});
+    });
   }
   // A thread a result where `inner` fills a warp, so that neighbours read neighbours; else a warp
   // or a block a result, whose threads share the middle.

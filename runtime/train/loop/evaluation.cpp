@@ -37,7 +37,7 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
     fed_[tensor] = source_->field(field).type;
   };
   for (std::size_t i = 0; i < features; ++i) {
-    join(static_cast<int>(i), graph.inputs[i], 0);
+    join(static_cast<int>(i), graph.inputs[i], graph.classes_of(graph.inputs[i]));
   }
   if (mode != Mode::predict) {
     if (source_->target_count() == 0) {

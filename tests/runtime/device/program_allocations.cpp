@@ -11,6 +11,7 @@
 #include "runtime/device/kernels/counts.h"
 #include "runtime/device/kernels/draws.h"
 #include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/embedding.h"
 #include "runtime/device/kernels/ftrl.h"
 #include "runtime/device/kernels/lion.h"
 #include "runtime/device/kernels/losses.h"
@@ -131,6 +132,10 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(PairSpec{PairFunction::product, count}, {x, target, y}, "t");
   builder.emit(PairGradientSpec{PairFunction::maximum, true, count}, {x, target, y, e}, "t");
   builder.emit(ColumnScaleSpec{rows, columns}, {x, bias, y}, "t");
+  const Buffer numbers = builder.scratch(rows * 4, "numbers");
+  builder.preset(numbers);
+  builder.emit(EmbeddingSpec{rows, columns, 0, rows}, {numbers, x, y}, "t");
+  builder.emit(EmbeddingGradientSpec{rows, columns, 0, rows}, {numbers, y, e}, "t");
   builder.emit(SlopeSpec{rows, columns}, {x, bias, y}, "t");
   builder.emit(SlopeGradientSpec{rows, columns}, {x, bias, y, e}, "t");
   builder.emit(SlopeTermSpec{count}, {x, y, e}, "t");

@@ -68,6 +68,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "Dot",
                                  "Dropout",
                                  "ELU",
+                                 "Embedding",
                                  "Flatten",
                                  "GaussianDropout",
                                  "GaussianNoise",

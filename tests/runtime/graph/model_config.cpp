@@ -63,6 +63,22 @@ layers:
   CHECK(made.outputs.front().shape() == Shape{-1, 19});
 }
 
+TEST_CASE("an input of numbers says so") {
+  const Graph made = graph(R"(
+inputs: {tokens: {shape: [6], dtype: int32}, extra: {shape: [3]}}
+layers:
+  - Embedding: {name: words, input_dim: 20, output_dim: 4, inputs: tokens}
+  - Flatten: {name: flat}
+  - Concatenate: {inputs: [flat, extra]}
+)");
+  CHECK(made.tensors[made.inputs[0]].type == ElementType::int32);
+  CHECK(made.tensors[made.inputs[1]].type == ElementType::float32);
+  CHECK(made.tensors[made.outputs[0]].shape == Shape{-1, 27});
+  CHECK_THROWS_WITH(graph("{input: {shape: [6], dtype: int16}, layers: [Flatten]}"),
+                    Catch::Contains("one of float32, int32"));
+  CHECK_THROWS_WITH(graph("{input: {dtype: int32}, layers: [Flatten]}"), Catch::Contains("shape"));
+}
+
 TEST_CASE("a layer is called again by its name, with the same weights") {
   const std::string twice = R"(
 inputs: {left: [4], right: [4]}

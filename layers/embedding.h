@@ -1,0 +1,25 @@
+// Embedding: numbers, such as tokens, become vectors that are learned.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/graph/layer.h"
+
+namespace meshwork {
+
+struct EmbeddingOptions {
+  std::string name;
+  std::int64_t input_dim = 0;   // how many numbers there are; has to be given
+  std::int64_t output_dim = 0;  // length of a vector; has to be given
+  Initializer embeddings_initializer = initializer_by_name("random_uniform");
+  Regularizer embeddings_regularizer;
+  bool trainable = true;
+};
+
+/// y (batch, ..., output_dim) = the rows of `embeddings` (input_dim, output_dim) with the numbers x
+/// (batch, ...), which are int32 and of [0, input_dim) (keras.io/api/layers/core_layers/embedding).
+/// Throws `Error` for options that are not positive; when called, for an input that is not int32.
+[[nodiscard]] SharedLayer Embedding(EmbeddingOptions options);
+
+}  // namespace meshwork
