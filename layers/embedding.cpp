@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "layers/layer_of.h"
+#include "layers/spatial.h"
 #include "runtime/graph/operations/embedding.h"
 
 namespace meshwork {

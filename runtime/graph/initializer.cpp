@@ -34,10 +34,6 @@ constexpr double truncated_deviation = 0.87962566103423978;
 // P(-2), the normal distribution below -2.
 constexpr double below_minus_two = 0.022750131948179207;
 
-struct Fans {
-  double in, out;
-};
-
 Fans fans_of(const Shape& shape) {
   const std::size_t count = shape.size();
   if (count == 0) {
@@ -61,7 +57,7 @@ struct Recipe {
 };
 
 Recipe scaled(const Initializer& initializer, const Shape& shape) {
-  const Fans fans = fans_of(shape);
+  const Fans fans = initializer.fans == Fans() ? fans_of(shape) : initializer.fans;
   double fan = (fans.in + fans.out) / 2;
   if (initializer.fan == FanMode::in) {
     fan = fans.in;

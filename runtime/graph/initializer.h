@@ -2,7 +2,8 @@
 //
 // A value belongs to its *global* index: it is drawn from Philox with the key of (seed, path) and
 // that index, so that every mesh and layout starts from the same bits. Fans come from the global
-// shape, never from a block.
+// shape, never from a block, or from the layer: of a kernel (features, heads, length) shapes say
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,12 @@ enum class InitializerKind : std::uint8_t {
 enum class FanMode : std::uint8_t { in, out, average };
 enum class ScalingDistribution : std::uint8_t { uniform, truncated_normal, normal };
 
+/// How many inputs a variable adds up, and how many outputs it has. 0: what its shape says.
+struct Fans {
+  double in = 0, out = 0;
+  bool operator==(const Fans&) const = default;
+};
+
 struct Initializer {
   InitializerKind kind = InitializerKind::zeros;
   double value = 0;        // constant
@@ -40,6 +47,7 @@ struct Initializer {
   double gain = 1;   // identity, orthogonal
   FanMode fan = FanMode::in;
   ScalingDistribution distribution = ScalingDistribution::truncated_normal;
+  Fans fans = {};  // of variance_scaling
   bool operator==(const Initializer&) const = default;
 };
 

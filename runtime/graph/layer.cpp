@@ -268,8 +268,13 @@ void LayerBuilder::reserve_names(const Calls& calls) {
 
 TensorId LayerBuilder::variable(const std::string& name, VariableOptions options) {
   const std::string path = this->path() + "/" + name;
-  check_name(name);
-  if (name.empty() || name == "output") fail("\"{}\" cannot be the name of a variable", name);
+  for (std::size_t begin = 0; begin <= name.size();) {
+    const std::size_t end = std::min(name.find('/', begin), name.size());
+    const std::string part = name.substr(begin, end - begin);
+    check_name(part);
+    if (part.empty() || part == "output") fail("\"{}\" cannot be the name of a variable", name);
+    begin = end + 1;
+  }
   if (const auto known = variables_.find(path); known != variables_.end()) {
     const Shape& shape = graph_->tensors[known->second].shape;
     if (shape != options.shape) {

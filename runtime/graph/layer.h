@@ -147,7 +147,7 @@ class LayerBuilder {
   /// Whether it is trainable, and all that it is in.
   [[nodiscard]] bool trainable() const;
   /// The variable `name` of the layer being built, frozen if the layer is; made at the layer's first
-  /// call, shared by later ones.
+  /// call, shared by later ones. A layer of several parts names them: "query/kernel".
   [[nodiscard]] TensorId variable(const std::string& name, VariableOptions options);
   /// Appends an operation of the layer being built.
   [[nodiscard]] TensorId apply(std::unique_ptr<Operation> operation, std::vector<TensorId> inputs);

@@ -109,14 +109,15 @@ std::string in_words(const Graph& graph) {
 
 // The layers that have variables, each with its path.
 std::map<std::string, Layer*> layers_with_variables(const Graph& graph) {
-  std::map<std::string, Layer*> owners;
+  std::map<std::string, Layer*> layers, owners;
+  for (const GraphLayer& layer : graph.layers) layers[layer.path] = layer.layer.get();
   for (const Variable& variable : graph.variables) {
-    owners[variable.path.substr(0, variable.path.rfind('/'))] = nullptr;
-  }
-  for (const GraphLayer& layer : graph.layers) {
-    if (const auto found = owners.find(layer.path); found != owners.end()) {
-      found->second = layer.layer.get();
-    }
+    // A layer may have parts: "attention/query/kernel".
+    std::string path = variable.path;
+    do {
+      path.resize(path.rfind('/'));
+    } while (!layers.contains(path));
+    owners[path] = layers[path];
   }
   return owners;
 }

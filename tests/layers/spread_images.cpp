@@ -15,6 +15,7 @@
 #include "layers/global_pooling.h"
 #include "layers/group_normalization.h"
 #include "layers/layer_normalization.h"
+#include "layers/multi_head_attention.h"
 #include "layers/noise.h"
 #include "layers/permute.h"
 #include "layers/pooling.h"
@@ -291,6 +292,33 @@ std::vector<Case> embedding_cases() {
   return cases;
 }
 
+std::vector<Case> attention_cases() {
+  const std::vector<std::string> split{"query/kernel", "query/bias", "key/kernel", "value/kernel",
+                                       "attention_output/kernel"};
+  std::vector<Case> cases;
+  add(cases, "MultiHeadAttention", 5,
+      MultiHeadAttention(
+          {.name = "layer", .num_heads = 3, .key_dim = 4, .bias_initializer = random_bias}),
+      split, {7});
+  add(cases, "MultiHeadAttention, causal, with longer values", 5,
+      MultiHeadAttention({.name = "layer",
+                          .num_heads = 2,
+                          .key_dim = 3,
+                          .value_dim = 5,
+                          .use_bias = false,
+                          .use_causal_mask = true}),
+      {"query/kernel", "value/kernel", "attention_output/kernel"}, {7});
+  append(cases,
+         with_and_without_tail(
+             "MultiHeadAttention to another sequence", {5, 4},
+             [layer = MultiHeadAttention({.name = "layer", .num_heads = 2, .key_dim = 3})](
+                 const SymbolicTensor& x) {
+               return layer({front(6)(x), Cropping1D({.name = "part", .cropping = {2, 0}})(x)});
+             },
+             {"front/output", "layer/key/kernel", "layer/output"}));
+  return cases;
+}
+
 std::vector<Case> moving_cases() {
   std::vector<Case> cases;
   add(cases, "ZeroPadding2D", 2, ZeroPadding2D({.name = "layer", .padding = {{1, 2}, {0, 6}}}));
@@ -356,6 +384,7 @@ TEST_CASE("on one rank the gradients of every layer of images are those of diffe
   check_differences(pooling_cases());
   check_differences(row_normalization_cases());
   check_differences(embedding_cases());
+  check_differences(attention_cases());
   std::vector<Case> others = moving_cases();
   // With statistics of the batch, a layer evaluates another function than it trains.
   std::erase_if(others,
@@ -397,6 +426,10 @@ TEST_CASE("normalization of rows, spread in any way, gives the numbers of one ra
 
 TEST_CASE("rows of a table, spread in any way, are those of one rank, and so are their gradients") {
   check(embedding_cases(), 1);
+}
+
+TEST_CASE("attention, spread in any way, gives the numbers of one rank") {
+  check(attention_cases(), 4);
 }
 
 TEST_CASE("padding, enlarging, permuting and flattening, spread in any way, give those numbers") {

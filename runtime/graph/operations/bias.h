@@ -1,9 +1,14 @@
-// A bias over the last dimension: y (..., o) = x (..., o) + bias (o).
+// A bias over the last dimensions, one as a rule: y (..., o) = x (..., o) + bias (o).
 //
-// Rule "bto,o->bto". Backward: dx = dy, dbias = the sum of dy over all leading dimensions. An
-// activation that can be differentiated from its value can be joined (epilogue.h): y = activation(x
-// + bias).
+// Rule "bto,o->bto"; of two dimensions "btuo,uo->btuo". Backward: dx = dy, dbias = the sum of dy over
+// all leading dimensions. An activation that can be differentiated from its value can be joined
+// (epilogue.h): y = activation(x + bias).
 #pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 
 #include "collectives/error.h"
 #include "runtime/device/kernels/activation.h"
@@ -16,7 +21,8 @@ namespace meshwork {
 
 class BiasOperation final : public Operation {
  public:
-  explicit BiasOperation(Epilogue epilogue = {}) : epilogue_(epilogue) {
+  explicit BiasOperation(Epilogue epilogue = {}, std::size_t dimensions = 1)
+      : epilogue_(epilogue), dimensions_(dimensions) {
     epilogue_.bias = true;
     epilogue_.check("a bias");
   }
@@ -28,20 +34,23 @@ class BiasOperation final : public Operation {
   }
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, 2);
-    if (inputs[0].empty() || inputs[bias] != Shape{inputs[0].back()}) {
-      fail("an input of shape {} needs a bias as long as its last dimension, found {}",
-           to_string(inputs[0]), to_string(inputs[bias]));
+    const Shape& x = inputs[0];
+    if (x.size() < dimensions_ || !std::equal(x.end() - static_cast<std::ptrdiff_t>(dimensions_),
+                                              x.end(), inputs[bias].begin(), inputs[bias].end())) {
+      fail("an input of shape {} needs a bias as long as its last {}, found {}", to_string(x),
+           dimensions_ == 1 ? "dimension" : fmt::format("{} dimensions", dimensions_),
+           to_string(inputs[bias]));
     }
-    return inputs[0];
+    return x;
   }
   Rule rule(std::span<const Shape> inputs) const override {
     const std::string letters = dimension_letters(inputs[0].size(), 'o');
-    return {.inputs = {letters, "o"}, .output = letters};
+    return {.inputs = {letters, letters.substr(letters.size() - dimensions_)}, .output = letters};
   }
 
   void forward(Lowering& lowering) const override {
-    const Shape y = lowering.local_output_shape();
-    lowering.emit(BiasAddSpec{rows_of(y), columns_of(y), epilogue_.activation},
+    const auto [rows, columns] = extents(lowering.local_output_shape());
+    lowering.emit(BiasAddSpec{rows, columns, epilogue_.activation},
                   {lowering.input(0), lowering.input(bias), lowering.output()});
     epilogue_.drop(lowering);
   }
@@ -64,22 +73,34 @@ class BiasOperation final : public Operation {
                     {lowering.output(), lowering.output_gradient(), dz});
     }
     if (bias_wanted) {
-      lowering.emit(ColumnSumSpec{rows_of(y), columns_of(y)}, {dz, lowering.input_gradient(bias)});
+      const auto [rows, columns] = extents(y);
+      lowering.emit(ColumnSumSpec{rows, columns}, {dz, lowering.input_gradient(bias)});
     }
   }
   bool backward_reads(int) const override { return false; }
   Fusible fusible() const override {
-    return {
-        .epilogue = epilogue_,
-        .is_epilogue = true,
-        .with = [](const Epilogue& epilogue) { return std::make_unique<BiasOperation>(epilogue); },
-        .ends_in = epilogue_.ends_in()};
+    return {.epilogue = epilogue_,
+            .is_epilogue = dimensions_ == 1,
+            .with =
+                [of = dimensions_](const Epilogue& epilogue) {
+                  return std::make_unique<BiasOperation>(epilogue, of);
+                },
+            .ends_in = epilogue_.ends_in()};
   }
 
  private:
   static constexpr int bias = 1;
 
+  struct Extents {
+    std::int64_t rows, columns;
+  };
+  [[nodiscard]] Extents extents(const Shape& y) const {
+    const std::span<const std::int64_t> all(y);
+    return {element_count(all.first(y.size() - dimensions_)), element_count(all.last(dimensions_))};
+  }
+
   Epilogue epilogue_;
+  std::size_t dimensions_;
 };
 
 }  // namespace meshwork

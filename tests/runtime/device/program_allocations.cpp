@@ -5,6 +5,7 @@
 #include "runtime/device/kernels/adagrad.h"
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/adamax.h"
+#include "runtime/device/kernels/causal_mask.h"
 #include "runtime/device/kernels/classes.h"
 #include "runtime/device/kernels/convolution.h"
 #include "runtime/device/kernels/copies.h"
@@ -132,6 +133,7 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(PairSpec{PairFunction::product, count}, {x, target, y}, "t");
   builder.emit(PairGradientSpec{PairFunction::maximum, true, count}, {x, target, y, e}, "t");
   builder.emit(ColumnScaleSpec{rows, columns}, {x, bias, y}, "t");
+  builder.emit(CausalMaskSpec{.batches = 1, .queries = rows, .keys = columns}, {x, y}, "t");
   const Buffer numbers = builder.scratch(rows * 4, "numbers");
   builder.preset(numbers);
   builder.emit(EmbeddingSpec{rows, columns, 0, rows}, {numbers, x, y}, "t");

@@ -86,6 +86,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "MaxPooling3D",
                                  "Maximum",
                                  "Minimum",
+                                 "MultiHeadAttention",
                                  "Multiply",
                                  "Normalization",
                                  "PReLU",

@@ -1,0 +1,40 @@
+// MultiHeadAttention: each place of a sequence takes from the others what resembles its query.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/graph/layer.h"
+
+namespace meshwork {
+
+struct MultiHeadAttentionOptions {
+  std::string name;
+  std::int64_t num_heads = 0;    // has to be given
+  std::int64_t key_dim = 0;      // length of a head's queries and keys; has to be given
+  std::int64_t value_dim = 0;    // length of a head's values; 0: key_dim
+  float dropout = 0;             // share of the probabilities set to 0 in training
+  bool use_bias = true;          // add biases to queries, keys, values and output
+  bool use_causal_mask = false;  // a place looks at itself and those before it alone
+  Initializer kernel_initializer = initializer_by_name("glorot_uniform");
+  Initializer bias_initializer = initializer_by_name("zeros");
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+  bool trainable = true;
+};
+
+/// Of a sequence (batch, queries, features) and of (batch, keys, features), which is the same where it
+/// is not given:
+///
+///     q, k, v = sequence * kernel + bias     (batch, length, heads, key_dim or value_dim)
+///     p = softmax over keys of q . k / sqrt(key_dim)
+///     y = (sum over keys of p * v) * output kernel + output bias     (batch, queries, features)
+///
+/// (Vaswani et al., arXiv:1706.03762; keras.io/api/layers/attention_layers/multi_head_attention).
+/// Called on (query), (query, value) or (query, value, key). Variables: `query`, `key`, `value`, each
+/// with `kernel` (features, heads, length) and `bias` (heads, length), and `attention_output` with
+/// `kernel` (heads, value_dim, features) and `bias` (features). Throws `Error` for options out of
+/// range; when called, for sequences that do not go together.
+[[nodiscard]] SharedLayer MultiHeadAttention(MultiHeadAttentionOptions options);
+
+}  // namespace meshwork
