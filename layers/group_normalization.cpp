@@ -9,38 +9,17 @@
 #include "collectives/error.h"
 #include "layers/layer_of.h"
 #include "runtime/graph/operations/bias.h"
-#include "runtime/graph/operations/normalize_rows.h"
 #include "runtime/graph/operations/permute.h"
 #include "runtime/graph/operations/reshape.h"
+#include "runtime/graph/operations/row_normalization.h"
 #include "runtime/graph/operations/scale.h"
 
 namespace meshwork {
 namespace {
 
-template <class Options, class Visitor>
-void describe_gamma_and_beta(Options& options, Visitor& option) {
-  option("axis", options.axis, "dimension of the channels; only the last, -1");
-  option("epsilon", options.epsilon, positive, "added to the variance");
-  option("center", options.center, "add beta");
-  option("scale", options.scale, "multiply by gamma");
-  option("beta_initializer", options.beta_initializer, "initial beta");
-  option("gamma_initializer", options.gamma_initializer, "initial gamma");
-  option("beta_regularizer", options.beta_regularizer, "penalty on beta");
-  option("gamma_regularizer", options.gamma_regularizer, "penalty on gamma");
-  option("trainable", options.trainable, "train beta and gamma; false: they stay as they are");
-}
-
-template <class Options>
-void check_axis(const char* class_name, const Options& options) {
-  if (options.axis != -1) {
-    fail("{}: axis: expected -1, the last dimension, where the channels are, found {}",
-         called(options.name, class_name), options.axis);
-  }
-}
-
 // y * gamma + beta.
-template <class Options>
-TensorId scaled_and_centred(LayerBuilder& builder, const Options& of, TensorId y) {
+TensorId scaled_and_centred(LayerBuilder& builder, const GroupNormalizationOptions& of,
+                            TensorId y) {
   const Shape channels{builder.shape(y).back()};
   if (of.scale) {
     const TensorId gamma = builder.variable("gamma", {.shape = channels,
@@ -59,7 +38,7 @@ TensorId scaled_and_centred(LayerBuilder& builder, const Options& of, TensorId y
 
 // Groups come to stand before places: (batch, places..., groups, channels of one) becomes (batch,
 // groups, places..., channels of one), whose dimensions behind the groups are normalized together.
-TensorId normalized_groups(LayerBuilder& builder, TensorId x, std::int64_t groups, float epsilon) {
+TensorId normalized_groups(LayerBuilder& builder, TensorId x, std::int64_t groups, double epsilon) {
   const Shape shape = builder.shape(x);
   const std::int64_t channels = shape.back();
   const Shape sample(shape.begin() + 1, shape.end());
@@ -73,7 +52,9 @@ TensorId normalized_groups(LayerBuilder& builder, TensorId x, std::int64_t group
 
   TensorId y = builder.apply(std::make_unique<ReshapeOperation>(apart), {x});
   if (places > 0) y = builder.apply(std::make_unique<PermuteOperation>(forward), {y});
-  y = builder.apply(std::make_unique<NormalizeRowsOperation>(2, epsilon), {y});
+  y = builder.apply(std::make_unique<RowNormalizationOperation>(RowNormalizationOptions{
+                        .row_dimensions = 2, .scale = false, .center = false, .epsilon = epsilon}),
+                    {y});
   if (places > 0) y = builder.apply(std::make_unique<PermuteOperation>(back), {y});
   return builder.apply(std::make_unique<ReshapeOperation>(sample), {y});
 }
@@ -88,36 +69,26 @@ void check_channels(const Shape& shape) {
 }  // namespace
 
 template <class Visitor>
-void describe(LayerNormalizationOptions& options, Visitor& option) {
-  option.about("the channels of each place normalized by their mean and variance");
-  describe_name(options, option);
-  describe_gamma_and_beta(options, option);
-}
-
-template <class Visitor>
 void describe(GroupNormalizationOptions& options, Visitor& option) {
   option.about("groups of channels of each sample normalized by their mean and variance");
   describe_name(options, option);
   option("groups", options.groups, at_least(-1), "how many; -1: each channel by itself");
-  describe_gamma_and_beta(options, option);
-}
-
-SharedLayer LayerNormalization(LayerNormalizationOptions options) {
-  check_axis("LayerNormalization", options);
-  return layer_of(
-      "LayerNormalization", std::move(options),
-      [](const LayerNormalizationOptions& of, LayerBuilder& builder, TensorId x) {
-        check_channels(builder.shape(x));
-        return scaled_and_centred(
-            builder, of,
-            builder.apply(std::make_unique<NormalizeRowsOperation>(builder.shape(x).size() - 1,
-                                                                   static_cast<float>(of.epsilon)),
-                          {x}));
-      });
+  option("axis", options.axis, "dimension of the channels; only the last, -1");
+  option("epsilon", options.epsilon, positive, "added to the variance");
+  option("center", options.center, "add beta");
+  option("scale", options.scale, "multiply by gamma");
+  option("beta_initializer", options.beta_initializer, "initial beta");
+  option("gamma_initializer", options.gamma_initializer, "initial gamma");
+  option("beta_regularizer", options.beta_regularizer, "penalty on beta");
+  option("gamma_regularizer", options.gamma_regularizer, "penalty on gamma");
+  option("trainable", options.trainable, "train beta and gamma; false: they stay as they are");
 }
 
 SharedLayer GroupNormalization(GroupNormalizationOptions options) {
-  check_axis("GroupNormalization", options);
+  if (options.axis != -1) {
+    fail("{}: axis: expected -1, the last dimension, where the channels are, found {}",
+         called(options.name, "GroupNormalization"), options.axis);
+  }
   if (options.groups == 0) {
     fail("{}: groups: expected a positive integer, or -1 for a group a channel, found 0",
          called(options.name, "GroupNormalization"));
@@ -132,13 +103,11 @@ SharedLayer GroupNormalization(GroupNormalizationOptions options) {
           fail("an input of shape {} has {} channels, which `groups` {} does not divide",
                to_string(builder.shape(x)), channels, groups);
         }
-        return scaled_and_centred(
-            builder, of, normalized_groups(builder, x, groups, static_cast<float>(of.epsilon)));
+        return scaled_and_centred(builder, of, normalized_groups(builder, x, groups, of.epsilon));
       });
 }
 
 void add_group_normalization(Catalog& catalog) {
-  catalog.add<SharedLayer, LayerNormalizationOptions>("LayerNormalization", {}, LayerNormalization);
   catalog.add<SharedLayer, GroupNormalizationOptions>("GroupNormalization", {}, GroupNormalization);
 }
 

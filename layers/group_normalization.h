@@ -1,5 +1,4 @@
-// GroupNormalization and LayerNormalization: the channels of a sample, or of a place, brought to mean
-// 0 and variance 1, then scaled.
+// GroupNormalization: groups of channels of each sample brought to mean 0 and variance 1, then scaled.
 #pragma once
 
 #include <cstdint>
@@ -8,25 +7,6 @@
 #include "runtime/graph/layer.h"
 
 namespace meshwork {
-
-struct LayerNormalizationOptions {
-  std::string name;
-  int axis = -1;          // the dimension of the channels: the last, and no other
-  double epsilon = 1e-3;  // added to the variance
-  bool center = true;     // add beta
-  bool scale = true;      // multiply by gamma
-  Initializer beta_initializer = initializer_by_name("zeros");
-  Initializer gamma_initializer = initializer_by_name("ones");
-  Regularizer beta_regularizer;
-  Regularizer gamma_regularizer;
-  bool trainable = true;
-};
-
-/// y = (x - mean) * gamma / sqrt(variance + epsilon) + beta, with mean and population variance over
-/// the last dimension. Variables, each (channels): `gamma` if `scale`, `beta` if `center`. Throws
-/// `Error` for an epsilon that is not positive; when called, for an input of fewer than two
-/// dimensions.
-[[nodiscard]] SharedLayer LayerNormalization(LayerNormalizationOptions options = {});
 
 struct GroupNormalizationOptions {
   std::string name;
@@ -42,8 +22,10 @@ struct GroupNormalizationOptions {
   bool trainable = true;
 };
 
-/// The same with mean and variance over the channels of a group, at all places of a sample together.
-/// Throws `Error`, when called, for channels that `groups` does not divide.
+/// y = (x - mean) * gamma / sqrt(variance + epsilon) + beta, with mean and population variance over
+/// the channels of a group, at all places of a sample together (Wu and He, arXiv:1803.08494;
+/// keras.io/api/layers/normalization_layers/group_normalization). Variables, each (channels): `gamma`
+/// if `scale`, `beta` if `center`. Throws `Error`, when called, for channels that `groups` does not divide.
 [[nodiscard]] SharedLayer GroupNormalization(GroupNormalizationOptions options = {});
 
 }  // namespace meshwork

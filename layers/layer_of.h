@@ -38,6 +38,14 @@ class LayerOf final : public Layer {
 
   std::string class_name() const override { return class_name_; }
 
+  std::string part_in_keras(const std::string& part) const override {
+    if constexpr (requires { Options::part_in_keras(part); }) {
+      return Options::part_in_keras(part);
+    } else {
+      return part;
+    }
+  }
+
   TensorId build(LayerBuilder& builder, std::span<const TensorId> inputs) const override {
     if constexpr (std::is_invocable_v<const Build&, const Options&, LayerBuilder&, TensorId>) {
       if (inputs.size() != 1) {

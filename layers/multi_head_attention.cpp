@@ -101,6 +101,10 @@ TensorId attention(const MultiHeadAttentionOptions& of, LayerBuilder& builder,
 
 }  // namespace
 
+std::string MultiHeadAttentionOptions::part_in_keras(const std::string& part) {
+  return (part == "attention_output" ? "output" : part) + "_dense";
+}
+
 SharedLayer MultiHeadAttention(MultiHeadAttentionOptions options) {
   return layer_of("MultiHeadAttention", std::move(options), attention);
 }

@@ -21,6 +21,8 @@ struct MultiHeadAttentionOptions {
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
   bool trainable = true;
+  /// "query_dense" and so on; "output_dense".
+  [[nodiscard]] static std::string part_in_keras(const std::string& part);
 };
 
 /// Of a sequence (batch, queries, features) and of (batch, keys, features), which is the same where it

@@ -116,13 +116,10 @@ constexpr Absence all[] = {
      "Bidirectional TimeDistributed ConvLSTM1D ConvLSTM2D ConvLSTM3D",
      "recurrent layers are not there; Conv1D with padding causal reads "
      "sequences"},
-    {"layer", "Attention AdditiveAttention MultiHeadAttention GroupQueryAttention",
-     "attention is not there; convolutions and Dense mix positions"},
-    {"layer",
-     "Embedding ReversibleEmbedding TextVectorization StringLookup "
-     "IntegerLookup Hashing HashedCrossing",
-     "text is not what Meshwork trains on; columns of texts in CSV become "
-     "numbers by themselves"},
+    {"layer", "Attention AdditiveAttention GroupQueryAttention", "MultiHeadAttention"},
+    {"layer", "ReversibleEmbedding", "Embedding, and Dense behind the last layer"},
+    {"layer", "TextVectorization StringLookup IntegerLookup Hashing HashedCrossing",
+     "columns of texts in CSV become numbers by themselves; Embedding takes numbers"},
     {"layer", "CategoryEncoding Discretization",
      "prepare the data beforehand; Rescaling and Normalization scale numbers"},
     {"layer", "MelSpectrogram STFTSpectrogram", "audio is not what Meshwork trains on"},
@@ -166,8 +163,7 @@ constexpr Absence all[] = {
      "AdaptiveMaxPooling3D",
      "pooling with a pool_size that divides the lengths, or global pooling", true},
     {"layer", "EinsumDense", "Dense, and Permute or Reshape around it", true},
-    {"layer", "RMSNormalization SpectralNormalization", "LayerNormalization or UnitNormalization",
-     true},
+    {"layer", "SpectralNormalization", "LayerNormalization or UnitNormalization", true},
     {"layer", "ActivityRegularization", "kernel_regularizer of a layer", true},
     {"layer", "Identity", "Activation: linear", true},
     {"layer", "Masking", "weights of samples leave some out", true},

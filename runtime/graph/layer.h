@@ -62,6 +62,10 @@ class Layer {
   [[nodiscard]] virtual TensorId build(LayerBuilder& builder,
                                        std::span<const TensorId> inputs) const = 0;
 
+  /// What Keras calls the part of the layer that variables of the name "part/kernel" belong to. The
+  /// same, unless a layer says otherwise.
+  [[nodiscard]] virtual std::string part_in_keras(const std::string& part) const { return part; }
+
   /// Which model has the layer's variables, in words; null if none has, or that one is gone.
   [[nodiscard]] std::shared_ptr<const std::string> model() const { return model_.lock(); }
   /// The variables are those of `model`, as long as that is there.

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "collectives/error.h"
+#include "layers/layer_normalization.h"
 #include "tests/support/graph_runner.h"
 
 namespace meshwork::group_normalization_test {

@@ -98,44 +98,6 @@ struct UnitRowGradient {
   }
 };
 
-struct RowSquares {
-  using Fold = folds::Sum;
-  const float *x, *s;
-  float* q;
-  float share;  // 1 / count
-  [[nodiscard]] MESHWORK_HOST_DEVICE double term(std::int64_t row, std::int64_t,
-                                                 std::int64_t i) const {
-    const double centred = static_cast<double>(x[i]) - static_cast<double>(s[row] * share);
-    return centred * centred;
-  }
-  MESHWORK_HOST_DEVICE void finish(std::int64_t row, double sum) const {
-    q[row] = static_cast<float>(sum);
-  }
-};
-struct NormalizeRows {
-  const float *x, *s, *q;
-  float* y;
-  float share, epsilon;
-  [[nodiscard]] MESHWORK_HOST_DEVICE float factor(std::int64_t row) const {
-    return 1.0f / std::sqrt(q[row] * share + epsilon);
-  }
-  [[nodiscard]] MESHWORK_HOST_DEVICE auto row(std::int64_t row) const {
-    return [x = x, y = y, mean = s[row] * share, factor = factor(row)](
-               std::int64_t, std::int64_t i) { y[i] = (x[i] - mean) * factor; };
-  }
-};
-struct NormalizeRowsGradient {
-  NormalizeRows of;  // x is y
-  const float *dy, *r;
-  float* dx;
-  [[nodiscard]] MESHWORK_HOST_DEVICE auto row(std::int64_t row) const {
-    return [y = of.x, dy = dy, dx = dx, factor = of.factor(row), mean = of.s[row] * of.share,
-            along = r[row] * of.share](std::int64_t, std::int64_t i) {
-      dx[i] = (dy[i] - mean - y[i] * along) * factor;
-    };
-  }
-};
-
 /// Of columns that are split: not `whole`.
 template <class Loops>
 auto softmax_gradient(const SoftmaxGradientSpec& spec, const auto& context) {
@@ -186,32 +148,6 @@ void add_rows(auto& kernels) {
                                  at(operands, 4)};
         });
       });
-  const auto share = [](std::int64_t count) { return 1.0f / static_cast<float>(count); };
-  kernels.template add<RowSquaresSpec>([=](const RowSquaresSpec& spec, const auto& context) {
-    return Loops::rows(
-        context, spec.rows, spec.columns, 4, [of_one = share(spec.count)](void* const* operands) {
-          return RowSquares{at(operands, 0), at(operands, 1), at(operands, 2), of_one};
-        });
-  });
-  kernels.template add<NormalizeRowsSpec>([=](const NormalizeRowsSpec& spec, const auto& context) {
-    return Loops::grid(context, spec.rows, spec.columns, 8,
-                       [=, of_one = share(spec.count)](void* const* operands) {
-                         return NormalizeRows{at(operands, 0), at(operands, 1), at(operands, 2),
-                                              at(operands, 3), of_one,          spec.epsilon};
-                       });
-  });
-  kernels.template add<NormalizeRowsGradientSpec>([=](const NormalizeRowsGradientSpec& spec,
-                                                      const auto& context) {
-    return Loops::grid(
-        context, spec.rows, spec.columns, 12,
-        [=, of_one = share(spec.count)](void* const* operands) {
-          return NormalizeRowsGradient{
-              {at(operands, 0), at(operands, 3), at(operands, 2), nullptr, of_one, spec.epsilon},
-              at(operands, 1),
-              at(operands, 4),
-              at(operands, 5)};
-        });
-  });
 }
 
 }  // namespace meshwork::bodies

@@ -1,4 +1,4 @@
-// Rows: what softmax, rows of length 1 and rows of mean 0 and variance 1 are made of.
+// Rows: what softmax and rows of length 1 are made of.
 //
 // Where columns are split, a kernel does its part of them and the operation completes the row's
 // value by a collective between two kernels. Where they are whole, one kernel does all of it.
@@ -75,35 +75,6 @@ struct UnitRowGradientSpec {
     return spec::sized("unit row gradient", {rows, columns});
   }
   [[nodiscard]] KernelWork work() const { return spec::rows(rows, 3 * columns + 2); }
-};
-
-/// q (rows) = sum over columns of (x - s / count)^2, with the sum s of `count` elements, of all ranks.
-/// Operands: x, s, q.
-struct RowSquaresSpec {
-  std::int64_t rows = 0, columns = 0;
-  std::int64_t count = 0;
-  [[nodiscard]] std::string text() const { return spec::sized("row squares", {rows, columns}); }
-  [[nodiscard]] KernelWork work() const { return spec::rows(rows, columns + 2); }
-};
-/// y = (x - s / count) * f, with f = 1 / sqrt(q / count + epsilon). May be in place. Operands: x, s,
-/// q, y.
-struct NormalizeRowsSpec {
-  std::int64_t rows = 0, columns = 0;
-  std::int64_t count = 0;
-  float epsilon = 1e-3f;
-  [[nodiscard]] std::string text() const { return spec::sized("normalize rows", {rows, columns}); }
-  [[nodiscard]] KernelWork work() const { return spec::rows(rows, 2 * columns + 2); }
-};
-/// dx = f * (dy - (s + y * r) / count), with s = RowSum(dy) and r = RowDot(y, dy) of all ranks. May
-/// be in place on dy. Operands: y, dy, q, s, r, dx.
-struct NormalizeRowsGradientSpec {
-  std::int64_t rows = 0, columns = 0;
-  std::int64_t count = 0;
-  float epsilon = 1e-3f;
-  [[nodiscard]] std::string text() const {
-    return spec::sized("normalize rows gradient", {rows, columns});
-  }
-  [[nodiscard]] KernelWork work() const { return spec::rows(rows, 3 * columns + 3); }
 };
 
 /// y = softmax(x): RowMaximumSpec, RowExponentialSpec and RowDivideSpec in one. May be in place.

@@ -13,8 +13,9 @@ namespace {
 
 // A layer, and those that it is made of, in the order of their first calls.
 struct Node {
-  std::string name;  // the last part of its path
-  std::string class_name;
+  std::string name;        // the last part of its path
+  std::string class_name;  // "": a part of the layer that it is in
+  std::shared_ptr<Layer> layer;
   std::vector<int> variables;
   std::vector<Node> children;
 
@@ -24,7 +25,7 @@ struct Node {
         return node;
       }
     }
-    return children.emplace_back(Node{wanted, "", {}, {}});
+    return children.emplace_back(Node{wanted, "", {}, {}, {}});
   }
 };
 
@@ -41,7 +42,9 @@ Node& node_at(Node& root, const std::string& path) {
 Node tree_of(const Graph& graph) {
   Node root;
   for (const GraphLayer& layer : graph.layers) {
-    node_at(root, layer.path).class_name = layer.class_name;
+    Node& node = node_at(root, layer.path);
+    node.class_name = layer.class_name;
+    node.layer = layer.layer;
   }
   for (std::size_t v = 0; v < graph.variables.size(); ++v) {
     const std::string& path = graph.variables[v].path;
@@ -148,6 +151,10 @@ class Places {
     add_variables(node, place);
     std::map<std::string, int> used;
     for (const Node& child : node.children) {
+      if (child.class_name.empty() && node.layer) {
+        add(child, place + "/" + node.layer->part_in_keras(child.name), KerasModel::members);
+        continue;
+      }
       const std::string stem = snake_case(child.class_name);
       const int number = used[stem]++;
       const bool by_name = holder == KerasModel::members ||

@@ -87,9 +87,6 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(RowDotSpec{rows, columns}, {y, x, c}, "t");
   builder.emit(UnitRowSpec{rows, columns, 1}, {x, c, y}, "t");
   builder.emit(UnitRowGradientSpec{rows, columns, 1}, {y, x, c, c, e}, "t");
-  builder.emit(RowSquaresSpec{rows, columns, columns}, {x, c, s}, "t");
-  builder.emit(NormalizeRowsSpec{rows, columns, columns}, {x, c, s, y}, "t");
-  builder.emit(NormalizeRowsGradientSpec{rows, columns, columns}, {y, x, s, c, c, e}, "t");
   builder.emit(SoftmaxGradientSpec{rows, columns}, {y, x, c, e}, "t");
   builder.emit(SoftmaxSpec{rows, columns}, {x, y}, "t");
   builder.emit(LogitStatisticsSpec{at}, {x, target, m, z}, "t");

@@ -245,45 +245,4 @@ TEST_CASE("the factor of a short row is the limit, which has no gradient") {
   CHECK(dx.values() == std::vector<float>{4, 8, 12, 16});
 }
 
-TEST_CASE("rows normalized and their gradients are right for any number of columns") {
-  for (const std::int64_t rows : {0, 1, 5}) {
-    for (const std::int64_t columns : odd_sizes) {
-      const std::vector<float> values = random_values(rows * columns, 8);
-      const std::vector<float> gradient = random_values(rows * columns, 9);
-      const auto n = static_cast<double>(columns);
-      std::vector<double> squares, expected, expected_gradient;
-      for (std::int64_t row = 0; row < rows; ++row) {
-        const auto mean_of = [&](const auto& term) {
-          double sum = 0;
-          for (std::int64_t j = 0; j < columns; ++j) sum += term(j) / n;
-          return sum;
-        };
-        const auto x = [&](std::int64_t j) { return entry(values, columns, row, j); };
-        const auto dy = [&](std::int64_t j) { return entry(gradient, columns, row, j); };
-        const double mean = mean_of(x);
-        const double variance = mean_of([&](std::int64_t j) { return std::pow(x(j) - mean, 2); });
-        const auto y = [&](std::int64_t j) { return (x(j) - mean) / std::sqrt(variance + 0.5); };
-        const double slope = mean_of(dy);
-        const double along = mean_of([&](std::int64_t j) { return y(j) * dy(j); });
-        squares.push_back(columns == 0 ? 0 : variance * n);
-        for (std::int64_t j = 0; j < columns; ++j) {
-          expected.push_back(y(j));
-          expected_gradient.push_back((dy(j) - slope - y(j) * along) / std::sqrt(variance + 0.5));
-        }
-      }
-      Array<> x(values), dy(gradient), s(rows), q(rows), r(rows), y(rows * columns),
-          dx(rows * columns);
-      run(RowSumSpec{rows, columns}, x, s);
-      run(RowSquaresSpec{rows, columns, columns}, x, s, q);
-      check_close(q, squares, 1e-5, 1e-10);  // of one column the rounding of the mean is left
-      run(NormalizeRowsSpec{rows, columns, columns, 0.5f}, x, s, q, y);
-      check_close(y, expected, 1e-5, 1e-6);
-      run(RowSumSpec{rows, columns}, dy, s);
-      run(RowDotSpec{rows, columns}, y, dy, r);
-      run(NormalizeRowsGradientSpec{rows, columns, columns, 0.5f}, y, dy, q, s, r, dx);
-      check_close(dx, expected_gradient, 1e-5, 1e-6);
-    }
-  }
-}
-
 }  // namespace meshwork::test::rows_test

@@ -1,5 +1,5 @@
 // Rows normalized, rows of length 1, and factors of channels, over every split.
-#include "runtime/graph/operations/normalize_rows.h"
+#include "runtime/graph/operations/row_normalization.h"
 
 #include <cmath>
 
@@ -8,13 +8,14 @@
 #include "runtime/graph/operations/unit_rows.h"
 #include "tests/support/strategy_validator.h"
 
-namespace meshwork::normalize_rows_test {
+namespace meshwork::row_normalization_test {
 
 using namespace meshwork::test;
 
 TEST_CASE("rows get mean 0 and variance 1, however many dimensions they have") {
   for (const std::size_t first : {1u, 2u, 3u}) {
-    const NormalizeRowsOperation operation(first, 0.25f);
+    const RowNormalizationOperation operation(
+        {.row_dimensions = first, .scale = false, .center = false, .epsilon = 0.25});
     const OperationCase what = case_of(operation, {2, 3, 5, 4});
     const Tensor& x = what.inputs[0];
     const std::int64_t rows = element_count(std::span(x.shape).first(first));
@@ -38,7 +39,7 @@ TEST_CASE("rows get mean 0 and variance 1, however many dimensions they have") {
 }
 
 TEST_CASE("a mean far from 0 costs no digits of the deviations") {
-  const NormalizeRowsOperation operation(1, 1e-6f);
+  const RowNormalizationOperation operation({.scale = false, .center = false, .epsilon = 1e-6});
   const OperationCase what{.inputs = {Tensor({1, 4}, {4097, 4099, 4097, 4099})},
                            .output_gradient = Tensor({1, 4}, {0, 0, 0, 0})};
   CHECK(difference(run_whole(operation, what).output, Tensor({1, 4}, {-1, 1, -1, 1}), 1e-6) == "");
@@ -65,4 +66,4 @@ TEST_CASE("factors of the last dimension agree with differences and with the tru
                     Catch::Contains("needs as many factors as its last dimension is long"));
 }
 
-}  // namespace meshwork::normalize_rows_test
+}  // namespace meshwork::row_normalization_test
