@@ -30,7 +30,7 @@ SharedLayer Embedding(EmbeddingOptions options) {
                         builder.variable("embeddings", {.shape = {of.input_dim, of.output_dim},
                                                         .initializer = of.embeddings_initializer,
                                                         .regularizer = of.embeddings_regularizer});
-                    return builder.apply(std::make_unique<EmbeddingOperation>(), {x, table});
+                    return builder.apply(std::make_unique<EmbeddingOperation>(of.input_dim), {x, table});
                   });
 }
 

@@ -240,9 +240,11 @@ class Feeder::Assembler {
     const UnfitFed unfit = first_unfit(options_.source->field(field.field).type, data, bytes,
                                        [&](auto value) { return is_class(value, field.classes); });
     if (unfit.value.empty()) return;
-    throw WrongInput(fmt::format(
-        "{}: label {} is out of range; with {} classes labels are whole numbers from 0 to {}",
-        place_of(unfit, field, samples, bytes), unfit.value, field.classes, field.classes - 1));
+    const bool fed = options_.source->field(field.field).role == FieldRole::feature;
+    throw WrongInput(
+        fmt::format("{}: {} {} is out of range; with {} {} are whole numbers from 0 to {}",
+                    place_of(unfit, field, samples, bytes), fed ? "category" : "label", unfit.value,
+                    field.classes, fed ? "categories they" : "classes labels", field.classes - 1));
   }
 
   void check_weights(const FeedField& field, std::span<const std::int64_t> samples,

@@ -40,6 +40,19 @@ TensorId Graph::find(const std::string& path) const {
                                                 : static_cast<TensorId>(found - tensors.begin());
 }
 
+std::int64_t Graph::classes_of(TensorId id) const {
+  std::int64_t fewest = 0;
+  for (const int consumer : tensors[id].consumers) {
+    const GraphOperation& operation = operations[consumer];
+    for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+      if (operation.inputs[i] != id) continue;
+      const std::int64_t classes = operation.operation->classes(static_cast<int>(i));
+      if (classes > 0) fewest = fewest > 0 ? std::min(fewest, classes) : classes;
+    }
+  }
+  return fewest;
+}
+
 TensorId Graph::add_tensor(GraphTensor tensor) {
   tensors.push_back(std::move(tensor));
   return static_cast<TensorId>(tensors.size()) - 1;
@@ -54,21 +67,6 @@ std::string Graph::free_path(std::string path) {
     free = fmt::format("{}_{}", path, ++number);
   } while (!numbers_of_paths.try_emplace(free, 0).second);
   return free;
-}
-
-std::int64_t Graph::classes_of(TensorId id) const {
-  std::int64_t least = 0;
-  for (const int consumer : tensors[id].consumers) {
-    const GraphOperation& use = operations[consumer];
-    std::vector<Shape> shapes;
-    for (const TensorId input : use.inputs) shapes.push_back(tensors[input].shape);
-    for (std::size_t i = 0; i < use.inputs.size(); ++i) {
-      const std::int64_t classes =
-          use.inputs[i] == id ? use.operation->classes(static_cast<int>(i), shapes) : 0;
-      if (classes > 0) least = least == 0 ? classes : std::min(least, classes);
-    }
-  }
-  return least;
 }
 
 TensorId Graph::add_operation(std::shared_ptr<const Operation> operation,

@@ -93,15 +93,15 @@ struct Graph {
 
   /// `shape` of tensor `id` with the batch of `rows`.
   [[nodiscard]] Shape shape_of(TensorId id, std::int64_t rows) const;
-  /// If tensor `id` is numbers of classes or rows, how many operations know of (Operation::classes);
-  /// else 0.
-  [[nodiscard]] std::int64_t classes_of(TensorId id) const;
   /// The paths of all variables and layer outputs.
   [[nodiscard]] std::vector<std::string> paths() const;
   /// What a LayoutMap can speak of: the same, and the inputs, whose path is their name.
   [[nodiscard]] std::vector<std::string> layout_paths() const;
   /// The tensor of a path, or -1.
   [[nodiscard]] TensorId find(const std::string& path) const;
+
+  /// If what reads tensor `id` takes its values for numbers of classes, from 0: of how many; else 0.
+  [[nodiscard]] std::int64_t classes_of(TensorId id) const;
 
   TensorId add_tensor(GraphTensor tensor);
   /// Appends an operation; its output tensor is made, with the shape that it states. Errors of the

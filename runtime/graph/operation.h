@@ -12,6 +12,8 @@
 // - the raw gradient of an operand lies as the operand, and is partial over each
 //   axis that splits a letter which that operand lacks.
 //
+// A letter of the output alone counts what the operation makes: a rank makes its own part.
+//
 // A letter may stand for dimensions of different lengths where the operation slides a *window*: a
 // convolution is "nhwc,rscf->nhwf", and its h is the rows of the input and those of the output. A
 // split of h gives every rank its block of both, each divided by its own length, and `window` says
@@ -118,13 +120,6 @@ class Operation {
   /// all inputs and the output: it works element by element.
   [[nodiscard]] virtual Rule rule(std::span<const Shape> inputs) const;
 
-  /// For int32 input `input`: if its values are numbers of classes or rows, how many there are:
-  /// others are errors of the data. Else 0.
-  [[nodiscard]] virtual std::int64_t classes(int input, std::span<const Shape> inputs) const {
-    (void)input, (void)inputs;
-    return 0;
-  }
-
   /// What of dimension `dimension` of input `input` is needed for the range `output` of the
   /// output's dimension with the same letter: a range in the input's own numbers, within its
   /// length. Asked only for letters in the rule's `windows`, and never for an empty range (which
@@ -151,6 +146,13 @@ class Operation {
   /// Whether backward reads the value of input `input`: variables that are gathered for use are
   /// gathered again for it, which the planner counts.
   [[nodiscard]] virtual bool backward_reads(int input) const;
+
+  /// If the values of input `input` are numbers of classes, from 0: of how many. Any numbers, 0,
+  /// unless an operation says otherwise.
+  [[nodiscard]] virtual std::int64_t classes(int input) const {
+    (void)input;
+    return 0;
+  }
 
   /// What the output's values are. Any numbers, unless an operation says otherwise.
   [[nodiscard]] virtual ValueKind output_values() const { return ValueKind::numbers; }

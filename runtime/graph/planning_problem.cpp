@@ -156,6 +156,7 @@ std::map<char, std::int64_t> lengths_of(const Rule& rule, const std::vector<Shap
     if (rule.windows.find(rule.output[d]) != std::string::npos) {
       lengths[rule.output[d]] = output[d];
     }
+    lengths.try_emplace(rule.output[d], output[d]);
   }
   return lengths;
 }

@@ -544,8 +544,8 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
   if (!source->readable()) return;
   std::vector<std::int64_t> classes;  // by field
   for (const TensorId input : graph_->inputs) classes.push_back(graph_->classes_of(input));
-  const Objective compared = objective(*source, mode, part);
-  classes.insert(classes.end(), compared.target_classes.begin(), compared.target_classes.end());
+  const Objective joined = objective(*source, mode, part);
+  classes.insert(classes.end(), joined.target_classes.begin(), joined.target_classes.end());
   const int fields = static_cast<int>(classes.size());
   const std::optional<int> weights = mode == Mode::predict ? std::nullopt : source->weights_field();
   const ConfigNode node = node_of(part);
@@ -557,10 +557,11 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
       const Range share = block_range(source->rows(), communicator.size(), communicator.rank());
       const auto own = std::make_shared<Subset>(source, share.begin, share.end);
       for (int field = 0; field < fields; ++field) {
-        const std::int64_t allowed = classes[static_cast<std::size_t>(field)];
+        if (classes[field] == 0) continue;
         const std::int64_t known = source->classes_by_construction(field);
-        if (allowed > 0 && (known == 0 || known > allowed)) {
-          check_values(own, {.field = field, .blocks = {}, .classes = allowed}, stop_request);
+        if (known == 0 || known > classes[field]) {
+          check_values(own, {.field = field, .blocks = {}, .classes = classes[field]},
+                       stop_request);
         }
       }
       if (weights) {

@@ -83,6 +83,9 @@ TEST_CASE("the other layers read theirs") {
   CHECK(made("Dot: {axes: -1}")({Input({2, 3}), Input({4, 3})}).shape() == Shape{-1, 2, 4});
   CHECK(made("Dot: {axes: [2, 1], normalize: true}")({Input({2, 3}), Input({3, 4})}).shape() ==
         Shape{-1, 2, 4});
+  CHECK(made("CategoryEncoding: {num_tokens: 5}")(Input({3})).shape() == Shape{-1, 5});
+  CHECK(made("CategoryEncoding: {num_tokens: 5, output_mode: one_hot}")(Input({3})).shape() ==
+        Shape{-1, 3, 5});
   CHECK(made("Add: {name: sum}")({Input({2}), Input({2})}).shape() == Shape{-1, 2});
   CHECK(made("Concatenate: {axis: 1}")({Input({2, 3}), Input({4, 3})}).shape() == Shape{-1, 6, 3});
 }

@@ -6,6 +6,7 @@
 
 #include "layers/activation.h"
 #include "layers/add.h"
+#include "layers/category_encoding.h"
 #include "layers/concatenate.h"
 #include "layers/dense.h"
 #include "layers/dot.h"
@@ -68,6 +69,14 @@ std::vector<Case> dense_cases() {
     dense(activation, true, false);
   }
   return cases;
+}
+
+std::vector<float> class_numbers(const Shape& shape) {
+  std::vector<float> numbers = random_floats(element_count(shape), 31, 0, 5);
+  for (float& number : numbers) {
+    number = std::min(std::floor(number), 4.0f);
+  }
+  return numbers;
 }
 
 std::vector<Case> other_cases() {
@@ -230,6 +239,22 @@ std::vector<Case> other_cases() {
                                         return Add({.name = "layer"})({a, b});
                                       },
                                       {"a/kernel", "b/kernel", "front/kernel", "front/output"}));
+  for (const auto& [name, mode] : {std::pair{"one_hot", CategoryOutput::one_hot},
+                                   {"multi_hot", CategoryOutput::multi_hot},
+                                   {"count", CategoryOutput::count}}) {
+    cases.push_back({std::string("CategoryEncoding ") + name,
+                     {3, 7},
+                     [mode = mode](const SymbolicTensor& x) {
+                       const auto y = CategoryEncoding(
+                           {.name = "layer", .num_tokens = 5, .output_mode = mode})(x);
+                       return Dense({.name = "tail", .units = 3})(y);
+                     },
+                     {"input", "layer/output", "tail/kernel"},
+                     MeanSquaredError(),
+                     {},
+                     {},
+                     class_numbers});
+  }
   return cases;
 }
 
@@ -241,14 +266,6 @@ Build classes(bool probabilities) {
                   .activation = probabilities ? Activation::softmax : Activation::linear})(
         front(7)(x));
   };
-}
-
-std::vector<float> class_numbers(const Shape& shape) {
-  std::vector<float> numbers = random_floats(element_count(shape), 31, 0, 5);
-  for (float& number : numbers) {
-    number = std::min(std::floor(number), 4.0f);
-  }
-  return numbers;
 }
 
 std::vector<float> one_hot(const Shape& shape) {

@@ -17,7 +17,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <iterator>
@@ -46,11 +45,11 @@ struct Case {
   std::vector<std::string> spread;  // paths whose layouts are varied
   SharedLoss loss = MeanSquaredError();
   std::vector<SharedMetric> metrics;
-  std::function<std::vector<float>(const Shape&)> targets;  // for a shape with the batch
-  std::int64_t numbers = 0;  // if not 0, the input is int32, of numbers below it
-  [[nodiscard]] SymbolicTensor input() const {
-    return Input(sample, "", numbers > 0 ? ElementType::int32 : ElementType::float32);
-  }
+  // For a shape with the batch; null: random numbers.
+  std::function<std::vector<float>(const Shape&)> targets;
+  std::function<std::vector<float>(const Shape&)> features = {};
+  ElementType dtype = ElementType::float32;  // of the input
+  [[nodiscard]] SymbolicTensor input() const { return Input(sample, "", dtype); }
 };
 
 struct Outcome {
@@ -71,13 +70,8 @@ inline Samples samples_for(const Case& subject) {
   Samples samples;
   samples.batch_shape = subject.sample;
   samples.batch_shape.insert(samples.batch_shape.begin(), rows);
-  samples.features = random_floats(element_count(samples.batch_shape), 17);
-  if (subject.numbers > 0) {
-    for (float& feature : samples.features) {
-      const auto count = static_cast<float>(subject.numbers);
-      feature = std::min(std::floor((feature + 1) / 2 * count), count - 1);
-    }
-  }
+  samples.features = subject.features ? subject.features(samples.batch_shape)
+                                      : random_floats(element_count(samples.batch_shape), 17);
   const auto input = subject.input();
   samples.target_shape = subject.loss->target_shape(subject.build(input).shape());
   samples.target_shape[0] = rows;

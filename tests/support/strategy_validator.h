@@ -25,8 +25,7 @@ namespace meshwork::test {
 
 namespace detail {
 
-/// The letters that an axis may split: those of dimensions of inputs that are longer than 1 and not
-/// whole.
+/// The letters that an axis may split: those of dimensions that are longer than 1 and not whole.
 inline std::string splittable_letters(const Operation& operation, const OperationCase& what) {
   std::vector<Shape> shapes;
   for (const Tensor& input : what.inputs) {
@@ -34,14 +33,13 @@ inline std::string splittable_letters(const Operation& operation, const Operatio
   }
   const Rule rule = operation.rule(shapes);
   std::set<char> letters;
-  for (std::size_t i = 0; i < shapes.size(); ++i) {
-    for (std::size_t d = 0; d < shapes[i].size(); ++d) {
-      const char letter = rule.inputs[i][d];
-      if (shapes[i][d] > 1 && rule.whole.find(letter) == std::string::npos) {
-        letters.insert(letter);
-      }
+  const auto look = [&](const std::string& of, const Shape& shape) {
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      if (shape[d] > 1 && rule.whole.find(of[d]) == std::string::npos) letters.insert(of[d]);
     }
-  }
+  };
+  for (std::size_t i = 0; i < shapes.size(); ++i) look(rule.inputs[i], shapes[i]);
+  look(rule.output, operation.output_shape(shapes));
   return {letters.begin(), letters.end()};
 }
 

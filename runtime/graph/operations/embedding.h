@@ -20,11 +20,14 @@ namespace meshwork {
 
 class EmbeddingOperation final : public Operation {
  public:
+  /// Of a table of so many rows.
+  explicit EmbeddingOperation(std::int64_t rows) : rows_(rows) {}
+
   std::string kind() const override { return "embedding"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, 2);
-    if (inputs[table].size() != 2) {
-      fail("expected a table of shape (rows, columns), found {}", to_string(inputs[table]));
+    if (inputs[table].size() != 2 || inputs[table].front() != rows_) {
+      fail("expected a table of {} rows, found shape {}", rows_, to_string(inputs[table]));
     }
     Shape shape = inputs[numbers];
     shape.push_back(inputs[table].back());
@@ -41,9 +44,7 @@ class EmbeddingOperation final : public Operation {
     const std::string letters = dimension_letters(inputs[numbers].size());
     return {.inputs = {letters, "io"}, .output = letters + 'o'};
   }
-  std::int64_t classes(int input, std::span<const Shape> inputs) const override {
-    return input == numbers ? inputs[table].front() : 0;
-  }
+  std::int64_t classes(int input) const override { return input == numbers ? rows_ : 0; }
   // It reads and writes.
   double flops(std::span<const Shape>, const Shape&) const override { return 0; }
 
@@ -72,6 +73,8 @@ class EmbeddingOperation final : public Operation {
     return {element_count(lowering.local_shape(numbers)), held[1].length(), held[0].begin,
             held[0].length()};
   }
+
+  std::int64_t rows_;
 };
 
 }  // namespace meshwork

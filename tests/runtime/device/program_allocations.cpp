@@ -5,6 +5,7 @@
 #include "runtime/device/kernels/adagrad.h"
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/adamax.h"
+#include "runtime/device/kernels/category_encoding.h"
 #include "runtime/device/kernels/causal_mask.h"
 #include "runtime/device/kernels/classes.h"
 #include "runtime/device/kernels/convolution.h"
@@ -135,6 +136,7 @@ TEST_CASE("running a program allocates nothing") {
   builder.preset(numbers);
   builder.emit(EmbeddingSpec{rows, columns, 0, rows}, {numbers, x, y}, "t");
   builder.emit(EmbeddingGradientSpec{rows, columns, 0, rows}, {numbers, y, e}, "t");
+  builder.emit(CategoryEncodingSpec{.rows = rows, .columns = columns}, {m, y}, "t");
   builder.emit(SlopeSpec{rows, columns}, {x, bias, y}, "t");
   builder.emit(SlopeGradientSpec{rows, columns}, {x, bias, y, e}, "t");
   builder.emit(SlopeTermSpec{count}, {x, y, e}, "t");

@@ -52,6 +52,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "AveragePooling2D",
                                  "AveragePooling3D",
                                  "BatchNormalization",
+                                 "CategoryEncoding",
                                  "Concatenate",
                                  "Conv1D",
                                  "Conv1DTranspose",
