@@ -548,9 +548,8 @@ CsvSource::Read CsvSource::read_table(const CsvTable& table, const std::vector<C
     const bool vector = field.vector || of_field.size() > 1;
     if (vector) place.shape.push_back(static_cast<std::int64_t>(of_field.size()));
     read.values.push_back(values_of_field(of_field, place.type));
-    read.classes.push_back(of_field.size() == 1 && of_field[0]->is_texts()
-                               ? static_cast<std::int64_t>(of_field[0]->texts().size())
-                               : 0);
+    read.text_columns.push_back(
+        of_field.size() == 1 && of_field[0]->is_texts() ? of_field[0]->name() : std::string());
     read.places.push_back(std::move(place));
   }
   return read;
@@ -565,7 +564,14 @@ std::string CsvSource::locate(int field, std::int64_t row) const {
 }
 
 std::int64_t CsvSource::classes_by_construction(int field) const {
-  return read_.classes[static_cast<std::size_t>(field)];
+  return std::ssize(texts_of(field));
+}
+
+std::span<const std::string> CsvSource::texts_of(int field) const {
+  const Categories* found =
+      find_categories(read_.categories, read_.text_columns[static_cast<std::size_t>(field)]);
+  return found != nullptr ? std::span<const std::string>(found->texts)
+                          : std::span<const std::string>();
 }
 
 std::string CsvSource::fingerprint() const {

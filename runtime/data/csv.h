@@ -72,6 +72,7 @@ class CsvSource final : public Source {
 
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
   [[nodiscard]] std::int64_t classes_by_construction(int field) const override;
+  [[nodiscard]] std::span<const std::string> texts_of(int field) const override;
   [[nodiscard]] std::vector<Categories> categories() const override { return read_.categories; }
   [[nodiscard]] std::string fingerprint() const override;
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;
@@ -83,7 +84,7 @@ class CsvSource final : public Source {
     std::vector<std::filesystem::path> files;
     std::vector<PlacedField> places;
     std::vector<std::vector<std::byte>> values;  // by field
-    std::vector<std::int64_t> classes;           // by field: those of a category, else 0
+    std::vector<std::string> text_columns;       // by field: the column, if it is one of texts
     std::vector<Categories> categories;
     std::vector<std::string> texts;
     std::vector<std::string> in_one_file;  // by field: the file with all of its columns, or ""

@@ -254,6 +254,12 @@ std::int64_t ImageSource::classes_by_construction(int field) const {
                        : std::ssize(files_->folders.texts);
 }
 
+std::span<const std::string> ImageSource::texts_of(int field) const {
+  if (field == 0) return {};
+  return files_->table ? files_->table->texts_of(field - 1)
+                       : std::span<const std::string>(files_->folders.texts);
+}
+
 std::vector<Categories> ImageSource::categories() const {
   if (files_->table) return files_->table->categories();
   if (files_->classes.empty()) return {};

@@ -59,6 +59,7 @@ class ImageSource final : public Source {
 
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;
   [[nodiscard]] std::int64_t classes_by_construction(int field) const override;
+  [[nodiscard]] std::span<const std::string> texts_of(int field) const override;
   [[nodiscard]] std::vector<Categories> categories() const override;
   [[nodiscard]] std::string fingerprint() const override;
   [[nodiscard]] std::vector<std::filesystem::path> files() const override;

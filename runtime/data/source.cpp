@@ -145,6 +145,10 @@ std::int64_t Source::classes_by_construction(int) const {
   return 0;
 }
 
+std::span<const std::string> Source::texts_of(int) const {
+  return {};
+}
+
 namespace {
 
 /// Checks the interval before the base class is made of it.

@@ -92,6 +92,10 @@ class Source {
   /// nobody has to look; 0 where that has to be read.
   [[nodiscard]] virtual std::int64_t classes_by_construction(int field) const;
 
+  /// The texts that the values of `field` stand for, by number; none where it did not make numbers
+  /// of them.
+  [[nodiscard]] virtual std::span<const std::string> texts_of(int field) const;
+
   /// The texts that its numbers stand for, where it made numbers of them.
   [[nodiscard]] virtual std::vector<Categories> categories() const { return {}; }
 
@@ -130,6 +134,9 @@ class View : public Source {
   }
   [[nodiscard]] std::int64_t classes_by_construction(int field) const override {
     return source_->classes_by_construction(field);
+  }
+  [[nodiscard]] std::span<const std::string> texts_of(int field) const override {
+    return source_->texts_of(field);
   }
   [[nodiscard]] std::vector<Categories> categories() const override {
     return source_->categories();

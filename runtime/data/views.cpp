@@ -159,6 +159,9 @@ class EquallyWeighted final : public View {
   [[nodiscard]] std::int64_t classes_by_construction(int field) const override {
     return field == *weights_field() ? 0 : View::classes_by_construction(field);
   }
+  [[nodiscard]] std::span<const std::string> texts_of(int field) const override {
+    return field == *weights_field() ? std::span<const std::string>() : View::texts_of(field);
+  }
 
  private:
   void make_ready(int field) const override {

@@ -158,7 +158,11 @@ std::optional<LossData> loss_data_of(const Source& training, const Source* valid
                                      const ClassWeights& class_weight) {
   std::optional<LossData> data = loss_data_of(training);
   if (!data) return data;
-  data->class_weight = class_weight;
+  if (training.readable()) {
+    data->class_weight = numbered(class_weight, training.texts_of(training.feature_count()));
+  } else if (!class_weight.empty()) {
+    data->class_weight[0] = 1;  // which classes there are is not known, but that they weigh is
+  }
   if (!data->weights && validation != nullptr) {
     if (const auto validated = loss_data_of(*validation)) data->weights = validated->weights;
   }

@@ -100,7 +100,8 @@ struct Blueprint {
 /// What losses are given of `source`, or none if it has no targets.
 [[nodiscard]] std::optional<LossData> loss_data_of(const Source& source);
 /// What it is given by training on `training`: classes weigh `class_weight`, and if data for
-/// validation, which may be null, have weights, there are some.
+/// validation, which may be null, have weights, there are some. Throws `Error` for a class that has
+/// not the name that it is called by.
 [[nodiscard]] std::optional<LossData> loss_data_of(const Source& training, const Source* validation,
                                                    const ClassWeights& class_weight);
 

@@ -132,7 +132,7 @@ void describe_fit_section(FitOptions& options, Visitor& option) {
   option("validation_split", options.validation_split, at_least(0).below(1),
          "share of the training data, from its end, kept for validation");
   option("class_weight", options.class_weight, float_not_negative,
-         "by class, what multiplies its loss in training, and no metrics; others: 1");
+         "by class, its number or its text, what multiplies its loss in training; others: 1");
   option("steps_per_epoch", options.steps_per_epoch, positive,
          "steps of an epoch; none: all the data gives");
   option("validation_batch_size", options.validation_batch_size, positive,

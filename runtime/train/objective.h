@@ -33,7 +33,7 @@ struct OutputTraining {
 struct LossData {
   std::vector<Shape> targets;         // of a sample, for each output that has a loss
   std::optional<Shape> weights = {};  // of a sample's weights, if samples have them
-  ClassWeights class_weight = {};     // in training
+  WeightsByNumber class_weight = {};  // in training
 };
 
 struct Objective {

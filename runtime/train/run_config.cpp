@@ -430,9 +430,24 @@ TrainingData RunConfig::open_training() const {
   return data;
 }
 
-std::optional<LossData> RunConfig::loss_data(const Source& source, Mode mode) const {
+std::optional<LossData> RunConfig::loss_data(const Source& source, Mode mode,
+                                             const Source* validation) const {
   if (mode == Mode::predict) return std::nullopt;
-  return loss_data_of(source, nullptr, mode == Mode::train ? fit_.class_weight : ClassWeights());
+  if (mode != Mode::train || fit_.class_weight.empty()) {
+    return loss_data_of(source, validation, {});
+  }
+  const ConfigNode weights = *document_.find("fit")->find("class_weight");
+  if (source.readable() && source.target_count() == 1) {
+    ConfigErrors errors;
+    for (const ConfigEntry& entry : weights.entries()) {
+      errors.check([&] {
+        entry.key.located(
+            [&] { (void)class_number(entry.name, source.texts_of(source.feature_count())); });
+      });
+    }
+    errors.raise();
+  }
+  return weights.located([&] { return loss_data_of(source, validation, fit_.class_weight); });
 }
 
 std::vector<std::string> RunConfig::compared_outputs() const {

@@ -196,7 +196,8 @@ class RunConfig {
   /// none.
   [[nodiscard]] std::vector<std::string> compared_outputs() const;
   /// What losses are given of `source`; none for prediction.
-  [[nodiscard]] std::optional<LossData> loss_data(const Source& source, Mode mode) const;
+  [[nodiscard]] std::optional<LossData> loss_data(const Source& source, Mode mode,
+                                                  const Source* validation = nullptr) const;
   /// `part` is what mistakes are looked for in.
   [[nodiscard]] Objective objective(const Source& source, Mode mode,
                                     DataPart part = DataPart::train) const;

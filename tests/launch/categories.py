@@ -70,6 +70,16 @@ def main():
     # By themselves these would be 0 and 1.
     write("test.csv", ["Dublin", "Cairo"] * 8)
     check(loss_of(run("train", "run.yaml")) < 0.01, "test data have the numbers of training data")
+    once = ("--set", "fit.epochs=1", "--set", "checkpoint=~", "--set", "optimizer.Adam.learning_rate=0")
+    plain = loss_of(run("train", "run.yaml", *once).partition("test -")[0])
+    named = loss_of(run("train", "run.yaml", *once, "--set", "fit.class_weight.Cairo=0")
+                    .partition("test -")[0])
+    numbered = loss_of(run("train", "run.yaml", *once, "--set", "fit.class_weight.2=0")
+                       .partition("test -")[0])
+    check(named == numbered < plain, f"a class weighs by its text as by its number: {plain}, "
+                                     f"{named}, {numbered}")
+    said = run("train", "run.yaml", *once, "--set", "fit.class_weight.Cario=0", status=2)
+    check('there is no class "Cario"; did you mean "Cairo"?' in said, said)
     os.rename("train.csv", "other.csv")
     check(loss_of(run("evaluate", "run.yaml", "--checkpoint", "checkpoints")) < 0.01,
           "evaluate has the numbers of the checkpoint, without the training data")

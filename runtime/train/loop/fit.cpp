@@ -29,9 +29,10 @@ bool decide_alike(const std::vector<SharedCallback>& callbacks) {
 }
 
 // What is trained on, as checkpoints compare it.
-std::string data_in_words(const Source& training, const ClassWeights& weights) {
+std::string data_in_words(const Source& training, const WeightsByNumber& weights) {
+  const ClassWeights by_name(weights.begin(), weights.end());
   return training.fingerprint() +
-         (weights.empty() ? "" : "; weights of classes " + to_text(weights));
+         (weights.empty() ? "" : "; weights of classes " + to_text(by_name));
 }
 
 // One run of `fit`: its epochs and steps, and when it ends. What callbacks see of it is `run_`.
@@ -47,7 +48,7 @@ class Fitting {
         run_(model, all_callbacks(), options_.validation != nullptr,
              [this](const std::string& line) { progress_->say(line); }),
         means_(*model.device, model.objective, "", model.logs_gradient_norm()),
-        data_(data_in_words(*training, options_.class_weight)),
+        data_(data_in_words(*training, model.objective.data.class_weight)),
         categories_(category_records(training->categories())),
         reading_(model.watchdog->trace().label("reading of training data")),
         called_(model.watchdog->trace().label("callbacks")),

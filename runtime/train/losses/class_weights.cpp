@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/config/nearest.h"
 #include "runtime/config/range.h"
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operations/dimensions.h"
@@ -90,20 +91,20 @@ class ClassWeightsOperation final : public Operation {
 
 }  // namespace
 
+ClassName::ClassName(std::string text) : text_(std::move(text)) {
+  std::int64_t number = -1;
+  const char* const end = text_.data() + text_.size();
+  const auto read = std::from_chars(text_.data(), end, number);
+  if (read.ec == std::errc() && read.ptr == end) number_ = number;
+}
+
 void from_config(const ConfigNode& node, ClassWeights& weights) {
   ConfigErrors errors;
   for (const ConfigEntry& entry : node.entries()) {
     errors.check([&] {
-      // A path of --set gives a key as text.
-      const std::string& name = entry.name;
-      std::int64_t number = -1;
-      const auto end = std::from_chars(name.data(), name.data() + name.size(), number);
-      if (end.ec != std::errc() || end.ptr != name.data() + name.size() || number < 0) {
-        entry.key.fail("expected the number of a class, counted from 0, found \"{}\"", name);
-      }
       const auto weight = entry.value.as<double>(float_not_negative);
-      if (!weights.emplace(number, weight).second) {
-        entry.key.fail("class {} has a weight already", number);
+      if (!weights.emplace(entry.name, weight).second) {
+        entry.key.fail("class {} has a weight already", entry.name);
       }
     });
   }
@@ -112,19 +113,47 @@ void from_config(const ConfigNode& node, ClassWeights& weights) {
 
 std::string to_text(const ClassWeights& weights) {
   std::string text;
-  for (const auto& [number, weight] : weights) {
-    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", number, weight);
+  for (const auto& [name, weight] : weights) {
+    text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", name.text(), weight);
   }
   return text.empty() ? "none" : "{" + text + "}";
 }
 
 std::vector<double> numbers_of(const ClassWeights& weights) {
   std::vector<double> numbers;
-  for (const auto& [number, weight] : weights) numbers.push_back(weight);
+  for (const auto& [name, weight] : weights) numbers.push_back(weight);
   return numbers;
 }
 
-std::unique_ptr<Operation> make_class_weights(const ClassWeights& weights, RowClass of_row,
+std::int64_t class_number(const ClassName& name, std::span<const std::string> texts) {
+  const auto found = std::find(texts.begin(), texts.end(), name.text());
+  if (found != texts.end()) return found - texts.begin();
+  const bool numbers = std::any_of(texts.begin(), texts.end(), [](const std::string& text) {
+    return ClassName(text).number().has_value();
+  });
+  if (name.number() && *name.number() >= 0 && !numbers) return *name.number();
+  if (texts.empty()) {
+    fail("expected the number of a class, counted from 0, found {}", in_quotes(name.text()));
+  }
+  const std::string nearest = did_you_mean(name.text(), texts);
+  fail("there is no class {}{}", in_quotes(name.text()),
+       nearest.empty()
+           ? fmt::format("; there are {}", quoted_list(nearest_names(name.text(), texts, 5)))
+           : nearest);
+}
+
+WeightsByNumber numbered(const ClassWeights& weights, std::span<const std::string> texts) {
+  WeightsByNumber numbers;
+  for (const auto& [name, weight] : weights) {
+    const std::int64_t number = class_number(name, texts);
+    if (!numbers.emplace(number, weight).second) {
+      fail("class {} has two weights, one of them as {}", number, in_quotes(name.text()));
+    }
+  }
+  return numbers;
+}
+
+std::unique_ptr<Operation> make_class_weights(const WeightsByNumber& weights, RowClass of_row,
                                               std::int64_t classes, std::size_t row_dimensions,
                                               bool weighted) {
   std::vector<float> table;

@@ -1,14 +1,20 @@
 // Weights of classes: in training a row counts for the loss as much as the class of its target weighs.
 //
+// A class is named by its number or, where targets are categories (data/categories.h), by its text.
+//
 // They become weights of rows by an operation of the graph, which looks the class of each target up,
 // and multiplies with the samples' own weights if they have any. Outside training every class
 // weighs 1, as in Keras. RowClass (kernels/classes.h) says how a row's class is read.
 #pragma once
 
+#include <compare>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,10 +24,29 @@
 
 namespace meshwork {
 
+/// How a class is called: by a number, from 0, or by any text.
+class ClassName {
+ public:
+  template <std::integral Number>
+  ClassName(Number number) : number_(number), text_(std::to_string(number)) {}
+  ClassName(std::string text);
+  ClassName(const char* text) : ClassName(std::string(text)) {}
+
+  /// If it is one.
+  [[nodiscard]] const std::optional<std::int64_t>& number() const { return number_; }
+  [[nodiscard]] const std::string& text() const { return text_; }
+  /// Texts, then numbers, in their order.
+  auto operator<=>(const ClassName&) const = default;
+
+ private:
+  std::optional<std::int64_t> number_;
+  std::string text_;
+};
+
 /// Weights by class; a class that is not in it weighs 1.
-struct ClassWeights : std::map<std::int64_t, double> {
-  using std::map<std::int64_t, double>::map;
-  static constexpr const char* expected = "a map of class numbers to weights, such as {0: 1, 1: 5}";
+struct ClassWeights : std::map<ClassName, double> {
+  using std::map<ClassName, double>::map;
+  static constexpr const char* expected = "a map of classes to weights, such as {0: 1, 1: 5}";
 };
 void from_config(const ConfigNode& node, ClassWeights& weights);
 /// "{0: 1, 1: 5}", "none".
@@ -29,11 +54,22 @@ void from_config(const ConfigNode& node, ClassWeights& weights);
 /// The weights, for their range.
 [[nodiscard]] std::vector<double> numbers_of(const ClassWeights& weights);
 
+/// The number of the class that is called `name`, where the classes have `texts`, if any. A text
+/// comes first; no number is a class by itself where texts are numbers. Throws `Error`, with the
+/// nearest text.
+[[nodiscard]] std::int64_t class_number(const ClassName& name, std::span<const std::string> texts);
+
+using WeightsByNumber = std::map<std::int64_t, double>;
+
+/// By class number. Throws `Error` as class_number does, and for a class that has two weights.
+[[nodiscard]] WeightsByNumber numbered(const ClassWeights& weights,
+                                       std::span<const std::string> texts);
+
 /// The operation that gives a weight to each row of predictions that have `row_dimensions`
 /// dimensions of rows. Classes are read by `of_row` and are `classes` many. Its inputs are the
 /// target and, if it is `weighted`, weights of samples or rows. Throws `Error` for a class that
 /// there is not.
-[[nodiscard]] std::unique_ptr<Operation> make_class_weights(const ClassWeights& weights,
+[[nodiscard]] std::unique_ptr<Operation> make_class_weights(const WeightsByNumber& weights,
                                                             RowClass of_row, std::int64_t classes,
                                                             std::size_t row_dimensions,
                                                             bool weighted);

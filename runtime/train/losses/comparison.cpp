@@ -92,7 +92,7 @@ class ComparedLoss final : public Compared<Loss> {
     return make_(true);
   }
   std::unique_ptr<Operation> class_weights(const Shape& prediction, const Shape& target,
-                                           const ClassWeights& weights,
+                                           const WeightsByNumber& weights,
                                            bool weighted) const override {
     check_target(form_, prediction, target);
     const std::size_t row_dimensions = rows_shape(prediction).size();
@@ -140,7 +140,7 @@ std::unique_ptr<Operation> Loss::weighted_operation(const Shape&, const Shape&,
   fail("the loss \"{}\" takes no weights of samples or classes", name());
 }
 
-std::unique_ptr<Operation> Loss::class_weights(const Shape&, const Shape&, const ClassWeights&,
+std::unique_ptr<Operation> Loss::class_weights(const Shape&, const Shape&, const WeightsByNumber&,
                                                bool) const {
   fail(
       "the targets of the loss \"{}\" are no classes, which could have weights: those of "

@@ -29,7 +29,7 @@ class Loss : public Metric {
   /// classes, and for classes that there are not.
   [[nodiscard]] virtual std::unique_ptr<Operation> class_weights(const Shape& prediction,
                                                                  const Shape& target,
-                                                                 const ClassWeights& weights,
+                                                                 const WeightsByNumber& weights,
                                                                  bool weighted) const;
 };
 

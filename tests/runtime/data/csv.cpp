@@ -133,6 +133,8 @@ TEST_CASE("texts get numbers by their order, whatever that of the rows") {
   CHECK(source.categories() == std::vector<Categories>{{"city", {"", "Oslo", "Paris", "Rome"}}});
   CHECK(source.classes_by_construction(1) == 4);
   CHECK(source.classes_by_construction(0) == 0);
+  CHECK(source.texts_of(1).size() == 4);
+  CHECK(source.texts_of(0).empty());
   const CsvSource other = table("city,x\nOslo,1\nRome,2\n,3\nParis,4\n",
                                 {column("x"), column("city", FieldRole::target)});
   CHECK(other.categories() == source.categories());

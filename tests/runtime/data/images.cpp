@@ -130,6 +130,8 @@ TEST_CASE("a folder is a class, and samples are mixed") {
       Field{.name = "targets", .shape = {}, .type = ElementType::int32, .role = FieldRole::target});
   CHECK(source.categories() == std::vector<Categories>{{"folders", {"ant", "cat", "dog"}}});
   CHECK(source.classes_by_construction(1) == 3);
+  CHECK(source.texts_of(1).size() == 3);
+  CHECK(source.texts_of(0).empty());
   source.prepare(0);
   const auto classes = read_all<std::int32_t>(source, 1);
   const auto pixels = read_all<std::uint8_t>(source, 0);

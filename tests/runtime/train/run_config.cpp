@@ -156,7 +156,7 @@ TEST_CASE("weights of samples and classes that do not fit are told at their plac
       run(classified("", loss + "fit: {class_weight: {1: -2}}\n")),
       Catch::StartsWith("run.yaml:7:25: fit.class_weight.1: ") &&
           Catch::Contains("expected a number between 0 and the largest float32, found -2"));
-  CHECK_THROWS_WITH(run(classified("", loss + "fit: {class_weight: {one: 2}}\n")),
+  CHECK_THROWS_WITH(check(classified("", loss + "fit: {class_weight: {one: 2}}\n")),
                     Catch::StartsWith("run.yaml:7:22: fit.class_weight") &&
                         Catch::Contains("expected the number of a class, counted from 0, found"));
   const RunConfig weighed =
