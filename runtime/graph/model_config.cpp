@@ -7,6 +7,7 @@
 
 #include "runtime/config/nearest.h"
 #include "runtime/config/reader.h"
+#include "runtime/graph/freeze.h"
 #include "runtime/graph/layer_config.h"
 
 namespace meshwork {
@@ -329,16 +330,9 @@ std::optional<std::vector<std::string>> names_of_outputs(const ConfigNode& model
 
 Graph graph_of(const ConfiguredModel& model) {
   Graph graph = make_graph(model.inputs, model.outputs);
-  std::vector<std::string> paths;
-  for (const Variable& variable : graph.variables) paths.push_back(variable.path);
   ConfigErrors errors;
   for (const auto& [pattern, node] : model.frozen) {
-    if (const auto unmatched = pattern.unmatched(paths)) {
-      errors.add(node.error(unmatched->message));
-    }
-    for (Variable& variable : graph.variables) {
-      if (pattern.matches(variable.path)) variable.options.trainable = false;
-    }
+    errors.check([&] { node.located([&] { freeze(graph, pattern); }); });
   }
   errors.raise();
   return graph;

@@ -35,6 +35,9 @@ struct ModelOptions {
   /// How long a rank may wait for another inside one collective; then the job ends and says for
   /// whom it waited (watchdog.h). 0: for ever.
   double watchdog_seconds = 1800;
+  /// Variables that are not trained, by path or by regular expression, as keys of layouts are
+  /// (path_pattern.h).
+  std::vector<std::string> frozen = {};
   /// Count what every step sends, and end the run where it is not what the plan says; and compare
   /// the collective calls of all ranks on the model's mesh, and what they are given.
   bool check_plan = false;

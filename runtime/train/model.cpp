@@ -16,6 +16,7 @@
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/node_device.h"
+#include "runtime/graph/freeze.h"
 #include "runtime/train/model_options.h"
 #include "runtime/train/model_state.h"
 #include "runtime/train/reporting/terminal.h"
@@ -32,6 +33,14 @@ std::shared_ptr<const Graph> graph_of(const std::vector<SymbolicTensor>& inputs,
 std::shared_ptr<const Graph> graph_of(const Shape& shape, LayerBlock& block) {
   const std::vector<SymbolicTensor> inputs{Input(shape)};
   return graph_of(inputs, {block.call(inputs)});
+}
+
+std::shared_ptr<const Graph> frozen(std::shared_ptr<const Graph> graph,
+                                    const std::vector<std::string>& keys) {
+  if (keys.empty()) return graph;
+  auto copy = std::make_shared<Graph>(*graph);
+  for (const std::string& key : keys) freeze(*copy, PathPattern("frozen", key));
+  return copy;
 }
 
 /// What `make` gives, which the option `name` asks for. An `Error` out of it is that option's.
@@ -75,7 +84,9 @@ std::vector<std::string> warnings_of(Precision precision, const Communicator& ra
 /// Of ranks whose device is of the kind `device`.
 Settings settings_of(ModelOptions options, const std::string& device) {
   options.device = device;
-  return settings_of<ModelOptions>(options);
+  Settings settings = settings_of<ModelOptions>(options);
+  settings.push_back(setting("frozen", quoted_list(options.frozen)));
+  return settings;
 }
 
 Settings settings_of(const EvaluateOptions& options, const Source& data) {
@@ -310,8 +321,8 @@ Model::Model(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
 
 Model::Model(std::shared_ptr<const Graph> graph, const Distribution& distribution,
              ModelOptions options)
-    : Model(Blueprint(std::move(graph), distribution.layouts, distribution.batch_axis,
-                      distribution.unmatched_layouts, std::move(options)),
+    : Model(Blueprint(frozen(std::move(graph), options.frozen), distribution.layouts,
+                      distribution.batch_axis, distribution.unmatched_layouts, options),
             *distribution.mesh) {}
 
 Model::Model(Blueprint blueprint, DeviceMesh& mesh)

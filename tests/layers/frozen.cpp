@@ -87,6 +87,28 @@ TEST_CASE("a step leaves frozen layers as they are and trains the others as ever
   }
 }
 
+TEST_CASE("variables are frozen by path and by regular expression") {
+  DeviceMesh mesh({{"x", Communicator::world().size()}});
+  const auto model = [&](std::vector<std::string> frozen) {
+    const auto x = Input({features});
+    const auto y = Dense({.name = "d2", .units = 1})(Dense({.name = "d1", .units = 4})(x));
+    return Model(x, y, spread_over(mesh, {}, "x"), {.seed = 1, .frozen = std::move(frozen)});
+  };
+  Model some = model({"d1/kernel", ".*/bias"});
+  some.compile({.loss = MeanSquaredError(), .optimizer = SGD({.learning_rate = 0.1})});
+  const auto before = variables_of(some);
+  (void)some.train_step({rows, {random_floats(rows * features, 1)}, {random_floats(rows, 2)}});
+  const auto after = variables_of(some);
+  for (std::size_t v = 0; v < before.size(); ++v) {
+    INFO(some.graph().variables[v].path);
+    CHECK((after[v] == before[v]) == (some.graph().variables[v].path != "d2/kernel"));
+  }
+  CHECK_THROWS_WITH(model({"d1/kernl"}),
+                    Catch::StartsWith("frozen \"d1/kernl\" matches nothing in the model") &&
+                        Catch::Contains("did you mean \"kernel\"?"));
+  CHECK_THROWS_WITH(model({"("}), Catch::Contains("is not a regular expression"));
+}
+
 TEST_CASE("a frozen layer adds no penalty to the loss") {
   DeviceMesh mesh({{"x", Communicator::world().size()}});
   const double without = first_step(mesh, {}, "x", {}).loss;
