@@ -70,6 +70,9 @@ void describe(Initializer& options, Visitor& option) {
                      {"untruncated_normal", ScalingDistribution::normal},
                      {"uniform", ScalingDistribution::uniform}},
                     "the distribution");
+      break;
+    case InitializerKind::listed:
+      break;  // no configuration names it
   }
 }
 

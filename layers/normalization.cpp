@@ -7,17 +7,30 @@
 #include "layers/layer_of.h"
 #include "runtime/graph/adapts.h"
 #include "runtime/graph/operations/batch_normalization.h"
+#include "runtime/graph/operations/denormalization.h"
 
 namespace meshwork {
+
+void from_config(const ConfigNode& node, ChannelValues& of_channels) {
+  of_channels = node.is_sequence() ? ChannelValues(node.as<std::vector<double>>(finite))
+                                   : ChannelValues(node.as<double>(finite));
+}
+
+std::string to_text(const ChannelValues& of_channels) {
+  const auto& values = of_channels.values;
+  return values.size() == 1 ? fmt::format("{}", values.front())
+                            : fmt::format("[{}]", fmt::join(values, ", "));
+}
 
 template <class Visitor>
 void describe(NormalizationOptions& options, Visitor& option) {
   option.about("each channel normalized by mean and variance of the training data");
   describe_name(options, option);
   option("axis", options.axis, "dimension of the channels; only the last, -1");
-  option("mean", options.mean, finite, "mean of every channel; none: that of the training data");
+  option("mean", options.mean, finite, "mean of the channels; none: that of the training data");
   option("variance", options.variance, finite_positive,
-         "variance of every channel; none: that of the training data");
+         "variance of the channels; none: that of the training data");
+  option("invert", options.invert, "bring normalized numbers back to mean and variance");
 }
 
 namespace {
@@ -37,14 +50,27 @@ class NormalizationLayer final : public Layer, public AdaptsToData {
       fail("expected an input of at least two dimensions, batch and channels, found shape {}",
            to_string(shape));
     }
-    const auto statistic = [&](const char* name, double value) {
-      return builder.variable(name,
-                              {.shape = {builder.shape(inputs.front()).back()},
-                               .initializer = {.kind = InitializerKind::constant, .value = value},
-                               .trainable = false});
+    const std::int64_t channels = shape.back();
+    const auto statistic = [&](const char* name, const ChannelValues& given) {
+      std::vector<double> values = given.values;
+      if (values.size() == 1) values.resize(static_cast<std::size_t>(channels), values.front());
+      if (std::ssize(values) != channels) {
+        fail("{}: expected a number, or one for each of {} channels, found {}", name, channels,
+             values.size());
+      }
+      return builder.variable(
+          name, {.shape = {channels},
+                 .initializer = {.kind = InitializerKind::listed, .values = std::move(values)},
+                 .trainable = false});
     };
-    const TensorId mean = statistic("mean", options_.mean.value_or(0));
-    const TensorId variance = statistic("variance", options_.variance.value_or(1));
+    const TensorId mean = statistic("mean", options_.mean.value_or(0.0));
+    const TensorId variance = statistic("variance", options_.variance.value_or(1.0));
+    // Keras's files have it beside the two, for models of older versions.
+    if (adapts()) (void)builder.variable("count", {.shape = {}, .trainable = false});
+    if (options_.invert) {
+      return builder.apply(std::make_unique<DenormalizationOperation>(),
+                           {inputs.front(), mean, variance});
+    }
     return builder.apply(std::make_unique<BatchNormalizationOperation>(BatchNormalizationOptions{
                              .scale = false, .center = false, .epsilon = 1e-14, .frozen = true}),
                          {inputs.front(), mean, variance});

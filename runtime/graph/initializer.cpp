@@ -96,7 +96,8 @@ Recipe recipe_of(const Initializer& initializer, const Shape& shape) {
       return scaled(initializer, shape);
     case InitializerKind::identity:
     case InitializerKind::orthogonal:
-      break;  // values of a matrix, not of an index
+    case InitializerKind::listed:
+      break;  // values of a matrix or a list, not of an index
   }
   internal_error("an unknown initializer");
 }
@@ -247,6 +248,11 @@ void initialize(const Initializer& initializer, const Shape& shape, const Block&
       initializer.kind == InitializerKind::orthogonal) {
     value_at = [matrix = matrix_values(initializer, shape, key), width = shape.back()](
                    std::int64_t index) { return matrix(index / width, index % width); };
+  } else if (initializer.kind == InitializerKind::listed) {
+    if (std::ssize(initializer.values) != element_count(shape)) {
+      internal_error("a list of initial values does not fit its variable");
+    }
+    value_at = [&](std::int64_t index) { return initializer.values[index]; };
   } else {
     const Recipe recipe = recipe_of(initializer, shape);
     if (recipe.draw == Draw::none || values.empty()) {

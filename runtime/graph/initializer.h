@@ -25,7 +25,8 @@ enum class InitializerKind : std::uint8_t {
   truncated_normal,
   variance_scaling,
   identity,
-  orthogonal
+  orthogonal,
+  listed
 };
 enum class FanMode : std::uint8_t { in, out, average };
 enum class ScalingDistribution : std::uint8_t { uniform, truncated_normal, normal };
@@ -48,6 +49,7 @@ struct Initializer {
   FanMode fan = FanMode::in;
   ScalingDistribution distribution = ScalingDistribution::truncated_normal;
   Fans fans = {};  // of variance_scaling
+  std::vector<double> values = {};  // listed: one for each element, row-major
   bool operator==(const Initializer&) const = default;
 };
 

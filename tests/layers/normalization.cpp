@@ -132,6 +132,49 @@ TEST_CASE("Normalization by numbers that are given looks at no data") {
   CHECK(model.predict(data) == std::vector<float>{0, 1, -1, 2, 0, 0, -2, 0.5});
 }
 
+TEST_CASE("each channel is normalized by the numbers that are listed for it") {
+  DeviceMesh mesh({{"model", Communicator::world().size()}}, Communicator::world());
+  const auto x = Input({3});
+  const std::vector<double> mean{3, 0, -1}, variance{4, 1, 0.25};
+  const std::vector<float> values{3, 5, 1, 7, 3, -1}, normalized{0, 5, 4, 2, 3, 0};
+  const LayoutEntries layouts{{"n/output", {unsharded, "model"}}, {"n/mean", {"model"}}};
+  for (const bool invert : {false, true}) {
+    INFO("inverted: " << invert);
+    Model model(
+        x, Normalization({.name = "n", .mean = mean, .variance = variance, .invert = invert})(x),
+        spread_over(mesh, layouts, ""));
+    const auto data = std::make_shared<ArraySource>(
+        std::vector{Array("x", invert ? normalized : values, {2, 3})});
+    model.adapt(data);
+    CHECK(model.variable("n/mean") == std::vector<float>{3, 0, -1});
+    CHECK(model.predict(data) == (invert ? values : normalized));
+  }
+  CHECK_THROWS_WITH(Normalization({.name = "n", .mean = mean, .variance = 1})(Input({2})),
+                    Catch::Contains("n: mean: expected a number, or one for each of 2 channels"));
+  CHECK_THROWS_WITH(
+      Normalization({.name = "n", .mean = mean, .variance = std::vector<double>{1, 1, -1}}),
+      Catch::Contains("variance") && Catch::Contains("found -1"));
+}
+
+TEST_CASE("an inverted Normalization brings normalized data back to what it adapted to") {
+  DeviceMesh mesh({{"data", Communicator::world().size()}}, Communicator::world());
+  const std::vector<float> values = numbers<float>(-3);
+  const auto source = [&](std::vector<float> of) {
+    return std::make_shared<ArraySource>(
+        std::vector{Array("x", std::move(of), {samples, places, channels})});
+  };
+  const auto x = Input({places, channels});
+  Model forth(x, Normalization({.name = "n"})(x), spread_over(mesh, {}, "data"));
+  Model back(x, Normalization({.name = "n", .invert = true})(x), spread_over(mesh, {}, "data"));
+  forth.adapt(source(values));
+  back.adapt(source(values));
+  const std::vector<float> found = back.predict(source(forth.predict(source(values))));
+  REQUIRE(found.size() == values.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    CHECK(found[i] == Approx(values[i]).epsilon(1e-6).margin(1e-5));
+  }
+}
+
 TEST_CASE("what a Normalization cannot adapt to is an error on every rank") {
   CHECK_THROWS_WITH(Normalization({.name = "n", .mean = 1}),
                     Catch::Contains("both mean and variance"));

@@ -131,6 +131,9 @@ TEST_CASE("layers over images are read from their options") {
   CHECK(graph_of("BatchNormalization: {axis: -1, momentum: 0.9, scale: false, trainable: false}",
                  image)
             .variables.size() == 3);
+  CHECK(graph_of("Normalization: {mean: 1, variance: [1, 2]}", image).variables.size() == 2);
+  CHECK(graph_of("Normalization: {invert: true}", image).operations[0].path ==
+        "normalization/denormalization");
   CHECK(graph_of("ReLU", image).layers[0].path == "re_lu");
   CHECK(graph_of("ReLU: {max_value: ~, negative_slope: 0}", image).operations[0].path ==
         "re_lu/relu");

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "collectives/error.h"
+#include "runtime/graph/adapts.h"
 #include "runtime/graph/layer.h"
 
 namespace meshwork {
@@ -18,6 +19,7 @@ struct Node {
   std::shared_ptr<Layer> layer;
   std::vector<int> variables;
   std::vector<Node> children;
+  bool is_given = false;  // statistics that were given are no variables in Keras
 
   Node& child(const std::string& wanted) {
     for (Node& node : children) {
@@ -45,6 +47,8 @@ Node tree_of(const Graph& graph) {
     Node& node = node_at(root, layer.path);
     node.class_name = layer.class_name;
     node.layer = layer.layer;
+    const auto* adapting = dynamic_cast<const AdaptsToData*>(layer.layer.get());
+    node.is_given = adapting != nullptr && !adapting->adapts();
   }
   for (std::size_t v = 0; v < graph.variables.size(); ++v) {
     const std::string& path = graph.variables[v].path;
@@ -171,6 +175,7 @@ class Places {
 
  private:
   void add_variables(const Node& node, const std::string& place) {
+    if (node.is_given) return;
     std::vector<int> variables = node.variables;
     std::stable_partition(variables.begin(), variables.end(),
                           [&](int v) { return graph_.variables[v].options.trainable; });

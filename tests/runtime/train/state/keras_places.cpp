@@ -7,6 +7,7 @@
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/flatten.h"
+#include "layers/normalization.h"
 #include "layers/reshape.h"
 #include "tests/support/catch.h"
 
@@ -71,6 +72,17 @@ TEST_CASE("where a layer lacks a variable, those behind it move up") {
                                  "frozen/beta: layers/batch_normalization_1/vars/1",
                                  "frozen/moving_mean: layers/batch_normalization_1/vars/2",
                                  "frozen/moving_variance: layers/batch_normalization_1/vars/3"});
+}
+
+TEST_CASE(
+    "statistics that were found have places, with a count, and those that were given have none") {
+  const SymbolicTensor input = Input({6});
+  SymbolicTensor x = Normalization({.name = "given", .mean = 1, .variance = 2})(input);
+  x = Normalization({.name = "found"})(x);
+  CHECK(lines(keras_places(make_graph({input}, {x}), KerasModel::functional)) ==
+        std::vector<std::string>{"found/mean: layers/normalization_1/vars/0",
+                                 "found/variance: layers/normalization_1/vars/1",
+                                 "found/count: layers/normalization_1/vars/2"});
 }
 
 TEST_CASE("layers beside each other are counted by depth, then from the first input on") {
