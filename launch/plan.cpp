@@ -79,7 +79,7 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
          to_string(mesh), mesh.rank_count() - 1);
   }
   const DataPart part = part_to_plan(config, line);
-  std::shared_ptr<const Source> source;
+  std::shared_ptr<const Source> source, validation;
   std::vector<std::string> missing;
   std::optional<Blueprint> drawn;
   ConfigErrors errors;
@@ -87,12 +87,21 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
     source = config.open(part, {.missing = &missing});
     config.check_shapes(*source, part, line.mode);
   });
+  if (line.mode == Mode::train && config.has(DataPart::validation) &&
+      config.weighs_samples(DataPart::validation)) {
+    errors.check([&] {
+      const bool known = source && source->readable();
+      const auto categories = known ? source->categories() : std::vector<Categories>();
+      validation = config.open(DataPart::validation,
+                               {.categories = known ? &categories : nullptr, .missing = &missing});
+    });
+  }
   errors.check([&] { drawn.emplace(config.blueprint(mesh)); });
   errors.raise();
   Blueprint& blueprint = *drawn;
   const std::int64_t rows = line.rows.value_or(
       line.mode == Mode::train ? config.batch_size() : config.evaluation_batch_size());
-  const Plan& plan = config.plan(blueprint, *source, rows, line.mode);
+  const Plan& plan = config.plan(blueprint, *source, rows, line.mode, validation.get());
   warnings = blueprint.warnings;
   warnings.insert(warnings.end(), missing.begin(), missing.end());
   warn_of_idle_ranks(mesh, config.batch_axis(mesh), rows, warnings);

@@ -248,10 +248,11 @@ std::shared_ptr<const Source> Session::open(DataPart part, Mode mode) {
   return source;
 }
 
-void Session::examine(const std::shared_ptr<const Source>& source, DataPart part, Mode mode) {
+void Session::examine(const std::shared_ptr<const Source>& source, DataPart part, Mode mode,
+                      const Source* validation) {
   if (!model_ && !blueprint_->planned) {
     const std::int64_t rows = rows_for(mode);
-    const Plan& plan = config_->plan(*blueprint_, *source, rows, mode);
+    const Plan& plan = config_->plan(*blueprint_, *source, rows, mode, validation);
     if ((line_->verbose || line_->dry_run) && runtime_->is_root()) {
       const PlanReport report = config_->report(plan, *source, rows, mode, 0);
       std::printf(

@@ -75,8 +75,9 @@ class Session {
   [[nodiscard]] RunData open_training();
   [[nodiscard]] std::shared_ptr<const Source> open(DataPart part, Mode mode);
   /// Checks the samples of `source`; of the first one plans, and shows the plan where the command
-  /// line asks for it.
-  void examine(const std::shared_ptr<const Source>& source, DataPart part, Mode mode);
+  /// line asks for it. Training may be validated on `validation`.
+  void examine(const std::shared_ptr<const Source>& source, DataPart part, Mode mode,
+               const Source* validation = nullptr);
   /// Makes the model.
   void build();
   /// What `train` says before the first step (run_summary.h). To be called after `build`.

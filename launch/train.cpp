@@ -89,7 +89,7 @@ int train(Runtime& runtime, const CommandLine& given) {
           line.config);
     }
     data = session->open_training();
-    session->examine(data.training, DataPart::train, Mode::train);
+    session->examine(data.training, DataPart::train, Mode::train, data.validation.get());
     if (data.validation) {
       session->examine(data.validation, DataPart::validation, Mode::evaluate);
     }

@@ -120,9 +120,10 @@ PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::in
   for (std::size_t tensor = 0; tensor < graph.tensors.size(); ++tensor) {
     if (graph.tensors[tensor].role != TensorRole::target) continue;
     if (graph.tensors[tensor].path == weights_name) {
-      if (const auto weights = source.weights_field()) {
-        fed[static_cast<TensorId>(tensor)] = source.field(*weights).type;
-      }
+      // Where the data have none, they are made (with_equal_weights).
+      const auto weights = source.weights_field();
+      fed[static_cast<TensorId>(tensor)] =
+          weights ? source.field(*weights).type : ElementType::float32;
     } else if (target < source.target_count()) {
       fed[static_cast<TensorId>(tensor)] = source.field(source.feature_count() + target++).type;
     }

@@ -393,7 +393,7 @@ std::shared_ptr<const Source> RunConfig::stated(DataPart part) const {
                       .type = loss->target_type(),
                       .role = FieldRole::target});
   }
-  if (node_of(part).find("sample_weights")) {
+  if (weighs_samples(part)) {
     fields.push_back({.name = std::string(weights_name), .shape = {}, .role = FieldRole::weight});
   }
   return std::make_shared<StatedSource>(std::move(fields));
@@ -656,10 +656,10 @@ Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
 }
 
 const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int64_t rows,
-                            Mode mode) const {
+                            Mode mode, const Source* validation) const {
   (void)objective(source, mode);  // whose errors have places of their own
   ConfigReader(document_).section("layout").located(
-      [&] { blueprint.draw(loss_data(source, mode), rows); });
+      [&] { blueprint.draw(loss_data(source, mode, validation), rows); });
   return blueprint.planned->plan;
 }
 

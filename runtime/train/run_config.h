@@ -127,6 +127,10 @@ class RunConfig {
   /// Of batches that are not trained on.
   [[nodiscard]] std::int64_t evaluation_batch_size() const;
   [[nodiscard]] bool has(DataPart part) const { return part_node(part).has_value(); }
+  /// Whether the samples of `part`, which it has, have weights.
+  [[nodiscard]] bool weighs_samples(DataPart part) const {
+    return node_of(part).find("sample_weights").has_value();
+  }
   /// Whether there is a loss, which all but prediction needs.
   [[nodiscard]] bool has_loss() const { return compile_.has_loss(); }
   /// Without a loss there is nothing in it.
@@ -171,8 +175,10 @@ class RunConfig {
 
   /// The run's model on `mesh`, nothing of which needs to be there.
   [[nodiscard]] Blueprint blueprint(const MeshShape& mesh) const;
-  /// Plans for batches of `rows` of `source`.
-  const Plan& plan(Blueprint& blueprint, const Source& source, std::int64_t rows, Mode mode) const;
+  /// Plans for batches of `rows` of `source`. If training is validated on data with weights, its
+  /// losses take weights; `validation` may be null.
+  const Plan& plan(Blueprint& blueprint, const Source& source, std::int64_t rows, Mode mode,
+                   const Source* validation = nullptr) const;
   [[nodiscard]] PlanReport report(const Plan& plan, const Source& source, std::int64_t rows,
                                   Mode mode, std::int64_t rank) const;
 

@@ -294,6 +294,27 @@ TEST_CASE("a run with weights trains on all ranks as on one, and says so in its 
   CHECK(has_class_weights());
 }
 
+TEST_CASE("a plan for training has the weights that only validation has") {
+  const std::string loss = "loss: {SparseCategoricalCrossentropy: {from_logits: true}}\n";
+  const std::string text = classified("", loss);
+  std::string set = text.substr(text.find("{kind: synthetic"));
+  set = set.substr(0, set.find("\n  batch_size"));
+  set.insert(set.rfind('}'), ", sample_weights: {kind: uniform, shape: [1], low: 0, high: 2}");
+  const RunConfig config =
+      run(std::string(text).replace(text.find("  batch_size"), 0, "  validation: " + set + "\n"));
+  const TrainingData data = config.open_training();
+  REQUIRE(config.weighs_samples(DataPart::validation));
+  CHECK_FALSE(config.weighs_samples(DataPart::train));
+  Blueprint blueprint = config.blueprint(config.mesh_shape(1));
+  const auto shown = [&](const Source* validation) {
+    const Plan& plan = config.plan(blueprint, *data.training, 5, Mode::train, validation);
+    return to_json(config.report(plan, *data.training, 5, Mode::train, 0));
+  };
+  const std::string weights = "\"path\": \"sample_weights\"";
+  CHECK_THAT(shown(nullptr), !Catch::Contains(weights));
+  CHECK_THAT(shown(data.validation.get()), Catch::Contains(weights));
+}
+
 TEST_CASE("without the remainder an epoch is the whole batches") {
   // Of 40 samples in batches of 16 the last has 8.
   const RunConfig dropped = run(branches, {"data.drop_remainder=true", "data.prefetch=false"});
