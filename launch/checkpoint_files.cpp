@@ -1,6 +1,7 @@
 #include "launch/checkpoint_files.h"
 
 #include <mpi.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <exception>
@@ -11,6 +12,23 @@
 #include "runtime/train/loop/stop_request.h"
 
 namespace meshwork {
+
+namespace {
+
+// For the terminal: what is printable of it, in its colours.
+std::string shown(const Said& said) {
+  std::string all;
+  std::size_t end = 0;
+  const std::string_view text = said.text;
+  for (const auto& [begin, part] : said.colours) {
+    all += printable(text.substr(end, begin - end));
+    end = begin + part.first;
+    all += coloured(printable(text.substr(begin, part.first)), part.second, STDOUT_FILENO);
+  }
+  return all + printable(text.substr(end));
+}
+
+}  // namespace
 
 int run_on_files(const CommandLine& line, const Communicator* all) {
   const bool root = all == nullptr || all->rank() == 0;
@@ -30,7 +48,7 @@ int run_on_files(const CommandLine& line, const Communicator* all) {
     said = {2, "", fmt::format("{}\n", message_of(error))};
   }
   if (root) {
-    std::fputs(printable(said.text).c_str(), stdout);
+    std::fputs(shown(said).c_str(), stdout);
     std::fflush(stdout);
     std::fputs(printable(said.problems).c_str(), stderr);
   }

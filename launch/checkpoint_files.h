@@ -5,18 +5,30 @@
 // `verify`, which takes all.
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "collectives/communicator.h"
 #include "launch/command_line.h"
+#include "runtime/train/reporting/terminal.h"
 
 namespace meshwork {
 
 /// What a command has to say, and the exit status.
 struct Said {
   int status = 0;
-  std::string text;      // for standard output
-  std::string problems;  // for standard error
+  std::string text;                                                    // for standard output
+  std::string problems;                                                // for standard error
+  std::map<std::size_t, std::pair<std::size_t, Colour>> colours = {};  // in `text`: length, colour
+
+  /// Says `part` in `colour`, where standard output shows colours.
+  void say(std::string_view part, Colour colour) {
+    colours.try_emplace(text.size(), part.size(), colour);
+    text += part;
+  }
 };
 
 /// What is in a file. Throws `Error` for what cannot be read.

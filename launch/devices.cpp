@@ -1,5 +1,6 @@
 // meshwork devices: where each rank runs, as a table from rank 0.
 #include <mpi.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstdio>
@@ -13,6 +14,7 @@
 #include "runtime/config/text_table.h"
 #include "runtime/device/node_device.h"
 #include "runtime/train/model_options.h"
+#include "runtime/train/reporting/terminal.h"
 
 namespace meshwork {
 namespace {
@@ -72,7 +74,8 @@ int devices(Runtime& runtime, const CommandLine& line) {
       heading.insert(heading.end(), {"device", "processor"});
       TextTable table(heading);
       for (const std::string& row : rows) table.add(entries_of(row));
-      std::printf("mesh %s\n%s", to_string(mesh).c_str(), table.text(0).c_str());
+      std::printf("mesh %s\n%s", to_string(mesh).c_str(),
+                  table.text(0, text_width(STDOUT_FILENO)).c_str());
       std::fflush(stdout);
     }
   });

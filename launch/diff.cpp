@@ -3,6 +3,8 @@
 // Arrays are compared by value, element by element; a NaN equals a NaN. What decides is what a run
 // is: variables, slots, weights that callbacks keep, and where the run stands. How it was run
 // (mesh, layouts, device, program, configuration) is said and does not count.
+#include <unistd.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -235,7 +237,7 @@ void compare_arrays(Compared& a, Compared& b, const CommandLine& line, Differenc
     }
   }
   if (findings.different_arrays > 0) {
-    findings.table = table.text();
+    findings.table = table.text(2, text_width(STDOUT_FILENO));
   }
 }
 
@@ -402,22 +404,26 @@ Said diff(const CommandLine& line) {
     compare_with_keras(*checkpoints[checkpoint]->state(), keras[1 - checkpoint]->reader(),
                        findings.decisive);
   }
-  std::string text = fmt::format("A: {}\nB: {}\n", names[0].string(), names[1].string());
-  text += findings.table;
+  const bool different = findings.different_arrays > 0 || !findings.decisive.empty();
+  Said said{different ? 1 : 0, fmt::format("A: {}\nB: {}\n", names[0].string(), names[1].string()),
+            ""};
+  const std::size_t width = text_width(STDOUT_FILENO);
+  said.text += findings.table;
   for (const std::string& found : findings.decisive) {
-    text += "  " + found + '\n';
+    said.say(wrapped("  " + found, width), Colour::yellow);
+    said.text += '\n';
   }
   for (const std::string& note : findings.notes) {
-    text += "  note: " + note + '\n';
+    said.text += wrapped("  note: " + note + '\n', width);
   }
-  const bool different = findings.different_arrays > 0 || !findings.decisive.empty();
-  text += fmt::format(
-      "{}: {} arrays are equal{}, {} differ{}\n", different ? "DIFFERENT" : "equal",
-      findings.equal_arrays, line.tolerance > 0 ? fmt::format(" within {}", line.tolerance) : "",
-      findings.different_arrays,
-      findings.decisive.empty() ? ""
-                                : fmt::format("; {} other differences", findings.decisive.size()));
-  return {different ? 1 : 0, text, ""};
+  said.say(different ? "DIFFERENT" : "equal", different ? Colour::red : Colour::green);
+  said.text += fmt::format(": {} arrays are equal{}, {} differ{}\n", findings.equal_arrays,
+                           line.tolerance > 0 ? fmt::format(" within {}", line.tolerance) : "",
+                           findings.different_arrays,
+                           findings.decisive.empty()
+                               ? ""
+                               : fmt::format("; {} other differences", findings.decisive.size()));
+  return said;
 }
 
 }  // namespace meshwork

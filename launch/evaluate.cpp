@@ -1,9 +1,13 @@
 // meshwork evaluate: the loss and the metrics over a set of samples.
+#include <unistd.h>
+
 #include <cstdio>
 #include <optional>
 
 #include "launch/commands.h"
 #include "launch/session.h"
+#include "runtime/config/text_table.h"
+#include "runtime/train/reporting/terminal.h"
 
 namespace meshwork {
 
@@ -28,7 +32,7 @@ int evaluate(Runtime& runtime, const CommandLine& line) {
         session->model().evaluate(source, {.batch_size = session->config().evaluation_batch_size(),
                                            .stop_request = &runtime.stop_request()});
     if (runtime.is_root()) {
-      std::printf("%s\n", readable(logs).c_str());
+      std::printf("%s\n", wrapped(readable(logs), text_width(STDOUT_FILENO)).c_str());
       std::fflush(stdout);
     }
   });

@@ -1,5 +1,6 @@
 // meshwork inspect: what is in a checkpoint, or in a file of Keras's weights.
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <concepts>
@@ -123,7 +124,7 @@ std::string variable_tree(const CheckpointReader& reader) {
                : own == slots.end() ? ""
                                     : fmt::format("{}", fmt::join(own->second, ", "))});
   }
-  return table.text();
+  return table.text(2, text_width(STDOUT_FILENO));
 }
 
 std::string history_table(const CheckpointState& state) {
@@ -147,7 +148,7 @@ std::string history_table(const CheckpointState& state) {
   }
   return (epochs > shown_epochs ? fmt::format("  the last {} of {} epochs\n", shown_epochs, epochs)
                                 : std::string()) +
-         table.text();
+         table.text(2, text_width(STDOUT_FILENO));
 }
 
 // `text` with one space for every stretch of spaces and ends of lines.
@@ -170,7 +171,7 @@ std::string main_points(const std::string& configuration, const std::string& tit
   try {
     const ConfigNode document = parse_config(configuration, title);
     const auto add = [&](const char* name, const std::string& value) {
-      text += fmt::format("  {:<10} {}\n", name, value);
+      text += wrapped(fmt::format("  {:<10} {}\n", name, value), text_width(STDOUT_FILENO));
     };
     if (const auto model = document.find("model")) {
       std::vector<std::string> layers;
@@ -205,7 +206,7 @@ std::string text_of(const CheckpointReader& reader) {
   std::string text = reader.file().string() + '\n';
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) {
-      text += fmt::format("  {:<10} {}\n", name, value);
+      text += wrapped(fmt::format("  {:<10} {}\n", name, value), text_width(STDOUT_FILENO));
     }
   };
   add("written", fmt::format("{} by {}, {}; format {}", state.created, state.program, state.writer,
@@ -269,7 +270,7 @@ std::string text_of(const CheckpointListing& listing, const std::string& directo
   for (const std::filesystem::path& file : listing.unfinished) {
     table.add({file.filename().string(), "", "", "", "not finished; never read"});
   }
-  return text + table.text() + '\n';
+  return text + table.text(2, text_width(STDOUT_FILENO)) + '\n';
 }
 
 // ---- as JSON ------------------------------------------------------------------------------------
@@ -386,7 +387,7 @@ std::string text_of(const KerasWeightsReader& reader) {
     table.add({array.place, to_string(array.shape)});
   }
   return fmt::format("{}: weights of Keras, {} arrays\n{}", reader.file(), reader.arrays().size(),
-                     table.text());
+                     table.text(2, text_width(STDOUT_FILENO)));
 }
 
 std::string json_of(const KerasWeightsReader& reader) {
@@ -436,7 +437,13 @@ Said inspect(const CommandLine& line) {
                         json_text(path), json_of(listing), json_of(reader)),
             ""};
   }
-  return {0, text_of(listing, path) + text_of(reader), ""};
+  Said said{0, text_of(listing, path) + text_of(reader), ""};
+  constexpr std::string_view damaged = "DAMAGED: ";
+  for (std::size_t at = said.text.find(damaged); at != std::string::npos;
+       at = said.text.find(damaged, at + 1)) {
+    said.colours.try_emplace(at, damaged.size(), Colour::red);
+  }
+  return said;
 }
 
 }  // namespace meshwork

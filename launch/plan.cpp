@@ -109,8 +109,7 @@ std::string plan(const RunConfig& config, const CommandLine& line, std::int64_t 
     return picture_of(plan, line, rows);
   }
   const PlanReport report = config.report(plan, *source, rows, line.mode, line.rank);
-  return line.json ? to_json(report)
-                   : to_text(report, static_cast<std::size_t>(text_width(STDOUT_FILENO)));
+  return line.json ? to_json(report) : to_text(report, text_width(STDOUT_FILENO));
 }
 
 std::string plan_text(const CommandLine& line, const Communicator* all) {

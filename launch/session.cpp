@@ -255,9 +255,8 @@ void Session::examine(const std::shared_ptr<const Source>& source, DataPart part
     const Plan& plan = config_->plan(*blueprint_, *source, rows, mode, validation);
     if ((line_->verbose || line_->dry_run) && runtime_->is_root()) {
       const PlanReport report = config_->report(plan, *source, rows, mode, 0);
-      std::printf(
-          "%s\n%s\n", printable(to_yaml(config_->document())).c_str(),
-          printable(to_text(report, static_cast<std::size_t>(text_width(STDOUT_FILENO)))).c_str());
+      std::printf("%s\n%s\n", printable(to_yaml(config_->document())).c_str(),
+                  printable(to_text(report, text_width(STDOUT_FILENO))).c_str());
       std::fflush(stdout);
     }
   }
@@ -288,7 +287,7 @@ std::string Session::summary(const RunData& data) {
   constexpr std::size_t most_layers = 20;
   return to_text(summary_of(*config_, line_->config, mesh_->shape(), model_summary_,
                             {data.training, data.validation, data.test}, machine),
-                 static_cast<std::size_t>(text_width(STDOUT_FILENO)), most_layers);
+                 text_width(STDOUT_FILENO), most_layers);
 }
 
 bool Session::goes_on() const {

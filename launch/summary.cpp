@@ -36,7 +36,7 @@ std::string summary_text(const CommandLine& line, const Communicator* all) {
       print_warnings(missing);
     }
     text = to_text(summary_of(config, line.config, mesh, summary_of(*blueprint), data, ""),
-                   static_cast<std::size_t>(text_width(STDOUT_FILENO)), 0);
+                   text_width(STDOUT_FILENO), 0);
   };
   all == nullptr ? make() : together(*all, make);
   return text;

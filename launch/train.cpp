@@ -149,7 +149,7 @@ int train(Runtime& runtime, const CommandLine& given) {
           data.test, {.batch_size = session->config().evaluation_batch_size(),
                       .stop_request = &runtime.stop_request()});
       if (runtime.is_root()) {
-        const auto width = static_cast<std::size_t>(text_width(STDOUT_FILENO));
+        const std::size_t width = text_width(STDOUT_FILENO);
         std::printf("%s\n", wrapped("test - " + readable(logs), width).c_str());
         std::fflush(stdout);
       }

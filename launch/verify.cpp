@@ -127,15 +127,19 @@ void report(const Candidate& candidate, const CheckpointReader* reader,
     }
     said.status = 2;
   } else if (!damage.empty()) {
-    said.text += fmt::format("{}: DAMAGED\n", file);
+    said.text += file + ": ";
+    said.say("DAMAGED", Colour::red);
+    said.text += '\n';
     for (const std::string& text : damage) {
       said.text += fmt::format("  {}\n", text);
     }
     said.status = std::max(said.status, 1);
   } else {
-    said.text += fmt::format("{}: ok: step {}, {} arrays in {} regions, {}\n", file,
-                             reader->state().step, reader->tensors().size(),
-                             reader->regions().size(), readable_bytes(reader->bytes()));
+    said.text += file + ": ";
+    said.say("ok", Colour::green);
+    said.text += fmt::format(": step {}, {} arrays in {} regions, {}\n", reader->state().step,
+                             reader->tensors().size(), reader->regions().size(),
+                             readable_bytes(reader->bytes()));
     if (!reader->protects_attributes()) {
       said.text += fmt::format(
           "  its format, version {}, does not protect attributes: step, epoch and learning rate "

@@ -48,6 +48,22 @@ std::vector<std::string> lines_of(std::string_view text, std::size_t width) {
 
 }  // namespace
 
+TextTable TextTable::part(std::size_t begin, std::size_t end) const {
+  std::vector<std::size_t> numbers;
+  for (const std::size_t column : numbers_) {
+    if (column == 0) numbers.push_back(0);
+    if (column >= begin && column < end) numbers.push_back(column - begin + 1);
+  }
+  TextTable part({}, std::move(numbers));
+  part.rows_.clear();
+  for (const auto& row : rows_) {
+    std::vector<std::string> cells{row[0]};
+    for (std::size_t c = begin; c < end && c < row.size(); ++c) cells.push_back(row[c]);
+    part.rows_.push_back(std::move(cells));
+  }
+  return part;
+}
+
 std::string TextTable::text(std::size_t indent, std::size_t width) const {
   const auto is_number = [&](std::size_t column) {
     return std::count(numbers_.begin(), numbers_.end(), column) > 0;
@@ -74,6 +90,14 @@ std::string TextTable::text(std::size_t indent, std::size_t width) const {
     }
     if (widest == widths.size()) break;
     --widths[widest];
+  }
+  if (width > 0 && total() > width && widths.size() > 2) {
+    std::size_t fitting = 1, columns = indent + widths[0];
+    while (columns + between_columns + widths[fitting] <= width) {
+      columns += between_columns + widths[fitting++];
+    }
+    fitting = std::max<std::size_t>(fitting, 2);
+    return part(1, fitting).text(indent, width) + part(fitting, widths.size()).text(indent, width);
   }
   std::string text;
   for (const auto& row : rows_) {

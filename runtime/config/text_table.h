@@ -16,10 +16,14 @@ class TextTable {
   /// A line across the columns.
   void add_line(std::string line);
   /// With `indent` spaces before every line. On lines of at most `width` columns, if that is not 0:
-  /// columns of words become narrower then, and their cells several lines.
+  /// columns of words become narrower then, and their cells several lines; columns that find no room
+  /// even so stand in a further table, behind the first column.
   [[nodiscard]] std::string text(std::size_t indent = 2, std::size_t width = 0) const;
 
  private:
+  /// The first column, and those from `begin` to `end`.
+  [[nodiscard]] TextTable part(std::size_t begin, std::size_t end) const;
+
   std::vector<std::vector<std::string>> rows_;
   std::vector<std::size_t> numbers_;
 };

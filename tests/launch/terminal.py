@@ -110,6 +110,39 @@ with tempfile.TemporaryDirectory() as folder:
     fits(rest[rest.index("\r"):], 60, "a narrower terminal")
     check(rest.count("\n") < 24, "a narrower terminal: lines", rest)
 
+    # Tables of the other commands fit as well, and status has a colour on a terminal alone.
+    config(3)
+    long = [meshwork, "train", "run.yaml", "--set", "fit.epochs=2", "--set", "fit.steps_per_epoch=60",
+            "--set", "optimizer={RMSprop: {momentum: 0.9, centered: true}}"]
+    status, text, _ = on_terminal([*long, "--set", "fit.profile=true", "--set", "checkpoint.directory=one"], 80)
+    check(status == 0 and "rank 0 by instruction" in text and "matmul" in text, "a profile", text)
+    fits(text, 80, "a profile")
+    status, text, _ = on_terminal([*long, "--set", "checkpoint.directory=two", "--seed", "4"], 80)
+    check(status == 0, "another run", text)
+    green, red = "\x1b[32m", "\x1b[31m"
+    for command, expected, wanted, colour in (
+            (["inspect", "one"], 0, ("hidden_1", "val_sparse_top_k_categorical_accuracy", "configuration"), ""),
+            (["verify", "one"], 0, (f"{green}ok",), green),
+            (["diff", "one", "one"], 0, (f"{green}equal",), green),
+            (["diff", "one", "two"], 1, (f"{red}DIFFERENT", "largest difference", "\x1b[33m  seed"), red),
+            (["devices", "--mesh", "data=1"], 0, ("processor",), "")):
+        what = " ".join(command)
+        status, text, _ = on_terminal([meshwork, *command], 80)
+        check(status == expected, what, text)
+        fits(text, 80, what)
+        for part in wanted:
+            check(part in text, f"{what}: {part}", text)
+        check(bool(re.search(r"\x1b\[[0-9;]*m", text)) == bool(colour), f"{what}: colours", text)
+        plain = subprocess.run([meshwork, *command], capture_output=True, text=True).stdout
+        check(plain and "\x1b" not in plain, f"{what}: a file has no colours", plain)
+        status, text, _ = on_terminal([meshwork, *command], 80, {"NO_COLOR": "1"})
+        check("\x1b[" not in text, f"{what}: NO_COLOR", text)
+    with open(os.path.join("two", sorted(os.listdir("two"))[-1]), "r+b") as file:
+        file.seek(os.path.getsize(file.name) // 2)
+        file.write(b"\xff" * 256)
+    status, text, _ = on_terminal([meshwork, "verify", "two"], 80)
+    check(status == 1 and f"{red}DAMAGED" in text, "a damaged checkpoint", text)
+
     # A model of many layers is cut; `summary` shows all.
     config(40)
     status, text, _ = on_terminal([meshwork, "train", "run.yaml", "--set", "fit.steps_per_epoch=2"], 80)

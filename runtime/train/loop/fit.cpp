@@ -18,6 +18,7 @@
 #include "runtime/train/model_options.h"
 #include "runtime/train/model_state.h"
 #include "runtime/train/reporting/progress.h"
+#include "runtime/train/reporting/terminal.h"
 #include "runtime/train/state/kept_categories.h"
 
 namespace meshwork {
@@ -151,7 +152,7 @@ class Fitting {
       model_.profile->compare(*model_.transport, model_.mesh().all(), profiling_);
       history_.step_parts = model_.profile->parts();
       if (style_.verbosity != Verbosity::silent) {
-        run_.say(model_.profile->report());
+        run_.say(model_.profile->report(text_width(STDOUT_FILENO)));
       }
     }
   }

@@ -63,7 +63,7 @@ std::string percent(double share) {
   return fmt::format("{:.1f} %", share * 100);
 }
 
-std::string table_of_parts(const std::vector<StepParts>& ranks) {
+std::string table_of_parts(const std::vector<StepParts>& ranks, std::size_t width) {
   TextTable table({"part", "ms on rank 0", "share", "least", "most"}, {1, 2, 3, 4});
   const auto add = [&](const std::string& name, double StepParts::*part) {
     const auto [least, most] =
@@ -80,11 +80,12 @@ std::string table_of_parts(const std::vector<StepParts>& ranks) {
   add("feeding", &StepParts::feeding);
   add("between", &StepParts::between);
   add("step", &StepParts::step);
-  return table.text();
+  return table.text(2, width);
 }
 
 // Layers in the order in which they first come, below each its instructions.
-std::string table_of_instructions(const Program& program, const DeviceRates& rates, double step) {
+std::string table_of_instructions(const Program& program, const DeviceRates& rates, double step,
+                                  std::size_t width) {
   const std::vector<std::string>& labels = program.labels();
   const MeasuredTimes& measured = program.measured();
   std::vector<std::string> layers;
@@ -93,8 +94,8 @@ std::string table_of_instructions(const Program& program, const DeviceRates& rat
       layers.push_back(layer_of(label));
     }
   }
-  TextTable table({"layer", "instruction", "us", "share", "GFLOP/s", "GB/s", "of its bound"},
-                  {2, 3, 4, 5, 6});
+  TextTable table({"layer and instruction", "us", "share", "GFLOP/s", "GB/s", "of its bound"},
+                  {1, 2, 3, 4, 5});
   for (const std::string& layer : layers) {
     double sum = 0;
     const bool has_kernels = std::any_of(
@@ -107,24 +108,23 @@ std::string table_of_instructions(const Program& program, const DeviceRates& rat
       sum += seconds;
       const bool unnamed = labels[i] == layer;
       if (unnamed && !has_kernels) continue;  // it stands for itself, as often as it comes
-      std::vector<std::string> row{"",
-                                   unnamed ? "collective" : kernel_of(labels[i]),
+      std::vector<std::string> row{"  " + (unnamed ? "collective" : kernel_of(labels[i])),
                                    in_microseconds(seconds),
                                    percent(seconds / step),
                                    "",
                                    "",
                                    ""};
       if (const std::optional<KernelWork>& work = program.works()[i]; work && seconds > 0) {
-        if (work->flops > 0) row[4] = fmt::format("{:.1f}", work->flops / seconds * 1e-9);
-        row[5] = fmt::format("{:.1f}", work->bytes / seconds * 1e-9);
-        if (const auto bound = rates.bound(*work)) row[6] = percent(*bound / seconds);
+        if (work->flops > 0) row[3] = fmt::format("{:.1f}", work->flops / seconds * 1e-9);
+        row[4] = fmt::format("{:.1f}", work->bytes / seconds * 1e-9);
+        if (const auto bound = rates.bound(*work)) row[5] = percent(*bound / seconds);
       }
       rows.push_back(std::move(row));
     }
-    table.add({layer, "", in_microseconds(sum), percent(sum / step), "", "", ""});
+    table.add({layer, in_microseconds(sum), percent(sum / step), "", "", ""});
     for (std::vector<std::string>& row : rows) table.add(std::move(row));
   }
-  return table.text();
+  return table.text(2, width);
 }
 
 }  // namespace
@@ -245,7 +245,7 @@ std::optional<StepParts> StepProfile::parts() const {
   return parts;
 }
 
-std::string StepProfile::report() const {
+std::string StepProfile::report(std::size_t width) const {
   if (ranks_.empty()) return "";
   if (counted_ == 0) {
     return fmt::format("profile: nothing to tell, for the first {} steps do not count\n", warm_up);
@@ -253,16 +253,16 @@ std::string StepProfile::report() const {
   std::string text =
       fmt::format("profile: {} steps of {} rows on {} rank{}, after {} that do not count; means\n",
                   counted_, step_->rows(), ranks_.size(), ranks_.size() == 1 ? "" : "s", warm_up);
-  text += table_of_parts(ranks_);
-  text += "rank 0 by instruction; a bound is what ";
+  text = wrapped(text, width) + table_of_parts(ranks_, width);
+  std::string bounds = "rank 0 by instruction; a bound is what ";
   for (const Precision precision : all_precisions) {
     const bool used = std::any_of(
         step_->program().works().begin(), step_->program().works().end(),
         [&](const auto& work) { return work && work->flops > 0 && work->precision == precision; });
     if (used) {
-      text += fmt::format("{:.0f} GFLOP/s in {}, or",
-                          rates_.flops_per_second[static_cast<std::size_t>(precision)] * 1e-9,
-                          name_of(precision));
+      bounds += fmt::format("{:.0f} GFLOP/s in {}, or",
+                            rates_.flops_per_second[static_cast<std::size_t>(precision)] * 1e-9,
+                            name_of(precision));
     }
   }
   std::vector<std::string> bandwidths;
@@ -270,10 +270,10 @@ std::string StepProfile::report() const {
     bandwidths.push_back(fmt::format("{:.0f} GB/s in {}", bandwidth.bytes_per_second * 1e-9,
                                      readable_bytes(static_cast<std::int64_t>(bandwidth.bytes))));
   }
-  text += fmt::format(" {}, would take; where fewer bytes decide, none is known\n",
-                      fmt::join(bandwidths, ", "));
-  text += table_of_instructions(step_->program(), rates_, ranks_.front().step);
-  return text;
+  bounds += fmt::format(" {}, would take; where fewer bytes decide, none is known\n",
+                        fmt::join(bandwidths, ", "));
+  return text + wrapped(bounds, width) +
+         table_of_instructions(step_->program(), rates_, ranks_.front().step, width);
 }
 
 }  // namespace meshwork

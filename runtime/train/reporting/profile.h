@@ -23,6 +23,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -88,8 +89,9 @@ class StepProfile {
   void compare(Transport& transport, const Communicator& all, const TracePoint& at);
   /// Means of this rank; none if no step has counted.
   [[nodiscard]] std::optional<StepParts> parts() const;
-  /// Tables for a terminal, on the root; "" elsewhere.
-  [[nodiscard]] std::string report() const;
+  /// Tables for a terminal, on the root; "" elsewhere. On lines of at most `width` columns, if that
+  /// is not 0.
+  [[nodiscard]] std::string report(std::size_t width = 0) const;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "collectives/printable.h"
+#include "runtime/config/text_table.h"
 #include "runtime/train/reporting/terminal.h"
 
 namespace meshwork {
@@ -220,7 +221,7 @@ void ProgressDisplay::validated(std::int64_t batch, std::int64_t batches) {
 
 void ProgressDisplay::say(const std::string& line) {
   erase();
-  const std::string text = printable(line);
+  const std::string text = wrapped(printable(line), text_width(STDOUT_FILENO));
   *out_ << (style_.colours ? coloured_message(text, STDOUT_FILENO) : text) << std::endl;
 }
 

@@ -71,9 +71,9 @@ int terminal_width(int descriptor) {
   return width > 0 ? width : usual_width;
 }
 
-int text_width(int descriptor) {
+std::size_t text_width(int descriptor) {
   const int width = terminal_width(descriptor);
-  return width == 0 ? 0 : std::max(width, usual_width);
+  return static_cast<std::size_t>(width == 0 ? 0 : std::max(width, usual_width));
 }
 
 bool takes_escapes(int descriptor) {

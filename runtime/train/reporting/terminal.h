@@ -1,6 +1,7 @@
 // The terminal: whether a person looks at what is printed, on how many columns, and in colours.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ namespace meshwork {
 
 /// For tables and other text that has to be read whole: of a terminal that is narrower than 80
 /// columns, these.
-[[nodiscard]] int text_width(int descriptor);
+[[nodiscard]] std::size_t text_width(int descriptor);
 
 /// Whether the terminal takes escape sequences; none is dumb that says nothing.
 [[nodiscard]] bool takes_escapes(int descriptor);

@@ -32,6 +32,23 @@ TEST_CASE("cells take several lines where there is no room") {
         "  b                replicated                    8\n");
 }
 
+TEST_CASE("columns that find no room stand in a further table, behind the first column") {
+  TextTable table({"epoch", "accuracy", "loss", "val_accuracy", "val_loss"}, {0, 1, 2, 3, 4});
+  table.add({"1", "0.5", "2.25", "0.25", "3"});
+  table.add({"10", "0.75", "1.5", "0.5", "2.125"});
+  CHECK(table.text(2, 0).find("  epoch  accuracy  loss  val_accuracy  val_loss\n") == 0);
+  CHECK(table.text(2, 40) ==
+        "  epoch  accuracy  loss  val_accuracy\n"
+        "      1       0.5  2.25          0.25\n"
+        "     10      0.75   1.5           0.5\n"
+        "  epoch  val_loss\n"
+        "      1         3\n"
+        "     10     2.125\n");
+  // Narrower than any two columns: one at a time.
+  CHECK(table.text(2, 4).find("  epoch  accuracy\n") == 0);
+  CHECK(table.text(2, 4).find("  epoch  val_loss\n") != std::string::npos);
+}
+
 TEST_CASE("lines are broken at spaces, and what is broken off stands further in") {
   CHECK(wrapped("short\n  one two three four\nend", 12) ==
         "short\n  one two\n    three\n    four\nend");
