@@ -251,6 +251,7 @@ std::string keras_slot_place(const KerasOptimizer& optimizer, std::size_t slot,
   static const std::set<std::pair<std::string, std::string>> known_pairs{
       {"m", "v"},
       {"m", "u"},
+      {"momentum", "velocity"},
       {"accumulated_grad", "accumulated_delta_var"},
       {"accumulator", "linear"}};
   const bool pairs =

@@ -53,7 +53,6 @@ constexpr Absence all[] = {
      "all variables are updated alike; trainable: false leaves a layer as it "
      "is"},
     {"optimizer", "ScheduleFreeAdamW", "AdamW with a learning rate by CosineDecay", true},
-    {"optimizer", "Lamb", "Adam with global_clipnorm", true},
     {"optimizer", "Adafactor", "Adam; layouts such as [data, ~] split what it keeps over the ranks",
      true},
     {"optimizer", "Muon", "AdamW or Lion", true},

@@ -52,9 +52,15 @@ struct UpdateRule {
   /// The fused kernel for a block. Its operands are StepScalars, [factor], gradients, values,
   /// slots, [narrowed values].
   std::function<KernelSpec(const UpdatedBlock& block)> kernel;
+  /// Where the norm of a variable over that of its step scales the step: the kernel leaves steps in
+  /// the place of gradients, and this one, of the same operands without slots, takes them times a
+  /// factor. Else null.
+  std::function<KernelSpec(const UpdatedBlock& block)> scaled_step = {};
 
   /// Whether each rank has to hold its blocks of the gradients whole: norms are computed of them.
-  [[nodiscard]] bool takes_norms() const { return reports_norm || needs_norms(clipping); }
+  [[nodiscard]] bool takes_norms() const {
+    return reports_norm || needs_norms(clipping) || scaled_step;
+  }
 };
 
 struct LoweringRequest {

@@ -36,6 +36,16 @@ struct ClipFactor {
   }
 };
 
+struct NormRatio {
+  const double *above, *below;
+  float* ratio;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t) const {
+    // A NaN is no 0.
+    const bool either = (*above == 0.0) | (*below == 0.0);
+    *ratio = either ? 1.0f : static_cast<float>(sqrt(*above) / sqrt(*below));
+  }
+};
+
 struct Statistics {
   const double* z;
   const float *moving_mean, *moving_variance;
@@ -78,6 +88,12 @@ void add_scalars(auto& kernels) {
     return Loops::elements(context, 1, 12, [=](void* const* operands) {
       return ClipFactor{at<const double>(operands, 0), at(operands, 1),
                         static_cast<double>(spec.clip), spec.global};
+    });
+  });
+  kernels.template add<NormRatioSpec>([](const NormRatioSpec&, const auto& context) {
+    return Loops::elements(context, 1, 20, [](void* const* operands) {
+      return NormRatio{at<const double>(operands, 0), at<const double>(operands, 1),
+                       at(operands, 2)};
     });
   });
   kernels.template add<ChannelStatisticsSpec>(

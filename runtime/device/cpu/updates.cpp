@@ -64,13 +64,13 @@ void update_range(const Form& form, const Rates& rates, std::uint16_t* narrow, s
 
 template <class Spec>
 KernelPointer compile(const Spec& spec, const Context& context) {
-  return spec.with_form([&]<class Form>(std::type_identity<Form>) {
+  return with_form(spec, [&]<class Form>(std::type_identity<Form>) {
     return make_kernel([=, threads = context.threads](void* const* operands) {
       const UpdateOperands in(operands, spec.scaled);
       const Form form(spec, in);
       const auto rates = Form::step_rates(spec, in)();
-      std::uint16_t* narrow = spec.narrows ? in.narrow_block(Form::blocks) : nullptr;
-      for_ranges(threads, spec.count, bytes_a_parameter<Form>(spec.narrows),
+      std::uint16_t* narrow = spec.narrows ? in.narrow_block(spec.blocks()) : nullptr;
+      for_ranges(threads, spec.count, bytes_a_parameter(spec),
                  [=](std::int64_t begin, std::int64_t end) {
                    update_range(form, rates, narrow, begin, end);
                  });

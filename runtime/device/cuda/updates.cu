@@ -31,10 +31,10 @@ struct Narrowing {
 
 template <class Spec>
 KernelPointer compile(const Spec& spec, const Context& context) {
-  return spec.with_form([&]<class Form>(std::type_identity<Form>) {
+  return with_form(spec, [&]<class Form>(std::type_identity<Form>) {
     return make_kernel([=, launcher = context.launcher](void* const* operands) {
       const UpdateOperands in(operands, spec.scaled);
-      std::uint16_t* narrow = spec.narrows ? in.narrow_block(Form::blocks) : nullptr;
+      std::uint16_t* narrow = spec.narrows ? in.narrow_block(spec.blocks()) : nullptr;
       for_elements_prepared(launcher, spec.count, Form::step_rates(spec, in),
                             Narrowing<Form>{Form(spec, in), narrow});
     });

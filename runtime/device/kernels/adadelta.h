@@ -9,6 +9,8 @@
 
 namespace meshwork {
 
+struct AdadeltaForm;
+
 /// Operands: StepScalars, [factor], g, w, a, b, [narrowed w].
 /// a = rho a + (1 - rho) g^2; d = g sqrt(b + epsilon) / sqrt(a + epsilon);
 /// b = rho b + (1 - rho) d^2; w -= lr d.
@@ -19,17 +21,15 @@ struct AdadeltaSpec {
   bool scaled = false;
   bool narrows = false;
 
-  /// choose(std::type_identity<Form>()) for its form.
-  template <class Choose>
-  auto with_form(const Choose& choose) const;
+  using Form = AdadeltaForm;
   [[nodiscard]] std::string text() const {
     return spec::sized("adadelta", {count}) + words_of_update(*this);
   }
-  [[nodiscard]] KernelWork work() const;
+  [[nodiscard]] int blocks() const { return 4; }
+  [[nodiscard]] KernelWork work() const { return work_of_update(*this); }
 };
 
 struct AdadeltaForm {
-  static constexpr int blocks = 4;
   const float* g;
   float *w, *a, *b;
   float rho, fresh, epsilon;
@@ -56,14 +56,5 @@ struct AdadeltaForm {
     w[i] = decayed - rates.rate * step;
   }
 };
-
-template <class Choose>
-auto AdadeltaSpec::with_form(const Choose& choose) const {
-  return choose(std::type_identity<AdadeltaForm>());
-}
-
-inline KernelWork AdadeltaSpec::work() const {
-  return work_of_update(*this);
-}
 
 }  // namespace meshwork

@@ -9,6 +9,8 @@
 
 namespace meshwork {
 
+struct AdagradForm;
+
 /// Operands: StepScalars, [factor], g, w, a, [narrowed w].
 /// a += g^2; w -= lr g / sqrt(a + epsilon).
 struct AdagradSpec {
@@ -18,17 +20,15 @@ struct AdagradSpec {
   bool scaled = false;
   bool narrows = false;
 
-  /// choose(std::type_identity<Form>()) for its form.
-  template <class Choose>
-  auto with_form(const Choose& choose) const;
+  using Form = AdagradForm;
   [[nodiscard]] std::string text() const {
     return spec::sized("adagrad", {count}) + words_of_update(*this);
   }
-  [[nodiscard]] KernelWork work() const;
+  [[nodiscard]] int blocks() const { return 3; }
+  [[nodiscard]] KernelWork work() const { return work_of_update(*this); }
 };
 
 struct AdagradForm {
-  static constexpr int blocks = 3;
   const float* g;
   float *w, *a;
   float epsilon;
@@ -46,14 +46,5 @@ struct AdagradForm {
     w[i] = decayed - rates.rate * gradient / sqrtf(squares + epsilon);
   }
 };
-
-template <class Choose>
-auto AdagradSpec::with_form(const Choose& choose) const {
-  return choose(std::type_identity<AdagradForm>());
-}
-
-inline KernelWork AdagradSpec::work() const {
-  return work_of_update(*this);
-}
 
 }  // namespace meshwork

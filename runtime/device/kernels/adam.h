@@ -27,7 +27,8 @@ struct AdamSpec {
     return spec::sized("adam", {count}) + spec::words({{amsgrad, "amsgrad"}}) +
            words_of_update(*this);
   }
-  [[nodiscard]] KernelWork work() const;
+  [[nodiscard]] int blocks() const { return amsgrad ? 5 : 4; }
+  [[nodiscard]] KernelWork work() const { return work_of_update(*this); }
 };
 
 /// Plain rates with Adam's correction in the rate: lr sqrt(1 - beta_2^t) / (1 - beta_1^t), in double,
@@ -56,7 +57,6 @@ class AdamRates {
 
 template <bool amsgrad>
 struct AdamForm {
-  static constexpr int blocks = amsgrad ? 5 : 4;
   const float* g;
   float *w, *m, *v, *largest;
   float new_1, new_2, epsilon;
@@ -94,10 +94,6 @@ template <class Choose>
 auto AdamSpec::with_form(const Choose& choose) const {
   return amsgrad ? choose(std::type_identity<AdamForm<true>>())
                  : choose(std::type_identity<AdamForm<false>>());
-}
-
-inline KernelWork AdamSpec::work() const {
-  return work_of_update(*this);
 }
 
 }  // namespace meshwork

@@ -9,6 +9,8 @@
 
 namespace meshwork {
 
+struct AdamaxForm;
+
 /// Operands: StepScalars, [factor], g, w, m, u, [narrowed w].
 /// m += (1 - beta_1)(g - m); u = max(beta_2 u, |g|); w -= lr / (1 - beta_1^t) m / (u + epsilon).
 struct AdamaxSpec {
@@ -18,13 +20,12 @@ struct AdamaxSpec {
   bool scaled = false;
   bool narrows = false;
 
-  /// choose(std::type_identity<Form>()) for its form.
-  template <class Choose>
-  auto with_form(const Choose& choose) const;
+  using Form = AdamaxForm;
   [[nodiscard]] std::string text() const {
     return spec::sized("adamax", {count}) + words_of_update(*this);
   }
-  [[nodiscard]] KernelWork work() const;
+  [[nodiscard]] int blocks() const { return 4; }
+  [[nodiscard]] KernelWork work() const { return work_of_update(*this); }
 };
 
 /// Plain rates with lr / (1 - beta_1^t) in the rate, in double.
@@ -47,7 +48,6 @@ class AdamaxRates {
 };
 
 struct AdamaxForm {
-  static constexpr int blocks = 4;
   const float* g;
   float *w, *m, *u;
   float new_1, keep_2, epsilon;
@@ -75,14 +75,5 @@ struct AdamaxForm {
     w[i] = decayed - rates.rate * mean / (largest + epsilon);
   }
 };
-
-template <class Choose>
-auto AdamaxSpec::with_form(const Choose& choose) const {
-  return choose(std::type_identity<AdamaxForm>());
-}
-
-inline KernelWork AdamaxSpec::work() const {
-  return work_of_update(*this);
-}
 
 }  // namespace meshwork

@@ -27,13 +27,13 @@ struct FtrlSpec {
     return spec::sized("ftrl", {count}) + spec::words({{power == -0.5, "root"}}) +
            words_of_update(*this);
   }
-  [[nodiscard]] KernelWork work() const;
+  [[nodiscard]] int blocks() const { return 4; }
+  [[nodiscard]] KernelWork work() const { return work_of_update(*this); }
 };
 
 /// `root`: the power is -0.5.
 template <bool root>
 struct FtrlForm {
-  static constexpr int blocks = 4;
   const float* g;
   float *w, *a, *z;
   float exponent, l1, double_l2, double_shrinkage, beta;
@@ -78,10 +78,6 @@ template <class Choose>
 auto FtrlSpec::with_form(const Choose& choose) const {
   return power == -0.5 ? choose(std::type_identity<FtrlForm<true>>())
                        : choose(std::type_identity<FtrlForm<false>>());
-}
-
-inline KernelWork FtrlSpec::work() const {
-  return work_of_update(*this);
 }
 
 }  // namespace meshwork

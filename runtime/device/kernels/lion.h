@@ -9,6 +9,8 @@
 
 namespace meshwork {
 
+struct LionForm;
+
 /// Operands: StepScalars, [factor], g, w, m, [narrowed w].
 /// w -= lr sign(beta_1 m + (1 - beta_1) g); m = beta_2 m + (1 - beta_2) g.
 struct LionSpec {
@@ -18,17 +20,15 @@ struct LionSpec {
   bool scaled = false;
   bool narrows = false;
 
-  /// choose(std::type_identity<Form>()) for its form.
-  template <class Choose>
-  auto with_form(const Choose& choose) const;
+  using Form = LionForm;
   [[nodiscard]] std::string text() const {
     return spec::sized("lion", {count}) + words_of_update(*this);
   }
-  [[nodiscard]] KernelWork work() const;
+  [[nodiscard]] int blocks() const { return 3; }
+  [[nodiscard]] KernelWork work() const { return work_of_update(*this); }
 };
 
 struct LionForm {
-  static constexpr int blocks = 3;
   const float* g;
   float *w, *m;
   float keep_1, new_1, keep_2, new_2;
@@ -54,14 +54,5 @@ struct LionForm {
     w[i] = decayed - rates.rate * sign;
   }
 };
-
-template <class Choose>
-auto LionSpec::with_form(const Choose& choose) const {
-  return choose(std::type_identity<LionForm>());
-}
-
-inline KernelWork LionSpec::work() const {
-  return work_of_update(*this);
-}
 
 }  // namespace meshwork

@@ -9,6 +9,8 @@
 
 namespace meshwork {
 
+struct NadamForm;
+
 /// Operands: StepScalars, [factor], g, w, m, v, [narrowed w].
 /// With mu_k = beta_1 (1 - 0.96^k / 2) and P the product of mu_1 to mu_t:
 /// m += (1 - beta_1)(g - m); v += (1 - beta_2)(g^2 - v);
@@ -21,13 +23,12 @@ struct NadamSpec {
   bool scaled = false;
   bool narrows = false;
 
-  /// choose(std::type_identity<Form>()) for its form.
-  template <class Choose>
-  auto with_form(const Choose& choose) const;
+  using Form = NadamForm;
   [[nodiscard]] std::string text() const {
     return spec::sized("nadam", {count}) + words_of_update(*this);
   }
-  [[nodiscard]] KernelWork work() const;
+  [[nodiscard]] int blocks() const { return 4; }
+  [[nodiscard]] KernelWork work() const { return work_of_update(*this); }
 };
 
 /// The product of beta_1 (1 - 0.96^k / 2) over k from 1 to t. With q = 0.96 the logarithm of the
@@ -83,7 +84,6 @@ class NadamRates {
 };
 
 struct NadamForm {
-  static constexpr int blocks = 4;
   const float* g;
   float *w, *m, *v;
   float new_1, new_2, epsilon;
@@ -110,14 +110,5 @@ struct NadamForm {
                          (sqrtf(square * rates.of_squares) + epsilon);
   }
 };
-
-template <class Choose>
-auto NadamSpec::with_form(const Choose& choose) const {
-  return choose(std::type_identity<NadamForm>());
-}
-
-inline KernelWork NadamSpec::work() const {
-  return work_of_update(*this);
-}
 
 }  // namespace meshwork

@@ -48,6 +48,12 @@ struct ClipFactorSpec {
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const { return {0, spec::f32 + spec::f64}; }
 };
+/// f (float32 scalar) = n / d, of two squared norms n^2 and d^2 (float64 scalars); 1 where either is 0.
+/// Operands: n^2, d^2, f.
+struct NormRatioSpec {
+  [[nodiscard]] std::string text() const { return "norm ratio"; }
+  [[nodiscard]] KernelWork work() const { return {0, spec::f32 + 2 * spec::f64}; }
+};
 /// x *= f (float32 scalar in memory). Operands: f, x.
 struct ScaleBySpec {
   std::int64_t count = 0;

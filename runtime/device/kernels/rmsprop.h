@@ -29,12 +29,12 @@ struct RmspropSpec {
            spec::words({{momentum != 0, "momentum"}, {centered, "centered"}}) +
            words_of_update(*this);
   }
-  [[nodiscard]] KernelWork work() const;
+  [[nodiscard]] int blocks() const { return 3 + (momentum != 0 ? 1 : 0) + (centered ? 1 : 0); }
+  [[nodiscard]] KernelWork work() const { return work_of_update(*this); }
 };
 
 template <bool has_momentum, bool centered>
 struct RmspropForm {
-  static constexpr int blocks = 3 + (has_momentum ? 1 : 0) + (centered ? 1 : 0);
   const float* g;
   float *w, *v, *m, *means;
   float rho, fresh, epsilon, momentum;
@@ -44,7 +44,7 @@ struct RmspropForm {
         w(in.block(1)),
         v(in.block(2)),
         m(has_momentum ? in.block(3) : nullptr),
-        means(centered ? in.block(blocks - 1) : nullptr),
+        means(centered ? in.block(has_momentum ? 4 : 3) : nullptr),
         rho(static_cast<float>(spec.rho)),
         fresh(static_cast<float>(1.0 - spec.rho)),
         epsilon(static_cast<float>(spec.epsilon)),
@@ -82,10 +82,6 @@ auto RmspropSpec::with_form(const Choose& choose) const {
   }
   return centered ? choose(std::type_identity<RmspropForm<true, true>>())
                   : choose(std::type_identity<RmspropForm<true, false>>());
-}
-
-inline KernelWork RmspropSpec::work() const {
-  return work_of_update(*this);
 }
 
 }  // namespace meshwork

@@ -27,14 +27,12 @@ struct SgdSpec {
            spec::words({{momentum != 0, nesterov ? "nesterov" : "momentum"}}) +
            words_of_update(*this);
   }
-  [[nodiscard]] KernelWork work() const;
+  [[nodiscard]] int blocks() const { return momentum != 0 ? 3 : 2; }
+  [[nodiscard]] KernelWork work() const { return work_of_update(*this); }
 };
 
 template <bool has_momentum, bool nesterov>
 struct SgdForm {
-  /// How many blocks there are: gradients, which are read, and others, which are written too. The
-  /// block of narrowed values is the next.
-  static constexpr int blocks = has_momentum ? 3 : 2;
   const float* g;
   float *w, *m;
   float momentum;
@@ -65,10 +63,6 @@ auto SgdSpec::with_form(const Choose& choose) const {
   if (momentum == 0.0f) return choose(std::type_identity<SgdForm<false, false>>());
   return nesterov ? choose(std::type_identity<SgdForm<true, true>>())
                   : choose(std::type_identity<SgdForm<true, false>>());
-}
-
-inline KernelWork SgdSpec::work() const {
-  return work_of_update(*this);
 }
 
 }  // namespace meshwork

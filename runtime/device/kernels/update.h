@@ -10,7 +10,9 @@
 // A form of an update, as AdamForm<amsgrad>, is an object of plain values and of pointers to the
 // blocks that form(i, rates) reads and writes for element i. What depends on the step alone is
 // worked out once, ahead of the elements, by what Form::step_rates gives: UpdateRates, or more.
-// `Spec::with_form` chooses the form.
+// A specification names its form, or chooses among several by `with_form`. It says how many blocks
+// there are: gradients, which are read, and others, which are written too. The block of narrowed
+// values is the next.
 //
 // Multiplying by a factor of 1 and subtracting a decay of 0 are exact, and free beside the traffic
 // of memory that bounds an update, so a form serves with and without.
@@ -73,10 +75,20 @@ class PlainRates {
 };
 
 /// Bytes read and written for a parameter: all blocks are read, all but the gradients written.
-template <class Form>
-[[nodiscard]] constexpr std::int64_t bytes_a_parameter(bool narrows) {
+template <class Spec>
+[[nodiscard]] std::int64_t bytes_a_parameter(const Spec& spec) {
   constexpr std::int64_t float_bytes = sizeof(float);
-  return (2 * Form::blocks - 1) * float_bytes + (narrows ? bfloat16_bytes : 0);
+  return (2 * spec.blocks() - 1) * float_bytes + (spec.narrows ? bfloat16_bytes : 0);
+}
+
+/// choose(std::type_identity<Form>()) for the form of `spec`.
+template <class Spec, class Choose>
+auto with_form(const Spec& spec, const Choose& choose) {
+  if constexpr (requires { typename Spec::Form; }) {
+    return choose(std::type_identity<typename Spec::Form>());
+  } else {
+    return spec.with_form(choose);
+  }
 }
 
 template <class Spec>
@@ -86,9 +98,7 @@ template <class Spec>
 }
 template <class Spec>
 [[nodiscard]] KernelWork work_of_update(const Spec& spec) {
-  return spec.with_form([&]<class Form>(std::type_identity<Form>) -> KernelWork {
-    return {0, static_cast<double>(bytes_a_parameter<Form>(spec.narrows) * spec.count)};
-  });
+  return {0, static_cast<double>(bytes_a_parameter(spec) * spec.count)};
 }
 
 }  // namespace meshwork

@@ -6,6 +6,7 @@
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/adamax.h"
 #include "runtime/device/kernels/ftrl.h"
+#include "runtime/device/kernels/lamb.h"
 #include "runtime/device/kernels/lion.h"
 #include "runtime/device/kernels/nadam.h"
 #include "runtime/device/kernels/rmsprop.h"
@@ -19,6 +20,6 @@ struct Updates {
   static void enter(auto& kernels, auto compile) { kernels.template add<Specs...>(compile); }
 };
 using EveryUpdate = Updates<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec, AdadeltaSpec, AdamaxSpec,
-                            NadamSpec, FtrlSpec, LionSpec>;
+                            NadamSpec, FtrlSpec, LionSpec, LambSpec>;
 
 }  // namespace meshwork

@@ -1,7 +1,9 @@
 #include "runtime/graph/step/update.h"
 
 #include <algorithm>
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/device/kernels/elementwise.h"
@@ -36,6 +38,9 @@ class Update {
         update(stretch, std::nullopt);
       }
       report_own_squares(squares);
+    }
+    if (step_.request.update->scaled_step) {
+      take_scaled_steps();
     }
     meet_about(Home::one_copy, "variables are updated");
   }
@@ -93,14 +98,44 @@ class Update {
     for (const Buffer& slot : group.slots) {
       operands.push_back(Operand(slot).after(stretch.offset - form.offset));
     }
-    const bool narrows = form.narrowed;
+    const UpdateRule& rule = *step_.request.update;
+    const bool narrows = form.narrowed && !rule.scaled_step;
     if (narrows) {
-      operands.emplace_back(group.narrow, form.place(stretch.offset) * bfloat16_bytes);
+      operands.push_back(narrow_at(stretch.group, stretch.offset));
     }
     step_.builder.emit(
-        step_.request.update->kernel(
-            {.count = stretch.count, .scaled = factor.has_value(), .narrows = narrows}),
+        rule.kernel({.count = stretch.count, .scaled = factor.has_value(), .narrows = narrows}),
         operands, "update");
+  }
+
+  [[nodiscard]] Operand narrow_at(int group, std::int64_t offset) const {
+    return {step_.groups[group].narrow, step_.form.groups[group].place(offset) * bfloat16_bytes};
+  }
+
+  // Steps stand where gradients did. Each variable takes its own, times its norm over the step's.
+  void take_scaled_steps() {
+    const auto values_of = [&](const ParameterSpan& span) {
+      return step_.value_at(span.group, span.offset);
+    };
+    const auto steps_of = [&](const ParameterSpan& span) {
+      return step_.gradient_of(span.variable);
+    };
+    const SquaredNorms squares =
+        book_squared_norms({values_of, steps_of}, "squared norms of variables and steps");
+    for (std::int64_t i = 0; i < squares.count(); ++i) {
+      const ParameterSpan& span = *squares.spans[i];
+      const std::string label = "step of " + path_of(span);
+      const Buffer ratio = step_.builder.scratch(float32_bytes, label);
+      step_.builder.emit(NormRatioSpec{}, {squares.of(i, 0), squares.of(i, 1), ratio}, label);
+      const bool narrows = step_.form.groups[span.group].narrowed;
+      std::vector<Operand> operands{step_.scalars, ratio, steps_of(span), values_of(span)};
+      if (narrows) {
+        operands.push_back(narrow_at(span.group, span.offset));
+      }
+      step_.builder.emit(step_.request.update->scaled_step(
+                             {.count = span.count, .scaled = true, .narrows = narrows}),
+                         operands, label);
+    }
   }
 
   // The sharers of the groups of this home.
@@ -156,41 +191,55 @@ class Update {
 
   // ---- clipping ---------------------------------------------------------------------------------
 
-  // The squared norm of every variable that is updated, in the order of the variables.
+  // Squared norms of every variable that is updated, in the order of the variables: of its
+  // gradient, or several side by side.
   struct SquaredNorms {
     std::vector<const ParameterSpan*> spans;
+    std::int64_t of_each = 1;
     Buffer at;  // float64
 
     [[nodiscard]] std::int64_t count() const { return std::ssize(spans); }
-    [[nodiscard]] Operand of(std::int64_t index) const {
-      return {at, index * element_bytes(ElementType::float64)};
+    [[nodiscard]] Operand of(std::int64_t index, std::int64_t which = 0) const {
+      return {at, (index * of_each + which) * element_bytes(ElementType::float64)};
     }
   };
 
-  SquaredNorms book_squared_norms() {
+  SquaredNorms norms_of_gradients() {
+    return book_squared_norms(
+        {[&](const ParameterSpan& span) { return step_.gradient_of(span.variable); }},
+        "squared norms of gradients");
+  }
+
+  // Of what stands where `places` say.
+  SquaredNorms book_squared_norms(
+      const std::vector<std::function<Operand(const ParameterSpan&)>>& places,
+      const std::string& what) {
     SquaredNorms squares;
     for (const ParameterSpan& span : step_.form.spans) {
       if (span.updated) {
         squares.spans.push_back(&span);
       }
     }
-    const std::int64_t count = squares.count();
+    squares.of_each = std::ssize(places);
+    const std::int64_t count = squares.count() * squares.of_each;
     const std::int64_t bytes = element_bytes(ElementType::float64);
     const std::vector<Axis> axes = step_.axes_of_trainable_variables();
     squares.at = step_.builder.scratch(count * bytes, "squared norms");
-    for (std::int64_t i = 0; i < count; ++i) {
+    for (std::int64_t i = 0; i < squares.count(); ++i) {
       const ParameterSpan& span = *squares.spans[i];
       const std::string label = path_of(span) + " norm";
-      if (step_.counts(axes, span.layout.splitting_axes())) {
-        step_.builder.emit(PowerSumSpec{span.count, 2},
-                           {step_.gradient_of(span.variable), squares.of(i)}, label);
-      } else {
-        step_.builder.emit(ZeroSpec{bytes}, {squares.of(i)}, label);
+      for (std::int64_t k = 0; k < squares.of_each; ++k) {
+        if (step_.counts(axes, span.layout.splitting_axes())) {
+          step_.builder.emit(PowerSumSpec{span.count, 2}, {places[k](span), squares.of(i, k)},
+                             label);
+        } else {
+          step_.builder.emit(ZeroSpec{bytes}, {squares.of(i, k)}, label);
+        }
       }
     }
     if (!axes.empty()) {
       step_.builder.emit(
-          step_.collectives.book(step_.use_over(axes, count, "squared norms of gradients"),
+          step_.collectives.book(step_.use_over(axes, count, what),
                                  AllReduce{ElementType::float64, Reduction::sum, count}),
           {squares.at}, "squared norms");
     }
@@ -215,7 +264,7 @@ class Update {
   }
 
   void clip_by_norm(float clip) {
-    const SquaredNorms squares = book_squared_norms();
+    const SquaredNorms squares = norms_of_gradients();
     report(squares);
     for (std::int64_t i = 0; i < squares.count(); ++i) {
       const ParameterSpan& span = *squares.spans[i];
@@ -229,7 +278,7 @@ class Update {
 
   // The factor for all gradients, which the fused update applies.
   Operand global_clip_factor(float clip) {
-    const SquaredNorms squares = book_squared_norms();
+    const SquaredNorms squares = norms_of_gradients();
     report(squares);
     const Buffer total =
         step_.builder.scratch(element_bytes(ElementType::float64), "squared global norm");

@@ -50,6 +50,11 @@ class Optimizer {
   /// or not finite.
   void set_learning_rate(double rate);
 
+  /// From now on steps are scaled by norms of variables (UpdateRule::scaled_step).
+  void scale_steps_by_norms(std::function<KernelSpec(const UpdatedBlock& block)> scaled_step) {
+    rule_.scaled_step = std::move(scaled_step);
+  }
+
   /// The number that Keras keeps in its files behind the slots, if it keeps one. It follows from the
   /// updates so far.
   using KerasNumber = std::function<double(std::int64_t iteration)>;

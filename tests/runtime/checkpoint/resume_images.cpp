@@ -14,6 +14,7 @@
 #include "runtime/train/optimizers/adadelta.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/ftrl.h"
+#include "runtime/train/optimizers/lamb.h"
 #include "runtime/train/optimizers/nadam.h"
 #include "runtime/train/optimizers/rmsprop.h"
 #include "runtime/train/optimizers/sgd.h"
@@ -104,6 +105,7 @@ std::vector<Kind> kinds() {
        RMSprop({.learning_rate = 0.005, .momentum = 0.5, .centered = true})},
       {"Adam with amsgrad", Adam({.learning_rate = 0.01, .amsgrad = true})},
       {"Nadam", Nadam({.learning_rate = 0.01})},
+      {"Lamb", Lamb({.learning_rate = 0.01})},
       {"Adadelta", Adadelta({.learning_rate = 0.1})},
       {"Ftrl, with a power of its own", Ftrl({.learning_rate = 0.1, .learning_rate_power = -0.7})}};
 }

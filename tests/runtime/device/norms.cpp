@@ -50,4 +50,17 @@ TEST_CASE("the factor of clipping follows its two formulas") {
   }
 }
 
+TEST_CASE("the ratio of two norms is 1 where either is 0") {
+  const auto ratio = [](double above, double below) {
+    Array<double> of_above{above}, of_below{below};
+    Array<> f(1);
+    run(NormRatioSpec{}, of_above, of_below, f);
+    return f[0];
+  };
+  CHECK(ratio(4, 25) == 0.4f);
+  CHECK(ratio(0, 25) == 1.0f);
+  CHECK(ratio(4, 0) == 1.0f);
+  CHECK(std::isnan(ratio(std::numeric_limits<double>::quiet_NaN(), 4)));
+}
+
 }  // namespace meshwork::test::norms_test

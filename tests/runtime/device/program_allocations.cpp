@@ -15,6 +15,7 @@
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/kernels/embedding.h"
 #include "runtime/device/kernels/ftrl.h"
+#include "runtime/device/kernels/lamb.h"
 #include "runtime/device/kernels/lion.h"
 #include "runtime/device/kernels/losses.h"
 #include "runtime/device/kernels/middle.h"
@@ -128,6 +129,8 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(AdamaxSpec{.count = count}, {scalars, e, x, slot, second}, "t");
   builder.emit(NadamSpec{.count = count}, {scalars, e, x, slot, second}, "t");
   builder.emit(FtrlSpec{.count = count}, {scalars, e, x, slot, second}, "t");
+  builder.emit(LambSpec{.count = count}, {scalars, e, x, slot, second}, "t");
+  builder.emit(NormRatioSpec{}, {scalar, scalar, factor}, "t");
   builder.emit(PairSpec{PairFunction::product, count}, {x, target, y}, "t");
   builder.emit(PairGradientSpec{PairFunction::maximum, true, count}, {x, target, y, e}, "t");
   builder.emit(ColumnScaleSpec{rows, columns}, {x, bias, y}, "t");

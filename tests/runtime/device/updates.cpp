@@ -7,6 +7,7 @@
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/adamax.h"
 #include "runtime/device/kernels/ftrl.h"
+#include "runtime/device/kernels/lamb.h"
 #include "runtime/device/kernels/lion.h"
 #include "runtime/device/kernels/nadam.h"
 #include "runtime/device/kernels/rmsprop.h"
@@ -284,6 +285,33 @@ TEST_CASE("nadam follows its formula over several steps") {
     r.w[i] -= static_cast<double>(learning_rate) * mean /
               (std::sqrt(v / (1 - std::pow(0.999, t))) + 1e-3);
   });
+}
+
+TEST_CASE("lamb leaves the step of each element in the place of its gradient") {
+  for (const std::int64_t count : odd_sizes) {
+    const std::vector<float> gradient = random_values(count, 1), values = random_values(count, 2);
+    const std::vector<float> mean = random_values(count, 3), square = random_values(count, 4, 0, 1);
+    Array<> factor{0.5f}, g(gradient), w(values), m(mean), v(square);
+    Array<StepScalars> scalars({StepScalars{2, learning_rate}});
+    run_kernel(LambSpec{.count = count, .epsilon = 1e-3, .decay = 0.05f, .scaled = true},
+               {scalars.data(), factor.data(), g.data(), w.data(), m.data(), v.data()});
+    std::vector<double> steps, decayed, means, squares;
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      const double half = 0.5 * static_cast<double>(gradient[i]);
+      means.push_back(0.9 * static_cast<double>(mean[i]) + 0.1 * half);
+      squares.push_back(0.999 * static_cast<double>(square[i]) + 0.001 * half * half);
+      steps.push_back(means[i] / (1 - std::pow(0.9, 3)) /
+                      (std::sqrt(squares[i] / (1 - std::pow(0.999, 3))) + 1e-3));
+      decayed.push_back(static_cast<double>(values[i]) *
+                        (1 - 0.05 * static_cast<double>(learning_rate)));
+    }
+    check_close(g, steps, 1e-5, 1e-6);
+    check_close(w, decayed, 1e-6, 1e-7);
+    check_close(m, means, 1e-6, 1e-7);
+    check_close(v, squares, 1e-6, 1e-7);
+    CHECK(g.intact());
+    CHECK(w.intact());
+  }
 }
 
 TEST_CASE("lion follows its formula over several steps") {

@@ -6,6 +6,7 @@
 #include "runtime/device/kernels/ftrl.h"
 #include "runtime/device/kernels/lion.h"
 #include "runtime/device/kernels/nadam.h"
+#include "runtime/device/kernels/norms.h"
 #include "runtime/device/kernels/rmsprop.h"
 #include "runtime/device/kernels/sgd.h"
 #include "runtime/train/optimizers/optimizer.h"
@@ -19,6 +20,7 @@
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/adamax.h"
 #include "runtime/train/optimizers/ftrl.h"
+#include "runtime/train/optimizers/lamb.h"
 #include "runtime/train/optimizers/lion.h"
 #include "runtime/train/optimizers/nadam.h"
 #include "runtime/train/optimizers/rmsprop.h"
@@ -203,6 +205,35 @@ TEST_CASE("Nadam updates by its formula, whose product it does not keep") {
     product *= 0.9999 * (1 - 0.5 * std::pow(0.96, t));
     REQUIRE(nadam_product(0.9999, t) == Approx(product).epsilon(1e-12));
   }
+}
+
+TEST_CASE("Lamb updates as Keras 3.15 does, with the norms of a variable") {
+  const Optimizer optimizer = Lamb(
+      {.learning_rate = rate, .beta_1 = 0.8, .beta_2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.1});
+  const UpdateRule& rule = optimizer.update_rule();
+  REQUIRE(rule.takes_norms());
+  const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
+  const auto leaves_steps = device->compile(rule.kernel({.count = count}));
+  const auto takes_steps = device->compile(rule.scaled_step({.count = count, .scaled = true}));
+  const auto squares = device->compile(PowerSumSpec{count, 2});
+  const auto ratio_of = device->compile(NormRatioSpec{});
+  std::vector<float> w(start.begin(), start.end()), m(count), v(count);
+  for (std::int64_t s = 0; s < updates; ++s) {
+    StepScalars scalars{s, static_cast<float>(rate)};
+    std::vector<float> g;
+    for (std::int64_t i = 0; i < count; ++i) g.push_back(static_cast<float>(gradient(i, s)));
+    double of_weights = 0, of_steps = 0;
+    float ratio = 0;
+    const auto run = [](Kernel& kernel, std::vector<void*> operands) {
+      kernel.run(operands.data());
+    };
+    run(*leaves_steps, {&scalars, g.data(), w.data(), m.data(), v.data()});
+    run(*squares, {w.data(), &of_weights});
+    run(*squares, {g.data(), &of_steps});
+    run(*ratio_of, {&of_weights, &of_steps, &ratio});
+    run(*takes_steps, {&scalars, &ratio, g.data(), w.data()});
+  }
+  check_values(w, {0.5226226, -0.5483248, -0.5782009, 0.6666625, 1.430407});
 }
 
 TEST_CASE("Lion updates by its formula") {

@@ -2,6 +2,7 @@
 //
 // Batches are split, kernels are split, and all that is trained is split over all ranks, so that
 // slots lie in memory of one's own, in one copy for ranks that share memory, and in blocks.
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/adamax.h"
 #include "runtime/train/optimizers/ftrl.h"
+#include "runtime/train/optimizers/lamb.h"
 #include "runtime/train/optimizers/lion.h"
 #include "runtime/train/optimizers/nadam.h"
 #include "runtime/train/optimizers/rmsprop.h"
@@ -39,7 +41,9 @@ std::vector<Optimizer> every_optimizer() {
           Adamax({.learning_rate = 0.01}),
           Nadam({.learning_rate = 0.01, .weight_decay = 0.01}),
           Lion({.learning_rate = 0.01, .clipnorm = 0.1}),
-          Ftrl({.learning_rate = 0.1, .global_clipnorm = 0.5})};
+          Ftrl({.learning_rate = 0.1, .global_clipnorm = 0.5}),
+          Lamb({.learning_rate = 0.01, .weight_decay = 0.1}),
+          Lamb({.learning_rate = 0.01, .global_clipnorm = 0.5})};
 }
 
 Model network(DeviceMesh& mesh, const LayoutEntries& layouts, const Optimizer& optimizer) {
@@ -88,6 +92,42 @@ TEST_CASE("every optimizer trains on every mesh as on one rank") {
         // of small squares, that grows, over ten steps.
         CHECK(difference(found[v], expected[v], 2e-5) == "");
       }
+    }
+  }
+}
+
+TEST_CASE("Lamb's steps are as long as whole variables, split or not, by the rate") {
+  const int ranks = Communicator::world().size();
+  const LayoutEntries split{{".*/kernel", {unsharded, "model"}}, {"d1/bias", {"model"}}};
+  DeviceMesh mesh(std::vector<MeshAxis>{{"data", 1}, {"model", ranks}});
+  constexpr double rate = 0.25, epsilon = 1e-2;
+  const auto after_a_step = [&](const Optimizer& optimizer) {
+    Model model = network(mesh, split, optimizer);
+    const std::vector<float> x = random_floats(rows * features, 1);
+    const std::vector<float> t = random_floats(rows * outputs, 2);
+    (void)model.train_step({.rows = rows, .inputs = {x}, .targets = {t}});
+    return variables_of(model);
+  };
+  const auto start = after_a_step(SGD({.learning_rate = 0}));
+  const auto along = after_a_step(SGD({.learning_rate = 1}));
+  const auto found = after_a_step(Lamb({.learning_rate = rate, .epsilon = epsilon}));
+  for (std::size_t v = 0; v < start.size(); ++v) {
+    INFO("variable " << v);
+    // The first step's mean is the gradient, and its root mean square the gradient's size.
+    std::vector<double> steps;
+    double of_weights = 0, of_steps = 0;
+    for (std::size_t i = 0; i < start[v].size(); ++i) {
+      const double gradient = static_cast<double>(start[v][i]) - static_cast<double>(along[v][i]);
+      steps.push_back(gradient / (std::abs(gradient) + epsilon));
+      of_weights += static_cast<double>(start[v][i]) * static_cast<double>(start[v][i]);
+      of_steps += steps[i] * steps[i];
+    }
+    // Biases begin at 0, which has no length.
+    const double ratio = of_weights == 0 ? 1 : std::sqrt(of_weights / of_steps);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      // A gradient is a difference of float32 of order 1.
+      CHECK(found[v][i] ==
+            Approx(static_cast<double>(start[v][i]) - rate * ratio * steps[i]).margin(2e-5));
     }
   }
 }
