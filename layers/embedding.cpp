@@ -24,14 +24,15 @@ void describe(EmbeddingOptions& options, Visitor& option) {
 }
 
 SharedLayer Embedding(EmbeddingOptions options) {
-  return layer_of("Embedding", std::move(options),
-                  [](const EmbeddingOptions& of, LayerBuilder& builder, TensorId x) {
-                    const TensorId table =
-                        builder.variable("embeddings", {.shape = {of.input_dim, of.output_dim},
-                                                        .initializer = of.embeddings_initializer,
-                                                        .regularizer = of.embeddings_regularizer});
-                    return builder.apply(std::make_unique<EmbeddingOperation>(of.input_dim), {x, table});
-                  });
+  return layer_of(
+      "Embedding", std::move(options),
+      [](const EmbeddingOptions& of, LayerBuilder& builder, TensorId x) {
+        const TensorId table =
+            builder.variable("embeddings", {.shape = {of.input_dim, of.output_dim},
+                                            .initializer = of.embeddings_initializer,
+                                            .regularizer = of.embeddings_regularizer});
+        return builder.apply(std::make_unique<EmbeddingOperation>(of.input_dim), {x, table});
+      });
 }
 
 void add_embedding(Catalog& catalog) {

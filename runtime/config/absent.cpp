@@ -60,12 +60,9 @@ constexpr Absence all[] = {
      "no average of the weights is kept; checkpoint: {best: val_loss} keeps "
      "the best"},
     {"optimizer", ".gradient_accumulation_steps", "a larger batch_size, which more ranks share"},
-    {"optimizer",
-     "SGD.name Adam.name AdamW.name RMSprop.name Adagrad.name Adadelta.name "
-     "Adamax.name Nadam.name Ftrl.name Lion.name",
-     "an optimizer is called by its class"},
+    {"optimizer", ".name", "it is called by its class"},
     {"schedule", "LearningRateSchedule", "C++ programs make a Schedule of any function"},
-    {"schedule", ".name", "a schedule is called by its class"},
+    {"schedule", ".name", "it is called by its class"},
     {"callback", "Callback CallbackList LambdaCallback",
      "callbacks of your own are classes of an extension (--plugin)"},
     {"callback", "BackupAndRestore", "checkpoint: {directory: backup, resume: auto}"},

@@ -48,7 +48,7 @@ struct Initializer {
   double gain = 1;   // identity, orthogonal
   FanMode fan = FanMode::in;
   ScalingDistribution distribution = ScalingDistribution::truncated_normal;
-  Fans fans = {};  // of variance_scaling
+  Fans fans = {};                   // of variance_scaling
   std::vector<double> values = {};  // listed: one for each element, row-major
   bool operator==(const Initializer&) const = default;
 };

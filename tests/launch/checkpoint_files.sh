@@ -121,7 +121,7 @@ if [ ${#launcher[@]} -gt 0 ]; then
   ! grep -q DAMAGED parted.txt || { cat parted.txt; failures=$((failures + 1)); }
 fi
 # Open MPI's files of a run without a launcher stay when another process of this user ends.
-mkdir -p sessions
+rm -rf sessions && mkdir sessions
 TMPDIR=$PWD/sessions "$meshwork" train "$config" --set fit.epochs=100000 >training.txt 2>&1 &
 training=$!
 until grep -q Epoch training.txt || ! kill -0 "$training"; do sleep 0.1; done

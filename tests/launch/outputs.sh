@@ -165,7 +165,7 @@ said=$(cat stopped.txt)
 if compgen -G 'stopped/*.meshwork-unfinished' >/dev/null; then wrong "a stopped import leaves a file"; fi
 done_with verify stopped
 # And one that reads the weights leaves no session.
-mkdir -p sessions
+rm -rf sessions && mkdir sessions
 for wait in 0.05 0.15 0.25; do
   TMPDIR=$PWD/sessions "$meshwork" import run.yaml large.weights.h5 "${large[@]}" --output early.h5 --overwrite >stopped.txt 2>&1 &
   importing=$!
