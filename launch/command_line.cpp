@@ -123,7 +123,8 @@ Examples:
 
 constexpr const char* new_examples = R"(
 Prints a configuration to begin with, in which each line is explained: for a table with numbers to
-predict (regression) or classes (classification), or for images in folders, a folder a class.
+predict (regression) or classes (classification), for images in folders, a folder a class, or for
+texts as numbers of tokens, whose class attention predicts.
 
 Examples:
   meshwork new regression >mine.yaml

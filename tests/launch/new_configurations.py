@@ -54,11 +54,31 @@ def write_images(folder, count):
                 + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
+def write_array(name, type, shape, values):
+    """As NumPy does (numpy.lib.format, version 1.0)."""
+    header = f"{{'descr': '{type}', 'fortran_order': False, 'shape': {shape}, }}"
+    header += " " * (-(10 + len(header) + 1) % 64) + "\n"
+    content = struct.pack(f"<{len(values)}{'i' if type == '<i4' else 'q'}", *values)
+    pathlib.Path(name).write_bytes(
+        b"\x93NUMPY\x01\0" + struct.pack("<H", len(header)) + header.encode() + content)
+
+
+def write_texts():
+    """Of the one class most tokens are even, of the other odd."""
+    chance = random.Random(4)
+    labels = [chance.randrange(2) for _ in range(500)]
+    tokens = [2 * chance.randrange(500) + (label if chance.random() < 0.8 else 1 - label)
+              for label in labels for _ in range(32)]
+    write_array("tokens.npy", "<i4", (500, 32), tokens)
+    write_array("labels.npy", "<i8", (500,), labels)
+
+
 # The kind, what shortens it, the log that is looked at, and whether it is good.
 CASES = [
     ("regression", [], "val_mae", lambda value: value < 0.35),  # the mean of |a b| is 0.64
     ("classification", [], "val_accuracy", lambda value: value > 0.9),
     ("images", ["--set", "fit.epochs=4"], "val_accuracy", lambda value: value > 0.9),
+    ("text", [], "val_accuracy", lambda value: value > 0.9),
 ]
 
 kinds = re.findall(r"KIND :\{(.*?)\}", subprocess.run(
@@ -67,6 +87,7 @@ if kinds != [",".join(sorted(case[0] for case in CASES))]:
     fail(f"the kinds are {kinds}")
 
 write_table()
+write_texts()
 shutil.rmtree("photos", ignore_errors=True)
 write_images(pathlib.Path("photos/train"), 60)
 write_images(pathlib.Path("photos/test"), 10)

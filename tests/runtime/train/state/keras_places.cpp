@@ -7,6 +7,7 @@
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/flatten.h"
+#include "layers/multi_head_attention.h"
 #include "layers/normalization.h"
 #include "layers/reshape.h"
 #include "tests/support/catch.h"
@@ -56,6 +57,20 @@ TEST_CASE("a chain is counted by class as it is written, whatever its layers are
             "norm/moving_variance: layers/batch_normalization/vars/3",
             "conv/kernel: layers/conv2d/vars/0", "conv/bias: layers/conv2d/vars/1",
             "a/kernel: layers/dense_1/vars/0", "a/bias: layers/dense_1/vars/1"});
+}
+
+TEST_CASE("the parts of a layer have Keras's names for them") {
+  const SymbolicTensor input = Input({4, 6});
+  const auto x = MultiHeadAttention({.name = "a", .num_heads = 2, .key_dim = 3})(input);
+  const std::string attention = "layers/multi_head_attention/";
+  std::vector<std::string> expected;
+  for (const auto& [part, in_keras] :
+       {std::pair{"query", "query_dense"}, std::pair{"key", "key_dense"},
+        std::pair{"value", "value_dense"}, std::pair{"attention_output", "output_dense"}}) {
+    expected.push_back(fmt::format("a/{}/kernel: {}{}/vars/0", part, attention, in_keras));
+    expected.push_back(fmt::format("a/{}/bias: {}{}/vars/1", part, attention, in_keras));
+  }
+  CHECK(lines(keras_places(make_graph({input}, {x}), KerasModel::functional)) == expected);
 }
 
 TEST_CASE("where a layer lacks a variable, those behind it move up") {
