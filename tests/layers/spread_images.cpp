@@ -421,7 +421,7 @@ TEST_CASE("noise on images that are split in any way is that of one rank") {
 }
 
 TEST_CASE("rows of a table, spread in any way, are those of one rank, and so are their gradients") {
-  check(embedding_cases(), 1);
+  check(embedding_cases(), 4);
 }
 
 TEST_CASE("attention, spread in any way, gives the numbers of one rank") {
