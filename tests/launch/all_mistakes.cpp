@@ -147,7 +147,7 @@ fit: {callbacks: [{CSVLogger: {filename: nowhere/log.csv}}, {EarlyStopping: {mon
            {"8:15", "nowhere"},
            {"9:9", "(4, 5)"},
            {"18:19", "there is no folder nowhere"},
-           {"18:57", "did you mean \"loss\"?"}});
+           {"18:61", "did you mean \"loss\"?"}});
 }
 
 TEST_CASE("what is wrong within sources is told beside all else") {
