@@ -193,6 +193,8 @@ std::string_view instead_of(std::string_view kind, std::string_view name) {
 }
 
 std::string_view instead_of_option(std::string_view class_name, std::string_view option) {
+  // Sections and sources, which are none of Keras's, are written small.
+  if (class_name.empty() || class_name.front() < 'A' || class_name.front() > 'Z') return "";
   const std::string any = "." + std::string(option), own = std::string(class_name) + any;
   for (const std::string& name : {own, any}) {
     for (const Absence& one : all) {

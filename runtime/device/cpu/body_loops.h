@@ -110,8 +110,8 @@ struct Loops {
   static KernelPointer columns(const Context& context, std::int64_t rows, std::int64_t columns,
                                std::int64_t bytes, int operand_count, auto make) {
     constexpr std::int64_t bytes_a_part = 256 * 1024;
-    const std::int64_t parts =
-        std::clamp<std::int64_t>(rows * columns * bytes / bytes_a_part, 1, 64);
+    const std::int64_t parts = std::clamp<std::int64_t>(rows * columns * bytes / bytes_a_part, 1,
+                                                        std::clamp<std::int64_t>(rows, 1, 64));
     return make_kernel(
         [=, threads = context.threads](void* const* operands) {
           const auto body = make(operands);

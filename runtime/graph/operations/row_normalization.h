@@ -108,7 +108,9 @@ class RowNormalizationOperation final : public Operation {
       lowering.emit(RowNormalizeVariablesSpec{wanted}, operands);
     }
   }
-  bool backward_reads(int input) const override { return input == 0 || input == gamma; }
+  bool backward_reads(int input) const override {
+    return input == 0 || (options_.scale && input == gamma);
+  }
 
  private:
   static constexpr int gamma = 1;  // if there is one
