@@ -25,8 +25,8 @@ struct MultiHeadAttentionOptions {
   [[nodiscard]] static std::string part_in_keras(const std::string& part);
 };
 
-/// Of a sequence (batch, queries, features) and of (batch, keys, features), which is the same where it
-/// is not given:
+/// Attends from queries (batch, queries, features) to keys and values (batch, keys, features). Missing
+/// values are the queries; missing keys are the values. `use_causal_mask` needs as many keys as queries.
 ///
 ///     q, k, v = sequence * kernel + bias     (batch, length, heads, key_dim or value_dim)
 ///     p = softmax over keys of q . k / sqrt(key_dim)

@@ -18,11 +18,14 @@
 
 namespace meshwork {
 
-/// y = x + n, or x * n, with n of a normal distribution; or x with whole channels of samples set to 0
-/// by the rate `amount`, and the others divided by 1 - amount; or x with elements set, by the rate, to
-/// the value `low` that selu tends to below 0, then scaled and shifted so that mean 0 and variance 1
-/// stay what they are (Klambauer et al., "Self-normalizing neural networks", 2017).
-enum class Noise { added, multiplied, channels, to_low };
+enum class Noise {
+  added,       // y = x + n, with n of a normal distribution
+  multiplied,  // y = x * n
+  channels,    // dropout of whole channels of samples
+  // Dropout to the value that selu tends to below 0. Then y is scaled and shifted, so that mean 0 and
+  // variance 1 stay (Klambauer et al., "Self-normalizing neural networks", 2017).
+  to_low
+};
 
 class NoiseOperation final : public Operation {
  public:

@@ -1,8 +1,8 @@
 // Convolutions of volumes as convolutions of images: the planes that a window shows are channels.
 //
-// A window of `planes` planes over x (batch, planes, rows, columns, channels) is a window of one plane
-// over x unfolded, (batch, output planes, rows, columns, window planes * channels), in which each
-// plane of the output has the planes that its window shows side by side, and zeros for padding. The
+// x is (batch, planes, rows, columns, channels). A window of several planes over x is a window of one
+// plane over x unfolded: (batch, output planes, rows, columns, window planes * channels). There, each
+// plane of the output has the planes of its window side by side. Padding is zeros. The
 // kernel, (window planes, window rows, window columns, channels, filters), has its first dimension
 // moved before the channels. Channels stay with their group. Folding adds a gradient of what was
 // unfolded to the planes that it came from.

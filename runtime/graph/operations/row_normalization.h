@@ -5,10 +5,10 @@
 // Inputs: x, [gamma], [beta], which have the row's shape. RMS normalization takes 0 for the mean and
 // the mean square for the variance.
 //
-// Rule "btu,u,u->btu", and the letters of the row, here u, are its own: where an axis splits them, the
-// ranks add up {sum of x, sum of x^2} of each row in float64, and in backward {sum of g, sum of g *
-// xhat}, g = gamma * dy. Any other split needs nothing but that the gradients of gamma and beta, which
-// lack its letter, are added up: parts of a sequence are normalized where they lie.
+// Rule "btu,u,u->btu". The letters of the row, here u, are its own. Where an axis splits them, the
+// ranks add up {sum of x, sum of x^2} of each row in float64. Backward adds up {sum of g, sum of g *
+// xhat}, with g = gamma * dy. Under any other split, rows are normalized where they lie; the gradients
+// of gamma and beta, which lack its letter, are added up.
 #pragma once
 
 #include <string>

@@ -1,11 +1,12 @@
 // Losses of how little predictions and targets overlap (keras.io/api/losses/probabilistic_losses),
 // for segmentation.
 //
-// With sums over the dimensions `axis`, Dice is 1 - 2 sum(t p) / (sum(t) + sum(p) + epsilon), and
-// Tversky is 1 - sum(t p) / (sum(t p) + alpha sum(t (1 - p)) + beta sum((1 - t) p) + epsilon), both
-// with the epsilon 1e-7; then the mean over the other dimensions. `axis` names neighbours; without,
-// it is all of them, the batch too: then a batch has one value, and its samples no weights. Salehi
-// et al., arXiv:1706.05721.
+// Sums are over the dimensions `axis`, which are neighbours; epsilon is 1e-7:
+//   Dice = 1 - 2 sum(t p) / (sum(t) + sum(p) + epsilon)
+//   Tversky = 1 - sum(t p) / (sum(t p) + alpha sum(t (1 - p)) + beta sum((1 - t) p) + epsilon)
+// The loss is their mean over the other dimensions. Without `axis`, sums are over all dimensions, the
+// batch too. Then a batch has one value, and its samples have no weights. Salehi et al.,
+// arXiv:1706.05721.
 //
 // Letters that are summed are the operation's own: ranks reduce three sums a value.
 #pragma once
