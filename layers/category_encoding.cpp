@@ -24,16 +24,18 @@ void describe(CategoryEncodingOptions& options, Visitor& option) {
 }
 
 SharedLayer CategoryEncoding(CategoryEncodingOptions options) {
-  return layer_of("CategoryEncoding", std::move(options),
-                  [](const CategoryEncodingOptions& of, LayerBuilder& builder, TensorId x) {
-                    const Shape& shape = builder.shape(x);
-                    const bool one_hot = of.output_mode == CategoryOutput::one_hot;
-                    return builder.apply(
-                        std::make_unique<CategoryEncodingOperation>(
-                            of.num_tokens, one_hot && (shape.size() < 2 || shape.back() != 1),
-                            of.output_mode != CategoryOutput::multi_hot),
-                        {x});
-                  });
+  return layer_of(
+      "CategoryEncoding", std::move(options),
+      [](const CategoryEncodingOptions& of, LayerBuilder& builder, TensorId x) {
+        const Shape& shape = builder.shape(x);
+        const bool one_hot = of.output_mode == CategoryOutput::one_hot;
+        return builder.apply(
+            std::make_unique<CategoryEncodingOperation>(
+                of.num_tokens, one_hot && (shape.size() < 2 || shape.back() != 1),
+                of.output_mode != CategoryOutput::multi_hot,
+                builder.type(x) == ElementType::int32 ? ElementType::int32 : ElementType::float32),
+            {x});
+      });
 }
 
 void add_category_encoding(Catalog& catalog) {

@@ -88,7 +88,9 @@ void add_initializers(Catalog& catalog) {
           one.class_name, {one.name},
           [](const FixedInitializer& fixed) { return fixed.initializer; }, {one.initializer});
     } else {
-      catalog.add<Initializer, Initializer>(one.class_name, {one.name}, std::identity(),
+      std::vector<std::string> names{one.name};
+      if (one.name.starts_with("random_")) names.push_back(one.name.substr(7));  // Keras's too
+      catalog.add<Initializer, Initializer>(one.class_name, names, std::identity(),
                                             one.initializer);
     }
   }

@@ -34,9 +34,10 @@ void add_regularizers(Catalog& catalog) {
   const auto add = [&](const char* class_name, const char* name, float Regularizer::*factor) {
     const auto make = [=](const ConfigNode& node, const Catalog& all) {
       Regularizer regularizer;
-      regularizer.*factor = node.is_scalar()
-                                ? node.as<float>(finite_not_negative)
-                                : read_options<OneFactor>(node, all, class_name, {}, {name}).value;
+      regularizer.*factor =
+          node.is_scalar()
+              ? node.as<float>(finite_not_negative)
+              : read_options<OneFactor>(node, all, class_name, {}, {name}, "regularizer").value;
       return regularizer;
     };
     catalog.enter<Regularizer>(

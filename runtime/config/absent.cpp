@@ -113,6 +113,12 @@ constexpr Absence all[] = {
      "recurrent layers are not there; Conv1D with padding causal reads "
      "sequences"},
     {"layer", "Attention AdditiveAttention GroupQueryAttention", "MultiHeadAttention"},
+    {"layer", "Embedding.mask_zero", "weights of samples leave some out"},
+    {"layer", "Embedding.input_length", "the input's shape says it"},
+    {"layer", "MultiHeadAttention.output_shape", "Dense behind it makes vectors of another length"},
+    {"layer", "MultiHeadAttention.attention_axes",
+     "the one dimension between batch and features is attended over; Permute and Reshape bring "
+     "another there"},
     {"layer", "ReversibleEmbedding", "Embedding, and Dense behind the last layer"},
     {"layer", "TextVectorization StringLookup IntegerLookup Hashing HashedCrossing",
      "columns of texts in CSV become numbers by themselves; Embedding takes numbers"},
@@ -192,16 +198,11 @@ std::string_view instead_of(std::string_view kind, std::string_view name) {
   return "";
 }
 
-std::string_view instead_of_option(std::string_view class_name, std::string_view option) {
-  // Sections and sources, which are none of Keras's, are written small.
-  if (class_name.empty() || class_name.front() < 'A' || class_name.front() > 'Z') return "";
-  const std::string any = "." + std::string(option), own = std::string(class_name) + any;
-  for (const std::string& name : {own, any}) {
-    for (const Absence& one : all) {
-      if (has(one.names, name)) return one.instead;
-    }
-  }
-  return "";
+std::string_view instead_of_option(std::string_view kind, std::string_view class_name,
+                                   std::string_view option) {
+  const std::string any = "." + std::string(option);
+  const std::string_view own = instead_of(kind, std::string(class_name) + any);
+  return own.empty() ? instead_of(kind, any) : own;
 }
 
 }  // namespace meshwork

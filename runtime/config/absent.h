@@ -21,8 +21,8 @@ struct Absence {
 /// What to write instead of a name of this kind; "" if nothing is said.
 [[nodiscard]] std::string_view instead_of(std::string_view kind, std::string_view name);
 
-/// The same of the option `option` of a class, or of any class; "" for what is no class.
-[[nodiscard]] std::string_view instead_of_option(std::string_view class_name,
+/// The same of the option `option` of a class of this kind, or of any class of it.
+[[nodiscard]] std::string_view instead_of_option(std::string_view kind, std::string_view class_name,
                                                  std::string_view option);
 
 }  // namespace meshwork

@@ -80,7 +80,8 @@ class Catalog {
            if constexpr (requires { KindOf<Value>::other_keys(); }) {
              others = KindOf<Value>::other_keys();
            }
-           return make(read_options<Options>(node, catalog, class_name, others, initial));
+           return make(read_options<Options>(node, catalog, class_name, others, initial,
+                                             KindOf<Value>::word));
          },
          [initial] { return explained<Options>(initial); }});
   }

@@ -18,14 +18,30 @@ std::string lower_case(std::string_view text) {
 }
 
 constexpr std::size_t shortest_beginning = 3;  // letters
+constexpr std::size_t shortest_word = 5;
+
+/// Whether a word of `name`, which are joined by underscores, is `word` but for one slip.
+bool has_word_like(std::string_view name, std::string_view word) {
+  for (std::size_t begin = 0; begin < name.size();) {
+    const std::size_t end = std::min(name.find('_', begin), name.size());
+    if (edit_distance(name.substr(begin, end - begin), word) <= 1) return true;
+    begin = end + 1;
+  }
+  return false;
+}
 
 /// Distance without regard to case, then with it: a name in the wrong case is the nearest there is.
-/// A name cut short is one slip, however much is missing: "val_acc" means "val_accuracy".
+/// A name cut short is one slip, however much is missing: "val_acc" means "val_accuracy". A word out
+/// of a name is two: "causal" means "use_causal_mask".
 std::pair<std::int64_t, std::int64_t> distances(std::string_view written, std::string_view name) {
   const std::string folded = lower_case(written);
   const bool cut_short = written.size() >= shortest_beginning && written.size() < name.size() &&
                          lower_case(name).starts_with(folded);
-  return {cut_short ? 1 : edit_distance(folded, lower_case(name)), edit_distance(written, name)};
+  std::int64_t distance = cut_short ? 1 : edit_distance(folded, lower_case(name));
+  if (distance > 2 && written.size() >= shortest_word && has_word_like(lower_case(name), folded)) {
+    distance = 2;
+  }
+  return {distance, edit_distance(written, name)};
 }
 
 }  // namespace

@@ -261,13 +261,14 @@ class OptionLister : public options_detail::OptionVisitor<OptionLister> {
 };
 
 /// What the map `node`, or null, says; what it does not say is as in `options`. `meshwork reference`
-/// lists them under `name`. Other readers read the keys in `others`. Throws `ConfigError`.
+/// lists them under `name`; of a class, `kind` is its kind. Other readers read the keys in `others`.
+/// Throws `ConfigError`.
 template <class Options>
 [[nodiscard]] Options read_options(const ConfigNode& node, const Catalog& catalog,
                                    const std::string& name,
                                    const std::vector<std::string>& others = {},
-                                   Options options = {}) {
-  ConfigReader reader(node, name);
+                                   Options options = {}, const std::string& kind = "") {
+  ConfigReader reader(node, name, kind);
   OptionReader option(reader, catalog);
   describe(options, option);
   for (const std::string& other : others) static_cast<void>(reader.node(other));

@@ -23,8 +23,8 @@ bool is_slip(const std::string& written, const std::string& key) {
 
 }  // namespace
 
-ConfigReader::ConfigReader(const ConfigNode& node, std::string name)
-    : source_(node), name_(std::move(name)), entries_(node.entries()) {}
+ConfigReader::ConfigReader(const ConfigNode& node, std::string name, std::string kind)
+    : source_(node), name_(std::move(name)), kind_(std::move(kind)), entries_(node.entries()) {}
 
 ConfigError ConfigReader::advised_error(const ConfigError& problem) const {
   return name_.empty() ? problem : problem.followed_by(" (meshwork reference " + name_ + ")");
@@ -66,7 +66,7 @@ void ConfigReader::finish() {
   for (const ConfigEntry& entry : entries_) {
     const bool told = std::find(slips_.begin(), slips_.end(), entry.name) != slips_.end();
     if (!told && !asked(entry.name)) {
-      const std::string_view instead = instead_of_option(name_, entry.name);
+      const std::string_view instead = instead_of_option(kind_, name_, entry.name);
       errors_.add(advised_error(
           instead.empty() ? entry.key.unknown("key", asked_)
                           : entry.key.error(fmt::format("there is no option {}: {}",

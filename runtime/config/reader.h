@@ -23,8 +23,9 @@ namespace meshwork {
 
 class ConfigReader {
  public:
-  /// Throws unless `node` is a map or null. `name` is what `meshwork reference` calls it, or "".
-  explicit ConfigReader(const ConfigNode& node, std::string name = "");
+  /// Throws unless `node` is a map or null. `name` is what `meshwork reference` calls it, or "", and
+  /// `kind` the kind of the class whose options these are, or "".
+  explicit ConfigReader(const ConfigNode& node, std::string name = "", std::string kind = "");
 
   /// The node under `key`, null or not, if it is there.
   [[nodiscard]] std::optional<ConfigNode> node(const std::string& key);
@@ -57,7 +58,7 @@ class ConfigReader {
   [[nodiscard]] ConfigError advised_error(const ConfigError& problem) const;
 
   ConfigNode source_;
-  std::string name_;
+  std::string name_, kind_;
   std::vector<ConfigEntry> entries_;
   std::vector<std::string> asked_;  // in order
   std::vector<std::string> slips_;  // keys that have been told to be meant for others

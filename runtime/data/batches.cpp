@@ -1,6 +1,7 @@
 #include "runtime/data/batches.h"
 
 #include "collectives/error.h"
+#include "collectives/printable.h"
 #include "collectives/with_type.h"
 #include "collectives/wrong_input.h"
 #include "runtime/data/order.h"
@@ -241,10 +242,14 @@ class Feeder::Assembler {
                                        [&](auto value) { return is_class(value, field.classes); });
     if (unfit.value.empty()) return;
     const bool fed = options_.source->field(field.field).role == FieldRole::feature;
-    throw WrongInput(
-        fmt::format("{}: {} {} is out of range; with {} {} are whole numbers from 0 to {}",
-                    place_of(unfit, field, samples, bytes), fed ? "category" : "label", unfit.value,
-                    field.classes, fed ? "categories they" : "classes labels", field.classes - 1));
+    const std::span<const std::string> texts = options_.source->texts_of(field.field);
+    const std::size_t number = texts.empty() ? 0 : std::stoull(unfit.value);
+    const std::string text =
+        number < texts.size() ? fmt::format(" (\"{}\")", printable(texts[number])) : "";
+    throw WrongInput(fmt::format(
+        "{}: {} {}{} is out of range; with {} {} are whole numbers from 0 to {}",
+        place_of(unfit, field, samples, bytes), fed ? "category" : "label", unfit.value, text,
+        field.classes, fed ? "categories they" : "classes labels", field.classes - 1));
   }
 
   void check_weights(const FeedField& field, std::span<const std::int64_t> samples,

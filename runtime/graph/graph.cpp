@@ -82,6 +82,7 @@ TensorId Graph::add_operation(std::shared_ptr<const Operation> operation,
   try {
     value.shape = operation->output_shape(shapes);
     value.type = operation->output_type(types);
+    (void)element_count(std::span(value.shape).subspan(value.batched() ? 1 : 0));
   } catch (const PathError&) {
     throw;
   } catch (const Error& error) {

@@ -170,13 +170,7 @@ std::function<double(std::int64_t, std::int64_t)> matrix_values(const Initialize
                                                                 std::uint64_t key) {
   const double gain = initializer.gain;
   if (initializer.kind == InitializerKind::identity) {
-    if (shape.size() != 2) {
-      fail("an identity is a matrix: expected two dimensions, found shape {}", to_string(shape));
-    }
     return [gain](std::int64_t row, std::int64_t column) { return row == column ? gain : 0; };
-  }
-  if (shape.size() < 2) {
-    fail("an orthogonal matrix has two dimensions at least, found shape {}", to_string(shape));
   }
   const std::int64_t columns = shape.back();
   const std::int64_t rows = element_count(std::span(shape).first(shape.size() - 1));
@@ -236,8 +230,18 @@ Initializer initializer_by_name(std::string_view name) {
        quoted_list(names));
 }
 
+void check_initializer(const Initializer& initializer, const Shape& shape) {
+  if (initializer.kind == InitializerKind::identity && shape.size() != 2) {
+    fail("an identity is a matrix: expected two dimensions, found shape {}", to_string(shape));
+  }
+  if (initializer.kind == InitializerKind::orthogonal && shape.size() < 2) {
+    fail("an orthogonal matrix has two dimensions at least, found shape {}", to_string(shape));
+  }
+}
+
 void initialize(const Initializer& initializer, const Shape& shape, const Block& block,
                 std::uint64_t key, std::span<float> values) {
+  check_initializer(initializer, shape);
   const Shape local = shape_of(block);
   if (local.size() != shape.size() ||
       static_cast<std::int64_t>(values.size()) != element_count(local)) {

@@ -66,8 +66,11 @@ struct NamedInitializer {
 /// the nearest name if there is none.
 [[nodiscard]] Initializer initializer_by_name(std::string_view name);
 
+/// Throws `Error` for shapes that have no identity, or no orthogonal matrix.
+void check_initializer(const Initializer& initializer, const Shape& shape);
+
 /// Writes the values of `block` of a variable of global `shape` into `values` (row-major). Throws
-/// `Error` for shapes that have no identity, or no orthogonal matrix.
+/// as check_initializer.
 void initialize(const Initializer& initializer, const Shape& shape, const Block& block,
                 std::uint64_t key, std::span<float> values);
 

@@ -290,6 +290,12 @@ TensorId LayerBuilder::variable(const std::string& name, VariableOptions options
       fail("its variable \"{}\" cannot have shape {}", name, to_string(options.shape));
     }
   }
+  try {
+    (void)element_count(options.shape);
+    check_initializer(options.initializer, options.shape);
+  } catch (const Error& error) {
+    fail("its variable \"{}\": {}", name, error.what());
+  }
   options.trainable = options.trainable && trainable();
   GraphTensor tensor;
   tensor.shape = options.shape;

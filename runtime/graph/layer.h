@@ -114,9 +114,8 @@ struct SymbolicTensor::Call {
   ElementType type = ElementType::float32;
 };
 
-/// An input of a model: samples of `shape`, without the batch, of float32, or of int32: numbers that an
-/// Embedding takes. Without a name it is "input",
-/// "input_1".
+/// An input of a model: samples of `shape`, without the batch, of float32, or of int32, which are
+/// numbers of things. Without a name it is "input", "input_1".
 [[nodiscard]] SymbolicTensor Input(Shape shape, std::string name = "",
                                    ElementType dtype = ElementType::float32);
 

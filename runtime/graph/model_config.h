@@ -10,7 +10,7 @@
 //         - Dense: {units: 10}
 //       output: dense                             # the layer whose output is the model's
 //
-// An input of numbers, which an Embedding takes, is written `input: {shape: [64], dtype: int32}`.
+// An input of whole numbers, such as tokens, is written `input: {shape: [64], dtype: int32}`.
 //
 // A layer is called again, with the same weights, by its name: `- d1: {inputs: right, name: again}`.
 // The name, which is what others take the output by, may be left out.
@@ -49,7 +49,7 @@ void describe(InputOptions& input, Visitor& option) {
   option.required("shape", input.shape, positive, "shape of a sample, without the batch dimension");
   option.choice("dtype", input.dtype,
                 {{"float32", ElementType::float32}, {"int32", ElementType::int32}},
-                "type of its numbers; int32: what an Embedding takes");
+                "type of its numbers; int32: tokens or categories");
 }
 
 /// The section `model`, as it is written.

@@ -125,9 +125,11 @@ std::map<std::string, Layer*> layers_with_variables(const Graph& graph) {
   for (const Variable& variable : graph.variables) {
     // A layer may have parts: "attention/query/kernel".
     std::string path = variable.path;
-    do {
-      path.resize(path.rfind('/'));
-    } while (!layers.contains(path));
+    while (!layers.contains(path)) {
+      const std::size_t end = path.rfind('/');
+      if (end == std::string::npos) internal_error("a variable belongs to no layer");
+      path.resize(end);
+    }
     owners[path] = layers[path];
   }
   return owners;

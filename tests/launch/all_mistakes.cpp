@@ -173,6 +173,32 @@ TEST_CASE("an input of more elements than there can be is told with its place") 
           {{"4:16", "more than 2^48 elements"}});
 }
 
+TEST_CASE("variables and values that there cannot be are told at their layers") {
+  const std::string layers = R"(model:
+  input: {shape: [4, 4]}
+  layers:
+)";
+  require(
+      data + layers + "    - Dense: {units: 2000000000000000}\n",
+      {{"7:7", "its variable \"kernel\": a tensor of shape (4, 2000000000000000) has more than"}});
+  require(
+      data + layers + "    - Conv1D: {filters: 4, kernel_size: 1, kernel_initializer: identity}\n",
+      {{"7:7", "its variable \"kernel\": an identity is a matrix"}});
+  require(data + layers + R"(    - ZeroPadding1D: {padding: 200000000}
+    - MultiHeadAttention: {num_heads: 2, key_dim: 4}
+)",
+          {{"8:7", "(batch, 2, 400000004, 400000004) has more than 2^48 elements"}});
+}
+
+TEST_CASE("dimensions that predictions lack are told at the loss") {
+  require(data + R"(model:
+  input: [4, 4]
+  layers: [{Flatten: }, {Dense: {units: 1, activation: sigmoid}}]
+loss: {Dice: {axis: [3]}}
+)",
+          {{"7:7", "axis: predictions of 2 dimensions have no dimension 3"}});
+}
+
 TEST_CASE("data without targets have no other mistake than that") {
   require(R"(data:
   train: {kind: synthetic, rows: 32, features: {kind: normal, shape: [4]}}

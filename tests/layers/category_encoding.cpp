@@ -15,8 +15,9 @@ using namespace meshwork::test;
 
 namespace {
 
-std::vector<float> encoded(CategoryOutput mode, const Shape& sample, std::vector<float> numbers) {
-  const auto x = Input(sample);
+template <class T = float>
+std::vector<float> encoded(CategoryOutput mode, const Shape& sample, std::vector<T> numbers) {
+  const auto x = Input(sample, "", element_type_of<T>());
   DeviceMesh mesh({{"data", Communicator::world().size()}}, Communicator::world());
   Model model(x, CategoryEncoding({.name = "c", .num_tokens = 4, .output_mode = mode})(x),
               spread_over(mesh, {}, "data"));
@@ -47,6 +48,17 @@ TEST_CASE("each of several numbers has a vector of its own in a one-hot encoding
   CHECK(encoded(CategoryOutput::one_hot, {2}, {0, 1, 0, 0, 1, 2, 3, 1}) ==
         std::vector<float>{1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0,
                            0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1, 0, 0});
+}
+
+TEST_CASE("inputs of whole numbers are categories too") {
+  const std::vector<std::int32_t> pairs{0, 1, 0, 0, 1, 2, 3, 1};
+  const std::vector<float> same(pairs.begin(), pairs.end());
+  for (const CategoryOutput mode :
+       {CategoryOutput::one_hot, CategoryOutput::multi_hot, CategoryOutput::count}) {
+    CHECK(encoded(mode, {2}, pairs) == encoded(mode, {2}, same));
+  }
+  CHECK_THROWS_WITH(encoded(CategoryOutput::count, {1}, std::vector<std::int32_t>{0, 1, 2, 4}),
+                    Catch::Contains("category 4 is out of range"));
 }
 
 TEST_CASE("data that are no categories are an error on every rank") {

@@ -7,12 +7,12 @@
 
 namespace meshwork::bodies {
 
-template <bool counts>
+template <class T, bool counts>
 struct EncodedRow {
-  const float* x;
+  const T* x;
   float* y;
   std::int64_t length, columns;
-  float first, end;  // exact: categories are fewer than 2^24
+  T first, end;  // exact in float: categories are fewer than 2^24
   MESHWORK_HOST_DEVICE void operator()(std::int64_t row) const {
     for (std::int64_t i = row * length; i < (row + 1) * length; ++i) {
       if (!(x[i] >= first && x[i] < end)) continue;
@@ -21,13 +21,14 @@ struct EncodedRow {
     }
   }
 };
-template <class Loops, bool counts>
+template <class Loops, class T, bool counts>
 auto encoded_rows(const CategoryEncodingSpec& spec, const auto& context) {
   return Loops::elements(
       context, spec.rows, 8 * spec.length,
-      [length = spec.length, columns = spec.columns, first = static_cast<float>(spec.first),
-       end = static_cast<float>(spec.first + spec.columns)](void* const* operands) {
-        return EncodedRow<counts>{at(operands, 0), at(operands, 1), length, columns, first, end};
+      [length = spec.length, columns = spec.columns, first = static_cast<T>(spec.first),
+       end = static_cast<T>(spec.first + spec.columns)](void* const* operands) {
+        return EncodedRow<T, counts>{
+            at<const T>(operands, 0), at(operands, 1), length, columns, first, end};
       });
 }
 
@@ -35,8 +36,12 @@ template <class Loops>
 void add_category_encoding(auto& kernels) {
   kernels.template add<CategoryEncodingSpec>(
       [](const CategoryEncodingSpec& spec, const auto& context) {
-        return spec.counts ? encoded_rows<Loops, true>(spec, context)
-                           : encoded_rows<Loops, false>(spec, context);
+        if (spec.type == ElementType::int32) {
+          return spec.counts ? encoded_rows<Loops, std::int32_t, true>(spec, context)
+                             : encoded_rows<Loops, std::int32_t, false>(spec, context);
+        }
+        return spec.counts ? encoded_rows<Loops, float, true>(spec, context)
+                           : encoded_rows<Loops, float, false>(spec, context);
       });
 }
 

@@ -20,9 +20,10 @@ namespace meshwork {
 class CategoryEncodingOperation final : public Operation {
  public:
   /// `each`: elements have columns of their own, in a new dimension; else the last dimension shares
-  /// them.
-  CategoryEncodingOperation(std::int64_t categories, bool each, bool counts)
-      : categories_(categories), each_(each), counts_(counts) {}
+  /// them. Numbers are of `type`, float32 or int32.
+  CategoryEncodingOperation(std::int64_t categories, bool each, bool counts,
+                            ElementType type = ElementType::float32)
+      : categories_(categories), each_(each), counts_(counts), type_(type) {}
 
   std::string kind() const override { return "category encoding"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
@@ -37,6 +38,12 @@ class CategoryEncodingOperation final : public Operation {
     }
     shape.push_back(categories_);
     return shape;
+  }
+  ElementType output_type(std::span<const ElementType> inputs) const override {
+    if (inputs[0] != type_) {
+      fail("expected categories of {}, found {}", name_of(type_), name_of(inputs[0]));
+    }
+    return ElementType::float32;
   }
   Rule rule(std::span<const Shape> inputs) const override {
     const std::string letters = dimension_letters(inputs[0].size());
@@ -66,7 +73,8 @@ class CategoryEncodingOperation final : public Operation {
                                        .length = length,
                                        .first = columns.back().begin,
                                        .columns = columns.back().length(),
-                                       .counts = counts_},
+                                       .counts = counts_,
+                                       .type = type_},
                   {lowering.input(0), y});
     if (!each_ && !counts_) {
       lowering.all_reduce(dimension_letters(x.size()).substr(x.size() - 1), ElementType::float32,
@@ -84,6 +92,7 @@ class CategoryEncodingOperation final : public Operation {
   std::int64_t categories_;
   bool each_;
   bool counts_;
+  ElementType type_;
 };
 
 }  // namespace meshwork

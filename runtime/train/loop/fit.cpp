@@ -47,7 +47,7 @@ class Fitting {
         style_(progress_style(options_.verbose, STDOUT_FILENO)),
         progress_(std::make_shared<Progress>(std::cout, style_)),
         run_(model, all_callbacks(), options_.validation != nullptr,
-             [this](const std::string& line) { progress_->say(line); }),
+             [this](const std::string& line) { show(line); }),
         means_(*model.device, model.objective, "", model.logs_gradient_norm()),
         data_(data_in_words(*training, model.objective.data.class_weight)),
         categories_(category_records(training->categories())),
@@ -303,13 +303,20 @@ class Fitting {
                     where.empty() ? "" : "; after its last batch first seen on " + where));
   }
 
-  // What a silent run says, too, if it must not be missed.
-  void tell(const std::string& line) {
-    if (style_.verbosity != Verbosity::silent) {
-      run_.say(line);
-    } else if (line.starts_with("WARNING")) {
+  [[nodiscard]] bool is_silent() const { return style_.verbosity == Verbosity::silent; }
+
+  // On rank 0. Warnings of a silent run go where errors do.
+  void show(const std::string& line) {
+    if (is_silent() && is_warning(line)) {
       model_.say(line);
+    } else {
+      progress_->say(line);
     }
+  }
+
+  // A silent run tells of warnings alone.
+  void tell(const std::string& line) {
+    if (!is_silent() || is_warning(line)) run_.say(line);
   }
 
   const HostBatch& next_batch(Feeder& feeder) {

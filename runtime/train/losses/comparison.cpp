@@ -216,6 +216,7 @@ Shape ComparisonOperation::output_shape(std::span<const Shape> inputs) const {
   check_input_count(inputs, weighted_ ? 3 : 2);
   check_target(form_, inputs[0], inputs[1]);
   if (weighted_) check_weights_of_rows(rows_shape(inputs[0]), inputs[2]);
+  (void)own_letters(letters_of(inputs[0]));  // throws for dimensions that there are not
   return {};
 }
 

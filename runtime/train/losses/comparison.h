@@ -58,7 +58,7 @@ class ComparisonOperation : public Operation {
       : form_(form), weighted_(weighted), kind_(std::move(kind)) {}
 
   std::string kind() const final { return kind_; }
-  Shape output_shape(std::span<const Shape> inputs) const final;
+  Shape output_shape(std::span<const Shape> inputs) const override;
   ElementType output_type(std::span<const ElementType> inputs) const final;
   Rule rule(std::span<const Shape> inputs) const final;
 

@@ -75,9 +75,11 @@ SharedLoss make_value_loss(std::string name, std::string kind, ValueKernels kern
                    operation_of(std::move(kind), std::move(kernels)), predictions, binary);
 }
 
-SharedMetric make_value_metric(std::string name, std::string kind, ValueKernels kernels) {
+SharedMetric make_value_metric(std::string name, std::string kind, ValueKernels kernels,
+                               Predictions predictions) {
   return make_metric(std::move(name), TargetForm::values,
-                     operation_of(std::move(kind), std::move(kernels)));
+                     operation_of(std::move(kind), std::move(kernels)),
+                     {.better = Better::higher, .value = {}, .predictions = predictions});
 }
 
 }  // namespace meshwork

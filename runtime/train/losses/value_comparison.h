@@ -33,6 +33,7 @@ struct ValueKernels {
                                          Predictions predictions = Predictions::any,
                                          bool binary = false);
 [[nodiscard]] SharedMetric make_value_metric(std::string name, std::string kind,
-                                             ValueKernels kernels);
+                                             ValueKernels kernels,
+                                             Predictions predictions = Predictions::any);
 
 }  // namespace meshwork

@@ -3,6 +3,7 @@
 #include "runtime/device/kernels/losses.h"
 #include "runtime/train/from_config.h"
 #include "runtime/train/losses/value_comparison.h"
+#include "runtime/train/metrics/threshold_metric.h"
 
 namespace meshwork {
 
@@ -15,14 +16,15 @@ void describe(BinaryAccuracyOptions& options, Visitor& option) {
 
 SharedMetric BinaryAccuracy(const BinaryAccuracyOptions& options) {
   check_options("BinaryAccuracy", options);
+  const auto threshold = static_cast<float>(options.threshold);
   return make_value_metric(options.name, "binary_accuracy",
                            {.sum =
-                                [threshold = static_cast<float>(options.threshold)](
-                                    std::int64_t count, double scale, std::int64_t) {
+                                [threshold](std::int64_t count, double scale, std::int64_t) {
                                   return BinaryMatchSpec{
                                       .count = count, .scale = scale, .threshold = threshold};
                                 },
-                            .flops = 1});
+                            .flops = 1},
+                           predictions_for({{threshold}}));
 }
 
 void add_binary_accuracy(Catalog& catalog) {

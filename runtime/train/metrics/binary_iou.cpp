@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "runtime/train/from_config.h"
+#include "runtime/train/metrics/iou.h"
 #include "runtime/train/metrics/threshold_metric.h"
 
 namespace meshwork {
@@ -10,13 +11,15 @@ namespace meshwork {
 template <class Visitor>
 void describe(BinaryIoUOptions& options, Visitor& option) {
   option.about("intersection over union of predicted and right classes of 0 and 1");
-  option("target_class_ids", options.target_class_ids, between(0, 1), "classes that count");
+  option("target_class_ids", options.target_class_ids, between(0, 1),
+         "classes that count, one at least");
   option("threshold", options.threshold, between(0, 1), "predictions no less than it are 1");
   option("name", options.name, "name in the logs");
 }
 
 SharedMetric BinaryIoU(const BinaryIoUOptions& options) {
   check_options("BinaryIoU", options);
+  check_classes_that_count("BinaryIoU", options.target_class_ids, 2);
   // No less than the threshold is above the number before it.
   const float below = std::nextafter(static_cast<float>(options.threshold), -1.0f);
   return make_threshold_metric(

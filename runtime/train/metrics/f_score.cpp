@@ -9,6 +9,7 @@
 #include "runtime/train/from_config.h"
 #include "runtime/train/losses/comparison.h"
 #include "runtime/train/metrics/column_sums.h"
+#include "runtime/train/metrics/threshold_metric.h"
 
 namespace meshwork {
 namespace {
@@ -61,6 +62,10 @@ class FScore final : public Metric {
           reduce_over_classes(lowering, Reduction::maximum, maxima, 1, "row maxima");
           lowering.emit(ColumnChoicesSpec{.at = at, .of_maxima = true}, {p, t, maxima, sums});
         });
+  }
+  Predictions predictions() const override {
+    if (!options_.threshold) return Predictions::any;
+    return predictions_for({{static_cast<float>(*options_.threshold)}});
   }
   std::int64_t results(const Shape& prediction) const override {
     return options_.average == ClassAverage::none ? class_count(prediction) : 1;

@@ -1,5 +1,6 @@
 #include "runtime/train/metrics/iou.h"
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 
@@ -24,7 +25,7 @@ void describe(Options& options, Visitor& option) {
   option.required("num_classes", options.num_classes, between(1, 1000000), "how many classes");
   if constexpr (of_some) {
     option.required("target_class_ids", options.target_class_ids, at_least(0),
-                    "classes that count");
+                    "classes that count, one at least");
   }
   option("ignore_class", options.ignore_class, "right class of rows that do not count");
   if constexpr (requires { options.sparse_y_true; }) {
@@ -42,6 +43,14 @@ class ClassPairsOperation final : public ComparisonOperation {
   ClassPairsOperation(TargetForm targets, std::int64_t classes, std::int64_t ignored)
       : ComparisonOperation("class_pairs", targets), classes_(classes), ignored_(ignored) {}
 
+  Shape output_shape(std::span<const Shape> inputs) const override {
+    Shape shape = ComparisonOperation::output_shape(inputs);
+    if (form() != TargetForm::values && class_count(inputs[0]) > classes_) {
+      fail("num_classes: predictions of shape {} have {} classes, found {}", to_string(inputs[0]),
+           class_count(inputs[0]), classes_);
+    }
+    return shape;
+  }
   std::int64_t sum_count() const override { return 3 * classes_; }
   double flops(std::span<const Shape> inputs, const Shape&) const override {
     return 2.0 * static_cast<double>(element_count(inputs[0]));
@@ -86,14 +95,15 @@ TargetForm targets_of(const char* class_name, const IoUForm& form) {
 }
 
 template <class Options>
-SharedMetric mean_over(const char* class_name, const Options& options,
-                       const std::vector<std::int64_t>& classes, const IoUForm& form) {
+SharedMetric mean_over(const char* class_name, const Options& options, const IoUForm& form) {
   check_options(class_name, options);
-  for (const std::int64_t one : classes) {
-    if (one >= options.num_classes) {
-      fail("{}: target_class_ids: expected classes below {} (num_classes), found {}", class_name,
-           options.num_classes, one);
-    }
+  std::vector<std::int64_t> classes;
+  if constexpr (requires { options.target_class_ids; }) {
+    classes = options.target_class_ids;
+    check_classes_that_count(class_name, classes, options.num_classes);
+  } else {
+    classes.resize(static_cast<std::size_t>(options.num_classes));
+    std::iota(classes.begin(), classes.end(), 0);
   }
   const TargetForm targets = targets_of(class_name, form);
   return make_metric(options.name, targets,
@@ -114,30 +124,33 @@ SharedMetric mean_over(const char* class_name, const Options& options,
                       }});
 }
 
-std::vector<std::int64_t> all_classes(std::int64_t count) {
-  std::vector<std::int64_t> classes(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
-  std::iota(classes.begin(), classes.end(), 0);
-  return classes;
-}
-
 }  // namespace
 
+void check_classes_that_count(const char* class_name, const std::vector<std::int64_t>& classes,
+                              std::int64_t count) {
+  if (classes.empty()) fail("{}: target_class_ids: expected one class at least", class_name);
+  for (const std::int64_t one : classes) {
+    if (one >= count) {
+      fail("{}: target_class_ids: expected classes below {} (num_classes), found {}", class_name,
+           count, one);
+    }
+  }
+}
+
 SharedMetric MeanIoU(const MeanIoUOptions& options) {
-  return mean_over("MeanIoU", options, all_classes(options.num_classes),
-                   {options.sparse_y_true, options.sparse_y_pred});
+  return mean_over("MeanIoU", options, {options.sparse_y_true, options.sparse_y_pred});
 }
 
 SharedMetric IoU(const IoUOptions& options) {
-  return mean_over("IoU", options, options.target_class_ids,
-                   {options.sparse_y_true, options.sparse_y_pred});
+  return mean_over("IoU", options, {options.sparse_y_true, options.sparse_y_pred});
 }
 
 SharedMetric OneHotMeanIoU(const OneHotMeanIoUOptions& options) {
-  return mean_over("OneHotMeanIoU", options, all_classes(options.num_classes), {});
+  return mean_over("OneHotMeanIoU", options, {});
 }
 
 SharedMetric OneHotIoU(const OneHotIoUOptions& options) {
-  return mean_over("OneHotIoU", options, options.target_class_ids, {});
+  return mean_over("OneHotIoU", options, {});
 }
 
 void add_iou(Catalog& catalog) {

@@ -7,7 +7,7 @@
 //
 // `sparse_y_true` and `sparse_y_pred` say that targets and predictions are class numbers; else they
 // are a value for each class in the last dimension, of which the largest counts, the lowest of
-// several. Predictions that are numbers are compared with targets that are float32. The kinds with
+// several; there are no more of them than classes. Predictions that are numbers are compared with targets that are float32. The kinds with
 // OneHot take neither for numbers.
 #pragma once
 
@@ -47,8 +47,12 @@ struct OneHotIoUOptions {
   std::string name = "one_hot_io_u";
 };
 
+/// Throws `Error`, which names the metric, unless there are `classes`, all below `count`.
+void check_classes_that_count(const char* class_name, const std::vector<std::int64_t>& classes,
+                              std::int64_t count);
+
 /// All throw `Error` for options out of range, and for targets of classes where predictions are
-/// numbers of classes.
+/// numbers of classes; when asked for their operation, for predictions of more classes.
 [[nodiscard]] SharedMetric MeanIoU(const MeanIoUOptions& options);
 [[nodiscard]] SharedMetric IoU(const IoUOptions& options);
 [[nodiscard]] SharedMetric OneHotMeanIoU(const OneHotMeanIoUOptions& options);

@@ -115,9 +115,6 @@ std::vector<float> even_thresholds(std::int64_t count, double margin) {
   return thresholds;
 }
 
-namespace {
-
-// Thresholds that lie among probabilities are for these.
 Predictions predictions_for(std::span<const float> thresholds) {
   const auto between = [](float low, float high) {
     return [=](float threshold) { return low < threshold && threshold < high; };
@@ -127,8 +124,6 @@ Predictions predictions_for(std::span<const float> thresholds) {
              ? Predictions::probabilities
              : Predictions::any;
 }
-
-}  // namespace
 
 SharedMetric make_threshold_metric(
     std::string name, Better better, std::vector<float> thresholds,

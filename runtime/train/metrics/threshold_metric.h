@@ -33,6 +33,10 @@ struct Confusion {
 /// n thresholds from -margin to 1 + margin, even but for these ends; 0.5 alone for one.
 [[nodiscard]] std::vector<float> even_thresholds(std::int64_t count, double margin);
 
+/// What predictions are compared with these: with some that lie among probabilities, and none far
+/// from them, probabilities.
+[[nodiscard]] Predictions predictions_for(std::span<const float> thresholds);
+
 /// Which values a metric is of: all, unless one says otherwise.
 struct CountedValues {
   std::optional<std::int64_t> top_k = {};     // the largest of a row; others count as -infinity

@@ -94,9 +94,12 @@ std::string coloured(std::string_view text, Colour colour, int descriptor) {
   return fmt::format("\x1b[{}m{}\x1b[0m", code, text);
 }
 
+bool is_warning(std::string_view line) {
+  return line.starts_with("warning:") || line.starts_with("WARNING:");
+}
+
 std::string coloured_message(std::string_view line, int descriptor) {
-  const bool warns = line.starts_with("warning:") || line.starts_with("WARNING:");
-  return warns ? coloured(line, Colour::yellow, descriptor) : std::string(line);
+  return is_warning(line) ? coloured(line, Colour::yellow, descriptor) : std::string(line);
 }
 
 }  // namespace meshwork

@@ -33,6 +33,8 @@ enum class Colour : std::uint8_t { red, yellow, green };
 /// `text`, in `colour` where `descriptor` shows colours.
 [[nodiscard]] std::string coloured(std::string_view text, Colour colour, int descriptor);
 
+[[nodiscard]] bool is_warning(std::string_view line);
+
 /// A message: in yellow if it is a warning.
 [[nodiscard]] std::string coloured_message(std::string_view line, int descriptor);
 

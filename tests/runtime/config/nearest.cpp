@@ -30,6 +30,13 @@ TEST_CASE("a name cut short is nearest to the one that it begins") {
   CHECK(nearest_name("ac", names).empty());  // two letters could begin anything
 }
 
+TEST_CASE("a word is near to the names that have it") {
+  const std::vector<std::string> names{"name", "use_causal_mask", "dropout"};
+  CHECK(nearest_name("causal", names) == "use_causal_mask");
+  CHECK(nearest_name("casual", names) == "use_causal_mask");
+  CHECK(nearest_name("mask", names).empty());  // four letters are near to too much
+}
+
 TEST_CASE("a name that is near to nothing has no nearest") {
   const std::vector<std::string> names{"data", "model", "lr"};
   CHECK(nearest_name("foo", names).empty());

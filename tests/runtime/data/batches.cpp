@@ -3,6 +3,7 @@
 #include "runtime/data/batches.h"
 
 #include "runtime/data/array.h"
+#include "runtime/data/csv.h"
 #include "runtime/data/order.h"
 #include "runtime/data/views.h"
 #include "tests/runtime/data/support.h"
@@ -430,6 +431,17 @@ TEST_CASE("labels out of range are an error that names file, sample and label") 
   check(std::vector<float>{0, 0, 9, 2.5f}, "array \"labels\": sample 3: label 2.5" + rest);
   check(std::vector<double>{0, 0, 9, std::nan("")}, "array \"labels\": sample 3: label nan" + rest);
   check(std::vector<float>{0, 0, 9, 8}, "");
+}
+
+TEST_CASE("a category out of range that has a text is named by it too") {
+  write_file("cities.csv", "city\nOslo\nRome\n");
+  const CsvField city{.name = "city", .columns = {"city"}};
+  FeederOptions options = options_for(
+      std::make_shared<CsvSource>(CsvTable{.path = "cities.csv"}, std::vector{city}), 2);
+  options.fields[0].classes = 1;
+  CHECK_THAT(error_of_an_epoch(std::move(options)),
+             Catch::EndsWith("category 1 (\"Rome\") is out of range; with 1 categories they are "
+                             "whole numbers from 0 to 0"));
 }
 
 TEST_CASE("weights that are none are an error that names file, sample and weight") {

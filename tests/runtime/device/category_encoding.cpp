@@ -22,6 +22,20 @@ TEST_CASE("categories of other columns, and what is no category, mark nothing") 
   CHECK(y.values() == std::vector<float>{0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
 }
 
+TEST_CASE("categories of int32 are encoded as those of float32") {
+  Array<std::int32_t> x{4, 5, 6, 5, -1, 1 << 30};
+  Array<> marks(std::vector<float>(6, 0)), counts(std::vector<float>(4, 0));
+  CategoryEncodingSpec spec{
+      .rows = 3, .length = 2, .first = 5, .columns = 2, .type = ElementType::int32};
+  run(spec, x, marks);
+  CHECK(marks.values() == std::vector<float>{1, 0, 1, 1, 0, 0});
+  Array<std::int32_t> twice{5, 5, 6, 5};
+  spec = {
+      .rows = 2, .length = 2, .first = 5, .columns = 2, .counts = true, .type = ElementType::int32};
+  run(spec, twice, counts);
+  CHECK(counts.values() == std::vector<float>{2, 0, 1, 1});
+}
+
 TEST_CASE("rows or columns that a rank has none of are encoded as nothing") {
   Array<> x{1, 2}, none(0);
   run(CategoryEncodingSpec{.rows = 2, .columns = 0}, x, none);

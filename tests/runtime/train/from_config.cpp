@@ -220,6 +220,8 @@ TEST_CASE("names that Keras alone has are errors that say what to write instead"
                     Catch::Contains("there is no option \"mode\": each log knows"));
   CHECK_THROWS_WITH(loss("{MeanSquaredError: {reduction: sum}}"),
                     Catch::Contains("there is no option \"reduction\": a loss is the mean"));
+  CHECK_THROWS_WITH(metrics("[{AUC: {dtype: float64}}]"),
+                    Catch::Contains("numbers are float32, and sums float64"));
   // What is there is not looked up, nor is another kind's.
   CHECK(loss("{Dice: {axis: [1]}}")->name() == "dice");
   CHECK_THROWS_WITH(metrics("[Orthogonal]"), Catch::Contains("unknown metric \"Orthogonal\""));

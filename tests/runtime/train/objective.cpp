@@ -1,6 +1,11 @@
 // What an objective warns of: predictions that a loss takes for what they are not.
 #include "runtime/train/objective.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
 #include <iostream>
 #include <sstream>
 
@@ -16,7 +21,9 @@
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/metrics/auc.h"
+#include "runtime/train/metrics/binary_accuracy.h"
 #include "runtime/train/metrics/confusion_metrics.h"
+#include "runtime/train/metrics/f_score.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "runtime/train/run_config.h"
 #include "tests/support/one_rank.h"
@@ -80,8 +87,12 @@ TEST_CASE("a metric of probabilities beside a loss of logits is told") {
   CHECK_THAT(mismatch({dense()}, logits, {AUC()}),
              Catch::Contains("the loss takes \"d/output\" for logits") &&
                  Catch::Contains("the metric auc takes it for probabilities"));
-  CHECK_THAT(mismatch({dense()}, logits, {PrecisionMetric()}),
-             Catch::Contains("the metric precision"));
+  for (const SharedMetric& metric :
+       {PrecisionMetric(), BinaryAccuracy(), F1Score({.threshold = 0.5})}) {
+    CHECK_THAT(mismatch({dense()}, logits, {metric}),
+               Catch::Contains("the metric " + metric->name()));
+  }
+  CHECK(mismatch({dense()}, logits, {BinaryAccuracy({.threshold = 0}), F1Score()}).empty());
   CHECK(
       mismatch({dense()}, logits, {AUC({.from_logits = true}), PrecisionMetric({.thresholds = 0})})
           .empty());
@@ -117,7 +128,8 @@ TEST_CASE("a configuration is told at the option, or at the loss that leaves it 
 }
 
 // What `fit` prints on standard output.
-static std::string said_by_fit(FitOptions options, bool validated) {
+static std::string said_by_fit(FitOptions options, bool validated,
+                               Verbosity verbosity = Verbosity::lines) {
   std::vector<Array> arrays{Array("x", std::vector<float>(16, 1.0f), {16, 1}),
                             Array("t", std::vector<float>(16, 1.0f), {16, 1}, FieldRole::target)};
   const auto data = std::make_shared<ArraySource>(std::move(arrays));
@@ -126,7 +138,7 @@ static std::string said_by_fit(FitOptions options, bool validated) {
   Model model(x, Dense({.units = 1})(x), DataParallel(mesh));
   model.compile({.loss = MeanSquaredError(), .optimizer = SGD()});
   options.batch_size = 8;
-  options.verbose = Verbosity::lines;
+  options.verbose = verbosity;
   if (validated) options.validation = data;
   std::ostringstream out;
   std::streambuf* const before = std::cout.rdbuf(out.rdbuf());
@@ -165,6 +177,38 @@ class StopAfterOneEpoch final : public Callback {
 };
 
 }  // namespace
+
+namespace {
+
+class Warns final : public Callback {
+ public:
+  std::string class_name() const override { return "Warns"; }
+  bool decides_alike() const override { return true; }
+  void on_epoch_end(Training& training) override {
+    training.say("WARNING: of a callback");
+    training.say("no warning");
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a silent run warns where errors are told") {
+  const FitOptions options{.epochs = 1, .callbacks = {std::make_shared<Warns>()}};
+  CHECK_THAT(said_by_fit(options, false), Catch::Contains("WARNING: of a callback\n"));
+  const char* const file = "said.txt";
+  std::fflush(stderr);
+  const int before = ::dup(STDERR_FILENO);
+  const int to_file = ::open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  ::dup2(to_file, STDERR_FILENO);
+  const std::string said = said_by_fit(options, false, Verbosity::silent);
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  ::close(to_file);
+  CHECK(said == "no warning\n");
+  std::ostringstream warned;
+  warned << std::ifstream(file).rdbuf();
+  CHECK(warned.str() == "WARNING: of a callback\n");
+}
 
 TEST_CASE("a run that a callback ends before its validation says so at its end") {
   CHECK_THAT(

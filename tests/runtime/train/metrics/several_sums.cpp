@@ -244,12 +244,23 @@ TEST_CASE("metrics of several sums say which is better, and refuse options out o
   CHECK_THROWS_WITH(SensitivityAtSpecificity({}), Catch::Contains("specificity"));
   CHECK_THROWS_WITH(PrecisionMetric({.thresholds = 2}), Catch::Contains("Precision: thresholds"));
   CHECK_THROWS_WITH(BinaryIoU({.target_class_ids = {2}}), Catch::Contains("target_class_ids"));
+  CHECK_THROWS_WITH(BinaryIoU({.target_class_ids = {}}),
+                    "BinaryIoU: target_class_ids: expected one class at least");
+  CHECK_THROWS_WITH(IoU({.num_classes = 2}), "IoU: target_class_ids: expected one class at least");
   CHECK_THROWS_WITH(MeanIoU({}), Catch::Contains("MeanIoU: num_classes"));
+  CHECK_THROWS_WITH(MeanIoU({.num_classes = std::int64_t{1} << 60}),
+                    Catch::Contains("MeanIoU: num_classes"));
   CHECK_THROWS_WITH(OneHotIoU({.num_classes = 2, .target_class_ids = {2}}),
                     "OneHotIoU: target_class_ids: expected classes below 2 (num_classes), found 2");
   CHECK_THROWS_WITH(MeanIoU({.num_classes = 2, .sparse_y_true = false}),
                     Catch::Contains("set sparse_y_true: true, or sparse_y_pred: false"));
   CHECK_THROWS_WITH(F1Score({.threshold = 0}), Catch::Contains("F1Score: threshold"));
+  for (const SharedMetric& metric :
+       {MeanIoU({.num_classes = 1, .sparse_y_pred = false}), OneHotMeanIoU({.num_classes = 1})}) {
+    INFO(metric->name());
+    CHECK_THROWS_WITH(value_of(*metric, first_p, first_y),
+                      Catch::Contains("num_classes: predictions of shape (4, 2) have 2 classes"));
+  }
   CHECK_THROWS_WITH(value_of(*Recall({.class_id = 2}), first_p, first_y),
                     Catch::Contains("class_id: expected a column of the predictions, below 2"));
 }
