@@ -13,8 +13,8 @@
 namespace meshwork {
 
 /// `Along`, an operation along the last dimension that keeps the shape, made of `arguments`, along
-/// dimension `axis` of x, counted from the end if negative. Throws `Error`, which calls it `what`, for a dimension that x
-/// does not have, or the batch.
+/// dimension `axis` of x, counted from the end if negative. Throws `Error`, which calls it `what`,
+/// for a dimension that x does not have, or the batch.
 template <class Along, class... Arguments>
 [[nodiscard]] TensorId along_dimension(LayerBuilder& builder, TensorId x, int axis,
                                        const char* what, Arguments... arguments) {

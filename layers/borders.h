@@ -1,5 +1,5 @@
-// ZeroPadding and Cropping, of sequences, images and volumes: zeros put around them, or their borders
-// cut off.
+// ZeroPadding and Cropping, of sequences, images and volumes: zeros put around them, or their
+// borders cut off.
 #pragma once
 
 #include <array>

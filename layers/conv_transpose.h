@@ -1,5 +1,5 @@
-// Conv1DTranspose, Conv2DTranspose and Conv3DTranspose: every element lays its window, weighted, onto
-// a larger sequence, image or volume.
+// Conv1DTranspose, Conv2DTranspose and Conv3DTranspose: every element lays its window, weighted,
+// onto a larger sequence, image or volume.
 #pragma once
 
 #include <cstddef>

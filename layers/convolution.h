@@ -1,5 +1,5 @@
-// Conv1D, Conv2D and Conv3D: windows that slide over a sequence, an image or a volume, each output a
-// weighted sum of what its window shows.
+// Conv1D, Conv2D and Conv3D: windows that slide over a sequence, an image or a volume, each output
+// a weighted sum of what its window shows.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// GroupNormalization: groups of channels of each sample brought to mean 0 and variance 1, then scaled.
+// GroupNormalization: groups of channels of each sample brought to mean 0 and variance 1, then
+// scaled.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,9 @@ struct GroupNormalizationOptions {
 
 /// y = (x - mean) * gamma / sqrt(variance + epsilon) + beta, with mean and population variance over
 /// the channels of a group, at all places of a sample together (Wu and He, arXiv:1803.08494;
-/// keras.io/api/layers/normalization_layers/group_normalization). Variables, each (channels): `gamma`
-/// if `scale`, `beta` if `center`. Throws `Error`, when called, for channels that `groups` does not divide.
+/// keras.io/api/layers/normalization_layers/group_normalization). Variables, each (channels):
+/// `gamma` if `scale`, `beta` if `center`. Throws `Error`, when called, for channels that `groups`
+/// does not divide.
 [[nodiscard]] SharedLayer GroupNormalization(GroupNormalizationOptions options = {});
 
 }  // namespace meshwork

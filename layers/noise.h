@@ -31,8 +31,8 @@ struct AlphaDropoutOptions {
   float rate = -1;  // has to be given
 };
 
-/// In training y = a * (x, or with probability `rate` the value that selu tends to below 0) + b, with
-/// a and b that keep mean 0 and variance 1.
+/// In training y = a * (x, or with probability `rate` the value that selu tends to below 0) + b,
+/// with a and b that keep mean 0 and variance 1.
 [[nodiscard]] SharedLayer AlphaDropout(AlphaDropoutOptions options);
 
 struct SpatialDropoutOptions {
@@ -40,8 +40,9 @@ struct SpatialDropoutOptions {
   float rate = -1;  // has to be given
 };
 
-/// In training y = x / (1 - rate) with probability 1 - rate, else 0, for each channel of each sample
-/// as a whole. Throws `Error`, when called, for inputs that are no sequences, images or volumes.
+/// In training y = x / (1 - rate) with probability 1 - rate, else 0, for each channel of each
+/// sample as a whole. Throws `Error`, when called, for inputs that are no sequences, images or
+/// volumes.
 [[nodiscard]] SharedLayer SpatialDropout1D(SpatialDropoutOptions options);
 [[nodiscard]] SharedLayer SpatialDropout2D(SpatialDropoutOptions options);
 [[nodiscard]] SharedLayer SpatialDropout3D(SpatialDropoutOptions options);

@@ -34,12 +34,14 @@ struct NormalizationOptions {
   bool invert = false;
 };
 
-/// y = (x - mean) / sqrt(variance + 1e-14), channel by channel, on the last dimension of an input of
-/// two dimensions or more; inverted, y = x * sqrt(variance) + mean. Keras has max(sqrt(variance), 1e-7) for the deviation
-/// (keras.io/api/layers/preprocessing_layers/numerical/normalization). Variables, not
-/// trained: `mean` and `variance`, (channels), and where they are found, `count`, which is 0. Without numbers for both, Model::adapt finds them, as
-/// `meshwork train` does before the first step. Throws `Error` if one of the two is given alone;
-/// when called, for an input of fewer dimensions, and for lists of another length.
+/// y = (x - mean) / sqrt(variance + 1e-14), channel by channel, on the last dimension of an input
+/// of two dimensions or more; inverted, y = x * sqrt(variance) + mean. Keras has
+/// max(sqrt(variance), 1e-7) for the deviation
+/// (keras.io/api/layers/preprocessing_layers/numerical/normalization). Variables, not trained:
+/// `mean` and `variance`, (channels), and where they are found, `count`, which is 0. Without
+/// numbers for both, Model::adapt finds them, as `meshwork train` does before the first step.
+/// Throws `Error` if one of the two is given alone; when called, for an input of fewer dimensions,
+/// and for lists of another length.
 [[nodiscard]] SharedLayer Normalization(NormalizationOptions options = {});
 
 }  // namespace meshwork

@@ -1,5 +1,5 @@
-// What the layers over sequences, images and volumes have in common: a length a dimension, and their
-// options.
+// What the layers over sequences, images and volumes have in common: a length a dimension, and
+// their options.
 #pragma once
 
 #include <algorithm>

@@ -31,8 +31,8 @@ bool has_word_like(std::string_view name, std::string_view word) {
 }
 
 /// Distance without regard to case, then with it: a name in the wrong case is the nearest there is.
-/// A name cut short is one slip, however much is missing: "val_acc" means "val_accuracy". A word out
-/// of a name is two: "causal" means "use_causal_mask".
+/// A name cut short is one slip, however much is missing: "val_acc" means "val_accuracy". A word
+/// out of a name is two: "causal" means "use_causal_mask".
 std::pair<std::int64_t, std::int64_t> distances(std::string_view written, std::string_view name) {
   const std::string folded = lower_case(written);
   const bool cut_short = written.size() >= shortest_beginning && written.size() < name.size() &&

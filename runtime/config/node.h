@@ -39,8 +39,8 @@ struct ConfigTree;
 struct ConfigEntry;
 class ConfigNode;
 
-/// A mistake in a configuration, in words on one line, and where it stands, to sort by: in the file,
-/// or (line 0) on the command line.
+/// A mistake in a configuration, in words on one line, and where it stands, to sort by: in the
+/// file, or (line 0) on the command line.
 struct ConfigMistake {
   int line = 0;
   int column = 0;

@@ -260,9 +260,9 @@ class OptionLister : public options_detail::OptionVisitor<OptionLister> {
   }
 };
 
-/// What the map `node`, or null, says; what it does not say is as in `options`. `meshwork reference`
-/// lists them under `name`; of a class, `kind` is its kind. Other readers read the keys in `others`.
-/// Throws `ConfigError`.
+/// What the map `node`, or null, says; what it does not say is as in `options`. `meshwork
+/// reference` lists them under `name`; of a class, `kind` is its kind. Other readers read the keys
+/// in `others`. Throws `ConfigError`.
 template <class Options>
 [[nodiscard]] Options read_options(const ConfigNode& node, const Catalog& catalog,
                                    const std::string& name,
@@ -276,8 +276,8 @@ template <class Options>
   return options;
 }
 
-/// Throws `Error`, "SGD: momentum: expected a number between 0 and 1, found 2", for an option out of
-/// its range. `owner` is whose options they are.
+/// Throws `Error`, "SGD: momentum: expected a number between 0 and 1, found 2", for an option out
+/// of its range. `owner` is whose options they are.
 template <class Options>
 void check_options(const std::string& owner, Options options) {
   OptionChecker option(owner);

@@ -23,8 +23,8 @@ namespace meshwork {
 
 class ConfigReader {
  public:
-  /// Throws unless `node` is a map or null. `name` is what `meshwork reference` calls it, or "", and
-  /// `kind` the kind of the class whose options these are, or "".
+  /// Throws unless `node` is a map or null. `name` is what `meshwork reference` calls it, or "",
+  /// and `kind` the kind of the class whose options these are, or "".
   explicit ConfigReader(const ConfigNode& node, std::string name = "", std::string kind = "");
 
   /// The node under `key`, null or not, if it is there.

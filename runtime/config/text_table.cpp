@@ -26,7 +26,8 @@ namespace {
 constexpr std::size_t between_columns = 2;
 constexpr std::size_t narrowest = 8;  // that a column of words becomes
 
-// How much of `text` goes on a line of `width` columns: until behind a place where it may be broken.
+// How much of `text` goes on a line of `width` columns: until behind a place where it may be
+// broken.
 std::size_t line_length(std::string_view text, std::size_t width) {
   if (text.size() <= width) return text.size();
   const std::size_t place = text.find_last_of(" ,/_=", width - 1);

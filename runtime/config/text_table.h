@@ -16,8 +16,8 @@ class TextTable {
   /// A line across the columns.
   void add_line(std::string line);
   /// With `indent` spaces before every line. On lines of at most `width` columns, if that is not 0:
-  /// columns of words become narrower then, and their cells several lines; columns that find no room
-  /// even so stand in a further table, behind the first column.
+  /// columns of words become narrower then, and their cells several lines; columns that find no
+  /// room even so stand in a further table, behind the first column.
   [[nodiscard]] std::string text(std::size_t indent = 2, std::size_t width = 0) const;
 
  private:
@@ -28,8 +28,8 @@ class TextTable {
   std::vector<std::size_t> numbers_;
 };
 
-/// `text` with its lines broken at spaces where they are longer than `width` columns, if that is not
-/// 0, and what is broken off further in.
+/// `text` with its lines broken at spaces where they are longer than `width` columns, if that is
+/// not 0, and what is broken off further in.
 [[nodiscard]] std::string wrapped(std::string_view text, std::size_t width);
 
 /// `text` in quotes, with what JSON does not take as it is escaped.

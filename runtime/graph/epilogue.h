@@ -9,9 +9,9 @@
 // The gradient of what stands before the activation is taken from the output, so only activations
 // that can be differentiated from their value belong here. Backward has its own part of the idea:
 // who makes the gradient of a value can take the derivative of the activation in front of it
-// (rewrites/hand_over_derivatives.cpp), and then it comes here already multiplied. Of dropout only that behind relu belongs
-// here: what it gives is 0 wherever either gradient is, and backward needs neither random numbers
-// nor what relu gave, whose place is taken.
+// (rewrites/hand_over_derivatives.cpp), and then it comes here already multiplied. Of dropout only
+// that behind relu belongs here: what it gives is 0 wherever either gradient is, and backward needs
+// neither random numbers nor what relu gave, whose place is taken.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Freezing: variables that a step leaves as they are, by path. (Whole layers: Layer::set_trainable.)
+// Freezing: variables that a step leaves as they are, by path. (Whole layers:
+// Layer::set_trainable.)
 #pragma once
 
 #include "runtime/graph/graph.h"

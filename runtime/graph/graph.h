@@ -100,7 +100,8 @@ struct Graph {
   /// The tensor of a path, or -1.
   [[nodiscard]] TensorId find(const std::string& path) const;
 
-  /// If what reads tensor `id` takes its values for numbers of classes, from 0: of how many; else 0.
+  /// If what reads tensor `id` takes its values for numbers of classes, from 0: of how many; else
+  /// 0.
   [[nodiscard]] std::int64_t classes_of(TensorId id) const;
 
   TensorId add_tensor(GraphTensor tensor);

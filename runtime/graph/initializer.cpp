@@ -6,9 +6,10 @@
 // truncated one its inverse at P(-2) + (P(2) - P(-2)) * u. Everything is computed in double
 // precision and rounded to float32 at the end.
 //
-// An orthogonal variable of (..., columns) is a matrix of so many columns, or its transpose if it is
-// wider than high. Gram and Schmidt make the columns of a matrix of normal values orthogonal, twice
-// over, which leaves them so to rounding. Every rank makes the whole, in height * width^2 steps.
+// An orthogonal variable of (..., columns) is a matrix of so many columns, or its transpose if it
+// is wider than high. Gram and Schmidt make the columns of a matrix of normal values orthogonal,
+// twice over, which leaves them so to rounding. Every rank makes the whole, in height * width^2
+// steps.
 #include "runtime/graph/initializer.h"
 
 #include <algorithm>

@@ -16,9 +16,10 @@
 // written as a class is one. A layer that is called in several scopes keeps the path of its first
 // call.
 //
-// A layer that is not trainable is frozen, and so are the layers in it: a step leaves their variables
-// as they are, no gradient of them is computed or reduced, their penalties are not in the loss, and
-// optimizers keep no state for them. A frozen BatchNormalization uses its moving statistics.
+// A layer that is not trainable is frozen, and so are the layers in it: a step leaves their
+// variables as they are, no gradient of them is computed or reduced, their penalties are not in the
+// loss, and optimizers keep no state for them. A frozen BatchNormalization uses its moving
+// statistics.
 //
 // A model has the variables of its layers for itself: another model of the same layer object would
 // have others, under the same name. So a layer with variables is of one model at a time. Making a
@@ -52,8 +53,8 @@ class Layer {
   /// Gives a name to a layer that has none.
   void set_name(std::string name) { name_ = std::move(name); }
 
-  /// Whether a step trains its variables and those of the layers in it. Models keep what was so when
-  /// they were made.
+  /// Whether a step trains its variables and those of the layers in it. Models keep what was so
+  /// when they were made.
   [[nodiscard]] bool trainable() const { return trainable_; }
   void set_trainable(bool trainable) { trainable_ = trainable; }
 
@@ -149,8 +150,8 @@ class LayerBuilder {
   [[nodiscard]] const std::string& path() const;
   /// Whether it is trainable, and all that it is in.
   [[nodiscard]] bool trainable() const;
-  /// The variable `name` of the layer being built, frozen if the layer is; made at the layer's first
-  /// call, shared by later ones. A layer of several parts names them: "query/kernel".
+  /// The variable `name` of the layer being built, frozen if the layer is; made at the layer's
+  /// first call, shared by later ones. A layer of several parts names them: "query/kernel".
   [[nodiscard]] TensorId variable(const std::string& name, VariableOptions options);
   /// Appends an operation of the layer being built.
   [[nodiscard]] TensorId apply(std::unique_ptr<Operation> operation, std::vector<TensorId> inputs);

@@ -12,18 +12,19 @@
 //
 // An input of whole numbers, such as tokens, is written `input: {shape: [64], dtype: int32}`.
 //
-// A layer is called again, with the same weights, by its name: `- d1: {inputs: right, name: again}`.
-// The name, which is what others take the output by, may be left out.
+// A layer is called again, with the same weights, by its name: `- d1: {inputs: right, name:
+// again}`. The name, which is what others take the output by, may be left out.
 //
 // A layer without `inputs` takes the output of the one before it, the first layer the model's
 // input. Names in `inputs` are those that earlier layers were given, or those of inputs. Without
 // `output` the last layer is it; a model of several has `outputs: [price, kind]`, and each has a
-// loss of its own (written_outputs.h in runtime/train). A model of several inputs has `inputs: {left: [28, 28], right:
-// [3]}` in place of `input`, and its first layer says which it takes. Blocks of layers with a name
-// of their own are a layer like any other (`Sequential`), so names within them do not count here.
+// loss of its own (written_outputs.h in runtime/train). A model of several inputs has `inputs:
+// {left: [28, 28], right: [3]}` in place of `input`, and its first layer says which it takes.
+// Blocks of layers with a name of their own are a layer like any other (`Sequential`), so names
+// within them do not count here.
 //
-// `frozen` lists the variables that training leaves as they are, by path or by regular expression, as
-// keys of layouts are (path_pattern.h): `frozen: [d1/kernel, "features/.*"]`. `trainable: false`
+// `frozen` lists the variables that training leaves as they are, by path or by regular expression,
+// as keys of layouts are (path_pattern.h): `frozen: [d1/kernel, "features/.*"]`. `trainable: false`
 // freezes a layer, which BatchNormalization takes for more (layer.h).
 #pragma once
 
@@ -98,7 +99,8 @@ struct ConfiguredModel {
 /// names, of which model_from_config says what is wrong.
 [[nodiscard]] std::optional<std::vector<std::string>> names_of_outputs(const ConfigNode& model);
 
-/// Its graph. Throws `Error` as make_graph does, and for an entry of `frozen` that matches no variable.
+/// Its graph. Throws `Error` as make_graph does, and for an entry of `frozen` that matches no
+/// variable.
 [[nodiscard]] Graph graph_of(const ConfiguredModel& model);
 
 }  // namespace meshwork

@@ -1,5 +1,5 @@
-// Parameters: the flat memory of a model's variables, gradients and optimizer slots, in the form that
-// parameter_form.h describes.
+// Parameters: the flat memory of a model's variables, gradients and optimizer slots, in the form
+// that parameter_form.h describes.
 #pragma once
 
 #include <cstdint>

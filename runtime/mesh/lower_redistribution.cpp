@@ -129,7 +129,8 @@ class RedistributionLowerer : PieceBooking {
     free_ = true;
   }
 
-  /// Where a collective leaves pieces: in their places, if they are to stand there as it leaves them.
+  /// Where a collective leaves pieces: in their places, if they are to stand there as it leaves
+  /// them.
   Operand landing(const Pieces& pieces, const std::string& what) {
     return pieces.in_place ? result(what) : scratch(pieces.elements(), "received");
   }

@@ -23,8 +23,8 @@ struct Entry {
   const Kernel* begun_by = nullptr;
 };
 
-/// A collective as a function of the operands. It is entered in the trace, and its errors begin with
-/// what it is and is for.
+/// A collective as a function of the operands. It is entered in the trace, and its errors begin
+/// with what it is and is for.
 template <class Communicate>
 class CollectiveKernel final : public Kernel {
  public:

@@ -69,9 +69,9 @@ struct RedistributionStep {
 /// bandwidth-optimal algorithm over the n ranks of `axes` sends them: all_reduce 2(n-1)/n of its
 /// block, reduce_scatter (n-1)/n of what the n ranks keep of its block, all_gather (n-1)/n of the
 /// gathered block; permute, all_to_all: what goes to other ranks. From sizes alone: equal on all
-/// ranks, and cheap for any number of ranks. Blocks are counted by the largest there is; for lengths
-/// that divide evenly it is what the rank that sends most sends (but for the rounding). What the
-/// planner's costs are made of.
+/// ranks, and cheap for any number of ranks. Blocks are counted by the largest there is; for
+/// lengths that divide evenly it is what the rank that sends most sends (but for the rounding).
+/// What the planner's costs are made of.
 [[nodiscard]] double elements_sent_bound(const RedistributionStep& step, const Shape& shape,
                                          const MeshShape& mesh);
 

@@ -1,7 +1,7 @@
 // Blueprint: a model as it is going to be, apart from the ranks that compute it: the graph of its
-// layers, what of it is laid how on a mesh, its options, and the loss, optimizer and metrics that it
-// is compiled with. RunConfig makes one of a file, Model of what it is handed; `meshwork plan` shows
-// the plan that follows, and a model takes up the one that was made already.
+// layers, what of it is laid how on a mesh, its options, and the loss, optimizer and metrics that
+// it is compiled with. RunConfig makes one of a file, Model of what it is handed; `meshwork plan`
+// shows the plan that follows, and a model takes up the one that was made already.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +49,8 @@ struct CompileOptions {
   std::vector<SharedMetric> metrics;  // of the only output
   /// Of a model with several outputs, by their names (output_name), in place of loss and metrics.
   std::map<std::string, OutputTraining> outputs = {};
-  /// Training logs gradient_norm: the norm of all gradients together, with those of penalties, before
-  /// they are clipped. Ranks that share memory then keep a copy of the variables each.
+  /// Training logs gradient_norm: the norm of all gradients together, with those of penalties,
+  /// before they are clipped. Ranks that share memory then keep a copy of the variables each.
   bool gradient_norm = false;
 
   [[nodiscard]] bool has_loss() const { return loss != nullptr || !outputs.empty(); }

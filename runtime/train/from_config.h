@@ -10,8 +10,9 @@
 // Each is its class, with options by Keras's names and defaults, or one of the short names that
 // Keras takes (`mse`, `adam`). A metric that is written by a short name is shown under it; `name`
 // gives it another. Every loss is a metric too. LearningRateScheduler, whose function cannot be
-// written down, takes a schedule that is read at the number of the epoch. All functions throw `ConfigError` with the place:
-// an unknown class or option with the nearest right one, and values that do not fit.
+// written down, takes a schedule that is read at the number of the epoch. All functions throw
+// `ConfigError` with the place: an unknown class or option with the nearest right one, and values
+// that do not fit.
 #pragma once
 
 #include <string>

@@ -8,10 +8,10 @@
 //
 // Functions that say "Collective" are called by every rank of the mesh, in one order, with the same
 // arguments. In debug builds and with the option `check_plan` each begins by comparing its name and
-// its arguments on all ranks, and throws an `Error` on all that says which rank calls what; elsewhere
-// a rank that calls one alone waits until the watchdog ends the job, or MPI does. The plan is made,
-// and programs are compiled, when data is first seen: only then are batch size and targets known.
-// Batch sizes are global. Numbers do not depend on the mesh, beyond rounding.
+// its arguments on all ranks, and throws an `Error` on all that says which rank calls what;
+// elsewhere a rank that calls one alone waits until the watchdog ends the job, or MPI does. The
+// plan is made, and programs are compiled, when data is first seen: only then are batch size and
+// targets known. Batch sizes are global. Numbers do not depend on the mesh, beyond rounding.
 #pragma once
 
 #include <cstdint>

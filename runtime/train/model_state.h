@@ -62,9 +62,9 @@ struct Model::State : Blueprint {
   /// Prints what transport and device remark, unless it was said.
   void say_remarks();
 
-  /// Where an error leaves a call, what the device has under way other ranks may never join. That is
-  /// ended before memory is given back, which would wait for it: so who holds memory of the device
-  /// in a call has one of these behind it.
+  /// Where an error leaves a call, what the device has under way other ranks may never join. That
+  /// is ended before memory is given back, which would wait for it: so who holds memory of the
+  /// device in a call has one of these behind it.
   class [[nodiscard]] Call {
    public:
     explicit Call(State& model) : model_(model), errors_before_(std::uncaught_exceptions()) {}
@@ -91,8 +91,9 @@ struct Model::State : Blueprint {
   void break_off() noexcept;
   /// Ends on all ranks, which all call this, with what differs in `settings`, which are `what`.
   void compare(const Settings& settings, const std::string& what) const;
-  /// Makes objective, plan and parameters for what the loss is given, if that was not done; `rows` is
-  /// the batch length that the plan is made for. Parameters and slots that exist keep their values.
+  /// Makes objective, plan and parameters for what the loss is given, if that was not done; `rows`
+  /// is the batch length that the plan is made for. Parameters and slots that exist keep their
+  /// values.
   void prepare(const std::optional<LossData>& data, std::int64_t rows);
   /// The same for what is not trained on, where weights of classes do not matter.
   void prepare_to_evaluate(std::optional<LossData> data, std::int64_t rows) {

@@ -1,4 +1,5 @@
-// Objective: a model's graph with its targets, losses and metrics joined to it, as training sees it.
+// Objective: a model's graph with its targets, losses and metrics joined to it, as training sees
+// it.
 //
 // Losses and metrics become operations of the graph, so that they are planned like everything else.
 // Each output that has a loss is compared with a target of its own. Training makes the weighted sum
@@ -66,9 +67,9 @@ struct Objective {
 /// `model` as it is, for prediction.
 [[nodiscard]] Objective without_objective(std::shared_ptr<const Graph> model);
 
-/// What to warn of where the loss that `training` has takes `output` of `model` for what it is not: a
-/// softmax or sigmoid meets a loss of logits, or none a loss of probabilities; or where a metric takes
-/// for probabilities what are logits to the loss. "" where they fit.
+/// What to warn of where the loss that `training` has takes `output` of `model` for what it is not:
+/// a softmax or sigmoid meets a loss of logits, or none a loss of probabilities; or where a metric
+/// takes for probabilities what are logits to the loss. "" where they fit.
 [[nodiscard]] std::string mismatch_of(const Graph& model, TensorId output,
                                       const OutputTraining& training);
 

@@ -58,8 +58,8 @@ std::vector<Block> whole_batches(const Source& source, int field, std::int64_t b
   return blocks;
 }
 
-// Reads all of `field`, or until `stop` is asked for, and throws for a value that is no class, or no
-// weight, where it has to be one.
+// Reads all of `field`, or until `stop` is asked for, and throws for a value that is no class, or
+// no weight, where it has to be one.
 void check_values(const std::shared_ptr<const Source>& source, FeedField field,
                   const StopRequest* stop) {
   constexpr std::int64_t rows = 65536;  // at a time

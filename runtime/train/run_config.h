@@ -109,8 +109,8 @@ struct TrainingData {
 struct Opening {
   /// Of the training data, if they are known.
   const std::vector<Categories>* categories = nullptr;
-  /// Where a plan is all that is wanted: takes a warning of each set whose files are not here, which
-  /// is then what the model and its losses expect (stated.h). Null: such a set is an error.
+  /// Where a plan is all that is wanted: takes a warning of each set whose files are not here,
+  /// which is then what the model and its losses expect (stated.h). Null: such a set is an error.
   std::vector<std::string>* missing = nullptr;
 };
 
@@ -162,8 +162,8 @@ class RunConfig {
   void check_data(const Source& source, DataPart part, const MeshShape& mesh, Mode mode) const;
   /// Checks the samples themselves, as far as it can be done beforehand: unpacks what is packed,
   /// and looks at every class number. The ranks share the work. Collective over `communicator`;
-  /// what is wrong for one rank is thrown on all. Throws `Stopped` on all if one of them is asked to
-  /// stop by `stop_request`, which may be null.
+  /// what is wrong for one rank is thrown on all. Throws `Stopped` on all if one of them is asked
+  /// to stop by `stop_request`, which may be null.
   void check_samples(const std::shared_ptr<const Source>& source, DataPart part, Mode mode,
                      const Communicator& communicator,
                      const StopRequest* stop_request = nullptr) const;

@@ -45,16 +45,16 @@ class Runtime {
   /// Asked by SIGUSR1, SIGTERM and SIGINT, with the signal's number as the reason. The first call
   /// takes these signals for the life of the runtime.
   [[nodiscard]] const StopRequest& stop_request();
-  /// The largest of the reasons `own` for which the ranks have been asked to stop, the same on all; 0
-  /// for none. Collective over the job.
+  /// The largest of the reasons `own` for which the ranks have been asked to stop, the same on all;
+  /// 0 for none. Collective over the job.
   [[nodiscard]] int agreed_stop(int own);
 
-  /// Runs `body` and returns 0. Collective over the job. If it throws on all ranks, rank 0 prints one
-  /// message, that of the lowest rank which knows more than that others have gone, and all return
-  /// `status` if it is an `Error`, else 1: the status for its reason if it is a `Stopped`, 1 if a
-  /// `FailedWrite`, 2 if a `WrongInput`. The status is that of the
-  /// rank whose message it is. If it throws on some ranks only, and the others do not come within 5 s, those end the job with their
-  /// messages.
+  /// Runs `body` and returns 0. Collective over the job. If it throws on all ranks, rank 0 prints
+  /// one message, that of the lowest rank which knows more than that others have gone, and all
+  /// return `status` if it is an `Error`, else 1: the status for its reason if it is a `Stopped`, 1
+  /// if a `FailedWrite`, 2 if a `WrongInput`. The status is that of the rank whose message it is.
+  /// If it throws on some ranks only, and the others do not come within 5 s, those end the job with
+  /// their messages.
   [[nodiscard]] int attempt(int status, const std::function<void()>& body);
 
  private:

@@ -2,9 +2,10 @@
 //
 // Flatten and Dense are a reshape and a product. A reshape needs what it merges whole, since blocks
 // of rows are no blocks of the flattened image; an image that is spread by rows, columns or
-// channels would be gathered for it. A product can take the image as it is (operations/contraction.h):
-// then nothing moves but the sums. So a reshape that merges the last dimensions is left out where
-// the user sees neither it nor lays it out, and all that uses its result is a product.
+// channels would be gathered for it. A product can take the image as it is
+// (operations/contraction.h): then nothing moves but the sums. So a reshape that merges the last
+// dimensions is left out where the user sees neither it nor lays it out, and all that uses its
+// result is a product.
 #include <algorithm>
 #include <memory>
 #include <utility>

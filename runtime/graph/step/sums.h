@@ -2,8 +2,8 @@
 //
 // Losses and metrics are sums over the global batch; the penalty of the regularizers is a sum over
 // whole variables, and the squared norm of the gradients, where it is reported, one over theirs.
-// Prediction has none of them. Each rank writes its part, or zero where another rank counts the same
-// part, into one row of scalars, which is reduced once, at the end of the step.
+// Prediction has none of them. Each rank writes its part, or zero where another rank counts the
+// same part, into one row of scalars, which is reduced once, at the end of the step.
 #pragma once
 
 #include <cstdint>

@@ -145,10 +145,11 @@ class Update {
     }
   }
 
-  // ---- the norm that is reported, where nothing is clipped by norms ------------------------------
+  // ---- the norm that is reported, where nothing is clipped by norms
+  // ------------------------------
 
-  // The squared norms of what this rank counts, in the order of the variables; none where no norm is
-  // reported.
+  // The squared norms of what this rank counts, in the order of the variables; none where no norm
+  // is reported.
   struct OwnSquares {
     std::vector<const ParameterSpan*> spans;
     Buffer at;  // float64

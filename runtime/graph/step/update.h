@@ -1,7 +1,7 @@
 // The end of a training step: reductions of gradients end, penalties join them, they are clipped,
 // and one fused kernel a stretch updates what this rank updates, with its narrow copy
-// (parameter_form.h). Where nothing has to be known of all gradients before, each bucket is updated as
-// soon as it is reduced, while it is in the cache.
+// (parameter_form.h). Where nothing has to be known of all gradients before, each bucket is updated
+// as soon as it is reduced, while it is in the cache.
 #pragma once
 
 #include "runtime/graph/step/context.h"

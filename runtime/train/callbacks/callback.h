@@ -33,8 +33,8 @@ namespace meshwork {
 /// What a callback remembers, by name: numbers and text.
 using CallbackState = std::map<std::string, std::variant<double, std::string>>;
 
-/// What a callback remembers of having restored weights when the run ended: then those that it keeps
-/// are the last epoch's.
+/// What a callback remembers of having restored weights when the run ended: then those that it
+/// keeps are the last epoch's.
 inline constexpr const char* restored_key = "restored";
 
 class Callback {

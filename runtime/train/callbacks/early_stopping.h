@@ -4,8 +4,8 @@
 // one is given, is beaten too. Training stops when wait reaches the patience, never at epoch 0.
 // With `restore_best_weights` the weights of the best epoch come back at the end, also when
 // training ended by itself; the optimizer's slots stay. It then keeps those of the last epoch
-// instead, with which a run goes on that is given more epochs. Epochs without the value (validation does
-// not run in all of them) do not count (keras/src/callbacks/early_stopping.py).
+// instead, with which a run goes on that is given more epochs. Epochs without the value (validation
+// does not run in all of them) do not count (keras/src/callbacks/early_stopping.py).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// EpochRate: how fast an epoch trains, for callbacks that write it down: without its validation, and
-// of an epoch that a run goes on with, from there.
+// EpochRate: how fast an epoch trains, for callbacks that write it down: without its validation,
+// and of an epoch that a run goes on with, from there.
 #pragma once
 
 #include <chrono>

@@ -1,17 +1,17 @@
 // EventFiles: the event files of a folder, which TensorBoard shows as one run.
 //
 // A file is a sequence of *records*, as TensorFlow's TFRecord has them: the length (8 bytes, little
-// endian), its checksum (4 bytes), the bytes of an event (event_messages.h), and theirs. A checksum is
-// the CRC-32C, rotated right by 15 bits, plus 0xa282ead8. TensorBoard reads the files of a folder one
-// behind the other, in the order of their names, which begin with a time.
+// endian), its checksum (4 bytes), the bytes of an event (event_messages.h), and theirs. A checksum
+// is the CRC-32C, rotated right by 15 bits, plus 0xa282ead8. TensorBoard reads the files of a
+// folder one behind the other, in the order of their names, which begin with a time.
 //
-// A run that begins removes the files of an earlier one. A run that goes on cuts off what is trained
-// again, and what a killed run has left of a record, and then writes a file of its own. So whoever
-// reads later finds neither a gap nor a double; and a TensorBoard that is open meanwhile, which is
-// somewhere in the old file, finds nothing there that it has not asked for. Its fast reader drops
-// what a tag had beyond the first new step. The slow one (--load_fast=false) goes by the START of a
-// session, which has updates as its step: it shows epochs that are trained again twice until it is
-// started again.
+// A run that begins removes the files of an earlier one. A run that goes on cuts off what is
+// trained again, and what a killed run has left of a record, and then writes a file of its own. So
+// whoever reads later finds neither a gap nor a double; and a TensorBoard that is open meanwhile,
+// which is somewhere in the old file, finds nothing there that it has not asked for. Its fast
+// reader drops what a tag had beyond the first new step. The slow one (--load_fast=false) goes by
+// the START of a session, which has updates as its step: it shows epochs that are trained again
+// twice until it is started again.
 //
 // Only files whose first event says that we wrote them are touched.
 #pragma once

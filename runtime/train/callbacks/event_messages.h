@@ -1,4 +1,5 @@
-// The messages of TensorBoard's event files (events.proto), as the bytes of records (event_files.h).
+// The messages of TensorBoard's event files (events.proto), as the bytes of records
+// (event_files.h).
 //
 // The protobuf library writes and reads them. A program that was built without it has none of this:
 // `writes_events` says so, and everything else throws.

@@ -31,8 +31,8 @@ class LineFile {
   LineFile(const LineFile&) = delete;
   LineFile& operator=(const LineFile&) = delete;
 
-  /// Throws `Error` if the file could not be written (output_place.h), where the folder `to_come` will
-  /// be made. Changes nothing.
+  /// Throws `Error` if the file could not be written (output_place.h), where the folder `to_come`
+  /// will be made. Changes nothing.
   void check(const std::filesystem::path& to_come) const;
   /// Opens the file and empties it. Throws `FailedWrite`, and changes nothing, if another run is
   /// writing it.

@@ -1,6 +1,6 @@
-// ModelCheckpoint: the checkpoints of a run, asked for as in Keras. What it says is what the options
-// `checkpoint` of fit say (runtime/checkpoint/options.h): whole states, from which a run goes on, in
-// a directory whose files the run names itself.
+// ModelCheckpoint: the checkpoints of a run, asked for as in Keras. What it says is what the
+// options `checkpoint` of fit say (runtime/checkpoint/options.h): whole states, from which a run
+// goes on, in a directory whose files the run names itself.
 //
 //     ModelCheckpoint: {filepath: checkpoints, monitor: val_loss, save_best_only: true}
 //     checkpoint: {directory: checkpoints, best: val_loss, keep: 1}

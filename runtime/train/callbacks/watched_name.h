@@ -1,6 +1,6 @@
-// WatchedName: the name of a file that a run goes on writing, which somebody may take away, or give to
-// another file. The run writes the file that it has opened; a warning says once that the name does not
-// lead there.
+// WatchedName: the name of a file that a run goes on writing, which somebody may take away, or give
+// to another file. The run writes the file that it has opened; a warning says once that the name
+// does not lead there.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,7 +22,8 @@ class WatchedName {
   explicit WatchedName(std::filesystem::path file)
       : file_(std::move(file)), own_(identity_behind(file_)) {}
 
-  /// Looks, where there is a file. The warning, which `owner` begins, goes to the user of `training`.
+  /// Looks, where there is a file. The warning, which `owner` begins, goes to the user of
+  /// `training`.
   void look(const std::string& owner, Training& training) {
     if (own_ == FileIdentity() || warned_ || identity_behind(file_) == own_) return;
     training.say(fmt::format(

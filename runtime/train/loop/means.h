@@ -36,8 +36,8 @@ class RunningMeans {
                bool gradient_norm = false);
 
   void reset();
-  /// Adds what `step`, which has just run, sums up. A penalty, if there is one, belongs to the loss.
-  /// It and the norm of the gradients count for every row of the batch.
+  /// Adds what `step`, which has just run, sums up. A penalty, if there is one, belongs to the
+  /// loss. It and the norm of the gradients count for every row of the batch.
   void add(Step& step);
   /// Sets the mean of every name. Without rows, nothing.
   void write(Logs& logs);

@@ -18,9 +18,9 @@ namespace meshwork {
 namespace {
 
 // Each rank looks through what is left of the step, and the earliest place of all ranks is the
-// answer: "rank 1, in conv_2 (instruction 12 of 80: ...): element 17 of the rank's block is inf", or
-// "". Ranks run nearly the same instructions (one that has no part in a window lacks its copies), so
-// places can be compared; of several ranks with the same place the lowest is named.
+// answer: "rank 1, in conv_2 (instruction 12 of 80: ...): element 17 of the rank's block is inf",
+// or "". Ranks run nearly the same instructions (one that has no part in a window lacks its
+// copies), so places can be compared; of several ranks with the same place the lowest is named.
 std::string first_not_finite(const Step& step, const Communicator& all, const TracePoint& at) {
   const std::optional<NotFinite> own = step.first_not_finite();
   const TracedCollective inside(at);
@@ -101,8 +101,8 @@ std::vector<WeightHistogram> ModelTraining::weight_histograms() {
   const Parameters& parameters = model_->engine->parameters();
   const ParameterSnapshot weights(parameters);
   const std::vector<ParameterSpan>& spans = parameters.form().spans;
-  // Calls `see` with every value that this rank counts: of an axis that splits nothing of a variable
-  // the first ranks do.
+  // Calls `see` with every value that this rank counts: of an axis that splits nothing of a
+  // variable the first ranks do.
   const auto each_value = [&](auto&& see) {
     for (const ParameterSpan& span : spans) {
       const std::vector<Axis> own = span.layout.splitting_axes();

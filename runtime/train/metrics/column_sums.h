@@ -1,5 +1,5 @@
-// Metrics of columns: three sums of each column of predictions and targets, of which each rank gives
-// those of its columns, and zeros for others.
+// Metrics of columns: three sums of each column of predictions and targets, of which each rank
+// gives those of its columns, and zeros for others.
 #pragma once
 
 #include <cstdint>

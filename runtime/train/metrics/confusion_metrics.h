@@ -4,8 +4,8 @@
 //
 // Precision is the share of what is positive in what is said to be, Recall that of what is said to
 // be in what is. With `top_k`, only the k largest values of a row can be positive: each of them
-// without `thresholds`, else those above. `class_id` counts that column alone. The function for the first is called PrecisionMetric: Precision is the numbers
-// that products are computed in.
+// without `thresholds`, else those above. `class_id` counts that column alone. The function for the
+// first is called PrecisionMetric: Precision is the numbers that products are computed in.
 #pragma once
 
 #include <cstdint>

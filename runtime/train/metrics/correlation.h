@@ -1,9 +1,9 @@
 // Correlations between the values of a row of predictions and of targets, then the mean over rows
 // (keras.io/api/metrics/regression_metrics).
 //
-// PearsonCorrelation is cov(p, t) / (deviation of p * deviation of t), NaN for a row of which either
-// is constant. ConcordanceCorrelation is 2 cov(p, t) / (variance of p + variance of t + (difference
-// of means)^2 + epsilon).
+// PearsonCorrelation is cov(p, t) / (deviation of p * deviation of t), NaN for a row of which
+// either is constant. ConcordanceCorrelation is 2 cov(p, t) / (variance of p + variance of t +
+// (difference of means)^2 + epsilon).
 #pragma once
 
 #include <string>

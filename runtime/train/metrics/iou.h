@@ -1,4 +1,5 @@
-// Intersection over union of predicted and right classes (keras.io/api/metrics/segmentation_metrics).
+// Intersection over union of predicted and right classes
+// (keras.io/api/metrics/segmentation_metrics).
 //
 // Of a class it is how often prediction and target say it together, over how often one of them
 // does. IoU is the mean over the `target_class_ids` that somebody says, MeanIoU over all such
@@ -7,8 +8,8 @@
 //
 // `sparse_y_true` and `sparse_y_pred` say that targets and predictions are class numbers; else they
 // are a value for each class in the last dimension, of which the largest counts, the lowest of
-// several; there are no more of them than classes. Predictions that are numbers are compared with targets that are float32. The kinds with
-// OneHot take neither for numbers.
+// several; there are no more of them than classes. Predictions that are numbers are compared with
+// targets that are float32. The kinds with OneHot take neither for numbers.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,8 @@
 // unequal blocks and ranks without rows need no care.
 //
 // Some metrics are no mean but follow from several sums: a precision from two counts, an area under
-// a curve from hundreds. Their operation gives these (Operation::sum_count), and `value` closes them.
+// a curve from hundreds. Their operation gives these (Operation::sum_count), and `value` closes
+// them.
 //
 // The operation has the inputs (prediction, target) and a float64 scalar as its output. It is
 // planned like any other: its sum is partial over every axis that splits rows, and complete over
@@ -72,8 +73,8 @@ class Metric {
 
 using SharedMetric = std::shared_ptr<const Metric>;
 
-/// A metric called `name` that compares as the one which `choose` gives for shapes of prediction and
-/// target does.
+/// A metric called `name` that compares as the one which `choose` gives for shapes of prediction
+/// and target does.
 [[nodiscard]] SharedMetric metric_by_shapes(
     std::string name, Better better,
     std::function<SharedMetric(const Shape& prediction, const Shape& target)> choose);
@@ -89,7 +90,8 @@ inline constexpr const char* gradient_norm_name = "gradient_norm";
 /// control characters, one that marks values of validation, and those of what loggers add.
 void check_log_name(const std::string& name);
 
-/// Throws `Error` as that does, and if two metrics, or a metric and the loss, would have one name in the logs.
+/// Throws `Error` as that does, and if two metrics, or a metric and the loss, would have one name
+/// in the logs.
 void check_metric_names(std::span<const SharedMetric> metrics);
 
 }  // namespace meshwork

@@ -3,8 +3,8 @@
 // A target that is not 0 is *positive*, and a prediction is if it is above the threshold, strictly.
 // All values of a row count alike. A metric is worked out of four counts a threshold, over all that
 // was seen; a ratio without anything below it is 0. Rule "bk,bk->": every axis splits what it
-// likes, and the counts travel as sums (kernels/counts.h). Where the largest of rows count, rows are
-// whole.
+// likes, and the counts travel as sums (kernels/counts.h). Where the largest of rows count, rows
+// are whole.
 #pragma once
 
 #include <cstdint>

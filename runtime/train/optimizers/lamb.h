@@ -3,9 +3,9 @@
 //     m += (g - m) (1 - beta_1);  v += (g^2 - v) (1 - beta_2)
 //     d = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon);  w -= rate |w| / |d| d
 //
-// with norms of whole variables, whatever their layout, and a ratio of 1 where either is 0; t counts
-// the updates so far, this one included. You et al., arXiv:1904.00962, without its bounds of norms,
-// as in Keras.
+// with norms of whole variables, whatever their layout, and a ratio of 1 where either is 0; t
+// counts the updates so far, this one included. You et al., arXiv:1904.00962, without its bounds of
+// norms, as in Keras.
 #pragma once
 
 #include <optional>

@@ -1,9 +1,9 @@
 // Optimizer: how parameters are updated, and at which rate.
 //
-// An optimizer is a value. It states its slots (what it keeps for each parameter), the kernel that does one update in one fused pass, and how
-// gradients are clipped before; and it has the learning rate. Formulas and defaults are Keras's
-// (keras/src/optimizers); norms are those of whole variables, whatever their layout.
-// Functions with Keras's names make it, in optimizers/:
+// An optimizer is a value. It states its slots (what it keeps for each parameter), the kernel that
+// does one update in one fused pass, and how gradients are clipped before; and it has the learning
+// rate. Formulas and defaults are Keras's (keras/src/optimizers); norms are those of whole
+// variables, whatever their layout. Functions with Keras's names make it, in optimizers/:
 //
 //     Optimizer optimizer = Adam({.learning_rate = 1e-3, .global_clipnorm = 1.0});
 #pragma once
@@ -31,8 +31,8 @@ struct CommonOptions {
 
 class Optimizer {
  public:
-  /// `class_name` as in Keras. `options` are all of them: ranks compare them. Throws `Error` for two
-  /// clips. Pages call `make_optimizer` (optimizers/make.h).
+  /// `class_name` as in Keras. `options` are all of them: ranks compare them. Throws `Error` for
+  /// two clips. Pages call `make_optimizer` (optimizers/make.h).
   Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
             Settings options, std::vector<Slot> slots,
             std::function<KernelSpec(const UpdatedBlock& block)> kernel);
@@ -55,8 +55,8 @@ class Optimizer {
     rule_.scaled_step = std::move(scaled_step);
   }
 
-  /// The number that Keras keeps in its files behind the slots, if it keeps one. It follows from the
-  /// updates so far.
+  /// The number that Keras keeps in its files behind the slots, if it keeps one. It follows from
+  /// the updates so far.
   using KerasNumber = std::function<double(std::int64_t iteration)>;
   [[nodiscard]] std::optional<double> keras_number(std::int64_t iteration) const;
   void set_keras_number(KerasNumber number) { keras_number_ = std::move(number); }

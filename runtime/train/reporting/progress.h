@@ -6,9 +6,9 @@
 //     Epoch 1/3
 //     101/250 ━━━━━━━━━━━━━━━━━━━━ 1s 8ms/step - accuracy: 0.8612 - loss: 0.4890 - 7991 samples/s
 //
-// It never takes more than a line of the terminal, however wide that is by now: first cells go, then
-// letters of long names, then what stands last. The finished one has everything, on further lines
-// if need be.
+// It never takes more than a line of the terminal, however wide that is by now: first cells go,
+// then letters of long names, then what stands last. The finished one has everything, on further
+// lines if need be.
 //
 // In a file one line an epoch, and one every half minute meanwhile:
 //

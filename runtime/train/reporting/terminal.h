@@ -13,8 +13,8 @@ namespace meshwork {
 /// launcher it is the launcher's output that counts.
 [[nodiscard]] bool ends_at_terminal(int descriptor);
 
-/// The columns of the terminal at which `descriptor` ends, now: COLUMNS, if that is set, or what the
-/// terminal says, or 80. 0 where it ends at none: a file takes lines of any length.
+/// The columns of the terminal at which `descriptor` ends, now: COLUMNS, if that is set, or what
+/// the terminal says, or 80. 0 where it ends at none: a file takes lines of any length.
 [[nodiscard]] int terminal_width(int descriptor);
 
 /// For tables and other text that has to be read whole: of a terminal that is narrower than 80

@@ -1,5 +1,5 @@
-// The categories of the training data as checkpoints keep them, so that the numbers of texts mean the
-// same when a model is tried on other data.
+// The categories of the training data as checkpoints keep them, so that the numbers of texts mean
+// the same when a model is tried on other data.
 #pragma once
 
 #include <filesystem>
@@ -16,8 +16,8 @@ namespace meshwork {
     const std::vector<Categories>& categories);
 [[nodiscard]] std::vector<Categories> categories_of(const std::vector<CategoryRecord>& records);
 
-/// What differs between the categories `now` and those of a checkpoint, a line a column. A checkpoint
-/// without any says nothing.
+/// What differs between the categories `now` and those of a checkpoint, a line a column. A
+/// checkpoint without any says nothing.
 [[nodiscard]] std::vector<std::string> category_differences(
     const std::vector<CategoryRecord>& now, const std::vector<CategoryRecord>& then);
 

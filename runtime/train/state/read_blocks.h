@@ -1,6 +1,6 @@
-// A model's tensors in a checkpoint: what keeps the model from taking them, and the reading of them:
-// every rank its own blocks, whatever mesh wrote them,
-// and nothing believed before the sums of what all ranks have read are those in the file.
+// A model's tensors in a checkpoint: what keeps the model from taking them, and the reading of
+// them: every rank its own blocks, whatever mesh wrote them, and nothing believed before the sums
+// of what all ranks have read are those in the file.
 #pragma once
 
 #include <string>

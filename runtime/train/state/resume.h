@@ -55,8 +55,8 @@ struct NamedConfiguration {
   std::string name;
 };
 
-/// Where two configurations differ, a line each: "fit.epochs: 10, was 5". Throws `ConfigError` for a
-/// text that is none.
+/// Where two configurations differ, a line each: "fit.epochs: 10, was 5". Throws `ConfigError` for
+/// a text that is none.
 [[nodiscard]] std::vector<std::string> configuration_differences(const NamedConfiguration& now,
                                                                  const NamedConfiguration& before);
 

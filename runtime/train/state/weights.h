@@ -48,8 +48,8 @@ struct LoadedWeights {
   std::string optimizer_class;  // of that state; Keras's files do not say it
 };
 
-/// What was taken up and what was left in the file, in a line: "12 variables of run/step-000000300.h5;
-/// not its optimizer's state (Adam, 300 steps)".
+/// What was taken up and what was left in the file, in a line: "12 variables of
+/// run/step-000000300.h5; not its optimizer's state (Adam, 300 steps)".
 [[nodiscard]] std::string describe(const LoadedWeights& loaded);
 
 /// The file that `path` stands for: itself or, for a directory of checkpoints, the newest of them.
