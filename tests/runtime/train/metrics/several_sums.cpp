@@ -256,7 +256,8 @@ TEST_CASE("metrics of several sums say which is better, and refuse options out o
                     Catch::Contains("set sparse_y_true: true, or sparse_y_pred: false"));
   CHECK_THROWS_WITH(F1Score({.threshold = 0}), Catch::Contains("F1Score: threshold"));
   for (const SharedMetric& metric :
-       {MeanIoU({.num_classes = 1, .sparse_y_pred = false}), OneHotMeanIoU({.num_classes = 1})}) {
+       {MeanIoU({.num_classes = 1, .sparse_y_true = false, .sparse_y_pred = false}),
+        OneHotMeanIoU({.num_classes = 1})}) {
     INFO(metric->name());
     CHECK_THROWS_WITH(value_of(*metric, first_p, first_y),
                       Catch::Contains("num_classes: predictions of shape (4, 2) have 2 classes"));
