@@ -666,15 +666,11 @@ std::shared_ptr<const Source> open_csv(const ConfigNode& node, const SourceConte
   if (const char s = options.separator; s == '"' || s == '\n' || s == '\r') {
     node.find("separator")->fail("this character has another meaning in CSV files");
   }
-  using Paths = std::vector<std::filesystem::path>;
-  const ConfigNode& file = *options.file.node;
-  const Paths files =
-      file.is_sequence() ? file.as<Paths>() : Paths{file.as<std::filesystem::path>()};
-  if (files.empty()) file.fail("the list is empty; expected names of files");
+  const auto files = one_or_more<std::filesystem::path>(*options.file.node, "names of files");
   const bool by_name = options.features.node->is_map();
   const auto source =
       std::make_shared<CsvSource>(CsvTable{.path = files[0],
-                                           .beside = Paths(files.begin() + 1, files.end()),
+                                           .beside = {files.begin() + 1, files.end()},
                                            .separator = options.separator,
                                            .columns = options.columns,
                                            .categories = options.categories,

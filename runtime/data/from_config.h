@@ -6,6 +6,7 @@
 //     {kind: npz, file: data.npz, features: x, targets: y}
 //     {kind: csv, file: table.csv, features: [age, city], targets: price}
 //     {kind: images, directory: photos}
+//     {kind: text, file: novel.txt, length: 64}
 //     {kind: synthetic, rows: 128, features: {kind: normal, shape: [28, 28, 1]},
 //                                  targets: {kind: classes, classes: 10}}
 //

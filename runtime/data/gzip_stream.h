@@ -34,7 +34,7 @@ class GzipStream {
   /// gzip stream.
   std::int64_t read(std::byte* destination, std::int64_t bytes);
 
-  /// Whether the file is plain; known after the first read.
+  /// Whether the file is plain. Looks at how it begins, if nothing was read yet.
   [[nodiscard]] bool plain();
   /// Of the file, packed or not.
   [[nodiscard]] std::int64_t file_bytes() const { return file_bytes_; }

@@ -1,9 +1,6 @@
 #include "runtime/data/npy.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <optional>
 
 #include "collectives/error.h"
@@ -16,11 +13,11 @@ namespace meshwork {
 
 struct NpySource::Array {
   NpyFile options;
-  PlainFile file;
+  MappedFile mapped;
   NumpyHeader header;
-  const std::byte* mapped = nullptr;  // the whole file
 
-  explicit Array(const NpyFile& npy) : options(npy), file(npy.path, "an npy file") {
+  explicit Array(const NpyFile& npy) : options(npy), mapped(npy.path, "an npy file") {
+    const PlainFile& file = mapped.file();
     std::int64_t at = 0;
     header = read_numpy_header(
         [&](std::byte* destination, std::int64_t bytes) {
@@ -35,21 +32,16 @@ struct NpySource::Array {
            file.bytes() < expected ? "truncated" : "longer than its header says",
            to_string(header.shape), header.dtype, expected, file.bytes());
     }
-    void* const memory = ::mmap(nullptr, static_cast<std::size_t>(file.bytes()), PROT_READ,
-                                MAP_SHARED, file.native(), 0);
-    if (memory == MAP_FAILED) fail_to_reach(file.name(), "cannot be mapped into memory", errno);
-    mapped = static_cast<const std::byte*>(memory);
   }
-  ~Array() { ::munmap(const_cast<std::byte*>(mapped), static_cast<std::size_t>(file.bytes())); }
-  Array(const Array&) = delete;
-  Array& operator=(const Array&) = delete;
+
+  [[nodiscard]] const PlainFile& file() const { return mapped.file(); }
 };
 
 NpySource::NpySource(const std::vector<NpyFile>& files) : NpySource(opened(files)) {}
 
 NpySource::NpySource(std::vector<std::unique_ptr<Array>> arrays)
     : Source(arrays[0]->header.shape.empty() ? 0 : arrays[0]->header.shape[0],
-             sample_fields(placed(arrays)), arrays[0]->file.name()),
+             sample_fields(placed(arrays)), arrays[0]->file().name()),
       arrays_(std::move(arrays)) {}
 
 NpySource::~NpySource() = default;
@@ -65,14 +57,14 @@ std::vector<std::unique_ptr<NpySource::Array>> NpySource::opened(
 std::vector<PlacedField> NpySource::placed(const std::vector<std::unique_ptr<Array>>& arrays) {
   std::vector<PlacedField> fields;
   for (const auto& array : arrays) {
-    fields.push_back({array->options.field, array->options.role, array->file.name(),
-                      array->file.bytes(), array->header.shape, array->header.type});
+    fields.push_back({array->options.field, array->options.role, array->file().name(),
+                      array->file().bytes(), array->header.shape, array->header.type});
   }
   return fields;
 }
 
 std::string NpySource::locate(int field, std::int64_t row) const {
-  return fmt::format("{}: sample {}", arrays_[static_cast<std::size_t>(field)]->file.name(), row);
+  return fmt::format("{}: sample {}", arrays_[static_cast<std::size_t>(field)]->file().name(), row);
 }
 
 std::string NpySource::fingerprint() const {
@@ -89,9 +81,9 @@ void NpySource::read_rows(int field, std::span<const std::int64_t> rows, const B
                           std::byte* destination) const {
   const Array& array = *arrays_[static_cast<std::size_t>(field)];
   // The system ends a process that reads behind the end of a mapped file.
-  array.file.check_length();
-  copy_samples(array.mapped + array.header.bytes, this->field(field).shape, array.header.elements,
-               rows, block, destination);
+  array.file().check_length();
+  copy_samples(array.mapped.data() + array.header.bytes, this->field(field).shape,
+               array.header.elements, rows, block, destination);
 }
 
 // ---- as configurations write it ------------------------------------------------------------------

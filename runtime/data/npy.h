@@ -3,11 +3,8 @@
 //     numpy.save("x.npy", x)          # x has the shape (samples, ...)
 //
 // Opening reads the header (numpy_format.h) and compares it with the size of the file. The elements
-// are mapped into memory: a rank reads from the disk just the pages that its rows and columns lie in,
-// the ranks of a node share them, and a file may be larger than memory. A file is not to be changed
-// while it is read: one that has become shorter is an error, but one that is cut in the moment in which
-// a batch is copied ends the process (SIGBUS). Reading by position instead would take three times as
-// long for samples of a few hundred bytes.
+// are mapped into memory (MappedFile): reading by position instead would take three times as long for
+// samples of a few hundred bytes.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,7 @@
 #include "runtime/data/plain_file.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -86,6 +87,20 @@ void PlainFile::read(std::int64_t offset, void* destination, std::int64_t bytes)
     }
     done += got;
   }
+}
+
+MappedFile::MappedFile(const std::filesystem::path& path, const std::string& expected)
+    : file_(path, expected) {
+  if (file_.bytes() == 0) return;  // which the system refuses to map
+  void* const memory = ::mmap(nullptr, static_cast<std::size_t>(file_.bytes()), PROT_READ,
+                              MAP_SHARED, file_.native(), 0);
+  if (memory == MAP_FAILED) fail_to_reach(file_.name(), "cannot be mapped into memory", errno);
+  data_ = static_cast<const std::byte*>(memory);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ == nullptr) return;
+  ::munmap(const_cast<std::byte*>(data_), static_cast<std::size_t>(file_.bytes()));
 }
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-// Opens files that others made, and reads them by position.
+// Opens files that others made, and reads them by position or maps them into memory.
 //
 // A name can lead to anything: a pipe that nobody writes to, a directory, a device without an end.
 // Only a regular file is opened, without waiting for anybody, and looked at once it is open, so that
@@ -66,6 +66,28 @@ class PlainFile {
   std::string name_;
   int descriptor_ = -1;
   std::int64_t bytes_ = 0;
+};
+
+/// A regular file, the whole of it mapped into memory: a rank reads from the disk just the pages that
+/// it looks at, the ranks of a node share them, and a file may be larger than memory. A file is not to
+/// be changed while it is mapped: `check_length` finds one that has become shorter, but one that is
+/// cut in the moment in which it is read ends the process (SIGBUS).
+class MappedFile {
+ public:
+  /// As PlainFile does; throws `Unreachable` or `SystemFailure` for one that cannot be mapped.
+  MappedFile(const std::filesystem::path& path, const std::string& expected);
+  MappedFile(MappedFile&& other) noexcept
+      : file_(std::move(other.file_)), data_(std::exchange(other.data_, nullptr)) {}
+  MappedFile& operator=(MappedFile&&) = delete;
+  ~MappedFile();
+
+  [[nodiscard]] const PlainFile& file() const { return file_; }
+  /// Of an empty file, null.
+  [[nodiscard]] const std::byte* data() const { return data_; }
+
+ private:
+  PlainFile file_;
+  const std::byte* data_ = nullptr;
 };
 
 }  // namespace meshwork

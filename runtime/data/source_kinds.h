@@ -20,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runtime/config/catalog.h"
@@ -51,6 +52,15 @@ using WrittenField =
 template <class Options>
 [[nodiscard]] Options read_source_options(const ConfigNode& node, const char* kind) {
   return read_options<Options>(node, Catalog(), kind, {"kind"});
+}
+
+/// What `node` gives, one value or a list. Throws `ConfigError` for a list without `expected`.
+template <class Value>
+[[nodiscard]] std::vector<Value> one_or_more(const ConfigNode& node, std::string_view expected) {
+  if (!node.is_sequence()) return {node.as<Value>()};
+  auto values = node.as<std::vector<Value>>();
+  if (values.empty()) node.fail("the list is empty; expected {}", expected);
+  return values;
 }
 
 /// The kind `name` of sources with these options.

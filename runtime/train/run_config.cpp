@@ -62,11 +62,13 @@ std::vector<Block> whole_batches(const Source& source, int field, std::int64_t b
 // no weight, where it has to be one.
 void check_values(const std::shared_ptr<const Source>& source, FeedField field,
                   const StopRequest* stop) {
-  constexpr std::int64_t rows = 65536;  // at a time
+  constexpr std::int64_t most_elements = std::int64_t{1} << 20;  // at a time
   if (source->rows() == 0) {
     return;
   }
-  const std::int64_t batch = std::min(rows, source->rows());
+  const std::int64_t elements =
+      std::max<std::int64_t>(1, element_count(source->field(field.field).shape));
+  const std::int64_t batch = std::clamp<std::int64_t>(most_elements / elements, 1, source->rows());
   field.blocks = whole_batches(*source, field.field, batch);
   Feeder feeder({.source = source,
                  .fields = {field},

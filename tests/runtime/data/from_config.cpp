@@ -132,6 +132,32 @@ TEST_CASE("arrays of NumPy are features and targets, one or several") {
                     Catch::Contains("test.yaml:1:1: from_config/ab.npz: there is no member"));
 }
 
+TEST_CASE("windows of a text are the feature and the targets of a model with one input") {
+  const test::Folder folder("from_config");
+  test::write_file(folder / "a", "abcdefghij");
+  test::write_file(folder / "b", "klmnopqrst");
+  const auto one = source("{kind: text, file: from_config/a, length: 3}");
+  CHECK(one->rows() == 3);
+  CHECK(one->field(0) == Field{"input", {3}, ElementType::uint8, FieldRole::feature});
+  CHECK(one->field(1) == Field{"targets", {3}, ElementType::uint8, FieldRole::target});
+  const auto part = source(
+      "{kind: text, file: [from_config/a, from_config/b], length: 3, stride: 2, from: 0.5, "
+      "to: 0.8}");
+  CHECK(part->rows() == 2);
+  CHECK(test::read_block<std::uint8_t>(*part, 1, {1}, {{0, 3}}) ==
+        std::vector<std::uint8_t>{'n', 'o', 'p'});
+  CHECK_THROWS_WITH(source("{kind: text, file: from_config/a, length: 10}"),
+                    Catch::Contains("test.yaml:1:1: from_config/a: 10 tokens"));
+  CHECK_THROWS_WITH(source("{kind: text, file: [], length: 3}"),
+                    Catch::Contains("test.yaml:1:20: file: the list is empty"));
+  CHECK_THROWS_WITH(source("{kind: text, file: from_config/a}"),
+                    Catch::Contains("\"length\" is missing"));
+  CHECK_THROWS_WITH(source("{kind: text, file: from_config/a, length: 3, from: 0.5, to: 0.5}"),
+                    Catch::Contains("test.yaml:1:52: from: 0.5 is not before 0.5, which"));
+  CHECK_THROWS_WITH(source("{kind: text, file: from_config/a, length: 3}", {"a", "b"}),
+                    Catch::Contains("the model has 2 inputs"));
+}
+
 TEST_CASE("columns of a table are features and targets by name") {
   const test::Folder folder("from_config");
   test::write_file(folder / "t.csv", "a;b;city\n1;2.5;Rome\n3;4.5;Oslo\n");

@@ -4,8 +4,6 @@
 #include "tests/runtime/data/support.h"
 #include "tests/support/catch.h"
 
-#include <zlib.h>
-
 #include <bit>
 
 namespace meshwork::idx_test {
@@ -31,14 +29,6 @@ std::string idx_bytes(int code, const std::vector<std::uint32_t>& shape,
   for (const std::uint32_t length : shape) bytes += big_endian(length);
   for (const T value : values) bytes += big_endian(value);
   return bytes;
-}
-
-void write_gzip(const std::string& path, const std::string& bytes) {
-  gzFile file = gzopen(path.c_str(), "wb");
-  REQUIRE(file != nullptr);
-  REQUIRE(gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) ==
-          static_cast<int>(bytes.size()));
-  REQUIRE(gzclose(file) == Z_OK);
 }
 
 IdxSource open(const std::string& path) {

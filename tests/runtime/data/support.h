@@ -5,6 +5,8 @@
 #include "runtime/data/array.h"
 #include "runtime/data/source.h"
 
+#include <zlib.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -38,6 +40,16 @@ class Folder {
 
 inline void write_file(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
+}
+
+/// Writes a file that is gzipped.
+inline void write_gzip(const std::string& path, const std::string& bytes) {
+  gzFile file = gzopen(path.c_str(), "wb");
+  if (file == nullptr || gzwrite(file, bytes.data(), static_cast<unsigned>(bytes.size())) !=
+                             static_cast<int>(bytes.size())) {
+    fail("{}: cannot be written", path);
+  }
+  if (gzclose(file) != Z_OK) fail("{}: cannot be closed", path);
 }
 
 inline std::string file_bytes(const std::string& path) {
