@@ -2,17 +2,23 @@
 
 #include <limits>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "layers/layer_of.h"
 #include "layers/spatial.h"
+#include "runtime/graph/operations/activation.h"
+#include "runtime/graph/operations/affine.h"
+#include "runtime/graph/operations/contraction.h"
+#include "runtime/graph/operations/dimensions.h"
 #include "runtime/graph/operations/embedding.h"
 
 namespace meshwork {
 
-template <class Visitor>
-void describe(EmbeddingOptions& options, Visitor& option) {
-  option.about("a learned vector for each number; takes an input of dtype int32");
+namespace {
+
+template <class Options, class Visitor>
+void describe_table(Options& options, Visitor& option) {
   describe_name(options, option);
   option.required("input_dim", options.input_dim,
                   positive.up_to(std::numeric_limits<std::int32_t>::max()),
@@ -23,20 +29,69 @@ void describe(EmbeddingOptions& options, Visitor& option) {
   option("trainable", options.trainable, "train the vectors; false: they stay as they are");
 }
 
+// A variable of the layer, by the options of its vectors.
+template <class Options>
+TensorId table_of(const Options& of, LayerBuilder& builder, const std::string& name, Shape shape) {
+  return builder.variable(name, {.shape = std::move(shape),
+                                 .initializer = of.embeddings_initializer,
+                                 .regularizer = of.embeddings_regularizer});
+}
+
+template <class Options>
+TensorId embed(const Options& of, LayerBuilder& builder, TensorId x) {
+  const TensorId table = table_of(of, builder, "embeddings", {of.input_dim, of.output_dim});
+  return builder.apply(std::make_unique<EmbeddingOperation>(of.input_dim), {x, table});
+}
+
+// "btd,vd->btv", or "btd,dv->btv".
+TensorId reverse(const ReversibleEmbeddingOptions& of, LayerBuilder& builder, TensorId x) {
+  std::string letters = dimension_letters(builder.shape(x).size(), 'i');
+  const std::string equation = letters + (of.tie_weights ? ",oi->" : ",io->");
+  letters.back() = 'o';
+  const TensorId table =
+      of.tie_weights ? table_of(of, builder, "embeddings", {of.input_dim, of.output_dim})
+                     : table_of(of, builder, "reverse_embeddings", {of.output_dim, of.input_dim});
+  TensorId y =
+      builder.apply(std::make_unique<ContractionOperation>(equation + letters), {x, table});
+  if (of.logit_soft_cap == 0) return y;
+  y = builder.apply(std::make_unique<AffineOperation>(1 / of.logit_soft_cap, 0.0f), {y});
+  y = builder.apply(make_activation(Activation::tanh), {y});
+  return builder.apply(std::make_unique<AffineOperation>(of.logit_soft_cap, 0.0f), {y});
+}
+
+}  // namespace
+
+template <class Visitor>
+void describe(EmbeddingOptions& options, Visitor& option) {
+  option.about("a learned vector for each number; takes an input of dtype int32");
+  describe_table(options, option);
+}
+template <class Visitor>
+void describe(ReversibleEmbeddingOptions& options, Visitor& option) {
+  option.about("vectors of numbers, and called again on vectors, their products with all of those");
+  describe_table(options, option);
+  option("tie_weights", options.tie_weights,
+         "the way back takes the same table; false: one of its own");
+  option("logit_soft_cap", options.logit_soft_cap, at_least(0),
+         "the way back gives tanh(y / c) * c; 0: y");
+}
+
 SharedLayer Embedding(EmbeddingOptions options) {
-  return layer_of(
-      "Embedding", std::move(options),
-      [](const EmbeddingOptions& of, LayerBuilder& builder, TensorId x) {
-        const TensorId table =
-            builder.variable("embeddings", {.shape = {of.input_dim, of.output_dim},
-                                            .initializer = of.embeddings_initializer,
-                                            .regularizer = of.embeddings_regularizer});
-        return builder.apply(std::make_unique<EmbeddingOperation>(of.input_dim), {x, table});
-      });
+  return layer_of("Embedding", std::move(options), embed<EmbeddingOptions>);
+}
+
+SharedLayer ReversibleEmbedding(ReversibleEmbeddingOptions options) {
+  return layer_of("ReversibleEmbedding", std::move(options),
+                  [](const ReversibleEmbeddingOptions& of, LayerBuilder& builder, TensorId x) {
+                    return builder.type(x) == ElementType::int32 ? embed(of, builder, x)
+                                                                 : reverse(of, builder, x);
+                  });
 }
 
 void add_embedding(Catalog& catalog) {
   catalog.add<SharedLayer, EmbeddingOptions>("Embedding", {}, Embedding);
+  catalog.add<SharedLayer, ReversibleEmbeddingOptions>("ReversibleEmbedding", {},
+                                                       ReversibleEmbedding);
 }
 
 }  // namespace meshwork

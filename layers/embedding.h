@@ -22,4 +22,21 @@ struct EmbeddingOptions {
 /// Throws `Error` for options that are not positive; when called, for an input that is not int32.
 [[nodiscard]] SharedLayer Embedding(EmbeddingOptions options);
 
+struct ReversibleEmbeddingOptions {
+  std::string name;
+  std::int64_t input_dim = 0;
+  std::int64_t output_dim = 0;
+  bool tie_weights = true;   // the way back takes the same table; false: one of its own
+  float logit_soft_cap = 0;  // c: the way back gives tanh(y / c) * c; 0: y
+  Initializer embeddings_initializer = initializer_by_name("random_uniform");
+  Regularizer embeddings_regularizer;
+  bool trainable = true;
+};
+
+/// Both ways: called on numbers, as Embedding; called on vectors x (batch, ..., output_dim), their
+/// products with all rows of the table, (batch, ..., input_dim)
+/// (keras.io/api/layers/core_layers/reversible_embedding). Variables: `embeddings` (input_dim,
+/// output_dim), and without `tie_weights` `reverse_embeddings` (output_dim, input_dim).
+[[nodiscard]] SharedLayer ReversibleEmbedding(ReversibleEmbeddingOptions options);
+
 }  // namespace meshwork

@@ -4,19 +4,38 @@
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "layers/layer_of.h"
+#include "layers/projection.h"
 #include "layers/spatial.h"
-#include "runtime/graph/operations/affine.h"
-#include "runtime/graph/operations/bias.h"
-#include "runtime/graph/operations/causal_mask.h"
-#include "runtime/graph/operations/contraction.h"
-#include "runtime/graph/operations/dropout.h"
-#include "runtime/graph/operations/softmax.h"
+#include "runtime/graph/operations/attention.h"
+#include "runtime/graph/operations/rotary.h"
 
 namespace meshwork {
+
+namespace {
+
+// What the attention layers have in common.
+template <class Options, class Visitor>
+void describe_attention(Options& options, Visitor& option) {
+  option("dropout", options.dropout, between(0, 1),
+         "share of the probabilities set to 0 in training");
+  option("use_bias", options.use_bias, "add biases to queries, keys, values and output");
+  option("use_causal_mask", options.use_causal_mask,
+         "a place looks at itself and those before it alone");
+  option("sliding_window", options.sliding_window, at_least(0),
+         "a place looks at those fewer than so many away; 0: at all");
+  option("rope_max_wavelength", options.rope_max_wavelength, at_least(0),
+         "turn queries and keys as RotaryEmbedding does, such as 10000; 0: do not");
+  option("kernel_initializer", options.kernel_initializer, "initial kernels");
+  option("bias_initializer", options.bias_initializer, "initial biases");
+  option("kernel_regularizer", options.kernel_regularizer, "penalty on the kernels");
+  option("bias_regularizer", options.bias_regularizer, "penalty on the biases");
+  option("trainable", options.trainable, "train all variables; false: they stay as they are");
+}
+
+}  // namespace
 
 template <class Visitor>
 void describe(MultiHeadAttentionOptions& options, Visitor& option) {
@@ -25,45 +44,28 @@ void describe(MultiHeadAttentionOptions& options, Visitor& option) {
   option.required("num_heads", options.num_heads, length, "number of heads");
   option.required("key_dim", options.key_dim, length, "length of a head's queries and keys");
   option("value_dim", options.value_dim, at_least(0), "length of a head's values; 0: key_dim");
-  option("dropout", options.dropout, between(0, 1),
-         "share of the probabilities set to 0 in training");
-  option("use_bias", options.use_bias, "add biases to queries, keys, values and output");
-  option("use_causal_mask", options.use_causal_mask,
-         "a place looks at itself and those before it alone");
-  option("kernel_initializer", options.kernel_initializer, "initial kernels");
-  option("bias_initializer", options.bias_initializer, "initial biases");
-  option("kernel_regularizer", options.kernel_regularizer, "penalty on the kernels");
-  option("bias_regularizer", options.bias_regularizer, "penalty on the biases");
-  option("trainable", options.trainable, "train all variables; false: they stay as they are");
+  describe_attention(options, option);
+}
+template <class Visitor>
+void describe(GroupQueryAttentionOptions& options, Visitor& option) {
+  option.about("attention whose heads of keys and values serve several heads of queries each");
+  describe_name(options, option);
+  option.required("head_dim", options.head_dim, length, "length of a head's vectors");
+  option.required("num_query_heads", options.num_query_heads, length, "heads of queries");
+  option.required("num_key_value_heads", options.num_key_value_heads, length,
+                  "heads of keys and values, which divide those of queries");
+  describe_attention(options, option);
 }
 
 namespace {
 
-// The equation's product of x and the variable `name`/kernel, plus `name`/bias over the last
-// `bias_dimensions` of it. Fans are those of the product: what is summed, and what comes out.
-TensorId projected(const MultiHeadAttentionOptions& of, LayerBuilder& builder,
-                   const std::string& name, std::string_view equation, TensorId x, Shape kernel,
-                   std::size_t bias_dimensions) {
-  Initializer initializer = of.kernel_initializer;
-  const std::span<const std::int64_t> lengths(kernel);
-  const std::size_t summed = kernel.size() - bias_dimensions;
-  initializer.fans = {static_cast<double>(element_count(lengths.first(summed))),
-                      static_cast<double>(element_count(lengths.subspan(summed)))};
-  const Shape bias(kernel.begin() + static_cast<std::ptrdiff_t>(summed), kernel.end());
-  const TensorId weights =
-      builder.variable(name + "/kernel", {.shape = std::move(kernel),
-                                          .initializer = initializer,
-                                          .regularizer = of.kernel_regularizer});
-  const TensorId y = builder.apply(std::make_unique<ContractionOperation>(equation), {x, weights});
-  if (!of.use_bias) return y;
-  const TensorId added = builder.variable(
-      name + "/bias",
-      {.shape = bias, .initializer = of.bias_initializer, .regularizer = of.bias_regularizer});
-  return builder.apply(std::make_unique<BiasOperation>(Epilogue{}, bias_dimensions), {y, added});
-}
+struct HeadCounts {
+  std::int64_t queries, keys, key_dim, value_dim;
+};
 
-TensorId attention(const MultiHeadAttentionOptions& of, LayerBuilder& builder,
-                   std::span<const TensorId> inputs) {
+template <class Options>
+TensorId attend(const Options& of, const HeadCounts& heads, LayerBuilder& builder,
+                std::span<const TensorId> inputs) {
   if (inputs.empty() || inputs.size() > 3) {
     fail("expected a query, perhaps a value and a key, found {} inputs", inputs.size());
   }
@@ -79,24 +81,28 @@ TensorId attention(const MultiHeadAttentionOptions& of, LayerBuilder& builder,
     fail("expected as many values as keys, found sequences of shape {} and {}",
          to_string(builder.shape(value)), to_string(builder.shape(key)));
   }
-  const std::int64_t value_dim = of.value_dim > 0 ? of.value_dim : of.key_dim;
-  const auto heads = [&](const std::string& name, TensorId x, std::int64_t dimension) {
-    return projected(of, builder, name, "btd,dhk->bthk", x,
-                     {builder.shape(x).back(), of.num_heads, dimension}, 2);
+  const auto projected = [&](const std::string& part, TensorId x, std::int64_t count,
+                             std::int64_t dimension) {
+    const Shape kernel{builder.shape(x).back(), count, dimension};
+    return project(of, builder, part, "btd,dhk->bthk", x, kernel, fans_of(kernel, 1),
+                   of.use_bias ? 2 : 0);
   };
-  TensorId q = heads("query", query, of.key_dim);
-  const TensorId k = heads("key", key, of.key_dim);
-  const TensorId v = heads("value", value, value_dim);
-  const auto scale = static_cast<float>(1 / std::sqrt(static_cast<double>(of.key_dim)));
-  q = builder.apply(std::make_unique<AffineOperation>(scale, 0.0f), {q});
-  TensorId p = builder.apply(std::make_unique<ContractionOperation>("bthk,bshk->bhts"), {q, k});
-  if (of.use_causal_mask) p = builder.apply(std::make_unique<CausalMaskOperation>(), {p});
-  p = builder.apply(std::make_unique<SoftmaxOperation>(), {p});
-  if (of.dropout > 0) p = builder.apply(std::make_unique<DropoutOperation>(of.dropout), {p});
-  const TensorId mixed =
-      builder.apply(std::make_unique<ContractionOperation>("bhts,bshk->bthk"), {p, v});
-  return projected(of, builder, "attention_output", "bthk,hkd->btd", mixed,
-                   {of.num_heads, value_dim, builder.shape(query).back()}, 1);
+  const auto turned = [&](TensorId x) {
+    if (of.rope_max_wavelength == 0) return x;
+    return builder.apply(std::make_unique<RotaryOperation>(of.rope_max_wavelength, 1.0), {x});
+  };
+  const TensorId q = turned(projected("query/", query, heads.queries, heads.key_dim));
+  const TensorId k = turned(projected("key/", key, heads.keys, heads.key_dim));
+  const TensorId v = projected("value/", value, heads.keys, heads.value_dim);
+  const AttentionOptions attention{
+      .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(heads.key_dim))),
+      .causal = of.use_causal_mask,
+      .window = of.sliding_window,
+      .dropout = of.dropout};
+  const TensorId mixed = builder.apply(std::make_unique<AttentionOperation>(attention), {q, k, v});
+  const Shape kernel{heads.queries, heads.value_dim, builder.shape(query).back()};
+  return project(of, builder, "attention_output/", "bthk,hkd->btd", mixed, kernel,
+                 fans_of(kernel, 2), of.use_bias ? 1 : 0);
 }
 
 }  // namespace
@@ -104,13 +110,40 @@ TensorId attention(const MultiHeadAttentionOptions& of, LayerBuilder& builder,
 std::string MultiHeadAttentionOptions::part_in_keras(const std::string& part) {
   return (part == "attention_output" ? "output" : part) + "_dense";
 }
+std::string GroupQueryAttentionOptions::part_in_keras(const std::string& part) {
+  return "_" + MultiHeadAttentionOptions::part_in_keras(part);
+}
 
 SharedLayer MultiHeadAttention(MultiHeadAttentionOptions options) {
-  return layer_of("MultiHeadAttention", std::move(options), attention);
+  return layer_of(
+      "MultiHeadAttention", std::move(options),
+      [](const MultiHeadAttentionOptions& of, LayerBuilder& builder,
+         std::span<const TensorId> inputs) {
+        const std::int64_t value_dim = of.value_dim > 0 ? of.value_dim : of.key_dim;
+        return attend(of, {of.num_heads, of.num_heads, of.key_dim, value_dim}, builder, inputs);
+      });
+}
+
+SharedLayer GroupQueryAttention(GroupQueryAttentionOptions options) {
+  if (options.num_key_value_heads > 0 &&
+      options.num_query_heads % options.num_key_value_heads != 0) {
+    fail("{}: num_key_value_heads: expected a divisor of the {} heads of queries, found {}",
+         called(options.name, "GroupQueryAttention"), options.num_query_heads,
+         options.num_key_value_heads);
+  }
+  return layer_of("GroupedQueryAttention", std::move(options),
+                  [](const GroupQueryAttentionOptions& of, LayerBuilder& builder,
+                     std::span<const TensorId> inputs) {
+                    return attend(
+                        of, {of.num_query_heads, of.num_key_value_heads, of.head_dim, of.head_dim},
+                        builder, inputs);
+                  });
 }
 
 void add_multi_head_attention(Catalog& catalog) {
   catalog.add<SharedLayer, MultiHeadAttentionOptions>("MultiHeadAttention", {}, MultiHeadAttention);
+  catalog.add<SharedLayer, GroupQueryAttentionOptions>("GroupQueryAttention", {},
+                                                       GroupQueryAttention);
 }
 
 }  // namespace meshwork

@@ -112,14 +112,13 @@ constexpr Absence all[] = {
      "Bidirectional TimeDistributed ConvLSTM1D ConvLSTM2D ConvLSTM3D",
      "recurrent layers are not there; Conv1D with padding causal reads "
      "sequences"},
-    {"layer", "Attention AdditiveAttention GroupQueryAttention", "MultiHeadAttention"},
-    {"layer", "Embedding.mask_zero", "weights of samples leave some out"},
+    {"layer", "Attention AdditiveAttention", "MultiHeadAttention"},
+    {"layer", "Embedding.mask_zero ReversibleEmbedding.mask_zero", "weights of samples leave some out"},
     {"layer", "Embedding.input_length", "the input's shape says it"},
     {"layer", "MultiHeadAttention.output_shape", "Dense behind it makes vectors of another length"},
     {"layer", "MultiHeadAttention.attention_axes",
      "the one dimension between batch and features is attended over; Permute and Reshape bring "
      "another there"},
-    {"layer", "ReversibleEmbedding", "Embedding, and Dense behind the last layer"},
     {"layer", "TextVectorization StringLookup IntegerLookup Hashing HashedCrossing",
      "columns of texts in CSV become numbers by themselves; Embedding takes numbers"},
     {"layer", "Discretization",
@@ -164,7 +163,6 @@ constexpr Absence all[] = {
      "AdaptiveAveragePooling3D AdaptiveMaxPooling1D AdaptiveMaxPooling2D "
      "AdaptiveMaxPooling3D",
      "pooling with a pool_size that divides the lengths, or global pooling", true},
-    {"layer", "EinsumDense", "Dense, and Permute or Reshape around it", true},
     {"layer", "SpectralNormalization", "LayerNormalization or UnitNormalization", true},
     {"layer", "ActivityRegularization", "kernel_regularizer of a layer", true},
     {"layer", "Identity", "Activation: linear", true},

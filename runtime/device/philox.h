@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 
@@ -44,6 +45,11 @@ MESHWORK_HOST_DEVICE inline std::array<std::uint32_t, 4> philox(std::uint64_t ke
 MESHWORK_HOST_DEVICE inline std::uint32_t philox_word(std::uint64_t key, std::uint64_t index,
                                                       std::uint64_t step) {
   return philox(key, index / 4, step)[index % 4];
+}
+
+/// Dropout at `rate` keeps an element if its word is not below this; 2^32: it keeps none.
+[[nodiscard]] inline std::uint64_t least_kept_word(float rate) {
+  return static_cast<std::uint64_t>(std::ceil(static_cast<double>(rate) * 4294967296.0));
 }
 
 /// The key of what draws: `seed` and a path, mixed (FNV-1a over the path, then the finaliser of

@@ -18,6 +18,7 @@
 
 #include "runtime/device/device.h"
 #include "runtime/device/kernels/adam.h"
+#include "runtime/device/kernels/attention.h"
 #include "runtime/device/kernels/classes.h"
 #include "runtime/device/kernels/convolution.h"
 #include "runtime/device/kernels/copies.h"
@@ -103,6 +104,34 @@ void add_convolutional_network(std::vector<Case>& all, std::int64_t batch) {
   const std::int64_t inner = 32, middle = 49, y = batch * inner * 4;
   all.push_back(pass(MiddleSumSpec{batch, middle, inner, 1}, {middle * y, y}, middle * y));
   all.push_back(pass(MiddleBroadcastSpec{batch, middle, inner, 1}, {y, middle * y}, middle * y));
+}
+
+/// Causal attention: of a small network, and of GPT-2 on short and long sequences.
+void add_attention(std::vector<Case>& all) {
+  struct Sizes {
+    std::int64_t batch, length, heads, elements;
+  };
+  for (const auto& [batch, length, heads, elements] :
+       {Sizes{12, 64, 4, 32}, Sizes{4, 64, 12, 64}, Sizes{1, 1024, 12, 64},
+        Sizes{1, 4096, 12, 64}}) {
+    const AttentionShape at{.batch = batch,
+                            .queries = length,
+                            .keys = length,
+                            .heads = heads,
+                            .key_heads = heads,
+                            .key_length = elements,
+                            .value_length = elements,
+                            .scale = 0.125f,
+                            .causal = true,
+                            .all_heads = heads,
+                            .all_queries = length,
+                            .all_keys = length};
+    const std::int64_t x = batch * length * heads * elements * 4, l = batch * heads * length * 4;
+    const AttentionSpec forward{at};
+    const AttentionGradientSpec backward{at};
+    all.push_back({forward, {x, x, x, x, l}, {forward.work().flops, "GFLOP/s"}});
+    all.push_back({backward, {x, x, x, x, l, x, x, x, x}, {backward.work().flops, "GFLOP/s"}});
+  }
 }
 
 /// Pooling and upsampling by two, of images as they are in the middle of that network.
@@ -234,6 +263,7 @@ std::vector<Case> cases(Device& device) {
   for (const std::int64_t images : {std::int64_t{64}, std::int64_t{512}}) {
     add_convolutional_network(all, images);
   }
+  add_attention(all);
   add_resampling(all, batch);
   return all;
 }

@@ -1,9 +1,8 @@
-// The layers over images and sequences, spread in every legal way.
+// The layers over images, spread in every legal way.
 //
 // Images are 7 x 5: over two and three ranks blocks differ, over four some are empty; windows are
 // wider than blocks, strides do not divide, and groups fall together with blocks or do not.
 #include <algorithm>
-#include <cmath>
 
 #include "layers/activation.h"
 #include "layers/add.h"
@@ -13,12 +12,10 @@
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/depthwise_convolution.h"
-#include "layers/embedding.h"
 #include "layers/flatten.h"
 #include "layers/global_pooling.h"
 #include "layers/group_normalization.h"
 #include "layers/layer_normalization.h"
-#include "layers/multi_head_attention.h"
 #include "layers/noise.h"
 #include "layers/permute.h"
 #include "layers/pooling.h"
@@ -268,58 +265,6 @@ std::vector<Case> noise_cases() {
   return cases;
 }
 
-std::vector<Case> embedding_cases() {
-  std::vector<Case> cases = with_and_without_tail(
-      "Embedding", {5},
-      [](const SymbolicTensor& x) {
-        return Embedding({.name = "layer", .input_dim = 5, .output_dim = 3})(x);
-      },
-      {"layer/embeddings", "layer/output"});
-  append(cases, with_and_without_tail(
-                    "Embedding of numbers and of the same numbers again", {3},
-                    [layer = Embedding({.name = "layer", .input_dim = 5, .output_dim = 2})](
-                        const SymbolicTensor& x) {
-                      return Flatten({.name = "flat"})(Add({.name = "sum"})({layer(x), layer(x)}));
-                    },
-                    {"layer/embeddings", "sum/output"}));
-  for (Case& subject : cases) {
-    subject.dtype = ElementType::int32;
-    subject.features = [](const Shape& shape) {
-      std::vector<float> numbers = random_floats(element_count(shape), 17, 0, 5);
-      for (float& number : numbers) number = std::min(std::floor(number), 4.0f);
-      return numbers;
-    };
-  }
-  return cases;
-}
-
-std::vector<Case> attention_cases() {
-  const std::vector<std::string> split{"query/kernel", "query/bias", "key/kernel", "value/kernel",
-                                       "attention_output/kernel"};
-  std::vector<Case> cases;
-  add(cases, "MultiHeadAttention", 5,
-      MultiHeadAttention(
-          {.name = "layer", .num_heads = 3, .key_dim = 4, .bias_initializer = random_bias}),
-      split, {7});
-  add(cases, "MultiHeadAttention, causal, with longer values", 5,
-      MultiHeadAttention({.name = "layer",
-                          .num_heads = 2,
-                          .key_dim = 3,
-                          .value_dim = 5,
-                          .use_bias = false,
-                          .use_causal_mask = true}),
-      {"query/kernel", "value/kernel", "attention_output/kernel"}, {7});
-  append(cases,
-         with_and_without_tail(
-             "MultiHeadAttention to another sequence", {5, 4},
-             [layer = MultiHeadAttention({.name = "layer", .num_heads = 2, .key_dim = 3})](
-                 const SymbolicTensor& x) {
-               return layer({front(6)(x), Cropping1D({.name = "part", .cropping = {2, 0}})(x)});
-             },
-             {"front/output", "layer/key/kernel", "layer/output"}));
-  return cases;
-}
-
 std::vector<Case> moving_cases() {
   std::vector<Case> cases;
   add(cases, "ZeroPadding2D", 2, ZeroPadding2D({.name = "layer", .padding = {{1, 2}, {0, 6}}}));
@@ -383,8 +328,6 @@ TEST_CASE("on one rank the gradients of every layer of images are those of diffe
   check_differences(volume_cases());
   check_differences(sample_normalization_cases());
   check_differences(pooling_cases());
-  check_differences(embedding_cases());
-  check_differences(attention_cases());
   std::vector<Case> others = moving_cases();
   // With statistics of the batch, a layer evaluates another function than it trains.
   std::erase_if(others,
@@ -418,14 +361,6 @@ TEST_CASE("normalization of samples, spread in any way, gives the numbers of one
 
 TEST_CASE("noise on images that are split in any way is that of one rank") {
   check(noise_cases(), 4);
-}
-
-TEST_CASE("rows of a table, spread in any way, are those of one rank, and so are their gradients") {
-  check(embedding_cases(), 4);
-}
-
-TEST_CASE("attention, spread in any way, gives the numbers of one rank") {
-  check(attention_cases(), 4);
 }
 
 TEST_CASE("padding, enlarging, permuting and flattening, spread in any way, give those numbers") {

@@ -73,6 +73,14 @@ struct SoftmaxGradient {
   }
 };
 
+struct RepeatRows {
+  const float* x;
+  float* y;
+  [[nodiscard]] MESHWORK_HOST_DEVICE auto row(std::int64_t) const {
+    return [x = x, y = y](std::int64_t column, std::int64_t i) { y[i] = x[column]; };
+  }
+};
+
 struct UnitRow {
   const float *x, *s;
   float* y;
@@ -132,6 +140,11 @@ void add_rows(auto& kernels) {
   kernels.template add<RowDivideSpec>([](const RowDivideSpec& spec, const auto& context) {
     return Loops::grid(context, spec.rows, spec.columns, 8, [](void* const* operands) {
       return RowDivide{at(operands, 0), at(operands, 1), at(operands, 2)};
+    });
+  });
+  kernels.template add<RepeatRowsSpec>([](const RepeatRowsSpec& spec, const auto& context) {
+    return Loops::grid(context, spec.rows, spec.columns, 8, [](void* const* operands) {
+      return RepeatRows{at(operands, 0), at(operands, 1)};
     });
   });
   kernels.template add<UnitRowSpec>([](const UnitRowSpec& spec, const auto& context) {

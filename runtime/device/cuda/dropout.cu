@@ -4,8 +4,6 @@
 // A thread computes one counter's four words and writes the elements of the block among its four.
 // Bound by memory traffic, 8 bytes an element: ten rounds for four elements are about 40 integer
 // instructions an element.
-#include <cmath>
-
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
@@ -34,16 +32,15 @@ struct Dropout {
 };
 
 KernelPointer compile(const DropoutSpec& spec, const Context& context) {
-  const auto threshold =
-      static_cast<std::uint64_t>(std::ceil(static_cast<double>(spec.rate) * 4294967296.0));
-  if (threshold > 0xffffffffu) {
+  const std::uint64_t least = least_kept_word(spec.rate);
+  if (least > 0xffffffffu) {
     const std::int64_t bytes = element_count(shape_of(spec.block)) * 4;
     return make_kernel([=, launcher = context.launcher](void* const* operands) {
       zero_bytes(launcher, operands[2], bytes);
     });
   }
   return make_kernel([block = drawn_block(spec.key, spec.global, spec.block),
-                      least = static_cast<std::uint32_t>(threshold), kept = 1.0f - spec.rate,
+                      least = static_cast<std::uint32_t>(least), kept = 1.0f - spec.rate,
                       launcher = context.launcher](void* const* operands) {
     for_elements(launcher, block.count,
                  Dropout{block,

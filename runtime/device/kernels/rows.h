@@ -58,8 +58,8 @@ struct SoftmaxGradientSpec {
   [[nodiscard]] KernelWork work() const { return spec::rows(rows, 3 * columns + (whole ? 0 : 1)); }
 };
 
-/// y = x * min(1 / sqrt(s), limit): rows of length 1, of s = RowDot(x, x). May be in place. Operands:
-/// x, s, y.
+/// y = x * min(1 / sqrt(s), limit): rows of length 1, of s = RowDot(x, x). May be in place.
+/// Operands: x, s, y.
 struct UnitRowSpec {
   std::int64_t rows = 0, columns = 0;
   float limit = 0;
@@ -75,6 +75,13 @@ struct UnitRowGradientSpec {
     return spec::sized("unit row gradient", {rows, columns});
   }
   [[nodiscard]] KernelWork work() const { return spec::rows(rows, 3 * columns + 2); }
+};
+
+/// y (rows, columns) = x (columns) in each row. Operands: x, y.
+struct RepeatRowsSpec {
+  std::int64_t rows = 0, columns = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("repeat rows", {rows, columns}); }
+  [[nodiscard]] KernelWork work() const { return spec::rows(rows + 1, columns); }
 };
 
 /// y = softmax(x): RowMaximumSpec, RowExponentialSpec and RowDivideSpec in one. May be in place.

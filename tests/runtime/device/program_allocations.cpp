@@ -5,8 +5,8 @@
 #include "runtime/device/kernels/adagrad.h"
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/adamax.h"
+#include "runtime/device/kernels/attention.h"
 #include "runtime/device/kernels/category_encoding.h"
-#include "runtime/device/kernels/causal_mask.h"
 #include "runtime/device/kernels/classes.h"
 #include "runtime/device/kernels/convolution.h"
 #include "runtime/device/kernels/copies.h"
@@ -27,6 +27,7 @@
 #include "runtime/device/kernels/pooling.h"
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/kernels/rmsprop.h"
+#include "runtime/device/kernels/rotary.h"
 #include "runtime/device/kernels/row_losses.h"
 #include "runtime/device/kernels/row_normalization.h"
 #include "runtime/device/kernels/rows.h"
@@ -134,7 +135,19 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(PairSpec{PairFunction::product, count}, {x, target, y}, "t");
   builder.emit(PairGradientSpec{PairFunction::maximum, true, count}, {x, target, y, e}, "t");
   builder.emit(ColumnScaleSpec{rows, columns}, {x, bias, y}, "t");
-  builder.emit(CausalMaskSpec{.batches = 1, .queries = rows, .keys = columns}, {x, y}, "t");
+  const AttentionShape attention{.batch = 1,
+                                 .queries = rows,
+                                 .keys = rows,
+                                 .heads = 1,
+                                 .key_heads = 1,
+                                 .key_length = columns,
+                                 .value_length = columns};
+  builder.emit(RepeatRowsSpec{rows, columns}, {bias, y}, "t");
+  builder.emit(RotarySpec{.batch = 1, .places = rows, .vectors = 1, .length = columns}, {x, y},
+               "t");
+  builder.emit(AttentionSpec{attention}, {x, target, slot, y, m}, "t");
+  builder.emit(AttentionGradientSpec{attention}, {x, target, slot, y, m, e, wide, second, third},
+               "t");
   const Buffer numbers = builder.scratch(rows * 4, "numbers");
   builder.preset(numbers);
   builder.emit(EmbeddingSpec{rows, columns, 0, rows}, {numbers, x, y}, "t");

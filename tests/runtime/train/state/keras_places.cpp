@@ -6,9 +6,11 @@
 #include "layers/batch_normalization.h"
 #include "layers/convolution.h"
 #include "layers/dense.h"
+#include "layers/embedding.h"
 #include "layers/flatten.h"
 #include "layers/multi_head_attention.h"
 #include "layers/normalization.h"
+#include "layers/position.h"
 #include "layers/reshape.h"
 #include "tests/support/catch.h"
 
@@ -71,6 +73,27 @@ TEST_CASE("the parts of a layer have Keras's names for them") {
     expected.push_back(fmt::format("a/{}/bias: {}{}/vars/1", part, attention, in_keras));
   }
   CHECK(lines(keras_places(make_graph({input}, {x}), KerasModel::functional)) == expected);
+  const auto y = GroupQueryAttention({.name = "g",
+                                      .head_dim = 2,
+                                      .num_query_heads = 2,
+                                      .num_key_value_heads = 1,
+                                      .use_bias = false})(input);
+  const std::string grouped = "layers/grouped_query_attention/_";
+  CHECK(lines(keras_places(make_graph({input}, {y}), KerasModel::functional)) ==
+        std::vector<std::string>{"g/query/kernel: " + grouped + "query_dense/vars/0",
+                                 "g/key/kernel: " + grouped + "key_dense/vars/0",
+                                 "g/value/kernel: " + grouped + "value_dense/vars/0",
+                                 "g/attention_output/kernel: " + grouped + "output_dense/vars/0"});
+}
+
+TEST_CASE("a table that is used both ways has one place") {
+  const SymbolicTensor input = Input({4}, "", ElementType::int32);
+  const SharedLayer tokens = ReversibleEmbedding({.name = "t", .input_dim = 5, .output_dim = 3});
+  const auto x = tokens(input);
+  const auto y = tokens(Add()({x, PositionEmbedding({.name = "p", .sequence_length = 4})(x)}));
+  CHECK(lines(keras_places(make_graph({input}, {y}), KerasModel::functional)) ==
+        std::vector<std::string>{"t/embeddings: layers/reversible_embedding/vars/0",
+                                 "p/embeddings: layers/position_embedding/vars/0"});
 }
 
 TEST_CASE("where a layer lacks a variable, those behind it move up") {

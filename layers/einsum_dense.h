@@ -1,0 +1,32 @@
+// EinsumDense: the einsum of the input and a kernel, then a bias and an activation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "runtime/device/kernels/activation.h"
+#include "runtime/graph/layer.h"
+
+namespace meshwork {
+
+struct EinsumDenseOptions {
+  std::string name;
+  std::string equation;   // "abc,cd->abd", of the input and the kernel; has to be given
+  Shape output_shape;     // without the batch; -1: as long as the input's; has to be given
+  std::string bias_axes;  // letters of the output that have a bias, which are its last; "": none
+  Activation activation = Activation::linear;
+  Initializer kernel_initializer = initializer_by_name("glorot_uniform");
+  Initializer bias_initializer = initializer_by_name("zeros");
+  Regularizer kernel_regularizer;
+  Regularizer bias_regularizer;
+  bool trainable = true;
+};
+
+/// y = activation(einsum(equation, x, kernel) + bias)
+/// (keras.io/api/layers/core_layers/einsum_dense). "...": further dimensions of the input, before
+/// all others or behind them, which the output has in the same place. Fans of the kernel are what
+/// is summed and what comes out. Variables: `kernel`, with a dimension for each letter, and `bias`.
+/// Throws `Error` for an equation that is none; when called, for inputs that do not fit it.
+[[nodiscard]] SharedLayer EinsumDense(EinsumDenseOptions options);
+
+}  // namespace meshwork

@@ -1,0 +1,532 @@
+// Attention whose scores stay in the cache.
+//
+// A tile of 64 queries meets tiles of 64 keys, one after the other. Scores lie transposed, (key,
+// query): a vector holds a key's scores of 16 queries, so that maxima, exponentials and sums of all
+// queries go side by side, and no row is too short. While tiles of keys go on, a query's maximum m
+// grows; what was added up before is multiplied by exp(old m - new m). Tiles that no query looks at
+// are left out, so that a causal attention does half of the work.
+//
+// Backward computes the scores of a pair of tiles again, from the logarithms that forward left, and
+// multiplies four times. Where samples and heads of keys are at least as many as threads, a thread
+// does all of a head. Elsewhere threads share tiles: first those of queries, for dq, then those of
+// keys, for dk and dv, which computes scores twice. Sums over tiles have the same order in both, so
+// that the bits are equal.
+//
+// Bound by FLOP: the products are the kernel's own (small_products.h), since a call of a library
+// takes longer than a tile. In float32 also where others multiply in bfloat16.
+#include "runtime/device/kernels/attention.h"
+
+#include <omp.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+
+#include "runtime/device/body_kernel.h"
+#include "runtime/device/cpu/kernels.h"
+#include "runtime/device/cpu/philox_groups.h"
+#include "runtime/device/cpu/small_products.h"
+#include "runtime/device/cpu/vector_math.h"
+#include "runtime/device/kernels/step_scalars.h"
+#include "runtime/device/philox.h"
+#include "runtime/shape/partition.h"
+
+namespace meshwork::cpu {
+
+namespace {
+
+constexpr std::int64_t tile = 64;  // of queries, and of keys
+constexpr std::int64_t tile_count(std::int64_t length) {
+  return (length + tile - 1) / tile;
+}
+constexpr float no_score = -std::numeric_limits<float>::infinity();
+
+/// A value for each query of a tile.
+template <class T = float>
+struct alignas(64) OfQueries : std::array<T, tile> {};
+/// scores[key][query] of a pair of tiles.
+struct alignas(64) Scores : std::array<OfQueries<>, tile> {};
+
+/// A tile of a sequence: places [begin, end).
+Range tile_of(std::int64_t length, std::int64_t index) {
+  return {index * tile, std::min(length, (index + 1) * tile)};
+}
+
+/// The vectors of one head of one sample, `elements` each, `row` floats apart.
+struct Vectors {
+  const float* data;
+  std::int64_t row, elements;
+
+  [[nodiscard]] const float* at(std::int64_t place) const { return data + place * row; }
+  /// Those from `place` on as the left factor of a product.
+  [[nodiscard]] StridedMatrix left(std::int64_t place) const { return {at(place), row, 1}; }
+};
+
+/// The heads of a tensor (batch, length, heads, elements).
+struct Heads {
+  std::int64_t length, heads, elements;
+
+  [[nodiscard]] std::int64_t offset(std::int64_t sample, std::int64_t head) const {
+    return (sample * length * heads + head) * elements;
+  }
+  [[nodiscard]] Vectors of(const float* data, std::int64_t sample, std::int64_t head) const {
+    return {data + offset(sample, head), heads * elements, elements};
+  }
+};
+
+/// Places [places.begin, places.end) as the right factor of a product: where they are, if their
+/// length is one of whole registers; else copied to `room`, with 0 behind.
+RowMatrix right(const Vectors& vectors, const Range& places, float* room) {
+  const std::int64_t width = in_lanes(vectors.elements);
+  if (width == vectors.elements) return {vectors.at(places.begin), vectors.row};
+  for (std::int64_t i = places.begin; i < places.end; ++i) {
+    float* to = room + (i - places.begin) * width;
+    std::copy_n(vectors.at(i), vectors.elements, to);
+    std::fill(to + vectors.elements, to + width, 0.0f);
+  }
+  return {room, width};
+}
+
+/// turned[element][place] = scale * vectors; 0 behind the last place.
+void turn(const Vectors& vectors, const Range& places, float scale, float* turned) {
+  const std::int64_t count = places.length();
+  for (std::int64_t e = 0; e < vectors.elements; ++e) {
+    float* to = turned + e * tile;
+    const float* from = vectors.at(places.begin) + e;
+    for (std::int64_t i = 0; i < count; ++i) to[i] = scale * from[i * vectors.row];
+    std::fill(to + count, to + tile, 0.0f);
+  }
+}
+
+/// What dropout does to the probabilities of a pair of tiles.
+struct Dropped {
+  std::uint32_t least = 0;
+  float factor = 1;  // of what is kept
+
+  explicit Dropped(float rate) {
+    const std::uint64_t word = least_kept_word(rate);
+    const bool some = word <= 0xffffffffu;
+    least = some ? static_cast<std::uint32_t>(word) : 0;
+    factor = some ? 1 / (1 - rate) : 0;
+  }
+  /// factors[key][query].
+  void factors_of(const AttentionShape& at, std::int64_t sample, std::int64_t head,
+                  const Range& queries, const Range& keys, std::uint64_t step,
+                  Scores& factors) const {
+    for (std::int64_t query = queries.begin; query < queries.end; ++query) {
+      const std::int64_t first = at.number_of(sample, head, query, keys.begin);
+      const std::int64_t end = first + keys.length();
+      for (std::int64_t group = first / group_words * group_words; group < end;
+           group += group_words) {
+        alignas(64) std::uint32_t words[group_words];
+        philox_group(at.random_key, static_cast<std::uint64_t>(group / 4), step, words);
+        for (std::int64_t i = std::max(first, group); i < std::min(end, group + group_words); ++i) {
+          factors[static_cast<std::size_t>(i - first)]
+                 [static_cast<std::size_t>(query - queries.begin)] =
+                     words[i - group] >= least ? factor : 0.0f;
+        }
+      }
+    }
+  }
+};
+
+/// f(key row, query) for all of a pair of tiles.
+template <class Function>
+void each(std::int64_t keys, const Function& f) {
+  for (std::int64_t key = 0; key < keys; ++key) {
+#pragma omp simd
+    for (std::int64_t query = 0; query < tile; ++query) f(key, query);
+  }
+}
+
+/// Which keys the queries of a tile look at.
+struct LookedAt {
+  OfQueries<std::int32_t> begin, end;
+  Range keys{0, 0};  // of all of them together
+
+  LookedAt(const AttentionShape& at, const Range& queries) {
+    begin.fill(0), end.fill(0);
+    keys = {at.keys, 0};
+    for (std::int64_t query = queries.begin; query < queries.end; ++query) {
+      const AttentionShape::Keys of = at.keys_of(query);
+      const auto i = static_cast<std::size_t>(query - queries.begin);
+      begin[i] = static_cast<std::int32_t>(of.begin), end[i] = static_cast<std::int32_t>(of.end);
+      if (of.begin == of.end) continue;
+      keys = {std::min(keys.begin, of.begin), std::max(keys.end, of.end)};
+    }
+    if (keys.end <= keys.begin) keys = {0, 0};
+  }
+  /// Whether any looks at one of `of`.
+  [[nodiscard]] bool any(const Range& of) const {
+    return of.begin < keys.end && keys.begin < of.end;
+  }
+  /// Scores of keys that a query does not look at become minus infinity.
+  void mask(const Range& of, std::int64_t queries, Scores& scores) const {
+    bool all = true;
+    for (std::int64_t query = 0; query < queries; ++query) {
+      all = all && begin[query] <= of.begin && of.end <= end[query];
+    }
+    if (all) return;
+    const auto first = static_cast<std::int32_t>(of.begin);
+    for (std::int32_t key = 0; key < of.length(); ++key) {
+#pragma omp simd
+      for (std::int64_t query = 0; query < tile; ++query) {
+        const bool seen = begin[query] <= first + key && first + key < end[query];
+        scores[key][query] = seen ? scores[key][query] : no_score;
+      }
+    }
+  }
+};
+
+/// scores = the products of keys and turned queries.
+void score(const Vectors& keys, const Range& of, const float* turned, Scores& scores) {
+  multiply(of.length(), tile, keys.elements, keys.left(of.begin), {turned, tile}, scores[0].data(),
+           tile, false);
+}
+
+/// Room of a thread, cut into pieces that begin at cache lines.
+class Room {
+ public:
+  explicit Room(float* begin) : next_(begin) {}
+  [[nodiscard]] float* take(std::int64_t floats) {
+    float* const piece = next_;
+    next_ += (floats + 15) / 16 * 16;
+    return piece;
+  }
+
+ private:
+  float* next_;
+};
+/// What `pieces` of so many floats together take.
+constexpr std::int64_t with_margin(std::int64_t floats, int pieces) {
+  return (floats + 15) / 16 * 16 + 16 * pieces;
+}
+
+/// body(item, room) for all items, on threads with room of their own.
+template <class Body>
+void share(int threads, std::int64_t items, float* room, std::int64_t room_each, const Body& body) {
+  const int team = static_cast<int>(std::clamp<std::int64_t>(items, 1, threads));
+#pragma omp parallel num_threads(team)
+  {
+    float* const own = room + omp_get_thread_num() * room_each;
+#pragma omp for schedule(dynamic, 1)
+    for (std::int64_t item = 0; item < items; ++item) body(item, own);
+  }
+}
+
+std::uint64_t step_of(void* const* operands, int index) {
+  return static_cast<std::uint64_t>(at<const StepScalars>(operands, index)->step);
+}
+
+class Forward {
+ public:
+  explicit Forward(const AttentionShape& at)
+      : at_(at),
+        q_{at.queries, at.heads, at.key_length},
+        k_{at.keys, at.key_heads, at.key_length},
+        v_{at.keys, at.key_heads, at.value_length},
+        y_{at.queries, at.heads, at.value_length},
+        width_(in_lanes(at.value_length)),
+        dropped_(at.dropout) {}
+
+  [[nodiscard]] std::int64_t items() const {
+    return at_.batch * at_.heads * tile_count(at_.queries);
+  }
+  /// Floats.
+  [[nodiscard]] std::int64_t room() const {
+    return with_margin(tile * (at_.key_length + 2 * width_) + 2 * tile * tile, 5);
+  }
+
+  // The last tile of queries, which may look at the most keys, comes first.
+  void run(std::int64_t item, void* const* operands, float* room) const {
+    const std::int64_t heads = at_.batch * at_.heads, tiles = tile_count(at_.queries);
+    const std::int64_t sample = item % heads / at_.heads, head = item % at_.heads;
+    const Range queries = tile_of(at_.queries, tiles - 1 - item / heads);
+    const std::int64_t key_head = at_.key_head_of(head);
+    const Vectors q = q_.of(at(operands, 0), sample, head);
+    const Vectors k = k_.of(at(operands, 1), sample, key_head);
+    const Vectors v = v_.of(at(operands, 2), sample, key_head);
+    const bool drops = at_.dropout > 0;
+    const int y = drops ? 4 : 3;
+
+    Room pieces(room);
+    float* const turned = pieces.take(tile * at_.key_length);
+    float* const sums = pieces.take(tile * width_);
+    float* const values = pieces.take(tile * width_);
+    Scores& scores = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
+    Scores& factors = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
+    turn(q, queries, at_.scale, turned);
+    const LookedAt looked_at(at_, queries);
+    OfQueries<> m, l;
+    m.fill(no_score), l.fill(0);
+    std::fill_n(sums, queries.length() * width_, 0.0f);
+    for (std::int64_t t = 0; t < tile_count(at_.keys); ++t) {
+      const Range keys = tile_of(at_.keys, t);
+      if (!looked_at.any(keys)) continue;
+      score(k, keys, turned, scores);
+      looked_at.mask(keys, queries.length(), scores);
+      accumulate(scores, keys.length(), m, l, sums, queries.length());
+      if (drops) {
+        dropped_.factors_of(at_, sample, head, queries, keys, step_of(operands, 3), factors);
+        each(keys.length(), [&](std::int64_t key, std::int64_t query) {
+          scores[key][query] *= factors[key][query];
+        });
+      }
+      multiply(queries.length(), width_, keys.length(), {scores[0].data(), 1, tile},
+               right(v, keys, values), sums, width_, true);
+    }
+    finish(m, l, sums, queries, at(operands, y) + y_.offset(sample, head),
+           at(operands, y + 1) + (sample * at_.heads + head) * at_.queries);
+  }
+
+ private:
+  /// Scores become their exponentials, and what was added up before is scaled to the new maximum.
+  void accumulate(Scores& scores, std::int64_t keys, OfQueries<>& m, OfQueries<>& l, float* sums,
+                  std::int64_t queries) const {
+    OfQueries<> best = m, factor, sum{};
+    each(keys, [&](std::int64_t key, std::int64_t query) {
+      best[query] = best[query] < scores[key][query] ? scores[key][query] : best[query];
+    });
+    OfQueries<> base;
+#pragma omp simd
+    for (std::int64_t query = 0; query < tile; ++query) {
+      base[query] = best[query] == no_score ? 0.0f : best[query];
+      factor[query] = vector_exp(m[query] - base[query]);
+    }
+    each(keys, [&](std::int64_t key, std::int64_t query) {
+      const float e = vector_exp(scores[key][query] - base[query]);
+      scores[key][query] = e;
+      sum[query] += e;
+    });
+#pragma omp simd
+    for (std::int64_t query = 0; query < tile; ++query) {
+      l[query] = l[query] * factor[query] + sum[query];
+      m[query] = best[query];
+    }
+    for (std::int64_t query = 0; query < queries; ++query) {
+      const float scale = factor[query];
+      if (scale == 1.0f) continue;
+      float* const row = sums + query * width_;
+#pragma omp simd
+      for (std::int64_t e = 0; e < width_; ++e) row[e] *= scale;
+    }
+  }
+  void finish(const OfQueries<>& m, const OfQueries<>& l, const float* sums, const Range& queries,
+              float* y, float* logarithms) const {
+    for (std::int64_t query = 0; query < queries.length(); ++query) {
+      const bool empty = l[query] == 0.0f;
+      const float factor = empty ? 0.0f : 1 / l[query];
+      float* const to = y + (queries.begin + query) * at_.heads * at_.value_length;
+      for (std::int64_t e = 0; e < at_.value_length; ++e) to[e] = sums[query * width_ + e] * factor;
+      logarithms[queries.begin + query] = empty ? 0.0f : m[query] + vector_log(l[query]);
+    }
+  }
+
+  AttentionShape at_;
+  Heads q_, k_, v_, y_;
+  std::int64_t width_;
+  Dropped dropped_;
+};
+
+class Backward {
+ public:
+  /// What is wanted of a head of keys: gradients of queries and of keys and values, by tiles.
+  struct Part {
+    Range query_tiles, key_tiles;
+    bool of_queries, of_keys;
+  };
+
+  explicit Backward(const AttentionShape& at)
+      : at_(at),
+        q_{at.queries, at.heads, at.key_length},
+        k_{at.keys, at.key_heads, at.key_length},
+        v_{at.keys, at.key_heads, at.value_length},
+        y_{at.queries, at.heads, at.value_length},
+        key_width_(in_lanes(at.key_length)),
+        value_width_(in_lanes(at.value_length)),
+        dropped_(at.dropout) {}
+
+  [[nodiscard]] std::int64_t query_tiles() const { return tile_count(at_.queries); }
+  [[nodiscard]] std::int64_t key_tiles() const { return tile_count(at_.keys); }
+  /// Floats.
+  [[nodiscard]] std::int64_t room() const {
+    const std::int64_t elements = at_.key_length + at_.value_length,
+                       widths = key_width_ + value_width_;
+    return with_margin(query_tiles() * tile * (elements + 1 + key_width_) +
+                           key_tiles() * tile * widths + 2 * tile * widths + 3 * tile * tile,
+                       16);
+  }
+
+  void run(std::int64_t sample, std::int64_t key_head, const Part& part, void* const* operands,
+           float* room) const {
+    const bool drops = at_.dropout > 0;
+    const int dq = drops ? 7 : 6;
+    const Vectors k = k_.of(at(operands, 1), sample, key_head);
+    const Vectors v = v_.of(at(operands, 2), sample, key_head);
+    Room pieces(room);
+    const std::int64_t places = part.key_tiles.length() * tile;
+    float* const dk = pieces.take(places * key_width_);
+    float* const dv = pieces.take(places * value_width_);
+    if (part.of_keys) {
+      std::fill_n(dk, places * key_width_, 0.0f);
+      std::fill_n(dv, places * value_width_, 0.0f);
+    }
+    for (std::int64_t head = 0; head < at_.heads; ++head) {
+      if (at_.key_head_of(head) != key_head) continue;
+      add_head(sample, head, k, v, part, operands, dk, dv, pieces);
+    }
+    if (!part.of_keys) return;
+    const std::int64_t first = part.key_tiles.begin * tile,
+                       end = std::min(at_.keys, part.key_tiles.end * tile);
+    write(dk, key_width_, at_.scale, {first, end}, k_,
+          at(operands, dq + 1) + k_.offset(sample, key_head));
+    write(dv, value_width_, 1, {first, end}, v_,
+          at(operands, dq + 2) + v_.offset(sample, key_head));
+  }
+
+ private:
+  void add_head(std::int64_t sample, std::int64_t head, const Vectors& k, const Vectors& v,
+                const Part& part, void* const* operands, float* dk, float* dv, Room pieces) const {
+    const bool drops = at_.dropout > 0;
+    const Vectors q = q_.of(at(operands, 0), sample, head);
+    const Vectors y = y_.of(at(operands, 3), sample, head);
+    const float* const logarithms = at(operands, 4) + (sample * at_.heads + head) * at_.queries;
+    const Vectors dy = y_.of(at(operands, 5), sample, head);
+    const std::int64_t tiles = part.query_tiles.length();
+    float* const turned_q = pieces.take(tiles * tile * at_.key_length);
+    float* const turned_dy = pieces.take(tiles * tile * at_.value_length);
+    float* const dots = pieces.take(tiles * tile);
+    float* const dq = pieces.take(tiles * tile * key_width_);
+    float* const key_room = pieces.take(tile * key_width_);
+    float* const query_room = pieces.take(tile * key_width_);
+    float* const value_room = pieces.take(tile * value_width_);
+    Scores& p = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
+    Scores& ds = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
+    Scores& factors = *reinterpret_cast<Scores*>(pieces.take(tile * tile));
+    for (std::int64_t i = 0; i < tiles; ++i) {
+      const Range queries = tile_of(at_.queries, part.query_tiles.begin + i);
+      turn(q, queries, at_.scale, turned_q + i * tile * at_.key_length);
+      turn(dy, queries, 1, turned_dy + i * tile * at_.value_length);
+      for (std::int64_t query = queries.begin; query < queries.end; ++query) {
+        float dot = 0;
+        const float *a = y.at(query), *b = dy.at(query);
+#pragma omp simd reduction(+ : dot)
+        for (std::int64_t e = 0; e < at_.value_length; ++e) dot += a[e] * b[e];
+        dots[i * tile + query - queries.begin] = dot;
+      }
+    }
+    if (part.of_queries) std::fill_n(dq, tiles * tile * key_width_, 0.0f);
+
+    for (std::int64_t j = part.key_tiles.begin; j < part.key_tiles.end; ++j) {
+      const Range keys = tile_of(at_.keys, j);
+      const RowMatrix key_rows = part.of_queries ? right(k, keys, key_room) : RowMatrix{};
+      for (std::int64_t i = 0; i < tiles; ++i) {
+        const Range queries = tile_of(at_.queries, part.query_tiles.begin + i);
+        const std::int64_t count = queries.length();
+        const LookedAt looked_at(at_, queries);
+        if (!looked_at.any(keys)) continue;
+        score(k, keys, turned_q + i * tile * at_.key_length, p);
+        looked_at.mask(keys, count, p);
+        score(v, keys, turned_dy + i * tile * at_.value_length, ds);
+        OfQueries<> l{}, dot{};
+        std::copy_n(logarithms + queries.begin, count, l.data());
+        std::copy_n(dots + i * tile, count, dot.data());
+        each(keys.length(), [&](std::int64_t key, std::int64_t query) {
+          p[key][query] = vector_exp(p[key][query] - l[query]);
+        });
+        if (drops) {
+          dropped_.factors_of(at_, sample, head, queries, keys, step_of(operands, 6), factors);
+          each(keys.length(), [&](std::int64_t key, std::int64_t query) {
+            const float factor = factors[key][query], probability = p[key][query];
+            p[key][query] = probability * factor;
+            ds[key][query] = probability * (ds[key][query] * factor - dot[query]);
+          });
+        } else {
+          each(keys.length(), [&](std::int64_t key, std::int64_t query) {
+            ds[key][query] = p[key][query] * (ds[key][query] - dot[query]);
+          });
+        }
+        if (part.of_keys) {
+          const std::int64_t place = (j - part.key_tiles.begin) * tile;
+          multiply(keys.length(), value_width_, count, {p[0].data(), tile, 1},
+                   right(dy, queries, value_room), dv + place * value_width_, value_width_, true);
+          multiply(keys.length(), key_width_, count, {ds[0].data(), tile, 1},
+                   right(q, queries, query_room), dk + place * key_width_, key_width_, true);
+        }
+        if (part.of_queries) {
+          multiply(count, key_width_, keys.length(), {ds[0].data(), 1, tile}, key_rows,
+                   dq + i * tile * key_width_, key_width_, true);
+        }
+      }
+    }
+    if (!part.of_queries) return;
+    const Range written{part.query_tiles.begin * tile,
+                        std::min(at_.queries, part.query_tiles.end * tile)};
+    write(dq, key_width_, at_.scale, written, q_,
+          at(operands, drops ? 7 : 6) + q_.offset(sample, head));
+  }
+
+  /// The vectors of places `written` of one head = scale * from.
+  static void write(const float* from, std::int64_t width, float scale, const Range& written,
+                    const Heads& heads, float* to) {
+    for (std::int64_t i = written.begin; i < written.end; ++i, from += width) {
+      float* const row = to + i * heads.heads * heads.elements;
+      for (std::int64_t e = 0; e < heads.elements; ++e) row[e] = scale * from[e];
+    }
+  }
+
+  AttentionShape at_;
+  Heads q_, k_, v_, y_;
+  std::int64_t key_width_, value_width_;
+  Dropped dropped_;
+};
+
+}  // namespace
+
+void add_attention(Kernels& kernels) {
+  kernels.add<AttentionSpec>([](const AttentionSpec& spec, const Context& context) {
+    const Forward forward(spec.at);
+    const int workspace = spec.at.dropout > 0 ? 6 : 5;
+    const auto bytes = static_cast<std::int64_t>(sizeof(float)) * forward.room() * context.threads;
+    return make_kernel(
+        [=, threads = context.threads](void* const* operands) {
+          share(threads, forward.items(), at(operands, workspace), forward.room(),
+                [&](std::int64_t item, float* room) { forward.run(item, operands, room); });
+        },
+        bytes);
+  });
+  kernels.add<AttentionGradientSpec>([](const AttentionGradientSpec& spec, const Context& context) {
+    const Backward backward(spec.at);
+    const AttentionShape at_ = spec.at;
+    const int workspace = at_.dropout > 0 ? 10 : 9;
+    const auto bytes = static_cast<std::int64_t>(sizeof(float)) * backward.room() * context.threads;
+    return make_kernel(
+        [=, threads = context.threads](void* const* operands) {
+          const std::int64_t heads = at_.batch * at_.key_heads;
+          const Range queries{0, backward.query_tiles()}, keys{0, backward.key_tiles()};
+          float* const room = at(operands, workspace);
+          const auto of_heads = [&](std::int64_t tiles, const auto& part_of) {
+            share(threads, heads * tiles, room, backward.room(),
+                  [&](std::int64_t item, float* own) {
+                    const std::int64_t head = item % heads;
+                    backward.run(head / at_.key_heads, head % at_.key_heads, part_of(item / heads),
+                                 operands, own);
+                  });
+          };
+          if (heads >= threads) {
+            of_heads(1, [&](std::int64_t) { return Backward::Part{queries, keys, true, true}; });
+            return;
+          }
+          of_heads(queries.end, [&](std::int64_t t) {
+            return Backward::Part{{t, t + 1}, keys, true, false};
+          });
+          of_heads(keys.end, [&](std::int64_t t) {
+            return Backward::Part{queries, {t, t + 1}, false, true};
+          });
+        },
+        bytes);
+  });
+}
+
+}  // namespace meshwork::cpu

@@ -1,0 +1,101 @@
+// Scaled dot-product attention (Vaswani et al., arXiv:1706.03762), and its gradient.
+//
+//     p (query, key) = softmax over the keys that the query looks at of scale * q . k
+//     y (query) = sum over keys of p * v
+//
+// Tensors are (batch, length, heads, elements): each place of a sequence has a vector a head.
+// Several heads of queries may share one of keys and values. No scores are stored: a kernel keeps
+// l, the logarithm of the sum of exponentials of a query's scores, of which p = exp(scale * q . k -
+// l) again (Dao et al., "FlashAttention", arXiv:2205.14135).
+//
+// A query looks at keys by their *places*, which are global: at all of them; `causal`, at those up
+// to its own place; with a `window`, at those fewer than so many places away. One that looks at no
+// key gives 0.
+//
+// With a `dropout` rate, each p is kept with probability 1 - rate and divided by that, else 0;
+// which are kept follows from a Philox word of the element (sample, head, query, key) of all of
+// them.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "runtime/device/host_device.h"
+#include "runtime/device/kernels/page.h"
+
+namespace meshwork {
+
+struct AttentionShape {
+  std::int64_t batch = 0, queries = 0, keys = 0;
+  std::int64_t heads = 0, key_heads = 0;          // of queries; of keys and values
+  std::int64_t key_length = 0, value_length = 0;  // elements of a query and a key; of a value
+  float scale = 1;
+  bool causal = false;
+  std::int64_t window = 0;  // 0: none
+  float dropout = 0;
+  std::uint64_t random_key = 0;
+
+  // What these are part of.
+  std::int64_t first_sample = 0, first_query = 0, first_key = 0, first_head = 0, first_key_head = 0;
+  std::int64_t heads_a_key_head = 1;
+  std::int64_t all_heads = 0, all_queries = 0, all_keys = 0;
+
+  /// Which of the keys the query looks at: [begin, end).
+  struct Keys {
+    std::int64_t begin, end;
+  };
+  [[nodiscard]] MESHWORK_HOST_DEVICE Keys keys_of(std::int64_t query) const {
+    const std::int64_t place = first_query + query;
+    std::int64_t begin = window > 0 ? place - window + 1 - first_key : 0;
+    std::int64_t end = causal       ? place + 1 - first_key
+                       : window > 0 ? place + window - first_key
+                                    : keys;
+    begin = begin < 0 ? 0 : begin > keys ? keys : begin;
+    end = end < begin ? begin : end > keys ? keys : end;
+    return {begin, end};
+  }
+  /// The head of keys and values that a head of queries looks at.
+  [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t key_head_of(std::int64_t head) const {
+    return (first_head + head) / heads_a_key_head - first_key_head;
+  }
+  /// The number of p among all of them.
+  [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t number_of(std::int64_t sample, std::int64_t head,
+                                                            std::int64_t query,
+                                                            std::int64_t key) const {
+    return (((first_sample + sample) * all_heads + first_head + head) * all_queries + first_query +
+            query) *
+               all_keys +
+           first_key + key;
+  }
+
+  /// Pairs of a query and a key that it looks at, over batch and heads.
+  [[nodiscard]] double pairs() const;
+  [[nodiscard]] std::string text(std::string_view name) const;
+  void check(const std::string& kernel) const;
+};
+
+/// Operands: q, k, v, [StepScalars, with dropout], y, l (batch, heads, queries).
+struct AttentionSpec {
+  AttentionShape at;
+  Precision precision = Precision::float32;
+  [[nodiscard]] std::string text() const {
+    return at.text("attention") + spec::in_precision(precision);
+  }
+  [[nodiscard]] KernelWork work() const;
+  void check() const { at.check(text()); }
+};
+
+/// The gradients of sum(y * dy). Operands: q, k, v, y, l, dy, [StepScalars, with dropout], dq, dk,
+/// dv.
+struct AttentionGradientSpec {
+  AttentionShape at;
+  Precision precision = Precision::float32;
+  [[nodiscard]] std::string text() const {
+    return at.text("attention gradient") + spec::in_precision(precision);
+  }
+  [[nodiscard]] KernelWork work() const;
+  void check() const { at.check(text()); }
+};
+
+}  // namespace meshwork

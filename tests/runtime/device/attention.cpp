@@ -1,0 +1,204 @@
+#include "runtime/device/kernels/attention.h"
+
+#include <cmath>
+
+#include "runtime/device/kernels/step_scalars.h"
+#include "runtime/device/philox.h"
+#include "tests/runtime/device/support.h"
+
+namespace meshwork::test::attention_test {
+
+namespace {
+
+constexpr std::int64_t step = 5;
+
+struct Numbers {
+  std::vector<float> q, k, v, dy;
+  explicit Numbers(const AttentionShape& at)
+      : q(random_values(at.batch * at.queries * at.heads * at.key_length, 1, -2, 2)),
+        k(random_values(at.batch * at.keys * at.key_heads * at.key_length, 2, -2, 2)),
+        v(random_values(at.batch * at.keys * at.key_heads * at.value_length, 3)),
+        dy(random_values(at.batch * at.queries * at.heads * at.value_length, 4)) {}
+};
+
+struct Truth {
+  std::vector<double> y, dq, dk, dv;
+};
+
+// The formula of the page's comment, by all pairs of global places, and the gradients of sum(y *
+// dy).
+Truth truth_of(const AttentionShape& at, const Numbers& of) {
+  Truth truth{std::vector<double>(of.dy.size()), std::vector<double>(of.q.size()),
+              std::vector<double>(of.k.size()), std::vector<double>(of.v.size())};
+  const auto row = [](std::int64_t sample, std::int64_t length, std::int64_t place,
+                      std::int64_t heads, std::int64_t head, std::int64_t elements) {
+    return static_cast<std::size_t>(((sample * length + place) * heads + head) * elements);
+  };
+  for (std::int64_t b = 0; b < at.batch; ++b) {
+    for (std::int64_t h = 0; h < at.heads; ++h) {
+      const std::int64_t g = (at.first_head + h) / at.heads_a_key_head - at.first_key_head;
+      for (std::int64_t i = 0; i < at.queries; ++i) {
+        const std::size_t q = row(b, at.queries, i, at.heads, h, at.key_length);
+        const std::size_t y = row(b, at.queries, i, at.heads, h, at.value_length);
+        std::vector<double> p(static_cast<std::size_t>(at.keys)), dp(p.size()), kept(p.size());
+        double sum = 0;
+        for (std::int64_t j = 0; j < at.keys; ++j) {
+          const std::int64_t query = at.first_query + i, key = at.first_key + j;
+          if (at.causal && key > query) continue;
+          if (at.window > 0 && std::abs(query - key) >= at.window) continue;
+          double score = 0;
+          const std::size_t k = row(b, at.keys, j, at.key_heads, g, at.key_length);
+          for (std::size_t e = 0; e < static_cast<std::size_t>(at.key_length); ++e) {
+            score += static_cast<double>(of.q[q + e]) * static_cast<double>(of.k[k + e]);
+          }
+          p[static_cast<std::size_t>(j)] = std::exp(static_cast<double>(at.scale) * score);
+          sum += p[static_cast<std::size_t>(j)];
+        }
+        double dot = 0;
+        for (std::size_t j = 0; j < p.size(); ++j) {
+          if (sum > 0) p[j] /= sum;
+          const std::int64_t number =
+              (((at.first_sample + b) * at.all_heads + at.first_head + h) * at.all_queries +
+               at.first_query + i) *
+                  at.all_keys +
+              at.first_key + static_cast<std::int64_t>(j);
+          const double rate = static_cast<double>(at.dropout);
+          const double word = philox_word(at.random_key, static_cast<std::uint64_t>(number), step);
+          kept[j] = rate == 0 ? 1 : word >= rate * 4294967296.0 ? 1 / (1 - rate) : 0;
+          const std::size_t v =
+              row(b, at.keys, static_cast<std::int64_t>(j), at.key_heads, g, at.value_length);
+          for (std::size_t e = 0; e < static_cast<std::size_t>(at.value_length); ++e) {
+            truth.y[y + e] += p[j] * kept[j] * static_cast<double>(of.v[v + e]);
+            truth.dv[v + e] += p[j] * kept[j] * static_cast<double>(of.dy[y + e]);
+            dp[j] += kept[j] * static_cast<double>(of.v[v + e]) * static_cast<double>(of.dy[y + e]);
+          }
+          dot += p[j] * dp[j];
+        }
+        for (std::size_t j = 0; j < p.size(); ++j) {
+          const double ds = static_cast<double>(at.scale) * p[j] * (dp[j] - dot);
+          const std::size_t k =
+              row(b, at.keys, static_cast<std::int64_t>(j), at.key_heads, g, at.key_length);
+          for (std::size_t e = 0; e < static_cast<std::size_t>(at.key_length); ++e) {
+            truth.dq[q + e] += ds * static_cast<double>(of.k[k + e]);
+            truth.dk[k + e] += ds * static_cast<double>(of.q[q + e]);
+          }
+        }
+      }
+    }
+  }
+  return truth;
+}
+
+struct Results {
+  std::vector<float> y, dq, dk, dv;
+  bool operator==(const Results&) const = default;
+};
+
+Results results_of(const AttentionShape& at, const Numbers& of, int threads) {
+  Array<> q(of.q), k(of.k), v(of.v), dy(of.dy);
+  Array<> y(static_cast<std::int64_t>(of.dy.size())), l(at.batch * at.heads * at.queries);
+  Array<> dq(static_cast<std::int64_t>(of.q.size())), dk(static_cast<std::int64_t>(of.k.size())),
+      dv(static_cast<std::int64_t>(of.v.size()));
+  Array<StepScalars> scalars({StepScalars{step, 0}});
+  std::vector<void*> forward{q.data(), k.data(), v.data()};
+  std::vector<void*> backward{q.data(), k.data(), v.data(), y.data(), l.data(), dy.data()};
+  if (at.dropout > 0) {
+    forward.push_back(scalars.data());
+    backward.push_back(scalars.data());
+  }
+  for (void* operand : {y.data(), l.data()}) forward.push_back(operand);
+  for (void* operand : {dq.data(), dk.data(), dv.data()}) backward.push_back(operand);
+  run_kernel(AttentionSpec{at}, forward, threads);
+  run_kernel(AttentionGradientSpec{at}, backward, threads);
+  CHECK((y.intact() && l.intact() && dq.intact() && dk.intact() && dv.intact()));
+  return {y.values(), dq.values(), dk.values(), dv.values()};
+}
+
+void check(const AttentionShape& at) {
+  INFO(AttentionSpec{at}.text() << ", window " << at.window << ", queries from " << at.first_query
+                                << ", keys from " << at.first_key << ", dropout " << at.dropout);
+  const Numbers numbers(at);
+  const Truth truth = truth_of(at, numbers);
+  const Results results = results_of(at, numbers, 1);
+  check_close(results.y, truth.y, 2e-5, 1e-5);
+  check_close(results.dq, truth.dq, 5e-5, 5e-5);
+  check_close(results.dk, truth.dk, 5e-5, 5e-5);
+  check_close(results.dv, truth.dv, 5e-5, 5e-5);
+  for (const int threads : {2, 5, 16}) CHECK(results_of(at, numbers, threads) == results);
+}
+
+AttentionShape whole(std::int64_t batch, std::int64_t queries, std::int64_t keys,
+                     std::int64_t heads, std::int64_t key_heads, std::int64_t key_length,
+                     std::int64_t value_length) {
+  return {.batch = batch,
+          .queries = queries,
+          .keys = keys,
+          .heads = heads,
+          .key_heads = key_heads,
+          .key_length = key_length,
+          .value_length = value_length,
+          .scale = 0.4f,
+          .heads_a_key_head = key_heads > 0 ? heads / key_heads : 1,
+          .all_heads = heads,
+          .all_queries = queries,
+          .all_keys = keys};
+}
+
+}  // namespace
+
+TEST_CASE("attention and its gradients are what the formula says, on any number of threads") {
+  check(whole(2, 5, 7, 3, 3, 4, 6));
+  check(whole(1, 130, 70, 2, 2, 16, 32));
+  check(whole(2, 65, 129, 1, 1, 33, 5));
+  check(whole(3, 1, 1, 2, 2, 1, 1));
+  check(whole(1, 64, 64, 2, 2, 64, 64));
+  check(whole(0, 4, 4, 2, 2, 8, 8));
+  check(whole(2, 0, 4, 2, 2, 8, 8));
+  check(whole(2, 4, 0, 2, 2, 8, 8));
+}
+
+TEST_CASE("a query of causal attention looks at no key behind it, and a window bounds the others") {
+  for (const std::int64_t window : {0, 1, 5, 70}) {
+    for (const bool causal : {false, true}) {
+      AttentionShape at = whole(1, 140, 140, 2, 2, 8, 16);
+      at.causal = causal;
+      at.window = window;
+      check(at);
+    }
+  }
+}
+
+TEST_CASE("heads of queries share heads of keys in groups") {
+  check(whole(2, 9, 70, 6, 2, 8, 16));
+  check(whole(1, 70, 9, 4, 1, 5, 3));
+  // The second to fifth of eight heads, three of which share one of keys.
+  AttentionShape at = whole(2, 9, 11, 4, 2, 8, 16);
+  at.heads_a_key_head = 3, at.first_head = 1, at.all_heads = 9;
+  check(at);
+}
+
+TEST_CASE("dropout of attention follows the places of queries and keys among all of them") {
+  for (const float rate : {0.3f, 1.0f}) {
+    AttentionShape at = whole(2, 70, 75, 2, 2, 8, 16);
+    at.dropout = rate, at.random_key = 17;
+    check(at);
+    at.causal = true;
+    at.first_sample = 3, at.first_query = 9, at.first_key = 4, at.first_head = 1;
+    at.first_key_head = 1, at.all_heads = 5, at.all_queries = 83, at.all_keys = 83;
+    check(at);
+  }
+}
+
+TEST_CASE("a block of queries gives what the same queries give among all of them") {
+  AttentionShape at = whole(1, 30, 70, 2, 2, 8, 16);
+  at.causal = true;
+  at.first_query = 45, at.first_key = 10, at.all_queries = 200, at.all_keys = 200;
+  check(at);
+  at.window = 20;
+  check(at);
+  // No key of the first queries is here.
+  at.first_key = 60, at.window = 0;
+  check(at);
+}
+
+}  // namespace meshwork::test::attention_test
