@@ -113,7 +113,8 @@ constexpr Absence all[] = {
      "recurrent layers are not there; Conv1D with padding causal reads "
      "sequences"},
     {"layer", "Attention AdditiveAttention", "MultiHeadAttention"},
-    {"layer", "Embedding.mask_zero ReversibleEmbedding.mask_zero", "weights of samples leave some out"},
+    {"layer", "Embedding.mask_zero ReversibleEmbedding.mask_zero",
+     "weights of samples leave some out"},
     {"layer", "Embedding.input_length", "the input's shape says it"},
     {"layer", "MultiHeadAttention.output_shape", "Dense behind it makes vectors of another length"},
     {"layer", "MultiHeadAttention.attention_axes",
