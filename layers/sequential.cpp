@@ -6,7 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "collectives/error.h"
 #include "runtime/graph/layer_config.h"
+#include "runtime/graph/layer_list.h"
 
 namespace meshwork {
 namespace {
@@ -56,6 +58,10 @@ void add_sequential(Catalog& catalog) {
     SharedLayer block = Sequential(std::move(options.layers.layers), std::move(options.name));
     block.layer().set_trainable(options.trainable);
     return block;
+  });
+  // Lists of layers read it themselves, since its blocks stand in the list.
+  catalog.add<SharedLayer, RepeatOptions>("Repeat", {}, [](const RepeatOptions&) -> SharedLayer {
+    fail("a Repeat stands among the layers of a model, or of another Repeat");
   });
 }
 

@@ -12,8 +12,7 @@
 //
 // An input of whole numbers, such as tokens, is written `input: {shape: [64], dtype: int32}`.
 //
-// A layer is called again, with the same weights, by its name: `- d1: {inputs: right, name:
-// again}`. The name, which is what others take the output by, may be left out.
+// How layers are joined, called again and repeated is layer_list.h's affair.
 //
 // A layer without `inputs` takes the output of the one before it, the first layer the model's
 // input. Names in `inputs` are those that earlier layers were given, or those of inputs. Without

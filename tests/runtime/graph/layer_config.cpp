@@ -97,6 +97,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "PositionEmbedding",
                                  "RMSNormalization",
                                  "ReLU",
+                                 "Repeat",
                                  "RepeatVector",
                                  "Rescaling",
                                  "Reshape",

@@ -50,6 +50,58 @@ layers:
   CHECK(made.outputs.front() == made.find("all/output"));
 }
 
+TEST_CASE("a Repeat makes blocks of variables of their own, each on the output of the one before") {
+  const Graph made = graph(R"(
+input: [6]
+layers:
+  - Dense: {name: front, units: 4}
+  - Repeat:
+      name: block
+      count: 2
+      layers:
+        - Dense: {name: up, units: 8}
+        - Dense: {units: 4}
+        - Repeat: {name: inner, count: 2, layers: [Dense: {name: d, units: 4, use_bias: false}]}
+        - Add: {name: sum, inputs: [input, inner_1]}
+  - Concatenate: {name: all, inputs: [front, block_0, block_1]}
+)");
+  const auto paths = made.paths();
+  CHECK(std::vector<std::string>(paths.begin() + 3, paths.begin() + 18) ==
+        std::vector<std::string>{
+            "block_0/up/kernel", "block_0/up/bias", "block_0/up/output", "block_0/dense/kernel",
+            "block_0/dense/bias", "block_0/dense/output", "block_0/inner_0/d/kernel",
+            "block_0/inner_0/d/output", "block_0/inner_0/output", "block_0/inner_1/d/kernel",
+            "block_0/inner_1/d/output", "block_0/inner_1/output", "block_0/sum/output",
+            "block_0/output", "block_1/up/kernel"});
+  CHECK(made.tensors[made.find("all/output")].shape == Shape{-1, 12});
+}
+
+TEST_CASE("what is wrong in a Repeat is said at its place, once") {
+  const auto error = [](const std::string& layers) {
+    try {
+      (void)graph("input: [6]\nlayers:\n  - Repeat: " + layers + "\n");
+    } catch (const Error& problem) {
+      return std::string(problem.what());
+    }
+    return std::string("no error");
+  };
+  CHECK_THAT(error("{count: 3, layers: [Dens: {units: 6}]}"),
+             Catch::StartsWith("test.yaml:3:33: layers[0].Repeat.layers[0]: unknown layer "
+                               "\"Dens\"; did you mean \"Dense\"? (known: "));
+  CHECK_THAT(error("{count: 2, layers: [Dense: {name: d, units: 6}, Add: {inputs: [input, e]}]}"),
+             Catch::Contains("test.yaml:3:83: layers[0].Repeat.layers[1].Add.inputs[1]: "
+                             "unknown layer or input \"e\""));
+  CHECK_THAT(error("{count: 2, layers: [Dense: {units: 6}, Dense: {units: 6, inputs: input}]}"),
+             Catch::Contains("nothing is made of this layer's output"));
+  CHECK_THAT(
+      error("{count: 2, layers: [Dense: {name: d, units: 5}, Add: {inputs: [input, d]}]}"),
+      Catch::Contains("test.yaml:3:5: layers[0]: block_0/Add: expected inputs of equal shapes"));
+  CHECK_THAT(error("{layers: [Dense: {units: 6}]}"), Catch::Contains("count"));
+  CHECK_THAT(error("{count: 0, layers: [Dense: {units: 6}]}"), Catch::Contains("count"));
+  CHECK_THAT(error("{count: 2, name: a/b, layers: [Dense: {units: 6}]}"),
+             Catch::Contains("\"a/b_0\""));
+}
+
 TEST_CASE("several inputs are made in the order in which they are written") {
   const ConfiguredModel made = model(R"(
 inputs: {image: [4, 4], extra: [3]}
