@@ -114,7 +114,8 @@ Examples:
 
 constexpr const char* reference_examples = R"(
 Explains everything that a configuration may contain: sections, sources of data, layers, losses,
-metrics, optimizers, schedules, callbacks, initializers and regularizers, each with its options.
+metrics, optimizers, schedules, callbacks, initializers, regularizers and constraints, each with
+its options.
 
 Examples:
   meshwork reference

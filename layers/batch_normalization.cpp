@@ -20,13 +20,13 @@ void describe(BatchNormalizationLayerOptions& options, Visitor& option) {
   option("center", options.center, "add beta");
   option("scale", options.scale, "multiply by gamma");
   option("trainable", options.trainable, "train beta and gamma and use the batch's statistics");
-  option("beta_initializer", options.beta_initializer, "initial beta");
-  option("gamma_initializer", options.gamma_initializer, "initial gamma");
+  describe_variable(option, "beta", "beta", options.beta_initializer, options.beta_regularizer,
+                    options.beta_constraint);
+  describe_variable(option, "gamma", "gamma", options.gamma_initializer, options.gamma_regularizer,
+                    options.gamma_constraint);
   option("moving_mean_initializer", options.moving_mean_initializer, "initial moving mean");
   option("moving_variance_initializer", options.moving_variance_initializer,
          "initial moving variance");
-  option("beta_regularizer", options.beta_regularizer, "penalty on beta");
-  option("gamma_regularizer", options.gamma_regularizer, "penalty on gamma");
 }
 
 SharedLayer BatchNormalization(BatchNormalizationLayerOptions options) {
@@ -45,20 +45,22 @@ SharedLayer BatchNormalization(BatchNormalizationLayerOptions options) {
         const Shape channels{shape.back()};
         std::vector<TensorId> operands{x};
         const auto add = [&](const char* name, const Initializer& initializer,
-                             const Regularizer& regularizer, bool trainable = true) {
+                             const Regularizer& regularizer, const Constraint& constraint,
+                             bool trainable = true) {
           operands.push_back(builder.variable(name, {.shape = channels,
                                                      .initializer = initializer,
                                                      .regularizer = regularizer,
+                                                     .constraint = constraint,
                                                      .trainable = trainable}));
         };
         if (of.scale) {
-          add("gamma", of.gamma_initializer, of.gamma_regularizer);
+          add("gamma", of.gamma_initializer, of.gamma_regularizer, of.gamma_constraint);
         }
         if (of.center) {
-          add("beta", of.beta_initializer, of.beta_regularizer);
+          add("beta", of.beta_initializer, of.beta_regularizer, of.beta_constraint);
         }
-        add("moving_mean", of.moving_mean_initializer, {}, false);
-        add("moving_variance", of.moving_variance_initializer, {}, false);
+        add("moving_mean", of.moving_mean_initializer, {}, {}, false);
+        add("moving_variance", of.moving_variance_initializer, {}, {}, false);
         return builder.apply(std::make_unique<BatchNormalizationOperation>(
                                  BatchNormalizationOptions{.scale = of.scale,
                                                            .center = of.center,

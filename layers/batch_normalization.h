@@ -23,6 +23,8 @@ struct BatchNormalizationLayerOptions {
   Initializer moving_variance_initializer = initializer_by_name("ones");
   Regularizer beta_regularizer;
   Regularizer gamma_regularizer;
+  Constraint beta_constraint;
+  Constraint gamma_constraint;
 };
 
 /// y = (x - mean) * gamma / sqrt(variance + epsilon) + beta, channel by channel, on the last

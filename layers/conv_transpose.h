@@ -26,6 +26,8 @@ struct ConvTransposeOptions {
   Initializer bias_initializer = initializer_by_name("zeros");
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  Constraint kernel_constraint;
+  Constraint bias_constraint;
   bool trainable = true;
 };
 using Conv1DTransposeOptions = ConvTransposeOptions<1>;

@@ -27,6 +27,8 @@ struct ConvOptions {
   Initializer bias_initializer = initializer_by_name("zeros");
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  Constraint kernel_constraint;
+  Constraint bias_constraint;
   bool trainable = true;
 };
 using Conv1DOptions = ConvOptions<1>;

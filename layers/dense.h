@@ -18,6 +18,8 @@ struct DenseOptions {
   Initializer bias_initializer = initializer_by_name("zeros");
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  Constraint kernel_constraint;
+  Constraint bias_constraint;
   bool trainable = true;
 };
 

@@ -26,7 +26,8 @@ TensorId depthwise(LayerBuilder& builder, const Options& of, TensorId x, const c
   grouped.insert(grouped.end(), {1, channels * of.depth_multiplier});
   const TensorId kernel = builder.variable(kernel_name, {.shape = std::move(apart),
                                                          .initializer = of.depthwise_initializer,
-                                                         .regularizer = of.depthwise_regularizer});
+                                                         .regularizer = of.depthwise_regularizer,
+                                                         .constraint = of.depthwise_constraint});
   const TensorId as_groups =
       builder.apply(std::make_unique<ReshapeOperation>(std::move(grouped)), {kernel});
   return builder.apply(std::make_unique<ConvolutionOperation>(sliding_windows(of), channels),
@@ -64,7 +65,8 @@ SharedLayer separable_of(SeparableConvOptions<dimensions> options) {
         const TensorId pointwise =
             builder.variable("pointwise_kernel", {.shape = std::move(mixing),
                                                   .initializer = of.pointwise_initializer,
-                                                  .regularizer = of.pointwise_regularizer});
+                                                  .regularizer = of.pointwise_regularizer,
+                                                  .constraint = of.pointwise_constraint});
         const TensorId mixed = builder.apply(
             std::make_unique<ConvolutionOperation>(std::vector<SlidingWindow>(dimensions)),
             {apart, pointwise});
@@ -83,10 +85,10 @@ void describe(DepthwiseConvOptions<dimensions>& options, Visitor& option) {
   option.choice("padding", options.padding, image_paddings, padding_help);
   option("activation", options.activation, "function of each output; ~: none");
   option("use_bias", options.use_bias, "add a bias");
-  option("depthwise_initializer", options.depthwise_initializer, "initial kernel");
-  option("bias_initializer", options.bias_initializer, "initial bias");
-  option("depthwise_regularizer", options.depthwise_regularizer, "penalty on the kernel");
-  option("bias_regularizer", options.bias_regularizer, "penalty on the bias");
+  describe_variable(option, "depthwise", "the kernel", options.depthwise_initializer,
+                    options.depthwise_regularizer, options.depthwise_constraint);
+  describe_variable(option, "bias", "the bias", options.bias_initializer, options.bias_regularizer,
+                    options.bias_constraint);
   option("trainable", options.trainable, "train kernel and bias; false: they stay as they are");
 }
 
@@ -99,12 +101,12 @@ void describe(SeparableConvOptions<dimensions>& options, Visitor& option) {
   option.choice("padding", options.padding, image_paddings, padding_help);
   option("activation", options.activation, "function of each output; ~: none");
   option("use_bias", options.use_bias, "add a bias");
-  option("depthwise_initializer", options.depthwise_initializer, "initial depthwise kernel");
-  option("pointwise_initializer", options.pointwise_initializer, "initial pointwise kernel");
-  option("bias_initializer", options.bias_initializer, "initial bias");
-  option("depthwise_regularizer", options.depthwise_regularizer, "penalty on the depthwise kernel");
-  option("pointwise_regularizer", options.pointwise_regularizer, "penalty on the pointwise kernel");
-  option("bias_regularizer", options.bias_regularizer, "penalty on the bias");
+  describe_variable(option, "depthwise", "the depthwise kernel", options.depthwise_initializer,
+                    options.depthwise_regularizer, options.depthwise_constraint);
+  describe_variable(option, "pointwise", "the pointwise kernel", options.pointwise_initializer,
+                    options.pointwise_regularizer, options.pointwise_constraint);
+  describe_variable(option, "bias", "the bias", options.bias_initializer, options.bias_regularizer,
+                    options.bias_constraint);
   option("trainable", options.trainable, "train kernels and bias; false: they stay as they are");
 }
 

@@ -26,6 +26,8 @@ struct DepthwiseConvOptions {
   Initializer bias_initializer = initializer_by_name("zeros");
   Regularizer depthwise_regularizer;
   Regularizer bias_regularizer;
+  Constraint depthwise_constraint;
+  Constraint bias_constraint;
   bool trainable = true;
 };
 
@@ -53,6 +55,9 @@ struct SeparableConvOptions {
   Regularizer depthwise_regularizer;
   Regularizer pointwise_regularizer;
   Regularizer bias_regularizer;
+  Constraint depthwise_constraint;
+  Constraint pointwise_constraint;
+  Constraint bias_constraint;
   bool trainable = true;
 };
 

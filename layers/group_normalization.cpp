@@ -24,13 +24,15 @@ TensorId scaled_and_centred(LayerBuilder& builder, const GroupNormalizationOptio
   if (of.scale) {
     const TensorId gamma = builder.variable("gamma", {.shape = channels,
                                                       .initializer = of.gamma_initializer,
-                                                      .regularizer = of.gamma_regularizer});
+                                                      .regularizer = of.gamma_regularizer,
+                                                      .constraint = of.gamma_constraint});
     y = builder.apply(std::make_unique<ScaleOperation>(), {y, gamma});
   }
   if (of.center) {
     const TensorId beta = builder.variable("beta", {.shape = channels,
                                                     .initializer = of.beta_initializer,
-                                                    .regularizer = of.beta_regularizer});
+                                                    .regularizer = of.beta_regularizer,
+                                                    .constraint = of.beta_constraint});
     y = builder.apply(std::make_unique<BiasOperation>(), {y, beta});
   }
   return y;
@@ -77,10 +79,10 @@ void describe(GroupNormalizationOptions& options, Visitor& option) {
   option("epsilon", options.epsilon, positive, "added to the variance");
   option("center", options.center, "add beta");
   option("scale", options.scale, "multiply by gamma");
-  option("beta_initializer", options.beta_initializer, "initial beta");
-  option("gamma_initializer", options.gamma_initializer, "initial gamma");
-  option("beta_regularizer", options.beta_regularizer, "penalty on beta");
-  option("gamma_regularizer", options.gamma_regularizer, "penalty on gamma");
+  describe_variable(option, "beta", "beta", options.beta_initializer, options.beta_regularizer,
+                    options.beta_constraint);
+  describe_variable(option, "gamma", "gamma", options.gamma_initializer, options.gamma_regularizer,
+                    options.gamma_constraint);
   option("trainable", options.trainable, "train beta and gamma; false: they stay as they are");
 }
 

@@ -20,6 +20,8 @@ struct GroupNormalizationOptions {
   Initializer gamma_initializer = initializer_by_name("ones");
   Regularizer beta_regularizer;
   Regularizer gamma_regularizer;
+  Constraint beta_constraint;
+  Constraint gamma_constraint;
   bool trainable = true;
 };
 

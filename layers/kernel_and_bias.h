@@ -9,6 +9,8 @@
 //     Initializer bias_initializer = initializer_by_name("zeros");
 //     Regularizer kernel_regularizer;
 //     Regularizer bias_regularizer;
+//     Constraint kernel_constraint;
+//     Constraint bias_constraint;
 //     bool trainable = true;
 #pragma once
 
@@ -31,7 +33,8 @@ template <class Options>
   if (options.use_bias) {
     const TensorId bias = builder.variable("bias", {.shape = {builder.shape(y).back()},
                                                     .initializer = options.bias_initializer,
-                                                    .regularizer = options.bias_regularizer});
+                                                    .regularizer = options.bias_regularizer,
+                                                    .constraint = options.bias_constraint});
     y = builder.apply(std::make_unique<BiasOperation>(), {y, bias});
   }
   if (options.activation != Activation::linear) {
@@ -48,7 +51,8 @@ template <class Options>
                                              std::unique_ptr<Operation> operation) {
   const TensorId weights = builder.variable("kernel", {.shape = std::move(kernel),
                                                        .initializer = options.kernel_initializer,
-                                                       .regularizer = options.kernel_regularizer});
+                                                       .regularizer = options.kernel_regularizer,
+                                                       .constraint = options.kernel_constraint});
   return apply_bias_and_activation(builder, options,
                                    builder.apply(std::move(operation), {x, weights}));
 }
@@ -58,10 +62,10 @@ template <class Options, class Visitor>
 void describe_kernel_and_bias(Options& options, Visitor& option) {
   option("activation", options.activation, "function of each output; ~: none");
   option("use_bias", options.use_bias, "add a bias");
-  option("kernel_initializer", options.kernel_initializer, "initial kernel");
-  option("bias_initializer", options.bias_initializer, "initial bias");
-  option("kernel_regularizer", options.kernel_regularizer, "penalty on the kernel");
-  option("bias_regularizer", options.bias_regularizer, "penalty on the bias");
+  describe_variable(option, "kernel", "the kernel", options.kernel_initializer,
+                    options.kernel_regularizer, options.kernel_constraint);
+  describe_variable(option, "bias", "the bias", options.bias_initializer, options.bias_regularizer,
+                    options.bias_constraint);
   option("trainable", options.trainable, "train kernel and bias; false: they stay as they are");
 }
 

@@ -13,8 +13,8 @@ template <class Visitor>
 void describe(PReLUOptions& options, Visitor& option) {
   option.about("x where x > 0, else alpha * x, with a learned alpha");
   describe_name(options, option);
-  option("alpha_initializer", options.alpha_initializer, "initial alpha");
-  option("alpha_regularizer", options.alpha_regularizer, "penalty on alpha");
+  describe_variable(option, "alpha", "alpha", options.alpha_initializer, options.alpha_regularizer,
+                    options.alpha_constraint);
   option("shared_axes", options.shared_axes, positive,
          "dimensions that share an alpha: none or the first, as [1, 2] of images");
   option("trainable", options.trainable, "train alpha; false: it stays as it is");
@@ -39,7 +39,8 @@ SharedLayer PReLU(PReLUOptions options) {
         std::fill_n(alpha.begin(), shared, 1);
         const TensorId variable = builder.variable("alpha", {.shape = alpha,
                                                              .initializer = of.alpha_initializer,
-                                                             .regularizer = of.alpha_regularizer});
+                                                             .regularizer = of.alpha_regularizer,
+                                                             .constraint = of.alpha_constraint});
         return builder.apply(std::make_unique<SlopeOperation>(shared), {x, variable});
       });
 }

@@ -14,6 +14,7 @@ struct PReLUOptions {
   std::string name;
   Initializer alpha_initializer = initializer_by_name("zeros");
   Regularizer alpha_regularizer;
+  Constraint alpha_constraint;
   std::vector<std::int64_t> shared_axes;  // dimensions that share a slope: 1, 2, ..., in this order
   bool trainable = true;
 };

@@ -102,11 +102,7 @@ constexpr Absence all[] = {
     {"regularizer", "Regularizer",
      "regularizers of your own are classes of an extension (--plugin)"},
     {"regularizer", "OrthogonalRegularizer", "L2 keeps weights small", true},
-    {"constraint", "Constraint", "weights have no constraints"},
-    {"constraint", "MaxNorm MinMaxNorm UnitNorm NonNeg",
-     "weights have no constraints; weight_decay and regularizers keep them "
-     "small",
-     true},
+    {"constraint", "Constraint", "constraints of your own are classes of an extension (--plugin)"},
     {"layer",
      "RNN SimpleRNN SimpleRNNCell LSTM LSTMCell GRU GRUCell StackedRNNCells "
      "Bidirectional TimeDistributed ConvLSTM1D ConvLSTM2D ConvLSTM3D",

@@ -53,6 +53,12 @@ std::int64_t Graph::classes_of(TensorId id) const {
   return fewest;
 }
 
+bool Graph::constrains() const {
+  return std::ranges::any_of(variables, [](const Variable& variable) {
+    return variable.options.trainable && variable.options.constraint.active();
+  });
+}
+
 TensorId Graph::add_tensor(GraphTensor tensor) {
   tensors.push_back(std::move(tensor));
   return static_cast<TensorId>(tensors.size()) - 1;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "collectives/element_type.h"
+#include "runtime/graph/constraint.h"
 #include "runtime/graph/initializer.h"
 #include "runtime/graph/operation.h"
 #include "runtime/mesh/layout.h"
@@ -57,6 +58,7 @@ struct VariableOptions {
   Shape shape;
   Initializer initializer;
   Regularizer regularizer;
+  Constraint constraint;
   bool trainable = true;
 };
 
@@ -103,6 +105,8 @@ struct Graph {
   /// If what reads tensor `id` takes its values for numbers of classes, from 0: of how many; else
   /// 0.
   [[nodiscard]] std::int64_t classes_of(TensorId id) const;
+  /// Whether a variable that is trained is held to a constraint.
+  [[nodiscard]] bool constrains() const;
 
   TensorId add_tensor(GraphTensor tensor);
   /// Appends an operation; its output tensor is made, with the shape that it states. Errors of the

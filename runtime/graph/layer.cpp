@@ -293,6 +293,9 @@ TensorId LayerBuilder::variable(const std::string& name, VariableOptions options
   try {
     (void)element_count(options.shape);
     check_initializer(options.initializer, options.shape);
+    if (options.constraint.of_norms()) {
+      (void)constrained_dimensions(options.constraint, options.shape);
+    }
   } catch (const Error& error) {
     fail("its variable \"{}\": {}", name, error.what());
   }

@@ -1,5 +1,7 @@
 #include "runtime/graph/layer_config.h"
 
+#include <fmt/ranges.h>
+
 namespace meshwork {
 namespace {
 
@@ -43,6 +45,28 @@ void from_config(const ConfigNode& node, Regularizer& regularizer, const Catalog
 std::string to_text(const Regularizer& regularizer) {
   return regularizer.active() ? fmt::format("l1 {}, l2 {}", regularizer.l1, regularizer.l2)
                               : "none";
+}
+
+void from_config(const ConfigNode& node, Constraint& constraint, const Catalog& catalog) {
+  constraint = node.is_null() ? Constraint{} : catalog.make<Constraint>(node);
+}
+
+std::string to_text(const Constraint& constraint) {
+  for (const NamedConstraint& one : named_constraints()) {
+    if (one.constraint.kind == constraint.kind) return one.name;
+  }
+  return "none";
+}
+
+void from_config(const ConfigNode& node, ConstrainedAxis& axis) {
+  axis.dimensions = node.is_sequence() ? node.as<std::vector<std::int64_t>>()
+                                       : std::vector{node.as<std::int64_t>()};
+}
+
+std::string to_text(const ConstrainedAxis& axis) {
+  const auto& all = axis.dimensions;
+  return all.size() == 1 ? fmt::format("{}", all.front())
+                         : fmt::format("[{}]", fmt::join(all, ", "));
 }
 
 }  // namespace meshwork

@@ -8,12 +8,13 @@
 //
 //     void add_scale(Catalog& catalog) { catalog.add<SharedLayer, ScaleOptions>("Scale", {}, Scale); }
 //
-// An Activation, an Initializer and a Regularizer are options, too:
+// An Activation, an Initializer, a Regularizer and a Constraint are options, too:
 //
 //     activation: relu                                   # ~ is linear
 //     kernel_initializer: he_normal
 //     kernel_initializer: {VarianceScaling: {scale: 2.0, mode: fan_in, distribution: uniform}}
 //     kernel_regularizer: {L2: 0.01}                     # L1, {L1L2: {l1: 0.001, l2: 0.01}}
+//     kernel_constraint: {MaxNorm: {max_value: 3}}
 //
 // Names and defaults are Keras's.
 #pragma once
@@ -47,11 +48,27 @@ struct KindOf<Regularizer> {
   static constexpr const char* word = "regularizer";
   static constexpr const char* article = "a regularizer";
 };
+template <>
+struct KindOf<Constraint> {
+  static constexpr const char* word = "constraint";
+  static constexpr const char* article = "a constraint";
+};
 
 /// The option that every layer has.
 template <class Options, class Visitor>
 void describe_name(Options& options, Visitor& option) {
   option("name", options.name, "prefix of the paths of its variables; empty: made of the class");
+}
+
+/// The options of a layer that begin with `name`, that of a variable: how it begins, what its size
+/// costs, what it is held to. `words` speak of it: "the kernel".
+template <class Visitor>
+void describe_variable(Visitor& option, const std::string& name, const std::string& words,
+                       Initializer& initializer, Regularizer& regularizer, Constraint& constraint) {
+  option((name + "_initializer").c_str(), initializer, ("initial values of " + words).c_str());
+  option((name + "_regularizer").c_str(), regularizer, ("penalty on " + words).c_str());
+  option((name + "_constraint").c_str(), constraint,
+         ("what becomes of " + words + " after an update").c_str());
 }
 
 void from_config(const ConfigNode& node, Activation& activation);
@@ -61,5 +78,9 @@ void from_config(const ConfigNode& node, Activation& activation);
 /// Null is none.
 void from_config(const ConfigNode& node, Regularizer& regularizer, const Catalog& catalog);
 [[nodiscard]] std::string to_text(const Regularizer& regularizer);
+void from_config(const ConfigNode& node, Constraint& constraint, const Catalog& catalog);
+[[nodiscard]] std::string to_text(const Constraint& constraint);
+void from_config(const ConfigNode& node, ConstrainedAxis& axis);
+[[nodiscard]] std::string to_text(const ConstrainedAxis& axis);
 
 }  // namespace meshwork

@@ -25,8 +25,8 @@
 // *One copy.* The ranks over a group's axes hold the same blocks, so that those of them which share
 // memory need one copy. Of each bucket a rank reduces its part alone, and updates that part of the
 // copy. That is a reduce-scatter and an all-gather which move each element once. Where gradients
-// are clipped by norms, which whole gradients have, every rank has a copy of its own, reduces whole
-// buckets, and updates all.
+// are clipped by norms, or variables held to constraints, every rank has a copy of its own, reduces
+// whole buckets, and updates all: it needs its blocks whole.
 //
 // *Joined.* A variable that is split, and gathered for use by ranks that all share memory, need not
 // be copied for that: the blocks of these ranks stand side by side in one memory and in their order

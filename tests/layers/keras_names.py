@@ -31,7 +31,7 @@ REACHED = {
     "callbacks": (keras.callbacks, 0.85),
     "initializers": (keras.initializers, 0.95),
     "regularizers": (keras.regularizers, 0.75),
-    "constraints": (keras.constraints, 0),
+    "constraints": (keras.constraints, 1),
     "layers": (keras.layers, 0.7),
 }
 # Groups whose arguments are compared too.
@@ -77,7 +77,7 @@ def absent(group):
 
 
 def check(group, module, least):
-    ours, others = described(group) if group != "constraints" else {}, absent(group)
+    ours, others = described(group), absent(group)
     if group == "metrics":
         ours.update(described("losses"))
         others.update(absent("losses"))

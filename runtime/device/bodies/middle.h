@@ -18,6 +18,15 @@ struct MiddleSum {
     y[result] = static_cast<float>(scale * sum);
   }
 };
+struct MiddleSquares {
+  using Fold = folds::Sum;
+  const float* x;
+  double* s;
+  [[nodiscard]] MESHWORK_HOST_DEVICE double term(std::int64_t, std::int64_t i) const {
+    return static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  }
+  MESHWORK_HOST_DEVICE void finish(std::int64_t result, double sum) const { s[result] = sum; }
+};
 struct MiddleMaximum {
   using Fold = folds::Maximum;
   const float* x;
@@ -73,6 +82,11 @@ void add_middle(auto& kernels) {
   kernels.template add<MiddleSumSpec>([](const MiddleSumSpec& spec, const auto& context) {
     return Loops::middle(context, spec.at, [=](void* const* operands) {
       return MiddleSum{at(operands, 0), at(operands, 1), static_cast<double>(spec.scale)};
+    });
+  });
+  kernels.template add<MiddleSquaresSpec>([](const MiddleSquaresSpec& spec, const auto& context) {
+    return Loops::middle(context, spec.at, [](void* const* operands) {
+      return MiddleSquares{at(operands, 0), at<double>(operands, 1)};
     });
   });
   kernels.template add<MiddleMaximumSpec>([](const MiddleMaximumSpec& spec, const auto& context) {

@@ -46,6 +46,19 @@ struct NormRatio {
   }
 };
 
+struct NormLimits {
+  const double* squared;
+  float* factor;
+  double minimum, maximum, rate;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
+    const double norm = sqrt(squared[i]);
+    // Comparisons that let a NaN through.
+    const double above = norm < minimum ? minimum : norm;
+    const double within = above > maximum ? maximum : above;
+    factor[i] = static_cast<float>((rate * within + (1 - rate) * norm) / (norm + 1e-7));
+  }
+};
+
 struct Statistics {
   const double* z;
   const float *moving_mean, *moving_variance;
@@ -94,6 +107,12 @@ void add_scalars(auto& kernels) {
     return Loops::elements(context, 1, 20, [](void* const* operands) {
       return NormRatio{at<const double>(operands, 0), at<const double>(operands, 1),
                        at(operands, 2)};
+    });
+  });
+  kernels.template add<NormLimitsSpec>([](const NormLimitsSpec& spec, const auto& context) {
+    return Loops::elements(context, spec.count, 12, [=](void* const* operands) {
+      return NormLimits{at<const double>(operands, 0), at(operands, 1), spec.minimum, spec.maximum,
+                        spec.rate};
     });
   });
   kernels.template add<ChannelStatisticsSpec>(

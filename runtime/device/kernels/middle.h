@@ -30,6 +30,12 @@ struct MiddleSumSpec {
   [[nodiscard]] std::string text() const { return at.text("middle sum"); }
   [[nodiscard]] KernelWork work() const { return at.work(1, 1); }
 };
+/// s (outer, inner; float64) = the sum over middle of the squares of x. Operands: x, s.
+struct MiddleSquaresSpec {
+  MiddleExtents at;
+  [[nodiscard]] std::string text() const { return at.text("middle squares"); }
+  [[nodiscard]] KernelWork work() const { return at.work(1, 2); }
+};
 /// y (outer, middle, inner) = scale * x (outer, inner), the gradient of the sum. Operands: x, y.
 struct MiddleBroadcastSpec {
   MiddleExtents at;

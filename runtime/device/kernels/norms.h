@@ -54,6 +54,14 @@ struct NormRatioSpec {
   [[nodiscard]] std::string text() const { return "norm ratio"; }
   [[nodiscard]] KernelWork work() const { return {0, spec::f32 + 2 * spec::f64}; }
 };
+/// f (count; float32) = d / (n + 1e-7) of squared norms n^2 (count; float64), with d = rate *
+/// clip(n, minimum, maximum) + (1 - rate) * n. Operands: n^2, f.
+struct NormLimitsSpec {
+  std::int64_t count = 0;
+  double minimum = 0, maximum = 1, rate = 1;
+  [[nodiscard]] std::string text() const { return spec::sized("norm limits", {count}); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(3, count); }
+};
 /// x *= f (float32 scalar in memory). Operands: f, x.
 struct ScaleBySpec {
   std::int64_t count = 0;

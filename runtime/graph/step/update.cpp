@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/device/kernels/elementwise.h"
+#include "runtime/device/kernels/middle.h"
 #include "runtime/device/kernels/norms.h"
 #include "runtime/device/narrowing.h"
 
@@ -42,6 +43,7 @@ class Update {
     if (step_.request.update->scaled_step) {
       take_scaled_steps();
     }
+    constrain();
     meet_about(Home::one_copy, "variables are updated");
   }
 
@@ -136,6 +138,66 @@ class Update {
                              {.count = span.count, .scaled = true, .narrows = narrows}),
                          operands, label);
     }
+  }
+
+  // What their constraints leave of variables.
+  void constrain() {
+    for (const ParameterSpan& span : step_.form.spans) {
+      const Variable& variable = step_.graph.variables[span.variable];
+      const Constraint& constraint = variable.options.constraint;
+      if (!span.updated || !constraint.active()) {
+        continue;
+      }
+      const Operand values = step_.value_of(span.variable);
+      if (constraint.of_norms()) {
+        limit_norms(span, constraint, values);
+      } else {
+        step_.builder.emit(RectifySpec{{}, span.count}, {values, values},
+                           variable.path + " constraint");
+      }
+      if (step_.form.groups[span.group].narrowed) {
+        step_.builder.emit(NarrowSpec{span.count}, {values, narrow_at(span.group, span.offset)},
+                           variable.path + " constraint");
+      }
+    }
+  }
+
+  // Norms of the whole variable: the ranks that split the dimensions of one add up its squares.
+  void limit_norms(const ParameterSpan& span, const Constraint& constraint, const Operand& values) {
+    const Shape& shape = step_.shapes[step_.graph.variables[span.variable].tensor];
+    const auto [first, last] = constrained_dimensions(constraint, shape);
+    const auto extents = [first = first, last = last](const Shape& of) {
+      const auto product = [&](std::size_t begin, std::size_t end) {
+        return element_count(std::span(of).subspan(begin, end - begin));
+      };
+      return MiddleExtents{.outer = product(0, first),
+                           .middle = product(first, last + 1),
+                           .inner = product(last + 1, of.size())};
+    };
+    const MiddleExtents at = extents(shape_of(span.block)), global = extents(shape);
+    const std::int64_t count = at.outer * at.inner;
+    const std::string label = path_of(span) + " constraint";
+    const Buffer squares =
+        step_.builder.scratch(count * element_bytes(ElementType::float64), label);
+    const Buffer factors = step_.builder.scratch(count * float32_bytes, label);
+    step_.builder.emit(MiddleSquaresSpec{at}, {values, squares}, label);
+    std::vector<Axis> axes;
+    for (std::size_t d = first; d <= last; ++d) {
+      const std::vector<Axis>& splits = span.layout.dimensions[d];
+      axes.insert(axes.end(), splits.begin(), splits.end());
+    }
+    if (!axes.empty()) {
+      std::ranges::sort(axes);
+      step_.builder.emit(
+          step_.collectives.book(
+              step_.use_over(axes, global.outer * global.inner, "norms of " + path_of(span)),
+              AllReduce{ElementType::float64, Reduction::sum, count}),
+          {squares}, label);
+    }
+    step_.builder.emit(
+        NormLimitsSpec{count, constraint.minimum, constraint.maximum, constraint.rate},
+        {squares, factors}, label);
+    step_.builder.emit(MiddleScaleSpec{at}, {values, factors, values}, label);
   }
 
   // The sharers of the groups of this home.

@@ -322,8 +322,9 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
       parameters_(
           device, plan_,
           agreed_form(mesh, transport, device, plan_,
-                      may_share(transport, device) && !update_.takes_norms(), precision,
-                      update_.slots),
+                      may_share(transport, device) && !update_.takes_norms() &&
+                          !plan_.graph->constrains(),
+                      precision, update_.slots),
           seed, update_.slots,
           {.gradients =
                [&](std::int64_t bytes) { return gradient_memory(mesh, transport, device, bytes); },

@@ -40,6 +40,13 @@ void check_sums(std::int64_t outer, std::int64_t middle, std::int64_t inner) {
   Array<> x(values), y(outer * inner), dy(gradient), dx(outer * middle * inner);
   run(MiddleSumSpec{outer, middle, inner, scale}, x, y);
   check_close(y, sums, 1e-7, 1e-12);  // summed in double, rounded once
+  std::vector<double> squares(gradient.size());
+  for_elements(outer, middle, inner, [&](std::size_t whole, std::size_t reduced) {
+    squares[reduced] += static_cast<double>(values[whole]) * static_cast<double>(values[whole]);
+  });
+  Array<double> s(outer * inner);
+  run(MiddleSquaresSpec{outer, middle, inner}, x, s);
+  check_close(s, squares, 1e-12);
   run(MiddleBroadcastSpec{outer, middle, inner, scale}, dy, dx);
   check_close(dx, broadcast, 1e-7);
   run(MiddleScaleSpec{outer, middle, inner}, x, dy, dx);

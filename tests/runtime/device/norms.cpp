@@ -50,6 +50,17 @@ TEST_CASE("the factor of clipping follows its two formulas") {
   }
 }
 
+TEST_CASE("norms are brought the given share of the way into their interval") {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  Array<double> s{0, 1, 9, 25, nan};
+  Array<> f(5);
+  run(NormLimitsSpec{.count = 5, .minimum = 2, .maximum = 4}, s, f);
+  check_close(Array<>{f[0], f[1], f[2], f[3]}, {2 / 1e-7, 2 / (1 + 1e-7), 1, 0.8}, 1e-6);
+  CHECK(std::isnan(f[4]));
+  run(NormLimitsSpec{.count = 4, .minimum = 0, .maximum = 4, .rate = 0.25}, s, f);
+  check_close(Array<>{f[0], f[1], f[2], f[3]}, {0, 1, 1, (0.25 * 4 + 0.75 * 5) / 5}, 1e-6);
+}
+
 TEST_CASE("the ratio of two norms is 1 where either is 0") {
   const auto ratio = [](double above, double below) {
     Array<double> of_above{above}, of_below{below};

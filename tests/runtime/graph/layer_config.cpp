@@ -175,6 +175,25 @@ TEST_CASE("regularizers have Keras's forms and defaults") {
   CHECK_THROWS_WITH(regularizer("{L3: 1}"), Catch::Contains("unknown regularizer \"L3\""));
 }
 
+TEST_CASE("constraints have Keras's forms and defaults") {
+  const auto constraint = [](const std::string& text) {
+    return option<Constraint>(*parsed("c: " + text).find("c"));
+  };
+  using enum ConstraintKind;
+  CHECK(constraint("~") == Constraint{});
+  CHECK(constraint("non_neg") == Constraint{.kind = non_neg});
+  CHECK(constraint("MaxNorm") == Constraint{.kind = max_norm, .maximum = 2});
+  CHECK(constraint("{MaxNorm: {max_value: 3, axis: 1}}") ==
+        Constraint{.kind = max_norm, .maximum = 3, .axis = 1});
+  CHECK(constraint("{UnitNorm: {axis: [0, 1, 2]}}") ==
+        Constraint{.kind = unit_norm, .minimum = 1, .maximum = 1, .axis = {0, 1, 2}});
+  CHECK(constraint("{MinMaxNorm: {min_value: 0.5, rate: 0.25}}") ==
+        Constraint{.kind = min_max_norm, .minimum = 0.5, .maximum = 1, .rate = 0.25});
+  CHECK_THROWS_WITH(constraint("{UnitNorm: {max_value: 1}}"), Catch::Contains("max_value"));
+  CHECK_THROWS_WITH(constraint("{MaxNorm: {axis: rows}}"), Catch::Contains("axis"));
+  CHECK_THROWS_WITH(constraint("{MinMaxNorm: {rate: 2}}"), Catch::Contains("between 0 and 1"));
+}
+
 TEST_CASE("activations are names, and nothing is linear") {
   CHECK(parsed("a: ~").find("a")->as<Activation>() == Activation::linear);
   CHECK(parsed("gelu").as<Activation>() == Activation::gelu);

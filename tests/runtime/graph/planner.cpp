@@ -60,7 +60,7 @@ struct Network {
     const int index = static_cast<int>(graph->variables.size());
     const TensorId id = graph->add_tensor(
         {.shape = shape, .role = TensorRole::variable, .path = path, .variable = index});
-    graph->variables.push_back({path, {shape, {}, {}, true}, id});
+    graph->variables.push_back({path, {.shape = shape}, id});
     return id;
   }
 
