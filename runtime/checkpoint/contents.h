@@ -102,6 +102,7 @@ struct CheckpointState {
   std::int64_t samples = 0;  // seen in this epoch
   RunningSums running;       // in this epoch
   bool stopped = false;      // a callback has ended the run
+  bool averaged = false;     // weights and their running means have changed places
 
   // What it trains on. Inside an epoch these must be the same for going on.
   std::uint64_t seed = 0;

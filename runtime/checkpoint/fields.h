@@ -17,11 +17,11 @@
 
 namespace meshwork {
 
-/// Whether files of the first days lack the attribute, or the columns of which this is the first; then
-/// the initial value stands.
+/// Whether files of the first days lack the attribute, or the columns of which this is the first;
+/// then the initial value stands.
 [[nodiscard]] constexpr bool came_later(std::string_view name) {
-  return name == "precision" || name == "keras_variables" || name == "keras_numbers" ||
-         name == "category_columns" || name.starts_with("kernel");
+  return name == "precision" || name == "averaged" || name == "keras_variables" ||
+         name == "keras_numbers" || name == "category_columns" || name.starts_with("kernel");
 }
 
 /// Attributes of the file itself.
@@ -41,6 +41,7 @@ void describe_state(State& state, Field& field) {
   field("batch", state.batch);
   field("samples", state.samples);
   field("stopped", state.stopped);
+  field("averaged", state.averaged);
   field("seed", state.seed);
   field("data_rows", state.data_rows);
   field("batch_size", state.batch_size);

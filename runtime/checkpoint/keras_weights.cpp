@@ -257,8 +257,14 @@ std::string keras_slot_place(const KerasOptimizer& optimizer, std::size_t slot,
   const bool pairs =
       optimizer.slots.size() >= 2 && known_pairs.contains({optimizer.slots[0], optimizer.slots[1]});
   const std::size_t first = optimizer.constant_rate ? 2 : 1;
-  const std::size_t number =
-      pairs && slot < 2 ? 2 * variable + slot : slot * optimizer.variables.size() + variable;
+  // Keras makes the averages of all variables before other slots; here they are the last.
+  const std::size_t others = optimizer.slots.size() - 1;
+  const bool averages = !optimizer.slots.empty() && optimizer.slots.back() == "average";
+  const std::size_t before = averages && slot < others ? 1 : 0;
+  const std::size_t place = averages && slot == others ? 0 : slot + before;
+  const std::size_t number = pairs && slot < 2
+                                 ? before * optimizer.variables.size() + 2 * variable + slot
+                                 : place * optimizer.variables.size() + variable;
   return fmt::format("optimizer/vars/{}", first + number);
 }
 

@@ -38,6 +38,7 @@ class AttributeReader {
     fail("{}: \"{}\" is no kind of tensor", subject_, found);
   }
   void operator()(const char* name, bool& value) const {
+    if (came_later(name) && !has_attribute(object_, name, subject_)) return;
     value = read_number<std::int64_t>(object_, name, subject_) != 0;
   }
   void operator()(const char* name, int& value) const {

@@ -56,9 +56,6 @@ constexpr Absence all[] = {
     {"optimizer", "Adafactor", "Adam; layouts such as [data, ~] split what it keeps over the ranks",
      true},
     {"optimizer", "Muon", "AdamW or Lion", true},
-    {"optimizer", ".use_ema .ema_momentum .ema_overwrite_frequency",
-     "no average of the weights is kept; checkpoint: {best: val_loss} keeps "
-     "the best"},
     {"optimizer", ".gradient_accumulation_steps", "a larger batch_size, which more ranks share"},
     {"optimizer", ".name", "it is called by its class"},
     {"schedule", "LearningRateSchedule", "C++ programs make a Schedule of any function"},
@@ -73,10 +70,6 @@ constexpr Absence all[] = {
     {"callback", "ProgbarLogger", "fit: {verbose: 1} prints progress"},
     {"callback", "RemoteMonitor",
      "JSONLogger or TensorBoard write files, which other programs can send on"},
-    {"callback", "SwapEMAWeights",
-     "no average of the weights is kept; EarlyStopping restores the best "
-     "weights",
-     true},
     {"callback", "ModelCheckpoint.verbose", "checkpoints are told of as they are saved"},
     {"callback", "ModelCheckpoint.save_weights_only",
      "a checkpoint has the weights beside the state of training; `train "

@@ -68,6 +68,9 @@ struct Slot {
   bool not_negative = false;  // updates take its root or divide by it
 };
 
+/// The slot with running means of the parameters.
+inline constexpr const char* average_slot = "average";
+
 /// Where one variable's block stands.
 struct ParameterSpan {
   int variable = -1;  // index into the graph's variables

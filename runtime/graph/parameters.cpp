@@ -128,6 +128,26 @@ void Parameters::read_values(std::span<float> trainable, std::span<float> rest) 
   device_->copy_out(rest.data(), fixed_.data(), form_.fixed_count * float32_bytes);
 }
 
+std::vector<float> Parameters::read_updated(int slot, std::span<const float> otherwise) const {
+  std::vector<float> values(otherwise.begin(), otherwise.end());
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const ParameterGroup& group = form_.groups[g];
+    if (group.updated) {
+      device_->copy_out(values.data() + group.offset, groups_[g].slots[slot].data(),
+                        group.count * float32_bytes);
+    }
+  }
+  return values;
+}
+
+void Parameters::write_slot(int slot, std::span<const float> trainable) {
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const ParameterGroup& group = form_.groups[g];
+    device_->copy_in(groups_[g].slots[slot].data(), trainable.data() + group.offset,
+                     group.count * float32_bytes);
+  }
+}
+
 void Parameters::write_values(std::span<const float> trainable, std::span<const float> rest) {
   for (int g = 0; g < static_cast<int>(groups_.size()); ++g) {
     const ParameterGroup& group = form_.groups[g];

@@ -59,6 +59,10 @@ class Parameters {
   /// Copies the values of all variables to two stretches in the host's memory, or back.
   void read_values(std::span<float> trainable, std::span<float> rest) const;
   void write_values(std::span<const float> trainable, std::span<const float> rest);
+  /// A stretch with what a slot has of all that is updated, and of what is not, `otherwise` has.
+  [[nodiscard]] std::vector<float> read_updated(int slot, std::span<const float> otherwise) const;
+  /// Sets a slot from a stretch.
+  void write_slot(int slot, std::span<const float> trainable);
 
  private:
   void allocate_groups(const ParameterMemory& memory);

@@ -28,7 +28,7 @@ REACHED = {
     "metrics": (keras.metrics, 0.9),
     "optimizers": (keras.optimizers, 0.75),
     "schedules": (keras.optimizers.schedules, 0.9),
-    "callbacks": (keras.callbacks, 0.85),
+    "callbacks": (keras.callbacks, 1),
     "initializers": (keras.initializers, 0.95),
     "regularizers": (keras.regularizers, 0.75),
     "constraints": (keras.constraints, 1),

@@ -5,6 +5,7 @@
 #include "runtime/device/kernels/adagrad.h"
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/adamax.h"
+#include "runtime/device/kernels/average.h"
 #include "runtime/device/kernels/ftrl.h"
 #include "runtime/device/kernels/lamb.h"
 #include "runtime/device/kernels/lion.h"
@@ -20,6 +21,6 @@ struct Updates {
   static void enter(auto& kernels, auto compile) { kernels.template add<Specs...>(compile); }
 };
 using EveryUpdate = Updates<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec, AdadeltaSpec, AdamaxSpec,
-                            NadamSpec, FtrlSpec, LionSpec, LambSpec>;
+                            NadamSpec, FtrlSpec, LionSpec, LambSpec, AverageSpec>;
 
 }  // namespace meshwork

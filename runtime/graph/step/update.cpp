@@ -43,6 +43,7 @@ class Update {
     if (step_.request.update->scaled_step) {
       take_scaled_steps();
     }
+    keep_averages();
     constrain();
     meet_about(Home::one_copy, "variables are updated");
   }
@@ -95,19 +96,40 @@ class Update {
     }
     operands.push_back(step_.gradient_at(stretch.offset));
     operands.push_back(step_.value_at(stretch.group, stretch.offset));
-    const ParameterGroup& form = step_.form.groups[stretch.group];
-    const StepContext::Group& group = step_.groups[stretch.group];
-    for (const Buffer& slot : group.slots) {
-      operands.push_back(Operand(slot).after(stretch.offset - form.offset));
-    }
     const UpdateRule& rule = *step_.request.update;
-    const bool narrows = form.narrowed && !rule.scaled_step;
+    for (std::size_t slot = 0; slot < rule.slots.size() - (rule.average ? 1 : 0); ++slot) {
+      operands.push_back(slot_at(stretch, slot));
+    }
+    const bool narrows = step_.form.groups[stretch.group].narrowed && !rule.scaled_step;
     if (narrows) {
       operands.push_back(narrow_at(stretch.group, stretch.offset));
     }
     step_.builder.emit(
         rule.kernel({.count = stretch.count, .scaled = factor.has_value(), .narrows = narrows}),
         operands, "update");
+  }
+
+  void keep_averages() {
+    const UpdateRule& rule = *step_.request.update;
+    if (!rule.average) {
+      return;
+    }
+    for (const UpdatedStretch& stretch : step_.form.updates) {
+      std::vector<Operand> operands{step_.scalars, step_.gradient_at(stretch.offset),
+                                    step_.value_at(stretch.group, stretch.offset),
+                                    slot_at(stretch, rule.slots.size() - 1)};
+      const bool narrows = step_.form.groups[stretch.group].narrowed;
+      if (narrows) {
+        operands.push_back(narrow_at(stretch.group, stretch.offset));
+      }
+      step_.builder.emit(rule.average({.count = stretch.count, .narrows = narrows}), operands,
+                         "average");
+    }
+  }
+
+  [[nodiscard]] Operand slot_at(const UpdatedStretch& stretch, std::size_t slot) const {
+    return Operand(step_.groups[stretch.group].slots[slot])
+        .after(stretch.offset - step_.form.groups[stretch.group].offset);
   }
 
   [[nodiscard]] Operand narrow_at(int group, std::int64_t offset) const {

@@ -138,6 +138,7 @@ class Fitting {
     }
     if (!interrupted()) {
       run_.restored = false;  // that counts which is done now
+      run_.use_averages(true);
       run_.call(&Callback::on_train_end);
       saving_->end_training();
       if (validation_expected_ && !validated_) {
@@ -148,6 +149,9 @@ class Fitting {
       }
     }
     saving_->finish();
+    if (run_.averaged) {
+      run_.settle_averages();
+    }
     if (model_.profile) {
       model_.profile->compare(*model_.transport, model_.mesh().all(), profiling_);
       history_.step_parts = model_.profile->parts();
@@ -208,6 +212,7 @@ class Fitting {
     run_.at.batches = steps_;
     // What the rank does, but for the instructions of steps, which say so themselves.
     const TracedActivity calls(&model_.watchdog->trace(), called_);
+    run_.use_averages(false);
     run_.call(&Callback::on_epoch_begin);
     if (model_.profile) model_.profile->skip();
     std::int64_t done = first;

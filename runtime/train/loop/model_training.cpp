@@ -95,6 +95,40 @@ void ModelTraining::restore_weights(const WeightsSnapshot& snapshot) {
   restored = true;
 }
 
+bool ModelTraining::keeps_averages() const {
+  return model_->compiled->optimizer.keeps_averages();
+}
+
+// What sharers of memory have in it changes once: all read before anybody writes.
+void ModelTraining::use_averages(bool wanted) {
+  if (!keeps_averages() || averaged == wanted) {
+    return;
+  }
+  const auto call = model_->begin_call("use_averages", [] { return Settings{}; });
+  averaged = wanted;
+  if (model_->iteration == 0) {
+    return;  // there are no means yet
+  }
+  Parameters& parameters = model_->engine->parameters();
+  const int slot = static_cast<int>(parameters.slots().size()) - 1;
+  model_->engine->meet();
+  const ParameterSnapshot weights(parameters);
+  const std::vector<float> means = parameters.read_updated(slot, weights.values);
+  model_->engine->meet();
+  parameters.write_values(means, weights.fixed);
+  parameters.write_slot(slot, weights.values);
+  restored = true;
+}
+
+void ModelTraining::settle_averages() {
+  const auto call = model_->begin_call("settle_averages", [] { return Settings{}; });
+  Parameters& parameters = model_->engine->parameters();
+  model_->engine->meet();
+  parameters.write_slot(static_cast<int>(parameters.slots().size()) - 1,
+                        ParameterSnapshot(parameters).values);
+  averaged = false;
+}
+
 std::vector<WeightHistogram> ModelTraining::weight_histograms() {
   const auto call = model_->begin_call("weight_histograms", [] { return Settings{}; });
   const MeshShape& mesh = model_->mesh().shape();

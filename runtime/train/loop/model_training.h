@@ -40,6 +40,8 @@ class ModelTraining final : public Training {
   bool stopping() const override { return ending; }
   std::shared_ptr<const WeightsSnapshot> snapshot_weights() override;
   void restore_weights(const WeightsSnapshot& snapshot) override;
+  bool keeps_averages() const override;
+  void use_averages(bool wanted) override;
   std::vector<WeightHistogram> weight_histograms() override;
   bool is_root() const override { return model_->is_root(); }
   void agree(std::span<double> numbers) override;
@@ -49,6 +51,8 @@ class ModelTraining final : public Training {
   // ---- for `fit` --------------------------------------------------------------------------------
 
   void call(void (Callback::*event)(Training&)) { callbacks.call(event, *this); }
+  /// The weights as they are become their means. Collective.
+  void settle_averages();
   /// One pass over the data of `validation`, with its events; afterwards the logs have its means,
   /// too. Throws `Stopped` as it does.
   void validate(Evaluation& validation);
@@ -61,6 +65,7 @@ class ModelTraining final : public Training {
   std::function<void(Logs&)> refresh;  // writes the running means as they are
   bool stale = false;                  // the means have changed since they were written
   bool restored = false;               // a callback has restored weights
+  bool averaged = false;               // weights and their running means have changed places
 
  private:
   Model::State* model_;

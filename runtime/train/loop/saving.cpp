@@ -137,6 +137,7 @@ CheckpointState Saving::state_at(std::int64_t epoch, std::int64_t batch) {
   state.epoch = epoch;
   state.batch = batch;
   state.stopped = run_.ending;
+  state.averaged = run_.averaged;
   state.running = means_.save();
   if (batch == 0) {
     std::fill(state.running.sums.begin(), state.running.sums.end(), 0.0);
@@ -179,6 +180,7 @@ void Saving::take_up(const CheckpointState& state) {
     means_.load(state.running);
   }
   run_.ending = state.stopped;
+  run_.averaged = state.averaged;
   history_.epoch = state.history_epochs;
   history_.history = state.history;
   if (run_.ending && state.batch > 0) {

@@ -93,6 +93,12 @@ class Training {
   /// Collective.
   virtual void restore_weights(const WeightsSnapshot& snapshot) = 0;
 
+  /// Whether the optimizer keeps running means of the weights.
+  [[nodiscard]] virtual bool keeps_averages() const { return false; }
+  /// The means take the place of the weights, and these that of the means; or all go back. Nothing
+  /// happens where they are as asked for. An epoch begins with the weights. Collective.
+  virtual void use_averages(bool) {}
+
   /// Of every variable, in the order of the graph, each element once. Collective.
   [[nodiscard]] virtual std::vector<WeightHistogram> weight_histograms() { return {}; }
 

@@ -21,6 +21,7 @@ struct AdadeltaOptions {
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;
+  MovingAverage ema;
 };
 
 /// Slots: "accumulated_grad" and "accumulated_delta_var". Throws `Error` for options out of range.

@@ -19,6 +19,7 @@ struct AdagradOptions {
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;
+  MovingAverage ema;
 };
 
 /// Slot: "accumulator". Throws `Error` for options out of range.

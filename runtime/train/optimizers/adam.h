@@ -24,6 +24,7 @@ struct AdamOptions {
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;
+  MovingAverage ema;
 };
 
 struct AdamWOptions {
@@ -36,6 +37,7 @@ struct AdamWOptions {
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;
+  MovingAverage ema;
 };
 
 /// Slots: "m", "v" and, with amsgrad, "v_max". Throws `Error` for options out of range.

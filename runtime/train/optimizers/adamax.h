@@ -20,6 +20,7 @@ struct AdamaxOptions {
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;
+  MovingAverage ema;
 };
 
 /// Slots: "m" and "u". Throws `Error` for options out of range.

@@ -25,6 +25,7 @@ struct FtrlOptions {
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;
+  MovingAverage ema;
 };
 
 /// Slots: "accumulator" and "linear". Throws `Error` for options out of range.

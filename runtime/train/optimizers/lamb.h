@@ -23,6 +23,7 @@ struct LambOptions {
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;
+  MovingAverage ema;
 };
 
 /// Slots: "momentum" and "velocity". Throws `Error` for options out of range.

@@ -19,6 +19,7 @@ struct LionOptions {
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;
+  MovingAverage ema;
 };
 
 /// Slot: "momentum". Throws `Error` for options out of range.

@@ -21,6 +21,10 @@ void describe_common(Options& options, Visitor& option) {
   option("clipvalue", options.clipvalue, float_positive, "largest element of a gradient");
   option("global_clipnorm", options.global_clipnorm, float_positive,
          "largest norm of all gradients together");
+  option("use_ema", options.ema.use, "keep a running mean of each weight, which fit ends with");
+  option("ema_momentum", options.ema.momentum, between(0, 1), "share of the mean kept a step");
+  option("ema_overwrite_frequency", options.ema.overwrite_frequency, at_least(1),
+         "steps after which weights become their means; without, at the end alone");
 }
 
 /// `update` is the kernel's specification, with what the options say of it. Throws `Error` for
@@ -32,7 +36,8 @@ template <class Options, class Spec>
   update.decay = static_cast<float>(options.weight_decay.value_or(0));
   return {class_name,
           options.learning_rate,
-          {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm},
+          {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm,
+           options.ema},
           settings_of(options),
           std::move(slots),
           [update](const UpdatedBlock& block) {

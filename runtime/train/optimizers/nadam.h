@@ -24,6 +24,7 @@ struct NadamOptions {
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;
+  MovingAverage ema;
 };
 
 /// Slots: "m" and "v". Throws `Error` for options out of range.

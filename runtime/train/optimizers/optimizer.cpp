@@ -6,6 +6,7 @@
 
 #include "collectives/error.h"
 #include "runtime/device/kernel_spec.h"
+#include "runtime/device/kernels/average.h"
 
 namespace meshwork {
 namespace {
@@ -45,6 +46,15 @@ Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const Commo
   }
   rule_.slots = std::move(slots);
   rule_.kernel = std::move(kernel);
+  if (common.ema.use) {
+    rule_.slots.push_back({average_slot});
+    rule_.average = [ema = common.ema](const UpdatedBlock& block) {
+      return KernelSpec(AverageSpec{.count = block.count,
+                                    .momentum = ema.momentum,
+                                    .overwrite_every = ema.overwrite_frequency.value_or(0),
+                                    .narrows = block.narrows});
+    };
+  }
 }
 
 std::vector<std::string> Optimizer::slot_names() const {

@@ -21,12 +21,22 @@
 
 namespace meshwork {
 
+/// The running mean of each weight: average = momentum average + (1 - momentum) w after each update,
+/// and w after the first. The weights that `fit` ends with are their means.
+struct MovingAverage {
+  bool use = false;
+  double momentum = 0.99;  // from 0 to 1
+  /// Every so many updates weights become their means; without, at the end of `fit` alone.
+  std::optional<std::int64_t> overwrite_frequency = {};
+};
+
 /// What every optimizer has an option for. At most one clip may be given.
 struct CommonOptions {
   std::optional<double> weight_decay;     // w -= w * decay * rate, apart from the update
   std::optional<double> clipnorm;         // of each variable's gradient
   std::optional<double> clipvalue;        // of each element
   std::optional<double> global_clipnorm;  // of all gradients together
+  MovingAverage ema;
 };
 
 class Optimizer {
@@ -42,6 +52,9 @@ class Optimizer {
   [[nodiscard]] std::vector<std::string> slot_names() const;
   /// Clipping, slots and kernel, as the lowering takes them.
   [[nodiscard]] const UpdateRule& update_rule() const { return rule_; }
+
+  /// Whether it keeps running means of the weights, in the last slot, "average".
+  [[nodiscard]] bool keeps_averages() const { return static_cast<bool>(rule_.average); }
 
   /// The rate of iteration `iteration`, which counts from 0.
   [[nodiscard]] double learning_rate(std::int64_t iteration) const;

@@ -20,6 +20,7 @@ struct RMSpropOptions {
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;
+  MovingAverage ema;
 };
 
 /// Slots: "velocity", "momentum" if it is not 0, "average_gradient" if centered. Throws `Error` for

@@ -20,6 +20,7 @@ struct SGDOptions {
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;
+  MovingAverage ema;
 };
 
 /// Slots: "momentum", if it is not 0. Throws `Error` for options out of range.

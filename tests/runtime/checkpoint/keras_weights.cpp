@@ -192,6 +192,13 @@ TEST_CASE(
   const KerasOptimizer nadam{true, {"m", "v"}, {"a", "b"}, {0.25}};
   CHECK(keras_number_place(nadam, 0) == "optimizer/vars/6");
   CHECK(keras_optimizer_arrays(nadam) == 7);
+  const KerasOptimizer averaged{true, {"m", "v", "v_max", "average"}, {"a", "b", "c"}, {0.5}};
+  CHECK(keras_slot_place(averaged, 3, 0) == "optimizer/vars/2");
+  CHECK(keras_slot_place(averaged, 3, 2) == "optimizer/vars/4");
+  CHECK(keras_slot_place(averaged, 0, 0) == "optimizer/vars/5");
+  CHECK(keras_slot_place(averaged, 1, 2) == "optimizer/vars/10");
+  CHECK(keras_slot_place(averaged, 2, 0) == "optimizer/vars/11");
+  CHECK(keras_number_place(averaged, 0) == "optimizer/vars/14");
 }
 
 }  // namespace meshwork::keras_weights_test

@@ -19,6 +19,7 @@
 #include "runtime/train/callbacks/early_stopping.h"
 #include "runtime/train/callbacks/learning_rate_scheduler.h"
 #include "runtime/train/callbacks/reduce_lr_on_plateau.h"
+#include "runtime/train/callbacks/swap_ema_weights.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
@@ -59,6 +60,10 @@ std::vector<Kind> kinds() {
            SGD({.learning_rate = CosineDecay({.initial_learning_rate = 0.1, .decay_steps = 40}),
                 .momentum = 0.5,
                 .nesterov = true}),
+           true},
+          {"means of weights",
+           Adam({.learning_rate = 0.01,
+                 .ema = {.use = true, .momentum = 0.9, .overwrite_frequency = 5}}),
            true}};
 }
 
@@ -165,6 +170,9 @@ Outcome part_of_run(DeviceMesh& mesh, const Kind& kind, const LayoutEntries& lay
   } else if (!kind.plateau) {
     options.callbacks.push_back(
         LearningRateScheduler({.schedule = [](std::int64_t, double rate) { return rate * 0.7; }}));
+  }
+  if (kind.optimizer.keeps_averages()) {
+    options.callbacks.push_back(SwapEMAWeights({.swap_on_epoch = true}));
   }
   if (end_after) options.callbacks.push_back(std::make_shared<EndAfter>(*end_after));
   if (stop_after) options.callbacks.push_back(std::make_shared<StopAfter>(request, *stop_after));

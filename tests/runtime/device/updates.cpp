@@ -6,6 +6,7 @@
 #include "runtime/device/kernels/adagrad.h"
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/adamax.h"
+#include "runtime/device/kernels/average.h"
 #include "runtime/device/kernels/ftrl.h"
 #include "runtime/device/kernels/lamb.h"
 #include "runtime/device/kernels/lion.h"
@@ -159,6 +160,31 @@ TEST_CASE("rmsprop takes the steps worked out by hand") {
               1e-6);
   // centered: mean = 0.05, 0.05 / sqrt(0.025 - 0.0025 + 1e-7) = 0.33333259
   check_close(path(RmspropSpec{.centered = true}, 1, 0.1f, {0.5f}, 2), {0.66666741}, 1e-6);
+}
+
+TEST_CASE("a running mean begins with the first value, and overwrites values when asked to") {
+  const auto check = [](std::int64_t overwrite_every, std::vector<double> values) {
+    Array<> g(2), w{4, -2}, average{9, 9};
+    AverageSpec spec{.count = 2, .momentum = 0.75, .overwrite_every = overwrite_every};
+    const auto step = [&](std::int64_t number) {
+      Array<StepScalars> scalars({StepScalars{number, learning_rate}});
+      Array<std::uint16_t> narrow(2);
+      spec.narrows = true;
+      run_kernel(spec, {scalars.data(), g.data(), w.data(), average.data(), narrow.data()});
+      CHECK(narrow.values() == narrowed_values(w));
+    };
+    step(0);
+    check_close(average, {4, -2}, 0);
+    check_close(w, {4, -2}, 0);
+    w[0] = 8;
+    w[1] = 2;
+    step(1);
+    check_close(average, {5, -1}, 0);
+    check_close(w, values, 0);
+  };
+  check(0, {8, 2});
+  check(3, {8, 2});
+  check(2, {5, -1});
 }
 
 TEST_CASE("weight decay comes first and takes decay times learning rate") {

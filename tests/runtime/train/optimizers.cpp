@@ -415,6 +415,9 @@ TEST_CASE("an optimizer lists all that it was given") {
                  {"clipnorm", "2"},
                  {"clipvalue", "none"},
                  {"global_clipnorm", "none"},
+                 {"use_ema", "false"},
+                 {"ema_momentum", "0.99"},
+                 {"ema_overwrite_frequency", "none"},
                  {"momentum", "0.25"},
                  {"nesterov", "false"}});
   const Settings adam = Adam({.beta_1 = 0.5}).settings();
