@@ -63,21 +63,24 @@ std::array<std::int64_t, 2 * dimensions> numbers_of(const Borders<dimensions>& b
 }
 
 template <std::size_t dimensions, class Visitor>
+void describe_borders(const char* name, Borders<dimensions>& borders, Visitor& option) {
+  option(name, borders, at_least(0).up_to(most_length),
+         dimensions == 1 ? "width: one number, or (before, behind)"
+                         : "width: one number, one a dimension, or (before, behind) a dimension");
+}
+
+template <std::size_t dimensions, class Visitor>
 void describe(ZeroPaddingOptions<dimensions>& options, Visitor& option) {
   option.about("inputs with a border of zeros");
   describe_name(options, option);
-  option("padding", options.padding, at_least(0).up_to(most_length),
-         dimensions == 1 ? "width: one number, or (before, behind)"
-                         : "width: one number, one a dimension, or (before, behind) a dimension");
+  describe_borders("padding", options.padding, option);
 }
 
 template <std::size_t dimensions, class Visitor>
 void describe(CroppingOptions<dimensions>& options, Visitor& option) {
   option.about("inputs without their border");
   describe_name(options, option);
-  option("cropping", options.cropping, at_least(0).up_to(most_length),
-         dimensions == 1 ? "width: one number, or (before, behind)"
-                         : "width: one number, one a dimension, or (before, behind) a dimension");
+  describe_borders("cropping", options.cropping, option);
 }
 
 namespace {

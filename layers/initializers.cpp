@@ -1,6 +1,4 @@
 // Initializers as configurations name them, with Keras's options.
-#include <fmt/ranges.h>
-
 #include <functional>
 #include <string>
 #include <vector>
@@ -9,13 +7,6 @@
 
 namespace meshwork {
 namespace {
-
-// "scale 2, mode fan_in".
-std::string words_of(const Settings& settings) {
-  std::vector<std::string> words;
-  for (const auto& [name, value] : settings) words.push_back(name + " " + value);
-  return fmt::format("{}", fmt::join(words, ", "));
-}
 
 /// One whose options are in its name.
 struct FixedInitializer {

@@ -292,6 +292,15 @@ template <class Options>
   return std::move(option.settings);
 }
 
+/// "scale 2, mode fan_in".
+[[nodiscard]] inline std::string words_of(const Settings& settings) {
+  std::string words;
+  for (const auto& [name, value] : settings) {
+    words += (words.empty() ? "" : ", ") + name + " " + value;
+  }
+  return words;
+}
+
 /// With the values of `options` as those that need not be given.
 template <class Options>
 [[nodiscard]] Explained explained(Options options = {}) {

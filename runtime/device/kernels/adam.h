@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/device/kernels/update.h"
+#include "runtime/device/kernels/moments.h"
 
 namespace meshwork {
 
@@ -56,37 +56,23 @@ class AdamRates {
 };
 
 template <bool amsgrad>
-struct AdamForm {
-  const float* g;
-  float *w, *m, *v, *largest;
-  float new_1, new_2, epsilon;
+struct AdamForm : MomentsForm {
+  float* largest;
 
   AdamForm(const AdamSpec& spec, const UpdateOperands& in)
-      : g(in.block(0)),
-        w(in.block(1)),
-        m(in.block(2)),
-        v(in.block(3)),
-        largest(amsgrad ? in.block(4) : nullptr),
-        new_1(static_cast<float>(1.0 - spec.beta_1)),
-        new_2(static_cast<float>(1.0 - spec.beta_2)),
-        epsilon(static_cast<float>(spec.epsilon)) {}
+      : MomentsForm(spec, in), largest(amsgrad ? in.block(4) : nullptr) {}
   [[nodiscard]] static AdamRates step_rates(const AdamSpec& spec, const UpdateOperands& in) {
     return {spec, in};
   }
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i, const UpdateRates& rates) const {
-    const float gradient = g[i] * rates.factor;
-    const float decayed = w[i] - w[i] * rates.decay;
-    const float mean = m[i] + (gradient - m[i]) * new_1;
-    const float square = v[i] + (gradient * gradient - v[i]) * new_2;
-    m[i] = mean;
-    v[i] = square;
-    float below = square;
+    const Moments now = follow(i, rates.factor, rates.decay);
+    float below = now.square;
     if constexpr (amsgrad) {
       // Of a NaN and a number, the NaN: as Keras's maximum does.
-      below = square <= largest[i] ? largest[i] : square;
+      below = now.square <= largest[i] ? largest[i] : now.square;
       largest[i] = below;
     }
-    w[i] = decayed - rates.rate * mean / (sqrtf(below) + epsilon);
+    w[i] = now.decayed - rates.rate * now.mean / (sqrtf(below) + epsilon);
   }
 };
 

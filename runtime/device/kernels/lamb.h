@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/device/kernels/update.h"
+#include "runtime/device/kernels/moments.h"
 
 namespace meshwork {
 
@@ -56,29 +56,15 @@ class LambRates {
   double beta_1_, beta_2_;
 };
 
-struct LambForm {
-  float *g, *w, *m, *v;
-  float new_1, new_2, epsilon;
-
-  LambForm(const LambSpec& spec, const UpdateOperands& in)
-      : g(in.block(0)),
-        w(in.block(1)),
-        m(in.block(2)),
-        v(in.block(3)),
-        new_1(static_cast<float>(1.0 - spec.beta_1)),
-        new_2(static_cast<float>(1.0 - spec.beta_2)),
-        epsilon(static_cast<float>(spec.epsilon)) {}
+struct LambForm : MomentsForm {
+  using MomentsForm::MomentsForm;
   [[nodiscard]] static LambRates step_rates(const LambSpec& spec, const UpdateOperands& in) {
     return {spec, in};
   }
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i, const LambStep& rates) const {
-    const float gradient = g[i] * rates.factor;
-    const float mean = m[i] + (gradient - m[i]) * new_1;
-    const float square = v[i] + (gradient * gradient - v[i]) * new_2;
-    w[i] = w[i] - w[i] * rates.decay;
-    m[i] = mean;
-    v[i] = square;
-    g[i] = mean * rates.of_mean / (sqrtf(square * rates.of_squares) + epsilon);
+    const Moments now = follow(i, rates.factor, rates.decay);
+    w[i] = now.decayed;
+    g[i] = now.mean * rates.of_mean / (sqrtf(now.square * rates.of_squares) + epsilon);
   }
 };
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "runtime/device/kernels/update.h"
+#include "runtime/device/kernels/moments.h"
 
 namespace meshwork {
 
@@ -83,31 +83,15 @@ class NadamRates {
   double beta_1_, beta_2_;
 };
 
-struct NadamForm {
-  const float* g;
-  float *w, *m, *v;
-  float new_1, new_2, epsilon;
-
-  NadamForm(const NadamSpec& spec, const UpdateOperands& in)
-      : g(in.block(0)),
-        w(in.block(1)),
-        m(in.block(2)),
-        v(in.block(3)),
-        new_1(static_cast<float>(1.0 - spec.beta_1)),
-        new_2(static_cast<float>(1.0 - spec.beta_2)),
-        epsilon(static_cast<float>(spec.epsilon)) {}
+struct NadamForm : MomentsForm {
+  using MomentsForm::MomentsForm;
   [[nodiscard]] static NadamRates step_rates(const NadamSpec& spec, const UpdateOperands& in) {
     return {spec, in};
   }
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i, const NadamStep& rates) const {
-    const float gradient = g[i] * rates.factor;
-    const float decayed = w[i] - w[i] * rates.decay;
-    const float mean = m[i] + (gradient - m[i]) * new_1;
-    const float square = v[i] + (gradient * gradient - v[i]) * new_2;
-    m[i] = mean;
-    v[i] = square;
-    w[i] = decayed - (rates.of_mean * mean + rates.of_gradient * gradient) /
-                         (sqrtf(square * rates.of_squares) + epsilon);
+    const Moments now = follow(i, rates.factor, rates.decay);
+    w[i] = now.decayed - (rates.of_mean * now.mean + rates.of_gradient * now.gradient) /
+                             (sqrtf(now.square * rates.of_squares) + epsilon);
   }
 };
 

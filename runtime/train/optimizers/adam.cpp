@@ -10,10 +10,7 @@ requires std::same_as<Options, AdamOptions> || std::same_as<Options, AdamWOption
 void describe(Options& options, Visitor& option) {
   option.about("steps by running means of gradients and of their squares");
   describe_common(options, option);
-  option("beta_1", options.beta_1, at_least(0).below(1),
-         "share of the gradients' mean kept a step");
-  option("beta_2", options.beta_2, at_least(0).below(1), "share of the squares' mean kept a step");
-  option("epsilon", options.epsilon, float_not_negative, "added to the root of the squares' mean");
+  describe_moments(options, option);
   option("amsgrad", options.amsgrad, "divide by the largest mean of squares so far");
 }
 

@@ -27,6 +27,15 @@ void describe_common(Options& options, Visitor& option) {
          "steps after which weights become their means; without, at the end alone");
 }
 
+/// Describes the shares of running means of gradients and of their squares.
+template <class Options, class Visitor>
+void describe_moments(Options& options, Visitor& option) {
+  option("beta_1", options.beta_1, at_least(0).below(1),
+         "share of the gradients' mean kept a step");
+  option("beta_2", options.beta_2, at_least(0).below(1), "share of the squares' mean kept a step");
+  option("epsilon", options.epsilon, float_not_negative, "added to the root of the squares' mean");
+}
+
 /// `update` is the kernel's specification, with what the options say of it. Throws `Error` for
 /// options out of range.
 template <class Options, class Spec>

@@ -9,10 +9,7 @@ template <class Visitor>
 void describe(NadamOptions& options, Visitor& option) {
   option.about("Adam with Nesterov's momentum");
   describe_common(options, option);
-  option("beta_1", options.beta_1, at_least(0).below(1),
-         "share of the gradients' mean kept a step");
-  option("beta_2", options.beta_2, at_least(0).below(1), "share of the squares' mean kept a step");
-  option("epsilon", options.epsilon, float_not_negative, "added to the root of the squares' mean");
+  describe_moments(options, option);
 }
 
 Optimizer Nadam(const NadamOptions& options) {

@@ -1,7 +1,5 @@
 #include "runtime/train/optimizers/schedule.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -16,11 +14,17 @@ namespace {
 
 constexpr double most_rate = std::numeric_limits<float>::max();
 
-// "decay_steps 10, alpha 0".
-std::string words_of(const Settings& settings) {
-  std::vector<std::string> words;
-  for (const auto& [name, value] : settings) words.push_back(name + " " + value);
-  return fmt::format("{}", fmt::join(words, ", "));
+// How many decays are done, in a staircase only whole ones.
+template <class Options>
+double decays_done(const Options& of, std::int64_t iteration) {
+  const double done = static_cast<double>(iteration) / static_cast<double>(of.decay_steps);
+  return of.staircase ? std::floor(done) : done;
+}
+
+template <class Options, class Visitor>
+void describe_initial_rate(Options& options, Visitor& option) {
+  option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
+                  "rate of the first update");
 }
 
 }  // namespace
@@ -28,8 +32,7 @@ std::string words_of(const Settings& settings) {
 template <class Visitor>
 void describe(CosineDecayOptions& options, Visitor& option) {
   option.about("half a cosine down from the initial rate, after a warm-up if given");
-  option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
-                  "rate of the first update");
+  describe_initial_rate(options, option);
   option.required("decay_steps", options.decay_steps, positive, "updates of the decay");
   option("alpha", options.alpha, finite_not_negative, "last rate, as a share of the highest");
   option("warmup_target", options.warmup_target, finite_not_negative, "rate after the warm-up");
@@ -47,8 +50,7 @@ void describe(PiecewiseConstantDecayOptions& options, Visitor& option) {
 template <class Visitor>
 void describe(ExponentialDecayOptions& options, Visitor& option) {
   option.about("initial rate x decay_rate^(update / decay_steps)");
-  option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
-                  "rate of the first update");
+  describe_initial_rate(options, option);
   option.required("decay_steps", options.decay_steps, positive, "updates of one decay");
   option.required("decay_rate", options.decay_rate, finite_positive, "factor of one decay");
   option("staircase", options.staircase, "decay once every decay_steps, not gradually");
@@ -57,8 +59,7 @@ void describe(ExponentialDecayOptions& options, Visitor& option) {
 template <class Visitor>
 void describe(CosineDecayRestartsOptions& options, Visitor& option) {
   option.about("half a cosine down, again and again");
-  option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
-                  "rate of the first update");
+  describe_initial_rate(options, option);
   option.required("first_decay_steps", options.first_decay_steps, positive,
                   "updates of the first decay");
   option("t_mul", options.t_mul, at_least(1), "factor from the length of a decay to the next");
@@ -69,8 +70,7 @@ void describe(CosineDecayRestartsOptions& options, Visitor& option) {
 template <class Visitor>
 void describe(InverseTimeDecayOptions& options, Visitor& option) {
   option.about("initial rate / (1 + decay_rate x update / decay_steps)");
-  option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
-                  "rate of the first update");
+  describe_initial_rate(options, option);
   option.required("decay_steps", options.decay_steps, positive, "updates of one decay");
   option.required("decay_rate", options.decay_rate, finite_positive, "what a decay adds below");
   option("staircase", options.staircase, "decay once every decay_steps, not gradually");
@@ -79,8 +79,7 @@ void describe(InverseTimeDecayOptions& options, Visitor& option) {
 template <class Visitor>
 void describe(PolynomialDecayOptions& options, Visitor& option) {
   option.about("a power of the updates that are left, down to the last rate");
-  option.required("initial_learning_rate", options.initial_learning_rate, finite_not_negative,
-                  "rate of the first update");
+  describe_initial_rate(options, option);
   option.required("decay_steps", options.decay_steps, positive, "updates of the decay");
   option("end_learning_rate", options.end_learning_rate, finite_not_negative, "last rate");
   option("power", options.power, finite_positive, "power of the share that is left");
@@ -165,9 +164,7 @@ Schedule ExponentialDecay(const ExponentialDecayOptions& options) {
   check_options("ExponentialDecay", options);
   return {"ExponentialDecay",
           [o = options](std::int64_t iteration) {
-            const double done = static_cast<double>(iteration) / static_cast<double>(o.decay_steps);
-            return o.initial_learning_rate *
-                   std::pow(o.decay_rate, o.staircase ? std::floor(done) : done);
+            return o.initial_learning_rate * std::pow(o.decay_rate, decays_done(o, iteration));
           },
           words_of(settings_of(options))};
 }
@@ -198,9 +195,7 @@ Schedule InverseTimeDecay(const InverseTimeDecayOptions& options) {
   check_options("InverseTimeDecay", options);
   return {"InverseTimeDecay",
           [o = options](std::int64_t iteration) {
-            const double done = static_cast<double>(iteration) / static_cast<double>(o.decay_steps);
-            return o.initial_learning_rate /
-                   (1 + o.decay_rate * (o.staircase ? std::floor(done) : done));
+            return o.initial_learning_rate / (1 + o.decay_rate * decays_done(o, iteration));
           },
           words_of(settings_of(options))};
 }
