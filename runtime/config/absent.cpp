@@ -154,7 +154,6 @@ constexpr Absence all[] = {
      "AdaptiveMaxPooling3D",
      "pooling with a pool_size that divides the lengths, or global pooling", true},
     {"layer", "SpectralNormalization", "LayerNormalization or UnitNormalization", true},
-    {"layer", "ActivityRegularization", "kernel_regularizer of a layer", true},
     {"layer", "Identity", "Activation: linear", true},
     {"layer", "Masking", "weights of samples leave some out", true},
     {"layer", "CenterCrop Resizing",

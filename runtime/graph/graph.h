@@ -19,6 +19,7 @@
 #include "runtime/graph/constraint.h"
 #include "runtime/graph/initializer.h"
 #include "runtime/graph/operation.h"
+#include "runtime/graph/regularizer.h"
 #include "runtime/mesh/layout.h"
 
 namespace meshwork {
@@ -43,14 +44,6 @@ struct GraphTensor {
   int producer = -1;           // index into operations, where it is a value
   std::vector<int> consumers;  // operations
   [[nodiscard]] bool batched() const { return !shape.empty() && shape[0] == -1; }
-};
-
-/// Penalty added to the loss: l1 * sum |w| + l2 * sum w^2, over the whole variable.
-struct Regularizer {
-  float l1 = 0;
-  float l2 = 0;
-  [[nodiscard]] bool active() const { return l1 != 0 || l2 != 0; }
-  bool operator==(const Regularizer&) const = default;
 };
 
 /// What a layer asks for when it makes a variable.

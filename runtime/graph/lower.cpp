@@ -110,7 +110,11 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
   std::vector<Remains> remains(step.plan.operations.size());
   for (std::size_t o = 0; o < step.plan.operations.size(); ++o) {
     if (runs[o]) {
-      lower_forward({step, values, sums}, step.plan.operations[o], remains[o]);
+      const PlannedOperation& planned = step.plan.operations[o];
+      lower_forward({step, values, sums}, planned, remains[o]);
+      if (request.mode != Mode::predict && !step.is_sum(planned.output)) {
+        sums.penalize(planned, values.settled(planned.output));
+      }
     }
   }
   if (request.mode == Mode::predict) {

@@ -38,6 +38,7 @@
 #include "collectives/element_type.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/graph/epilogue.h"
+#include "runtime/graph/regularizer.h"
 #include "runtime/shape/partition.h"
 #include "runtime/shape/shape.h"
 
@@ -156,6 +157,9 @@ class Operation {
 
   /// What the output's values are. Any numbers, unless an operation says otherwise.
   [[nodiscard]] virtual ValueKind output_values() const { return ValueKind::numbers; }
+
+  /// What the loss is charged for the output, a sample. Nothing, unless an operation says otherwise.
+  [[nodiscard]] virtual Regularizer penalty() const { return {}; }
 
   /// What it can be joined with; nothing, unless an operation says otherwise.
   [[nodiscard]] virtual Fusible fusible() const;

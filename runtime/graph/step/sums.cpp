@@ -21,10 +21,14 @@ StepSums::StepSums(StepContext& step) : step_(step) {
       own_.push_back({operation.output, own_count(), of.operation->sum_count()});
     }
   }
-  has_penalty_ = std::any_of(
-      step.graph.variables.begin(), step.graph.variables.end(), [](const Variable& variable) {
-        return variable.options.trainable && variable.options.regularizer.active();
-      });
+  has_penalty_ = std::ranges::any_of(step.graph.variables,
+                                     [](const Variable& variable) {
+                                       return variable.options.trainable &&
+                                              variable.options.regularizer.active();
+                                     }) ||
+                 std::ranges::any_of(step.plan.operations, [](const PlannedOperation& planned) {
+                   return planned.operation->penalty().active();
+                 });
   has_gradient_norm_ = step.training() && step.request.update->reports_norm;
   sums_ = step.builder.scratch(count() * element_bytes(ElementType::float64), "sums");
   step.builder.keep(sums_);
@@ -59,6 +63,19 @@ Operand StepSums::place_of(const Sum& sum) const {
   return {sums_, sum.first * element_bytes(ElementType::float64)};
 }
 
+void StepSums::penalize(const PlannedOperation& planned, const Operand& value) {
+  const Regularizer penalty = planned.operation->penalty();
+  if (!penalty.active()) {
+    return;
+  }
+  const Layout& layout = step_.plan.tensors[planned.output].layout;
+  const auto rows = static_cast<double>(step_.shapes[planned.output].front());
+  const double share = rows > 0 ? 1 / rows : 0;
+  activity_.push_back({value, step_.count(planned.output, layout), layout.splitting_axes(),
+                       share * static_cast<double>(penalty.l1),
+                       share * static_cast<double>(penalty.l2), planned.path});
+}
+
 void StepSums::settle() {
   std::set<Axis> all;
   std::map<TensorId, std::vector<Axis>> partial;
@@ -71,6 +88,9 @@ void StepSums::settle() {
   if (has_penalty_ || has_gradient_norm_) {
     const std::vector<Axis> axes = step_.axes_of_trainable_variables();
     all.insert(axes.begin(), axes.end());
+  }
+  for (const Penalized& one : activity_) {
+    all.insert(one.split_by.begin(), one.split_by.end());
   }
   axes_.assign(all.begin(), all.end());
   for (const Sum& sum : own_) {
@@ -85,31 +105,37 @@ void StepSums::settle() {
 }
 
 void StepSums::book_penalty() {
-  std::vector<double> factors;
-  std::vector<std::pair<int, int>> terms;  // variable, power
+  std::vector<Penalized> all;
   for (const ParameterSpan& span : step_.form.spans) {
-    const Regularizer& regularizer = step_.graph.variables[span.variable].options.regularizer;
-    if (!span.trainable || !step_.counts(axes_, span.layout.splitting_axes())) {
+    const Variable& variable = step_.graph.variables[span.variable];
+    if (span.trainable) {
+      all.push_back({step_.value_of(span.variable), span.count, span.layout.splitting_axes(),
+                     variable.options.regularizer.l1, variable.options.regularizer.l2,
+                     variable.path});
+    }
+  }
+  all.insert(all.end(), activity_.begin(), activity_.end());
+  std::vector<double> factors;
+  std::vector<std::pair<const Penalized*, int>> terms;  // with the power
+  for (const Penalized& one : all) {
+    if (!step_.counts(axes_, one.split_by)) {
       continue;
     }
-    if (regularizer.l1 != 0) {
-      terms.emplace_back(span.variable, 1);
-      factors.push_back(regularizer.l1);
-    }
-    if (regularizer.l2 != 0) {
-      terms.emplace_back(span.variable, 2);
-      factors.push_back(regularizer.l2);
+    for (const auto& [factor, power] : {std::pair(one.l1, 1), std::pair(one.l2, 2)}) {
+      if (factor != 0) {
+        terms.emplace_back(&one, power);
+        factors.push_back(factor);
+      }
     }
   }
   const std::int64_t bytes = element_bytes(ElementType::float64);
   const Buffer powers =
       step_.builder.scratch(static_cast<std::int64_t>(terms.size()) * bytes, "penalty terms");
   for (std::size_t i = 0; i < terms.size(); ++i) {
-    const auto [variable, power] = terms[i];
-    step_.builder.emit(
-        PowerSumSpec{step_.form.spans[variable].count, power},
-        {step_.value_of(variable), Operand{powers, static_cast<std::int64_t>(i) * bytes}},
-        step_.graph.variables[variable].path + " penalty");
+    const auto& [one, power] = terms[i];
+    step_.builder.emit(PowerSumSpec{one->count, power},
+                       {one->values, Operand{powers, static_cast<std::int64_t>(i) * bytes}},
+                       one->path + " penalty");
   }
   const Operand place{sums_, own_count() * bytes};
   step_.builder.emit(WeightedSumSpec{std::move(factors)}, {powers, place}, "penalty");

@@ -1,7 +1,7 @@
 // StepSums: the float64 sums of a step, and the one reduction that completes them.
 //
 // Losses and metrics are sums over the global batch; the penalty of the regularizers is a sum over
-// whole variables, and the squared norm of the gradients, where it is reported, one over theirs.
+// whole variables, that of activity the mean over the batch, and the squared norm of the gradients, where it is reported, one over theirs.
 // Prediction has none of them. Each rank writes its part, or zero where another rank counts the
 // same part, into one row of scalars, which is reduced once, at the end of the step.
 #pragma once
@@ -21,6 +21,8 @@ class StepSums {
   /// Where the operation that computes the sum `id` writes it.
   [[nodiscard]] Operand place_of(TensorId id) const;
 
+  /// What operation `planned` gave is `value`: if it is penalized, that joins the penalty.
+  void penalize(const PlannedOperation& planned, const Operand& value);
   /// After forward: zeros the sums that another rank counts, and books the penalty.
   void settle();
   /// Where the update writes this rank's part of the squared norm of the gradients.
@@ -49,8 +51,18 @@ class StepSums {
   };
   [[nodiscard]] Operand place_of(const Sum& sum) const;
 
+  // What of this rank is penalized.
+  struct Penalized {
+    Operand values;
+    std::int64_t count;
+    std::vector<Axis> split_by;
+    double l1, l2;
+    std::string path;
+  };
+
   StepContext& step_;
   std::vector<Sum> own_;
+  std::vector<Penalized> activity_;
   bool has_penalty_ = false;
   bool has_gradient_norm_ = false;
   Buffer sums_;

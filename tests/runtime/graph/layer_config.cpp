@@ -45,6 +45,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
   CHECK(catalog.find<SharedLayer>("Dense") != nullptr);
   CHECK(catalog.names_like<SharedLayer>("Dense") ==
         std::vector<std::string>{"Activation",
+                                 "ActivityRegularization",
                                  "Add",
                                  "AlphaDropout",
                                  "Average",
