@@ -55,7 +55,7 @@ constexpr Absence all[] = {
     {"optimizer", "ScheduleFreeAdamW", "AdamW with a learning rate by CosineDecay", true},
     {"optimizer", "Adafactor", "Adam; layouts such as [data, ~] split what it keeps over the ranks",
      true},
-    {"optimizer", "Muon", "AdamW or Lion", true},
+    {"optimizer", "Muon.adam_lr_ratio", "one rate is for all variables"},
     {"optimizer", ".gradient_accumulation_steps", "a larger batch_size, which more ranks share"},
     {"optimizer", ".name", "it is called by its class"},
     {"schedule", "LearningRateSchedule", "C++ programs make a Schedule of any function"},

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +44,19 @@ struct UpdatedBlock {
   bool narrows = false;    // new values are stored in bfloat16 too
 };
 
+/// How matrices are updated apart from other variables: by steps along their gradients' running
+/// sums, in the first slot, made orthogonal (step/orthogonal_step.h).
+struct MatrixSteps {
+  std::function<bool(const Variable& variable)> takes;  // of two dimensions
+  float momentum = 0;
+  bool nesterov = false;
+  std::int64_t iterations = 0;
+  float a = 0, b = 0, c = 0;
+  std::optional<float> size;  // of a step, by the root of the matrix's longer side; none: 1
+  /// The last kernel: StepScalars, the step, values, [narrowed values].
+  std::function<KernelSpec(const UpdatedBlock& block)> kernel;
+};
+
 /// How parameters are updated, as the optimizer states it.
 struct UpdateRule {
   Clipping clipping = Clipping::none;
@@ -59,10 +73,12 @@ struct UpdateRule {
   /// Where a running mean of each parameter is kept: in the last slot, which `kernel` does not take.
   /// This kernel, of the same operands with that slot alone, comes after all else. Else null.
   std::function<KernelSpec(const UpdatedBlock& block)> average = {};
+  std::optional<MatrixSteps> matrix_steps = {};
 
-  /// Whether each rank has to hold its blocks of the gradients whole: norms are computed of them.
+  /// Whether each rank has to hold its blocks of the gradients whole: norms are computed of them,
+  /// or matrices.
   [[nodiscard]] bool takes_norms() const {
-    return reports_norm || needs_norms(clipping) || scaled_step;
+    return reports_norm || needs_norms(clipping) || scaled_step || matrix_steps;
   }
 };
 

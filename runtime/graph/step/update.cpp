@@ -10,6 +10,7 @@
 #include "runtime/device/kernels/middle.h"
 #include "runtime/device/kernels/norms.h"
 #include "runtime/device/narrowing.h"
+#include "runtime/graph/step/orthogonal_step.h"
 
 namespace meshwork {
 namespace {
@@ -28,7 +29,7 @@ class Update {
       }
       const std::optional<Operand> factor = clip_by_norms();
       for (const UpdatedStretch& stretch : step_.form.updates) {
-        update(stretch, factor);
+        update_all(stretch, factor);
       }
     } else {
       const OwnSquares squares = places_of_own_squares();
@@ -36,7 +37,7 @@ class Update {
         complete_gradients(stretch);
         book_own_squares(stretch, squares);
         clip_by_value(stretch);
-        update(stretch, std::nullopt);
+        update_all(stretch, std::nullopt);
       }
       report_own_squares(squares);
     }
@@ -107,6 +108,53 @@ class Update {
     step_.builder.emit(
         rule.kernel({.count = stretch.count, .scaled = factor.has_value(), .narrows = narrows}),
         operands, "update");
+  }
+
+  // In one pass, unless matrices are updated apart.
+  void update_all(const UpdatedStretch& stretch, const std::optional<Operand>& factor) {
+    const std::optional<MatrixSteps>& matrices = step_.request.update->matrix_steps;
+    if (!matrices) {
+      update(stretch, factor);
+      return;
+    }
+    for (const ParameterSpan& span : step_.form.spans) {
+      if (!span.updated || span.group != stretch.group) {
+        continue;
+      }
+      const UpdatedStretch own{span.group, stretch.bucket, span.offset, span.count};
+      if (matrices->takes(step_.graph.variables[span.variable])) {
+        step_by_matrix(span, own, factor);
+      } else {
+        update(own, factor);
+      }
+    }
+  }
+
+  void step_by_matrix(const ParameterSpan& span, const UpdatedStretch& own,
+                      const std::optional<Operand>& factor) {
+    const MatrixSteps& steps = *step_.request.update->matrix_steps;
+    const std::string label = "step of " + path_of(span);
+    const Operand gradient = step_.gradient_at(own.offset), sum = slot_at(own, 0);
+    const auto emit = [&](const KernelSpec& spec, std::vector<Operand> operands) {
+      step_.builder.emit(spec, std::move(operands), label);
+    };
+    if (factor) {
+      emit(ScaleBySpec{own.count}, {*factor, gradient});
+    }
+    emit(AffineSpec{own.count, steps.momentum, 0}, {sum, sum});
+    emit(SumSpec{own.count, 2}, {sum, gradient, sum});
+    if (steps.nesterov) {
+      const Operand ahead = step_.builder.scratch(own.count * float32_bytes, label);
+      emit(AffineSpec{own.count, steps.momentum, 0}, {sum, ahead});
+      emit(SumSpec{own.count, 2}, {gradient, ahead, gradient});
+    }
+    const Operand step = book_orthogonal(step_, span, steps.nesterov ? gradient : sum, steps);
+    std::vector<Operand> operands{step_.scalars, step, step_.value_at(own.group, own.offset)};
+    const bool narrows = step_.form.groups[own.group].narrowed;
+    if (narrows) {
+      operands.push_back(narrow_at(own.group, own.offset));
+    }
+    emit(steps.kernel({.count = own.count, .narrows = narrows}), operands);
   }
 
   void keep_averages() {

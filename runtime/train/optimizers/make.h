@@ -1,6 +1,7 @@
 // How an optimizer's page makes it of its described options (runtime/config/options.h).
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -36,13 +37,14 @@ void describe_moments(Options& options, Visitor& option) {
   option("epsilon", options.epsilon, float_not_negative, "added to the root of the squares' mean");
 }
 
-/// `update` is the kernel's specification, with what the options say of it. Throws `Error` for
-/// options out of range.
+/// `update` is the kernel's specification, with what the options say of it, but for the decay.
+/// Throws `Error` for options out of range.
 template <class Options, class Spec>
 [[nodiscard]] Optimizer make_optimizer(const std::string& class_name, const Options& options,
-                                       std::vector<Slot> slots, Spec update) {
+                                       std::vector<Slot> slots, Spec update,
+                                       std::optional<double> decay) {
   check_options(class_name, options);
-  update.decay = static_cast<float>(options.weight_decay.value_or(0));
+  update.decay = static_cast<float>(decay.value_or(0));
   return {class_name,
           options.learning_rate,
           {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm,
@@ -56,6 +58,13 @@ template <class Options, class Spec>
             spec.narrows = block.narrows;
             return KernelSpec(spec);
           }};
+}
+
+/// With the decay that all variables have.
+template <class Options, class Spec>
+[[nodiscard]] Optimizer make_optimizer(const std::string& class_name, const Options& options,
+                                       std::vector<Slot> slots, const Spec& update) {
+  return make_optimizer(class_name, options, std::move(slots), update, options.weight_decay);
 }
 
 }  // namespace meshwork

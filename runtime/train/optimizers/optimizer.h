@@ -68,6 +68,9 @@ class Optimizer {
     rule_.scaled_step = std::move(scaled_step);
   }
 
+  /// From now on matrices are updated apart (UpdateRule::matrix_steps).
+  void step_by_matrices(MatrixSteps steps) { rule_.matrix_steps = std::move(steps); }
+
   /// The number that Keras keeps in its files behind the slots, if it keeps one. It follows from
   /// the updates so far.
   using KerasNumber = std::function<double(std::int64_t iteration)>;

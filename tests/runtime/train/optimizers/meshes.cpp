@@ -18,6 +18,7 @@
 #include "runtime/train/optimizers/ftrl.h"
 #include "runtime/train/optimizers/lamb.h"
 #include "runtime/train/optimizers/lion.h"
+#include "runtime/train/optimizers/muon.h"
 #include "runtime/train/optimizers/nadam.h"
 #include "runtime/train/optimizers/rmsprop.h"
 #include "runtime/train/optimizers/sgd.h"
@@ -43,7 +44,8 @@ std::vector<Optimizer> every_optimizer() {
           Lion({.learning_rate = 0.01, .clipnorm = 0.1}),
           Ftrl({.learning_rate = 0.1, .global_clipnorm = 0.5}),
           Lamb({.learning_rate = 0.01, .weight_decay = 0.1}),
-          Lamb({.learning_rate = 0.01, .global_clipnorm = 0.5})};
+          Lamb({.learning_rate = 0.01, .global_clipnorm = 0.5}),
+          Muon({.learning_rate = 0.01, .global_clipnorm = 0.5})};
 }
 
 Model network(DeviceMesh& mesh, const LayoutEntries& layouts, const Optimizer& optimizer) {
