@@ -21,6 +21,20 @@ void describe(OneFactor& options, Visitor& option) {
                                                 : "factor of the sum of squares");
 }
 
+/// How far rows or columns are from right angles.
+struct OrthogonalOptions {
+  float factor = 0.01f;
+  bool of_rows = true;
+};
+
+template <class Visitor>
+void describe(OrthogonalOptions& options, Visitor& option) {
+  option.about("a penalty on rows or columns of a matrix that are not at right angles");
+  option("factor", options.factor, finite_not_negative,
+         "factor of the mean size of the cosines between pairs");
+  option.choice("mode", options.of_rows, {{"rows", true}, {"columns", false}}, "which are paired");
+}
+
 }  // namespace
 
 template <class Visitor>
@@ -45,6 +59,10 @@ void add_regularizers(Catalog& catalog) {
   };
   add("L1", "l1", &Regularizer::l1);
   add("L2", "l2", &Regularizer::l2);
+  catalog.add<Regularizer, OrthogonalOptions>(
+      "OrthogonalRegularizer", {"orthogonal_regularizer"}, [](const OrthogonalOptions& options) {
+        return Regularizer{.orthogonal = options.factor, .of_rows = options.of_rows};
+      });
   catalog.add<Regularizer, Regularizer>("L1L2", {"l1_l2"}, std::identity());
 }
 

@@ -94,7 +94,6 @@ constexpr Absence all[] = {
     {"initializer", "STFT STFTInitializer", "audio is not what Meshwork trains on"},
     {"regularizer", "Regularizer",
      "regularizers of your own are classes of an extension (--plugin)"},
-    {"regularizer", "OrthogonalRegularizer", "L2 keeps weights small", true},
     {"constraint", "Constraint", "constraints of your own are classes of an extension (--plugin)"},
     {"layer",
      "RNN SimpleRNN SimpleRNNCell LSTM LSTMCell GRU GRUCell StackedRNNCells "

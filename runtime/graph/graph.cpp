@@ -53,9 +53,11 @@ std::int64_t Graph::classes_of(TensorId id) const {
   return fewest;
 }
 
-bool Graph::constrains() const {
+bool Graph::needs_whole_blocks() const {
   return std::ranges::any_of(variables, [](const Variable& variable) {
-    return variable.options.trainable && variable.options.constraint.active();
+    const VariableOptions& options = variable.options;
+    return options.trainable &&
+           (options.constraint.active() || options.regularizer.orthogonal != 0);
   });
 }
 

@@ -98,8 +98,9 @@ struct Graph {
   /// If what reads tensor `id` takes its values for numbers of classes, from 0: of how many; else
   /// 0.
   [[nodiscard]] std::int64_t classes_of(TensorId id) const;
-  /// Whether a variable that is trained is held to a constraint.
-  [[nodiscard]] bool constrains() const;
+  /// Whether a variable that is trained is held to a constraint, or has a penalty of the whole: a
+  /// rank has to hold its block of it whole.
+  [[nodiscard]] bool needs_whole_blocks() const;
 
   TensorId add_tensor(GraphTensor tensor);
   /// Appends an operation; its output tensor is made, with the shape that it states. Errors of the

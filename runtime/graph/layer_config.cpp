@@ -43,8 +43,9 @@ void from_config(const ConfigNode& node, Regularizer& regularizer, const Catalog
 }
 
 std::string to_text(const Regularizer& regularizer) {
-  return regularizer.active() ? fmt::format("l1 {}, l2 {}", regularizer.l1, regularizer.l2)
-                              : "none";
+  if (!regularizer.active()) return "none";
+  return regularizer.orthogonal != 0 ? fmt::format("orthogonal {}", regularizer.orthogonal)
+                                     : fmt::format("l1 {}, l2 {}", regularizer.l1, regularizer.l2);
 }
 
 void from_config(const ConfigNode& node, Constraint& constraint, const Catalog& catalog) {

@@ -30,7 +30,7 @@ REACHED = {
     "schedules": (keras.optimizers.schedules, 0.9),
     "callbacks": (keras.callbacks, 1),
     "initializers": (keras.initializers, 0.95),
-    "regularizers": (keras.regularizers, 0.75),
+    "regularizers": (keras.regularizers, 1),
     "constraints": (keras.constraints, 1),
     "layers": (keras.layers, 0.7),
 }

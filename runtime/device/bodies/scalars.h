@@ -59,6 +59,12 @@ struct NormLimits {
   }
 };
 
+struct ZeroDiagonal {
+  float* x;
+  std::int64_t side;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { x[i * side + i] = 0.0f; }
+};
+
 struct Statistics {
   const double* z;
   const float *moving_mean, *moving_variance;
@@ -113,6 +119,11 @@ void add_scalars(auto& kernels) {
     return Loops::elements(context, spec.count, 12, [=](void* const* operands) {
       return NormLimits{at<const double>(operands, 0), at(operands, 1), spec.minimum, spec.maximum,
                         spec.rate};
+    });
+  });
+  kernels.template add<ZeroDiagonalSpec>([](const ZeroDiagonalSpec& spec, const auto& context) {
+    return Loops::elements(context, spec.side, 4, [=](void* const* operands) {
+      return ZeroDiagonal{at(operands, 0), spec.side};
     });
   });
   kernels.template add<ChannelStatisticsSpec>(

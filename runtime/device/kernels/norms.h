@@ -62,6 +62,12 @@ struct NormLimitsSpec {
   [[nodiscard]] std::string text() const { return spec::sized("norm limits", {count}); }
   [[nodiscard]] KernelWork work() const { return spec::passes(3, count); }
 };
+/// x (side, side) becomes 0 in its diagonal. Operands: x.
+struct ZeroDiagonalSpec {
+  std::int64_t side = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("zero diagonal", {side}); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(1, side); }
+};
 /// x *= f (float32 scalar in memory). Operands: f, x.
 struct ScaleBySpec {
   std::int64_t count = 0;

@@ -108,9 +108,20 @@ void StepSums::book_penalty() {
   std::vector<Penalized> all;
   for (const ParameterSpan& span : step_.form.spans) {
     const Variable& variable = step_.graph.variables[span.variable];
-    if (span.trainable) {
-      all.push_back({step_.value_of(span.variable), span.count, span.layout.splitting_axes(),
-                     variable.options.regularizer.l1, variable.options.regularizer.l2,
+    if (!span.trainable) {
+      continue;
+    }
+    const Regularizer& regularizer = variable.options.regularizer;
+    all.push_back({step_.value_of(span.variable), span.count, span.layout.splitting_axes(),
+                   regularizer.l1, regularizer.l2, variable.path});
+    if (regularizer.orthogonal != 0) {
+      const Orthogonality of = book_orthogonality(step_, span);
+      orthogonal_[span.variable] = of;
+      all.push_back({of.products,
+                     of.vectors * of.vectors,
+                     {},
+                     factor_of_orthogonality(variable),
+                     0,
                      variable.path});
     }
   }

@@ -7,10 +7,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "runtime/graph/step/context.h"
+#include "runtime/graph/step/orthogonality.h"
 
 namespace meshwork {
 
@@ -25,6 +27,11 @@ class StepSums {
   void penalize(const PlannedOperation& planned, const Operand& value);
   /// After forward: zeros the sums that another rank counts, and books the penalty.
   void settle();
+  /// What the penalty of variable `variable` has left for its gradient; null for none of its kind.
+  [[nodiscard]] const Orthogonality* orthogonality(int variable) const {
+    const auto found = orthogonal_.find(variable);
+    return found == orthogonal_.end() ? nullptr : &found->second;
+  }
   /// Where the update writes this rank's part of the squared norm of the gradients.
   [[nodiscard]] Operand place_of_gradient_norm() const;
   /// After `settle`: whether this rank counts what lies split by `own`.
@@ -63,6 +70,7 @@ class StepSums {
   StepContext& step_;
   std::vector<Sum> own_;
   std::vector<Penalized> activity_;
+  std::map<int, Orthogonality> orthogonal_;  // by variable
   bool has_penalty_ = false;
   bool has_gradient_norm_ = false;
   Buffer sums_;

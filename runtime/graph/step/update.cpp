@@ -70,10 +70,13 @@ class Update {
                            variable.path + " gradient");
       }
       const Regularizer& regularizer = variable.options.regularizer;
-      if (regularizer.active()) {
+      if (regularizer.l1 != 0 || regularizer.l2 != 0) {
         step_.builder.emit(PenaltyGradientSpec{end - begin, regularizer.l1, regularizer.l2},
                            {step_.value_at(span.group, begin), step_.gradient_at(begin)},
                            variable.path + " penalty");
+      }
+      if (const Orthogonality* of = sums_.orthogonality(span.variable)) {
+        book_orthogonality_gradient(step_, span, *of);
       }
     }
   }

@@ -323,7 +323,7 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
           device, plan_,
           agreed_form(mesh, transport, device, plan_,
                       may_share(transport, device) && !update_.takes_norms() &&
-                          !plan_.graph->constrains(),
+                          !plan_.graph->needs_whole_blocks(),
                       precision, update_.slots),
           seed, update_.slots,
           {.gradients =

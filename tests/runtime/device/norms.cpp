@@ -50,6 +50,12 @@ TEST_CASE("the factor of clipping follows its two formulas") {
   }
 }
 
+TEST_CASE("the diagonal of a matrix becomes 0") {
+  Array<> x{1, 2, 3, 4, 5, 6, 7, 8, 9};
+  run(ZeroDiagonalSpec{3}, x);
+  CHECK(x.values() == std::vector<float>{0, 2, 3, 4, 0, 6, 7, 8, 0});
+}
+
 TEST_CASE("norms are brought the given share of the way into their interval") {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   Array<double> s{0, 1, 9, 25, nan};

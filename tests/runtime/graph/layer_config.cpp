@@ -170,6 +170,9 @@ TEST_CASE("regularizers have Keras's forms and defaults") {
   CHECK(regularizer("l1") == Regularizer{.l1 = 0.01f});
   CHECK(regularizer("{L1L2: {l1: 0.5, l2: 0.25}}") == Regularizer{.l1 = 0.5f, .l2 = 0.25f});
   CHECK(regularizer("{L1L2: {l2: 0.25}}") == Regularizer{.l2 = 0.25f});
+  CHECK(regularizer("OrthogonalRegularizer") == Regularizer{.orthogonal = 0.01f});
+  CHECK(regularizer("{OrthogonalRegularizer: {factor: 0.5, mode: columns}}") ==
+        Regularizer{.orthogonal = 0.5f, .of_rows = false});
   CHECK_THROWS_AS(regularizer("{L2: -1}"), ConfigError);
   CHECK_THROWS_AS(regularizer("{L2: .inf}"), ConfigError);
   CHECK_THROWS_AS(regularizer("{L2: {l1: 1}}"), ConfigError);
