@@ -443,11 +443,13 @@ bool is_row(const std::deque<CsvFile>& files, std::int64_t rows) {
   return !files[0].row.empty();
 }
 
-// The type of a field of these columns.
-ElementType type_of(std::span<const CsvColumn* const> columns) {
+// The type of a field of these columns, which is `exact` or not.
+ElementType type_of(std::span<const CsvColumn* const> columns, bool exact) {
   ElementType type = ElementType::int32;
   for (const CsvColumn* column : columns) {
-    if (column->type() == ElementType::float32) return ElementType::float32;
+    if (column->type() == ElementType::float32) {
+      return exact ? ElementType::float64 : ElementType::float32;
+    }
     if (column->type() == ElementType::int64) type = ElementType::int64;
   }
   return type;
@@ -537,8 +539,10 @@ CsvSource::Read CsvSource::read_table(const CsvTable& table, const std::vector<C
       used.insert(of_field.back()->place().file);
       names += (names.empty() ? "" : ",") + name;
     }
-    PlacedField place{
-        .name = field.name, .role = field.role, .shape = {rows}, .type = type_of(of_field)};
+    PlacedField place{.name = field.name,
+                      .role = field.role,
+                      .shape = {rows},
+                      .type = type_of(of_field, field.exact)};
     for (const std::size_t f : used) {
       place.place += (place.place.empty() ? "" : ",") + files[f].name;
       place.file_bytes += files[f].scanner.file_bytes();

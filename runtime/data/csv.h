@@ -10,8 +10,8 @@
 // its first value that is not empty says; every other has to be of the same kind. Texts become
 // numbers (categories.h). Numbers that are texts, such as postal codes, are named as categories.
 //
-// Fields of whole numbers alone are int32, or int64 where they are larger; all others are float32. A
-// number is written with a point; one that is missing, infinite or no number is an error, as every
+// Fields of whole numbers alone are int32, or int64 where they are larger; all others are float32, or
+// float64 where nothing may be rounded. A number is written with a point; one that is missing, infinite or no number is an error, as every
 // error with file, line and column.
 //
 // Opening reads the whole table, on every rank, and keeps the columns that are used in memory, 4
@@ -37,6 +37,7 @@ struct CsvField {
   std::vector<std::string> columns;
   bool vector = false;  // whether one column makes a vector of one
   FieldRole role = FieldRole::feature;
+  bool exact = false;  // numbers that are not whole are float64
 };
 
 /// As a configuration writes it: a column, or a list of columns.

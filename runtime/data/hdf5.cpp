@@ -43,8 +43,8 @@ bool is_boolean(const Hdf5Datatype& type, const std::string& subject) {
          number_of("FALSE") == 0 && number_of("TRUE") == 1;
 }
 
-/// The type that samples get whose elements are stored as `type`.
-ElementType element_type(const Hdf5Datatype& type, const std::string& subject) {
+/// The type that samples get whose elements are stored as `type`, and are `exact` or not.
+ElementType element_type(const Hdf5Datatype& type, const std::string& subject, bool exact) {
   const std::size_t bytes = H5Tget_size(type.native());
   std::string_view found;
   switch (H5Tget_class(type.native())) {
@@ -55,7 +55,7 @@ ElementType element_type(const Hdf5Datatype& type, const std::string& subject) {
       return ElementType::int64;
     }
     case H5T_FLOAT:
-      return ElementType::float32;
+      return exact && bytes > 4 ? ElementType::float64 : ElementType::float32;
     case H5T_ENUM:
       if (is_boolean(type, subject)) return ElementType::uint8;
       found = "an enumeration";
@@ -137,7 +137,7 @@ struct Hdf5Source::Dataset {
     shape.assign(lengths.begin(), lengths.end());
     const Hdf5Datatype stored(
         check_hdf5(H5Dget_type(dataset.native()), "its type cannot be read", subject));
-    type = element_type(stored, subject);
+    type = element_type(stored, subject, options.exact);
     start.resize(lengths.size());
     count.resize(lengths.size());
   }

@@ -8,7 +8,7 @@
 //   8-bit integers without sign, and h5py's booleans      uint8
 //   other integers of up to 32 bits that int32 can hold   int32
 //   all larger integers                                   int64
-//   floating point of any size                            float32
+//   floating point of any size                            float32; float64 where nothing may be rounded
 //
 // Chunked and compressed data sets are read as well; each rank keeps unpacked chunks of up to
 // `chunk_cache_bytes` for each data set. Where samples are shuffled, `cached` (views.h) avoids
@@ -46,6 +46,7 @@ struct Hdf5Field {
   std::string name;
   Hdf5Location location;
   FieldRole role = FieldRole::feature;
+  bool exact = false;  // float64 is not rounded to float32
 };
 
 /// What data sets may do that is refused in most files.

@@ -26,7 +26,7 @@ struct NpySource::Array {
           at += bytes;
           return bytes;
         },
-        file.name());
+        file.name(), options.exact);
     if (const std::int64_t expected = header.bytes + header.data_bytes; file.bytes() != expected) {
       fail("{}: {}: shape {} of {} takes {} bytes with the header, the file has {}", file.name(),
            file.bytes() < expected ? "truncated" : "longer than its header says",

@@ -22,6 +22,7 @@ struct NpyFile {
   std::string field;
   std::filesystem::path path;
   FieldRole role = FieldRole::feature;
+  bool exact = false;  // float64 is not rounded to float32
 };
 
 class NpySource final : public Source {

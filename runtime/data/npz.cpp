@@ -32,7 +32,7 @@ struct NpzSource::Archive {
       const std::string place = fmt::format("{}:{}", path, one.array);
       array->member = &zip.member(one.array + ".npy");
       ZipStream stream(zip, *array->member);
-      array->header = header_of(stream, place);
+      array->header = header_of(stream, place, one.exact);
       if (const std::int64_t expected = array->header.bytes + array->header.data_bytes;
           array->member->bytes != expected) {
         fail("{}: {}: shape {} of {} takes {} bytes with the header, it has {}", place,
@@ -45,16 +45,16 @@ struct NpzSource::Archive {
     }
   }
 
-  static NumpyHeader header_of(ZipStream& stream, const std::string& place) {
+  static NumpyHeader header_of(ZipStream& stream, const std::string& place, bool exact) {
     return read_numpy_header(
-        [&](std::byte* to, std::int64_t bytes) { return stream.read(to, bytes); }, place);
+        [&](std::byte* to, std::int64_t bytes) { return stream.read(to, bytes); }, place, exact);
   }
 
   void unpack(std::size_t index) {
     Array& array = *arrays[index];
     const std::string& place = places[index].place;
     ZipStream stream(zip, *array.member);
-    if (!(header_of(stream, place) == array.header)) {
+    if (!(header_of(stream, place, false) == array.header)) {
       fail("{}: has changed since it was opened", place);
     }
     const std::int64_t bytes = array.header.data_bytes;

@@ -23,6 +23,7 @@ struct NpzArray {
   std::string field;
   std::string array;  // its name in the file, without ".npy"
   FieldRole role = FieldRole::feature;
+  bool exact = false;  // float64 is not rounded to float32
 };
 
 class NpzSource final : public Source {

@@ -84,6 +84,8 @@ struct NumpyType {
   decltype(StoredElements::convert) convert;
 };
 
+constexpr NumpyType exact_doubles{"<f8", 8, ElementType::float64, nullptr};
+
 constexpr std::array<NumpyType, 11> numpy_types{{
     {"|b1", 1, ElementType::uint8, nullptr},
     {"|u1", 1, ElementType::uint8, nullptr},
@@ -127,8 +129,8 @@ std::string refusal_of(std::string_view descr) {
 // Reads the literal of Python that a header consists of.
 class HeaderParser {
  public:
-  HeaderParser(std::string_view text, const std::string& subject)
-      : text_(text), subject_(subject) {}
+  HeaderParser(std::string_view text, const std::string& subject, bool exact)
+      : text_(text), subject_(subject), exact_(exact) {}
 
   void parse(NumpyHeader& header) {
     std::optional<std::string> descr;
@@ -175,9 +177,10 @@ class HeaderParser {
            subject_);
     }
     header.dtype = descr;
-    header.type = type->type;
-    header.elements = {type->stored_bytes, element_bytes(type->type), type->convert};
-    header.data_bytes = type->stored_bytes;
+    const NumpyType& taken = exact_ && descr == exact_doubles.descr ? exact_doubles : *type;
+    header.type = taken.type;
+    header.elements = {taken.stored_bytes, element_bytes(taken.type), taken.convert};
+    header.data_bytes = taken.stored_bytes;
     bool overflow = false, empty = false;
     for (const std::int64_t length : shape) {
       empty = empty || length == 0;
@@ -252,6 +255,7 @@ class HeaderParser {
 
   std::string_view text_;
   const std::string& subject_;
+  bool exact_;
   std::size_t at_ = 0;
 };
 
@@ -259,7 +263,7 @@ class HeaderParser {
 
 NumpyHeader read_numpy_header(
     const std::function<std::int64_t(std::byte*, std::int64_t)>& read_bytes,
-    const std::string& subject) {
+    const std::string& subject, bool exact) {
   NumpyHeader header;
   const auto read = [&](void* destination, std::int64_t bytes) {
     const std::int64_t got = read_bytes(static_cast<std::byte*>(destination), bytes);
@@ -293,7 +297,7 @@ NumpyHeader read_numpy_header(
   }
   std::string text(length, '\0');
   read(text.data(), length);
-  HeaderParser(text, subject).parse(header);
+  HeaderParser(text, subject, exact).parse(header);
   return header;
 }
 

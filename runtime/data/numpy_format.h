@@ -12,7 +12,7 @@
 //   bool, 8-bit integers without sign            uint8
 //   other integers that int32 can hold           int32
 //   32-bit integers without sign, 64-bit ones    int64; without sign they are refused
-//   floating point of 16, 32 and 64 bits         float32
+//   floating point of 16, 32 and 64 bits         float32; of 64 bits float64 where nothing may be rounded
 //
 // (numpy/lib/format.py is the definition.)
 #pragma once
@@ -42,8 +42,9 @@ struct NumpyHeader {
 
 /// Reads a header. `read(destination, bytes)` gives the next bytes, fewer where they end. Throws
 /// `Error` that begins with `subject`, the file: for what is no header, for elements that are not
-/// read, and for more of them than any memory has.
+/// read, and for more of them than any memory has. Elements that are `exact` are not rounded.
 [[nodiscard]] NumpyHeader read_numpy_header(
-    const std::function<std::int64_t(std::byte*, std::int64_t)>& read, const std::string& subject);
+    const std::function<std::int64_t(std::byte*, std::int64_t)>& read, const std::string& subject,
+    bool exact);
 
 }  // namespace meshwork

@@ -12,6 +12,7 @@
 // `targets` are of outputs as `features` are of inputs. `fields_of` reads all of it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -94,17 +95,28 @@ void describe_weights(std::optional<Value>& weights, Visitor& option, std::strin
              .c_str());
 }
 
+/// The field `name` as `read(node, name, role)` gives it, exact if the model takes it so.
+template <class Read>
+[[nodiscard]] auto read_field(const ConfigNode& node, const std::string& name, FieldRole role,
+                              const SourceContext& context, const Read& read) {
+  auto field = read(node, name, role);
+  if constexpr (requires { field.exact; }) {
+    field.exact = std::ranges::find(context.exact, name) != context.exact.end();
+  }
+  return field;
+}
+
 /// The fields of targets that `node` describes, each as `read(node, name, role)` gives it.
 template <class Read>
 [[nodiscard]] auto target_fields(const ConfigNode& node, const SourceContext& context, Read read) {
   std::vector<decltype(read(node, "", FieldRole::target))> fields;
   if (context.outputs.empty()) {
-    fields.push_back(read(node, "targets", FieldRole::target));
+    fields.push_back(read_field(node, "targets", FieldRole::target, context, read));
     return fields;
   }
   const std::vector<ConfigNode> nodes = targets_of(node, context.outputs);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    fields.push_back(read(nodes[i], context.outputs[i], FieldRole::target));
+    fields.push_back(read_field(nodes[i], context.outputs[i], FieldRole::target, context, read));
   }
   return fields;
 }
@@ -118,7 +130,7 @@ template <class Options, class Read>
   const std::vector<ConfigNode> features =
       features_of(*options.features.node, context.inputs, by_name);
   for (std::size_t i = 0; i < features.size(); ++i) {
-    fields.push_back(read(features[i], context.inputs[i], FieldRole::feature));
+    fields.push_back(read_field(features[i], context.inputs[i], FieldRole::feature, context, read));
   }
   if (options.targets) {
     for (auto& field : target_fields(*options.targets->node, context, read)) {

@@ -5,6 +5,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "collectives/with_type.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/config/load.h"
 #include "runtime/config/reader.h"
@@ -360,10 +361,12 @@ std::shared_ptr<const Source> RunConfig::open(DataPart part, const Opening& open
     inputs.push_back(graph_->tensors[input].path);
   }
   const std::vector<std::string> outputs = compared_outputs();
+  const std::vector<std::string> exact = exact_fields();
   std::shared_ptr<const Source> source;
   try {
     source = source_from_config(node, {.inputs = inputs,
                                        .outputs = outputs,
+                                       .exact = exact,
                                        .seed = options_.seed,
                                        .categories = opening.categories});
   } catch (const ConfigError& error) {
@@ -457,6 +460,20 @@ std::vector<std::string> RunConfig::compared_outputs() const {
   if (graph_->outputs.size() == 1) return names;
   for (const WrittenOutput& output : outputs_) {
     if (output.training.loss || !has_loss()) names.push_back(output.name);
+  }
+  return names;
+}
+
+std::vector<std::string> RunConfig::exact_fields() const {
+  std::vector<std::string> names;
+  for (const TensorId input : graph_->inputs) {
+    const GraphTensor& tensor = graph_->tensors[input];
+    if (is_integer(tensor.type)) names.push_back(tensor.path);
+  }
+  for (const WrittenOutput& output : outputs_) {
+    const SharedLoss& loss = output.training.loss;
+    if (!loss || !is_integer(loss->target_type())) continue;
+    names.push_back(graph_->outputs.size() == 1 ? "targets" : output.name);
   }
   return names;
 }

@@ -201,6 +201,8 @@ class RunConfig {
   /// By their names, of a model that has several outputs: those with a loss, if some have one. Else
   /// none.
   [[nodiscard]] std::vector<std::string> compared_outputs() const;
+  /// The names of inputs and targets that are numbers of rows or classes (SourceContext::exact).
+  [[nodiscard]] std::vector<std::string> exact_fields() const;
   /// What losses are given of `source`; none for prediction.
   [[nodiscard]] std::optional<LossData> loss_data(const Source& source, Mode mode,
                                                   const Source* validation = nullptr) const;

@@ -16,19 +16,24 @@ std::shared_ptr<const Source> source(const std::string& text,
   return source_from_config(parse_config(text, "test.yaml"), {.inputs = inputs, .seed = 5});
 }
 
-// A data set of `rows` by `columns` ones.
-void add_dataset(const std::string& file, const char* name, hsize_t rows, hsize_t columns) {
+// A data set of numbers of the type `stored`, `columns` in a row, or one without columns.
+void add_dataset(const std::string& file, const char* name, hid_t stored,
+                 const std::vector<double>& values, hsize_t columns = 0) {
   const Hdf5Guard guard;
   const bool there = std::filesystem::exists(file);
   const Hdf5File handle(there ? H5Fopen(file.c_str(), H5F_ACC_RDWR, H5P_DEFAULT)
                               : H5Fcreate(file.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT));
-  const hsize_t lengths[2] = {rows, columns};
-  const Hdf5Dataspace space(H5Screate_simple(2, lengths, nullptr));
-  const Hdf5Dataset dataset(H5Dcreate2(handle.native(), name, H5T_IEEE_F32LE, space.native(),
-                                       H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
-  const std::vector<float> ones(rows * columns, 1.0f);
-  REQUIRE(H5Dwrite(dataset.native(), H5T_NATIVE_FLOAT, H5S_ALL, H5S_ALL, H5P_DEFAULT,
-                   ones.data()) >= 0);
+  const hsize_t lengths[2] = {values.size() / std::max<hsize_t>(columns, 1), columns};
+  const Hdf5Dataspace space(H5Screate_simple(columns == 0 ? 1 : 2, lengths, nullptr));
+  const Hdf5Dataset dataset(H5Dcreate2(handle.native(), name, stored, space.native(), H5P_DEFAULT,
+                                       H5P_DEFAULT, H5P_DEFAULT));
+  REQUIRE(H5Dwrite(dataset.native(), H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT,
+                   values.data()) >= 0);
+}
+
+// A data set of `rows` by `columns` ones.
+void add_ones(const std::string& file, const char* name, hsize_t rows, hsize_t columns) {
+  add_dataset(file, name, H5T_IEEE_F32LE, std::vector<double>(rows * columns, 1.0), columns);
 }
 
 }  // namespace
@@ -82,9 +87,9 @@ TEST_CASE("features by name come in the order of the model's inputs") {
 TEST_CASE("HDF5 data sets are features and targets, one or several") {
   const test::Folder folder("from_config");
   const std::string file = folder / "data.h5";
-  add_dataset(file, "x", 6, 4);
-  add_dataset(file, "extra", 6, 2);
-  add_dataset(file, "y", 6, 1);
+  add_ones(file, "x", 6, 4);
+  add_ones(file, "extra", 6, 2);
+  add_ones(file, "y", 6, 1);
   const auto one =
       source("{kind: hdf5, features: \"" + file + ":/x\", targets: \"" + file + ":/y\"}");
   CHECK(one->rows() == 6);
@@ -130,6 +135,30 @@ TEST_CASE("arrays of NumPy are features and targets, one or several") {
   CHECK(named->field(2) == Field{"targets", {}, ElementType::int64, FieldRole::target});
   CHECK_THROWS_WITH(source("{kind: npz, file: from_config/ab.npz, features: c}"),
                     Catch::Contains("test.yaml:1:1: from_config/ab.npz: there is no member"));
+}
+
+TEST_CASE("fields that may not be rounded keep float64") {
+  const test::Folder folder("from_config");
+  test::write_file(folder / "x.npy", test::npy_bytes(test::npy_header("<f8", "(2,)"),
+                                                     test::elements_of<double>({0.1, 0x1p60})));
+  test::write_file(folder / "t.csv", "a,b\n0.1,2\n16777217.5,3\n");
+  const auto check = [&](const std::string& text, const std::vector<double>& values) {
+    INFO(text);
+    const std::vector<std::string> inputs{"input"}, exact{"targets"};
+    const auto source =
+        source_from_config(parse_config(text, "test.yaml"), {.inputs = inputs, .exact = exact});
+    CHECK(source->field(0).type == ElementType::float32);
+    REQUIRE(source->field(1).type == ElementType::float64);
+    CHECK(test::read_all<double>(*source, 1) == values);
+  };
+  check("{kind: npy, features: from_config/x.npy, targets: from_config/x.npy}", {0.1, 0x1p60});
+  check("{kind: csv, file: from_config/t.csv, features: a, targets: a}", {0.1, 16777217.5});
+  add_dataset(folder / "data.h5", "x", H5T_IEEE_F64LE, {0.1, 16777217.5});
+  check("{kind: hdf5, features: \"from_config/data.h5:/x\", targets: \"from_config/data.h5:/x\"}",
+        {0.1, 16777217.5});
+  if (!test::has_numpy()) return;
+  test::run_numpy("numpy.savez('from_config/x.npz', x=numpy.array([0.1, 16777217.5]))");
+  check("{kind: npz, file: from_config/x.npz, features: x, targets: x}", {0.1, 16777217.5});
 }
 
 TEST_CASE("windows of a text are the feature and the targets of a model with one input") {
@@ -208,8 +237,8 @@ TEST_CASE("every kind has weights of samples, behind targets or without") {
                     Catch::Contains("test.yaml:1:1") && Catch::Contains("3 samples") &&
                         Catch::Contains("from_config/few.npy holds 2; they must be as many"));
   const std::string h5 = folder / "data.h5";
-  add_dataset(h5, "x", 6, 4);
-  add_dataset(h5, "w", 6, 1);
+  add_ones(h5, "x", 6, 4);
+  add_ones(h5, "w", 6, 1);
   CHECK(weights(
             source("{kind: hdf5, features: \"" + h5 + ":/x\", sample_weights: \"" + h5 + ":/w\"}"),
             false)

@@ -14,6 +14,7 @@
 #include "runtime/pages.h"
 #include "runtime/train/callbacks/model_checkpoint.h"
 #include "runtime/train/engine/engine.h"
+#include "tests/runtime/data/numpy.h"
 #include "tests/support/added_device.h"
 #include "tests/support/catch.h"
 
@@ -120,6 +121,34 @@ static std::string classified(const std::string& more, const std::string& rest) 
          "  batch_size: 5\n"
          "model: {input: [3], layers: [{Dense: {units: 4}}]}\n" +
          rest;
+}
+
+TEST_CASE("numbers of rows and classes in float64 are not rounded") {
+  // Every rank writes a file of its own; of rows there are 2^24 + 1, and 3 classes.
+  const test::Folder folder(fmt::format("exact{}", Communicator::world().rank()));
+  const auto check = [&](double token, double label) {
+    const auto write = [&](const std::string& name, std::vector<double> values, double last) {
+      values.back() = last;
+      test::write_file(folder / name,
+                       test::npy_bytes(test::npy_header("<f8", "(4,)"), test::elements_of(values)));
+      return folder / name;
+    };
+    const RunConfig config = run(
+        "data: {train: {kind: npy, features: " + write("x.npy", {0, 1, 2, 3}, token) +
+        ", targets: " + write("y.npy", {0, 1, 2, 0}, label) +
+        "}, batch_size: 4}\n"
+        "model: {input: {shape: [1], dtype: int32}, layers: [{Embedding: {input_dim: 16777217,\n"
+        "        output_dim: 1}}, {Flatten: }, {Dense: {units: 3}}]}\n"
+        "loss: {SparseCategoricalCrossentropy: {from_logits: true}}\n");
+    DeviceMesh mesh = config.mesh();
+    const auto source = config.open(DataPart::train);
+    config.check_data(*source, DataPart::train, mesh.shape(), Mode::train);
+    config.check_samples(source, DataPart::train, Mode::train, mesh.all());
+  };
+  check(16777216, 2);
+  CHECK_THROWS_WITH(check(16777217, 2), Catch::Contains("x.npy: sample 3: category 16777217 is"));
+  CHECK_THROWS_WITH(check(2.00000001, 2), Catch::Contains("sample 3: category 2.00000001 is"));
+  CHECK_THROWS_WITH(check(2, 1.00000001), Catch::Contains("y.npy: sample 3: label 1.00000001 is"));
 }
 
 TEST_CASE("weights of samples and classes that do not fit are told at their places") {
