@@ -48,6 +48,7 @@ class MetricOf final : public Metric {
                                        const Shape& target) const override {
     return metric_->operation(prediction, target);
   }
+  Predictions predictions() const override { return metric_->predictions(); }
   ElementType target_type() const override { return metric_->target_type(); }
   std::int64_t target_classes(const Shape& prediction, const Shape& target) const override {
     return metric_->target_classes(prediction, target);

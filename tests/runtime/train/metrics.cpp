@@ -6,6 +6,7 @@
 #include "runtime/train/metrics/accuracy.h"
 #include "runtime/train/metrics/binary_accuracy.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
+#include "runtime/train/metrics/perplexity.h"
 #include "tests/runtime/train/comparison_cases.h"
 
 namespace meshwork::metrics_test {
@@ -133,6 +134,14 @@ TEST_CASE("every loss is a metric that falls, and accuracies rise") {
   CHECK(metrics[0]->name() == "mean_squared_error");
   CHECK(metrics[1]->name() == "sparse_categorical_accuracy");
   CHECK(TopKCategoricalAccuracy({.k = 3, .name = "top_3"})->name() == "top_3");
+}
+
+TEST_CASE("a metric made of a loss takes predictions for what the loss does") {
+  CHECK(Perplexity()->predictions() == Predictions::probabilities);
+  CHECK(Perplexity({.from_logits = true})->predictions() == Predictions::logits);
+  CHECK(BitsPerByte({.from_logits = true})->predictions() == Predictions::logits);
+  CHECK(Perplexity()->better() == Better::lower);
+  CHECK(Perplexity()->target_classes({-1, 5, 9}, {-1, 5}) == 9);
 }
 
 TEST_CASE("names in the logs are told apart") {
