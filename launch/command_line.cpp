@@ -72,6 +72,16 @@ Examples:
   meshwork predict configs/fashion_mnist_mlp.yaml --checkpoint checkpoints --output predictions.h5
   mpirun -n 2 meshwork predict configs/fashion_mnist_mlp.yaml --data train --output predictions.csv)";
 
+constexpr const char* generate_examples = R"(
+Writes a text token by token as a model of next tokens gives it. A model of 256 tokens is one of bytes:
+the prompt and what follows are text. Of any other the tokens are numbers. A seed gives the same text
+on every mesh. The data of the configuration are not needed.
+
+Examples:
+  meshwork generate configs/gpt_mini.yaml --checkpoint checkpoints --prompt "A hacker is "
+  meshwork generate configs/gpt_mini.yaml --checkpoint checkpoints --prompt "Unix" --temperature 0.8 --top-k 20
+  mpirun -n 2 meshwork generate configs/gpt_mini.yaml --checkpoint checkpoints --prompt "Unix" --seed 3)";
+
 constexpr const char* plan_examples = R"(
 Shows how a model is spread over a mesh: the layout, block and bytes of every variable and output,
 every collective of a step with its bytes, and the memory of a rank. Needs neither MPI nor the
@@ -147,6 +157,7 @@ Examples:
   source <(meshwork completion bash)
   source <(meshwork completion zsh))";
 
+constexpr std::int64_t most_tokens = std::numeric_limits<std::int32_t>::max();
 constexpr std::int64_t most_ranks = std::numeric_limits<int>::max();  // as MPI counts them
 
 std::string without_spaces_around(const std::string& text) {
@@ -450,6 +461,34 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
   add_output(*predict, "--output", line, "Output file: .h5, .hdf5 or .csv");
   predict->get_option("--output")->required();
   add_overwrite(*predict, line);
+
+  CLI::App* generate =
+      add_command(program, commands, "generate", "Write the text that a model gives",
+                  generate_examples, meshwork::generate);
+  add_config(*generate, line, true);
+  add_model_options(*generate, line);
+  add_run_options(*generate, line);
+  add_weights(*generate, "--checkpoint,--weights", line,
+              "Weights: a checkpoint, a directory (its newest one), or Keras's .weights.h5");
+  generate->add_option("--prompt", line.prompt, "What the text begins with: bytes, or numbers")
+      ->type_name("TEXT")
+      ->required();
+  generate->add_option("--tokens", line.generation.tokens, "How many tokens follow")
+      ->type_name("NUMBER")
+      ->check(whole_number(0, most_tokens))
+      ->capture_default_str();
+  generate
+      ->add_option("--temperature", line.generation.temperature,
+                   "Scores are divided by it; 0: take the likeliest token")
+      ->type_name("NUMBER")
+      ->check(number_from(0))
+      ->capture_default_str();
+  generate
+      ->add_option("--top-k", line.generation.top_k,
+                   "Draw among so many of the likeliest tokens; 0: among all")
+      ->type_name("NUMBER")
+      ->check(whole_number(0, most_tokens))
+      ->capture_default_str();
 
   static const std::map<std::string, Mode> modes{
       {"train", Mode::train}, {"evaluate", Mode::evaluate}, {"predict", Mode::predict}};

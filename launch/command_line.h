@@ -10,6 +10,7 @@
 #include "collectives/exchange.h"
 #include "runtime/config/load.h"
 #include "runtime/graph/lower.h"
+#include "runtime/train/loop/generation.h"
 #include "runtime/train/run_config.h"
 
 namespace meshwork {
@@ -42,6 +43,9 @@ struct CommandLine {
   bool overwrite = false;  // train, predict, export, import: also files of other kinds
   // evaluate, predict, plan: which data
   std::optional<DataPart> part;
+  // generate
+  std::string prompt;
+  GenerationOptions generation;
   // plan
   bool json = false;
   std::int64_t rank = 0;

@@ -17,6 +17,7 @@ inline constexpr int unsaved_status = 76;
 [[nodiscard]] int train(Runtime& runtime, const CommandLine& line);
 [[nodiscard]] int evaluate(Runtime& runtime, const CommandLine& line);
 [[nodiscard]] int predict(Runtime& runtime, const CommandLine& line);
+[[nodiscard]] int generate(Runtime& runtime, const CommandLine& line);
 [[nodiscard]] int devices(Runtime& runtime, const CommandLine& line);
 [[nodiscard]] int import_weights(Runtime& runtime, const CommandLine& line);
 

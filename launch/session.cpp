@@ -319,7 +319,7 @@ void Session::load_weights(const std::shared_ptr<const Source>& source, Mode mod
     return;
   }
   // Parameters are made for a plan: for that of the run, they need not be made again.
-  (void)model_->plan(source, rows_for(mode), mode);
+  if (source) (void)model_->plan(source, rows_for(mode), mode);
   const LoadedWeights loaded = model_->load_weights(line_->weights);
   weights_ = loaded.file;
   if (runtime_->is_root()) {

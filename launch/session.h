@@ -83,7 +83,7 @@ class Session {
   /// What `train` says before the first step (run_summary.h). To be called after `build`.
   [[nodiscard]] std::string summary(const RunData& data);
   /// Takes up the weights that the command line names, if it does, into the model as it is made for
-  /// `source`. Without such, all but training note that the weights are the initial ones. Training
+  /// `source`, if that is not null. Without such, all but training note that the weights are the initial ones. Training
   /// that goes on from a checkpoint does not read them, and says so. To be called after `build`.
   void load_weights(const std::shared_ptr<const Source>& source, Mode mode);
 

@@ -491,11 +491,12 @@ LossData loss_data_of(const Model::State& state, const BatchView& batch) {
 // What steps on batches like `batch` run on, made for the first.
 std::unique_ptr<UserBatches> make_user_batches(Model::State& state, Mode mode,
                                                const BatchView& batch) {
-  const LossData data = loss_data_of(state, batch);
   if (mode == Mode::train) {
-    state.prepare(data, batch.rows);
+    state.prepare(loss_data_of(state, batch), batch.rows);
+  } else if (mode == Mode::evaluate) {
+    state.prepare_to_evaluate(loss_data_of(state, batch), batch.rows);
   } else {
-    state.prepare_to_evaluate(data, batch.rows);
+    state.prepare(std::nullopt, batch.rows);
   }
   const Graph& graph = *state.objective.graph;
   std::vector<Array> arrays;
@@ -539,11 +540,10 @@ UserBatches& user_batches(Model::State& state, Mode mode, const BatchView& batch
   return known;
 }
 
-// Runs one step on a batch of the user's and gives its means.
-Logs step_on(Model::State& state, Mode mode, const BatchView& batch, const StepScalars& scalars) {
-  if (!state.compiled) {
-    fail("a step needs a loss: call compile first");
-  }
+// Runs one step on a batch of the user's, which `ran` gets with what belongs to such batches.
+template <class Ran>
+auto step_on(Model::State& state, Mode mode, const BatchView& batch, const StepScalars& scalars,
+             const Ran& ran) {
   const Graph& model = *state.graph;
   if (batch.inputs.size() != model.inputs.size()) {
     fail("the model has {} inputs, the batch {}", model.inputs.size(), batch.inputs.size());
@@ -552,12 +552,22 @@ Logs step_on(Model::State& state, Mode mode, const BatchView& batch, const StepS
     fail("a batch needs at least one row, found {}", batch.rows);
   }
   UserBatches& batches = user_batches(state, mode, batch);
-  Step& step = batches.fed.run(*batches.feeder->next(), scalars);
-  batches.means.reset();
-  batches.means.add(step);
-  Logs logs;
-  batches.means.write(logs);
-  return logs;
+  return ran(batches.fed.run(*batches.feeder->next(), scalars), batches);
+}
+
+// The same for what has a loss; gives its means.
+Logs means_of_step_on(Model::State& state, Mode mode, const BatchView& batch,
+                      const StepScalars& scalars) {
+  if (!state.compiled) {
+    fail("a step needs a loss: call compile first");
+  }
+  return step_on(state, mode, batch, scalars, [](Step& step, UserBatches& batches) {
+    batches.means->reset();
+    batches.means->add(step);
+    Logs logs;
+    batches.means->write(logs);
+    return logs;
+  });
 }
 
 }  // namespace
@@ -568,14 +578,23 @@ Logs Model::train_step(const BatchView& batch) {
   const float rate = state_->compiled
                          ? static_cast<float>(state_->compiled->optimizer.learning_rate(iteration))
                          : 0.0f;
-  Logs logs = step_on(*state_, Mode::train, batch, {iteration, rate});
+  Logs logs = means_of_step_on(*state_, Mode::train, batch, {iteration, rate});
   ++state_->iteration;
   return logs;
 }
 
 Logs Model::evaluate_step(const BatchView& batch) {
   const auto call = state_->begin_call("evaluate_step", [&] { return settings_of(batch); });
-  return step_on(*state_, Mode::evaluate, batch, {});
+  return means_of_step_on(*state_, Mode::evaluate, batch, {});
+}
+
+std::vector<std::vector<float>> Model::predict_step(const BatchView& batch) {
+  const auto call = state_->begin_call("predict_step", [&] { return settings_of(batch); });
+  const BatchView inputs{.rows = batch.rows, .inputs = batch.inputs, .targets = {}};
+  return step_on(*state_, Mode::predict, inputs, {}, [](Step& step, UserBatches&) {
+    const auto outputs = step.predictions();
+    return std::vector<std::vector<float>>(outputs.begin(), outputs.end());
+  });
 }
 
 const Graph& Model::graph() const {

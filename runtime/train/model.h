@@ -136,6 +136,8 @@ class Model {
   Logs train_step(const BatchView& batch);
   /// The loss and the metrics of a batch, without an update. Collective.
   [[nodiscard]] Logs evaluate_step(const BatchView& batch);
+  /// All outputs for a batch, on every rank; its targets and weights are not looked at. Collective.
+  [[nodiscard]] std::vector<std::vector<float>> predict_step(const BatchView& batch);
 
   [[nodiscard]] const Graph& graph() const;
   /// The shape of a sample of each output.

@@ -154,16 +154,18 @@ struct UserBatches {
   UserBatches(Model::State& model, Mode mode, std::shared_ptr<ArraySource> batch)
       : source(std::move(batch)),
         fed(model, mode, source, source->rows(), "the batch"),
-        feeder(fed.feeder(false, {}, -1, false)),
-        means(*model.device, model.objective, "",
-              mode == Mode::train && model.logs_gradient_norm()) {
+        feeder(fed.feeder(false, {}, -1, false)) {
+    if (mode != Mode::predict) {
+      means.emplace(*model.device, model.objective, "",
+                    mode == Mode::train && model.logs_gradient_norm());
+    }
     fed.make_steps();
   }
 
   std::shared_ptr<ArraySource> source;
   FedSource fed;
   std::unique_ptr<Feeder> feeder;
-  RunningMeans means;
+  std::optional<RunningMeans> means;  // of what has a loss
 };
 
 /// Ends a pass over data when somebody asks to stop: on all ranks, after the same batch.

@@ -25,24 +25,26 @@ std::vector<std::string> output_names(const Graph& model) {
   return names;
 }
 
+const Operation* maker_of_values(const Graph& model, TensorId tensor) {
+  for (int producer = model.tensors[tensor].producer; producer >= 0;
+       producer = model.tensors[tensor].producer) {
+    const GraphOperation& maker = model.operations[producer];
+    if (maker.operation->output_values() != ValueKind::as_input) return maker.operation.get();
+    tensor = maker.inputs.front();
+  }
+  return nullptr;
+}
+
 std::string mismatch_of(const Graph& model, TensorId output, const OutputTraining& training) {
   const Loss& loss = *training.loss;
-  const auto maker_of = [&](TensorId tensor) -> const GraphOperation* {
-    const int producer = model.tensors[tensor].producer;
-    return producer < 0 ? nullptr : &model.operations[producer];
-  };
-  const GraphOperation* maker = maker_of(output);
-  while (maker != nullptr && maker->operation->output_values() == ValueKind::as_input) {
-    maker = maker_of(maker->inputs.front());
-  }
-  const bool probabilities =
-      maker != nullptr && maker->operation->output_values() == ValueKind::probabilities;
+  const Operation* const maker = maker_of_values(model, output);
+  const bool probabilities = maker != nullptr && maker->output_values() == ValueKind::probabilities;
   const std::string& path = model.tensors[output].path;
   if (loss.predictions() == Predictions::logits && probabilities) {
     return fmt::format(
         "the loss takes predictions for logits (from_logits: true), but \"{}\" comes out of a {}; "
         "set from_logits: false, or leave the {} out",
-        path, maker->operation->kind(), maker->operation->kind());
+        path, maker->kind(), maker->kind());
   }
   if (loss.predictions() == Predictions::probabilities && !probabilities) {
     return fmt::format(

@@ -67,6 +67,10 @@ struct Objective {
 /// `model` as it is, for prediction.
 [[nodiscard]] Objective without_objective(std::shared_ptr<const Graph> model);
 
+/// The operation that makes the values of `tensor`, and not only names, shapes or orders them anew;
+/// null for those of an input.
+[[nodiscard]] const Operation* maker_of_values(const Graph& model, TensorId tensor);
+
 /// What to warn of where the loss that `training` has takes `output` of `model` for what it is not:
 /// a softmax or sigmoid meets a loss of logits, or none a loss of probabilities; or where a metric
 /// takes for probabilities what are logits to the loss. "" where they fit.

@@ -126,6 +126,7 @@ class RunConfig {
   [[nodiscard]] std::int64_t batch_size() const { return fit_.batch_size; }
   /// Of batches that are not trained on.
   [[nodiscard]] std::int64_t evaluation_batch_size() const;
+  [[nodiscard]] std::uint64_t seed() const { return options_.seed; }
   [[nodiscard]] bool has(DataPart part) const { return part_node(part).has_value(); }
   /// Whether the samples of `part`, which it has, have weights.
   [[nodiscard]] bool weighs_samples(DataPart part) const {

@@ -1,0 +1,85 @@
+#include "runtime/train/loop/generation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "collectives/error.h"
+#include "runtime/device/philox.h"
+#include "runtime/graph/graph.h"
+#include "runtime/train/objective.h"
+
+namespace meshwork {
+
+TokenModel token_model_of(const Graph& graph) {
+  const GraphTensor& input = graph.tensors[graph.inputs.front()];
+  const GraphTensor& output = graph.tensors[graph.outputs.front()];
+  if (graph.inputs.size() != 1 || graph.outputs.size() != 1 || input.type != ElementType::int32 ||
+      input.shape.size() != 2 || output.shape.size() != 3 || output.shape[1] != input.shape[1]) {
+    fail(
+        "expected a model of next tokens, which takes int32 of shape (batch, length) and gives "
+        "(batch, length, classes); found an input of {} {} and an output of shape {}",
+        name_of(input.type), to_string(input.shape), to_string(output.shape));
+  }
+  const Operation* const maker = maker_of_values(graph, graph.outputs.front());
+  return {input.shape[1], output.shape[2],
+          maker != nullptr && maker->output_values() == ValueKind::probabilities};
+}
+
+std::int64_t drawn_class(std::span<const double> scores, std::int64_t place,
+                         const GenerationOptions& options) {
+  const std::int64_t classes = std::ssize(scores);
+  std::vector<std::int64_t> candidates(scores.size());
+  std::iota(candidates.begin(), candidates.end(), 0);
+  if (options.top_k > 0 && options.top_k < classes) {
+    const auto better = [&](std::int64_t a, std::int64_t b) {
+      return scores[a] != scores[b] ? scores[a] > scores[b] : a < b;
+    };
+    std::nth_element(candidates.begin(), candidates.begin() + options.top_k - 1, candidates.end(),
+                     better);
+    candidates.resize(static_cast<std::size_t>(options.top_k));
+    std::sort(candidates.begin(), candidates.end());
+  }
+  const std::uint64_t key = random_key(options.seed, "generate");
+  const auto value = [&](std::int64_t one) {
+    if (options.temperature == 0) return scores[one];
+    const double word = philox_word(key, static_cast<std::uint64_t>(place * classes + one), 0);
+    return scores[one] / options.temperature - std::log(-std::log((word + 0.5) / 4294967296.0));
+  };
+  std::int64_t best = candidates.front();
+  double most = value(best);
+  for (const std::int64_t one : candidates) {
+    if (const double its = value(one); its > most) best = one, most = its;
+  }
+  return best;
+}
+
+void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
+                     const GenerationOptions& options,
+                     const std::function<void(std::int32_t token)>& receive) {
+  const TokenModel of = token_model_of(model.graph());
+  if (prompt.empty()) fail("the prompt is empty; expected a token at least");
+  for (const std::int32_t token : prompt) {
+    if (token < 0 || token >= of.classes) {
+      fail("the prompt has the token {}; the model has {} tokens, from 0 on", token, of.classes);
+    }
+  }
+  std::vector<std::int32_t> text = std::move(prompt);
+  std::vector<float> seen(static_cast<std::size_t>(of.length));
+  std::vector<double> scores(static_cast<std::size_t>(of.classes));
+  for (std::int64_t made = 0; made < options.tokens; ++made) {
+    const std::int64_t count = std::min(of.length, std::ssize(text));
+    std::fill(std::copy(text.end() - count, text.end(), seen.begin()), seen.end(), 0.0f);
+    const std::vector<std::vector<float>> outputs =
+        model.predict_step({.rows = 1, .inputs = {seen}, .targets = {}});
+    const float* const last = outputs.front().data() + (count - 1) * of.classes;
+    std::transform(last, last + of.classes, scores.begin(), [&](float score) {
+      const auto exact = static_cast<double>(score);
+      return of.probabilities ? std::log(exact) : exact;
+    });
+    text.push_back(static_cast<std::int32_t>(drawn_class(scores, std::ssize(text), options)));
+    receive(text.back());
+  }
+}
+
+}  // namespace meshwork

@@ -1,0 +1,53 @@
+// Generation: the tokens that a model of next tokens gives, one after the other.
+//
+// A model of next tokens has one input, the numbers of `length` tokens, and for each place the
+// scores or the probabilities of what stands behind it, which depend on that place and those before
+// it. The text so far, or its last `length` tokens, is what the model sees; the scores at its last
+// place say what follows. Places behind the text hold token 0, at which no place looks.
+//
+// What follows is drawn as the class with the largest score / temperature + g (the Gumbel-max
+// trick; Maddison, Tarlow, Minka, "A* Sampling", 2014), where
+//
+//   g = -ln(-ln((w + 1/2) / 2^32))    with a Philox word w of (seed, place in the text, class)
+//
+// so a seed gives the same text on every mesh, but where two classes are as good as each other
+// within rounding. Temperature 0 takes the largest score.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "runtime/train/model.h"
+
+namespace meshwork {
+
+struct GenerationOptions {
+  std::int64_t tokens = 256;  // how many
+  double temperature = 1;
+  std::int64_t top_k = 0;  // draw among the so many largest scores; 0: among all
+  std::uint64_t seed = 0;
+};
+
+/// What a model of next tokens takes and gives.
+struct TokenModel {
+  std::int64_t length = 0;  // tokens that it sees
+  std::int64_t classes = 0;
+  bool probabilities = false;  // gives them, not scores
+};
+/// Throws `Error` for a model that is none.
+[[nodiscard]] TokenModel token_model_of(const Graph& graph);
+
+/// The class that is drawn of `scores` at place `place` of a text, by `options`.
+[[nodiscard]] std::int64_t drawn_class(std::span<const double> scores, std::int64_t place,
+                                       const GenerationOptions& options);
+
+/// Hands the tokens that follow `prompt` to `receive`, one by one, on every rank. Collective.
+/// Throws `Error` for a model of other things, and for an empty prompt or one of tokens that the
+/// model does not have.
+void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
+                     const GenerationOptions& options,
+                     const std::function<void(std::int32_t token)>& receive);
+
+}  // namespace meshwork

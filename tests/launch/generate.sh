@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# `meshwork generate`: a model of bytes that learned a line by heart says it on, the same on every mesh; and
+# models and prompts that are wrong.
+#
+#   generate.sh MESHWORK LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
+set -u
+meshwork=$1
+shift
+fail() { echo "FAILED: $*"; exit 1; }
+
+rm -rf ./*
+for _ in $(seq 200); do printf 'the quick brown fox jumps over the lazy dog; '; done >text
+cat >model.yaml <<'END'
+data:
+  train: {kind: text, file: text, length: 16, stride: 1}
+  batch_size: 32
+mesh: {data: -1, model: 1}
+layout: {attention/(query|key|value)/kernel: [~, model, ~]}
+model:
+  input: {shape: [16], dtype: int32}
+  layers:
+    - Embedding: {name: tokens, input_dim: 256, output_dim: 24}
+    - PositionEmbedding: {name: places, sequence_length: 16}
+    - Add: {name: both, inputs: [tokens, places]}
+    - MultiHeadAttention: {name: attention, num_heads: 2, key_dim: 12, use_causal_mask: true}
+    - Add: {inputs: [both, attention]}
+    - Dense: {units: 64, activation: relu}
+    - Dense: {units: 256}
+loss: {SparseCategoricalCrossentropy: {from_logits: true}}
+optimizer: {Adam: {learning_rate: 0.01}}
+fit: {epochs: 3}
+checkpoint: {directory: checkpoints}
+END
+"$@" "$meshwork" train model.yaml >train.txt 2>&1 || fail "train: $(cat train.txt)"
+rm text  # which is not needed any more
+
+say() { # FILE ARGUMENTS...
+  local file=$1
+  shift
+  "${launcher[@]}" "$meshwork" generate model.yaml --checkpoint checkpoints "$@" >"$file" 2>errors.txt
+}
+launcher=("$@")
+say likeliest --prompt 'the quick bro' --tokens 41 --temperature 0 || fail "generate: $(cat errors.txt)"
+[ "$(cat likeliest)" = 'the quick brown fox jumps over the lazy dog; the quick' ] || fail "it says: $(cat likeliest)"
+say drawn --prompt 'the ' --tokens 60 --seed 3 --top-k 40 || fail "generate: $(cat errors.txt)"
+say other --prompt 'the ' --tokens 60 --seed 4 --temperature 3 || fail "generate: $(cat errors.txt)"
+cmp -s drawn other && fail "another seed gives the same text"
+say none --prompt 'the' --tokens 0 || fail "no tokens: $(cat errors.txt)"
+[ "$(cat none)" = the ] || fail "no tokens: $(cat none)"
+launcher=()
+say alone --prompt 'the ' --tokens 60 --seed 3 --top-k 40 || fail "alone: $(cat errors.txt)"
+cmp drawn alone || fail "one rank says: $(cat alone)"
+
+refused() { # WHAT ARGUMENTS...
+  local what=$1 status
+  shift
+  "$meshwork" generate model.yaml --checkpoint checkpoints "$@" >refused.txt 2>&1
+  status=$?
+  [ $status = 2 ] || fail "status $status for $*: $(cat refused.txt)"
+  grep -qF -- "$what" refused.txt || fail "$* says: $(cat refused.txt)"
+}
+refused '--prompt: expected a TEXT' --prompt ''
+refused '--prompt is required'
+refused 'expected a number of at least 0' --prompt a --temperature -1
+refused 'expected a whole number' --prompt a --tokens -1
+refused 'expected a whole number' --prompt a --top-k few
+sed -i 's/units: 256/units: 300/; s/input_dim: 256/input_dim: 300/' model.yaml
+refused 'the model has 300 tokens, so they are given as numbers; found "word"' --prompt 'word'
+sed -i 's/- Dense: {units: 300}/- Flatten:/' model.yaml
+refused 'expected a model of next tokens' --prompt '1 2'

@@ -1,0 +1,91 @@
+#include "runtime/train/loop/generation.h"
+
+#include <cmath>
+#include <numeric>
+#include <set>
+
+#include "layers/dense.h"
+#include "layers/embedding.h"
+#include "layers/softmax.h"
+#include "tests/support/one_rank.h"
+
+namespace meshwork::generation_test {
+
+using namespace meshwork::test;
+
+namespace {
+
+const std::vector<double> scores{0.5, -1, 2, 1.5, 2};
+
+// The next token is that before it, plus one, modulo five.
+SymbolicTensor counter(const SymbolicTensor& tokens, bool probabilities) {
+  Initializer next{.kind = InitializerKind::listed, .values = std::vector<double>(25)};
+  for (std::size_t i = 0; i < 5; ++i) next.values[5 * i + (i + 1) % 5] = 30;
+  const auto x = Embedding(
+      {.name = "table", .input_dim = 5, .output_dim = 5, .embeddings_initializer = next})(tokens);
+  return probabilities ? Softmax({.name = "p"})(x) : x;
+}
+
+}  // namespace
+
+TEST_CASE("classes are drawn as often as softmax of scores over temperature says") {
+  for (const double temperature : {0.5, 1.0, 3.0}) {
+    for (const std::int64_t top_k : {0, 2, 5}) {
+      std::vector<double> expected;
+      for (std::size_t i = 0; i < scores.size(); ++i) {
+        const bool among = top_k != 2 || scores[i] == 2;
+        expected.push_back(among ? std::exp(scores[i] / temperature) : 0);
+      }
+      const double sum = std::accumulate(expected.begin(), expected.end(), 0.0);
+      constexpr int draws = 20000;
+      std::vector<int> counts(scores.size());
+      for (int place = 0; place < draws; ++place) {
+        ++counts[static_cast<std::size_t>(
+            drawn_class(scores, place, {.temperature = temperature, .top_k = top_k, .seed = 4}))];
+      }
+      INFO("temperature " << temperature << ", top_k " << top_k);
+      for (std::size_t i = 0; i < scores.size(); ++i) {
+        const double share = expected[i] / sum;
+        // Four standard deviations of a share.
+        CHECK(std::abs(counts[i] / static_cast<double>(draws) - share) <=
+              4 * std::sqrt(share * (1 - share) / draws));
+      }
+    }
+  }
+}
+
+TEST_CASE("temperature 0 takes the first of the largest scores, and a seed has a draw of its own") {
+  CHECK(drawn_class(scores, 7, {.temperature = 0}) == 2);
+  CHECK(drawn_class(scores, 7, {.temperature = 0, .top_k = 1}) == 2);
+  std::set<std::vector<std::int64_t>> texts;
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    std::vector<std::int64_t> text;
+    for (std::int64_t place = 0; place < 20; ++place) {
+      text.push_back(drawn_class(scores, place, {.seed = seed}));
+    }
+    texts.insert(text);
+  }
+  CHECK(texts.size() == 5);
+}
+
+TEST_CASE("a text goes on behind its last token, also when it is longer than the model sees") {
+  DeviceMesh mesh({{"data", Communicator::world().size()}});
+  for (const bool probabilities : {false, true}) {
+    const SymbolicTensor tokens = Input({4}, "text", ElementType::int32);
+    Model model(tokens, counter(tokens, probabilities), spread_over(mesh));
+    std::vector<std::int32_t> text;
+    generate_tokens(model, {2, 3}, {.tokens = 9},
+                    [&](std::int32_t token) { text.push_back(token); });
+    CHECK(text == std::vector<std::int32_t>{4, 0, 1, 2, 3, 4, 0, 1, 2});
+    CHECK_THROWS_WITH(generate_tokens(model, {}, {}, [](std::int32_t) {}),
+                      "the prompt is empty; expected a token at least");
+    CHECK_THROWS_WITH(generate_tokens(model, {1, 5}, {}, [](std::int32_t) {}),
+                      "the prompt has the token 5; the model has 5 tokens, from 0 on");
+  }
+  const SymbolicTensor numbers = Input({4});
+  Model other(numbers, Dense({.units = 3})(numbers), spread_over(mesh));
+  CHECK_THROWS_WITH(generate_tokens(other, {1}, {}, [](std::int32_t) {}),
+                    Catch::Contains("expected a model of next tokens"));
+}
+
+}  // namespace meshwork::generation_test
