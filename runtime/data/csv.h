@@ -3,16 +3,16 @@
 //     age,bmi,city,price
 //     59,32.1,"Paris",151
 //
-// A table without this line gets its names from the configuration. Several files make one table if they
-// have the same rows: the columns of the second then follow those of the first.
+// A table without this line gets its names from the configuration. Several files make one table if
+// they have the same rows: the columns of the second then follow those of the first.
 //
-// A field is one column, or a list of columns that make a vector. A column holds numbers or texts, as
-// its first value that is not empty says; every other has to be of the same kind. Texts become
+// A field is one column, or a list of columns that make a vector. A column holds numbers or texts,
+// as its first value that is not empty says; every other has to be of the same kind. Texts become
 // numbers (categories.h). Numbers that are texts, such as postal codes, are named as categories.
 //
-// Fields of whole numbers alone are int32, or int64 where they are larger; all others are float32, or
-// float64 where nothing may be rounded. A number is written with a point; one that is missing, infinite or no number is an error, as every
-// error with file, line and column.
+// Fields of whole numbers alone are int32, or int64 where they are larger; all others are float32,
+// or float64 where nothing may be rounded. A number is written with a point; one that is missing,
+// infinite or no number is an error, as every error with file, line and column.
 //
 // Opening reads the whole table, on every rank, and keeps the columns that are used in memory, 4
 // bytes a value (8 of int64); while it reads, 8 more. Files may be gzipped.
@@ -66,9 +66,9 @@ struct CsvTable {
 
 class CsvSource final : public Source {
  public:
-  /// Reads the table. Throws `Error` with the place: a file that is missing or no CSV, a column that
-  /// it lacks (with the nearest name) or has twice, a row with more or fewer values than the header
-  /// or the first row, a value that is not what its column holds, files with different rows.
+  /// Reads the table. Throws `Error` with the place: a file that is missing or no CSV, a column
+  /// that it lacks (with the nearest name) or has twice, a row with more or fewer values than the
+  /// header or the first row, a value that is not what its column holds, files with different rows.
   CsvSource(const CsvTable& table, const std::vector<CsvField>& fields);
 
   [[nodiscard]] std::string locate(int field, std::int64_t row) const override;

@@ -35,8 +35,8 @@ struct SourceContext {
   /// Of a model with several outputs, the names of those that are compared with targets; of a model
   /// with one, none.
   std::span<const std::string> outputs = {};
-  /// The names of fields whose numbers may not be rounded: those of rows and classes. The only target
-  /// is called "targets".
+  /// The names of fields whose numbers may not be rounded: those of rows and classes. The only
+  /// target is called "targets".
   std::span<const std::string> exact = {};
   std::uint64_t seed = 0;  // of the run, which a synthetic source is made by unless it says its own
   /// Of the training data, where this source is of others; null if these are not known.

@@ -8,7 +8,7 @@
 //   8-bit integers without sign, and h5py's booleans      uint8
 //   other integers of up to 32 bits that int32 can hold   int32
 //   all larger integers                                   int64
-//   floating point of any size                            float32; float64 where nothing may be rounded
+//   floating point of any size                            float32; larger, exact: float64
 //
 // Chunked and compressed data sets are read as well; each rank keeps unpacked chunks of up to
 // `chunk_cache_bytes` for each data set. Where samples are shuffled, `cached` (views.h) avoids

@@ -3,8 +3,8 @@
 //     numpy.save("x.npy", x)          # x has the shape (samples, ...)
 //
 // Opening reads the header (numpy_format.h) and compares it with the size of the file. The elements
-// are mapped into memory (MappedFile): reading by position instead would take three times as long for
-// samples of a few hundred bytes.
+// are mapped into memory (MappedFile): reading by position instead would take three times as long
+// for samples of a few hundred bytes.
 #pragma once
 
 #include <filesystem>

@@ -12,7 +12,7 @@
 //   bool, 8-bit integers without sign            uint8
 //   other integers that int32 can hold           int32
 //   32-bit integers without sign, 64-bit ones    int64; without sign they are refused
-//   floating point of 16, 32 and 64 bits         float32; of 64 bits float64 where nothing may be rounded
+//   floating point of 16, 32 and 64 bits         float32; of 64 bits, exact: float64
 //
 // (numpy/lib/format.py is the definition.)
 #pragma once

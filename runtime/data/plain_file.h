@@ -1,10 +1,10 @@
 // Opens files that others made, and reads them by position or maps them into memory.
 //
 // A name can lead to anything: a pipe that nobody writes to, a directory, a device without an end.
-// Only a regular file is opened, without waiting for anybody, and looked at once it is open, so that
-// what is checked is what is read. Errors tell three cases apart: a file that is wrong (`Error`), one
-// that this process may not look into (`Unreachable`), and a disk or a network that does not answer
-// (`SystemFailure`).
+// Only a regular file is opened, without waiting for anybody, and looked at once it is open, so
+// that what is checked is what is read. Errors tell three cases apart: a file that is wrong
+// (`Error`), one that this process may not look into (`Unreachable`), and a disk or a network that
+// does not answer (`SystemFailure`).
 #pragma once
 
 #include <cstddef>
@@ -68,10 +68,10 @@ class PlainFile {
   std::int64_t bytes_ = 0;
 };
 
-/// A regular file, the whole of it mapped into memory: a rank reads from the disk just the pages that
-/// it looks at, the ranks of a node share them, and a file may be larger than memory. A file is not to
-/// be changed while it is mapped: `check_length` finds one that has become shorter, but one that is
-/// cut in the moment in which it is read ends the process (SIGBUS).
+/// A regular file, the whole of it mapped into memory: a rank reads from the disk just the pages
+/// that it looks at, the ranks of a node share them, and a file may be larger than memory. A file
+/// is not to be changed while it is mapped: `check_length` finds one that has become shorter, but
+/// one that is cut in the moment in which it is read ends the process (SIGBUS).
 class MappedFile {
  public:
   /// As PlainFile does; throws `Unreachable` or `SystemFailure` for one that cannot be mapped.

@@ -1,25 +1,27 @@
 // Text: windows over a line of tokens, for models that predict the next token.
 //
-// Tokens come from files. An npy file and a dataset of HDF5 ("FILE:/DATASET") hold token numbers, as a
-// tokenizer made them: integers along one dimension. Of every other file each byte is a token, from 0 to 255,
-// after unpacking if it is gzipped. Several files are one text, in the order in which they are listed.
+// Tokens come from files. An npy file and a dataset of HDF5 ("FILE:/DATASET") hold token numbers,
+// as a tokenizer made them: integers along one dimension. Of every other file each byte is a token,
+// from 0 to 255, after unpacking if it is gzipped. Several files are one text, in the order in
+// which they are listed.
 //
 // Sample w is window w. Its feature is `length` tokens, its target the token behind each of them:
 //
 //   feature[i] = token[w * stride + i]    target[i] = token[w * stride + i + 1]    0 <= i < length
 //
-// With stride = length, the default, windows tile the text, and an epoch predicts each token once. Windows of
-// a smaller stride overlap. With stride 1 there is a window at every token; an epoch of a few of these
-// (fit: steps_per_epoch) is a random draw. The last tokens, too few for a window, are not used.
+// With stride = length, the default, windows tile the text, and an epoch predicts each token once.
+// Windows of a smaller stride overlap. With stride 1 there is a window at every token; an epoch of
+// a few of these (fit: steps_per_epoch) is a random draw. The last tokens, too few for a window,
+// are not used.
 //
-// Windows are numbered and do not depend on the epoch, so they are shuffled, spread and resumed as other
-// samples are (order.h). A source that drew them itself would need the epoch.
+// Windows are numbered and do not depend on the epoch, so they are shuffled, spread and resumed as
+// other samples are (order.h). A source that drew them itself would need the epoch.
 //
-// `from` and `to` keep the tokens [floor(from n), floor(to n)) of n. Parts that meet share no token, so
-// training and validation data can be parts of one text.
+// `from` and `to` keep the tokens [floor(from n), floor(to n)) of n. Parts that meet share no
+// token, so training and validation data can be parts of one text.
 //
-// Plain files and npy files are mapped into memory and HDF5 is read by hyperslabs: each may be larger than
-// memory. A gzipped file is unpacked when it is opened and stays in memory.
+// Plain files and npy files are mapped into memory and HDF5 is read by hyperslabs: each may be
+// larger than memory. A gzipped file is unpacked when it is opened and stays in memory.
 #pragma once
 
 #include <cstdint>
@@ -43,9 +45,9 @@ struct TextOptions {
 
 class TextSource final : public Source {
  public:
-  /// Opens the files. Throws `Error`: a file that is missing or damaged, an array that is not of integers
-  /// along one dimension, files whose tokens have different types, a text too short for a window, options
-  /// out of range.
+  /// Opens the files. Throws `Error`: a file that is missing or damaged, an array that is not of
+  /// integers along one dimension, files whose tokens have different types, a text too short for a
+  /// window, options out of range.
   explicit TextSource(const TextOptions& options);
   ~TextSource() override;
 

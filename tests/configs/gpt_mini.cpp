@@ -1,5 +1,5 @@
-// configs/gpt_mini.yaml trains on every mesh as on one rank: batches, heads, hidden units and the vocabulary
-// split, and windows in the order that Philox gives.
+// configs/gpt_mini.yaml trains on every mesh as on one rank: batches, heads, hidden units and the
+// vocabulary split, and windows in the order that Philox gives.
 #include "layers/pages.h"
 #include "runtime/config/load.h"
 #include "runtime/pages.h"

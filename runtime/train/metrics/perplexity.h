@@ -1,9 +1,10 @@
-// How well the next token is predicted, from the mean cross-entropy c over all tokens that were seen.
+// How well the next token is predicted, from the mean cross-entropy c over all tokens that were
+// seen.
 //
 // Perplexity (keras_hub.metrics.Perplexity) is exp(c): among how many equally likely tokens a model
-// seems to choose. BitsPerByte is c / log(2), the bits that a byte takes in the best code by the model's
-// predictions; the name holds where tokens are bytes. Predictions (batch, ..., tokens) are probabilities, or
-// logits; targets are token numbers.
+// seems to choose. BitsPerByte is c / log(2), the bits that a byte takes in the best code by the
+// model's predictions; the name holds where tokens are bytes. Predictions (batch, ..., tokens) are
+// probabilities, or logits; targets are token numbers.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// Windows over texts, against the tokens picked one by one; and the same over arrays of token numbers.
+// Windows over texts, against the tokens picked one by one; and the same over arrays of token
+// numbers.
 #include "runtime/data/text.h"
 
 #include "runtime/data/batches.h"

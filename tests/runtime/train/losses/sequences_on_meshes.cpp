@@ -1,5 +1,6 @@
-// Losses and metrics of sequences, over the windows of a text: means over all tokens, worked out from the
-// predictions, and on every mesh those of one rank, with the sequence and the classes split.
+// Losses and metrics of sequences, over the windows of a text: means over all tokens, worked out
+// from the predictions, and on every mesh those of one rank, with the sequence and the classes
+// split.
 #include <cmath>
 #include <numbers>
 
