@@ -13,8 +13,9 @@
 //             - Add: {inputs: [input, up]}        # what the block is called on
 //
 // A *value* is something that has an output: an input or a layer. A layer takes the values that its
-// `inputs` name, else the one before it. Names count within their list. The copies of a Repeat stand
-// one after the other; each has variables of its own, under the paths `block_0/up/kernel` and so on.
+// `inputs` name, else the one before it. Names count within their list. The copies of a Repeat
+// stand one after the other; each has variables of its own, under the paths `block_0/up/kernel` and
+// so on.
 #pragma once
 
 #include <cstddef>
@@ -70,8 +71,8 @@ class LayerList {
   void read(const ConfigNode& layers);
   /// The value that `node` names. Throws `ConfigError` if there is none.
   [[nodiscard]] Found find(const ConfigNode& node) const;
-  /// The values at `outputs` leave the list. Throws `ConfigError` for values that nothing takes, and
-  /// for an output that is an input.
+  /// The values at `outputs` leave the list. Throws `ConfigError` for values that nothing takes,
+  /// and for an output that is an input.
   void use(const std::vector<std::size_t>& outputs);
 
  private:

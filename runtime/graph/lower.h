@@ -42,6 +42,7 @@ struct UpdatedBlock {
   std::int64_t count = 0;  // elements
   bool scaled = false;     // a factor for the gradients is an operand
   bool narrows = false;    // new values are stored in bfloat16 too
+  bool decays = true;      // the weight decay, if there is one, is for it
 };
 
 /// How matrices are updated apart from other variables: by steps along their gradients' running
@@ -66,6 +67,8 @@ struct UpdateRule {
   /// The fused kernel for a block. Its operands are StepScalars, [factor], gradients, values,
   /// slots, [narrowed values].
   std::function<KernelSpec(const UpdatedBlock& block)> kernel;
+  /// Which variables the weight decay is for. Null: all.
+  std::function<bool(const Variable& variable)> decays = {};
   /// Where the norm of a variable over that of its step scales the step: the kernel leaves steps in
   /// the place of gradients, and this one, of the same operands without slots, takes them times a
   /// factor. Else null.

@@ -93,7 +93,8 @@ class Update {
     }
   }
 
-  void update(const UpdatedStretch& stretch, const std::optional<Operand>& factor) {
+  void update(const UpdatedStretch& stretch, const std::optional<Operand>& factor,
+              bool decays = true) {
     std::vector<Operand> operands{step_.scalars};
     if (factor) {
       operands.push_back(*factor);
@@ -108,16 +109,46 @@ class Update {
     if (narrows) {
       operands.push_back(narrow_at(stretch.group, stretch.offset));
     }
-    step_.builder.emit(
-        rule.kernel({.count = stretch.count, .scaled = factor.has_value(), .narrows = narrows}),
-        operands, "update");
+    step_.builder.emit(rule.kernel({.count = stretch.count,
+                                    .scaled = factor.has_value(),
+                                    .narrows = narrows,
+                                    .decays = decays}),
+                       operands, "update");
   }
 
-  // In one pass, unless matrices are updated apart.
+  [[nodiscard]] bool decays(const ParameterSpan& span) const {
+    const UpdateRule& rule = *step_.request.update;
+    return !rule.decays || rule.decays(step_.graph.variables[span.variable]);
+  }
+
+  // In one pass a run of variables that lie side by side and decay alike.
+  void update_runs(const UpdatedStretch& stretch, const std::optional<Operand>& factor) {
+    struct Run {
+      std::int64_t begin, end;
+      bool decays;
+    };
+    std::vector<Run> runs;
+    for (const ParameterSpan& span : step_.form.spans) {
+      const std::int64_t begin = std::max(span.offset, stretch.offset);
+      const std::int64_t end = std::min(span.offset + span.count, stretch.offset + stretch.count);
+      if (span.updated && begin < end) {
+        runs.push_back({begin, end, decays(span)});
+      }
+    }
+    std::ranges::sort(runs, {}, &Run::begin);
+    for (std::size_t first = 0, behind = 0; first < runs.size(); first = behind) {
+      while (behind < runs.size() && runs[behind].decays == runs[first].decays) ++behind;
+      const Run& run = runs[first];
+      update({stretch.group, stretch.bucket, run.begin, runs[behind - 1].end - run.begin}, factor,
+             run.decays);
+    }
+  }
+
+  // In one pass, unless some variables are updated in another way than others.
   void update_all(const UpdatedStretch& stretch, const std::optional<Operand>& factor) {
     const std::optional<MatrixSteps>& matrices = step_.request.update->matrix_steps;
     if (!matrices) {
-      update(stretch, factor);
+      step_.request.update->decays ? update_runs(stretch, factor) : update(stretch, factor);
       return;
     }
     for (const ParameterSpan& span : step_.form.spans) {
@@ -128,7 +159,7 @@ class Update {
       if (matrices->takes(step_.graph.variables[span.variable])) {
         step_by_matrix(span, own, factor);
       } else {
-        update(own, factor);
+        update(own, factor, decays(span));
       }
     }
   }
@@ -157,7 +188,7 @@ class Update {
     if (narrows) {
       operands.push_back(narrow_at(own.group, own.offset));
     }
-    emit(steps.kernel({.count = own.count, .narrows = narrows}), operands);
+    emit(steps.kernel({.count = own.count, .narrows = narrows, .decays = decays(span)}), operands);
   }
 
   void keep_averages() {

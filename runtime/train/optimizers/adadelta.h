@@ -8,6 +8,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/train/optimizers/optimizer.h"
 
@@ -18,6 +20,7 @@ struct AdadeltaOptions {
   double rho = 0.95;  // from 0 to 1
   double epsilon = 1e-7;
   std::optional<double> weight_decay;
+  std::vector<std::string> exclude_from_weight_decay;
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/train/optimizers/optimizer.h"
 
@@ -21,6 +23,7 @@ struct AdamOptions {
   double epsilon = 1e-7;
   bool amsgrad = false;
   std::optional<double> weight_decay;
+  std::vector<std::string> exclude_from_weight_decay;
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;
@@ -30,6 +33,7 @@ struct AdamOptions {
 struct AdamWOptions {
   Schedule learning_rate = 0.001;
   std::optional<double> weight_decay = 0.004;
+  std::vector<std::string> exclude_from_weight_decay;
   double beta_1 = 0.9;
   double beta_2 = 0.999;
   double epsilon = 1e-7;

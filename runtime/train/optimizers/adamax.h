@@ -6,6 +6,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/train/optimizers/optimizer.h"
 
@@ -17,6 +19,7 @@ struct AdamaxOptions {
   double beta_2 = 0.999;  // from 0, below 1
   double epsilon = 1e-7;
   std::optional<double> weight_decay;
+  std::vector<std::string> exclude_from_weight_decay;
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "runtime/train/optimizers/optimizer.h"
 
@@ -16,6 +18,7 @@ struct LionOptions {
   double beta_1 = 0.9;   // above 0, to 1
   double beta_2 = 0.99;  // from 0 to 1
   std::optional<double> weight_decay;
+  std::vector<std::string> exclude_from_weight_decay;
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;

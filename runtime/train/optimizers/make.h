@@ -18,6 +18,8 @@ void describe_common(Options& options, Visitor& option) {
   option("learning_rate", options.learning_rate, "factor of each step");
   option("weight_decay", options.weight_decay, float_not_negative,
          "share of each weight that a step of rate 1 subtracts, beside the gradient");
+  option("exclude_from_weight_decay", options.exclude_from_weight_decay,
+         "regular expressions; variables in whose path one is found have no weight decay");
   option("clipnorm", options.clipnorm, float_positive, "largest norm of a variable's gradient");
   option("clipvalue", options.clipvalue, float_positive, "largest element of a gradient");
   option("global_clipnorm", options.global_clipnorm, float_positive,
@@ -47,8 +49,8 @@ template <class Options, class Spec>
   update.decay = static_cast<float>(decay.value_or(0));
   return {class_name,
           options.learning_rate,
-          {options.weight_decay, options.clipnorm, options.clipvalue, options.global_clipnorm,
-           options.ema},
+          {options.weight_decay, options.exclude_from_weight_decay, options.clipnorm,
+           options.clipvalue, options.global_clipnorm, options.ema},
           settings_of(options),
           std::move(slots),
           [update](const UpdatedBlock& block) {
@@ -56,6 +58,7 @@ template <class Options, class Spec>
             spec.count = block.count;
             spec.scaled = block.scaled;
             spec.narrows = block.narrows;
+            if (!block.decays) spec.decay = 0;
             return KernelSpec(spec);
           }};
 }

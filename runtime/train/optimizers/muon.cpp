@@ -4,7 +4,6 @@
 #include <cctype>
 #include <regex>
 
-#include "collectives/error.h"
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/sgd.h"
 #include "runtime/train/optimizers/make.h"
@@ -39,14 +38,6 @@ void describe(MuonOptions& options, Visitor& option) {
 
 namespace {
 
-std::regex pattern_of(const std::string& text) {
-  try {
-    return std::regex(text);
-  } catch (const std::regex_error& error) {
-    fail("Muon: exclude_layers: \"{}\" is no regular expression ({})", text, error.what());
-  }
-}
-
 bool is_embedding(std::string path) {
   std::ranges::transform(path, path.begin(), [](unsigned char c) { return std::tolower(c); });
   return path.find("embedding") != std::string::npos;
@@ -55,8 +46,8 @@ bool is_embedding(std::string path) {
 }  // namespace
 
 Optimizer Muon(const MuonOptions& options) {
-  std::vector<std::regex> excluded;
-  for (const std::string& text : options.exclude_layers) excluded.push_back(pattern_of(text));
+  const std::vector<std::regex> excluded =
+      patterns_of("Muon", "exclude_layers", options.exclude_layers);
   Optimizer optimizer = make_optimizer(
       "Muon", options, {{"muon_momentum"}, {.name = "v", .not_negative = true}},
       AdamSpec{
@@ -67,9 +58,7 @@ Optimizer Muon(const MuonOptions& options) {
            [excluded, embeddings = options.exclude_embeddings](const Variable& variable) {
              return variable.options.shape.size() == 2 &&
                     !(embeddings && is_embedding(variable.path)) &&
-                    std::ranges::none_of(excluded, [&](const std::regex& pattern) {
-                      return std::regex_search(variable.path, pattern);
-                    });
+                    !found_in(variable.path, excluded);
            },
        .momentum = static_cast<float>(options.momentum),
        .nesterov = options.nesterov,
@@ -82,8 +71,9 @@ Optimizer Muon(const MuonOptions& options) {
        .kernel =
            [decay =
                 static_cast<float>(options.weight_decay.value_or(0))](const UpdatedBlock& block) {
-             return KernelSpec(
-                 SgdSpec{.count = block.count, .decay = decay, .narrows = block.narrows});
+             return KernelSpec(SgdSpec{.count = block.count,
+                                       .decay = block.decays ? decay : 0,
+                                       .narrows = block.narrows});
            }});
   return optimizer;
 }

@@ -25,6 +25,7 @@ struct MuonOptions {
   std::optional<double> adam_weight_decay = 0.004;
   double epsilon = 1e-7;  // of Adam
   std::optional<double> weight_decay = 0.004;
+  std::vector<std::string> exclude_from_weight_decay;
   std::optional<double> clipnorm;
   std::optional<double> clipvalue;
   std::optional<double> global_clipnorm;

@@ -1,5 +1,6 @@
 #include "runtime/train/optimizers/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -22,6 +23,24 @@ constexpr Clip clips[] = {
     {Clipping::global_norm, "global_clipnorm", &CommonOptions::global_clipnorm}};
 
 }  // namespace
+
+std::vector<std::regex> patterns_of(const std::string& class_name, const std::string& option,
+                                    const std::vector<std::string>& texts) {
+  std::vector<std::regex> patterns;
+  for (const std::string& text : texts) {
+    try {
+      patterns.emplace_back(text);
+    } catch (const std::regex_error& error) {
+      fail("{}: {}: \"{}\" is no regular expression ({})", class_name, option, text, error.what());
+    }
+  }
+  return patterns;
+}
+
+bool found_in(const std::string& path, const std::vector<std::regex>& patterns) {
+  return std::ranges::any_of(
+      patterns, [&](const std::regex& pattern) { return std::regex_search(path, pattern); });
+}
 
 Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
                      Settings options, std::vector<Slot> slots,
@@ -46,6 +65,11 @@ Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const Commo
   }
   rule_.slots = std::move(slots);
   rule_.kernel = std::move(kernel);
+  if (!common.exclude_from_weight_decay.empty()) {
+    rule_.decays = [patterns = patterns_of(class_name_, "exclude_from_weight_decay",
+                                           common.exclude_from_weight_decay)](
+                       const Variable& variable) { return !found_in(variable.path, patterns); };
+  }
   if (common.ema.use) {
     rule_.slots.push_back({average_slot});
     rule_.average = [ema = common.ema](const UpdatedBlock& block) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,12 +33,21 @@ struct MovingAverage {
 
 /// What every optimizer has an option for. At most one clip may be given.
 struct CommonOptions {
-  std::optional<double> weight_decay;     // w -= w * decay * rate, apart from the update
+  std::optional<double> weight_decay;  // w -= w * decay * rate, apart from the update
+  /// Regular expressions. Variables in whose path one is found have no weight decay.
+  std::vector<std::string> exclude_from_weight_decay;
   std::optional<double> clipnorm;         // of each variable's gradient
   std::optional<double> clipvalue;        // of each element
   std::optional<double> global_clipnorm;  // of all gradients together
   MovingAverage ema;
 };
+
+/// The regular expressions `texts`, which are the option `option` of an optimizer. Throws `Error`.
+[[nodiscard]] std::vector<std::regex> patterns_of(const std::string& class_name,
+                                                  const std::string& option,
+                                                  const std::vector<std::string>& texts);
+/// Whether one of them is found in a variable's path.
+[[nodiscard]] bool found_in(const std::string& path, const std::vector<std::regex>& patterns);
 
 class Optimizer {
  public:

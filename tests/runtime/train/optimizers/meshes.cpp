@@ -36,6 +36,9 @@ std::vector<Optimizer> every_optimizer() {
   return {SGD({.learning_rate = 0.1, .momentum = 0.9}),
           Adam({.learning_rate = 0.01, .amsgrad = true}),
           AdamW({.learning_rate = 0.01}),
+          AdamW({.learning_rate = 0.01,
+                 .weight_decay = 0.5,
+                 .exclude_from_weight_decay = {"bias", "^d2"}}),
           RMSprop({.learning_rate = 0.01, .momentum = 0.5, .centered = true}),
           Adagrad({.learning_rate = 0.1}),
           Adadelta({.learning_rate = 1}),
@@ -132,6 +135,38 @@ TEST_CASE("Lamb's steps are as long as whole variables, split or not, by the rat
             Approx(static_cast<double>(start[v][i]) - rate * ratio * steps[i]).margin(2e-5));
     }
   }
+}
+
+TEST_CASE("variables that are excluded from weight decay take the step of those without any") {
+  DeviceMesh single = alone();
+  const std::vector<std::string> excluded{"bias", "^d2/k"};
+  const auto after_a_step = [&](const Optimizer& optimizer) {
+    Model model = network(single, {}, optimizer);
+    const std::vector<float> x = random_floats(rows * features, 1);
+    const std::vector<float> t = random_floats(rows * outputs, 2);
+    (void)model.train_step({.rows = rows, .inputs = {x}, .targets = {t}});
+    return variables_of(model);
+  };
+  const auto check = [&](auto make, auto options) {
+    options.learning_rate = 0.1;
+    options.weight_decay = 0.5;
+    const auto decayed = after_a_step(make(options));
+    options.exclude_from_weight_decay = excluded;
+    const auto partly = after_a_step(make(options));
+    options.weight_decay = 0;
+    const auto plain = after_a_step(make(options));
+    INFO(make(options).class_name());
+    CHECK(decayed[0] != plain[0]);
+    CHECK(partly[0] == decayed[0]);  // d1/kernel
+    for (const std::size_t other : {1, 2, 3}) CHECK(partly[other] == plain[other]);
+  };
+  check(SGD, SGDOptions{});
+  check(AdamW, AdamWOptions{});
+  check(Lion, LionOptions{.global_clipnorm = 0.1});
+  check(Muon, MuonOptions{.adam_weight_decay = 0});
+  CHECK_THROWS_WITH(AdamW({.exclude_from_weight_decay = {"norm("}}),
+                    Catch::StartsWith("AdamW: exclude_from_weight_decay: \"norm(\" is no regular "
+                                      "expression"));
 }
 
 }  // namespace meshwork::optimizers_on_meshes_test
