@@ -83,6 +83,14 @@ void describe(CroppingOptions<dimensions>& options, Visitor& option) {
   describe_borders("cropping", options.cropping, option);
 }
 
+template <class Visitor>
+void describe(CenterCropOptions& options, Visitor& option) {
+  option.about("the middle of images");
+  describe_name(options, option);
+  option.required("height", options.height, length, "rows that are kept");
+  option.required("width", options.width, length, "columns that are kept");
+}
+
 namespace {
 
 // Cropping is padding by less than nothing.
@@ -133,6 +141,23 @@ SharedLayer Cropping3D(CroppingOptions<3> options) {
   return cropping(std::move(options));
 }
 
+SharedLayer CenterCrop(CenterCropOptions options) {
+  return layer_of(
+      "CenterCrop", std::move(options),
+      [](const CenterCropOptions& of, LayerBuilder& builder, TensorId x) {
+        const Shape shape = builder.shape(x);
+        check_image(shape, 2);
+        const std::int64_t rows = shape[1] - of.height, columns = shape[2] - of.width;
+        if (rows < 0 || columns < 0) {
+          fail("expected images of at least {} x {}, found shape {}", of.height, of.width,
+               to_string(shape));
+        }
+        return bordered(
+            builder, x,
+            Borders<2>({rows / 2, rows - rows / 2}, {columns / 2, columns - columns / 2}), -1);
+      });
+}
+
 void add_borders(Catalog& catalog) {
   catalog.add<SharedLayer, ZeroPaddingOptions<1>>("ZeroPadding1D", {}, ZeroPadding1D);
   catalog.add<SharedLayer, ZeroPaddingOptions<2>>("ZeroPadding2D", {}, ZeroPadding2D);
@@ -140,6 +165,7 @@ void add_borders(Catalog& catalog) {
   catalog.add<SharedLayer, CroppingOptions<1>>("Cropping1D", {}, Cropping1D);
   catalog.add<SharedLayer, CroppingOptions<2>>("Cropping2D", {}, Cropping2D);
   catalog.add<SharedLayer, CroppingOptions<3>>("Cropping3D", {}, Cropping3D);
+  catalog.add<SharedLayer, CenterCropOptions>("CenterCrop", {}, CenterCrop);
 }
 
 }  // namespace meshwork

@@ -1,5 +1,5 @@
 // ZeroPadding and Cropping, of sequences, images and volumes: zeros put around them, or their
-// borders cut off.
+// borders cut off. CenterCrop: the middle of an image.
 #pragma once
 
 #include <array>
@@ -62,5 +62,15 @@ struct CroppingOptions {
 [[nodiscard]] SharedLayer Cropping1D(CroppingOptions<1> options = {});
 [[nodiscard]] SharedLayer Cropping2D(CroppingOptions<2> options = {});
 [[nodiscard]] SharedLayer Cropping3D(CroppingOptions<3> options = {});
+
+struct CenterCropOptions {
+  std::string name;
+  std::int64_t height = 0, width = 0;  // have to be given
+};
+
+/// y (batch, height, width, channels): the middle of x; of an odd rest, the larger half is cut off
+/// below and at the right. No variables. Throws `Error`, when called, for inputs that are no images,
+/// and for smaller ones, which Keras would enlarge.
+[[nodiscard]] SharedLayer CenterCrop(CenterCropOptions options);
 
 }  // namespace meshwork

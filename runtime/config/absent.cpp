@@ -153,10 +153,9 @@ constexpr Absence all[] = {
      "AdaptiveMaxPooling3D",
      "pooling with a pool_size that divides the lengths, or global pooling", true},
     {"layer", "SpectralNormalization", "LayerNormalization or UnitNormalization", true},
-    {"layer", "Identity", "Activation: linear", true},
     {"layer", "Masking", "weights of samples leave some out", true},
-    {"layer", "CenterCrop Resizing",
-     "Cropping2D, UpSampling2D or AveragePooling2D; or prepare the data "
+    {"layer", "Resizing",
+     "CenterCrop, UpSampling2D or AveragePooling2D; or prepare the data "
      "beforehand",
      true},
 };

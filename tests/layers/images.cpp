@@ -222,6 +222,8 @@ TEST_CASE("wrong options are errors that name the layer and the option") {
                     Catch::Contains("epsilon: expected a positive number"));
   CHECK_THROWS_WITH(ZeroPadding2D({.padding = {{0, -1}, {0, 0}}}),
                     "ZeroPadding2D: padding: expected an integer between 0 and 16777216, found -1");
+  CHECK_THROWS_WITH(shape_after(CenterCrop({.height = 8, .width = 2}), {7, 5, 3}),
+                    Catch::Contains("expected images of at least 8 x 2"));
   CHECK_THROWS_WITH(shape_after(Cropping2D({.cropping = {{0, 0}, {3, 2}}}), {7, 5, 3}),
                     Catch::Contains("cannot cut 3 and 2 elements off dimension 2"));
   CHECK_THROWS_WITH(shape_after(ZeroPadding3D(), {7, 5, 3}), Catch::Contains("expected volumes"));

@@ -15,6 +15,7 @@
 #include "layers/flatten.h"
 #include "layers/global_pooling.h"
 #include "layers/group_normalization.h"
+#include "layers/identity.h"
 #include "layers/layer_normalization.h"
 #include "layers/noise.h"
 #include "layers/permute.h"
@@ -272,6 +273,8 @@ std::vector<Case> moving_cases() {
   add(cases, "ZeroPadding3D", 2, ZeroPadding3D({.name = "layer"}), {}, {3, 2, 2});
   add(cases, "Cropping1D", 3, Cropping1D({.name = "layer", .cropping = {2, 1}}), {}, {11});
   add(cases, "Cropping2D", 2, Cropping2D({.name = "layer", .cropping = {{1, 2}, {0, 3}}}));
+  add(cases, "CenterCrop", 2, CenterCrop({.name = "layer", .height = 4, .width = 3}));
+  add(cases, "Identity", 3, Identity({.name = "layer"}));
   add(cases, "Cropping3D", 2, Cropping3D({.name = "layer"}), {}, {3, 4, 5});
   add(cases, "UpSampling1D", 3, UpSampling1D({.name = "layer", .size = 3}), {}, {5});
   add(cases, "RepeatVector", 5, RepeatVector({.name = "layer", .n = 3}), {}, {});
