@@ -126,14 +126,10 @@ constexpr Absence all[] = {
      "RandomGaussianBlur RandomGrayscale RandomHue RandomInvert "
      "RandomPerspective RandomPosterization RandomSaturation RandomSharpness "
      "RandomShear Solarization",
-     "such changes of images are made beforehand; GaussianNoise and Dropout "
+     "such changes of images are made beforehand; RandomFlip, RandomRotation and their like "
      "act in training only"},
-    {"layer",
-     "RandomFlip RandomTranslation RandomRotation RandomZoom RandomCrop "
-     "RandomContrast RandomBrightness MixUp CutMix",
-     "images are not changed in training yet; GaussianNoise and Dropout act "
-     "in training only",
-     true},
+    {"layer", "RandomContrast RandomBrightness MixUp CutMix",
+     "values of images are not changed in training yet; GaussianNoise acts in training only", true},
     {"layer", "AvgPool1D AvgPool2D AvgPool3D",
      "AveragePooling1D, AveragePooling2D and AveragePooling3D are the same"},
     {"layer", "MaxPool1D MaxPool2D MaxPool3D",

@@ -6,6 +6,7 @@
 
 #include "layers/activation.h"
 #include "layers/add.h"
+#include "layers/augmentation.h"
 #include "layers/batch_normalization.h"
 #include "layers/borders.h"
 #include "layers/conv_transpose.h"
@@ -266,6 +267,17 @@ std::vector<Case> noise_cases() {
   return cases;
 }
 
+std::vector<Case> augmentation_cases() {
+  std::vector<Case> cases;
+  add(cases, "RandomFlip", 3, RandomFlip({.name = "layer"}));
+  add(cases, "RandomTranslation", 3,
+      RandomTranslation({.name = "layer", .height_factor = 0.5f, .width_factor = 0.5f}));
+  add(cases, "RandomRotation", 2, RandomRotation({.name = "layer", .factor = 0.5f}));
+  add(cases, "RandomZoom", 2, RandomZoom({.name = "layer", .height_factor = 0.5f}));
+  add(cases, "RandomCrop", 3, RandomCrop({.name = "layer", .height = 4, .width = 3}));
+  return cases;
+}
+
 std::vector<Case> moving_cases() {
   std::vector<Case> cases;
   add(cases, "ZeroPadding2D", 2, ZeroPadding2D({.name = "layer", .padding = {{1, 2}, {0, 6}}}));
@@ -364,6 +376,7 @@ TEST_CASE("normalization of samples, spread in any way, gives the numbers of one
 
 TEST_CASE("noise on images that are split in any way is that of one rank") {
   check(noise_cases(), 4);
+  check(augmentation_cases(), 4);
 }
 
 TEST_CASE("padding, enlarging, permuting and flattening, spread in any way, give those numbers") {

@@ -18,10 +18,17 @@ struct NormalValue {
     y[element] = static_cast<float>(mean + deviation * normal_quantile(p));
   }
 };
-struct NormalDraw {
+struct UniformValue {
+  float* y;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t element, std::uint32_t word) const {
+    y[element] = static_cast<float>(word >> 8) * 0x1p-24f;
+  }
+};
+template <class Value>
+struct Draw {
   DrawnBlock block;
   const StepScalars* scalars;
-  NormalValue value;
+  Value value;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
     block.each(i, scalars->step, value);
   }
@@ -35,9 +42,15 @@ void add_draws(auto& kernels) {
     return Loops::elements(
         context, block.count, 512,
         [=, mean = spec.mean, deviation = spec.deviation](void* const* operands) {
-          return NormalDraw{
+          return Draw<NormalValue>{
               block, at<const StepScalars>(operands, 0), {at(operands, 1), mean, deviation}};
         });
+  });
+  kernels.template add<UniformDrawSpec>([](const UniformDrawSpec& spec, const auto& context) {
+    const DrawnBlock block = drawn_block(spec.key, spec.global, spec.block);
+    return Loops::elements(context, block.count, 128, [=](void* const* operands) {
+      return Draw<UniformValue>{block, at<const StepScalars>(operands, 0), {at(operands, 1)}};
+    });
   });
 }
 

@@ -24,4 +24,17 @@ struct NormalDrawSpec {
   }
 };
 
+/// y is the `block` of a tensor of shape `global`, whose element i is (w >> 8) / 2^24, with its Philox
+/// word w: uniform in [0, 1). Operands: StepScalars, y.
+struct UniformDrawSpec {
+  std::uint64_t key = 0;
+  Shape global;
+  Block block;
+  [[nodiscard]] std::string text() const { return "uniform draw " + to_string(shape_of(block)); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(1, element_count(shape_of(block))); }
+  void check() const {
+    spec::require(block.size() == global.size(), text(), "has a block of other dimensions");
+  }
+};
+
 }  // namespace meshwork

@@ -50,6 +50,22 @@ TEST_CASE("a block of normal numbers is drawn as the same block of the whole ten
   }
 }
 
+TEST_CASE("uniform numbers are the upper bits of their words, in [0, 1)") {
+  const UniformDrawSpec spec{7, {40, 9}, {{3, 38}, {2, 9}}};
+  Array<> y(35 * 7);
+  Array<StepScalars> scalars({StepScalars{5, 0}});
+  run(spec, scalars, y);
+  double sum = 0;
+  for (std::size_t i = 0; i < 35 * 7; ++i) {
+    const std::uint64_t flat = (3 + i / 7) * 9 + 2 + i % 7;
+    REQUIRE(y[i] == static_cast<float>(philox_word(7, flat, 5) >> 8) * 0x1p-24f);
+    REQUIRE((y[i] >= 0 && y[i] < 1));
+    sum += double{y[i]};
+  }
+  // Five standard deviations of the mean of 245 numbers.
+  CHECK(std::abs(sum / 245 - 0.5) < 5 / std::sqrt(12.0 * 245));
+}
+
 TEST_CASE("normal numbers have their mean and their deviation, and differ in each step") {
   constexpr std::int64_t count = 100000;
   Array<> first(count), second(count);

@@ -15,6 +15,7 @@
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/kernels/embedding.h"
 #include "runtime/device/kernels/ftrl.h"
+#include "runtime/device/kernels/image_motion.h"
 #include "runtime/device/kernels/lamb.h"
 #include "runtime/device/kernels/lion.h"
 #include "runtime/device/kernels/losses.h"
@@ -79,6 +80,10 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(DropoutSpec{0.5f, 3, {rows, columns}, {{0, rows}, {0, columns}}}, {x, scalars, y},
                "t");
   builder.emit(NormalDrawSpec{0, 1, 3, {rows, columns}, {{0, rows}, {0, columns}}}, {scalars, y},
+               "t");
+  builder.emit(UniformDrawSpec{3, {rows, columns}, {{0, rows}, {0, columns}}}, {scalars, y}, "t");
+  builder.emit(ImageMotionSpec{{}, {1, rows, columns, rows, columns, 1}}, {x, y, wide}, "t");
+  builder.emit(ImageMotionGradientSpec{{}, {1, rows, columns, rows, columns, 1}}, {x, y, wide},
                "t");
   builder.emit(ZeroSpec{count * 4}, {y}, "t");
   builder.emit(CopySpec{ElementType::float32, {{{columns, rows}, 0, 0, {1, columns}, {rows, 1}}}},

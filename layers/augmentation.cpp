@@ -1,0 +1,174 @@
+#include "layers/augmentation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "layers/layer_of.h"
+#include "layers/spatial.h"
+#include "runtime/graph/operations/image_motion.h"
+
+namespace meshwork {
+
+Factor::Factor(float size) : low(-std::abs(size)), high(std::abs(size)) {}
+
+void from_config(const ConfigNode& node, Factor& factor) {
+  if (!node.is_sequence()) {
+    factor = node.as<float>();
+    return;
+  }
+  const auto two = node.as<std::vector<float>>();
+  if (two.size() != 2) node.fail("expected one number, or two, found {}", two.size());
+  factor = {std::min(two[0], two[1]), std::max(two[0], two[1])};
+}
+
+std::string to_text(const Factor& factor) {
+  return fmt::format("({}, {})", factor.low, factor.high);
+}
+
+std::array<float, 2> numbers_of(const Factor& factor) {
+  return {factor.low, factor.high};
+}
+
+namespace {
+
+constexpr ValueRange share_range = between(-1, 1);
+
+template <class Options, class Visitor>
+void describe_filling(Options& options, Visitor& option) {
+  option.choice("fill_mode", options.fill_mode,
+                {{"reflect", FillMode::reflect},
+                 {"constant", FillMode::constant},
+                 {"nearest", FillMode::nearest},
+                 {"wrap", FillMode::wrap}},
+                "what stands outside of an image: the image mirrored, fill_value, its outermost "
+                "pixels, or the image again");
+  option.choice("interpolation", options.interpolation,
+                {{"bilinear", Interpolation::bilinear}, {"nearest", Interpolation::nearest}},
+                "interpolate between pixels, or take the nearest one");
+  option("fill_value", options.fill_value, "the value outside, with fill_mode constant");
+}
+
+}  // namespace
+
+template <class Visitor>
+void describe(RandomFlipOptions& options, Visitor& option) {
+  option.about("mirrors each second image in training");
+  describe_name(options, option);
+  option.choice("mode", options.mode,
+                {{"horizontal_and_vertical", FlipMode::horizontal_and_vertical},
+                 {"horizontal", FlipMode::horizontal},
+                 {"vertical", FlipMode::vertical}},
+                "left to right, upside down, or both at once");
+}
+
+template <class Visitor>
+void describe(RandomTranslationOptions& options, Visitor& option) {
+  option.about("moves each image in training");
+  describe_name(options, option);
+  option.required("height_factor", options.height_factor, share_range,
+                  "how far down, as a share of the height: (least, most)");
+  option.required("width_factor", options.width_factor, share_range,
+                  "how far to the right, as a share of the width: (least, most)");
+  describe_filling(options, option);
+}
+
+template <class Visitor>
+void describe(RandomRotationOptions& options, Visitor& option) {
+  option.about("rotates each image in training");
+  describe_name(options, option);
+  option.required("factor", options.factor, share_range, "how many turns: (least, most)");
+  describe_filling(options, option);
+}
+
+template <class Visitor>
+void describe(RandomZoomOptions& options, Visitor& option) {
+  option.about("scales each image in training");
+  describe_name(options, option);
+  option.required("height_factor", options.height_factor, share_range,
+                  "which share more of the height is shown: (least, most)");
+  option("width_factor", options.width_factor, share_range,
+         "which share more of the width is shown; none: that of the height");
+  describe_filling(options, option);
+}
+
+template <class Visitor>
+void describe(RandomCropOptions& options, Visitor& option) {
+  option.about("cuts a part out of each image, at a random place in training, else in the middle");
+  describe_name(options, option);
+  option.required("height", options.height, length, "rows that are kept");
+  option.required("width", options.width, length, "columns that are kept");
+}
+
+namespace {
+
+template <class Options>
+ImageMotion filling(Motion motion, const Options& of, const Factor& rows, const Factor& columns) {
+  return {.motion = motion,
+          .low = {rows.low, columns.low},
+          .high = {rows.high, columns.high},
+          .interpolation = of.interpolation,
+          .fill = of.fill_mode,
+          .fill_value = of.fill_value};
+}
+
+template <class Options, class Of>
+SharedLayer moving(const char* class_name, Options options, Of motion_of) {
+  return layer_of(class_name, std::move(options),
+                  [motion_of](const Options& of, LayerBuilder& builder, TensorId x) {
+                    return builder.apply(std::make_unique<ImageMotionOperation>(motion_of(of)),
+                                         {x});
+                  });
+}
+
+}  // namespace
+
+SharedLayer RandomFlip(RandomFlipOptions options) {
+  return moving("RandomFlip", std::move(options), [](const RandomFlipOptions& of) {
+    ImageMotion motion{.motion = Motion::flip, .joint = true};
+    motion.high = {of.mode == FlipMode::horizontal ? 0.0f : 1.0f,
+                   of.mode == FlipMode::vertical ? 0.0f : 1.0f};
+    return motion;
+  });
+}
+
+SharedLayer RandomTranslation(RandomTranslationOptions options) {
+  return moving("RandomTranslation", std::move(options), [](const RandomTranslationOptions& of) {
+    return filling(Motion::translation, of, of.height_factor, of.width_factor);
+  });
+}
+
+SharedLayer RandomRotation(RandomRotationOptions options) {
+  return moving("RandomRotation", std::move(options), [](const RandomRotationOptions& of) {
+    return filling(Motion::rotation, of, of.factor, {0, 0});
+  });
+}
+
+SharedLayer RandomZoom(RandomZoomOptions options) {
+  return moving("RandomZoom", std::move(options), [](const RandomZoomOptions& of) {
+    ImageMotion motion =
+        filling(Motion::zoom, of, of.height_factor, of.width_factor.value_or(of.height_factor));
+    motion.joint = !of.width_factor.has_value();
+    return motion;
+  });
+}
+
+SharedLayer RandomCrop(RandomCropOptions options) {
+  return layer_of("RandomCrop", std::move(options),
+                  [](const RandomCropOptions& of, LayerBuilder& builder, TensorId x) {
+                    return builder.apply(
+                        std::make_unique<ImageMotionOperation>(of.height, of.width), {x});
+                  });
+}
+
+void add_augmentation(Catalog& catalog) {
+  catalog.add<SharedLayer, RandomFlipOptions>("RandomFlip", {}, RandomFlip);
+  catalog.add<SharedLayer, RandomTranslationOptions>("RandomTranslation", {}, RandomTranslation);
+  catalog.add<SharedLayer, RandomRotationOptions>("RandomRotation", {}, RandomRotation);
+  catalog.add<SharedLayer, RandomZoomOptions>("RandomZoom", {}, RandomZoom);
+  catalog.add<SharedLayer, RandomCropOptions>("RandomCrop", {}, RandomCrop);
+}
+
+}  // namespace meshwork

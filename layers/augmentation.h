@@ -1,0 +1,82 @@
+// Layers that move images in training, each by numbers drawn for it. Otherwise nothing moves.
+//
+// The numbers follow from the model's seed, the layer's path, the step and the sample's index in the
+// global batch. No variables. All throw `Error`, when called, for inputs that are no images.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "runtime/device/kernels/image_motion.h"
+#include "runtime/graph/layer.h"
+
+namespace meshwork {
+
+/// Between which numbers one is drawn, all as likely: `.factor = 0.2f` is `{-0.2f, 0.2f}`; alike in
+/// configurations.
+struct Factor {
+  static constexpr const char* expected = "a number, or a list of two";
+  float low, high;
+  Factor() : Factor(std::numeric_limits<float>::quiet_NaN()) {}  // in no range
+  Factor(float size);
+  Factor(float of_low, float of_high) : low(of_low), high(of_high) {}
+};
+
+enum class FlipMode : std::uint8_t { horizontal_and_vertical, horizontal, vertical };
+
+struct RandomFlipOptions {
+  std::string name;
+  FlipMode mode = FlipMode::horizontal_and_vertical;
+};
+
+/// Each second image mirrored, left to right (horizontal), upside down (vertical), or both at once,
+/// as in Keras.
+[[nodiscard]] SharedLayer RandomFlip(RandomFlipOptions options = {});
+
+struct RandomTranslationOptions {
+  std::string name;
+  Factor height_factor, width_factor;  // have to be given
+  FillMode fill_mode = FillMode::reflect;
+  Interpolation interpolation = Interpolation::bilinear;
+  float fill_value = 0;
+};
+
+/// Each image moved down and to the right, by shares of its height and width.
+[[nodiscard]] SharedLayer RandomTranslation(RandomTranslationOptions options);
+
+struct RandomRotationOptions {
+  std::string name;
+  Factor factor;  // has to be given
+  FillMode fill_mode = FillMode::reflect;
+  Interpolation interpolation = Interpolation::bilinear;
+  float fill_value = 0;
+};
+
+/// Each image rotated around its middle, by so many turns.
+[[nodiscard]] SharedLayer RandomRotation(RandomRotationOptions options);
+
+struct RandomZoomOptions {
+  std::string name;
+  Factor height_factor;                               // has to be given
+  std::optional<Factor> width_factor = std::nullopt;  // none: the width is scaled as the height
+  FillMode fill_mode = FillMode::reflect;
+  Interpolation interpolation = Interpolation::bilinear;
+  float fill_value = 0;
+};
+
+/// Each image scaled: by a factor above 0 it shows more, and smaller, than before.
+[[nodiscard]] SharedLayer RandomZoom(RandomZoomOptions options);
+
+struct RandomCropOptions {
+  std::string name;
+  std::int64_t height = 0, width = 0;  // have to be given
+};
+
+/// y (batch, height, width, channels): a part of each image, at a place of its own (Keras draws one
+/// for a whole batch); outside training the middle. Throws `Error`, when called, for smaller images.
+[[nodiscard]] SharedLayer RandomCrop(RandomCropOptions options);
+
+}  // namespace meshwork
