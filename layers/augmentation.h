@@ -1,7 +1,7 @@
 // Layers that move images in training, each by numbers drawn for it. Otherwise nothing moves.
 //
-// The numbers follow from the model's seed, the layer's path, the step and the sample's index in the
-// global batch. No variables. All throw `Error`, when called, for inputs that are no images.
+// The numbers follow from the model's seed, the layer's path, the step and the sample's index in
+// the global batch. No variables. All throw `Error`, when called, for inputs that are no images.
 #pragma once
 
 #include <array>
@@ -76,7 +76,8 @@ struct RandomCropOptions {
 };
 
 /// y (batch, height, width, channels): a part of each image, at a place of its own (Keras draws one
-/// for a whole batch); outside training the middle. Throws `Error`, when called, for smaller images.
+/// for a whole batch); outside training the middle. Throws `Error`, when called, for smaller
+/// images.
 [[nodiscard]] SharedLayer RandomCrop(RandomCropOptions options);
 
 }  // namespace meshwork

@@ -1,8 +1,8 @@
 // Layers that cut and move images: numbers against plain loops, and what is drawn.
 //
-// Keras's layers transform coordinates alike: keras/src/layers/preprocessing/image_preprocessing and
-// keras/src/backend/numpy/image.py, affine_transform. With `map_coordinates` of SciPy its pads are
-// those that `filled` counts here.
+// Keras's layers transform coordinates alike: keras/src/layers/preprocessing/image_preprocessing
+// and keras/src/backend/numpy/image.py, affine_transform. With `map_coordinates` of SciPy its pads
+// are those that `filled` counts here.
 #include "layers/augmentation.h"
 
 #include <algorithm>

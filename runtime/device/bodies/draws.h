@@ -1,5 +1,5 @@
-// Random numbers, for the loops of any device (body_forms.h). Bound by Philox and the inverse of the
-// normal distribution, in double precision: some 10 ns an element on one core.
+// Random numbers, for the loops of any device (body_forms.h). Bound by Philox and the inverse of
+// the normal distribution, in double precision: some 10 ns an element on one core.
 #pragma once
 
 #include "runtime/device/body_forms.h"

@@ -9,8 +9,8 @@
 
 namespace meshwork::bodies {
 
-// Of pixel (row, column) of y the place (first[d] + along_row[d] * row + along_column[d] * column) in
-// x, where d is 0 for rows and 1 for columns.
+// Of pixel (row, column) of y the place (first[d] + along_row[d] * row + along_column[d] * column)
+// in x, where d is 0 for rows and 1 for columns.
 struct MotionPlaces {
   double first[2], along_row[2] = {1, 0}, along_column[2] = {0, 1};
 

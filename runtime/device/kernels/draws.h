@@ -24,8 +24,8 @@ struct NormalDrawSpec {
   }
 };
 
-/// y is the `block` of a tensor of shape `global`, whose element i is (w >> 8) / 2^24, with its Philox
-/// word w: uniform in [0, 1). Operands: StepScalars, y.
+/// y is the `block` of a tensor of shape `global`, whose element i is (w >> 8) / 2^24, with its
+/// Philox word w: uniform in [0, 1). Operands: StepScalars, y.
 struct UniformDrawSpec {
   std::uint64_t key = 0;
   Shape global;

@@ -12,8 +12,8 @@ namespace meshwork {
 
 enum class Motion : std::uint8_t { flip, translation, rotation, zoom, crop };
 
-/// What stands outside of an image: a value, its outermost pixels, the image mirrored at its border,
-/// or the image again.
+/// What stands outside of an image: a value, its outermost pixels, the image mirrored at its
+/// border, or the image again.
 enum class FillMode : std::uint8_t { constant, nearest, reflect, wrap };
 
 /// Of each sample the numbers t[d] = low[d] + (high[d] - low[d]) * u[d] follow from its u (2), of
