@@ -412,7 +412,7 @@ TEST_CASE("an optimizer lists all that it was given") {
         Settings{{"class", "SGD"},
                  {"learning_rate", "0.5"},
                  {"weight_decay", "none"},
-                  {"exclude_from_weight_decay", "[]"},
+                 {"exclude_from_weight_decay", "[]"},
                  {"clipnorm", "2"},
                  {"clipvalue", "none"},
                  {"global_clipnorm", "none"},
