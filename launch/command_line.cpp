@@ -399,13 +399,16 @@ CLI::Validator whole_number(std::int64_t least, std::int64_t most) {
 }
 
 CLI::Validator number_from(int least) {
-  return {[least](std::string& text) -> std::string {
-            double number = 0;
-            // A NaN is not at least anything.
-            if (CLI::detail::lexical_cast(text, number) && number >= least) return "";
-            return fmt::format("expected a number of at least {}, found \"{}\"", least, text);
-          },
-          ""};
+  return {
+      [least](std::string& text) -> std::string {
+        double number = 0;
+        // A NaN is not at least anything.
+        if (CLI::detail::lexical_cast(text, number) && number >= least && std::isfinite(number)) {
+          return "";
+        }
+        return fmt::format("expected a number of at least {}, found \"{}\"", least, text);
+      },
+      ""};
 }
 
 void add_overwrite(CLI::App& command, CommandLine& line) {
@@ -467,10 +470,11 @@ static void add_commands(CLI::App& program, CommandLine& line, Commands& command
                   generate_examples, meshwork::generate);
   add_config(*generate, line, true);
   add_model_options(*generate, line);
-  add_run_options(*generate, line);
   add_weights(*generate, "--checkpoint,--weights", line,
               "Weights: a checkpoint, a directory (its newest one), or Keras's .weights.h5");
-  generate->add_option("--prompt", line.prompt, "What the text begins with: bytes, or numbers")
+  generate
+      ->add_option("--prompt", line.prompt,
+                   "What the text begins with: bytes, or numbers with spaces between them")
       ->type_name("TEXT")
       ->required();
   generate->add_option("--tokens", line.generation.tokens, "How many tokens follow")

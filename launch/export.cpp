@@ -50,7 +50,9 @@ Said export_weights(const CommandLine& line) {
   RunFiles files(line.overwrite);
   files.read(reader.file(), "the checkpoint");
   files.write(line.output, "Keras's weights", is_keras_weights);
-  const bool optimizer = !line.weights_only && !state.optimizer.empty() && state.step > 0;
+  const bool exchanged = keras_keeps_state(state.slots);
+  const bool optimizer =
+      !line.weights_only && !state.optimizer.empty() && state.step > 0 && exchanged;
   StopRequest stop;
   const StopSignals signals(
       [](void* request, int number) { static_cast<StopRequest*>(request)->ask(number); }, &stop);
@@ -69,8 +71,10 @@ Said export_weights(const CommandLine& line) {
   return {0,
           fmt::format("{}: {} variables of {}, step {}{}\n", line.output, state.keras_places.size(),
                       reader.file(), state.step,
-                      optimizer ? ", with the state of " + state.optimizer
-                                : std::string(", without an optimizer")),
+                      optimizer   ? ", with the state of " + state.optimizer
+                      : exchanged ? ", without an optimizer"
+                                  : ", without the state of " + state.optimizer +
+                                        ", which Keras keeps in another form"),
           ""};
 }
 

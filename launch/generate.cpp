@@ -28,8 +28,10 @@ std::vector<std::int32_t> tokens_of(const std::string& prompt, const TokenModel&
     std::int32_t token = 0;
     const auto [end, wrong] = std::from_chars(word.data(), word.data() + word.size(), token);
     if (wrong != std::errc() || end != word.data() + word.size()) {
-      fail("--prompt: the model has {} tokens, so they are given as numbers; found \"{}\"",
-           of.classes, in_one_line(word));
+      fail(
+          "--prompt: the model has {} tokens, so they are given as numbers with spaces between; "
+          "found \"{}\"",
+          of.classes, in_one_line(word));
     }
     tokens.push_back(token);
   }
@@ -43,7 +45,8 @@ class Shown {
 
   void add(std::int32_t token) {
     if (!bytes_) {
-      write(fmt::format(" {}", token));
+      write(fmt::format("{}{}", first_ ? "" : " ", token));
+      first_ = false;
       return;
     }
     pending_ += static_cast<char>(token);
@@ -64,6 +67,7 @@ class Shown {
   }
 
   bool bytes_;
+  bool first_ = true;
   std::string pending_;
 };
 
@@ -79,11 +83,16 @@ int generate(Runtime& runtime, const CommandLine& line) {
     session->build();
     const TokenModel of = token_model_of(session->model().graph());
     prompt = tokens_of(line.prompt, of);
+    try {
+      check_prompt(prompt, of);
+    } catch (const Error& problem) {
+      fail("--prompt: {}", problem.what());
+    }
     session->load_weights(nullptr, Mode::predict);
     options.seed = session->config().seed();
     end_if_asked(runtime, "before the first token");
   });
-  if (status != 0 || line.dry_run) {
+  if (status != 0) {
     return status;
   }
   return runtime.attempt(1, [&] {

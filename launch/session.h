@@ -68,10 +68,10 @@ class Session {
   [[nodiscard]] const RunConfig& config() const { return *config_; }
   [[nodiscard]] Model& model() { return *model_; }
 
-  /// Opens data and checks them, but for the samples themselves; for training, with the callbacks. A
-  /// file that one rank lacks, or has with another number of samples, is an error on all. Texts get
-  /// the numbers that they have in the training data or, of `open`, in the checkpoint that the command
-  /// line names.
+  /// Opens data and checks them, but for the samples themselves; for training, with the callbacks.
+  /// A file that one rank lacks, or has with another number of samples, is an error on all. Texts
+  /// get the numbers that they have in the training data or, of `open`, in the checkpoint that the
+  /// command line names.
   [[nodiscard]] RunData open_training();
   [[nodiscard]] std::shared_ptr<const Source> open(DataPart part, Mode mode);
   /// Checks the samples of `source`; of the first one plans, and shows the plan where the command
@@ -83,17 +83,18 @@ class Session {
   /// What `train` says before the first step (run_summary.h). To be called after `build`.
   [[nodiscard]] std::string summary(const RunData& data);
   /// Takes up the weights that the command line names, if it does, into the model as it is made for
-  /// `source`, if that is not null. Without such, all but training note that the weights are the initial ones. Training
-  /// that goes on from a checkpoint does not read them, and says so. To be called after `build`.
+  /// `source`, if that is not null. Without such, all but training note that the weights are the
+  /// initial ones. Training that goes on from a checkpoint does not read them, and says so. To be
+  /// called after `build`.
   void load_weights(const std::shared_ptr<const Source>& source, Mode mode);
 
-  /// Gives layers that adapt the statistics of `training`, unless weights were loaded or training goes
-  /// on from a checkpoint. To be called after `load_weights`.
+  /// Gives layers that adapt the statistics of `training`, unless weights were loaded or training
+  /// goes on from a checkpoint. To be called after `load_weights`.
   void adapt(const std::shared_ptr<const Source>& training);
 
-  /// Throws on all ranks if something that the run writes would destroy something: what it reads, or
-  /// a file of another kind (run_files.h). `sources` are read. To be called when weights are loaded,
-  /// before anything is written.
+  /// Throws on all ranks if something that the run writes would destroy something: what it reads,
+  /// or a file of another kind (run_files.h). `sources` are read. To be called when weights are
+  /// loaded, before anything is written.
   void claim_outputs(const std::vector<std::shared_ptr<const Source>>& sources, bool trains);
   /// The file for predictions on the root, none elsewhere.
   [[nodiscard]] std::unique_ptr<PredictionFile> prediction_file(const Source& source);
@@ -107,8 +108,8 @@ class Session {
   void tell_of_missing();
   /// Of a batch.
   [[nodiscard]] std::int64_t rows_for(Mode mode) const;
-  /// Keeps what is wrong with `source`, which may be null: then that is known already. Whether it has
-  /// what the model takes.
+  /// Keeps what is wrong with `source`, which may be null: then that is known already. Whether it
+  /// has what the model takes.
   bool check(const Source* source, DataPart part, Mode mode);
   /// Keeps what is wrong with the callbacks for training on `data`, if these are there.
   void check_callbacks(const TrainingData& data);

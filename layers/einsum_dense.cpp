@@ -22,10 +22,10 @@ void describe(EinsumDenseOptions& options, Visitor& option) {
                   "shape of the output's sample; a length may be -1: the input's");
   option("bias_axes", options.bias_axes, "letters of the output that have a bias, its last ones");
   option("activation", options.activation, "function of each output; ~: none");
-  option("kernel_initializer", options.kernel_initializer, "initial kernel");
-  option("bias_initializer", options.bias_initializer, "initial bias");
-  option("kernel_regularizer", options.kernel_regularizer, "penalty on the kernel");
-  option("bias_regularizer", options.bias_regularizer, "penalty on the bias");
+  describe_variable(option, "kernel", "the kernel", options.kernel_initializer,
+                    options.kernel_regularizer, options.kernel_constraint);
+  describe_variable(option, "bias", "the bias", options.bias_initializer, options.bias_regularizer,
+                    options.bias_constraint);
   option("trainable", options.trainable, "train kernel and bias; false: they stay as they are");
 }
 
@@ -40,7 +40,9 @@ struct Equation {
 
 Equation parts_of(const std::string& equation) {
   const std::size_t comma = equation.find(','), arrow = equation.find("->");
-  if (comma == std::string::npos || arrow == std::string::npos || comma > arrow) {
+  if (comma == std::string::npos || arrow == std::string::npos || comma > arrow || comma == 0 ||
+      arrow == comma + 1 || arrow + 2 == equation.size() ||
+      equation.find(',', comma + 1) != std::string::npos) {
     fail("expected an equation of input and kernel such as \"abc,cd->abd\", found \"{}\"",
          equation);
   }
@@ -58,6 +60,10 @@ Equation written_out(Equation of, std::size_t dimensions) {
   if (dimensions < named || (!open && dimensions != named)) {
     fail("the equation \"{}\" takes an input of {}{} dimensions, found {}", of.text(),
          open ? "at least " : "", named, dimensions);
+  }
+  if (of.input.front() != of.output.front()) {
+    fail("expected the batch, the input's first dimension, as the output's first one, found \"{}\"",
+         of.text());
   }
   if (!open) return of;
   std::string letters;

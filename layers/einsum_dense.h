@@ -19,6 +19,8 @@ struct EinsumDenseOptions {
   Initializer bias_initializer = initializer_by_name("zeros");
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  Constraint kernel_constraint;
+  Constraint bias_constraint;
   bool trainable = true;
 };
 

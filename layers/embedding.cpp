@@ -24,8 +24,8 @@ void describe_table(Options& options, Visitor& option) {
                   positive.up_to(std::numeric_limits<std::int32_t>::max()),
                   "how many numbers there are: 0, 1, ...");
   option.required("output_dim", options.output_dim, length, "length of a vector");
-  option("embeddings_initializer", options.embeddings_initializer, "initial vectors");
-  option("embeddings_regularizer", options.embeddings_regularizer, "penalty on the vectors");
+  describe_variable(option, "embeddings", "the vectors", options.embeddings_initializer,
+                    options.embeddings_regularizer, options.embeddings_constraint);
   option("trainable", options.trainable, "train the vectors; false: they stay as they are");
 }
 
@@ -34,7 +34,8 @@ template <class Options>
 TensorId table_of(const Options& of, LayerBuilder& builder, const std::string& name, Shape shape) {
   return builder.variable(name, {.shape = std::move(shape),
                                  .initializer = of.embeddings_initializer,
-                                 .regularizer = of.embeddings_regularizer});
+                                 .regularizer = of.embeddings_regularizer,
+                                 .constraint = of.embeddings_constraint});
 }
 
 template <class Options>

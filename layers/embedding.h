@@ -14,6 +14,7 @@ struct EmbeddingOptions {
   std::int64_t output_dim = 0;  // length of a vector; has to be given
   Initializer embeddings_initializer = initializer_by_name("random_uniform");
   Regularizer embeddings_regularizer;
+  Constraint embeddings_constraint;
   bool trainable = true;
 };
 
@@ -30,6 +31,7 @@ struct ReversibleEmbeddingOptions {
   float logit_soft_cap = 0;  // c: the way back gives tanh(y / c) * c; 0: y
   Initializer embeddings_initializer = initializer_by_name("random_uniform");
   Regularizer embeddings_regularizer;
+  Constraint embeddings_constraint;
   bool trainable = true;
 };
 

@@ -19,10 +19,10 @@ void describe(LayerNormalizationOptions& options, Visitor& option) {
   option("center", options.center, "add beta");
   option("scale", options.scale, "multiply by gamma");
   option("trainable", options.trainable, "train beta and gamma; false: they stay as they are");
-  option("beta_initializer", options.beta_initializer, "initial beta");
-  option("gamma_initializer", options.gamma_initializer, "initial gamma");
-  option("beta_regularizer", options.beta_regularizer, "penalty on beta");
-  option("gamma_regularizer", options.gamma_regularizer, "penalty on gamma");
+  describe_variable(option, "beta", "beta", options.beta_initializer, options.beta_regularizer,
+                    options.beta_constraint);
+  describe_variable(option, "gamma", "gamma", options.gamma_initializer, options.gamma_regularizer,
+                    options.gamma_constraint);
 }
 template <class Visitor>
 void describe(RMSNormalizationOptions& options, Visitor& option) {
@@ -64,12 +64,14 @@ SharedLayer LayerNormalization(LayerNormalizationOptions options) {
         if (of.scale) {
           operands.push_back(builder.variable("gamma", {.shape = length,
                                                         .initializer = of.gamma_initializer,
-                                                        .regularizer = of.gamma_regularizer}));
+                                                        .regularizer = of.gamma_regularizer,
+                                                        .constraint = of.gamma_constraint}));
         }
         if (of.center) {
           operands.push_back(builder.variable("beta", {.shape = length,
                                                        .initializer = of.beta_initializer,
-                                                       .regularizer = of.beta_regularizer}));
+                                                       .regularizer = of.beta_regularizer,
+                                                       .constraint = of.beta_constraint}));
         }
         return builder.apply(std::make_unique<RowNormalizationOperation>(RowNormalizationOptions{
                                  .scale = of.scale, .center = of.center, .epsilon = of.epsilon}),

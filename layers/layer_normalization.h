@@ -18,6 +18,8 @@ struct LayerNormalizationOptions {
   Initializer gamma_initializer = initializer_by_name("ones");
   Regularizer beta_regularizer;
   Regularizer gamma_regularizer;
+  Constraint beta_constraint;
+  Constraint gamma_constraint;
 };
 
 /// y = (x - mean) * gamma / sqrt(variance + epsilon) + beta, with mean and population variance over

@@ -28,10 +28,10 @@ void describe_attention(Options& options, Visitor& option) {
          "a place looks at those fewer than so many away; 0: at all");
   option("rope_max_wavelength", options.rope_max_wavelength, at_least(0),
          "turn queries and keys as RotaryEmbedding does, such as 10000; 0: do not");
-  option("kernel_initializer", options.kernel_initializer, "initial kernels");
-  option("bias_initializer", options.bias_initializer, "initial biases");
-  option("kernel_regularizer", options.kernel_regularizer, "penalty on the kernels");
-  option("bias_regularizer", options.bias_regularizer, "penalty on the biases");
+  describe_variable(option, "kernel", "the kernels", options.kernel_initializer,
+                    options.kernel_regularizer, options.kernel_constraint);
+  describe_variable(option, "bias", "the biases", options.bias_initializer,
+                    options.bias_regularizer, options.bias_constraint);
   option("trainable", options.trainable, "train all variables; false: they stay as they are");
 }
 

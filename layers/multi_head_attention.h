@@ -22,6 +22,8 @@ struct MultiHeadAttentionOptions {
   Initializer bias_initializer = initializer_by_name("zeros");
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  Constraint kernel_constraint;
+  Constraint bias_constraint;
   bool trainable = true;
   /// "query_dense" and so on; "output_dense".
   [[nodiscard]] static std::string part_in_keras(const std::string& part);
@@ -56,6 +58,8 @@ struct GroupQueryAttentionOptions {
   Initializer bias_initializer = initializer_by_name("zeros");
   Regularizer kernel_regularizer;
   Regularizer bias_regularizer;
+  Constraint kernel_constraint;
+  Constraint bias_constraint;
   bool trainable = true;
   /// "_query_dense" and so on.
   [[nodiscard]] static std::string part_in_keras(const std::string& part);

@@ -25,10 +25,10 @@ template <class Options>
                                std::size_t bias_dimensions) {
   Initializer initializer = of.kernel_initializer;
   initializer.fans = fans;
-  const TensorId weights =
-      builder.variable(part + "kernel", {.shape = std::move(kernel),
-                                         .initializer = initializer,
-                                         .regularizer = of.kernel_regularizer});
+  const TensorId weights = builder.variable(part + "kernel", {.shape = std::move(kernel),
+                                                              .initializer = initializer,
+                                                              .regularizer = of.kernel_regularizer,
+                                                              .constraint = of.kernel_constraint});
   const TensorId y = builder.apply(std::make_unique<ContractionOperation>(equation), {x, weights});
   if (bias_dimensions == 0) return y;
   const Shape& shape = builder.shape(y);
@@ -36,7 +36,8 @@ template <class Options>
       part + "bias",
       {.shape = {shape.end() - static_cast<std::ptrdiff_t>(bias_dimensions), shape.end()},
        .initializer = of.bias_initializer,
-       .regularizer = of.bias_regularizer});
+       .regularizer = of.bias_regularizer,
+       .constraint = of.bias_constraint});
   return builder.apply(std::make_unique<BiasOperation>(Epilogue{}, bias_dimensions), {y, bias});
 }
 

@@ -246,6 +246,10 @@ void KerasWeightsWriter::finish() {
 
 // ---- the optimizer ------------------------------------------------------------------------------
 
+bool keras_keeps_state(const std::vector<std::string>& slots) {
+  return std::find(slots.begin(), slots.end(), "muon_momentum") == slots.end();
+}
+
 std::string keras_slot_place(const KerasOptimizer& optimizer, std::size_t slot,
                              std::size_t variable) {
   static const std::set<std::pair<std::string, std::string>> known_pairs{

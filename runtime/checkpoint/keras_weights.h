@@ -103,6 +103,10 @@ class KerasWeightsWriter {
 inline constexpr const char* keras_iteration_place = "optimizer/vars/0";
 inline constexpr const char* keras_rate_place = "optimizer/vars/1";
 
+/// Whether Keras's files have the state of an optimizer with these slots, in an order that is known.
+/// That of Muon they have in another form: slots of each variable follow from how it is updated.
+[[nodiscard]] bool keras_keeps_state(const std::vector<std::string>& slots);
+
 /// The place of slot number `slot` of variable number `variable`. The pairs of Adam
 /// and its kin, Adadelta and Ftrl stand side by side; of everything else there is first one slot of
 /// all variables.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -65,13 +66,34 @@ class Bytes final : public Source {
                file.file().name()),
         path_(path),
         file_(std::move(file)),
-        unpacked_(std::move(bytes)) {}
+        unpacked_(std::move(bytes)) {
+    refuse_arrays();
+  }
+
+  [[nodiscard]] const std::byte* bytes() const {
+    return unpacked_ ? unpacked_->data() : file_.data();
+  }
+
+  // Arrays whose names do not say what they are would be read with their headers.
+  void refuse_arrays() const {
+    using namespace std::literals;
+    constexpr std::array<std::pair<std::string_view, std::string_view>, 3> beginnings{
+        {{"\x93NUMPY"sv, "a NumPy array, whose name ends with .npy and which is not packed"},
+         {"PK\x03\x04"sv, "a zip archive, as .npz is; unpack it"},
+         {"\x89HDF\r\n"sv, "an HDF5 file, of which a dataset is named as FILE:/DATASET"}}};
+    for (const auto& [beginning, what] : beginnings) {
+      const auto length = static_cast<std::int64_t>(beginning.size());
+      if (rows() >= length && std::memcmp(bytes(), beginning.data(), beginning.size()) == 0) {
+        fail("{}: expected a text, found {}", in_one_line(path_.string()), what);
+      }
+    }
+  }
 
   void read_rows(int, std::span<const std::int64_t> rows, const Block&,
                  std::byte* destination) const override {
     if (!unpacked_) file_.file().check_length();
-    const std::byte* const bytes = unpacked_ ? unpacked_->data() : file_.data();
-    for (const std::int64_t row : rows) *destination++ = bytes[row];
+    const std::byte* const from = bytes();
+    for (const std::int64_t row : rows) *destination++ = from[row];
   }
 
   std::filesystem::path path_;
@@ -97,7 +119,9 @@ class TextSource::Tokens {
  public:
   explicit Tokens(const TextOptions& options) : names_(options.files) {
     if (names_.empty()) fail("text: no files were given");
-    if (options.length < 1 || options.stride < 0 ||
+    constexpr std::int64_t longest = std::int64_t{1} << 40;
+    if (options.length < 1 || options.length > longest || options.stride < 0 ||
+        options.stride > longest ||
         !(0 <= options.from && options.from < options.to && options.to <= 1)) {
       fail(
           "text: windows of length {} and stride {}, from {} to {}; lengths are positive and "
@@ -222,7 +246,8 @@ void TextSource::read_rows(int field, std::span<const std::int64_t> rows, const 
   }
 }
 
-// ---- as configurations write it ------------------------------------------------------------------
+// ---- as configurations write it
+// ------------------------------------------------------------------
 
 namespace {
 

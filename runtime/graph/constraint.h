@@ -5,8 +5,8 @@
 //
 //     w *= d / (n + 1e-7)    d = rate * clip(n, minimum, maximum) + (1 - rate) * n
 //
-// MaxNorm has a minimum of 0 and a rate of 1, UnitNorm 1 for all three. Norms are those of the whole
-// variable, however it is split.
+// MaxNorm has a minimum of 0 and a rate of 1, UnitNorm 1 for all three. Norms are those of the
+// whole variable, however it is split.
 #pragma once
 
 #include <cstddef>

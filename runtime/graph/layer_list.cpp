@@ -18,6 +18,7 @@ std::string name_written(const ConfigNode& layer) {
   if (!layer.is_map() || layer.entries().size() != 1) {
     return "";
   }
+  if (layer.entries().front().name == repeat) return "";  // its blocks have others
   const ConfigNode options = layer.entries().front().value;
   const auto name = options.is_map() ? options.find("name") : std::nullopt;
   return name && name->is_scalar() ? name->as<std::string>() : "";
@@ -55,7 +56,7 @@ LayerList::Value& LayerList::add_input(const std::string& name, const ConfigNode
 void LayerList::read(const ConfigNode& layers) {
   const std::vector<ConfigNode> written = layers.elements();
   if (written.empty()) {
-    layers.fail("the model has no layers");
+    layers.fail("{} has no layers", whole_);
   }
   for (const ConfigNode& layer : written) {
     upcoming_.push_back(name_written(layer));
@@ -150,6 +151,11 @@ void LayerList::read_repeat(const ConfigNode& node) {
     const auto options = read_options<RepeatOptions>(entry.value, *catalog_, repeat,
                                                      KindOf<SharedLayer>::other_keys());
     const std::vector<Found> operands = operands_of(entry);
+    if (options.count > most_blocks / copies_) {
+      entry.value.find("count")->fail(
+          "a Repeat in a Repeat: expected at most {} blocks in all, found {} times {}", most_blocks,
+          copies_, options.count);
+    }
     if (operands.size() != 1) {
       entry.value.find("inputs")->fail("a Repeat takes one input, found {}", operands.size());
     }
@@ -173,7 +179,8 @@ void LayerList::read_repeat(const ConfigNode& node) {
 
 SharedLayer LayerList::block(const RepeatOptions& options, std::int64_t index,
                              const ConfigNode& node) const {
-  LayerList list(*catalog_);
+  LayerList list(*catalog_, "the block");
+  list.copies_ = copies_ * options.count;
   list.add_input("input", node);
   list.read(*options.layers.node);
   list.use({list.values_.size() - 1});
@@ -196,15 +203,16 @@ void LayerList::use(const std::vector<std::size_t>& outputs) {
   for (const std::size_t output : outputs) values_[output].used = true;
   for (const Value& value : values_) {
     if (!value.used) {
-      errors_.add(value.node.error(fmt::format(
-          "nothing is made of this {}: no layer takes it, and it is no output of the model",
-          value.is_input ? "input" : "layer's output")));
+      errors_.add(value.node.error(
+          fmt::format("nothing is made of this {}: no layer takes it, and it is no output of {}",
+                      value.is_input ? "input" : "layer's output", whole_)));
     }
   }
   errors_.raise();
   for (const std::size_t output : outputs) {
     if (values_[output].is_input) {
-      values_[output].node.fail("the model's output is one of its inputs; it has to be a layer");
+      values_[output].node.fail("the output of {} is one of its inputs; it has to be a layer",
+                                whole_);
     }
   }
 }

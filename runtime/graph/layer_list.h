@@ -21,6 +21,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/config/catalog.h"
@@ -36,11 +37,14 @@ struct RepeatOptions {
   Written<"a list of layers"> layers;
 };
 
+/// Of a Repeat, with those that it is in.
+inline constexpr std::int64_t most_blocks = 10000;
+
 template <class Visitor>
 void describe(RepeatOptions& repeat, Visitor& option) {
   option.about("blocks of the same layers, one after the other, each with variables of its own");
   option("name", repeat.name, "blocks are called by it and their number: block_0, block_1");
-  option.required("count", repeat.count, positive.up_to(10000), "how many blocks");
+  option.required("count", repeat.count, positive.up_to(most_blocks), "how many blocks");
   option.required("layers", repeat.layers,
                   "the layers of a block, as those of a model; `input` is what it is called on");
 }
@@ -59,8 +63,9 @@ class LayerList {
   };
   using Found = std::optional<std::size_t>;  // an index; none for what cannot be known
 
-  /// Makes layers of `catalog`, which outlives it.
-  explicit LayerList(const Catalog& catalog) : catalog_(&catalog) {}
+  /// Makes layers of `catalog`, which outlives it. `whole` is what it is the list of, in messages.
+  explicit LayerList(const Catalog& catalog, std::string whole = "the model")
+      : catalog_(&catalog), whole_(std::move(whole)) {}
 
   [[nodiscard]] const std::vector<Value>& values() const { return values_; }
   Value& add_input(const std::string& name, const ConfigNode& written);
@@ -88,6 +93,8 @@ class LayerList {
   std::vector<Found> find_all(const ConfigNode& names) const;
 
   const Catalog* catalog_;
+  std::string whole_;
+  std::int64_t copies_ = 1;            // of this list, in the Repeats that it is in
   bool inputs_known_ = true;           // by their names, at least
   std::vector<Value> values_;          // inputs, then layers
   std::vector<std::string> upcoming_;  // the names of all layers, as written

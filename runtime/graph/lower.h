@@ -73,8 +73,8 @@ struct UpdateRule {
   /// the place of gradients, and this one, of the same operands without slots, takes them times a
   /// factor. Else null.
   std::function<KernelSpec(const UpdatedBlock& block)> scaled_step = {};
-  /// Where a running mean of each parameter is kept: in the last slot, which `kernel` does not take.
-  /// This kernel, of the same operands with that slot alone, comes after all else. Else null.
+  /// Where a running mean of each parameter is kept: in the last slot, which `kernel` does not
+  /// take. This kernel, of the same operands with that slot alone, comes after all else. Else null.
   std::function<KernelSpec(const UpdatedBlock& block)> average = {};
   std::optional<MatrixSteps> matrix_steps = {};
 

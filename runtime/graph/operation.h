@@ -158,7 +158,8 @@ class Operation {
   /// What the output's values are. Any numbers, unless an operation says otherwise.
   [[nodiscard]] virtual ValueKind output_values() const { return ValueKind::numbers; }
 
-  /// What the loss is charged for the output, a sample. Nothing, unless an operation says otherwise.
+  /// What the loss is charged for the output, a sample. Nothing, unless an operation says
+  /// otherwise.
   [[nodiscard]] virtual Regularizer penalty() const { return {}; }
 
   /// What it can be joined with; nothing, unless an operation says otherwise.

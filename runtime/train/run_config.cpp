@@ -620,7 +620,8 @@ void RunConfig::check_callbacks(const Source& source, bool validated) const {
   const Objective joined = objective(source, Mode::train);
   const ExpectedLogs logs{log_names_of(joined.names, compile_.gradient_norm, validated,
                                        CallbackList(fit_.callbacks).adds_logs()),
-                          joined.better, fit_.checkpoint.directory};
+                          joined.better, fit_.checkpoint.directory,
+                          compile_.optimizer.update_rule().average != nullptr};
   ConfigErrors errors;
   const auto check = [&](const ConfigNode& node, const auto& look) {
     errors.check([&] { node.located(look); });

@@ -65,6 +65,9 @@ refused 'expected a number of at least 0' --prompt a --temperature -1
 refused 'expected a whole number' --prompt a --tokens -1
 refused 'expected a whole number' --prompt a --top-k few
 sed -i 's/units: 256/units: 300/; s/input_dim: 256/input_dim: 300/' model.yaml
-refused 'the model has 300 tokens, so they are given as numbers; found "word"' --prompt 'word'
+refused '--prompt: the prompt has the token 300; the model has 300 tokens, from 0 on' --prompt '1 300'
+untrained=$("$meshwork" generate model.yaml --prompt '1 2' --tokens 3 2>errors.txt) || fail "numbers: $(cat errors.txt)"
+[[ $untrained =~ ^1\ 2(\ [0-9]+){3}$ ]] || fail "a model of numbers says: $untrained"
+refused 'the model has 300 tokens, so they are given as numbers with spaces between; found "word"' --prompt 'word'
 sed -i 's/- Dense: {units: 300}/- Flatten:/' model.yaml
 refused 'expected a model of next tokens' --prompt '1 2'

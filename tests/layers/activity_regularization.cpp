@@ -14,8 +14,8 @@ namespace meshwork::activity_regularization_test {
 using namespace meshwork::test;
 
 TEST_CASE("what passes by is charged as the mean of the samples, on every mesh") {
-  // Rows of (3, 4) give y = (5, -5), which is the target. A sample costs 0.1 * 10 + 0.01 * 50 = 1.5,
-  // and the derivatives of y are 0.2 and -0.2.
+  // Rows of (3, 4) give y = (5, -5), which is the target. A sample costs 0.1 * 10 + 0.01 * 50 =
+  // 1.5, and the derivatives of y are 0.2 and -0.2.
   constexpr std::int64_t rows = 7;
   std::vector<float> features, targets;
   for (std::int64_t row = 0; row < rows; ++row) {

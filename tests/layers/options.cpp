@@ -69,6 +69,13 @@ TEST_CASE("an embedding reads its options, and takes numbers alone") {
   CHECK_THROWS_WITH(embedding(Input({6})), Catch::Contains("dtype: int32"));
   CHECK_THROWS_WITH(made("Dense: {units: 2}")(tokens), Catch::Contains("expected float32"));
   CHECK_THAT(error_of("Embedding: {input_dim: 5}"), Catch::Contains("output_dim"));
+  CHECK_THAT(error_of("EinsumDense: {equation: \"ab,bc,cd->ad\", output_shape: [3]}"),
+             Catch::Contains("expected an equation of input and kernel"));
+  CHECK_THAT(error_of("EinsumDense: {equation: \",ab->b\", output_shape: [3]}"),
+             Catch::Contains("expected an equation of input and kernel"));
+  CHECK_THAT(
+      error_of("GroupQueryAttention: {head_dim: 4, num_query_heads: 6, num_key_value_heads: 4}"),
+      Catch::Contains("expected a divisor of the 6 heads of queries, found 4"));
   CHECK_THROWS_WITH(Input({6}, "", ElementType::int64), Catch::Contains("float32 or int32"));
 }
 

@@ -9,7 +9,7 @@
 // Backward computes the scores of a pair of tiles again, from the logarithms that forward left, and
 // multiplies four times. Where samples and heads of keys are at least as many as threads, a thread
 // does all of a head. Elsewhere threads share tiles: first those of queries, for dq, then those of
-// keys, for dk and dv, which computes scores twice. Sums over tiles have the same order in both, so
+// keys, for dk and dv, which computes scores twice, and turns queries for each tile of keys. Sums over tiles have the same order in both, so
 // that the bits are equal.
 //
 // Bound by FLOP: the products are the kernel's own (small_products.h), since a call of a library
@@ -349,12 +349,14 @@ class Backward {
 
   [[nodiscard]] std::int64_t query_tiles() const { return tile_count(at_.queries); }
   [[nodiscard]] std::int64_t key_tiles() const { return tile_count(at_.keys); }
-  /// Floats.
-  [[nodiscard]] std::int64_t room() const {
+  /// Floats that a part takes.
+  [[nodiscard]] std::int64_t room(const Part& part) const {
     const std::int64_t elements = at_.key_length + at_.value_length,
                        widths = key_width_ + value_width_;
-    return with_margin(query_tiles() * tile * (elements + 1 + key_width_) +
-                           key_tiles() * tile * widths + 2 * tile * widths + 3 * tile * tile,
+    const std::int64_t queries = part.query_tiles.length() * tile,
+                       keys = part.of_keys ? part.key_tiles.length() * tile : 0;
+    return with_margin(queries * (elements + 1 + (part.of_queries ? key_width_ : 0)) +
+                           keys * widths + 2 * tile * widths + 3 * tile * tile,
                        16);
   }
 
@@ -365,7 +367,7 @@ class Backward {
     const Vectors k = k_.of(at(operands, 1), sample, key_head);
     const Vectors v = v_.of(at(operands, 2), sample, key_head);
     Room pieces(room);
-    const std::int64_t places = part.key_tiles.length() * tile;
+    const std::int64_t places = part.of_keys ? part.key_tiles.length() * tile : 0;
     float* const dk = pieces.take(places * key_width_);
     float* const dv = pieces.take(places * value_width_);
     if (part.of_keys) {
@@ -397,7 +399,7 @@ class Backward {
     float* const turned_q = pieces.take(tiles * tile * at_.key_length);
     float* const turned_dy = pieces.take(tiles * tile * at_.value_length);
     float* const dots = pieces.take(tiles * tile);
-    float* const dq = pieces.take(tiles * tile * key_width_);
+    float* const dq = pieces.take(part.of_queries ? tiles * tile * key_width_ : 0);
     float* const key_room = pieces.take(tile * key_width_);
     float* const query_room = pieces.take(tile * key_width_);
     float* const value_room = pieces.take(tile * value_width_);
@@ -498,34 +500,36 @@ void add_attention(Kernels& kernels) {
   });
   kernels.add<AttentionGradientSpec>([](const AttentionGradientSpec& spec, const Context& context) {
     const Backward backward(spec.at);
-    const AttentionShape at_ = spec.at;
-    const int workspace = at_.dropout > 0 ? 10 : 9;
-    const auto bytes = static_cast<std::int64_t>(sizeof(float)) * backward.room() * context.threads;
+    const int workspace = spec.at.dropout > 0 ? 10 : 9;
+    const std::int64_t key_heads = spec.at.key_heads, heads = spec.at.batch * key_heads;
+    // Parts of a head, whose numbers follow from that of the tile that they are of.
+    using Part = Backward::Part;
+    const Range queries{0, backward.query_tiles()}, keys{0, backward.key_tiles()};
+    const auto whole = [=](std::int64_t) { return Part{queries, keys, true, true}; };
+    const auto of_queries = [=](std::int64_t t) { return Part{{t, t + 1}, keys, true, false}; };
+    const auto of_keys = [=](std::int64_t t) { return Part{queries, {t, t + 1}, false, true}; };
+    const bool by_heads = heads >= context.threads;
+    const std::int64_t room =
+        by_heads ? backward.room(whole(0))
+                 : std::max(backward.room(of_queries(0)), backward.room(of_keys(0)));
     return make_kernel(
         [=, threads = context.threads](void* const* operands) {
-          const std::int64_t heads = at_.batch * at_.key_heads;
-          const Range queries{0, backward.query_tiles()}, keys{0, backward.key_tiles()};
-          float* const room = at(operands, workspace);
           const auto of_heads = [&](std::int64_t tiles, const auto& part_of) {
-            share(threads, heads * tiles, room, backward.room(),
+            share(threads, heads * tiles, at(operands, workspace), room,
                   [&](std::int64_t item, float* own) {
                     const std::int64_t head = item % heads;
-                    backward.run(head / at_.key_heads, head % at_.key_heads, part_of(item / heads),
+                    backward.run(head / key_heads, head % key_heads, part_of(item / heads),
                                  operands, own);
                   });
           };
-          if (heads >= threads) {
-            of_heads(1, [&](std::int64_t) { return Backward::Part{queries, keys, true, true}; });
-            return;
+          if (by_heads) {
+            of_heads(1, whole);
+          } else {
+            of_heads(queries.end, of_queries);
+            of_heads(keys.end, of_keys);
           }
-          of_heads(queries.end, [&](std::int64_t t) {
-            return Backward::Part{{t, t + 1}, keys, true, false};
-          });
-          of_heads(keys.end, [&](std::int64_t t) {
-            return Backward::Part{queries, {t, t + 1}, false, true};
-          });
         },
-        bytes);
+        room * context.threads * static_cast<std::int64_t>(sizeof(float)));
   });
 }
 

@@ -5,6 +5,7 @@
 // double, where the kernels one by one take 13.
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "runtime/device/class_functions.h"
 #include "runtime/device/cpu/loops.h"
@@ -236,24 +237,44 @@ class RowComparison {
  private:
   void logits() {
     const float* x = x_;
+    float* dx = dx_;
     const float m = row_maximum(x, columns_);
-    const auto& weight = weight_;
+    // Exponentials stay where the gradient will be, if it is wanted.
     const auto z0 = static_cast<float>(
-        lane_sum(0, columns_, [=](std::int64_t j) { return vector_exp(x[j] - m); }));
-    const auto z1 = static_cast<float>(lane_sum(0, columns_, [&](std::int64_t j) {
-      const float t = weight(j);
-      return t == 0.0f ? 0.0 : static_cast<double>(t) * static_cast<double>(x[j] - m);
-    }));
-    const auto z2 =
-        static_cast<float>(lane_sum(0, columns_, [&](std::int64_t j) { return weight(j); }));
+        dx == nullptr
+            ? lane_sum(0, columns_, [=](std::int64_t j) { return vector_exp(x[j] - m); })
+            : lane_sum(0, columns_, [=](std::int64_t j) { return dx[j] = vector_exp(x[j] - m); }));
+    const auto [z1, z2] = weighted_sums(m);
     loss_ = logit_loss(z0, z1, z2);
     if (!spec_.gradient) return;
     const float share = z2 / z0, scale = spec_.scale;
-    float* dx = dx_;
+    const auto& weight = weight_;
 #pragma omp simd
-    for (std::int64_t j = 0; j < columns_; ++j) {
-      dx[j] = scale * (vector_exp(x[j] - m) * share - weight(j));
+    for (std::int64_t j = 0; j < columns_; ++j) dx[j] = scale * (dx[j] * share - weight(j));
+  }
+
+  /// The sums over classes of weight * (x - m), and of weights.
+  [[nodiscard]] std::pair<float, float> weighted_sums(float m) const {
+    const float* x = x_;
+    const auto& weight = weight_;
+    if constexpr (!Weights::given) {
+      // Of one class alone, if there is no smoothing.
+      if (weight.smoothing.add == 0.0f) {
+        const bool here = 0 <= weight.column && weight.column < columns_;
+        if (!here || weight.smoothing.keep == 0.0f) return {0.0f, 0.0f};
+        const double keep = weight.smoothing.keep;
+        return {static_cast<float>(keep * static_cast<double>(x[weight.column] - m)),
+                weight.smoothing.keep};
+      }
     }
+    return {static_cast<float>(lane_sum(0, columns_,
+                                        [&](std::int64_t j) {
+                                          const float t = weight(j);
+                                          return t == 0.0f ? 0.0
+                                                           : static_cast<double>(t) *
+                                                                 static_cast<double>(x[j] - m);
+                                        })),
+            static_cast<float>(lane_sum(0, columns_, [&](std::int64_t j) { return weight(j); }))};
   }
 
   void probabilities() {

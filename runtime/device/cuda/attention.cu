@@ -1,5 +1,6 @@
-// Attention as products by the library, with a matrix of scores of as many samples at a time as
-// `most_scores` bytes hold. The scores of a step are not kept: backward makes them again.
+// Attention as products by the library, with a matrix of the scores of all pairs, for as many
+// samples at a time as `most_scores` bytes hold, and one at least. The scores of a step are not
+// kept: backward makes them again.
 //
 // Between the products stands one kernel, a team of threads a query: forward it makes probabilities
 // of scores, backward the gradients of scores too. Heads that share one of keys read copies of it,
@@ -166,8 +167,10 @@ class Samples {
     values_ = grouped() ? rounded_up(most_ * at.keys * at.heads * at.value_length * element) : 0;
   }
 
-  /// Whether heads of queries share one of keys.
-  [[nodiscard]] bool grouped() const { return at_.heads_a_key_head > 1; }
+  /// Whether a head of queries looks at a head of keys with another number.
+  [[nodiscard]] bool grouped() const {
+    return at_.heads_a_key_head > 1 || at_.key_heads != at_.heads || at_.key_head_of(0) != 0;
+  }
   [[nodiscard]] bool empty() const {
     return at_.batch * at_.queries * at_.keys * at_.heads * at_.key_length * at_.value_length == 0;
   }

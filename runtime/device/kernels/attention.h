@@ -4,9 +4,9 @@
 //     y (query) = sum over keys of p * v
 //
 // Tensors are (batch, length, heads, elements): each place of a sequence has a vector a head.
-// Several heads of queries may share one of keys and values. No scores are stored: a kernel keeps
-// l, the logarithm of the sum of exponentials of a query's scores, of which p = exp(scale * q . k -
-// l) again (Dao et al., "FlashAttention", arXiv:2205.14135).
+// Several heads of queries may share one of keys and values. Scores are not kept for backward: a
+// kernel keeps l, the logarithm of the sum of exponentials of a query's scores, of which p =
+// exp(scale * q . k - l) again (Dao et al., "FlashAttention", arXiv:2205.14135).
 //
 // A query looks at keys by their *places*, which are global: at all of them; `causal`, at those up
 // to its own place; with a `window`, at those fewer than so many places away. One that looks at no

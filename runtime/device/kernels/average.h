@@ -10,8 +10,9 @@ namespace meshwork {
 
 struct AverageForm;
 
-/// Operands: StepScalars, g, w, a, [narrowed w]. g is left alone. a = momentum a + (1 - momentum) w,
-/// and w in the first step; w = a in every step that `overwrite_every` divides, if that is not 0.
+/// Operands: StepScalars, g, w, a, [narrowed w]. g is left alone. a = momentum a + (1 - momentum)
+/// w, and w in the first step; w = a in every step that `overwrite_every` divides, if that is not
+/// 0.
 struct AverageSpec {
   std::int64_t count = 0;
   double momentum = 0.99;

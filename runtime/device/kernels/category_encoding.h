@@ -8,9 +8,9 @@
 
 namespace meshwork {
 
-/// Of x (rows, length), numbers of categories, float32 or int32: y (rows, columns), which is 0 before, becomes 1 in
-/// column c of a row that has the category `first` + c, or, if `counts`, how many times the row has
-/// it. Numbers of other categories, or of none, do nothing. Operands: x, y.
+/// Of x (rows, length), numbers of categories, float32 or int32: y (rows, columns), which is 0
+/// before, becomes 1 in column c of a row that has the category `first` + c, or, if `counts`, how
+/// many times the row has it. Numbers of other categories, or of none, do nothing. Operands: x, y.
 struct CategoryEncodingSpec {
   std::int64_t rows = 0, length = 1;
   std::int64_t first = 0, columns = 0;

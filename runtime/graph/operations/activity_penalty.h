@@ -1,8 +1,8 @@
-// A penalty on activity: y = x, and the loss gets l1 * sum |x| + l2 * sum x^2 of each sample, as the
-// mean over the batch.
+// A penalty on activity: y = x, and the loss gets l1 * sum |x| + l2 * sum x^2 of each sample, as
+// the mean over the batch.
 //
-// Rule "bt->bt". Forward moves nothing: the sums of the step add up what the value is (step/sums.h).
-// Backward: dx = dy + (l1 sign(x) + 2 l2 x) / rows of the global batch.
+// Rule "bt->bt". Forward moves nothing: the sums of the step add up what the value is
+// (step/sums.h). Backward: dx = dy + (l1 sign(x) + 2 l2 x) / rows of the global batch.
 #pragma once
 
 #include "runtime/device/kernels/elementwise.h"

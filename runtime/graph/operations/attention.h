@@ -25,15 +25,23 @@
 namespace meshwork {
 
 struct AttentionOptions {
-  float scale = 1;
-  bool causal = false;
-  std::int64_t window = 0;
-  float dropout = 0;
+  float scale = 1;          // of the products of queries and keys
+  bool causal = false;      // a query looks at the keys up to its own place
+  std::int64_t window = 0;  // at those fewer than so many places away; 0: at all
+  float dropout = 0;        // rate at which probabilities are dropped in training, from 0 to 1
 };
 
 class AttentionOperation final : public Operation {
  public:
-  explicit AttentionOperation(const AttentionOptions& options) : options_(options) {}
+  /// Throws `Error` for options out of range.
+  explicit AttentionOperation(const AttentionOptions& options) : options_(options) {
+    if (options.window < 0 || !(0 <= options.dropout && options.dropout <= 1)) {
+      fail(
+          "attention with a window of {} places and dropout at rate {}: expected a window of at "
+          "least 0, and a rate from 0 to 1",
+          options.window, options.dropout);
+    }
+  }
 
   std::string kind() const override { return "attention"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
@@ -46,7 +54,7 @@ class AttentionOperation final : public Operation {
           "found {}, {} and {}",
           to_string(q), to_string(k), to_string(v));
     }
-    if (q[2] % k[2] != 0) {
+    if (k[2] < 1 || q[2] % k[2] != 0) {
       fail("{} heads of queries do not share {} heads of keys evenly", q[2], k[2]);
     }
     if (options_.causal && q[1] != k[1]) {

@@ -2,7 +2,8 @@
 //
 //     A = X X^T    X = a X + (b A + c A A) X
 //
-// or, of a matrix higher than wide, the same of its transpose: A = X^T X, X = a X + X (b A + c A A).
+// or, of a matrix higher than wide, the same of its transpose: A = X^T X, X = a X + X (b A + c A
+// A).
 #include "runtime/graph/step/orthogonal_step.h"
 
 #include <algorithm>

@@ -5,9 +5,9 @@
 
 namespace meshwork {
 
-/// Books that of `matrix`, this rank's block of what has the form of a variable, an orthogonal
-/// matrix near the whole is made (MatrixSteps), and gives this rank's block of that. Each rank
-/// gathers the whole and makes all of it. Every rank of the mesh books it for the same variables.
+/// Books an orthogonal matrix near `matrix` (MatrixSteps), a value that lies as the variable of
+/// `span`. Gives this rank's block of it. Each rank gathers the whole and makes all of it. Every
+/// rank of the mesh books it for the same variables.
 [[nodiscard]] Operand book_orthogonal(StepContext& step, const ParameterSpan& span,
                                       const Operand& matrix, const MatrixSteps& steps);
 

@@ -311,8 +311,7 @@ class Update {
     }
   }
 
-  // ---- the norm that is reported, where nothing is clipped by norms
-  // ------------------------------
+  // ---- the norm that is reported, where nothing is clipped by norms -----------------------------
 
   // The squared norms of what this rank counts, in the order of the variables; none where no norm
   // is reported.

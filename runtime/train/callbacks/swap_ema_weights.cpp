@@ -16,11 +16,8 @@ class SwapEMAWeightsCallback final : public Callback {
   std::string class_name() const override { return "SwapEMAWeights"; }
   bool decides_alike() const override { return true; }
 
-  void on_train_begin(Training& training) override {
-    if (!training.keeps_averages()) {
-      fail("SwapEMAWeights: the optimizer keeps no means of the weights; give it use_ema: true");
-    }
-  }
+  void check(const ExpectedLogs& expected) const override { require(expected.averages); }
+  void on_train_begin(Training& training) override { require(training.keeps_averages()); }
   void on_test_begin(Training& training) override { training.use_averages(true); }
   void on_test_end(Training& training) override { training.use_averages(false); }
   void on_epoch_end(Training& training) override {
@@ -28,6 +25,12 @@ class SwapEMAWeightsCallback final : public Callback {
   }
 
  private:
+  static void require(bool averages) {
+    if (!averages) {
+      fail("SwapEMAWeights: the optimizer keeps no means of the weights; give it use_ema: true");
+    }
+  }
+
   SwapEMAWeightsOptions options_;
 };
 

@@ -2,8 +2,8 @@
 //
 // From the beginning of each validation to its end the means stand in the place of the weights.
 // With `swap_on_epoch` they do from the end of each epoch to the next one's beginning, so that
-// checkpoints of whole epochs, and other callbacks, see the means as the weights. Each change copies
-// weights and means through the host.
+// checkpoints of whole epochs, and other callbacks, see the means as the weights. Each change
+// copies weights and means through the host.
 #pragma once
 
 #include "runtime/train/callbacks/callback.h"

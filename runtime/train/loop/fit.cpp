@@ -149,7 +149,9 @@ class Fitting {
       }
     }
     saving_->finish();
-    if (run_.averaged) {
+    if (interrupted()) {
+      run_.use_averages(false);
+    } else if (run_.averaged) {
       run_.settle_averages();
     }
     if (model_.profile) {

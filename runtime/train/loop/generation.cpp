@@ -54,29 +54,52 @@ std::int64_t drawn_class(std::span<const double> scores, std::int64_t place,
   return best;
 }
 
-void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
-                     const GenerationOptions& options,
-                     const std::function<void(std::int32_t token)>& receive) {
-  const TokenModel of = token_model_of(model.graph());
+void check_prompt(std::span<const std::int32_t> prompt, const TokenModel& of) {
   if (prompt.empty()) fail("the prompt is empty; expected a token at least");
   for (const std::int32_t token : prompt) {
     if (token < 0 || token >= of.classes) {
       fail("the prompt has the token {}; the model has {} tokens, from 0 on", token, of.classes);
     }
   }
+}
+
+void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
+                     const GenerationOptions& options,
+                     const std::function<void(std::int32_t token)>& receive) {
+  const TokenModel of = token_model_of(model.graph());
+  if (options.tokens < 0 || options.top_k < 0 || !std::isfinite(options.temperature) ||
+      options.temperature < 0) {
+    fail("{} tokens at temperature {} of the {} likeliest: expected finite numbers of at least 0",
+         options.tokens, options.temperature, options.top_k);
+  }
+  check_prompt(prompt, of);
   std::vector<std::int32_t> text = std::move(prompt);
   std::vector<float> seen(static_cast<std::size_t>(of.length));
   std::vector<double> scores(static_cast<std::size_t>(of.classes));
   for (std::int64_t made = 0; made < options.tokens; ++made) {
     const std::int64_t count = std::min(of.length, std::ssize(text));
-    std::fill(std::copy(text.end() - count, text.end(), seen.begin()), seen.end(), 0.0f);
-    const std::vector<std::vector<float>> outputs =
-        model.predict_step({.rows = 1, .inputs = {seen}, .targets = {}});
-    const float* const last = outputs.front().data() + (count - 1) * of.classes;
-    std::transform(last, last + of.classes, scores.begin(), [&](float score) {
+    // The scores behind the text, with `filler` behind it.
+    const auto scores_with = [&](float filler) {
+      std::fill(std::copy(text.end() - count, text.end(), seen.begin()), seen.end(), filler);
+      const std::vector<float> all =
+          std::move(model.predict_step({.rows = 1, .inputs = {seen}, .targets = {}}).front());
+      const auto last = all.begin() + (count - 1) * of.classes;
+      return std::vector<float>(last, last + of.classes);
+    };
+    const std::vector<float> last = scores_with(0);
+    std::transform(last.begin(), last.end(), scores.begin(), [&](float score) {
       const auto exact = static_cast<double>(score);
       return of.probabilities ? std::log(exact) : exact;
     });
+    // A probability of 0 has the logarithm -infinity.
+    if (std::ranges::any_of(scores, [](double score) { return !(score < HUGE_VAL); })) {
+      fail("the scores of what follows {} tokens are NaN or infinite", std::ssize(text));
+    }
+    if (made == 0 && count < of.length && last != scores_with(static_cast<float>(of.classes - 1))) {
+      fail(
+          "the model's places look at later ones, so it cannot be asked for the next token; "
+          "use_causal_mask keeps attention from that");
+    }
     text.push_back(static_cast<std::int32_t>(drawn_class(scores, std::ssize(text), options)));
     receive(text.back());
   }

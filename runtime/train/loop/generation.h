@@ -24,9 +24,9 @@
 namespace meshwork {
 
 struct GenerationOptions {
-  std::int64_t tokens = 256;  // how many
-  double temperature = 1;
-  std::int64_t top_k = 0;  // draw among the so many largest scores; 0: among all
+  std::int64_t tokens = 256;  // how many, not negative
+  double temperature = 1;     // finite, not negative
+  std::int64_t top_k = 0;     // draw among the so many largest scores; 0: among all
   std::uint64_t seed = 0;
 };
 
@@ -36,16 +36,20 @@ struct TokenModel {
   std::int64_t classes = 0;
   bool probabilities = false;  // gives them, not scores
 };
-/// Throws `Error` for a model that is none.
+/// Throws `Error` for shapes and types that are not those of one.
 [[nodiscard]] TokenModel token_model_of(const Graph& graph);
 
-/// The class that is drawn of `scores` at place `place` of a text, by `options`.
+/// The class that is drawn of `scores`, none of which is NaN, at place `place` of a text.
 [[nodiscard]] std::int64_t drawn_class(std::span<const double> scores, std::int64_t place,
                                        const GenerationOptions& options);
 
-/// Hands the tokens that follow `prompt` to `receive`, one by one, on every rank. Collective.
-/// Throws `Error` for a model of other things, and for an empty prompt or one of tokens that the
-/// model does not have.
+/// Throws `Error` for a prompt that is empty, or of tokens that the model does not have.
+void check_prompt(std::span<const std::int32_t> prompt, const TokenModel& of);
+
+/// Hands the tokens that follow `prompt` to `receive`, one by one, on every rank. A token takes a
+/// prediction of all places, whose scores are gathered on every rank. Collective. Throws `Error` for
+/// a model of other things, options out of range, a prompt as `check_prompt` does, scores that are
+/// NaN or infinite, and a model whose first scores depend on what stands behind the prompt.
 void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
                      const GenerationOptions& options,
                      const std::function<void(std::int32_t token)>& receive);

@@ -118,6 +118,7 @@ struct ExpectedLogs {
   std::vector<std::string> names;        // as Training::log_names
   std::map<std::string, Better> better;  // of losses and metrics
   std::filesystem::path directory;       // of the run's checkpoints, which it makes; empty for none
+  bool averages = false;                 // as Training::keeps_averages
 };
 
 /// `Training::log_names` of a run whose sums have these names ("loss" first), whose callbacks add

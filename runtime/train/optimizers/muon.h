@@ -39,7 +39,8 @@ struct MuonOptions {
   std::optional<double> rms_rate = 0.2;  // none: steps are not made larger by the matrix's size
 };
 
-/// Slots: "muon_momentum", Adam's m or the sum, and "v", which is 0 for matrices. Throws `Error` for options out of range.
+/// Slots: "muon_momentum", Adam's m or the sum, and "v", which is 0 for matrices. Throws `Error`
+/// for options out of range.
 [[nodiscard]] Optimizer Muon(const MuonOptions& options = {});
 
 }  // namespace meshwork

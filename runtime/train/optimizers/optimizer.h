@@ -22,8 +22,8 @@
 
 namespace meshwork {
 
-/// The running mean of each weight: average = momentum average + (1 - momentum) w after each update,
-/// and w after the first. The weights that `fit` ends with are their means.
+/// The running mean of each weight: average = momentum average + (1 - momentum) w after each
+/// update, and w after the first. The weights that `fit` ends with are their means.
 struct MovingAverage {
   bool use = false;
   double momentum = 0.99;  // from 0 to 1
@@ -52,7 +52,8 @@ struct CommonOptions {
 class Optimizer {
  public:
   /// `class_name` as in Keras. `options` are all of them: ranks compare them. Throws `Error` for
-  /// two clips. Pages call `make_optimizer` (optimizers/make.h).
+  /// two clips, and for an entry of `exclude_from_weight_decay` that is no regular expression.
+  /// Pages call `make_optimizer` (optimizers/make.h).
   Optimizer(std::string class_name, Schedule learning_rate, const CommonOptions& common,
             Settings options, std::vector<Slot> slots,
             std::function<KernelSpec(const UpdatedBlock& block)> kernel);

@@ -153,6 +153,11 @@ std::vector<std::string> slot_differences(const Model::State& model, const Keras
                                           const std::vector<KerasEntry>& slots,
                                           const KerasWeightsReader& reader) {
   const std::string& name = model.compiled->optimizer.class_name();
+  if (!keras_keeps_state(keras.slots)) {
+    return {fmt::format(
+        "Keras keeps the state of {} in another form; the weights alone can be taken without it",
+        name)};
+  }
   const auto count = static_cast<std::size_t>(
       std::count_if(reader.arrays().begin(), reader.arrays().end(),
                     [](const KerasArray& array) { return is_of_optimizer(array.place); }));

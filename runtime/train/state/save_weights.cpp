@@ -40,7 +40,7 @@ void save_keras(Model::State& model, const std::filesystem::path& file, bool wit
     }
   };
   save(keras_weight_entries(*model.graph, places));
-  if (with_optimizer) {
+  if (with_optimizer && keras_keeps_state(model.compiled->optimizer.slot_names())) {
     const KerasOptimizer keras =
         keras_optimizer(*model.graph, model.compiled->optimizer, places, model.iteration);
     on_root([&] {

@@ -209,6 +209,15 @@ TEST_CASE("texts that give no windows are errors") {
   }
 }
 
+TEST_CASE("an array under a name that does not say so is no text") {
+  const Folder folder("text");
+  for (const std::string beginning : {"\x93NUMPY", "PK\x03\x04", "\x89HDF\r\n"}) {
+    write_file(folder / "a", beginning + std::string(200, 'a'));
+    CHECK_THROWS_WITH(TextSource({.files = {folder / "a"}, .length = 9}),
+                      Catch::Contains("text/a: expected a text, found "));
+  }
+}
+
 TEST_CASE("a text that is cut while it is read is an error") {
   const Folder folder("text");
   write_file(folder / "a", letters(100));

@@ -6,6 +6,7 @@
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/adamax.h"
 #include "runtime/device/kernels/attention.h"
+#include "runtime/device/kernels/average.h"
 #include "runtime/device/kernels/category_encoding.h"
 #include "runtime/device/kernels/classes.h"
 #include "runtime/device/kernels/convolution.h"
@@ -136,7 +137,11 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(NadamSpec{.count = count}, {scalars, e, x, slot, second}, "t");
   builder.emit(FtrlSpec{.count = count}, {scalars, e, x, slot, second}, "t");
   builder.emit(LambSpec{.count = count}, {scalars, e, x, slot, second}, "t");
+  builder.emit(AverageSpec{.count = count}, {scalars, e, x, slot}, "t");
   builder.emit(NormRatioSpec{}, {scalar, scalar, factor}, "t");
+  builder.emit(MiddleSquaresSpec{{1, count, 1}}, {x, scalar}, "t");
+  builder.emit(NormLimitsSpec{.count = 1}, {scalar, factor}, "t");
+  builder.emit(ZeroDiagonalSpec{columns}, {square}, "t");
   builder.emit(PairSpec{PairFunction::product, count}, {x, target, y}, "t");
   builder.emit(PairGradientSpec{PairFunction::maximum, true, count}, {x, target, y, e}, "t");
   builder.emit(ColumnScaleSpec{rows, columns}, {x, bias, y}, "t");

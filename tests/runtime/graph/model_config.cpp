@@ -98,6 +98,9 @@ TEST_CASE("what is wrong in a Repeat is said at its place, once") {
       Catch::Contains("test.yaml:3:5: layers[0]: block_0/Add: expected inputs of equal shapes"));
   CHECK_THAT(error("{layers: [Dense: {units: 6}]}"), Catch::Contains("count"));
   CHECK_THAT(error("{count: 0, layers: [Dense: {units: 6}]}"), Catch::Contains("count"));
+  CHECK_THAT(error("{count: 2, layers: []}"), Catch::Contains("the block has no layers"));
+  CHECK_THAT(error("{count: 200, layers: [Repeat: {count: 100, layers: [Dense: {units: 6}]}]}"),
+             Catch::Contains("expected at most 10000 blocks in all, found 200 times 100"));
   CHECK_THAT(error("{count: 2, name: a/b, layers: [Dense: {units: 6}]}"),
              Catch::Contains("\"a/b_0\""));
 }

@@ -1,10 +1,12 @@
 #include "runtime/train/loop/generation.h"
 
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 
 #include "layers/dense.h"
+#include "layers/einsum_dense.h"
 #include "layers/embedding.h"
 #include "layers/softmax.h"
 #include "tests/support/one_rank.h"
@@ -82,6 +84,27 @@ TEST_CASE("a text goes on behind its last token, also when it is longer than the
     CHECK_THROWS_WITH(generate_tokens(model, {1, 5}, {}, [](std::int32_t) {}),
                       "the prompt has the token 5; the model has 5 tokens, from 0 on");
   }
+  // A place that looks at the ones behind it.
+  const SymbolicTensor places = Input({4}, "text", ElementType::int32);
+  const auto mixed =
+      EinsumDense({.name = "mix", .equation = "btc,ts->bsc", .output_shape = {4, 5}});
+  Model looking(places, mixed(counter(places, false)), spread_over(mesh));
+  CHECK_THROWS_WITH(generate_tokens(looking, {1}, {}, [](std::int32_t) {}),
+                    Catch::Contains("places look at later ones"));
+  const auto refused = [&](const GenerationOptions& options) {
+    const SymbolicTensor tokens = Input({4}, "text", ElementType::int32);
+    Model model(tokens, counter(tokens, false), spread_over(mesh));
+    CHECK_THROWS_WITH(generate_tokens(model, {1}, options, [](std::int32_t) {}),
+                      Catch::Contains("expected finite numbers of at least 0"));
+    model.set_variable("table/embeddings",
+                       std::vector<float>(25, std::numeric_limits<float>::quiet_NaN()));
+    CHECK_THROWS_WITH(generate_tokens(model, {1}, {}, [](std::int32_t) {}),
+                      "the scores of what follows 1 tokens are NaN or infinite");
+  };
+  refused({.tokens = -1});
+  refused({.temperature = -1});
+  refused({.temperature = std::numeric_limits<double>::infinity()});
+  refused({.top_k = -1});
   const SymbolicTensor numbers = Input({4});
   Model other(numbers, Dense({.units = 3})(numbers), spread_over(mesh));
   CHECK_THROWS_WITH(generate_tokens(other, {1}, {}, [](std::int32_t) {}),
