@@ -185,9 +185,9 @@ TEST_CASE("variables and values that there cannot be are told at their layers") 
       data + layers + "    - Conv1D: {filters: 4, kernel_size: 1, kernel_initializer: identity}\n",
       {{"7:7", "its variable \"kernel\": an identity is a matrix"}});
   require(data + layers + R"(    - ZeroPadding1D: {padding: 16000000}
-    - MultiHeadAttention: {num_heads: 2, key_dim: 4}
+    - Dense: {units: 16000000}
 )",
-          {{"8:7", "(2, 32000004, 32000004) has more than 2^48 elements"}});
+          {{"8:7", "(32000004, 16000000) has more than 2^48 elements"}});
 }
 
 TEST_CASE("dimensions that predictions lack are told at the loss") {
