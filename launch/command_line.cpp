@@ -73,9 +73,9 @@ Examples:
   mpirun -n 2 meshwork predict configs/fashion_mnist_mlp.yaml --data train --output predictions.csv)";
 
 constexpr const char* generate_examples = R"(
-Writes a text token by token as a model of next tokens gives it. A model of 256 tokens is one of bytes:
-the prompt and what follows are text. Of any other the tokens are numbers. A seed gives the same text
-on every mesh. The data of the configuration are not needed.
+Writes a text token by token as a model of next tokens gives it. A model of 256 tokens is one of
+bytes: the prompt and what follows are text. Of any other the tokens are numbers. A seed gives the
+same text on every mesh. The data of the configuration are not needed.
 
 Examples:
   meshwork generate configs/gpt_mini.yaml --checkpoint checkpoints --prompt "A hacker is "

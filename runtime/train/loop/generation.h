@@ -1,9 +1,9 @@
 // Generation: the tokens that a model of next tokens gives, one after the other.
 //
-// A model of next tokens has one input, the numbers of `length` tokens, and for each place the
-// scores or the probabilities of what stands behind it, which depend on that place and those before
-// it. The text so far, or its last `length` tokens, is what the model sees; the scores at its last
-// place say what follows. Places behind the text hold token 0, at which no place looks.
+// A model of next tokens has one input, the numbers of `length` tokens. It gives for each place the
+// scores, or the probabilities, of the token behind it. Scores depend on their place and those before
+// it alone. The model sees the text so far, or its last `length` tokens; the scores at the last place
+// say what follows. Places behind the text hold token 0, at which no place looks.
 //
 // What follows is drawn as the class with the largest score / temperature + g (the Gumbel-max
 // trick; Maddison, Tarlow, Minka, "A* Sampling", 2014), where
@@ -47,9 +47,9 @@ struct TokenModel {
 void check_prompt(std::span<const std::int32_t> prompt, const TokenModel& of);
 
 /// Hands the tokens that follow `prompt` to `receive`, one by one, on every rank. A token takes a
-/// prediction of all places, whose scores are gathered on every rank. Collective. Throws `Error` for
-/// a model of other things, options out of range, a prompt as `check_prompt` does, scores that are
-/// NaN or infinite, and a model whose first scores depend on what stands behind the prompt.
+/// prediction of all places, whose scores are gathered on every rank. Collective. Throws `Error` as
+/// `token_model_of` and `check_prompt` do, for options out of range, and for scores that are NaN or
+/// infinite. So it does where the first scores depend on what stands behind the prompt.
 void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
                      const GenerationOptions& options,
                      const std::function<void(std::int32_t token)>& receive);
