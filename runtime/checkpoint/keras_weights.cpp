@@ -16,6 +16,7 @@
 #include "collectives/failed_write.h"
 #include "collectives/file_size_limit.h"
 #include "collectives/path_text.h"
+#include "runtime/checkpoint/descriptor.h"
 #include "runtime/checkpoint/hdf5_values.h"
 #include "runtime/checkpoint/parse.h"
 

@@ -4,6 +4,7 @@
 #include "collectives/huge_pages.h"
 #include "collectives/path_text.h"
 #include "runtime/data/gzip_stream.h"
+#include "runtime/data/plain_file.h"
 #include "runtime/data/sample_copy.h"
 #include "runtime/data/source_kinds.h"
 

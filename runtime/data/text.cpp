@@ -10,6 +10,7 @@
 
 #include "collectives/error.h"
 #include "collectives/path_text.h"
+#include "collectives/with_type.h"
 #include "runtime/data/gzip_stream.h"
 #include "runtime/data/hdf5.h"
 #include "runtime/data/npy.h"
