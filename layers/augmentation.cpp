@@ -3,25 +3,37 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "layers/layer_of.h"
 #include "layers/spatial.h"
+#include "runtime/config/float_range.h"
 #include "runtime/graph/operations/image_motion.h"
+#include "runtime/graph/operations/image_tone.h"
 
 namespace meshwork {
 
 Factor::Factor(float size) : low(-std::abs(size)), high(std::abs(size)) {}
+
+namespace {
+
+/// Two numbers of a list, the smaller one first.
+std::pair<float, float> two_of(const ConfigNode& node, const char* expected) {
+  const auto two = node.as<std::vector<float>>();
+  if (two.size() != 2) node.fail("expected {}, found {}", expected, two.size());
+  return std::minmax({two[0], two[1]});
+}
+
+}  // namespace
 
 void from_config(const ConfigNode& node, Factor& factor) {
   if (!node.is_sequence()) {
     factor = node.as<float>();
     return;
   }
-  const auto two = node.as<std::vector<float>>();
-  if (two.size() != 2) node.fail("expected one number, or two, found {}", two.size());
-  factor = {std::min(two[0], two[1]), std::max(two[0], two[1])};
+  std::tie(factor.low, factor.high) = two_of(node, "one number, or two");
 }
 
 std::string to_text(const Factor& factor) {
@@ -30,6 +42,18 @@ std::string to_text(const Factor& factor) {
 
 std::array<float, 2> numbers_of(const Factor& factor) {
   return {factor.low, factor.high};
+}
+
+void from_config(const ConfigNode& node, ImageRange& range) {
+  std::tie(range.darkest, range.brightest) = two_of(node, "two numbers");
+}
+
+std::string to_text(const ImageRange& range) {
+  return fmt::format("({}, {})", range.darkest, range.brightest);
+}
+
+std::array<float, 2> numbers_of(const ImageRange& range) {
+  return {range.darkest, range.brightest};
 }
 
 namespace {
@@ -49,6 +73,12 @@ void describe_filling(Options& options, Visitor& option) {
                 {{"bilinear", Interpolation::bilinear}, {"nearest", Interpolation::nearest}},
                 "interpolate between pixels, or take the nearest one");
   option("fill_value", options.fill_value, "the value outside, with fill_mode constant");
+}
+
+template <class Options, class Visitor>
+void describe_values(Options& options, Visitor& option) {
+  option("value_range", options.value_range, float_any,
+         "values of images, which are cut to them: [darkest, brightest]");
 }
 
 }  // namespace
@@ -102,6 +132,24 @@ void describe(RandomCropOptions& options, Visitor& option) {
   option.required("width", options.width, length, "columns that are kept");
 }
 
+template <class Visitor>
+void describe(RandomBrightnessOptions& options, Visitor& option) {
+  option.about("makes each image brighter or darker in training");
+  describe_name(options, option);
+  option.required("factor", options.factor, share_range,
+                  "how much brighter, as a share of the range of values: (least, most)");
+  describe_values(options, option);
+}
+
+template <class Visitor>
+void describe(RandomContrastOptions& options, Visitor& option) {
+  option.about("gives each image more or less contrast in training");
+  describe_name(options, option);
+  option.required("factor", options.factor, share_range,
+                  "how much less contrast at most, and how much more: (less, more)");
+  describe_values(options, option);
+}
+
 namespace {
 
 template <class Options>
@@ -120,6 +168,17 @@ SharedLayer moving(const char* class_name, Options options, Of motion_of) {
                   [motion_of](const Options& of, LayerBuilder& builder, TensorId x) {
                     return builder.apply(std::make_unique<ImageMotionOperation>(motion_of(of)),
                                          {x});
+                  });
+}
+
+template <class Options, class Of>
+SharedLayer toned(const char* class_name, Options options, Of tone_of) {
+  return layer_of(class_name, std::move(options),
+                  [tone_of](const Options& of, LayerBuilder& builder, TensorId x) {
+                    ImageTone tone = tone_of(of);
+                    tone.darkest = of.value_range.darkest;
+                    tone.brightest = of.value_range.brightest;
+                    return builder.apply(std::make_unique<ImageToneOperation>(tone), {x});
                   });
 }
 
@@ -163,12 +222,29 @@ SharedLayer RandomCrop(RandomCropOptions options) {
                   });
 }
 
+SharedLayer RandomBrightness(RandomBrightnessOptions options) {
+  return toned("RandomBrightness", std::move(options), [](const RandomBrightnessOptions& of) {
+    const float range = of.value_range.brightest - of.value_range.darkest;
+    return ImageTone{
+        .tone = Tone::brightness, .low = of.factor.low * range, .high = of.factor.high * range};
+  });
+}
+
+SharedLayer RandomContrast(RandomContrastOptions options) {
+  return toned("RandomContrast", std::move(options), [](const RandomContrastOptions& of) {
+    return ImageTone{
+        .tone = Tone::contrast, .low = 1 - std::abs(of.factor.low), .high = 1 + of.factor.high};
+  });
+}
+
 void add_augmentation(Catalog& catalog) {
   catalog.add<SharedLayer, RandomFlipOptions>("RandomFlip", {}, RandomFlip);
   catalog.add<SharedLayer, RandomTranslationOptions>("RandomTranslation", {}, RandomTranslation);
   catalog.add<SharedLayer, RandomRotationOptions>("RandomRotation", {}, RandomRotation);
   catalog.add<SharedLayer, RandomZoomOptions>("RandomZoom", {}, RandomZoom);
   catalog.add<SharedLayer, RandomCropOptions>("RandomCrop", {}, RandomCrop);
+  catalog.add<SharedLayer, RandomBrightnessOptions>("RandomBrightness", {}, RandomBrightness);
+  catalog.add<SharedLayer, RandomContrastOptions>("RandomContrast", {}, RandomContrast);
 }
 
 }  // namespace meshwork

@@ -1,4 +1,5 @@
-// Layers that move images in training, each by numbers drawn for it. Otherwise nothing moves.
+// Layers that move images in training, or change their values, each by numbers drawn for it.
+// Otherwise nothing changes.
 //
 // The numbers follow from the model's seed, the layer's path, the step and the sample's index in
 // the global batch. No variables. All throw `Error`, when called, for inputs that are no images.
@@ -23,6 +24,12 @@ struct Factor {
   Factor() : Factor(std::numeric_limits<float>::quiet_NaN()) {}  // in no range
   Factor(float size);
   Factor(float of_low, float of_high) : low(of_low), high(of_high) {}
+};
+
+/// The darkest and the brightest value that images have: `.value_range = {0, 1}`.
+struct ImageRange {
+  static constexpr const char* expected = "a list of two numbers";
+  float darkest = 0, brightest = 255;
 };
 
 enum class FlipMode : std::uint8_t { horizontal_and_vertical, horizontal, vertical };
@@ -79,5 +86,26 @@ struct RandomCropOptions {
 /// for a whole batch); outside training the middle. Throws `Error`, when called, for smaller
 /// images.
 [[nodiscard]] SharedLayer RandomCrop(RandomCropOptions options);
+
+struct RandomBrightnessOptions {
+  std::string name;
+  Factor factor;  // has to be given
+  ImageRange value_range;
+};
+
+/// Each image brighter or darker, by a share of the range of values, and cut to that range.
+[[nodiscard]] SharedLayer RandomBrightness(RandomBrightnessOptions options);
+
+struct RandomContrastOptions {
+  std::string name;
+  Factor factor;  // has to be given
+  ImageRange value_range;
+};
+
+/// Each channel of an image moved away from its mean, or towards it, and cut to the range of
+/// values: y = m + (x - m) * t, with t between 1 - lower and 1 + upper for a factor {lower, upper},
+/// and between 1 - f and 1 + f for one number f. Keras documents the same, but its release 3.15
+/// draws t between 1 and 1 + f.
+[[nodiscard]] SharedLayer RandomContrast(RandomContrastOptions options);
 
 }  // namespace meshwork

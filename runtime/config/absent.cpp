@@ -128,8 +128,9 @@ constexpr Absence all[] = {
      "RandomShear Solarization",
      "such changes of images are made beforehand; RandomFlip, RandomRotation and their like "
      "act in training only"},
-    {"layer", "RandomContrast RandomBrightness MixUp CutMix",
-     "values of images are not changed in training yet; GaussianNoise acts in training only", true},
+    {"layer", "MixUp CutMix",
+     "samples are not mixed yet; label_smoothing and RandomRotation act against overfitting too",
+     true},
     {"layer", "AvgPool1D AvgPool2D AvgPool3D",
      "AveragePooling1D, AveragePooling2D and AveragePooling3D are the same"},
     {"layer", "MaxPool1D MaxPool2D MaxPool3D",

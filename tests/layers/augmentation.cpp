@@ -1,4 +1,5 @@
-// Layers that cut and move images: numbers against plain loops, and what is drawn.
+// Layers that cut images, move them or change their values: numbers against plain loops, and what
+// is drawn.
 //
 // Keras's layers transform coordinates alike: keras/src/layers/preprocessing/image_preprocessing
 // and keras/src/backend/numpy/image.py, affine_transform. With `map_coordinates` of SciPy its pads
@@ -14,7 +15,9 @@
 #include "layers/borders.h"
 #include "layers/identity.h"
 #include "runtime/device/philox.h"
+#include "runtime/graph/operations/image_tone.h"
 #include "tests/support/graph_runner.h"
+#include "tests/support/strategy_validator.h"
 
 namespace meshwork::augmentation_test {
 
@@ -37,6 +40,15 @@ Run run_layer(const SharedLayer& layer, const Tensor& x, const Tensor& dy, bool 
 
 constexpr std::int64_t batch = 6, rows = 7, columns = 5, channels = 2;
 const Shape images{batch, rows, columns, channels};
+
+/// Number i that a graph's first operation draws.
+double drawn(const Graph& graph, std::uint64_t seed, std::int64_t i) {
+  const std::uint64_t key = random_key(seed, graph.operations[0].path);
+  return (philox_word(key, static_cast<std::uint64_t>(i),
+                      static_cast<std::uint64_t>(OperationCase().step)) >>
+          8) *
+         0x1p-24;
+}
 
 /// The index that stands for index i of n, one step at a time; -1: the fill value.
 std::int64_t filled(FillMode fill, std::int64_t i, std::int64_t n) {
@@ -68,19 +80,13 @@ void check_motion(const SharedLayer& layer, const Filling& filling, const Shape&
   const Graph graph = make_graph({input}, {layer(input)});
   const GraphCase request{.inputs = {x}, .output_gradients = {dy}};
   const GraphValues found = run_graph(graph, request);
-  const std::uint64_t key = random_key(request.seed, graph.operations[0].path);
   const std::vector<double>& y = found.values.at(graph.outputs[0]).values;
   const std::vector<double>& dx = found.gradients.at(graph.inputs[0]).values;
   std::vector<double> expected_dx(dx.size());
   std::size_t i = 0;
   for (std::int64_t s = 0; s < batch; ++s) {
-    std::array<double, 2> u{};
-    for (std::size_t d = 0; d < 2; ++d) {
-      u[d] = (philox_word(key, static_cast<std::uint64_t>(2 * s) + d,
-                          static_cast<std::uint64_t>(OperationCase().step)) >>
-              8) *
-             0x1p-24;
-    }
+    const std::array<double, 2> u{drawn(graph, request.seed, 2 * s),
+                                  drawn(graph, request.seed, 2 * s + 1)};
     for (std::int64_t r = 0; r < shape[1]; ++r) {
       for (std::int64_t c = 0; c < shape[2]; ++c) {
         const auto place = places(u, static_cast<double>(r), static_cast<double>(c));
@@ -119,6 +125,33 @@ void check_motion(const SharedLayer& layer, const Filling& filling, const Shape&
   for (std::size_t j = 0; j < dx.size(); ++j) {
     REQUIRE(dx[j] == Approx(expected_dx[j]).margin(1e-5));
   }
+}
+
+/// Checks a layer whose values are `tone(x, mean of its channel in its image, the drawn number)`,
+/// cut to -0.5 to 0.75.
+void check_tone(const SharedLayer& layer,
+                const std::function<double(double x, double mean, double u)>& tone) {
+  const auto input = Input({rows, columns, channels});
+  const Graph graph = make_graph({input}, {layer(input)});
+  const GraphCase request{.inputs = {random_tensor(images, 1)}};
+  const std::vector<double>& x = request.inputs[0].values;
+  const std::vector<double> y = run_graph(graph, request).values.at(graph.outputs[0]).values;
+  std::int64_t cut = 0;
+  for (std::int64_t s = 0; s < batch; ++s) {
+    for (std::int64_t k = 0; k < channels; ++k) {
+      const auto at = [&](std::int64_t place) {
+        return static_cast<std::size_t>((s * rows * columns + place) * channels + k);
+      };
+      double mean = 0;
+      for (std::int64_t i = 0; i < rows * columns; ++i) mean += x[at(i)] / (rows * columns);
+      for (std::int64_t i = 0; i < rows * columns; ++i) {
+        const double value = tone(x[at(i)], mean, drawn(graph, request.seed, s));
+        if (value < -0.5 || value > 0.75) ++cut;
+        REQUIRE(y[at(i)] == Approx(std::clamp(value, -0.5, 0.75)).margin(1e-6));
+      }
+    }
+  }
+  CHECK((cut > 0 && cut < element_count(images)));
 }
 
 double between_numbers(double low, double high, double u) {
@@ -197,11 +230,56 @@ TEST_CASE("a cut is at the drawn place in training, else in the middle") {
   CHECK(found.dx == middle.dx);
 }
 
-TEST_CASE("outside training images do not move") {
+TEST_CASE("images become brighter and darker, by shares of their range, and keep to it") {
+  const ImageRange range{-0.5f, 0.75f};
+  check_tone(RandomBrightness({.factor = 0.5f, .value_range = range}),
+             [](double x, double, double u) { return x + 1.25 * between_numbers(-0.5, 0.5, u); });
+  check_tone(RandomBrightness({.factor = {0.25f, 1}, .value_range = range}),
+             [](double x, double, double u) { return x + 1.25 * between_numbers(0.25, 1, u); });
+}
+
+TEST_CASE("the contrast of images changes around the mean of each channel") {
+  const ImageRange range{-0.5f, 0.75f};
+  check_tone(RandomContrast({.factor = 0.5f, .value_range = range}),
+             [](double x, double mean, double u) {
+               return mean + (x - mean) * between_numbers(0.5, 1.5, u);
+             });
+  check_tone(RandomContrast({.factor = {0.25f, 1}, .value_range = range}),
+             [](double x, double mean, double u) {
+               return mean + (x - mean) * between_numbers(0.75, 2, u);
+             });
+}
+
+TEST_CASE("brightness and contrast agree with the truth over every split, and with differences") {
+  for (const Tone tone : {Tone::brightness, Tone::contrast}) {
+    ImageTone of{.tone = tone, .low = 0.25f, .high = 1.75f};
+    const OperationCase what = case_of(ImageToneOperation(of), {3, 7, 5, 2});
+    check_gradients(ImageToneOperation(of), what);
+    of.darkest = -0.5f;
+    of.brightest = 0.75f;
+    check_strategies(ImageToneOperation(of), what);
+  }
+}
+
+// dx by jax.vjp of Keras 3.15's transform_images, with contrast_factor 0.75.
+TEST_CASE("the gradient of contrast is that of Keras") {
+  const OperationCase what{
+      .inputs = {Tensor({1, 2, 2, 2}, {-0.5, 1.0, 0.25, 0.5, 0.75, -1.0, 0.0, 0.75})},
+      .output_gradient = Tensor({1, 2, 2, 2}, {0.125, 0.25, 0.375, 0.5, 0.625, 0.75, 0.875, 1.0})};
+  const ImageTone tone{
+      .tone = Tone::contrast, .low = 0.75f, .high = 0.75f, .darkest = -1, .brightest = 1};
+  CHECK(difference(*run_whole(ImageToneOperation(tone), what).gradients[0],
+                   Tensor({1, 2, 2, 2},
+                          {0.21875, 0.34375, 0.40625, 0.53125, 0.59375, 0.71875, 0.78125, 0.90625}),
+                   1e-6) == "");
+}
+
+TEST_CASE("outside training images stay as they are") {
   const Tensor x = random_tensor(images, 1), dy = random_tensor(images, 2);
   for (const SharedLayer& layer :
        {RandomFlip(), RandomRotation({.factor = 0.5f}), RandomZoom({.height_factor = 0.5f}),
-        RandomTranslation({.height_factor = 0.5f, .width_factor = 0.5f})}) {
+        RandomTranslation({.height_factor = 0.5f, .width_factor = 0.5f}),
+        RandomBrightness({.factor = 0.5f}), RandomContrast({.factor = 0.5f})}) {
     const Run found = run_layer(layer, x, dy, false);
     CHECK(found.y == x.values);
     CHECK(found.dx == dy.values);

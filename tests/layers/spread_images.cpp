@@ -274,6 +274,11 @@ std::vector<Case> augmentation_cases() {
       RandomTranslation({.name = "layer", .height_factor = 0.5f, .width_factor = 0.5f}));
   add(cases, "RandomRotation", 2, RandomRotation({.name = "layer", .factor = 0.5f}));
   add(cases, "RandomZoom", 2, RandomZoom({.name = "layer", .height_factor = 0.5f}));
+  // The values in front are some -2 to 2, so that some are cut.
+  add(cases, "RandomBrightness", 3,
+      RandomBrightness({.name = "layer", .factor = 0.5f, .value_range = {-1, 1}}));
+  add(cases, "RandomContrast", 3,
+      RandomContrast({.name = "layer", .factor = {0.5f, 1}, .value_range = {-1, 1}}));
   add(cases, "RandomCrop", 3, RandomCrop({.name = "layer", .height = 4, .width = 3}));
   return cases;
 }

@@ -177,7 +177,7 @@ struct Loops {
       const auto body = make(operands);
       for_tiles(threads, extents, bytes,
                 [=](std::int64_t length, std::int64_t of, std::int64_t to) {
-                  float shares[tile];
+                  decltype(body.share(of)) shares[tile];
                   for (std::int64_t j = 0; j < length; ++j) shares[j] = body.share(of + j);
                   for (std::int64_t i = 0; i < extents.middle; ++i, to += extents.inner) {
 #pragma omp simd

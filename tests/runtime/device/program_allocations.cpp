@@ -17,6 +17,7 @@
 #include "runtime/device/kernels/embedding.h"
 #include "runtime/device/kernels/ftrl.h"
 #include "runtime/device/kernels/image_motion.h"
+#include "runtime/device/kernels/image_tone.h"
 #include "runtime/device/kernels/lamb.h"
 #include "runtime/device/kernels/lion.h"
 #include "runtime/device/kernels/losses.h"
@@ -86,6 +87,8 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(ImageMotionSpec{{}, {1, rows, columns, rows, columns, 1}}, {x, y, wide}, "t");
   builder.emit(ImageMotionGradientSpec{{}, {1, rows, columns, rows, columns, 1}}, {x, y, wide},
                "t");
+  builder.emit(ImageToneSpec{{.tone = Tone::contrast}, {1, rows, columns}}, {x, x, bias, y}, "t");
+  builder.emit(InnerGradientSpec{count, 0, 1}, {x, y, y}, "t");
   builder.emit(ZeroSpec{count * 4}, {y}, "t");
   builder.emit(CopySpec{ElementType::float32, {{{columns, rows}, 0, 0, {1, columns}, {rows, 1}}}},
                {x, wide}, "t");

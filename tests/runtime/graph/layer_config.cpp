@@ -99,6 +99,8 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "Permute",
                                  "PositionEmbedding",
                                  "RMSNormalization",
+                                 "RandomBrightness",
+                                 "RandomContrast",
                                  "RandomCrop",
                                  "RandomFlip",
                                  "RandomRotation",
