@@ -18,13 +18,36 @@ void describe(PoolingOptions<dimensions>& options, Visitor& option) {
   option.choice("padding", options.padding, image_paddings, padding_help);
 }
 
+template <std::size_t dimensions, class Visitor>
+void describe(AdaptivePoolingOptions<dimensions>& options, Visitor& option) {
+  option.about("the maximum or the mean of each channel over a given number of windows");
+  describe_name(options, option);
+  option.required("output_size", options.output_size, length, "number of windows");
+}
+
 namespace {
+
+const char* name_of(Pooling pooling) {
+  return pooling == Pooling::maximum ? "Max" : "Average";
+}
+
+template <std::size_t dimensions>
+SharedLayer adaptive_pooling_of(Pooling pooling, AdaptivePoolingOptions<dimensions> options) {
+  return layer_of(
+      fmt::format("Adaptive{}Pooling{}D", name_of(pooling), dimensions), std::move(options),
+      [pooling](const AdaptivePoolingOptions<dimensions>& of, LayerBuilder& builder, TensorId x) {
+        std::vector<SlidingWindow> windows;
+        for (const std::int64_t bins : by_dimension(of.output_size)) {
+          windows.push_back({.bins = bins});
+        }
+        return builder.apply(std::make_unique<PoolingOperation>(pooling, std::move(windows)), {x});
+      });
+}
 
 template <std::size_t dimensions>
 SharedLayer pooling_of(Pooling pooling, PoolingOptions<dimensions> options) {
   return layer_of(
-      fmt::format("{}Pooling{}D", pooling == Pooling::maximum ? "Max" : "Average", dimensions),
-      std::move(options),
+      fmt::format("{}Pooling{}D", name_of(pooling), dimensions), std::move(options),
       [pooling](const PoolingOptions<dimensions>& of, LayerBuilder& builder, TensorId x) {
         const auto sizes = by_dimension(of.pool_size);
         const auto strides = by_dimension(of.strides.value_or(of.pool_size));
@@ -62,6 +85,30 @@ SharedLayer AveragePooling3D(Pooling3DOptions options) {
   return pooling_of(Pooling::average, std::move(options));
 }
 
+SharedLayer AdaptiveMaxPooling1D(AdaptivePooling1DOptions options) {
+  return adaptive_pooling_of(Pooling::maximum, std::move(options));
+}
+
+SharedLayer AdaptiveAveragePooling1D(AdaptivePooling1DOptions options) {
+  return adaptive_pooling_of(Pooling::average, std::move(options));
+}
+
+SharedLayer AdaptiveMaxPooling2D(AdaptivePooling2DOptions options) {
+  return adaptive_pooling_of(Pooling::maximum, std::move(options));
+}
+
+SharedLayer AdaptiveAveragePooling2D(AdaptivePooling2DOptions options) {
+  return adaptive_pooling_of(Pooling::average, std::move(options));
+}
+
+SharedLayer AdaptiveMaxPooling3D(AdaptivePooling3DOptions options) {
+  return adaptive_pooling_of(Pooling::maximum, std::move(options));
+}
+
+SharedLayer AdaptiveAveragePooling3D(AdaptivePooling3DOptions options) {
+  return adaptive_pooling_of(Pooling::average, std::move(options));
+}
+
 void add_pooling(Catalog& catalog) {
   catalog.add<SharedLayer, Pooling1DOptions>("MaxPooling1D", {}, MaxPooling1D);
   catalog.add<SharedLayer, Pooling2DOptions>("MaxPooling2D", {}, MaxPooling2D);
@@ -69,6 +116,18 @@ void add_pooling(Catalog& catalog) {
   catalog.add<SharedLayer, Pooling1DOptions>("AveragePooling1D", {}, AveragePooling1D);
   catalog.add<SharedLayer, Pooling2DOptions>("AveragePooling2D", {}, AveragePooling2D);
   catalog.add<SharedLayer, Pooling3DOptions>("AveragePooling3D", {}, AveragePooling3D);
+  catalog.add<SharedLayer, AdaptivePooling1DOptions>("AdaptiveMaxPooling1D", {},
+                                                     AdaptiveMaxPooling1D);
+  catalog.add<SharedLayer, AdaptivePooling1DOptions>("AdaptiveAveragePooling1D", {},
+                                                     AdaptiveAveragePooling1D);
+  catalog.add<SharedLayer, AdaptivePooling2DOptions>("AdaptiveMaxPooling2D", {},
+                                                     AdaptiveMaxPooling2D);
+  catalog.add<SharedLayer, AdaptivePooling2DOptions>("AdaptiveAveragePooling2D", {},
+                                                     AdaptiveAveragePooling2D);
+  catalog.add<SharedLayer, AdaptivePooling3DOptions>("AdaptiveMaxPooling3D", {},
+                                                     AdaptiveMaxPooling3D);
+  catalog.add<SharedLayer, AdaptivePooling3DOptions>("AdaptiveAveragePooling3D", {},
+                                                     AdaptiveAveragePooling3D);
 }
 
 }  // namespace meshwork

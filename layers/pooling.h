@@ -1,5 +1,5 @@
 // MaxPooling and AveragePooling, of sequences, images and volumes: the maximum or the mean of each
-// window, channel by channel.
+// window, channel by channel. Their adaptive kin have a given number of windows.
 #pragma once
 
 #include <cstddef>
@@ -35,5 +35,27 @@ using Pooling3DOptions = PoolingOptions<3>;
 /// The same on (batch, planes, rows, columns, channels).
 [[nodiscard]] SharedLayer MaxPooling3D(Pooling3DOptions options = {});
 [[nodiscard]] SharedLayer AveragePooling3D(Pooling3DOptions options = {});
+
+template <std::size_t dimensions>
+struct AdaptivePoolingOptions {
+  std::string name;
+  Lengths<dimensions> output_size = 0;  // has to be given
+};
+using AdaptivePooling1DOptions = AdaptivePoolingOptions<1>;
+using AdaptivePooling2DOptions = AdaptivePoolingOptions<2>;
+using AdaptivePooling3DOptions = AdaptivePoolingOptions<3>;
+
+/// y (batch, output rows, output columns, channels): the maximum of each bin. Of a dimension of n
+/// elements, bin i of m is [floor(i n / m), ceil((i + 1) n / m)); neighbours may share an element.
+/// No variables. Throws `Error`, when called, for inputs that are no images.
+[[nodiscard]] SharedLayer AdaptiveMaxPooling2D(AdaptivePooling2DOptions options);
+/// The mean of each bin.
+[[nodiscard]] SharedLayer AdaptiveAveragePooling2D(AdaptivePooling2DOptions options);
+/// The same on (batch, steps, channels).
+[[nodiscard]] SharedLayer AdaptiveMaxPooling1D(AdaptivePooling1DOptions options);
+[[nodiscard]] SharedLayer AdaptiveAveragePooling1D(AdaptivePooling1DOptions options);
+/// The same on (batch, planes, rows, columns, channels).
+[[nodiscard]] SharedLayer AdaptiveMaxPooling3D(AdaptivePooling3DOptions options);
+[[nodiscard]] SharedLayer AdaptiveAveragePooling3D(AdaptivePooling3DOptions options);
 
 }  // namespace meshwork

@@ -144,11 +144,6 @@ constexpr Absence all[] = {
      "Convolution2DTranspose Convolution3DTranspose SeparableConvolution1D "
      "SeparableConvolution2D",
      "the names that begin with Conv or SeparableConv are the same"},
-    {"layer",
-     "AdaptiveAveragePooling1D AdaptiveAveragePooling2D "
-     "AdaptiveAveragePooling3D AdaptiveMaxPooling1D AdaptiveMaxPooling2D "
-     "AdaptiveMaxPooling3D",
-     "pooling with a pool_size that divides the lengths, or global pooling", true},
     {"layer", "SpectralNormalization", "LayerNormalization or UnitNormalization", true},
     {"layer", "Masking", "weights of samples leave some out", true},
     {"layer", "Resizing",

@@ -185,6 +185,8 @@ std::vector<Case> volume_cases() {
       places);
   add(cases, "AveragePooling3D", 2, AveragePooling3D({.name = "layer", .padding = Padding::same}),
       {}, places);
+  add(cases, "AdaptiveMaxPooling3D", 2,
+      AdaptiveMaxPooling3D({.name = "layer", .output_size = {2, 3, 2}}), {}, places);
   add(cases, "GlobalAveragePooling3D", 3, GlobalAveragePooling3D({.name = "layer"}), {}, places);
   add(cases, "GlobalMaxPooling3D", 3, GlobalMaxPooling3D({.name = "layer"}), {}, places);
   add(cases, "UpSampling3D", 2, UpSampling3D({.name = "layer", .size = {2, 1, 3}}), {}, {3, 2, 2});
@@ -198,6 +200,12 @@ std::vector<Case> pooling_cases() {
       MaxPooling2D({.name = "layer", .pool_size = 3, .strides = 2, .padding = Padding::same}));
   add(cases, "AveragePooling2D, same", 3,
       AveragePooling2D({.name = "layer", .pool_size = {3, 2}, .padding = Padding::same}));
+  add(cases, "AdaptiveMaxPooling2D", 3,
+      AdaptiveMaxPooling2D({.name = "layer", .output_size = {3, 4}}));
+  add(cases, "AdaptiveAveragePooling2D", 3,
+      AdaptiveAveragePooling2D({.name = "layer", .output_size = {5, 2}}));
+  add(cases, "AdaptiveAveragePooling1D", 3,
+      AdaptiveAveragePooling1D({.name = "layer", .output_size = 4}), {}, {11});
   add(cases, "MaxPooling1D", 3, MaxPooling1D({.name = "layer"}), {}, {11});
   add(cases, "AveragePooling1D", 3, AveragePooling1D({.name = "layer", .pool_size = 3}), {}, {11});
   add(cases, "GlobalAveragePooling2D", 5, GlobalAveragePooling2D({.name = "layer"}));

@@ -72,16 +72,12 @@ template <class Gradient>
                                                   const Gradient& gradient) {
   const ImageIndex index = image_index(i, at.rows.input, at.columns.input, at.channels);
   float sum = 0;
-  for (std::int64_t r = 0; r < at.rows.window; ++r) {
-    const std::int64_t row = output_at(at.rows, index.row, r);
-    if (row < 0) continue;
-    for (std::int64_t s = 0; s < at.columns.window; ++s) {
-      const std::int64_t column = output_at(at.columns, index.column, s);
-      if (column < 0) continue;
+  for_windows_at(at.rows, index.row, [&](std::int64_t row, std::int64_t r) {
+    for_windows_at(at.columns, index.column, [&](std::int64_t column, std::int64_t s) {
       sum += gradient.of(row, column, output_offset(at, index.image, row, column) + index.channel,
                          r * at.columns.window + s);
-    }
-  }
+    });
+  });
   return sum;
 }
 

@@ -12,6 +12,7 @@ std::string windows(const WindowDimension& rows, const WindowDimension& columns)
   if (rows.dilation != 1 || columns.dilation != 1) {
     text += sized(" dilation", {rows.dilation, columns.dilation});
   }
+  if (rows.bins != 0 || columns.bins != 0) text += sized(" bins", {rows.bins, columns.bins});
   return text;
 }
 

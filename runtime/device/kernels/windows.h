@@ -16,10 +16,15 @@ namespace meshwork {
 /// what is outside [0, input) is padding. What pads behind the input follows from the lengths. A
 /// negative `padding` means that the first -padding inputs are not looked at, and the last ones may
 /// be none's too. A window may lie in padding altogether.
+///
+/// Or, of pooling, where `bins` is not 0: `length` inputs lie in so many bins, and the window of
+/// output o is bin first_bin + o. Bin i is [floor(i length / bins), ceil((i + 1) length / bins)),
+/// less `padding`; `window` is no less than the longest one.
 struct WindowDimension {
   std::int64_t input = 1, output = 1;
   std::int64_t window = 1, stride = 1, dilation = 1;
   std::int64_t padding = 0;
+  std::int64_t bins = 0, length = 0, first_bin = 0;
 };
 
 namespace spec {

@@ -59,10 +59,10 @@ class PoolingOperation final : public Operation {
   Range window(int, int dimension, Range output, std::span<const Shape> inputs) const override {
     return windows_[dimension - 1].inputs_of(output, inputs[0][dimension]);
   }
-  double flops(std::span<const Shape>, const Shape& output) const override {
+  double flops(std::span<const Shape> inputs, const Shape& output) const override {
     double places = 1;
-    for (const SlidingWindow& window : windows_) {
-      places *= static_cast<double>(window.window);
+    for (std::size_t d = 0; d < windows_.size(); ++d) {
+      places *= static_cast<double>(windows_[d].most_places(inputs[0][d + 1]));
     }
     return places * static_cast<double>(element_count(output));
   }

@@ -35,7 +35,12 @@ std::string_view name_of(Padding padding) {
   internal_error("a padding without a name");
 }
 
+std::int64_t SlidingWindow::most_places(std::int64_t length) const {
+  return bins == 0 ? window : ceiling_divided(length, bins) + (length % bins == 0 ? 0 : 1);
+}
+
 std::int64_t SlidingWindow::outputs(std::int64_t length) const {
+  if (bins != 0) return bins;
   return padding == Padding::valid ? floor_divided(length - extent(), stride) + 1
                                    : ceiling_divided(length, stride);
 }
@@ -48,11 +53,23 @@ std::int64_t SlidingWindow::before(std::int64_t length) const {
 }
 
 Range SlidingWindow::inputs_of(Range output, std::int64_t length) const {
+  if (bins != 0) {
+    return {output.begin * length / bins, ceiling_divided(output.end * length, bins)};
+  }
   const std::int64_t offset = before(length);
   return cut(output.begin * stride - offset, (output.end - 1) * stride - offset + extent(), length);
 }
 
 WindowDimension SlidingWindow::placed(Range input, Range output, std::int64_t length) const {
+  if (bins != 0) {
+    return {.input = input.length(),
+            .output = output.length(),
+            .window = most_places(length),
+            .padding = input.begin,
+            .bins = bins,
+            .length = length,
+            .first_bin = output.begin};
+  }
   return {.input = input.length(),
           .output = output.length(),
           .window = window,

@@ -8,6 +8,10 @@
 // gives as many and pads extent - 1 elements, all of them before, so that no output looks ahead.
 // All follow from the *global* length, so that a part of an image is never padded at a border with
 // another rank: `placed` turns global ranges into the local numbers of a kernel.
+//
+// Bins, of adaptive pooling, are windows too: a given number of them, over the whole input, each
+// as long as the input's length wants it. The window of output o of `bins` is
+//   [floor(o * length / bins), ceil((o + 1) * length / bins)).
 #pragma once
 
 #include <cstdint>
@@ -30,10 +34,13 @@ enum class Padding : std::uint8_t { valid, same, causal };
 struct SlidingWindow {
   std::int64_t window = 1, stride = 1, dilation = 1;
   Padding padding = Padding::valid;
+  std::int64_t bins = 0;  // if not 0: how many there are, and nothing slides
 
   /// From the first place of a window to the last, both included.
   [[nodiscard]] std::int64_t extent() const { return dilation * (window - 1) + 1; }
 
+  /// The most places that a window has on an input of `length`.
+  [[nodiscard]] std::int64_t most_places(std::int64_t length) const;
   /// Outputs over an input of `length`; not positive if no window fits.
   [[nodiscard]] std::int64_t outputs(std::int64_t length) const;
   /// Padding before an input of `length`.

@@ -18,6 +18,17 @@ std::int64_t output_count(const PoolingShape& at) {
   return at.batch * at.rows.output * at.columns.output * at.channels;
 }
 
+/// Where the window of an output begins, and how many places it has.
+std::pair<std::int64_t, std::int64_t> window_of(const WindowDimension& at, std::int64_t output) {
+  if (at.bins == 0) return {output * at.stride - at.padding, at.window};
+  const double share = static_cast<double>(at.length) / static_cast<double>(at.bins);
+  const auto bin = static_cast<double>(at.first_bin + output);
+  // Shares of small lengths are off by less than 1e-9.
+  const auto begin = static_cast<std::int64_t>(std::floor(bin * share + 1e-9));
+  const auto end = static_cast<std::int64_t>(std::ceil((bin + 1) * share - 1e-9));
+  return {begin - at.padding, end - begin};
+}
+
 /// visit(output, inputs, places) for every element of y: the offsets in x that its window holds.
 void for_windows(const PoolingShape& at,
                  const std::function<void(std::size_t, const std::vector<std::size_t>&,
@@ -29,11 +40,12 @@ void for_windows(const PoolingShape& at,
         for (std::int64_t c = 0; c < at.channels; ++c, ++output) {
           std::vector<std::size_t> inputs;
           std::vector<std::int64_t> places;
+          const auto [top, high] = window_of(at.rows, row);
+          const auto [left, wide] = window_of(at.columns, column);
           for (std::int64_t k = 0; k < at.rows.window * at.columns.window; ++k) {
-            const std::int64_t y =
-                row * at.rows.stride - at.rows.padding + k / at.columns.window * at.rows.dilation;
-            const std::int64_t x = column * at.columns.stride - at.columns.padding +
-                                   k % at.columns.window * at.columns.dilation;
+            if (k / at.columns.window >= high || k % at.columns.window >= wide) continue;
+            const std::int64_t y = top + k / at.columns.window * at.rows.dilation;
+            const std::int64_t x = left + k % at.columns.window * at.columns.dilation;
             if (y < 0 || y >= at.rows.input || x < 0 || x >= at.columns.input) continue;
             inputs.push_back(static_cast<std::size_t>(
                 ((n * at.rows.input + y) * at.columns.input + x) * at.channels + c));
@@ -156,6 +168,34 @@ TEST_CASE("pooling of random shapes is right, padded in any way") {
   const auto dimension = [&] {
     return WindowDimension{between(0, 9), between(0, 5), between(1, 6),
                            between(1, 3), between(1, 2), between(-3, 6)};
+  };
+  for (int i = 0; i < 300; ++i) {
+    check_pooling({.batch = between(0, 3),
+                   .rows = dimension(),
+                   .columns = dimension(),
+                   .channels = between(0, 9)});
+  }
+}
+
+TEST_CASE("bins are right, all of them or some, fewer or more than there are elements") {
+  std::mt19937 engine(13);
+  const auto between = [&](std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(engine() % static_cast<unsigned>(high - low + 1));
+  };
+  const auto dimension = [&] {
+    const std::int64_t length = between(1, 12), bins = between(1, 12);
+    const std::int64_t first = between(0, bins), count = between(0, bins - first);
+    // What these bins hold, and perhaps more.
+    const std::int64_t begin = std::min(first * length / bins, between(0, length));
+    const std::int64_t end =
+        std::max({begin, ((first + count) * length + bins - 1) / bins, between(0, length)});
+    return WindowDimension{.input = end - begin,
+                           .output = count,
+                           .window = (length + bins - 1) / bins + 1,
+                           .padding = begin,
+                           .bins = bins,
+                           .length = length,
+                           .first_bin = first};
   };
   for (int i = 0; i < 300; ++i) {
     check_pooling({.batch = between(0, 3),

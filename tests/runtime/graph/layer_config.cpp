@@ -46,6 +46,12 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
   CHECK(catalog.names_like<SharedLayer>("Dense") ==
         std::vector<std::string>{"Activation",
                                  "ActivityRegularization",
+                                 "AdaptiveAveragePooling1D",
+                                 "AdaptiveAveragePooling2D",
+                                 "AdaptiveAveragePooling3D",
+                                 "AdaptiveMaxPooling1D",
+                                 "AdaptiveMaxPooling2D",
+                                 "AdaptiveMaxPooling3D",
                                  "Add",
                                  "AlphaDropout",
                                  "Average",

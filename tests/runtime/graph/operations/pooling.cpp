@@ -51,7 +51,100 @@ Tensor distinct(const Shape& shape) {
   return tensor;
 }
 
+// x in so many bins of rows and columns: bin i of n elements in m is [floor(i n / m), ceil((i + 1) n
+// / m)).
+Tensor binned(const Tensor& x, std::int64_t rows, std::int64_t columns, bool maximum) {
+  Tensor y({x.shape[0], rows, columns, x.shape[3]});
+  std::size_t at = 0;
+  for (std::int64_t n = 0; n < x.shape[0]; ++n) {
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (std::int64_t j = 0; j < columns; ++j) {
+        for (std::int64_t c = 0; c < x.shape[3]; ++c, ++at) {
+          double sum = 0, count = 0, largest = -1e9;
+          for (std::int64_t h = 0; h < x.shape[1]; ++h) {
+            for (std::int64_t w = 0; w < x.shape[2]; ++w) {
+              // h is in bin i if h + 1 > i n / m and h < (i + 1) n / m.
+              if ((h + 1) * rows <= i * x.shape[1] || h * rows >= (i + 1) * x.shape[1]) continue;
+              if ((w + 1) * columns <= j * x.shape[2] || w * columns >= (j + 1) * x.shape[2]) {
+                continue;
+              }
+              const double value = x.values[place(x.shape, n, h, w, c)];
+              sum += value;
+              count += 1;
+              largest = std::max(largest, value);
+            }
+          }
+          y.values[at] = maximum ? largest : sum / count;
+        }
+      }
+    }
+  }
+  return y;
+}
+
+PoolingOperation bins(Pooling pooling, const std::vector<std::int64_t>& counts) {
+  std::vector<SlidingWindow> windows;
+  for (const std::int64_t count : counts) windows.push_back({.bins = count});
+  return {pooling, windows};
+}
+
 }  // namespace
+
+TEST_CASE("bins are those of a plain loop, on any split, and agree with differences") {
+  const Tensor x = distinct({2, 7, 5, 2});
+  for (const auto& [rows, columns] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{3, 2}, {5, 4}, {7, 1}, {1, 5}, {9, 8}}) {
+    INFO(rows << " x " << columns << " bins");
+    const OperationCase what{.inputs = {x},
+                             .output_gradient = random_tensor({2, rows, columns, 2}, 2)};
+    for (const Pooling pooling : {Pooling::maximum, Pooling::average}) {
+      const PoolingOperation operation = bins(pooling, {rows, columns});
+      CHECK(difference(run_whole(operation, what).output,
+                       binned(x, rows, columns, pooling == Pooling::maximum), 1e-6) == "");
+      check_gradients(operation, what);
+      check_strategies(operation, what);
+    }
+  }
+}
+
+// AdaptiveMaxPooling2D((3, 2)) and AdaptiveAveragePooling2D((3, 2)) of Keras 3.15, and dx by
+// jax.vjp.
+TEST_CASE("bins are those of Keras") {
+  Tensor x({1, 7, 5, 2}), dy({1, 3, 2, 2});
+  for (std::size_t i = 0; i < 70; ++i) x.values[i] = static_cast<double>(i * 37 % 70) / 8;
+  for (std::size_t i = 0; i < 12; ++i) dy.values[i] = static_cast<double>(i + 1) / 4;
+  const OperationCase what{.inputs = {x}, .output_gradient = dy};
+  const OperationResult maxima = run_whole(bins(Pooling::maximum, {3, 2}), what);
+  CHECK(maxima.output.values ==
+        std::vector<double>{6, 8.125, 7, 8.625, 8.5, 6.875, 8.5, 7.875, 7.25, 8.375, 8.25, 7.875});
+  Tensor dx(x.shape);
+  const std::vector<std::pair<std::size_t, double>> taken{
+      {15, 0.5}, {17, 1}, {24, 0.25}, {28, 0.75}, {34, 3},
+      {45, 1.5}, {49, 5}, {51, 2.5},  {64, 2.25}, {68, 2.75}};
+  for (const auto& [at, value] : taken) dx.values[at] = value;
+  CHECK(maxima.gradients[0]->values == dx.values);
+  const OperationResult means = run_whole(bins(Pooling::average, {3, 2}), what);
+  CHECK(difference(means.output,
+                   Tensor({1, 3, 2, 2}, {3, 4.7083335, 4, 4.736111, 5.0833335, 3.875, 4.138889,
+                                         4.875, 4.25, 4.013889, 5.25, 4.0416665}),
+                   1e-6) == "");
+  CHECK(means.gradients[0]->values[24] == Approx(0.44444448));  // row 2, column 2, in four bins
+  CHECK(means.gradients[0]->values[45] == Approx(1.0));
+}
+
+TEST_CASE("bins of sequences and of volumes are alike") {
+  for (const Pooling pooling : {Pooling::maximum, Pooling::average}) {
+    OperationCase what = case_of(bins(pooling, {4}), {2, 11, 3});
+    what.inputs[0] = distinct({2, 11, 3});
+    check_gradients(bins(pooling, {4}), what);
+    check_strategies(bins(pooling, {4}), what);
+    const Shape volume{2, 5, 4, 3, 2};
+    what = case_of(bins(pooling, {3, 2, 2}), volume);
+    what.inputs[0] = distinct(volume);
+    check_gradients(bins(pooling, {3, 2, 2}), what);
+    check_strategies(bins(pooling, {3, 2, 2}), what);
+  }
+}
 
 TEST_CASE("pooling is the maximum or the mean of what is no padding") {
   for (const Pooled& subject : cases()) {
