@@ -248,7 +248,9 @@ void KerasWeightsWriter::finish() {
 // ---- the optimizer ------------------------------------------------------------------------------
 
 bool keras_keeps_state(const std::vector<std::string>& slots) {
-  return std::find(slots.begin(), slots.end(), "muon_momentum") == slots.end();
+  return std::ranges::none_of(slots, [](const std::string& slot) {
+    return slot == "muon_momentum" || slot == "factored_velocity";
+  });
 }
 
 std::string keras_slot_place(const KerasOptimizer& optimizer, std::size_t slot,

@@ -104,7 +104,8 @@ inline constexpr const char* keras_iteration_place = "optimizer/vars/0";
 inline constexpr const char* keras_rate_place = "optimizer/vars/1";
 
 /// Whether Keras's files have the state of an optimizer with these slots, in an order that is known.
-/// That of Muon they have in another form: slots of each variable follow from how it is updated.
+/// They have in another form that of Muon, where slots of each variable follow from how it is
+/// updated, and of Adafactor, where they follow from its dimensions.
 [[nodiscard]] bool keras_keeps_state(const std::vector<std::string>& slots);
 
 /// The place of slot number `slot` of variable number `variable`. The pairs of Adam

@@ -53,8 +53,8 @@ constexpr Absence all[] = {
      "all variables are updated alike; trainable: false leaves a layer as it "
      "is"},
     {"optimizer", "ScheduleFreeAdamW", "AdamW with a learning rate by CosineDecay", true},
-    {"optimizer", "Adafactor", "Adam; layouts such as [data, ~] split what it keeps over the ranks",
-     true},
+    {"optimizer", "Adafactor.relative_step",
+     "the rate is 1 / sqrt(t) at most, as Keras's with either value"},
     {"optimizer", "Muon.adam_lr_ratio", "one rate is for all variables"},
     {"optimizer", ".gradient_accumulation_steps", "a larger batch_size, which more ranks share"},
     {"optimizer", ".name", "it is called by its class"},

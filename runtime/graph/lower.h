@@ -58,6 +58,24 @@ struct MatrixSteps {
   std::function<KernelSpec(const UpdatedBlock& block)> kernel;
 };
 
+/// Steps whose length follows from norms of whole variables.
+struct ScaledSteps {
+  /// Of a variable of `count` elements: the kernel that makes the factor of its step, of the
+  /// squared norms (float64) of the variable and of the step. Operands: both, the factor.
+  std::function<KernelSpec(std::int64_t count)> factor;
+  /// The last kernel: StepScalars, [factor], steps, values, [narrowed values].
+  std::function<KernelSpec(const UpdatedBlock& block)> kernel;
+};
+
+/// A slot that is factored (Shazeer and Stern, arXiv:1804.04235): of a variable of two dimensions
+/// or more, each matrix of the last two becomes the outer product of the means of its rows and of
+/// its columns, over the mean of all. The means are those of the whole variable.
+struct FactoredSlot {
+  std::size_t slot = 0;
+  /// Follows for a block of `count` elements. Operands: slot, gradients.
+  std::function<KernelSpec(std::int64_t count)> kernel;
+};
+
 /// How parameters are updated, as the optimizer states it.
 struct UpdateRule {
   Clipping clipping = Clipping::none;
@@ -69,10 +87,9 @@ struct UpdateRule {
   std::function<KernelSpec(const UpdatedBlock& block)> kernel;
   /// Which variables the weight decay is for. Null: all.
   std::function<bool(const Variable& variable)> decays = {};
-  /// Where the norm of a variable over that of its step scales the step: the kernel leaves steps in
-  /// the place of gradients, and this one, of the same operands without slots, takes them times a
-  /// factor. Else null.
-  std::function<KernelSpec(const UpdatedBlock& block)> scaled_step = {};
+  /// What the kernel, or the last one here, leaves in the place of gradients.
+  std::optional<FactoredSlot> factored_slot = {};
+  std::optional<ScaledSteps> scaled_steps = {};
   /// Where a running mean of each parameter is kept: in the last slot, which `kernel` does not
   /// take. This kernel, of the same operands with that slot alone, comes after all else. Else null.
   std::function<KernelSpec(const UpdatedBlock& block)> average = {};
@@ -81,7 +98,7 @@ struct UpdateRule {
   /// Whether each rank has to hold its blocks of the gradients whole: norms are computed of them,
   /// or matrices.
   [[nodiscard]] bool takes_norms() const {
-    return reports_norm || needs_norms(clipping) || scaled_step || matrix_steps;
+    return reports_norm || needs_norms(clipping) || scaled_steps || matrix_steps;
   }
 };
 

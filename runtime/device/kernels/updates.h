@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/device/kernels/adadelta.h"
+#include "runtime/device/kernels/adafactor.h"
 #include "runtime/device/kernels/adagrad.h"
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/adamax.h"
@@ -21,6 +22,6 @@ struct Updates {
   static void enter(auto& kernels, auto compile) { kernels.template add<Specs...>(compile); }
 };
 using EveryUpdate = Updates<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec, AdadeltaSpec, AdamaxSpec,
-                            NadamSpec, FtrlSpec, LionSpec, LambSpec, AverageSpec>;
+                            NadamSpec, FtrlSpec, LionSpec, LambSpec, AdafactorSpec, AverageSpec>;
 
 }  // namespace meshwork

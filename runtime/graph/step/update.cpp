@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/device/kernels/adafactor.h"
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/kernels/middle.h"
 #include "runtime/device/kernels/norms.h"
@@ -41,9 +42,8 @@ class Update {
       }
       report_own_squares(squares);
     }
-    if (step_.request.update->scaled_step) {
-      take_scaled_steps();
-    }
+    factor_slot();
+    take_scaled_steps();
     keep_averages();
     constrain();
     meet_about(Home::one_copy, "variables are updated");
@@ -105,7 +105,7 @@ class Update {
     for (std::size_t slot = 0; slot < rule.slots.size() - (rule.average ? 1 : 0); ++slot) {
       operands.push_back(slot_at(stretch, slot));
     }
-    const bool narrows = step_.form.groups[stretch.group].narrowed && !rule.scaled_step;
+    const bool narrows = step_.form.groups[stretch.group].narrowed && !rule.scaled_steps;
     if (narrows) {
       operands.push_back(narrow_at(stretch.group, stretch.offset));
     }
@@ -218,8 +218,12 @@ class Update {
     return {step_.groups[group].narrow, step_.form.groups[group].place(offset) * bfloat16_bytes};
   }
 
-  // Steps stand where gradients did. Each variable takes its own, times its norm over the step's.
+  // Steps stand where gradients did. Each variable takes its own, times its factor.
   void take_scaled_steps() {
+    const std::optional<ScaledSteps>& steps = step_.request.update->scaled_steps;
+    if (!steps) {
+      return;
+    }
     const auto values_of = [&](const ParameterSpan& span) {
       return step_.value_at(span.group, span.offset);
     };
@@ -231,15 +235,15 @@ class Update {
     for (std::int64_t i = 0; i < squares.count(); ++i) {
       const ParameterSpan& span = *squares.spans[i];
       const std::string label = "step of " + path_of(span);
-      const Buffer ratio = step_.builder.scratch(float32_bytes, label);
-      step_.builder.emit(NormRatioSpec{}, {squares.of(i, 0), squares.of(i, 1), ratio}, label);
+      const Buffer factor = step_.builder.scratch(float32_bytes, label);
+      step_.builder.emit(steps->factor(element_count(shape_of_variable(span))),
+                         {squares.of(i, 0), squares.of(i, 1), factor}, label);
       const bool narrows = step_.form.groups[span.group].narrowed;
-      std::vector<Operand> operands{step_.scalars, ratio, steps_of(span), values_of(span)};
+      std::vector<Operand> operands{step_.scalars, factor, steps_of(span), values_of(span)};
       if (narrows) {
         operands.push_back(narrow_at(span.group, span.offset));
       }
-      step_.builder.emit(step_.request.update->scaled_step(
-                             {.count = span.count, .scaled = true, .narrows = narrows}),
+      step_.builder.emit(steps->kernel({.count = span.count, .scaled = true, .narrows = narrows}),
                          operands, label);
     }
   }
@@ -266,25 +270,26 @@ class Update {
     }
   }
 
-  // Norms of the whole variable: the ranks that split the dimensions of one add up its squares.
-  void limit_norms(const ParameterSpan& span, const Constraint& constraint, const Operand& values) {
-    const Shape& shape = step_.shapes[step_.graph.variables[span.variable].tensor];
-    const auto [first, last] = constrained_dimensions(constraint, shape);
-    const auto extents = [first = first, last = last](const Shape& of) {
-      const auto product = [&](std::size_t begin, std::size_t end) {
-        return element_count(std::span(of).subspan(begin, end - begin));
-      };
-      return MiddleExtents{.outer = product(0, first),
-                           .middle = product(first, last + 1),
-                           .inner = product(last + 1, of.size())};
+  // The shape of the whole variable.
+  [[nodiscard]] const Shape& shape_of_variable(const ParameterSpan& span) const {
+    return step_.shapes[step_.graph.variables[span.variable].tensor];
+  }
+
+  // What stands before dimension `first`, from there to `last`, and behind that.
+  static MiddleExtents extents(const Shape& of, std::size_t first, std::size_t last) {
+    const auto product = [&](std::size_t begin, std::size_t end) {
+      return element_count(std::span(of).subspan(begin, end - begin));
     };
-    const MiddleExtents at = extents(shape_of(span.block)), global = extents(shape);
-    const std::int64_t count = at.outer * at.inner;
-    const std::string label = path_of(span) + " constraint";
-    const Buffer squares =
-        step_.builder.scratch(count * element_bytes(ElementType::float64), label);
-    const Buffer factors = step_.builder.scratch(count * float32_bytes, label);
-    step_.builder.emit(MiddleSquaresSpec{at}, {values, squares}, label);
+    return {.outer = product(0, first),
+            .middle = product(first, last + 1),
+            .inner = product(last + 1, of.size())};
+  }
+
+  // Completes `count` sums over dimensions `first` to `last` of a variable, over the ranks that
+  // split these; `global` is how many there are of the whole variable.
+  void add_up(const ParameterSpan& span, std::size_t first, std::size_t last, ElementType type,
+              const Operand& sums, std::int64_t count, std::int64_t global,
+              const std::string& what) {
     std::vector<Axis> axes;
     for (std::size_t d = first; d <= last; ++d) {
       const std::vector<Axis>& splits = span.layout.dimensions[d];
@@ -292,12 +297,68 @@ class Update {
     }
     if (!axes.empty()) {
       std::ranges::sort(axes);
-      step_.builder.emit(
-          step_.collectives.book(
-              step_.use_over(axes, global.outer * global.inner, "norms of " + path_of(span)),
-              AllReduce{ElementType::float64, Reduction::sum, count}),
-          {squares}, label);
+      const std::string label = what + " of " + path_of(span);
+      step_.builder.emit(step_.collectives.book(step_.use_over(axes, global, label),
+                                                AllReduce{type, Reduction::sum, count}),
+                         {sums}, label);
     }
+  }
+
+  // The means of the whole variable over dimension `d` of `values`, an array in which the first
+  // dimensions are the variable's: of shape `local`, of the whole variable `global`.
+  Operand means_over(const ParameterSpan& span, std::size_t d, const Operand& values,
+                     const Shape& local, const Shape& global, const std::string& what) {
+    const MiddleExtents at = extents(local, d, d), whole = extents(global, d, d);
+    const std::int64_t count = at.outer * at.inner;
+    const Buffer means = step_.builder.scratch(count * float32_bytes, what);
+    step_.builder.emit(MiddleSumSpec{at, 1.0f / static_cast<float>(whole.middle)}, {values, means},
+                       what + " of " + path_of(span));
+    add_up(span, d, d, ElementType::float32, means, count, whole.outer * whole.inner, what);
+    return means;
+  }
+
+  void factor_slot() {
+    const std::optional<FactoredSlot>& factored = step_.request.update->factored_slot;
+    if (!factored) {
+      return;
+    }
+    for (const ParameterSpan& span : step_.form.spans) {
+      if (!span.updated) {
+        continue;
+      }
+      const Operand slot = slot_at(
+          {.group = span.group, .offset = span.offset, .count = span.count}, factored->slot);
+      Shape local = shape_of(span.block), global = shape_of_variable(span);
+      if (global.size() >= 2) {
+        const std::size_t row = global.size() - 2;
+        const MiddleExtents at = extents(local, row, row);
+        const Operand of_columns = means_over(span, row, slot, local, global, "means of columns");
+        const Operand of_rows = means_over(span, row + 1, slot, local, global, "means of rows");
+        local.pop_back();
+        global.pop_back();
+        const Operand of_all = means_over(span, row, of_rows, local, global, "means of matrices");
+        step_.builder.emit(OuterProductSpec{at.outer, at.middle, at.inner},
+                           {of_rows, of_columns, of_all, slot}, "factors of " + path_of(span));
+      }
+      step_.builder.emit(factored->kernel(span.count), {slot, step_.gradient_of(span.variable)},
+                         "step of " + path_of(span));
+    }
+  }
+
+  // Norms of the whole variable: the ranks that split the dimensions of one add up its squares.
+  void limit_norms(const ParameterSpan& span, const Constraint& constraint, const Operand& values) {
+    const Shape& shape = shape_of_variable(span);
+    const auto [first, last] = constrained_dimensions(constraint, shape);
+    const MiddleExtents at = extents(shape_of(span.block), first, last);
+    const MiddleExtents global = extents(shape, first, last);
+    const std::int64_t count = at.outer * at.inner;
+    const std::string label = path_of(span) + " constraint";
+    const Buffer squares =
+        step_.builder.scratch(count * element_bytes(ElementType::float64), label);
+    const Buffer factors = step_.builder.scratch(count * float32_bytes, label);
+    step_.builder.emit(MiddleSquaresSpec{at}, {values, squares}, label);
+    add_up(span, first, last, ElementType::float64, squares, count, global.outer * global.inner,
+           "norms");
     step_.builder.emit(
         NormLimitsSpec{count, constraint.minimum, constraint.maximum, constraint.rate},
         {squares, factors}, label);

@@ -1,6 +1,7 @@
 #include "runtime/train/optimizers/lamb.h"
 
 #include "runtime/device/kernels/lamb.h"
+#include "runtime/device/kernels/norms.h"
 #include "runtime/device/kernels/sgd.h"
 #include "runtime/train/optimizers/make.h"
 
@@ -18,10 +19,13 @@ Optimizer Lamb(const LambOptions& options) {
       "Lamb", options, {{"momentum"}, {.name = "velocity", .not_negative = true}},
       LambSpec{.beta_1 = options.beta_1, .beta_2 = options.beta_2, .epsilon = options.epsilon});
   // A step times a factor is what plain SGD takes of a gradient.
-  optimizer.scale_steps_by_norms([](const UpdatedBlock& block) {
-    return KernelSpec(
-        SgdSpec{.count = block.count, .scaled = block.scaled, .narrows = block.narrows});
-  });
+  optimizer.scale_steps({.factor = [](std::int64_t) { return KernelSpec(NormRatioSpec{}); },
+                         .kernel =
+                             [](const UpdatedBlock& block) {
+                               return KernelSpec(SgdSpec{.count = block.count,
+                                                         .scaled = block.scaled,
+                                                         .narrows = block.narrows});
+                             }});
   return optimizer;
 }
 

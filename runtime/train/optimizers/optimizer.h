@@ -74,10 +74,11 @@ class Optimizer {
   /// or not finite.
   void set_learning_rate(double rate);
 
-  /// From now on steps are scaled by norms of variables (UpdateRule::scaled_step).
-  void scale_steps_by_norms(std::function<KernelSpec(const UpdatedBlock& block)> scaled_step) {
-    rule_.scaled_step = std::move(scaled_step);
-  }
+  /// From now on norms of variables scale steps.
+  void scale_steps(ScaledSteps steps) { rule_.scaled_steps = std::move(steps); }
+
+  /// From now on a slot is factored.
+  void factor_slot(FactoredSlot slot) { rule_.factored_slot = std::move(slot); }
 
   /// From now on matrices are updated apart (UpdateRule::matrix_steps).
   void step_by_matrices(MatrixSteps steps) { rule_.matrix_steps = std::move(steps); }

@@ -12,6 +12,7 @@
 #include "layers/relu.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/optimizers/adadelta.h"
+#include "runtime/train/optimizers/adafactor.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/ftrl.h"
 #include "runtime/train/optimizers/lamb.h"
@@ -106,6 +107,7 @@ std::vector<Kind> kinds() {
       {"Adam with amsgrad", Adam({.learning_rate = 0.01, .amsgrad = true})},
       {"Nadam", Nadam({.learning_rate = 0.01})},
       {"Lamb", Lamb({.learning_rate = 0.01})},
+      {"Adafactor", Adafactor({.learning_rate = 0.01})},
       {"Adadelta", Adadelta({.learning_rate = 0.1})},
       {"Ftrl, with a power of its own", Ftrl({.learning_rate = 0.1, .learning_rate_power = -0.7})}};
 }

@@ -2,6 +2,7 @@
 // makes, the library's.
 #include "runtime/device/cpu/kernels.h"
 #include "runtime/device/kernels/adadelta.h"
+#include "runtime/device/kernels/adafactor.h"
 #include "runtime/device/kernels/adagrad.h"
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/adamax.h"
@@ -141,6 +142,10 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(FtrlSpec{.count = count}, {scalars, e, x, slot, second}, "t");
   builder.emit(LambSpec{.count = count}, {scalars, e, x, slot, second}, "t");
   builder.emit(AverageSpec{.count = count}, {scalars, e, x, slot}, "t");
+  builder.emit(AdafactorSpec{.count = count}, {scalars, e, x, slot}, "t");
+  builder.emit(OuterProductSpec{1, rows, columns}, {x, x, x, slot}, "t");
+  builder.emit(RootQuotientSpec{count}, {slot, e}, "t");
+  builder.emit(RelativeSizeSpec{count}, {scalar, scalar, factor}, "t");
   builder.emit(NormRatioSpec{}, {scalar, scalar, factor}, "t");
   builder.emit(MiddleSquaresSpec{{1, count, 1}}, {x, scalar}, "t");
   builder.emit(NormLimitsSpec{.count = 1}, {scalar, factor}, "t");

@@ -214,9 +214,10 @@ TEST_CASE("Lamb updates as Keras 3.15 does, with the norms of a variable") {
   REQUIRE(rule.takes_norms());
   const std::unique_ptr<Device> device = make_device({.kind = "cpu"});
   const auto leaves_steps = device->compile(rule.kernel({.count = count}));
-  const auto takes_steps = device->compile(rule.scaled_step({.count = count, .scaled = true}));
+  const auto takes_steps =
+      device->compile(rule.scaled_steps->kernel({.count = count, .scaled = true}));
   const auto squares = device->compile(PowerSumSpec{count, 2});
-  const auto ratio_of = device->compile(NormRatioSpec{});
+  const auto ratio_of = device->compile(rule.scaled_steps->factor(count));
   std::vector<float> w(start.begin(), start.end()), m(count), v(count);
   for (std::int64_t s = 0; s < updates; ++s) {
     StepScalars scalars{s, static_cast<float>(rate)};

@@ -12,6 +12,7 @@
 #include "runtime/device/kernels/activation.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/optimizers/adadelta.h"
+#include "runtime/train/optimizers/adafactor.h"
 #include "runtime/train/optimizers/adagrad.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/adamax.h"
@@ -48,7 +49,9 @@ std::vector<Optimizer> every_optimizer() {
           Ftrl({.learning_rate = 0.1, .global_clipnorm = 0.5}),
           Lamb({.learning_rate = 0.01, .weight_decay = 0.1}),
           Lamb({.learning_rate = 0.01, .global_clipnorm = 0.5}),
-          Muon({.learning_rate = 0.01, .global_clipnorm = 0.5})};
+          Muon({.learning_rate = 0.01, .global_clipnorm = 0.5}),
+          Adafactor({.learning_rate = 0.1, .weight_decay = 0.1}),
+          Adafactor({.learning_rate = 0.1, .clip_threshold = 0.5, .global_clipnorm = 0.5})};
 }
 
 Model network(DeviceMesh& mesh, const LayoutEntries& layouts, const Optimizer& optimizer) {
