@@ -39,6 +39,14 @@ struct WindowPlaces {
   }
 };
 
+/// The input at place `place` of the window of `output`; -1 for padding.
+[[nodiscard]] MESHWORK_HOST_DEVICE inline std::int64_t input_at(const WindowDimension& at,
+                                                                std::int64_t output,
+                                                                std::int64_t place) {
+  const std::int64_t input = output * at.stride - at.padding + place * at.dilation;
+  return input >= 0 && input < at.input ? input : -1;
+}
+
 /// The output whose window has its place `place` at `input`; -1 for none.
 [[nodiscard]] MESHWORK_HOST_DEVICE inline std::int64_t output_at(const WindowDimension& at,
                                                                  std::int64_t input,

@@ -3,8 +3,8 @@
 //
 //   benchmarks/kernels [--device cpu|cuda] [word...]
 //
-// The shapes are those of a 784-256-256-10 network on batches of 64, of a wide one, and of the
-// network of configs/fashion_mnist_convnet.yaml on batches of 64 and 512. Names of kernels that
+// The shapes are those of a 784-256-256-10 network on batches of 64, of a wide one, of the network
+// of configs/fashion_mnist_convnet.yaml on batches of 64 and 512, and of configs/volume_regression.yaml. Names of kernels that
 // contain one of the arguments' words are measured, all without arguments. A kernel is run until a
 // sample takes some milliseconds; of 21 samples the table shows the median, and the fastest and
 // slowest behind it. Operands stay where they are, so what fits a cache is measured there, as in a
@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/device/convolution_counts.h"
 #include "runtime/device/device.h"
 #include "runtime/device/kernels/adam.h"
 #include "runtime/device/kernels/attention.h"
@@ -75,19 +76,21 @@ WindowDimension same(std::int64_t input, std::int64_t window, std::int64_t strid
   return {input, output, window, stride, 1, total / 2};
 }
 
-/// A convolution with its gradients and the batch normalization with relu behind it; without the
-/// gradient by the input in the first layer.
-void add_convolution(std::vector<Case>& all, const ConvolutionShape& at, bool first) {
-  const std::int64_t x = at.batch * at.rows.input * at.columns.input * at.channels * 4;
-  const std::int64_t kernel =
-      at.rows.window * at.columns.window * at.channels / at.groups * at.filters * 4;
-  const std::int64_t rows = at.batch * at.rows.output * at.columns.output;
-  const std::int64_t y = rows * at.filters * 4;
-  const Work work{2.0 * static_cast<double>(rows) * static_cast<double>(kernel) / 4, "GFLOP/s"};
+/// A convolution with its gradients; without the one by the input in the first layer.
+void add_convolution_alone(std::vector<Case>& all, const ConvolutionShape& at, bool first) {
+  const std::int64_t x = input_count(at) * 4, kernel = kernel_count(at) * 4;
+  const std::int64_t y = output_count(at) * 4;
+  const Work work{ConvolutionSpec{at}.work().flops, "GFLOP/s"};
   all.push_back({ConvolutionSpec{at}, {x, kernel, y}, work});
   if (!first) all.push_back({ConvolutionInputGradientSpec{at}, {y, kernel, x}, work});
   all.push_back({ConvolutionKernelGradientSpec{at}, {x, y, kernel}, work});
+}
 
+/// The same and the batch normalization with relu behind it.
+void add_convolution(std::vector<Case>& all, const ConvolutionShape& at, bool first) {
+  add_convolution_alone(all, at, first);
+  const std::int64_t rows = at.batch * at.rows.output * at.columns.output;
+  const std::int64_t y = rows * at.filters * 4;
   const std::int64_t channels = at.filters, c = channels * 4, z = 2 * channels * 8;
   const NormalizationShape normal{rows, channels, false, true, Activation::relu};
   all.push_back(pass(ChannelMomentsSpec{rows, channels}, {y, z}, y));
@@ -98,12 +101,30 @@ void add_convolution(std::vector<Case>& all, const ConvolutionShape& at, bool fi
 }
 
 void add_convolutional_network(std::vector<Case>& all, std::int64_t batch) {
-  add_convolution(all, {batch, same(28, 3, 1), same(28, 3, 1), 1, 12}, true);
-  add_convolution(all, {batch, same(28, 6, 2), same(28, 6, 2), 12, 24}, false);
-  add_convolution(all, {batch, same(14, 6, 2), same(14, 6, 2), 24, 32}, false);
+  add_convolution(all, {batch, {}, same(28, 3, 1), same(28, 3, 1), 1, 12}, true);
+  add_convolution(all, {batch, {}, same(28, 6, 2), same(28, 6, 2), 12, 24}, false);
+  add_convolution(all, {batch, {}, same(14, 6, 2), same(14, 6, 2), 24, 32}, false);
   const std::int64_t inner = 32, middle = 49, y = batch * inner * 4;
   all.push_back(pass(MiddleSumSpec{batch, middle, inner, 1}, {middle * y, y}, middle * y));
   all.push_back(pass(MiddleBroadcastSpec{batch, middle, inner, 1}, {y, middle * y}, middle * y));
+}
+
+/// Maximum pooling of `x` elements to `y`, and its gradient.
+void add_maximum(std::vector<Case>& all, const PoolingShape& at, std::int64_t x, std::int64_t y) {
+  all.push_back(pass(MaximumPoolingSpec{at, true}, {4 * x, 4 * y, y}, 4 * x + 5 * y));
+  all.push_back(pass(MaximumPoolingGradientSpec{at}, {y, 4 * y, 4 * x}, 4 * x + 5 * y));
+}
+
+/// The convolutions of configs/volume_regression.yaml and the pooling behind each.
+void add_volume_network(std::vector<Case>& all) {
+  constexpr std::int64_t batch = 4;
+  std::int64_t channels = 4, filters = 32;
+  for (std::int64_t side = 64; side > 2; side /= 2, channels = filters, filters *= 2) {
+    const WindowDimension along = same(side, 2, 1), halves = same(side, 2, 2);
+    add_convolution_alone(all, {batch, along, along, along, channels, filters}, side == 64);
+    const std::int64_t y = batch * side * side * side * filters;
+    add_maximum(all, {batch, halves, halves, halves, filters}, y, y / 8);
+  }
 }
 
 /// Causal attention: of a small network, and of GPT-2 on short and long sequences.
@@ -138,11 +159,8 @@ void add_attention(std::vector<Case>& all) {
 void add_resampling(std::vector<Case>& all, std::int64_t batch) {
   const std::int64_t channels = 24, small = batch * 14 * 14 * channels, large = 4 * small;
   const WindowDimension halves{28, 14, 2, 2, 1, 0};
-  const PoolingShape pooling{batch, halves, halves, channels};
-  all.push_back(pass(MaximumPoolingSpec{pooling, true}, {4 * large, 4 * small, small},
-                     4 * large + 5 * small));
-  all.push_back(pass(MaximumPoolingGradientSpec{pooling}, {small, 4 * small, 4 * large},
-                     4 * large + 5 * small));
+  const PoolingShape pooling{batch, {}, halves, halves, channels};
+  add_maximum(all, pooling, large, small);
   all.push_back(pass(AveragePoolingSpec{pooling}, {4 * large, 4 * small}, 4 * (large + small)));
   all.push_back(
       pass(AveragePoolingGradientSpec{pooling}, {4 * small, 4 * large}, 4 * (large + small)));
@@ -263,6 +281,7 @@ std::vector<Case> cases(Device& device) {
   for (const std::int64_t images : {std::int64_t{64}, std::int64_t{512}}) {
     add_convolutional_network(all, images);
   }
+  add_volume_network(all);
   add_attention(all);
   add_resampling(all, batch);
   return all;

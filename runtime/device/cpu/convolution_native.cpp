@@ -5,6 +5,8 @@
 // their own always, so it is reordered into the workspace (gradients: out of it) in every run, as
 // it changes in every step; blocked images likewise. In bfloat16 so are all images that are
 // multiplied, which rounds them.
+#include <algorithm>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -26,47 +28,65 @@ std::int64_t padding_after(const WindowDimension& at) {
 
 /// Whether oneDNN takes the padding as it is.
 bool padding_is_plain(const ConvolutionShape& at) {
-  const auto plain = [](const WindowDimension& along) {
+  const std::vector<WindowDimension> windows = dimensions_of(at);
+  return std::all_of(windows.begin(), windows.end(), [](const WindowDimension& along) {
     return along.padding >= 0 && padding_after(along) > -along.stride;
-  };
-  return plain(at.rows) && plain(at.columns);
+  });
 }
 
-/// The operands as they lie in memory: (batch, channels, rows, columns) in oneDNN's order of
-/// dimensions, channels last in memory; the kernel as ([groups,] filters, channels, rows, columns).
+/// `before`, then what `pick` takes of each dimension.
+template <class Pick>
+memory::dims each(const std::vector<WindowDimension>& windows, memory::dims before,
+                  const Pick& pick) {
+  for (const WindowDimension& along : windows) before.push_back(std::invoke(pick, along));
+  return before;
+}
+
+/// Of images with `dimensions` to slide over.
+memory::format_tag channels_last(std::size_t dimensions) {
+  return dimensions == 3 ? memory::format_tag::ndhwc : memory::format_tag::nhwc;
+}
+
+/// The operands as they lie in memory: (batch, channels, [planes,] rows, columns) in oneDNN's order
+/// of dimensions, channels last in memory; the kernel as ([groups,] filters, channels, [planes,]
+/// rows, columns).
 struct Plain {
   memory::desc source, weights, bias, destination;
 };
 
 Plain plain_of(const ConvolutionShape& at, bool bias) {
   constexpr auto f32 = memory::data_type::f32;
-  constexpr auto channels_last = memory::format_tag::nhwc;
+  const std::vector<WindowDimension> windows = dimensions_of(at);
+  const memory::format_tag last = channels_last(windows.size());
   const std::int64_t channels = at.channels / at.groups, filters = at.filters / at.groups;
-  const std::int64_t place = channels * at.filters;
-  memory::dims lengths{filters, channels, at.rows.window, at.columns.window};
-  memory::dims strides{1, at.filters, at.columns.window * place, place};
+  memory::dims lengths = each(windows, {filters, channels}, &WindowDimension::window);
+  memory::dims strides(lengths.size());
+  strides[0] = 1;
+  strides[1] = at.filters;
+  std::int64_t place = channels * at.filters;
+  for (std::size_t d = lengths.size(); d-- > 2; place *= lengths[d]) strides[d] = place;
   if (at.groups > 1) {
     lengths.insert(lengths.begin(), at.groups);
     strides.insert(strides.begin(), filters);
   }
-  return {
-      memory::desc({at.batch, at.channels, at.rows.input, at.columns.input}, f32, channels_last),
-      memory::desc(lengths, f32, strides),
-      bias ? memory::desc({at.filters}, f32, memory::format_tag::a) : memory::desc(),
-      memory::desc({at.batch, at.filters, at.rows.output, at.columns.output}, f32, channels_last)};
+  return {memory::desc(each(windows, {at.batch, at.channels}, &WindowDimension::input), f32, last),
+          memory::desc(lengths, f32, strides),
+          bias ? memory::desc({at.filters}, f32, memory::format_tag::a) : memory::desc(),
+          memory::desc(each(windows, {at.batch, at.filters}, &WindowDimension::output), f32, last)};
 }
 
 /// The same for oneDNN, with the kernel in whichever format it likes.
 ConvolutionDescription description_of(const ConvolutionShape& at, const Plain& plain) {
   const memory::desc any(plain.weights.dims(), memory::data_type::f32, memory::format_tag::any);
+  const std::vector<WindowDimension> windows = dimensions_of(at);
   return {.source = plain.source,
           .weights = any,
           .bias = plain.bias,
           .destination = plain.destination,
-          .strides = {at.rows.stride, at.columns.stride},
-          .dilations = {at.rows.dilation - 1, at.columns.dilation - 1},
-          .padding_before = {at.rows.padding, at.columns.padding},
-          .padding_after = {padding_after(at.rows), padding_after(at.columns)}};
+          .strides = each(windows, {}, &WindowDimension::stride),
+          .dilations = each(windows, {}, [](const auto& along) { return along.dilation - 1; }),
+          .padding_before = each(windows, {}, &WindowDimension::padding),
+          .padding_after = each(windows, {}, padding_after)};
 }
 
 /// Whether oneDNN has code of its own, which is right, for what `description` describes.
@@ -85,8 +105,8 @@ bool is_native(const PrimitiveDescription& description, const ConvolutionShape& 
 struct Setting {
   Setting(const ConvolutionShape& at, Precision precision, ImageFormat format, bool bias = false)
       : factor(precision == Precision::bfloat16 ? memory::data_type::bf16 : memory::data_type::f32),
-        tag(format == ImageFormat::channels_last ? memory::format_tag::nhwc
-                                                 : memory::format_tag::any),
+        as_they_lie(channels_last(dimensions_of(at).size())),
+        tag(format == ImageFormat::channels_last ? as_they_lie : memory::format_tag::any),
         plain(plain_of(at, bias)),
         source(plain.source.dims(), factor, tag),
         source_sum(plain.source.dims(), memory::data_type::f32, tag),
@@ -97,8 +117,8 @@ struct Setting {
 
   /// Whether a primitive takes images as they are although it need not: there is another for that.
   [[nodiscard]] bool is_superfluous(const memory::desc& image, const memory::desc& other) const {
-    const auto lies_so = [](const memory::desc& of) {
-      return of == memory::desc(of.dims(), of.data_type(), memory::format_tag::nhwc);
+    const auto lies_so = [this](const memory::desc& of) {
+      return of == memory::desc(of.dims(), of.data_type(), as_they_lie);
     };
     return tag == memory::format_tag::any && lies_so(image) && lies_so(other);
   }
@@ -117,7 +137,7 @@ struct Setting {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::primitive_attr attributes = with_user_scratchpad();
   memory::data_type factor;
-  memory::format_tag tag;  // of images
+  memory::format_tag as_they_lie, tag;  // of images
   Plain plain;
   memory::desc source, source_sum, destination, destination_sum;
   ConvolutionDescription description;

@@ -1,6 +1,6 @@
 // Convolutions as products with unfolded images.
 //
-// The windows of some rows of the output become the rows of a matrix (positions, window places *
+// The windows of some lines of the output become the rows of a matrix (positions, window places *
 // channels), and dnnl_sgemm multiplies it with the kernel, which is a matrix (window places *
 // channels, filters) as it lies in memory. Gradients by the input go the other way: a product, then
 // its elements are added to where they came from. That covers all that there is: padding beyond the
@@ -12,53 +12,54 @@
 #include "runtime/device/cpu/dnnl_version.h"
 #include "runtime/device/cpu/loops.h"
 #include "runtime/device/kernels/convolution.h"
+#include "runtime/device/window_places.h"
 
 namespace meshwork::cpu {
 
 namespace {
 
-/// Some rows of one image's output, of one group.
+/// Some lines of one sample's output, of one group: rows of all its planes, counted through.
 struct Piece {
-  bool first;              // of its group
-  std::int64_t row, rows;  // of the output
-  std::int64_t positions;  // in these rows
-  std::int64_t input;      // offset of the image's group in x
-  std::int64_t output;     // offset of the rows' group in y
-  std::int64_t filter;     // offset of the group in a row of the kernel
+  bool first;                // of its group
+  std::int64_t line, lines;  // of the output
+  std::int64_t positions;    // in these lines
+  std::int64_t input;        // offset of the sample's group in x
+  std::int64_t output;       // offset of the lines' group in y
+  std::int64_t filter;       // offset of the group in a row of the kernel
 };
 
-/// The windows of one image's rows of the output, by group, as a matrix (positions, places *
+/// The windows of one sample's lines of the output, by group, as a matrix (positions, places *
 /// channels of the group).
 class Unfolding {
  public:
   explicit Unfolding(const ConvolutionShape& at)
       : at_(at),
         channels_(at.channels / at.groups),
-        width_(at.rows.window * at.columns.window * channels_) {
-    // As many rows as stay in the second cache together with their products.
+        width_(kernel_count(at) / at.filters),
+        all_lines_(at.planes.output * at.rows.output) {
+    // As many lines as stay in the second cache together with their products.
     constexpr std::int64_t bytes_wanted = 512 * 1024;
-    rows_ = std::clamp<std::int64_t>(bytes_wanted / (4 * width_ * at.columns.output), 1,
-                                     at.rows.output);
+    lines_ =
+        std::clamp<std::int64_t>(bytes_wanted / (4 * width_ * at.columns.output), 1, all_lines_);
   }
 
-  [[nodiscard]] std::int64_t bytes() const { return 4 * rows_ * at_.columns.output * width_; }
+  [[nodiscard]] std::int64_t bytes() const { return 4 * lines_ * at_.columns.output * width_; }
   [[nodiscard]] std::int64_t width() const { return width_; }
   [[nodiscard]] std::int64_t filters() const { return at_.filters / at_.groups; }
 
   /// body(piece) for pieces that cover the output of every group.
   template <class Body>
   void for_pieces(const Body& body) const {
-    for (std::int64_t image = 0; image < at_.batch; ++image) {
-      for (std::int64_t row = 0; row < at_.rows.output; row += rows_) {
-        const std::int64_t rows = std::min(rows_, at_.rows.output - row);
+    for (std::int64_t sample = 0; sample < at_.batch; ++sample) {
+      for (std::int64_t line = 0; line < all_lines_; line += lines_) {
+        const std::int64_t lines = std::min(lines_, all_lines_ - line);
         for (std::int64_t group = 0; group < at_.groups; ++group) {
-          body(Piece{.first = image == 0 && row == 0,
-                     .row = row,
-                     .rows = rows,
-                     .positions = rows * at_.columns.output,
-                     .input = image * at_.rows.input * at_.columns.input * at_.channels +
-                              group * channels_,
-                     .output = (image * at_.rows.output + row) * at_.columns.output * at_.filters +
+          body(Piece{.first = sample == 0 && line == 0,
+                     .line = line,
+                     .lines = lines,
+                     .positions = lines * at_.columns.output,
+                     .input = sample * (input_count(at_) / at_.batch) + group * channels_,
+                     .output = (sample * all_lines_ + line) * at_.columns.output * at_.filters +
                                group * filters(),
                      .filter = group * filters()});
         }
@@ -67,24 +68,25 @@ class Unfolding {
   }
 
   /// visit(input, matrix) for each place of each position's window: offsets of the first of
-  /// a place's elements in an image's group 0 and in the matrix; input is -1 in padding. A row
+  /// a place's elements in a sample's group 0 and in the matrix; input is -1 in padding. A line
   /// of the output is one thread's.
   template <class Visit>
   void for_places(int threads, const Piece& piece, const Visit& visit) const {
-    for_rows(threads, piece.rows, 8 * at_.columns.output * width_, [&](std::int64_t row) {
-      std::int64_t matrix = row * at_.columns.output * width_;
+    for_rows(threads, piece.lines, 8 * at_.columns.output * width_, [&](std::int64_t line) {
+      const std::int64_t plane = (piece.line + line) / at_.rows.output;
+      const std::int64_t row = (piece.line + line) % at_.rows.output;
+      std::int64_t matrix = line * at_.columns.output * width_;
       for (std::int64_t column = 0; column < at_.columns.output; ++column) {
-        for (std::int64_t r = 0; r < at_.rows.window; ++r) {
-          const std::int64_t y =
-              (piece.row + row) * at_.rows.stride - at_.rows.padding + r * at_.rows.dilation;
-          const bool inside = y >= 0 && y < at_.rows.input;
-          for (std::int64_t s = 0; s < at_.columns.window; ++s, matrix += channels_) {
-            const std::int64_t x =
-                column * at_.columns.stride - at_.columns.padding + s * at_.columns.dilation;
-            visit(inside && x >= 0 && x < at_.columns.input
-                      ? (y * at_.columns.input + x) * at_.channels
-                      : -1,
-                  matrix);
+        for (std::int64_t q = 0; q < at_.planes.window; ++q) {
+          const std::int64_t z = input_at(at_.planes, plane, q);
+          for (std::int64_t r = 0; r < at_.rows.window; ++r) {
+            const std::int64_t y = input_at(at_.rows, row, r);
+            for (std::int64_t s = 0; s < at_.columns.window; ++s, matrix += channels_) {
+              const std::int64_t x = input_at(at_.columns, column, s);
+              const bool inside = z >= 0 && y >= 0 && x >= 0;
+              visit(inside ? ((z * at_.rows.input + y) * at_.columns.input + x) * at_.channels : -1,
+                    matrix);
+            }
           }
         }
       }
@@ -115,7 +117,7 @@ class Unfolding {
 
  private:
   ConvolutionShape at_;
-  std::int64_t channels_, width_, rows_;
+  std::int64_t channels_, width_, all_lines_, lines_ = 1;
 };
 
 /// c (m, n) = op(a) op(b) + beta c, with the distances between rows.

@@ -161,7 +161,7 @@ class CudnnKernel : public Kernel {
   }
   [[nodiscard]] const float* take_x(const float* x, const Places& to) const {
     if (of_.x_bytes() == 0) return x;
-    shift_images(launcher(), of_.shift(), x, to.x, of_.rounds);
+    shift_volumes(launcher(), of_.shift(), x, to.x, of_.rounds);
     return to.x;
   }
   [[nodiscard]] const float* take_dy(const float* dy, const Places& to) const {
@@ -249,7 +249,7 @@ class InputGradient final : public CudnnKernel<cudnnConvolutionBwdDataAlgoPerf_t
                                      choice_.workspace, &zero, of_.x.native(), dx),
         "cudnnConvolutionBackwardData");
     if (of_.cuts()) {
-      shift_images(launcher(), of_.shift().back(), dx, meshwork::at(operands, 2), false);
+      shift_volumes(launcher(), of_.shift().back(), dx, meshwork::at(operands, 2), false);
     }
   }
 };

@@ -7,9 +7,9 @@
 // by reads from cache: for correctness, not for speed, but for depthwise ones, which have few
 // terms.
 //
-// Beside them kernels that move: images cut or padded to what the windows look at, and the
+// Beside them kernels that move: volumes cut or padded to what the windows look at, and the
 // transposition of the kernel, forth and back, for cuDNN, which wants what pads on both sides alike
-// and kernels as (filters, rows, columns, channels); windows as rows of a matrix and back, for
+// and kernels as (filters, planes, rows, columns, channels); windows as rows of a matrix and back, for
 // products. All are a thread an element and bound by memory traffic.
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/convolution_forms.h"
@@ -41,24 +41,17 @@ struct Convolution {
   Factors x, kernel;
   float* y;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
-    const ImageIndex of = image_index(i, at.rows.output, at.columns.output, at.filters);
     const std::int64_t channels = at.channels / at.groups, filters = at.filters / at.groups;
-    const std::int64_t first_channel = of.channel / filters * channels;
-    const WindowPlaces rows(at.rows, of.row), columns(at.columns, of.column);
+    const std::int64_t filter = i % at.filters, first_channel = filter / filters * channels;
     double sum = 0;
-    for (std::int64_t r = rows.first; r < rows.last; ++r) {
-      const std::int64_t line =
-          (of.image * at.rows.input + rows.start + r * at.rows.dilation) * at.columns.input;
-      for (std::int64_t s = columns.first; s < columns.last; ++s) {
-        const Factors pixel =
-            x + (line + columns.start + s * at.columns.dilation) * at.channels + first_channel;
-        const Factors weights =
-            kernel + (r * at.columns.window + s) * channels * at.filters + of.channel;
-        for (std::int64_t c = 0; c < channels; ++c) {
-          sum += pixel[c] * weights[c * at.filters];
-        }
-      }
-    }
+    for_places(at, output_size(at).place(i / at.filters),
+               [&](std::int64_t input, std::int64_t place) {
+                 const Factors pixel = x + input * at.channels + first_channel;
+                 const Factors weights = kernel + place * channels * at.filters + filter;
+                 for (std::int64_t c = 0; c < channels; ++c) {
+                   sum += pixel[c] * weights[c * at.filters];
+                 }
+               });
     y[i] = static_cast<float>(sum);
   }
 };
@@ -68,53 +61,40 @@ struct InputGradient {
   Factors dy, kernel;
   float* dx;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
-    const ImageIndex of = image_index(i, at.rows.input, at.columns.input, at.channels);
     const std::int64_t channels = at.channels / at.groups, filters = at.filters / at.groups;
-    const std::int64_t group = of.channel / channels, channel = of.channel % channels;
+    const std::int64_t group = i % at.channels / channels, channel = i % at.channels % channels;
     double sum = 0;
-    for (std::int64_t r = 0; r < at.rows.window; ++r) {
-      const std::int64_t row = output_at(at.rows, of.row, r);
-      if (row < 0) continue;
-      for (std::int64_t s = 0; s < at.columns.window; ++s) {
-        const std::int64_t column = output_at(at.columns, of.column, s);
-        if (column < 0) continue;
-        const Factors gradient =
-            dy + ((of.image * at.rows.output + row) * at.columns.output + column) * at.filters +
-            group * filters;
-        const Factors weights = kernel +
-                                ((r * at.columns.window + s) * channels + channel) * at.filters +
-                                group * filters;
-        for (std::int64_t f = 0; f < filters; ++f) {
-          sum += gradient[f] * weights[f];
-        }
-      }
-    }
+    for_windows(at, input_size(at).place(i / at.channels),
+                [&](const VolumePlace& output, std::int64_t place) {
+                  const Factors gradient =
+                      dy + output_size(at).number(output) * at.filters + group * filters;
+                  const Factors weights =
+                      kernel + (place * channels + channel) * at.filters + group * filters;
+                  for (std::int64_t f = 0; f < filters; ++f) {
+                    sum += gradient[f] * weights[f];
+                  }
+                });
     dx[i] = static_cast<float>(sum);
   }
 };
 
-/// A row is an element of the kernel, its columns are the positions of the output in all images.
+/// A row is an element of the kernel, its columns are the positions of the output in all samples.
 struct KernelGradient {
   using Fold = folds::Sum;
   ConvolutionShape at;
   Factors x, dy;
   float* dkernel;
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t columns(std::int64_t) const {
-    return at.batch * at.rows.output * at.columns.output;
+    return at.batch * output_size(at).count();
   }
   [[nodiscard]] MESHWORK_HOST_DEVICE double term(std::int64_t element,
                                                  std::int64_t position) const {
     const std::int64_t channels = at.channels / at.groups, filters = at.filters / at.groups;
     const std::int64_t filter = element % at.filters, place_and_channel = element / at.filters;
     const std::int64_t channel = place_and_channel % channels, place = place_and_channel / channels;
-    const ImageIndex of = image_index(position, at.rows.output, at.columns.output, 1);
-    const std::int64_t row =
-        of.row * at.rows.stride - at.rows.padding + place / at.columns.window * at.rows.dilation;
-    const std::int64_t column = of.column * at.columns.stride - at.columns.padding +
-                                place % at.columns.window * at.columns.dilation;
-    if (row < 0 || row >= at.rows.input || column < 0 || column >= at.columns.input) return 0;
-    const std::int64_t pixel = (of.image * at.rows.input + row) * at.columns.input + column;
-    return x[pixel * at.channels + filter / filters * channels + channel] *
+    const VolumePlace input = input_of(at, output_size(at).place(position), place);
+    if (!input_size(at).holds(input)) return 0;
+    return x[input_size(at).number(input) * at.channels + filter / filters * channels + channel] *
            dy[position * at.filters + filter];
   }
   MESHWORK_HOST_DEVICE void finish(std::int64_t element, double sum) const {
@@ -122,23 +102,19 @@ struct KernelGradient {
   }
 };
 
-/// to (batch, to.rows, to.columns, channels): the pixel that lies `row`, `column` before it in
-/// from, or 0.
+/// to: the pixel that lies `shift.by` before it in from, or 0.
 struct Shift {
   const float* from;
   float* to;
-  ImageShift shift;
+  VolumeShift shift;
   bool rounds;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
-    const ImageIndex of = image_index(i, shift.to_rows, shift.to_columns, shift.channels);
-    const std::int64_t row = of.row - shift.row, column = of.column - shift.column;
-    const bool inside =
-        row >= 0 && row < shift.from_rows && column >= 0 && column < shift.from_columns;
-    const float pixel =
-        inside ? from[((of.image * shift.from_rows + row) * shift.from_columns + column) *
-                          shift.channels +
-                      of.channel]
-               : 0.0f;
+    const VolumePlace of = shift.to.place(i / shift.channels);
+    const VolumePlace source{of.sample, of.plane - shift.by.planes, of.row - shift.by.rows,
+                             of.column - shift.by.columns};
+    const float pixel = shift.from.holds(source)
+                            ? from[shift.from.number(source) * shift.channels + i % shift.channels]
+                            : 0.0f;
     to[i] = rounds ? rounded_to_bfloat16(pixel) : pixel;
   }
 };
@@ -149,16 +125,12 @@ struct Unfold {
   const float* x;
   float* matrix;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t places = at.rows.window * at.columns.window, width = places * at.channels;
-    const ImageIndex of = image_index(i / width, at.rows.output, at.columns.output, 1);
-    const std::int64_t place = i % width / at.channels, channel = i % at.channels;
-    const std::int64_t row =
-        of.row * at.rows.stride - at.rows.padding + place / at.columns.window * at.rows.dilation;
-    const std::int64_t column = of.column * at.columns.stride - at.columns.padding +
-                                place % at.columns.window * at.columns.dilation;
-    const bool inside = row >= 0 && row < at.rows.input && column >= 0 && column < at.columns.input;
-    const std::int64_t pixel = (of.image * at.rows.input + row) * at.columns.input + column;
-    matrix[i] = inside ? x[pixel * at.channels + channel] : 0.0f;
+    const std::int64_t width = window_size(at).count() * at.channels;
+    const VolumePlace input =
+        input_of(at, output_size(at).place(i / width), i % width / at.channels);
+    matrix[i] = input_size(at).holds(input)
+                    ? x[input_size(at).number(input) * at.channels + i % at.channels]
+                    : 0.0f;
   }
 };
 
@@ -167,21 +139,13 @@ struct Fold {
   const float* matrix;
   float* x;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
-    const ImageIndex of = image_index(i, at.rows.input, at.columns.input, at.channels);
     double sum = 0;
-    for (std::int64_t r = 0; r < at.rows.window; ++r) {
-      const std::int64_t row = output_at(at.rows, of.row, r);
-      if (row < 0) continue;
-      for (std::int64_t s = 0; s < at.columns.window; ++s) {
-        const std::int64_t column = output_at(at.columns, of.column, s);
-        if (column < 0) continue;
-        const std::int64_t position =
-            (of.image * at.rows.output + row) * at.columns.output + column;
-        const std::int64_t place =
-            position * at.rows.window * at.columns.window + r * at.columns.window + s;
-        sum += static_cast<double>(matrix[place * at.channels + of.channel]);
-      }
-    }
+    for_windows(at, input_size(at).place(i / at.channels),
+                [&](const VolumePlace& output, std::int64_t place) {
+                  const std::int64_t of_matrix =
+                      output_size(at).number(output) * window_size(at).count() + place;
+                  sum += static_cast<double>(matrix[of_matrix * at.channels + i % at.channels]);
+                });
     x[i] = static_cast<float>(sum);
   }
 };
@@ -231,8 +195,7 @@ KernelPointer compile_direct(const ConvolutionInputGradientSpec& spec, const Con
 
 KernelPointer compile_direct(const ConvolutionKernelGradientSpec& spec, const Context& context) {
   return make_kernel([=, launcher = context.launcher](void* const* operands) {
-    reduce_rows(launcher, kernel_count(spec.at),
-                spec.at.batch * spec.at.rows.output * spec.at.columns.output,
+    reduce_rows(launcher, kernel_count(spec.at), spec.at.batch * output_size(spec.at).count(),
                 KernelGradient{spec.at, factors(operands, 0, spec), factors(operands, 1, spec),
                                at(operands, 2)});
   });
@@ -247,8 +210,8 @@ void fold(const Launcher& launcher, const ConvolutionShape& at, const float* mat
   for_elements(launcher, input_count(at), Fold{at, matrix, x});
 }
 
-void shift_images(const Launcher& launcher, const ImageShift& shift, const float* from, float* to,
-                  bool rounds) {
+void shift_volumes(const Launcher& launcher, const VolumeShift& shift, const float* from, float* to,
+                   bool rounds) {
   for_elements(launcher, shift.to_count(), Shift{from, to, shift, rounds});
 }
 

@@ -4,21 +4,21 @@
 #include <cstdint>
 
 #include "runtime/device/convolution_counts.h"
+#include "runtime/device/cuda/image_index.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/kernels/convolution.h"
 
 namespace meshwork::cuda {
 
-/// Images of one size as part of, or with zeros around, images of another: pixel (row, column) of
-/// `from` is pixel (row + `row`, column + `column`) of `to`.
-struct ImageShift {
+/// Volumes of one size as part of, or with zeros around, volumes of another: what stands at a place
+/// of `from` stands `by` further in `to`.
+struct VolumeShift {
   std::int64_t batch, channels;
-  std::int64_t from_rows, from_columns, to_rows, to_columns;
-  std::int64_t row, column;
+  VolumeSize from, to, by;
 
-  [[nodiscard]] std::int64_t to_count() const { return batch * to_rows * to_columns * channels; }
-  [[nodiscard]] ImageShift back() const {
-    return {batch, channels, to_rows, to_columns, from_rows, from_columns, -row, -column};
+  [[nodiscard]] std::int64_t to_count() const { return batch * to.count() * channels; }
+  [[nodiscard]] VolumeShift back() const {
+    return {batch, channels, to, from, {-by.planes, -by.rows, -by.columns}};
   }
 };
 
@@ -55,16 +55,15 @@ KernelPointer compile_direct(const ConvolutionSpec& spec, const Context& context
 KernelPointer compile_direct(const ConvolutionInputGradientSpec& spec, const Context& context);
 KernelPointer compile_direct(const ConvolutionKernelGradientSpec& spec, const Context& context);
 
-/// matrix (batch * output rows * output columns, window rows * window columns * channels) = the
-/// windows of x, zeros where they lie in padding. Without groups.
+/// matrix (positions of the output, places of the window * channels) = the windows of x, zeros where they lie in padding. Without groups.
 void unfold(const Launcher& launcher, const ConvolutionShape& at, const float* x, float* matrix);
 /// x = the sums of the matrix's elements over the windows that hold a pixel. Without groups.
 void fold(const Launcher& launcher, const ConvolutionShape& at, const float* matrix, float* x);
 // With `rounds`, what is written is rounded to bfloat16.
 
 /// to = from, shifted; zeros where `from` has no pixel.
-void shift_images(const Launcher& launcher, const ImageShift& shift, const float* from, float* to,
-                  bool rounds);
+void shift_volumes(const Launcher& launcher, const VolumeShift& shift, const float* from, float* to,
+                   bool rounds);
 /// to (columns, rows) = transpose(from (rows, columns)).
 void transpose(const Launcher& launcher, std::int64_t rows, std::int64_t columns, const float* from,
                float* to, bool rounds);

@@ -39,9 +39,7 @@ class Pieces {
  public:
   template <class Spec>
   Pieces(const ConvolutionShape& at, const Context& context, const Spec& spec)
-      : at_(at),
-        positions_(at.rows.output * at.columns.output),
-        width_(kernel_count(at) / at.filters) {
+      : at_(at), positions_(output_size(at).count()), width_(kernel_count(at) / at.filters) {
     const std::int64_t most =
         std::clamp<std::int64_t>(most_matrix / (element * positions_ * width_), 1, at.batch);
     for (std::int64_t first = 0; first < at.batch; first += most) {
@@ -63,7 +61,7 @@ class Pieces {
     return shape;
   }
   [[nodiscard]] std::int64_t input(const Piece& piece) const {
-    return piece.first * at_.rows.input * at_.columns.input * at_.channels;
+    return piece.first * input_size(at_).count() * at_.channels;
   }
   [[nodiscard]] std::int64_t output(const Piece& piece) const {
     return piece.first * positions_ * at_.filters;

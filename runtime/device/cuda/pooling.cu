@@ -1,4 +1,4 @@
-// Maximum and average pooling, on images with channels last.
+// Maximum and average pooling, on images and volumes with channels last.
 //
 // A thread an element of the result. Gradients gather: an element of dx adds up, in the order of
 // the window's places, the windows that hold it, so that nothing is added by two threads.
@@ -19,22 +19,17 @@ namespace meshwork::cuda {
 namespace {
 
 [[nodiscard]] std::int64_t input_count(const PoolingShape& at) {
-  return at.batch * at.rows.input * at.columns.input * at.channels;
+  return at.batch * input_size(at).count() * at.channels;
 }
 [[nodiscard]] std::int64_t output_count(const PoolingShape& at) {
-  return at.batch * at.rows.output * at.columns.output * at.channels;
+  return at.batch * output_size(at).count() * at.channels;
 }
 
-/// Offset of channel 0 of the input (row, column) of an image.
-[[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t input_offset(const PoolingShape& at,
-                                                             std::int64_t image, std::int64_t row,
-                                                             std::int64_t column) {
-  return ((image * at.rows.input + row) * at.columns.input + column) * at.channels;
-}
-[[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t output_offset(const PoolingShape& at,
-                                                              std::int64_t image, std::int64_t row,
-                                                              std::int64_t column) {
-  return ((image * at.rows.output + row) * at.columns.output + column) * at.channels;
+/// How many elements the window of `output` has that are no padding.
+[[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t count_at(const PoolingShape& at,
+                                                         const VolumePlace& output) {
+  return WindowPlaces(at.planes, output.plane).count() * WindowPlaces(at.rows, output.row).count() *
+         WindowPlaces(at.columns, output.column).count();
 }
 
 template <class Winner>
@@ -44,42 +39,22 @@ struct Maximum {
   float* y;
   Winner* w;  // null if nobody asks
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
-    const ImageIndex index = image_index(i, at.rows.output, at.columns.output, at.channels);
-    const WindowPlaces rows(at.rows, index.row), columns(at.columns, index.column);
     float best = -std::numeric_limits<float>::infinity();
     // Where all are -infinity the first place wins.
-    std::int64_t winner = rows.first * at.columns.window + columns.first;
-    for (std::int64_t r = rows.first; r < rows.last; ++r) {
-      for (std::int64_t s = columns.first; s < columns.last; ++s) {
-        const float value = x[input_offset(at, index.image, rows.start + r * at.rows.dilation,
-                                           columns.start + s * at.columns.dilation) +
-                              index.channel];
-        // The first NaN is taken, and stays.
-        if (value > best || (is_nan(value) && !is_nan(best))) {
-          best = value;
-          winner = r * at.columns.window + s;
-        }
-      }
-    }
+    std::int64_t winner = -1;
+    for_places(at, output_size(at).place(i / at.channels),
+               [&](std::int64_t input, std::int64_t place) {
+                 const float value = x[input * at.channels + i % at.channels];
+                 // The first NaN is taken, and stays.
+                 if (winner < 0 || value > best || (is_nan(value) && !is_nan(best))) {
+                   best = value;
+                   winner = place;
+                 }
+               });
     y[i] = best;
-    if (w != nullptr) w[i] = static_cast<Winner>(winner);
+    if (w != nullptr) w[i] = static_cast<Winner>(winner < 0 ? 0 : winner);
   }
 };
-
-/// sum of gradient(output offset, place) over the windows that hold element `i` of dx.
-template <class Gradient>
-[[nodiscard]] MESHWORK_HOST_DEVICE float gathered(const PoolingShape& at, std::int64_t i,
-                                                  const Gradient& gradient) {
-  const ImageIndex index = image_index(i, at.rows.input, at.columns.input, at.channels);
-  float sum = 0;
-  for_windows_at(at.rows, index.row, [&](std::int64_t row, std::int64_t r) {
-    for_windows_at(at.columns, index.column, [&](std::int64_t column, std::int64_t s) {
-      sum += gradient.of(row, column, output_offset(at, index.image, row, column) + index.channel,
-                         r * at.columns.window + s);
-    });
-  });
-  return sum;
-}
 
 template <class Winner>
 struct MaximumGradient {
@@ -87,11 +62,15 @@ struct MaximumGradient {
   const Winner* w;
   const float* dy;
   float* dx;
-  [[nodiscard]] MESHWORK_HOST_DEVICE float of(std::int64_t, std::int64_t, std::int64_t output,
-                                              std::int64_t place) const {
-    return static_cast<std::int64_t>(w[output]) == place ? dy[output] : 0.0f;
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
+    float sum = 0;
+    for_windows(
+        at, input_size(at).place(i / at.channels), [&](const VolumePlace& of, std::int64_t place) {
+          const std::int64_t output = output_size(at).number(of) * at.channels + i % at.channels;
+          sum += static_cast<std::int64_t>(w[output]) == place ? dy[output] : 0.0f;
+        });
+    dx[i] = sum;
   }
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { dx[i] = gathered(at, i, *this); }
 };
 
 struct Average {
@@ -99,17 +78,12 @@ struct Average {
   const float* x;
   float* y;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
-    const ImageIndex index = image_index(i, at.rows.output, at.columns.output, at.channels);
-    const WindowPlaces rows(at.rows, index.row), columns(at.columns, index.column);
-    const std::int64_t count = rows.count() * columns.count();
+    const VolumePlace output = output_size(at).place(i / at.channels);
+    const std::int64_t count = count_at(at, output);
     float sum = 0;
-    for (std::int64_t r = rows.first; r < rows.last; ++r) {
-      for (std::int64_t s = columns.first; s < columns.last; ++s) {
-        sum += x[input_offset(at, index.image, rows.start + r * at.rows.dilation,
-                              columns.start + s * at.columns.dilation) +
-                 index.channel];
-      }
-    }
+    for_places(at, output, [&](std::int64_t input, std::int64_t) {
+      sum += x[input * at.channels + i % at.channels];
+    });
     y[i] = count > 0 ? sum / static_cast<float>(count) : 0.0f;
   }
 };
@@ -118,12 +92,15 @@ struct AverageGradient {
   PoolingShape at;
   const float* dy;
   float* dx;
-  [[nodiscard]] MESHWORK_HOST_DEVICE float of(std::int64_t row, std::int64_t column,
-                                              std::int64_t output, std::int64_t) const {
-    const WindowPlaces rows(at.rows, row), columns(at.columns, column);
-    return dy[output] / static_cast<float>(rows.count() * columns.count());
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
+    float sum = 0;
+    for_windows(at, input_size(at).place(i / at.channels),
+                [&](const VolumePlace& of, std::int64_t) {
+                  sum += dy[output_size(at).number(of) * at.channels + i % at.channels] /
+                         static_cast<float>(count_at(at, of));
+                });
+    dx[i] = sum;
   }
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const { dx[i] = gathered(at, i, *this); }
 };
 
 template <class Winner>

@@ -6,30 +6,34 @@
 namespace meshwork {
 
 std::string ConvolutionShape::text(std::string_view name, Precision precision) const {
-  return spec::sized(name, {batch, rows.input, columns.input, channels}) +
-         spec::sized(" to", {rows.output, columns.output, filters}) + spec::windows(rows, columns) +
-         (groups == 1 ? "" : fmt::format(" in {} groups", groups)) + spec::in_precision(precision);
+  const std::vector<WindowDimension> windows = dimensions_of(*this);
+  return fmt::format("{} {}x{}x{} to {}x{}", name, batch,
+                     spec::lengths(windows, &WindowDimension::input), channels,
+                     spec::lengths(windows, &WindowDimension::output), filters) +
+         spec::windows(windows) + (groups == 1 ? "" : fmt::format(" in {} groups", groups)) +
+         spec::in_precision(precision);
 }
 
 KernelWork ConvolutionShape::work(Precision precision) const {
-  const double input = spec::product({batch, rows.input, columns.input, channels});
-  const double output = spec::product({batch, rows.output, columns.output, filters});
-  const double kernel = spec::product({rows.window, columns.window, channels / groups});
+  const double input = spec::product({batch, planes.input, rows.input, columns.input, channels});
+  const double output = spec::product({batch, planes.output, rows.output, columns.output, filters});
+  const double kernel =
+      spec::product({planes.window, rows.window, columns.window, channels / groups});
   return {2 * output * kernel, spec::f32 * (input + output + kernel * static_cast<double>(filters)),
           precision};
 }
 
 void ConvolutionShape::check(const std::string& kernel) const {
-  spec::check_windows(rows, columns, kernel);
+  spec::check_windows(dimensions_of(*this), kernel);
   spec::require(batch >= 0 && channels >= 0 && filters >= 0 && groups >= 1 &&
                     channels % groups == 0 && filters % groups == 0,
                 kernel, "has channels or filters that its groups do not divide");
 }
 
 std::string ConvolutionShape::details() const {
-  return rows.padding == 0 && columns.padding == 0
+  return planes.padding == 0 && rows.padding == 0 && columns.padding == 0
              ? ""
-             : spec::sized(" padding", {rows.padding, columns.padding});
+             : " padding " + spec::lengths(dimensions_of(*this), &WindowDimension::padding);
 }
 
 std::string ConvolutionSpec::text() const {

@@ -17,7 +17,7 @@ namespace meshwork {
 /// the order of Keras's depthwise kernel.
 struct ConvolutionShape {
   std::int64_t batch = 0;
-  WindowDimension rows, columns;
+  WindowDimension planes, rows, columns;
   std::int64_t channels = 0, filters = 0;
   std::int64_t groups = 1;
 
@@ -28,10 +28,10 @@ struct ConvolutionShape {
   [[nodiscard]] std::string details() const;
 };
 
-/// y (batch, output rows, output columns, filters) = activation(bias (filters) + sum over window
-/// places and channels of x (batch, input rows, input columns, channels) * kernel (window rows,
-/// window columns, channels / groups, filters)), a cross-correlation with zeros as padding.
-/// Activation: linear, relu. Operands: x, kernel, [bias], y. No channels give the bias alone.
+/// y (batch, output planes, rows and columns, filters) = activation(bias (filters) + sum over window
+/// places and channels of x (batch, input planes, rows and columns, channels) * kernel (window
+/// planes, rows and columns, channels / groups, filters)), a cross-correlation with zeros as
+/// padding. Activation: linear, relu. Operands: x, kernel, [bias], y. No channels give the bias alone.
 struct ConvolutionSpec {
   ConvolutionShape at;
   bool bias = false;
@@ -46,7 +46,7 @@ struct ConvolutionSpec {
 
 /// dx (as x) = the gradient of the convolution by its input: each dy (as y) times the kernel, added
 /// where its window lies; 0 where no window does. It is also a transposed convolution's result (as
-/// x) from its input (as y), with Keras's Conv2DTranspose kernel (window rows, window columns,
+/// x) from its input (as y), with Keras's Conv3DTranspose kernel (window planes, rows and columns,
 /// filters of the result, channels of the input). Operands: dy, kernel, dx.
 struct ConvolutionInputGradientSpec {
   ConvolutionShape at;

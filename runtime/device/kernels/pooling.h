@@ -11,11 +11,11 @@
 
 namespace meshwork {
 
-/// What the kernels of one pooling share: x is (batch, input rows, input columns, channels), y
-/// (batch, output rows, output columns, channels).
+/// What the kernels of one pooling share: x is (batch, input planes, rows and columns, channels), y
+/// (batch, output planes, rows and columns, channels).
 struct PoolingShape {
   std::int64_t batch = 0;
-  WindowDimension rows, columns;
+  WindowDimension planes, rows, columns;
   std::int64_t channels = 0;
 
   [[nodiscard]] std::string text(std::string_view name) const;
@@ -23,10 +23,15 @@ struct PoolingShape {
   void check(const std::string& kernel) const;
 };
 
+/// How many places a window has.
+[[nodiscard]] constexpr std::int64_t window_places(const PoolingShape& at) {
+  return at.planes.window * at.rows.window * at.columns.window;
+}
+
 /// The element type in which maximum pooling writes its winners: uint8 for windows of up to 256
 /// places, int32 beyond.
 [[nodiscard]] constexpr ElementType winner_type(const PoolingShape& at) {
-  return at.rows.window * at.columns.window <= 256 ? ElementType::uint8 : ElementType::int32;
+  return window_places(at) <= 256 ? ElementType::uint8 : ElementType::int32;
 }
 
 /// y = maximum over the window without its padding, -infinity if it is all padding. NaN counts as

@@ -1,24 +1,35 @@
 #include "runtime/device/kernels/windows.h"
 
+#include <algorithm>
+
+#include "collectives/error.h"
 #include "runtime/device/kernels/page.h"
 
 namespace meshwork::spec {
 
-std::string windows(const WindowDimension& rows, const WindowDimension& columns) {
-  std::string text = sized(" by", {rows.window, columns.window});
-  if (rows.stride != 1 || columns.stride != 1) {
-    text += sized(" stride", {rows.stride, columns.stride});
-  }
-  if (rows.dilation != 1 || columns.dilation != 1) {
-    text += sized(" dilation", {rows.dilation, columns.dilation});
-  }
-  if (rows.bins != 0 || columns.bins != 0) text += sized(" bins", {rows.bins, columns.bins});
+std::string lengths(Windows windows, std::int64_t WindowDimension::*length) {
+  std::vector<std::int64_t> all;
+  for (const WindowDimension& along : windows) all.push_back(along.*length);
+  return fmt::format("{}", fmt::join(all, "x"));
+}
+
+std::string windows(Windows windows) {
+  std::string text = " by " + lengths(windows, &WindowDimension::window);
+  const auto append = [&](std::string_view word, std::int64_t WindowDimension::*member) {
+    const std::int64_t usual = WindowDimension{}.*member;
+    const bool all_usual =
+        std::all_of(windows.begin(), windows.end(),
+                    [=](const WindowDimension& at) { return at.*member == usual; });
+    if (!all_usual) text += fmt::format(" {} {}", word, lengths(windows, member));
+  };
+  append("stride", &WindowDimension::stride);
+  append("dilation", &WindowDimension::dilation);
+  append("bins", &WindowDimension::bins);
   return text;
 }
 
-void check_windows(const WindowDimension& rows, const WindowDimension& columns,
-                   const std::string& kernel) {
-  for (const WindowDimension& d : {rows, columns}) {
+void check_windows(Windows windows, const std::string& kernel) {
+  for (const WindowDimension& d : windows) {
     require(d.input >= 0 && d.output >= 0 && d.window >= 1 && d.stride >= 1 && d.dilation >= 1,
             kernel, "has a window, stride or dilation below 1, or a negative length");
   }

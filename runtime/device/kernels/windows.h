@@ -1,13 +1,15 @@
-// Windows that slide over images: of convolutions and of pooling.
+// Windows that slide over volumes, images and sequences: of convolutions and of pooling.
 //
-// Images are (batch, rows, columns, channels). One row makes them sequences: Conv1D is Conv2D with
-// windows of one row. Shapes are local: where images are split by rows or columns, the operation
-// has brought the rank all input that the windows of its output look at, and `padding` says how the
-// input that it holds lies against them.
+// Volumes are (batch, planes, rows, columns, channels). Images are volumes of one plane, sequences
+// images of one row: what samples lack is an *absent* dimension. Shapes are local: where samples are
+// split, the operation has brought the rank all input that the windows of its output look at, and
+// `padding` says how the input that it holds lies against them.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace meshwork {
 
@@ -25,15 +27,30 @@ struct WindowDimension {
   std::int64_t window = 1, stride = 1, dilation = 1;
   std::int64_t padding = 0;
   std::int64_t bins = 0, length = 0, first_bin = 0;
+
+  /// One element, looked at as it is.
+  [[nodiscard]] bool is_absent() const { return *this == WindowDimension{}; }
+  bool operator==(const WindowDimension&) const = default;
 };
+
+/// The dimensions over which the windows of `at`, a convolution or a pooling, slide: rows and
+/// columns, and planes before them unless those are absent.
+template <class Shape>
+[[nodiscard]] std::vector<WindowDimension> dimensions_of(const Shape& at) {
+  if (at.planes.is_absent()) return {at.rows, at.columns};
+  return {at.planes, at.rows, at.columns};
+}
 
 namespace spec {
 
-/// " by 6x6 stride 2x2 dilation 1x2": how windows slide over rows and columns.
-[[nodiscard]] std::string windows(const WindowDimension& rows, const WindowDimension& columns);
+using Windows = std::span<const WindowDimension>;
+
+/// "28x28": one of the lengths of each dimension.
+[[nodiscard]] std::string lengths(Windows windows, std::int64_t WindowDimension::*length);
+/// " by 6x6 stride 2x2 dilation 1x2": how windows slide.
+[[nodiscard]] std::string windows(Windows windows);
 /// Throws `Error` for lengths and strides that none has.
-void check_windows(const WindowDimension& rows, const WindowDimension& columns,
-                   const std::string& kernel);
+void check_windows(Windows windows, const std::string& kernel);
 
 }  // namespace spec
 

@@ -5,7 +5,7 @@
 // Rule "nhwc,rscf->nhwf" with windows over h and w, r and s whole. A split of c leaves the output
 // partial, one of f the gradient of x, one of n, h or w the gradient of the kernel. With one
 // spatial dimension the letters h and r are left out, and the kernels see images of one row. Volumes
-// are "ndhwc,qrscf->ndhwf", and the kernels see images (plane_windows.h).
+// are "ndhwc,qrscf->ndhwf".
 //
 // With groups, filter f of group f / (filters / groups) looks at the channels of that group alone.
 // Rule "nhwg,rsig->nhwg": the windows slide over g too, since a block of filters needs the channels
@@ -27,7 +27,6 @@
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
 #include "runtime/graph/operations/dimensions.h"
-#include "runtime/graph/operations/plane_windows.h"
 #include "runtime/graph/operations/windows.h"
 
 namespace meshwork {
@@ -124,11 +123,7 @@ class ConvolutionOperation final : public Operation {
     const Part part = this->part(lowering);
     // Every rank asks for all inputs, in this order, whatever its part: bringing one can be a
     // collective.
-    const Operand given = lowering.input(0);
-    const Operand weights =
-        part.planes.ordered(lowering, lowering.input(kernel), part.filters, "kernel by places");
-    const Operand x = part.planes.unfolded(lowering, given, "unfolded planes");
-    const Operand y = lowering.output();
+    const Operand x = lowering.input(0), weights = lowering.input(kernel), y = lowering.output();
     Activation done = Activation::linear;
     if (part.whole_groups) {
       ConvolutionSpec convolution{.at = part.at, .bias = epilogue_.bias};
@@ -185,32 +180,24 @@ class ConvolutionOperation final : public Operation {
           {dz, wide});
     }
     if (lowering.needs_gradient(0)) {
-      const Operand weights = part.planes.ordered(lowering, lowering.input(kernel), part.filters,
-                                                  "kernel by places in backward");
-      const Operand dx = lowering.input_gradient(0);
-      const Operand unfolded = part.planes.unfolded_gradient(lowering, dx);
+      const Operand weights =
+          part.whole_groups ? lowering.input(kernel) : wide_kernel(lowering, part);
       lowering.emit(ConvolutionInputGradientSpec{part.at},
-                    {wide, part.whole_groups ? weights : wide_kernel(lowering, part), unfolded});
-      part.planes.fold(lowering, unfolded, dx);
+                    {wide, weights, lowering.input_gradient(0)});
       lowering.input_gradient_is_complete(0);
     }
     if (lowering.needs_gradient(kernel)) {
-      // Unfolded again: it takes more memory than anything that is kept from forward.
-      const Operand x =
-          part.planes.unfolded(lowering, lowering.input(0), "unfolded planes in backward");
-      const Operand gradient = lowering.input_gradient(kernel);
-      const Operand ordered = part.planes.ordered_gradient(lowering, gradient, part.filters);
+      const Operand x = lowering.input(0), gradient = lowering.input_gradient(kernel);
       if (part.whole_groups) {
-        lowering.emit(ConvolutionKernelGradientSpec{part.at}, {x, wide, ordered});
+        lowering.emit(ConvolutionKernelGradientSpec{part.at}, {x, wide, gradient});
       } else {
         const Operand wide_gradient =
             lowering.scratch("kernel gradient of whole groups", part.kernel_rows * part.at.filters);
         lowering.emit(ConvolutionKernelGradientSpec{part.at}, {x, wide, wide_gradient});
         lowering.emit(columns_copied(part.kernel_rows, part.filters, part.first, part.at.filters, 0,
                                      part.filters),
-                      {wide_gradient, ordered});
+                      {wide_gradient, gradient});
       }
-      part.planes.restore(lowering, ordered, gradient, part.filters);
     }
     if (epilogue_.bias && lowering.needs_gradient(bias)) {
       lowering.emit(ColumnSumSpec{part.places, part.filters}, {dz, lowering.input_gradient(bias)});
@@ -245,7 +232,6 @@ class ConvolutionOperation final : public Operation {
 
   // What this rank computes: the convolution of its blocks, or of the whole groups around them.
   struct Part {
-    PlaneWindows planes;
     ConvolutionShape at;
     bool whole_groups = true;      // else filters are cut out of what `at` computes
     std::int64_t filters = 0;      // of this rank
@@ -266,10 +252,14 @@ class ConvolutionOperation final : public Operation {
       filters = given.length() * of_group;
       first = y.back().begin - given.begin * of_group;
     }
-    const PlaneWindows planes(placed_windows(windows_, x, y, lowering.global_shape(0)),
-                              x.back().length(), filters, groups);
-    return {.planes = planes,
-            .at = planes.convolution(),
+    const PlacedWindows at = placed_windows(windows_, x, y, lowering.global_shape(0));
+    return {.at = {.batch = at.batch,
+                   .planes = at.planes,
+                   .rows = at.rows,
+                   .columns = at.columns,
+                   .channels = x.back().length(),
+                   .filters = filters,
+                   .groups = groups},
             .whole_groups = filters == y.back().length(),
             .filters = y.back().length(),
             .first = first,

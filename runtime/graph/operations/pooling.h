@@ -4,10 +4,6 @@
 // elements that are there, and a maximum takes one of them (tensorflow.org/api_docs/python/tf/nn,
 // notes on padding). The gradient of a maximum goes to the first element, in row-major order, that
 // is it; forward keeps which one that was, when it is followed by backward.
-//
-// A volume is pooled twice: over columns, where each of its rows is an image of one row, then over
-// planes and rows, where what lies behind them counts as channels. A maximum is that of maxima, and
-// a mean that of means, since every window of columns has as many elements as the others below it.
 #pragma once
 
 #include <cstdint>
@@ -68,69 +64,43 @@ class PoolingOperation final : public Operation {
   }
 
   void forward(Lowering& lowering) const override {
-    const std::vector<PoolingShape> passes = this->passes(lowering);
-    const bool winners = lowering.training() && lowering.needs_gradient(0);
-    Operand x = lowering.input(0);
-    for (std::size_t pass = 0; pass < passes.size(); ++pass) {
-      const PoolingShape& at = passes[pass];
-      const Operand y = pass + 1 < passes.size()
-                            ? lowering.scratch("pooled over columns", output_count(at))
-                            : lowering.output();
-      if (pooling_ == Pooling::average) {
-        lowering.emit(AveragePoolingSpec{at}, {x, y});
-      } else if (winners) {
-        lowering.emit(MaximumPoolingSpec{.at = at, .winners = true},
-                      {x, y, this->winners(lowering, at, pass)});
-      } else {
-        lowering.emit(MaximumPoolingSpec{.at = at}, {x, y});
-      }
-      x = y;
+    const PoolingShape at = placed(lowering);
+    const Operand x = lowering.input(0), y = lowering.output();
+    if (pooling_ == Pooling::average) {
+      lowering.emit(AveragePoolingSpec{at}, {x, y});
+    } else if (lowering.training() && lowering.needs_gradient(0)) {
+      lowering.emit(MaximumPoolingSpec{.at = at, .winners = true}, {x, y, winners(lowering, at)});
+    } else {
+      lowering.emit(MaximumPoolingSpec{.at = at}, {x, y});
     }
   }
   void backward(Lowering& lowering) const override {
     if (!lowering.needs_gradient(0)) {
       return;
     }
-    const std::vector<PoolingShape> passes = this->passes(lowering);
-    Operand dy = lowering.output_gradient();
-    for (std::size_t pass = passes.size(); pass-- > 0;) {
-      const PoolingShape& at = passes[pass];
-      const Operand dx =
-          pass > 0 ? lowering.scratch("gradient over columns", output_count(passes[pass - 1]))
-                   : lowering.input_gradient(0);
-      if (pooling_ == Pooling::average) {
-        lowering.emit(AveragePoolingGradientSpec{at}, {dy, dx});
-      } else {
-        lowering.emit(MaximumPoolingGradientSpec{at}, {winners(lowering, at, pass), dy, dx});
-      }
-      dy = dx;
+    const PoolingShape at = placed(lowering);
+    const Operand dy = lowering.output_gradient(), dx = lowering.input_gradient(0);
+    if (pooling_ == Pooling::average) {
+      lowering.emit(AveragePoolingGradientSpec{at}, {dy, dx});
+    } else {
+      lowering.emit(MaximumPoolingGradientSpec{at}, {winners(lowering, at), dy, dx});
     }
   }
   bool backward_reads(int) const override { return false; }
 
  private:
-  std::vector<PoolingShape> passes(const Lowering& lowering) const {
+  PoolingShape placed(const Lowering& lowering) const {
     const Block& y = lowering.output_block();
     const PlacedWindows at =
         placed_windows(windows_, lowering.block(0), y, lowering.global_shape(0));
-    const std::int64_t channels = y.back().length();
-    if (windows_.size() < 3) {
-      return {{.batch = at.batch, .rows = at.rows, .columns = at.columns, .channels = channels}};
-    }
-    return {{.batch = at.batch * at.planes.input * at.rows.input,
-             .rows = {},
-             .columns = at.columns,
-             .channels = channels},
-            {.batch = at.batch,
-             .rows = at.planes,
-             .columns = at.rows,
-             .channels = at.columns.output * channels}};
+    return {.batch = at.batch,
+            .planes = at.planes,
+            .rows = at.rows,
+            .columns = at.columns,
+            .channels = y.back().length()};
   }
-  static std::int64_t output_count(const PoolingShape& at) {
-    return at.batch * at.rows.output * at.columns.output * at.channels;
-  }
-  static Operand winners(Lowering& lowering, const PoolingShape& at, std::size_t pass) {
-    return lowering.scratch(pass == 0 ? "winners" : "winners of planes", output_count(at),
+  static Operand winners(Lowering& lowering, const PoolingShape& at) {
+    return lowering.scratch("winners", element_count(lowering.local_output_shape()),
                             winner_type(at));
   }
 

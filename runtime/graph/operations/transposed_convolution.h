@@ -6,7 +6,7 @@
 //
 // Rule "nhwc,rsfc->nhwf" with windows over h and w, r and s whole: a block of output rows needs the
 // elements whose windows reach into it. Backward is a convolution of dy with the same windows. Of
-// volumes it is "ndhwc,qrsfc->ndhwf", and the kernels see images (plane_windows.h).
+// volumes it is "ndhwc,qrsfc->ndhwf".
 #pragma once
 
 #include <vector>
@@ -16,7 +16,6 @@
 #include "runtime/graph/lowering.h"
 #include "runtime/graph/operation.h"
 #include "runtime/graph/operations/dimensions.h"
-#include "runtime/graph/operations/plane_windows.h"
 #include "runtime/graph/operations/windows.h"
 
 namespace meshwork {
@@ -77,30 +76,23 @@ class TransposedConvolutionOperation final : public Operation {
   }
 
   void forward(Lowering& lowering) const override {
-    const PlaneWindows planes = placed(lowering);
-    const Operand x = lowering.input(0),
-                  weights = ordered_kernel(lowering, planes, "kernel by places");
-    const Operand y = lowering.output(), unfolded = planes.unfolded_gradient(lowering, y);
-    lowering.emit(ConvolutionInputGradientSpec{planes.convolution()}, {x, weights, unfolded});
-    planes.fold(lowering, unfolded, y);
+    const Operand x = lowering.input(0), weights = lowering.input(kernel);
+    lowering.emit(ConvolutionInputGradientSpec{placed(lowering)}, {x, weights, lowering.output()});
   }
   void backward(Lowering& lowering) const override {
     if (!lowering.needs_gradient(0) && !lowering.needs_gradient(kernel)) {
       return;
     }
-    const PlaneWindows planes = placed(lowering);
-    const ConvolutionShape at = planes.convolution();
-    const Operand dy = planes.unfolded(lowering, lowering.output_gradient(), "unfolded planes");
+    const ConvolutionShape at = placed(lowering);
+    const Operand dy = lowering.output_gradient();
     if (lowering.needs_gradient(0)) {
-      const Operand weights = ordered_kernel(lowering, planes, "kernel by places in backward");
-      lowering.emit(ConvolutionSpec{.at = at}, {dy, weights, lowering.input_gradient(0)});
+      lowering.emit(ConvolutionSpec{.at = at},
+                    {dy, lowering.input(kernel), lowering.input_gradient(0)});
       lowering.input_gradient_is_complete(0);
     }
     if (lowering.needs_gradient(kernel)) {
-      const Operand x = lowering.input(0), gradient = lowering.input_gradient(kernel);
-      const Operand ordered = planes.ordered_gradient(lowering, gradient, at.filters);
-      lowering.emit(ConvolutionKernelGradientSpec{at}, {dy, x, ordered});
-      planes.restore(lowering, ordered, gradient, at.filters);
+      lowering.emit(ConvolutionKernelGradientSpec{at},
+                    {dy, lowering.input(0), lowering.input_gradient(kernel)});
     }
   }
 
@@ -108,15 +100,16 @@ class TransposedConvolutionOperation final : public Operation {
   static constexpr int kernel = 1;
 
   // The convolution that goes from y to x.
-  PlaneWindows placed(const Lowering& lowering) const {
+  ConvolutionShape placed(const Lowering& lowering) const {
     const Block& x = lowering.block(0);
     const Block& y = lowering.output_block();
-    return {placed_windows(windows_, y, x, lowering.global_output_shape()), y.back().length(),
-            x.back().length(), 1};
-  }
-  static Operand ordered_kernel(Lowering& lowering, const PlaneWindows& planes,
-                                const std::string& name) {
-    return planes.ordered(lowering, lowering.input(kernel), planes.convolution().filters, name);
+    const PlacedWindows at = placed_windows(windows_, y, x, lowering.global_output_shape());
+    return {.batch = at.batch,
+            .planes = at.planes,
+            .rows = at.rows,
+            .columns = at.columns,
+            .channels = y.back().length(),
+            .filters = x.back().length()};
   }
 
   std::vector<SlidingWindow> windows_;

@@ -59,8 +59,8 @@ struct SlidingWindow {
   [[nodiscard]] Range transposed_inputs_of(Range output, std::int64_t length) const;
 };
 
-/// Windows over the spatial dimensions of volumes, as kernels have them: images are volumes of one
-/// plane, sequences images of one row.
+/// Windows over the dimensions of volumes, as kernels have them: those that images and sequences
+/// lack are absent.
 struct PlacedWindows {
   std::int64_t batch = 0;
   WindowDimension planes, rows, columns;

@@ -14,33 +14,34 @@ struct Counts {
 };
 
 Counts counts_of(const ConvolutionShape& at) {
-  return {at.batch * at.rows.input * at.columns.input * at.channels,
-          at.rows.window * at.columns.window * at.channels / at.groups * at.filters,
-          at.batch * at.rows.output * at.columns.output * at.filters};
+  return {
+      at.batch * at.planes.input * at.rows.input * at.columns.input * at.channels,
+      at.planes.window * at.rows.window * at.columns.window * at.channels / at.groups * at.filters,
+      at.batch * at.planes.output * at.rows.output * at.columns.output * at.filters};
 }
 
 /// visit(input, kernel, output): the offsets of every product that a convolution adds up.
 template <class Visit>
 void for_terms(const ConvolutionShape& at, const Visit& visit) {
   const std::int64_t channels = at.channels / at.groups, filters = at.filters / at.groups;
-  for (std::int64_t n = 0; n < at.batch; ++n) {
-    for (std::int64_t row = 0; row < at.rows.output; ++row) {
-      for (std::int64_t column = 0; column < at.columns.output; ++column) {
-        for (std::int64_t r = 0; r < at.rows.window; ++r) {
-          for (std::int64_t s = 0; s < at.columns.window; ++s) {
-            const std::int64_t y = row * at.rows.stride - at.rows.padding + r * at.rows.dilation;
-            const std::int64_t x =
-                column * at.columns.stride - at.columns.padding + s * at.columns.dilation;
-            if (y < 0 || y >= at.rows.input || x < 0 || x >= at.columns.input) continue;
-            for (std::int64_t f = 0; f < at.filters; ++f) {
-              for (std::int64_t c = 0; c < channels; ++c) {
-                visit(((n * at.rows.input + y) * at.columns.input + x) * at.channels +
-                          f / filters * channels + c,
-                      ((r * at.columns.window + s) * channels + c) * at.filters + f,
-                      ((n * at.rows.output + row) * at.columns.output + column) * at.filters + f);
-              }
-            }
-          }
+  const WindowDimension &d = at.planes, &h = at.rows, &w = at.columns;
+  for (std::int64_t position = 0; position < at.batch * d.output * h.output * w.output;
+       ++position) {
+    const std::int64_t n = position / w.output / h.output / d.output;
+    for (std::int64_t place = 0; place < d.window * h.window * w.window; ++place) {
+      const auto input_along = [](const WindowDimension& along, std::int64_t o, std::int64_t k) {
+        return o % along.output * along.stride - along.padding + k % along.window * along.dilation;
+      };
+      const std::int64_t z =
+          input_along(d, position / w.output / h.output, place / w.window / h.window);
+      const std::int64_t y = input_along(h, position / w.output, place / w.window);
+      const std::int64_t x = input_along(w, position, place);
+      if (z < 0 || z >= d.input || y < 0 || y >= h.input || x < 0 || x >= w.input) continue;
+      for (std::int64_t f = 0; f < at.filters; ++f) {
+        for (std::int64_t c = 0; c < channels; ++c) {
+          visit((((n * d.input + z) * h.input + y) * w.input + x) * at.channels +
+                    f / filters * channels + c,
+                (place * channels + c) * at.filters + f, position * at.filters + f);
         }
       }
     }
@@ -84,7 +85,7 @@ void check_as_placed(const ConvolutionShape& at, Precision precision) {
   const auto tolerance = [error](std::int64_t terms) {
     return error * std::sqrt(static_cast<double>(terms) + 1);
   };
-  const std::int64_t places = at.rows.window * at.columns.window;
+  const std::int64_t places = at.planes.window * at.rows.window * at.columns.window;
 
   std::vector<double> expected =
       add_up(at, outputs, x_values, kernel_values, [](auto input, auto weight, auto output) {
@@ -134,7 +135,7 @@ void check_as_placed(const ConvolutionShape& at, Precision precision) {
                        [](auto input, auto weight, auto output) {
                          return std::array{input, output, weight};
                        }),
-                error, tolerance(at.batch * at.rows.output * at.columns.output));
+                error, tolerance(outputs / std::max<std::int64_t>(at.filters, 1)));
     Array<> again(kernels);
     run(ConvolutionKernelGradientSpec{at, precision}, x, dy, again);
     CHECK(dkernel.values() == again.values());
@@ -284,6 +285,36 @@ TEST_CASE("sequences are images of one row") {
   }
 }
 
+TEST_CASE("convolutions of volumes are right") {
+  const auto cube = [](std::int64_t batch, const WindowDimension& along, std::int64_t channels,
+                       std::int64_t filters, std::int64_t groups = 1) {
+    check_convolution({.batch = batch,
+                       .planes = along,
+                       .rows = along,
+                       .columns = along,
+                       .channels = channels,
+                       .filters = filters,
+                       .groups = groups});
+  };
+  cube(2, same(6, 2, 1), 4, 32);
+  cube(1, same(5, 2, 1), 32, 64);
+  cube(2, same(5, 3, 1), 16, 16);
+  cube(2, same(6, 2, 2), 16, 48);
+  cube(1, same(3, 1, 1), 33, 17);
+  cube(1, valid(7, 3, 2), 3, 5);
+  cube(1, same(6, 3, 1, 2), 16, 16);
+  cube(1, same(4, 3, 1), 16, 32, 2);
+  cube(2, same(4, 3, 1), 16, 16, 16);
+  for (std::int64_t channels = 1; channels <= 17; ++channels) {
+    check_convolution({.batch = 1,
+                       .planes = same(3, 2, 1),
+                       .rows = same(4, 3, 1),
+                       .columns = same(5, 3, 2),
+                       .channels = channels,
+                       .filters = 18 - channels});
+  }
+}
+
 TEST_CASE("a block of an image may be padded in any way") {
   // Kernels larger than the input, windows in padding altogether, inputs that no window looks at
   // (negative padding), and inputs of no rows at all.
@@ -300,6 +331,12 @@ TEST_CASE("a block of an image may be padded in any way") {
                            .columns = {input, 4, 2, stride, 2, padding},
                            .channels = 3,
                            .filters = 2});
+        check_convolution({.batch = 1,
+                           .planes = {input, 3, 4, stride, 1, padding},
+                           .rows = {3, 2, 2, 1, 1, 0},
+                           .columns = {4, 2, 3, 1, 1, 1},
+                           .channels = 2,
+                           .filters = 3});
       }
     }
   }
@@ -330,9 +367,10 @@ TEST_CASE("convolutions of random shapes are right") {
     return WindowDimension{between(0, 9), between(0, 6), between(1, 5),
                            between(1, 3), between(1, 2), between(-3, 6)};
   };
-  for (int i = 0; i < 250; ++i) {
+  for (int i = 0; i < 350; ++i) {
     const std::int64_t groups = std::max<std::int64_t>(1, between(-2, 4));
     check_convolution({.batch = between(1, 3),
+                       .planes = i < 250 ? WindowDimension{} : dimension(),
                        .rows = dimension(),
                        .columns = dimension(),
                        .channels = groups * between(1, 9),

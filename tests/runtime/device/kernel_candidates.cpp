@@ -221,7 +221,7 @@ TEST_CASE("a record knows two specifications apart wherever they differ") {
   add_convolution([](ConvolutionShape& at) { at.filters = 8; });
   add_convolution([](ConvolutionShape& at) { at.groups = 2; });
   for (WindowDimension ConvolutionShape::*along :
-       {&ConvolutionShape::rows, &ConvolutionShape::columns}) {
+       {&ConvolutionShape::planes, &ConvolutionShape::rows, &ConvolutionShape::columns}) {
     for (std::int64_t WindowDimension::*length :
          {&WindowDimension::input, &WindowDimension::output, &WindowDimension::window,
           &WindowDimension::stride, &WindowDimension::dilation, &WindowDimension::padding}) {

@@ -12,10 +12,10 @@ constexpr float infinity = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 std::int64_t input_count(const PoolingShape& at) {
-  return at.batch * at.rows.input * at.columns.input * at.channels;
+  return at.batch * at.planes.input * at.rows.input * at.columns.input * at.channels;
 }
 std::int64_t output_count(const PoolingShape& at) {
-  return at.batch * at.rows.output * at.columns.output * at.channels;
+  return at.batch * at.planes.output * at.rows.output * at.columns.output * at.channels;
 }
 
 /// Where the window of an output begins, and how many places it has.
@@ -33,28 +33,29 @@ std::pair<std::int64_t, std::int64_t> window_of(const WindowDimension& at, std::
 void for_windows(const PoolingShape& at,
                  const std::function<void(std::size_t, const std::vector<std::size_t>&,
                                           const std::vector<std::int64_t>&)>& visit) {
-  std::size_t output = 0;
-  for (std::int64_t n = 0; n < at.batch; ++n) {
-    for (std::int64_t row = 0; row < at.rows.output; ++row) {
-      for (std::int64_t column = 0; column < at.columns.output; ++column) {
-        for (std::int64_t c = 0; c < at.channels; ++c, ++output) {
-          std::vector<std::size_t> inputs;
-          std::vector<std::int64_t> places;
-          const auto [top, high] = window_of(at.rows, row);
-          const auto [left, wide] = window_of(at.columns, column);
-          for (std::int64_t k = 0; k < at.rows.window * at.columns.window; ++k) {
-            if (k / at.columns.window >= high || k % at.columns.window >= wide) continue;
-            const std::int64_t y = top + k / at.columns.window * at.rows.dilation;
-            const std::int64_t x = left + k % at.columns.window * at.columns.dilation;
-            if (y < 0 || y >= at.rows.input || x < 0 || x >= at.columns.input) continue;
-            inputs.push_back(static_cast<std::size_t>(
-                ((n * at.rows.input + y) * at.columns.input + x) * at.channels + c));
-            places.push_back(k);
-          }
-          visit(output, inputs, places);
-        }
-      }
+  const WindowDimension &d = at.planes, &h = at.rows, &w = at.columns;
+  // -1 for what no window has.
+  const auto input_along = [](const WindowDimension& along, std::int64_t o, std::int64_t k) {
+    const auto [begin, places] = window_of(along, o % along.output);
+    const std::int64_t place = k % along.window;
+    return place < places ? begin + place * along.dilation : -1;
+  };
+  for (std::int64_t output = 0; output < output_count(at); ++output) {
+    const std::int64_t position = output / at.channels, c = output % at.channels;
+    const std::int64_t n = position / w.output / h.output / d.output;
+    std::vector<std::size_t> inputs;
+    std::vector<std::int64_t> places;
+    for (std::int64_t k = 0; k < d.window * h.window * w.window; ++k) {
+      const std::int64_t z =
+          input_along(d, position / w.output / h.output, k / w.window / h.window);
+      const std::int64_t y = input_along(h, position / w.output, k / w.window);
+      const std::int64_t x = input_along(w, position, k);
+      if (z < 0 || z >= d.input || y < 0 || y >= h.input || x < 0 || x >= w.input) continue;
+      inputs.push_back(static_cast<std::size_t>(
+          (((n * d.input + z) * h.input + y) * w.input + x) * at.channels + c));
+      places.push_back(k);
     }
+    visit(static_cast<std::size_t>(output), inputs, places);
   }
 }
 
@@ -169,8 +170,9 @@ TEST_CASE("pooling of random shapes is right, padded in any way") {
     return WindowDimension{between(0, 9), between(0, 5), between(1, 6),
                            between(1, 3), between(1, 2), between(-3, 6)};
   };
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 450; ++i) {
     check_pooling({.batch = between(0, 3),
+                   .planes = i < 300 ? WindowDimension{} : dimension(),
                    .rows = dimension(),
                    .columns = dimension(),
                    .channels = between(0, 9)});
@@ -197,12 +199,20 @@ TEST_CASE("bins are right, all of them or some, fewer or more than there are ele
                            .length = length,
                            .first_bin = first};
   };
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < 400; ++i) {
     check_pooling({.batch = between(0, 3),
+                   .planes = i < 300 ? WindowDimension{} : dimension(),
                    .rows = dimension(),
                    .columns = dimension(),
                    .channels = between(0, 9)});
   }
+}
+
+TEST_CASE("pooling of volumes by two is right, and by windows of more than 16 places") {
+  const WindowDimension halves{6, 3, 2, 2, 1, 0}, apart{9, 3, 2, 3, 1, -1}, wide{5, 2, 3, 3, 1, 1};
+  check_pooling({.batch = 2, .planes = halves, .rows = halves, .columns = halves, .channels = 17});
+  check_pooling({.batch = 2, .planes = apart, .rows = halves, .columns = apart, .channels = 8});
+  check_pooling({.batch = 1, .planes = wide, .rows = wide, .columns = wide, .channels = 9});
 }
 
 TEST_CASE("windows of up to 256 places are counted in bytes and larger ones right too") {

@@ -49,22 +49,24 @@ TEST_CASE("the uneven padding of even windows is copied, that of odd ones is not
   CHECK(padded({27, 14, 6, 2, 1, 2}).copied);
 }
 
-TEST_CASE("images are shifted into larger and smaller ones and back") {
-  // Two images of 2 by 3 with two channels, one row and two columns further in 4 by 4.
-  std::vector<float> from(2 * 2 * 3 * 2), to(2 * 4 * 4 * 2, -1.0f), back(from.size(), -1.0f);
+TEST_CASE("volumes are shifted into larger and smaller ones and back") {
+  // Two images of 2 by 3 with two channels, one row and two columns further in 4 by 4, in the second
+  // of three planes.
+  std::vector<float> from(2 * 2 * 3 * 2), to(2 * 3 * 4 * 4 * 2, -1.0f), back(from.size(), -1.0f);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i + 1);
-  const ImageShift shift{2, 2, 2, 3, 4, 4, 1, 2};
-  CHECK(shift.to_count() == 64);
-  shift_images(Launcher{}, shift, from.data(), to.data(), false);
+  const VolumeShift shift{2, 2, {1, 2, 3}, {3, 4, 4}, {1, 1, 2}};
+  CHECK(shift.to_count() == 192);
+  shift_volumes(Launcher{}, shift, from.data(), to.data(), false);
   const auto pixel = [&](std::size_t image, std::size_t row, std::size_t column) {
-    return to[((image * 4 + row) * 4 + column) * 2];
+    return to[(((image * 3 + 1) * 4 + row) * 4 + column) * 2];
   };
+  CHECK(to[2 * (4 + 2)] == 0);  // of the first plane
   CHECK(pixel(0, 0, 0) == 0);
   CHECK(pixel(0, 1, 2) == 1);
   CHECK(pixel(0, 2, 3) == 9);  // row 1, column 1
   CHECK(pixel(1, 1, 2) == 13);
   CHECK(pixel(1, 3, 3) == 0);
-  shift_images(Launcher{}, shift.back(), to.data(), back.data(), false);
+  shift_volumes(Launcher{}, shift.back(), to.data(), back.data(), false);
   // The third column had fallen off.
   for (std::size_t i = 0; i < from.size(); ++i) {
     CHECK(back[i] == (i / 2 % 3 == 2 ? 0.0f : from[i]));
