@@ -146,10 +146,6 @@ constexpr Absence all[] = {
      "the names that begin with Conv or SeparableConv are the same"},
     {"layer", "SpectralNormalization", "LayerNormalization or UnitNormalization", true},
     {"layer", "Masking", "weights of samples leave some out", true},
-    {"layer", "Resizing",
-     "CenterCrop, UpSampling2D or AveragePooling2D; or prepare the data "
-     "beforehand",
-     true},
 };
 
 // Whether `name` stands among names with spaces between them.

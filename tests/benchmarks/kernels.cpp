@@ -164,7 +164,7 @@ void add_resampling(std::vector<Case>& all, std::int64_t batch) {
   all.push_back(pass(AveragePoolingSpec{pooling}, {4 * large, 4 * small}, 4 * (large + small)));
   all.push_back(
       pass(AveragePoolingGradientSpec{pooling}, {4 * small, 4 * large}, 4 * (large + small)));
-  const UpsamplingDimension twice{14, 2, 0, 14, 0, 28};
+  const UpsamplingDimension twice{14, 28, 0, 14, 0, 28};
   for (const Interpolation interpolation : {Interpolation::nearest, Interpolation::bilinear}) {
     const UpsamplingShape at{batch, twice, twice, channels, interpolation};
     all.push_back(pass(UpsamplingSpec{at}, {4 * small, 4 * large}, 4 * (large + small)));

@@ -14,6 +14,7 @@
 #include "collectives/error.h"
 #include "layers/borders.h"
 #include "layers/identity.h"
+#include "layers/resizing.h"
 #include "runtime/device/philox.h"
 #include "runtime/graph/operations/image_tone.h"
 #include "tests/support/graph_runner.h"
@@ -294,6 +295,31 @@ TEST_CASE("wrong factors and images are errors that name the layer") {
   CHECK_THROWS_WITH(RandomFlip()(Input({7, 3})), Catch::Contains("expected images"));
   CHECK_THROWS_WITH(RandomCrop({.height = 8, .width = 2})(Input({7, 3, 1})),
                     Catch::Contains("expected images of at least 8 x 2"));
+}
+
+// Of Keras 3.15.
+TEST_CASE("images keep their proportions where they are resized so") {
+  const auto resized = [](const Shape& shape, ResizingOptions options) {
+    Tensor x(shape);
+    for (std::size_t i = 0; i < x.values.size(); ++i) x.values[i] = static_cast<double>(i + 1);
+    const Tensor dy({1, options.height, options.width, 1});
+    return Tensor(dy.shape, run_layer(Resizing(options), x, dy).y);
+  };
+  const Shape wide{1, 3, 5, 1}, high{1, 5, 3, 1};
+  const auto check = [](const Tensor& found, const std::vector<double>& keras) {
+    CHECK(difference(found, Tensor(found.shape, keras), 1e-6) == "");
+  };
+  check(resized(wide, {.height = 2, .width = 2, .crop_to_aspect_ratio = true}), {3.5, 5, 11, 12.5});
+  check(resized(high, {.height = 4, .width = 3, .crop_to_aspect_ratio = true}),
+        {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
+  check(resized(wide, {.height = 2, .width = 2, .pad_to_aspect_ratio = true}),
+        {1.3125, 3.1875, 8.8125, 10.6875});
+  check(resized(high, {.height = 4, .width = 3, .pad_to_aspect_ratio = true}),
+        {1.375, 2.375, 3.375, 5.125, 6.125, 7.125, 8.875, 9.875, 10.875, 12.625, 13.625, 14.625});
+  CHECK_THROWS_WITH(
+      Resizing(
+          {.height = 2, .width = 2, .crop_to_aspect_ratio = true, .pad_to_aspect_ratio = true}),
+      Catch::Contains("crop_to_aspect_ratio and pad_to_aspect_ratio are both given"));
 }
 
 TEST_CASE("the middle of an image is cut out, its larger border below and at the right") {

@@ -23,6 +23,7 @@
 #include "layers/pooling.h"
 #include "layers/relu.h"
 #include "layers/repeat_vector.h"
+#include "layers/resizing.h"
 #include "layers/softmax.h"
 #include "layers/up_sampling.h"
 #include "tests/support/layer_spread.h"
@@ -293,6 +294,9 @@ std::vector<Case> augmentation_cases() {
 
 std::vector<Case> moving_cases() {
   std::vector<Case> cases;
+  add(cases, "Resizing", 2, Resizing({.name = "layer", .height = 4, .width = 9}));
+  add(cases, "Resizing, cropped", 3,
+      Resizing({.name = "layer", .height = 3, .width = 3, .crop_to_aspect_ratio = true}));
   add(cases, "ZeroPadding2D", 2, ZeroPadding2D({.name = "layer", .padding = {{1, 2}, {0, 6}}}));
   add(cases, "ZeroPadding1D", 3, ZeroPadding1D({.name = "layer", .padding = {2, 1}}), {}, {7});
   add(cases, "ZeroPadding3D", 2, ZeroPadding3D({.name = "layer"}), {}, {3, 2, 2});

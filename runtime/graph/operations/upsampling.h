@@ -1,5 +1,6 @@
-// Upsampling: an image enlarged by whole factors, each pixel repeated (nearest) or the pixels
-// interpolated (bilinear, with centres of pixels half a pixel in, as Keras has it).
+// Upsampling: an image enlarged by whole factors, or made of any other size. Each new pixel is the
+// nearest old one, or interpolated between its neighbours (bilinear), with centres of pixels half a
+// pixel in, as Keras has it.
 //
 // Rule "nhwc->nhwc" with windows over h and w: a block of the result needs the pixels that it is
 // made of. Of sequences h is left out, and the kernel sees images of one row. A volume is enlarged
@@ -22,31 +23,33 @@ namespace meshwork {
 
 class UpsamplingOperation final : public Operation {
  public:
-  /// `factors` by spatial dimension, one to three.
-  UpsamplingOperation(std::vector<std::int64_t> factors, Interpolation interpolation)
-      : factors_(std::move(factors)), interpolation_(interpolation) {}
+  /// `sizes` by spatial dimension, one to three: by how much they are enlarged, or how long they
+  /// become.
+  enum class Sizes : std::uint8_t { factors, lengths };
+  UpsamplingOperation(std::vector<std::int64_t> sizes, Interpolation interpolation,
+                      Sizes of = Sizes::factors)
+      : sizes_(std::move(sizes)), interpolation_(interpolation), of_(of) {}
 
-  std::string kind() const override { return "upsampling"; }
+  std::string kind() const override { return of_ == Sizes::factors ? "upsampling" : "resizing"; }
   Shape output_shape(std::span<const Shape> inputs) const override {
     check_input_count(inputs, 1);
-    check_image(inputs[0], factors_.size());
+    check_image(inputs[0], sizes_.size());
     Shape output = inputs[0];
-    for (std::size_t d = 0; d < factors_.size(); ++d) output[d + 1] *= factors_[d];
+    for (std::size_t d = 0; d < sizes_.size(); ++d) output[d + 1] = made(d + 1, output[d + 1]);
     return output;
   }
   Rule rule(std::span<const Shape>) const override {
-    const std::string spatial = spatial_letters(factors_.size());
+    const std::string spatial = spatial_letters(sizes_.size());
     const std::string letters = "n" + spatial + "c";
     return {.inputs = {letters}, .output = letters, .windows = spatial};
   }
   Range window(int, int dimension, Range output, std::span<const Shape> inputs) const override {
-    const std::int64_t factor = factors_[dimension - 1];
-    if (interpolation_ == Interpolation::nearest) {
-      return {output.begin / factor, (output.end - 1) / factor + 1};
-    }
-    const std::int64_t length = inputs[0][dimension];
-    return {pixels_around(output.begin, factor, length).begin,
-            pixels_around(output.end - 1, factor, length).end};
+    const std::size_t d = static_cast<std::size_t>(dimension);
+    const std::int64_t length = inputs[0][d];
+    const auto seen = [&](std::int64_t o) {
+      return looked_at(o, length, made(d, length), interpolation_);
+    };
+    return {seen(output.begin).low, seen(output.end - 1).high + 1};
   }
   double flops(std::span<const Shape>, const Shape& output) const override {
     return interpolation_ == Interpolation::nearest
@@ -82,26 +85,22 @@ class UpsamplingOperation final : public Operation {
   bool backward_reads(int) const override { return false; }
 
  private:
-  // The pixels that output `o` of a bilinear enlargement is made of: those around s = (o + 1/2) /
-  // factor - 1/2, within the image. All in units of 1 / (2 factor), which are exact.
-  static Range pixels_around(std::int64_t o, std::int64_t factor, std::int64_t length) {
-    const std::int64_t unit = 2 * factor;
-    const std::int64_t s = std::clamp<std::int64_t>(2 * o + 1 - factor, 0, unit * (length - 1));
-    return {s / unit, s / unit + (s % unit == 0 ? 1 : 2)};
+  // How long dimension `d` becomes.
+  std::int64_t made(std::size_t d, std::int64_t length) const {
+    return of_ == Sizes::factors ? length * sizes_[d - 1] : sizes_[d - 1];
   }
-
   std::vector<UpsamplingShape> passes(const Lowering& lowering) const {
     const Block& x = lowering.block(0);
     const Block& y = lowering.output_block();
     const auto dimension = [&](std::size_t d) {
       return UpsamplingDimension{.length = lowering.global_shape(0)[d],
-                                 .factor = factors_[d - 1],
+                                 .made = made(d, lowering.global_shape(0)[d]),
                                  .first_input = x[d].begin,
                                  .input = x[d].length(),
                                  .first_output = y[d].begin,
                                  .output = y[d].length()};
     };
-    const std::size_t last = factors_.size();
+    const std::size_t last = sizes_.size();
     const std::int64_t batch = y[0].length(), channels = y.back().length();
     UpsamplingShape of_columns{.batch = batch,
                                .rows = {},
@@ -124,8 +123,9 @@ class UpsamplingOperation final : public Operation {
     return at.batch * at.rows.output * at.columns.output * at.channels;
   }
 
-  std::vector<std::int64_t> factors_;
+  std::vector<std::int64_t> sizes_;
   Interpolation interpolation_;
+  Sizes of_;
 };
 
 }  // namespace meshwork

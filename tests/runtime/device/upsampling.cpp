@@ -8,17 +8,20 @@ namespace meshwork::test::upsampling_test {
 namespace {
 
 UpsamplingDimension whole(std::int64_t length, std::int64_t factor) {
-  return {length, factor, 0, length, 0, length * factor};
+  return {length, length * factor, 0, length, 0, length * factor};
 }
 
 /// The weight with which global output `o` looks at global input `i`, from the definition: the
 /// triangle around the output's place, cut to the image.
-double weight(Interpolation interpolation, std::int64_t length, std::int64_t factor, std::int64_t o,
+double weight(Interpolation interpolation, std::int64_t length, std::int64_t made, std::int64_t o,
               std::int64_t i) {
-  if (interpolation == Interpolation::nearest) return o / factor == i ? 1 : 0;
-  const double place =
-      std::clamp((static_cast<double>(o) + 0.5) / static_cast<double>(factor) - 0.5, 0.0,
-                 static_cast<double>(length - 1));
+  const double middle =
+      (static_cast<double>(o) + 0.5) * static_cast<double>(length) / static_cast<double>(made);
+  // Shares of small lengths are off by less than 1e-9.
+  if (interpolation == Interpolation::nearest) {
+    return std::floor(middle + 1e-9) == static_cast<double>(i) ? 1 : 0;
+  }
+  const double place = std::clamp(middle - 0.5, 0.0, static_cast<double>(length - 1));
   return std::max(0.0, 1 - std::fabs(place - static_cast<double>(i)));
 }
 
@@ -38,9 +41,9 @@ void check_upsampling(const UpsamplingShape& at) {
           for (std::int64_t y = 0; y < at.rows.input; ++y) {
             for (std::int64_t x = 0; x < at.columns.input; ++x) {
               const double share =
-                  weight(at.interpolation, at.rows.length, at.rows.factor,
-                         at.rows.first_output + row, at.rows.first_input + y) *
-                  weight(at.interpolation, at.columns.length, at.columns.factor,
+                  weight(at.interpolation, at.rows.length, at.rows.made, at.rows.first_output + row,
+                         at.rows.first_input + y) *
+                  weight(at.interpolation, at.columns.length, at.columns.made,
                          at.columns.first_output + column, at.columns.first_input + x);
               const auto input = static_cast<std::size_t>(
                   ((n * at.rows.input + y) * at.columns.input + x) * at.channels + c);
@@ -93,6 +96,20 @@ TEST_CASE("upsampling and its gradient are right for odd sizes and factors") {
   }
 }
 
+TEST_CASE("images of any size are right, larger and smaller") {
+  for (const Interpolation interpolation : {Interpolation::nearest, Interpolation::bilinear}) {
+    for (const std::int64_t length : {1, 3, 8}) {
+      for (const std::int64_t made : {1, 2, 5, 7, 11}) {
+        check_upsampling({.batch = 2,
+                          .rows = {length, made, 0, length, 0, made},
+                          .columns = {made, length, 0, made, 0, length},
+                          .channels = 3,
+                          .interpolation = interpolation});
+      }
+    }
+  }
+}
+
 TEST_CASE("a block of the result gives the bits of the whole") {
   for (const Interpolation interpolation : {Interpolation::nearest, Interpolation::bilinear}) {
     const std::int64_t length = 5, factor = 3, columns = 8, channels = 2;
@@ -109,7 +126,7 @@ TEST_CASE("a block of the result gives the bits of the whole") {
         // One more input on either side than any of these outputs can need, where there is one.
         const std::int64_t low = std::max<std::int64_t>(first / factor - 1, 0);
         const std::int64_t high = std::min<std::int64_t>((end - 1) / factor + 2, length);
-        at.rows = {length, factor, low, high - low, first, end - first};
+        at.rows = {length, length * factor, low, high - low, first, end - first};
         check_upsampling(at);
         const auto row = static_cast<std::size_t>(4 * channels);
         Array<> part(std::vector<float>(values.begin() + low * static_cast<std::int64_t>(row),
@@ -124,7 +141,7 @@ TEST_CASE("a block of the result gives the bits of the whole") {
 
 TEST_CASE("inputs that upsampling needs and that are not held are an error that says which") {
   const UpsamplingShape at{.batch = 1,
-                           .rows = {4, 2, 1, 2, 2, 4},
+                           .rows = {4, 8, 1, 2, 2, 4},
                            .columns = whole(1, 1),
                            .channels = 1,
                            .interpolation = Interpolation::bilinear};

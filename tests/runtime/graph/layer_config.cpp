@@ -117,6 +117,7 @@ TEST_CASE("a class can be registered once, and begins with a capital letter") {
                                  "RepeatVector",
                                  "Rescaling",
                                  "Reshape",
+                                 "Resizing",
                                  "ReversibleEmbedding",
                                  "RotaryEmbedding",
                                  "SeparableConv1D",

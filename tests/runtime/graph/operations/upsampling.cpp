@@ -78,4 +78,54 @@ TEST_CASE("upsampling agrees with differences and with the truth") {
   }
 }
 
+// Resizing of Keras 3.15, on JAX, of 3 x 5 pixels, and dx by jax.vjp.
+TEST_CASE("images of another size are those of Keras") {
+  Tensor x({1, 3, 5, 1});
+  for (std::size_t i = 0; i < 15; ++i) x.values[i] = static_cast<double>(i * 7 % 15);
+  Tensor dy({1, 2, 3, 1});
+  for (std::size_t i = 0; i < 6; ++i) dy.values[i] = static_cast<double>(i + 1);
+  const OperationCase smaller{.inputs = {x}, .output_gradient = dy};
+  const auto resized = [](const OperationCase& what, std::vector<std::int64_t> lengths,
+                          Interpolation interpolation) {
+    return run_whole(
+        UpsamplingOperation(std::move(lengths), interpolation, UpsamplingOperation::Sizes::lengths),
+        what);
+  };
+  OperationResult found = resized(smaller, {2, 3}, Interpolation::bilinear);
+  CHECK(difference(found.output,
+                   Tensor({1, 2, 3, 1}, {3.5833333, 11.5, 9.4166660, 7.3333330, 7.75, 5.6666660}),
+                   1e-6) == "");
+  CHECK(difference(*found.gradients[0],
+                   Tensor(x.shape, {0.5, 0.25, 1.5, 0.75, 1.5, 0.8333333, 0.4166667, 1.75, 0.75,
+                                    1.5, 2, 1, 3.75, 1.5, 3}),
+                   1e-6) == "");
+  found = resized(smaller, {2, 3}, Interpolation::nearest);
+  CHECK(found.output.values == std::vector<double>{0, 14, 13, 10, 9, 8});
+  CHECK(found.gradients[0]->values ==
+        std::vector<double>{1, 0, 2, 0, 3, 0, 0, 0, 0, 0, 4, 0, 5, 0, 6});
+  const OperationCase larger{.inputs = {x}};
+  CHECK(difference(
+            resized(larger, {4, 7}, Interpolation::bilinear).output,
+            Tensor({1, 4, 7, 1}, {0,     4,         9,         14,    8.2857132, 9,         13,
+                                  3.125, 7.125,     9.4464283, 7.75,  8.7321434, 8.1071424, 6.75,
+                                  6.875, 7.6607141, 7.5714288, 5.875, 6.8571429, 6.2321424, 4.875,
+                                  10,    5.4285717, 4.000001,  9,     3.2857132, 4,         8}),
+            1e-6) == "");
+  CHECK(resized(larger, {4, 7}, Interpolation::nearest).output.values ==
+        std::vector<double>{0, 7,  7,  14, 6,  6,  13, 5,  12, 12, 4, 11, 11, 3,
+                            5, 12, 12, 4,  11, 11, 3,  10, 2,  2,  9, 1,  1,  8});
+}
+
+TEST_CASE("resizing agrees with differences and with the truth") {
+  for (const Interpolation interpolation : {Interpolation::nearest, Interpolation::bilinear}) {
+    for (const std::vector<std::int64_t>& lengths :
+         {std::vector<std::int64_t>{5, 3}, {2, 9}, {3, 2}, {7, 5}}) {
+      const UpsamplingOperation operation(lengths, interpolation,
+                                          UpsamplingOperation::Sizes::lengths);
+      check_gradients(operation, case_of(operation, {2, 3, 2, 2}));
+      check_strategies(operation, case_of(operation, {2, 7, 5, 2}));
+    }
+  }
+}
+
 }  // namespace meshwork::upsampling_test
