@@ -9,10 +9,6 @@ namespace {
 constexpr Absence all[] = {
     {"loss", "Loss", "losses of your own are classes of an extension (--plugin)"},
     {"loss", "CTC", "sequences of text and audio are not what Meshwork trains on"},
-    {"loss", "Circle",
-     "it compares each sample with all others of a batch, which lie on other "
-     "ranks; cross-entropies compare each with its own target",
-     true},
     {"loss", "CategoricalGeneralizedCrossEntropy",
      "CategoricalFocalCrossentropy and label_smoothing soften wrong labels "
      "too",

@@ -8,7 +8,6 @@
 // what lies behind them counts as channels.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <utility>
 #include <vector>

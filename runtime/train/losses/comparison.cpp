@@ -46,8 +46,13 @@ void check_prediction(TargetForm form, const Shape& prediction) {
   }
 }
 
+/// Whether a row has one number, in place of numbers for its last dimension.
+bool is_number(TargetForm form) {
+  return form == TargetForm::classes || form == TargetForm::labels;
+}
+
 ElementType type_of(TargetForm form) {
-  return form == TargetForm::classes ? ElementType::int32 : ElementType::float32;
+  return is_number(form) ? ElementType::int32 : ElementType::float32;
 }
 
 // A loss or a metric, as `Base` is one.
@@ -96,6 +101,8 @@ class ComparedLoss final : public Compared<Loss> {
                                            bool weighted) const override {
     check_target(form_, prediction, target);
     const std::size_t row_dimensions = rows_shape(prediction).size();
+    if (form_ == TargetForm::labels)
+      return Loss::class_weights(prediction, target, weights, weighted);
     if (form_ != TargetForm::values) {
       const RowClass of_row = form_ == TargetForm::classes ? RowClass::number : RowClass::largest;
       return make_class_weights(weights, of_row, class_count(prediction), row_dimensions, weighted);
@@ -165,7 +172,7 @@ SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make, 
 
 Shape target_shape_of(TargetForm form, const Shape& prediction) {
   check_prediction(form, prediction);
-  return form == TargetForm::classes ? without_last(prediction) : prediction;
+  return is_number(form) ? without_last(prediction) : prediction;
 }
 
 void check_target(TargetForm form, const Shape& prediction, const Shape& target) {
@@ -188,6 +195,12 @@ void check_target(TargetForm form, const Shape& prediction, const Shape& target)
            target == prediction
                ? "; a weight for each class is what the categorical kind without \"Sparse\" takes"
                : "");
+    case TargetForm::labels:
+      if (target == without_last(prediction) || target == with_last(prediction, 1)) {
+        return;
+      }
+      fail("expected a whole number for each sample as targets, of shape {} {}",
+           to_string(without_last(prediction)), found);
     case TargetForm::weights:
       if (target == prediction) {
         return;
@@ -216,7 +229,9 @@ Shape ComparisonOperation::output_shape(std::span<const Shape> inputs) const {
   check_input_count(inputs, weighted_ ? 3 : 2);
   check_target(form_, inputs[0], inputs[1]);
   if (weighted_) check_weights_of_rows(rows_shape(inputs[0]), inputs[2]);
-  (void)own_letters(letters_of(inputs[0]));  // throws for dimensions that there are not
+  // These throw for dimensions that there are not.
+  (void)own_letters(letters_of(inputs[0]));
+  (void)whole_letters(letters_of(inputs[0]));
   return {};
 }
 
@@ -224,7 +239,7 @@ ElementType ComparisonOperation::output_type(std::span<const ElementType> inputs
   if (inputs[0] != ElementType::float32 || inputs[1] != type_of(form_)) {
     fail("expected predictions of float32 and targets of {}, found {} and {}{}",
          name_of(type_of(form_)), name_of(inputs[0]), name_of(inputs[1]),
-         form_ == TargetForm::classes || inputs[1] == ElementType::int32
+         is_number(form_) || inputs[1] == ElementType::int32
              ? "; class numbers, which are int32, are compared with by losses and metrics of "
                "classes "
                "alone"
@@ -254,7 +269,7 @@ Rule ComparisonOperation::rule(std::span<const Shape> inputs) const {
     return {.inputs = std::vector<std::string>(inputs.size(), letters), .output = "", .own = own};
   }
   Rule rule{.inputs = {letters, letters}, .output = "", .own = own};
-  if (form == TargetForm::classes || target.size() < prediction.size()) {
+  if (is_number(form) || target.size() < prediction.size()) {
     rule.inputs[1].pop_back();
     if (target.size() == prediction.size()) {
       rule.inputs[1] += 'o';  // the 1 in the place of the classes
@@ -264,7 +279,7 @@ Rule ComparisonOperation::rule(std::span<const Shape> inputs) const {
   if (form == TargetForm::values && target.size() < prediction.size()) {
     rule.whole += class_letter;  // of length 1, and the target lacks it
   }
-  if (takes_whole_rows()) rule.whole += class_letter;
+  rule.whole += whole_letters(letters);
   if (weighted_) {
     rule.inputs.push_back(letters.substr(0, inputs[2].size()));
   }

@@ -1,19 +1,20 @@
 // Comparison: which targets go with a prediction, and by which rule the two are compared.
 //
 // A *prediction* is the output of a model, (batch, ..., last), and a *target* what it is compared
-// with. Targets come in three forms:
+// with. Targets come in four forms:
 //
 //   values    a number for each predicted value: the prediction's shape. Where the last dimension
 //             is 1 it may be left out.
 //   classes   the number of the right class, classes being the prediction's last dimension: its
 //             shape without that dimension, or with 1 in its place.
+//   labels    any whole number, the same for samples that belong together: shapes as of classes.
 //   weights   a weight for each class (one-hot, or probabilities): the prediction's shape.
 //
 // Nothing is broadcast: a target of another shape is an error. A *row* is everything but the last
 // dimension; losses and metrics give one value a row and are sums over rows, together with the
 // number of rows. A prediction of one dimension, the batch, has one value a row.
 //
-// Whatever their type in the data, class numbers are int32 here, the others float32.
+// Whatever their type in the data, class numbers and labels are int32 here, the others float32.
 //
 // *Weights* are float32, one for each row (the prediction's shape without its last dimension), or
 // one for each sample, which all rows of the sample share: (batch).
@@ -35,7 +36,7 @@
 
 namespace meshwork {
 
-enum class TargetForm : std::uint8_t { values, classes, weights };
+enum class TargetForm : std::uint8_t { values, classes, labels, weights };
 
 /// The letter of the classes in the rule of a comparison by classes or weights.
 inline constexpr std::string_view class_letter = "k";
@@ -68,8 +69,11 @@ class ComparisonOperation : public Operation {
   /// Of these letters those that the rule has for its own: unless an operation says otherwise, that
   /// of the classes.
   [[nodiscard]] virtual std::string own_letters(const std::string& letters) const;
-  /// Whether no axis may split rows: unless an operation says otherwise, each may.
-  [[nodiscard]] virtual bool takes_whole_rows() const { return false; }
+  /// Of these letters those that no axis may split: unless an operation says otherwise, none.
+  [[nodiscard]] virtual std::string whole_letters(const std::string& letters) const {
+    static_cast<void>(letters);
+    return "";
+  }
   [[nodiscard]] TargetForm form() const { return form_; }
   [[nodiscard]] bool weighted() const { return weighted_; }
   /// Prediction, target and, if there are any, weights: what kernels read first.

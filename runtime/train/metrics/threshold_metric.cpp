@@ -51,7 +51,9 @@ class ThresholdCountsOperation final : public ComparisonOperation {
   void backward(Lowering& lowering) const override { give_no_gradient(lowering); }
 
  protected:
-  bool takes_whole_rows() const override { return counted_.top_k.has_value(); }
+  std::string whole_letters(const std::string&) const override {
+    return counted_.top_k ? std::string(class_letter) : "";
+  }
 
  private:
   Operand largest_only(Lowering& lowering, const LocalColumns& at) const {

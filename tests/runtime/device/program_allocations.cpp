@@ -9,6 +9,7 @@
 #include "runtime/device/kernels/attention.h"
 #include "runtime/device/kernels/average.h"
 #include "runtime/device/kernels/category_encoding.h"
+#include "runtime/device/kernels/circle.h"
 #include "runtime/device/kernels/classes.h"
 #include "runtime/device/kernels/convolution.h"
 #include "runtime/device/kernels/copies.h"
@@ -241,6 +242,12 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(MaximumPoolingGradientSpec{pooling}, {winners, x, e}, "t");
   builder.emit(AveragePoolingSpec{pooling}, {x, y}, "t");
   builder.emit(AveragePoolingGradientSpec{pooling}, {x, e}, "t");
+  const Buffer circle = builder.scratch(columns * columns * 4, "circle");
+  const Buffer pair_sums = builder.scratch(2 * columns * 4, "pair sums");
+  builder.preset(circle);
+  builder.emit(CircleSumsSpec{columns, {}}, {circle, classes, pair_sums}, "t");
+  builder.emit(CircleLossSpec{columns}, {pair_sums, factor, scalar}, "t");
+  builder.emit(CircleGradientSpec{columns, {}}, {classes, pair_sums, factor, circle}, "t");
   builder.emit(MiddleSumSpec{1, rows, columns, 1}, {x, bias}, "t");
   builder.emit(MiddleBroadcastSpec{1, rows, columns, 1}, {bias, y}, "t");
   builder.emit(MiddleMaximumSpec{1, rows, columns}, {x, m}, "t");
