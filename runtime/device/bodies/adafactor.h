@@ -1,4 +1,5 @@
-// What Adafactor does between its two updates, for the loops of any device. Bound by memory traffic.
+// What Adafactor does between its two updates, for the loops of any device. Bound by memory
+// traffic.
 #pragma once
 
 #include <cmath>

@@ -8,8 +8,8 @@
 //
 // for the last two dimensions of a variable. One of a single dimension has v = beta v + (1 - beta)
 // (g^2 + epsilon_1). rms is the root of the mean square; t counts the updates so far, this one
-// included. All means are those of whole variables, whatever their layout: ranks add up their parts.
-// Shazeer and Stern, arXiv:1804.04235; as in Keras.
+// included. All means are those of whole variables, whatever their layout: ranks add up their
+// parts. Shazeer and Stern, arXiv:1804.04235; as in Keras.
 //
 // The slot has v, as Keras's has, and not r and c: they are the means of v's rows and columns, for
 // r and c have one mean. So it lies as the variable does.

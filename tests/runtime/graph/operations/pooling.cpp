@@ -51,8 +51,8 @@ Tensor distinct(const Shape& shape) {
   return tensor;
 }
 
-// x in so many bins of rows and columns: bin i of n elements in m is [floor(i n / m), ceil((i + 1) n
-// / m)).
+// x in so many bins of rows and columns: of n elements in m bins, bin i is
+// [floor(i n / m), ceil((i + 1) n / m)).
 Tensor binned(const Tensor& x, std::int64_t rows, std::int64_t columns, bool maximum) {
   Tensor y({x.shape[0], rows, columns, x.shape[3]});
   std::size_t at = 0;
