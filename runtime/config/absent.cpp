@@ -48,7 +48,6 @@ constexpr Absence all[] = {
     {"optimizer", "MultiOptimizer OptimizerMap",
      "all variables are updated alike; trainable: false leaves a layer as it "
      "is"},
-    {"optimizer", "ScheduleFreeAdamW", "AdamW with a learning rate by CosineDecay", true},
     {"optimizer", "Adafactor.relative_step",
      "the rate is 1 / sqrt(t) at most, as Keras's with either value"},
     {"optimizer", "Muon.adam_lr_ratio", "one rate is for all variables"},

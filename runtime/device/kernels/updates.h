@@ -12,6 +12,7 @@
 #include "runtime/device/kernels/lion.h"
 #include "runtime/device/kernels/nadam.h"
 #include "runtime/device/kernels/rmsprop.h"
+#include "runtime/device/kernels/schedule_free.h"
 #include "runtime/device/kernels/sgd.h"
 
 namespace meshwork {
@@ -21,7 +22,8 @@ struct Updates {
   /// Enters `compile` for each into a device's set.
   static void enter(auto& kernels, auto compile) { kernels.template add<Specs...>(compile); }
 };
-using EveryUpdate = Updates<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec, AdadeltaSpec, AdamaxSpec,
-                            NadamSpec, FtrlSpec, LionSpec, LambSpec, AdafactorSpec, AverageSpec>;
+using EveryUpdate =
+    Updates<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec, AdadeltaSpec, AdamaxSpec, NadamSpec,
+            FtrlSpec, LionSpec, LambSpec, AdafactorSpec, ScheduleFreeSpec, AverageSpec>;
 
 }  // namespace meshwork

@@ -18,6 +18,7 @@
 #include "runtime/train/optimizers/lamb.h"
 #include "runtime/train/optimizers/nadam.h"
 #include "runtime/train/optimizers/rmsprop.h"
+#include "runtime/train/optimizers/schedule_free_adamw.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
@@ -107,6 +108,7 @@ std::vector<Kind> kinds() {
       {"Adam with amsgrad", Adam({.learning_rate = 0.01, .amsgrad = true})},
       {"Nadam", Nadam({.learning_rate = 0.01})},
       {"Lamb", Lamb({.learning_rate = 0.01})},
+      {"ScheduleFreeAdamW", ScheduleFreeAdamW({.learning_rate = 0.01})},
       {"Adafactor", Adafactor({.learning_rate = 0.01})},
       {"Adadelta", Adadelta({.learning_rate = 0.1})},
       {"Ftrl, with a power of its own", Ftrl({.learning_rate = 0.1, .learning_rate_power = -0.7})}};

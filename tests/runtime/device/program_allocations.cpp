@@ -36,6 +36,7 @@
 #include "runtime/device/kernels/row_losses.h"
 #include "runtime/device/kernels/row_normalization.h"
 #include "runtime/device/kernels/rows.h"
+#include "runtime/device/kernels/schedule_free.h"
 #include "runtime/device/kernels/sgd.h"
 #include "runtime/device/kernels/upsampling.h"
 #include "runtime/device/kernels/value_losses.h"
@@ -143,6 +144,7 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(FtrlSpec{.count = count}, {scalars, e, x, slot, second}, "t");
   builder.emit(LambSpec{.count = count}, {scalars, e, x, slot, second}, "t");
   builder.emit(AverageSpec{.count = count}, {scalars, e, x, slot}, "t");
+  builder.emit(ScheduleFreeSpec{.count = count}, {scalars, e, x, slot, second}, "t");
   builder.emit(AdafactorSpec{.count = count}, {scalars, e, x, slot}, "t");
   builder.emit(OuterProductSpec{1, rows, columns}, {x, x, x, slot}, "t");
   builder.emit(RootQuotientSpec{count}, {slot, e}, "t");

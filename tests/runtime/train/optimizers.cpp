@@ -24,6 +24,7 @@
 #include "runtime/train/optimizers/lion.h"
 #include "runtime/train/optimizers/nadam.h"
 #include "runtime/train/optimizers/rmsprop.h"
+#include "runtime/train/optimizers/schedule_free_adamw.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/catch.h"
 
@@ -205,6 +206,19 @@ TEST_CASE("Nadam updates by its formula, whose product it does not keep") {
     product *= 0.9999 * (1 - 0.5 * std::pow(0.96, t));
     REQUIRE(nadam_product(0.9999, t) == Approx(product).epsilon(1e-12));
   }
+}
+
+TEST_CASE("ScheduleFreeAdamW updates as Keras 3.15 does, decayed or warmed up") {
+  check_values(updated(ScheduleFreeAdamW({.learning_rate = rate,
+                                          .beta_1 = 0.8,
+                                          .beta_2 = 0.95,
+                                          .epsilon = 1e-3,
+                                          .weight_decay = 0.1})),
+               {0.36191684007644653, -1.03865647315979, -0.330798476934433, 0.6980040669441223,
+                2.022937774658203});
+  check_values(updated(ScheduleFreeAdamW({.learning_rate = rate, .warmup_steps = 4})),
+               {0.3934324383735657, -1.3134089708328247, -0.18907389044761658, 0.6645849943161011,
+                2.3385589122772217});
 }
 
 TEST_CASE("Lamb updates as Keras 3.15 does, with the norms of a variable") {

@@ -22,6 +22,7 @@
 #include "runtime/train/optimizers/muon.h"
 #include "runtime/train/optimizers/nadam.h"
 #include "runtime/train/optimizers/rmsprop.h"
+#include "runtime/train/optimizers/schedule_free_adamw.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/one_rank.h"
 
@@ -50,6 +51,7 @@ std::vector<Optimizer> every_optimizer() {
           Lamb({.learning_rate = 0.01, .weight_decay = 0.1}),
           Lamb({.learning_rate = 0.01, .global_clipnorm = 0.5}),
           Muon({.learning_rate = 0.01, .global_clipnorm = 0.5}),
+          ScheduleFreeAdamW({.learning_rate = 0.01, .warmup_steps = 3}),
           Adafactor({.learning_rate = 0.1, .weight_decay = 0.1}),
           Adafactor({.learning_rate = 0.1, .clip_threshold = 0.5, .global_clipnorm = 0.5})};
 }
