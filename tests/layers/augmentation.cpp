@@ -14,8 +14,11 @@
 #include "collectives/error.h"
 #include "layers/borders.h"
 #include "layers/identity.h"
+#include "layers/pages.h"
 #include "layers/resizing.h"
+#include "runtime/config/load.h"
 #include "runtime/device/philox.h"
+#include "runtime/graph/layer_config.h"
 #include "runtime/graph/operations/image_tone.h"
 #include "tests/support/graph_runner.h"
 #include "tests/support/strategy_validator.h"
@@ -285,6 +288,40 @@ TEST_CASE("outside training images stay as they are") {
     CHECK(found.y == x.values);
     CHECK(found.dx == dy.values);
   }
+}
+
+TEST_CASE("configurations give factors, ranges and sizes as programs do") {
+  const auto made = [](const std::string& text) {
+    Catalog catalog;
+    add_layers(catalog);
+    return catalog.make<SharedLayer>(parse_config(text, "net.yaml"));
+  };
+  const Tensor x = random_tensor(images, 1);
+  const auto check = [&](const std::string& text, const SharedLayer& layer) {
+    INFO(text);
+    const SharedLayer written = made(text);
+    Shape shape = written(Input({rows, columns, channels})).shape();
+    shape.front() = batch;
+    const Tensor dy = random_tensor(shape, 2);
+    CHECK(run_layer(written, x, dy).y == run_layer(layer, x, dy).y);
+  };
+  check("RandomBrightness: {name: l, factor: [0.25, -0.5], value_range: [1, -1]}",
+        RandomBrightness({.name = "l", .factor = {-0.5f, 0.25f}, .value_range = {-1, 1}}));
+  check("RandomContrast: {name: l, factor: 0.5, value_range: [-1, 1]}",
+        RandomContrast({.name = "l", .factor = {0.5f, 0.5f}, .value_range = {-1, 1}}));
+  check("RandomRotation: {name: l, factor: 0.25}",
+        RandomRotation({.name = "l", .factor = {-0.25f, 0.25f}}));
+  check("Resizing: {height: 4, width: 9, interpolation: nearest, crop_to_aspect_ratio: true}",
+        Resizing({.height = 4,
+                  .width = 9,
+                  .interpolation = Interpolation::nearest,
+                  .crop_to_aspect_ratio = true}));
+  CHECK_THROWS_WITH(made("RandomContrast: {factor: 0.5, value_range: 1}"),
+                    Catch::Contains("net.yaml:1:"));
+  CHECK_THROWS_WITH(made("RandomContrast: {factor: 0.5, value_range: [0, 1, 2]}"),
+                    Catch::Contains("expected two numbers, found 3"));
+  CHECK_THROWS_WITH(made("RandomContrast: {factor: [0.5]}"),
+                    Catch::Contains("expected one number, or two, found 1"));
 }
 
 TEST_CASE("wrong factors and images are errors that name the layer") {
