@@ -9,10 +9,6 @@ namespace {
 constexpr Absence all[] = {
     {"loss", "Loss", "losses of your own are classes of an extension (--plugin)"},
     {"loss", "CTC", "sequences of text and audio are not what Meshwork trains on"},
-    {"loss", "CategoricalGeneralizedCrossEntropy",
-     "CategoricalFocalCrossentropy and label_smoothing soften wrong labels "
-     "too",
-     true},
     {"loss", ".reduction",
      "a loss is the mean over the rows of the global batch, Keras's "
      "sum_over_batch_size; loss_weights scale it"},

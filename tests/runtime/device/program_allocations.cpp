@@ -18,6 +18,7 @@
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/kernels/embedding.h"
 #include "runtime/device/kernels/ftrl.h"
+#include "runtime/device/kernels/generalized_crossentropy.h"
 #include "runtime/device/kernels/image_motion.h"
 #include "runtime/device/kernels/image_tone.h"
 #include "runtime/device/kernels/lamb.h"
@@ -250,6 +251,8 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(CircleSumsSpec{columns, {}}, {circle, classes, pair_sums}, "t");
   builder.emit(CircleLossSpec{columns}, {pair_sums, factor, scalar}, "t");
   builder.emit(CircleGradientSpec{columns, {}}, {classes, pair_sums, factor, circle}, "t");
+  builder.emit(GeneralizedCrossentropySpec{rows}, {m, scalar}, "t");
+  builder.emit(GeneralizedCrossentropyGradientSpec{rows, columns}, {classes, m, e}, "t");
   builder.emit(MiddleSumSpec{1, rows, columns, 1}, {x, bias}, "t");
   builder.emit(MiddleBroadcastSpec{1, rows, columns, 1}, {bias, y}, "t");
   builder.emit(MiddleMaximumSpec{1, rows, columns}, {x, m}, "t");

@@ -1,0 +1,42 @@
+#include "runtime/device/kernels/generalized_crossentropy.h"
+
+#include <cmath>
+
+#include "tests/runtime/device/support.h"
+
+namespace meshwork::test::generalized_crossentropy_test {
+
+TEST_CASE("generalized cross-entropy is its formula, and its slope is at the class alone") {
+  constexpr double q = 0.7, scale = 0.5;
+  for (const std::int64_t rows : {0, 1, 6, 1000}) {
+    constexpr std::int64_t columns = 5, first = 3;
+    const std::vector<float> values = random_values(rows, 1, 0.05f, 1);
+    const std::vector<float> weights = random_values((rows + 1) / 2, 2, 0, 2);
+    std::vector<std::int32_t> numbers;
+    std::vector<double> slopes(static_cast<std::size_t>(rows * columns));
+    double sum = 0;
+    for (std::int64_t row = 0; row < rows; ++row) {
+      // Some classes are other ranks' columns.
+      const std::int64_t number = row * 7 % 11;
+      const auto at = static_cast<std::size_t>(row);
+      const double v = static_cast<double>(values[at]);
+      const double weight = static_cast<double>(weights[at / 2]);
+      numbers.push_back(static_cast<std::int32_t>(number));
+      sum += weight * (1 - std::pow(v, q)) / q;
+      if (number >= first && number < first + columns) {
+        slopes[static_cast<std::size_t>(row * columns + number - first)] =
+            -scale * weight * std::pow(v, q - 1);
+      }
+    }
+    Array<> v(values), w(weights), dp(rows * columns);
+    Array<std::int32_t> classes(numbers);
+    Array<double> loss(1);
+    run(GeneralizedCrossentropySpec{rows, q, 2}, v, w, loss);
+    CHECK(loss[0] == Approx(sum).epsilon(1e-9));
+    run(GeneralizedCrossentropyGradientSpec{rows, columns, first, q, static_cast<float>(scale), 2},
+        classes, v, w, dp);
+    check_close(dp, slopes, 1e-6);
+  }
+}
+
+}  // namespace meshwork::test::generalized_crossentropy_test
