@@ -180,10 +180,11 @@ class ConvolutionOperation final : public Operation {
           {dz, wide});
     }
     if (lowering.needs_gradient(0)) {
-      const Operand weights =
-          part.whole_groups ? lowering.input(kernel) : wide_kernel(lowering, part);
+      // Every rank asks for it, as in forward.
+      const Operand weights = lowering.input(kernel);
       lowering.emit(ConvolutionInputGradientSpec{part.at},
-                    {wide, weights, lowering.input_gradient(0)});
+                    {wide, part.whole_groups ? weights : wide_kernel(lowering, part),
+                     lowering.input_gradient(0)});
       lowering.input_gradient_is_complete(0);
     }
     if (lowering.needs_gradient(kernel)) {
