@@ -8,6 +8,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <array>
 #include <thread>
 
 namespace meshwork::hdf5_test {
@@ -399,6 +401,58 @@ TEST_CASE("compressed data that is damaged is an error when it is read") {
   CHECK_THROWS_WITH(
       read_all<std::uint8_t>(source, 0),
       Catch::Contains(path + ":/x, elements from (0, 0) on: a chunk cannot be unpacked"));
+}
+
+TEST_CASE("a rank's block of volumes is read where all other blocks are damaged") {
+  // Two volumes of 8 x 8 x 8 with two channels. Chunks are the blocks of 2 x 2 x 2 ranks.
+  const Folder folder("hdf5");
+  const std::string path = folder / "data.h5";
+  const auto values = counted<std::uint8_t>(2 * 8 * 8 * 8 * 2);
+  {
+    Writer writer(path);
+    writer.add("x", H5T_STD_U8LE, {2, 8, 8, 8, 2}, values, {1, 4, 4, 4, 2});
+    writer.close();
+  }
+  const std::string whole = file_bytes(path);
+  const auto first_of = [](std::int64_t rank, int dimension) { return rank >> dimension & 1; };
+  for (std::int64_t rank = 0; rank < 8; ++rank) {
+    std::string damaged = whole;
+    {
+      const Hdf5Guard guard;
+      const Hdf5File file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT));
+      const Hdf5Dataset dataset(H5Dopen2(file.native(), "x", H5P_DEFAULT));
+      for (std::int64_t chunk = 0; chunk < 16; ++chunk) {
+        if (chunk % 8 == rank) continue;
+        std::array<hsize_t, 5> offset{static_cast<hsize_t>(chunk / 8)};
+        for (int d = 0; d < 3; ++d) offset[d + 1] = static_cast<hsize_t>(4 * first_of(chunk, d));
+        unsigned filters = 0;
+        haddr_t address = 0;
+        hsize_t bytes = 0;
+        check_hdf5(
+            H5Dget_chunk_info_by_coord(dataset.native(), offset.data(), &filters, &address, &bytes),
+            "find a chunk of", path);
+        std::fill_n(damaged.begin() + static_cast<std::ptrdiff_t>(address), bytes, '\xff');
+      }
+    }
+    const std::string copy = folder / fmt::format("rank{}.h5", rank);
+    write_file(copy, damaged);
+    const Hdf5Source source = open(copy, "x");
+    Block block;
+    for (int d = 0; d < 3; ++d) block.push_back({4 * first_of(rank, d), 4 * first_of(rank, d) + 4});
+    block.push_back({0, 2});
+    std::vector<std::uint8_t> found(2 * 4 * 4 * 4 * 2), expected;
+    const std::array<std::int64_t, 2> samples{0, 1};
+    source.read(0, samples, block, reinterpret_cast<std::byte*>(found.data()));
+    for (std::int64_t i = 0; i < 2 * 8 * 8 * 8 * 2; ++i) {
+      const std::array<std::int64_t, 3> at{i / 128 % 8, i / 16 % 8, i / 2 % 8};
+      bool inside = true;
+      for (int d = 0; d < 3; ++d) inside = inside && at[d] / 4 == first_of(rank, d);
+      if (inside) expected.push_back(values[static_cast<std::size_t>(i)]);
+    }
+    CHECK(found == expected);
+    CHECK_THROWS_WITH(read_all<std::uint8_t>(source, 0),
+                      Catch::Contains("a chunk cannot be unpacked"));
+  }
 }
 
 TEST_CASE("errors of HDF5 become exceptions and the library's printing is restored") {
