@@ -27,17 +27,20 @@ RANK = int(os.environ.get("OMPI_COMM_WORLD_RANK", 0)) if DDP else 0
 RANKS = int(os.environ.get("OMPI_COMM_WORLD_SIZE", 1)) if DDP else 1
 
 
-def timed(steps, channels_last, foreach, scripted):
+def timed(steps, channels_last, foreach, how):
     rows = BATCH // RANKS
     inputs = [torch.rand(rows, *networks.sample_shape(NETWORK)) for _ in range(20)]
     targets = [networks.targets(NETWORK, rows) for _ in range(20)]
     loss_of = networks.loss_of(NETWORK)
     model = networks.network(NETWORK)
     if channels_last:
-        model = model.to(memory_format=torch.channels_last)
-        inputs = [x.to(memory_format=torch.channels_last) for x in inputs]
-    if scripted:
+        last = networks.channels_last(NETWORK)
+        model = model.to(memory_format=last)
+        inputs = [x.to(memory_format=last) for x in inputs]
+    if how == "scripted":
         model = torch.jit.script(model)
+    if how == "compiled":
+        model = torch.compile(model)
     if DDP:
         model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True, static_graph=True)
     update = networks.optimizer(NETWORK, model, foreach=foreach)
@@ -70,10 +73,11 @@ def main():
         os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
         os.environ.setdefault("MASTER_PORT", "29531")
         torch.distributed.init_process_group("gloo", rank=RANK, world_size=RANKS)
-    settings = [dict(channels_last=last, foreach=foreach, scripted=scripted)
-                for last, foreach, scripted in itertools.product(
-                    (False, True) if NETWORK == "convnet" else (False,), (False, True),
-                    (False,) if DDP or BFLOAT16 else (False, True))]
+    # Scripts are deprecated, and a network of volumes is none; compiling takes a minute and a compiler.
+    hows = ("eager",) if DDP or BFLOAT16 else ("eager", "compiled" if NETWORK == "volumes" else "scripted")
+    settings = [dict(channels_last=last, foreach=foreach, how=how)
+                for last, foreach, how in itertools.product(
+                    (False, True) if networks.channels_last(NETWORK) else (False,), (False, True), hows)]
     tried = [(statistics.median(timed(max(5, STEPS // 10), **setting)), index)
              for index, setting in enumerate(settings)]
     best = torch.tensor(min(tried)[1])

@@ -8,15 +8,16 @@
 //   dropout  784-200-10, ReLU, dropout 0.4, RMSprop, squared error (configs/keras_guide_mlp.yaml)
 //   convnet  three convolutions with batch normalization, Adam (configs/fashion_mnist_convnet.yaml)
 //   wide     1024-4096-4096-10, ReLU, SGD, cross-entropy
+//   volumes  CosmoFlow on 64 x 64 x 64, SGD with momentum     (configs/volume_regression.yaml)
 //   256x8    or any width and depth: so many dense layers with ReLU, SGD, cross-entropy
 //
 // SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
-// rows of the next) or `sharded` (batches, and each kernel over the same ranks). PRECISION is
-// `float32`, `tf32` or `bfloat16`, DEVICE what `device:` can be, DATA `auto` or `never`: whether
-// samples may stay on a device with memory of its own, KERNELS `fixed`, `timed` or a file. Numbers
-// are synthetic: the arithmetic is the same. Printed is one line of JSON: milliseconds a step, with
-// quartiles, and the seconds of the first pass, which makes the program; "gains": whether products
-// are faster in PRECISION than in float32.
+// rows of the next), `sharded` (batches, and each kernel over the same ranks) or `planes` (of
+// volumes). PRECISION is `float32`, `tf32` or `bfloat16`, DEVICE what `device:` can be, DATA `auto`
+// or `never`: whether samples may stay on a device with memory of its own, KERNELS `fixed`, `timed`
+// or a file. Numbers are synthetic: the arithmetic is the same. Printed is one line of JSON:
+// milliseconds a step, with quartiles, and the seconds of the first pass, which makes the program;
+// "gains": whether products are faster in PRECISION than in float32.
 //
 // On a processor the step loop is profiled (--profile of `meshwork train`), each step is timed by
 // itself, and the parts of a step are printed too. A device that works beside the processor is not
@@ -34,9 +35,12 @@
 #include <string>
 #include <vector>
 
+#include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
 #include "layers/flatten.h"
+#include "layers/leaky_relu.h"
+#include "layers/pooling.h"
 #include "layers/rescaling.h"
 #include "layers/reshape.h"
 #include "runtime/data/synthetic.h"
@@ -97,7 +101,8 @@ struct Network {
   std::int64_t batch;  // by default
   Shape shape;         // of a sample
   ElementType type;    // of the input
-  bool classes;        // labels; else ten numbers
+  bool classes;        // labels; else numbers
+  std::int64_t outputs;
   std::function<SymbolicTensor(const SymbolicTensor&)> layers;
   std::function<Optimizer()> optimizer;
 };
@@ -126,21 +131,30 @@ SymbolicTensor wide(const SymbolicTensor& input) {
   return Dense({.name = "d3", .units = 10})(x);
 }
 
+SymbolicTensor volumes(SymbolicTensor x) {
+  for (const std::int64_t filters : {32, 64, 128, 256, 512}) {
+    x = Conv3D({.filters = filters, .kernel_size = 2, .padding = Padding::same})(x);
+    x = MaxPooling3D()(LeakyReLU()(x));
+  }
+  x = Flatten()(x);
+  for (const std::int64_t units : {128, 64}) {
+    x = Dropout({.rate = 0.5})(LeakyReLU()(Dense({.units = units})(x)));
+  }
+  return Rescaling({.scale = 1.2})(Dense({.units = 4, .activation = Activation::tanh})(x));
+}
+
 const std::map<std::string, Network>& networks() {
   const auto adam = [] { return Optimizer(Adam({.learning_rate = 1e-3})); };
+  const auto rmsprop = [] { return Optimizer(RMSprop()); };
+  const auto sgd = [] { return Optimizer(SGD({.learning_rate = 1e-3})); };
+  const auto momentum = [] { return Optimizer(SGD({.learning_rate = 1e-3, .momentum = 0.9})); };
+  using enum ElementType;
   static const std::map<std::string, Network> all{
-      {"mlp", {64, {28, 28}, ElementType::uint8, true, mlp, adam}},
-      {"dropout",
-       {64,
-        {28, 28},
-        ElementType::float32,
-        false,
-        with_dropout,
-        [] { return Optimizer(RMSprop()); }}},
-      {"convnet", {64, {28, 28}, ElementType::uint8, true, convnet, adam}},
-      {"wide", {256, {1024}, ElementType::float32, true, wide, [] {
-                  return Optimizer(SGD({.learning_rate = 1e-3}));
-                }}}};
+      {"mlp", {64, {28, 28}, uint8, true, 10, mlp, adam}},
+      {"dropout", {64, {28, 28}, float32, false, 10, with_dropout, rmsprop}},
+      {"convnet", {64, {28, 28}, uint8, true, 10, convnet, adam}},
+      {"volumes", {4, {64, 64, 64, 4}, float32, false, 4, volumes, momentum}},
+      {"wide", {256, {1024}, float32, true, 10, wide, sgd}}};
   return all;
 }
 
@@ -157,9 +171,9 @@ std::optional<Network> of_dense_layers(const std::string& name) {
     }
     return Dense({.units = 10})(x);
   };
-  return Network{64,   {width}, ElementType::float32,
-                 true, layers,  [] {
-                   return Optimizer(SGD({.learning_rate = 1e-3})); }};
+  return Network{64, {width}, ElementType::float32, true, 10, layers, [] {
+                   return Optimizer(SGD({.learning_rate = 1e-3}));
+                 }};
 }
 
 std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows) {
@@ -177,7 +191,7 @@ std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows)
     target.kind = SyntheticKind::classes;
     target.classes = 10;
   } else {
-    target.shape = {10};
+    target.shape = {network.outputs};
     target.type = ElementType::float32;
     target.kind = SyntheticKind::uniform;
   }
@@ -196,11 +210,17 @@ Distribution spread(DeviceMesh& mesh, const std::string& how) {
     layouts["d2/kernel"] = {"ranks", unsharded};
     return ModelParallel(mesh, layouts, {.batch_axis = ""});
   }
+  if (how == "planes") {
+    const TensorLayout planes{unsharded, "ranks", unsharded, unsharded, unsharded};
+    layouts["input"] = planes;
+    layouts["(conv|max_pooling).*/output"] = planes;
+    return ModelParallel(mesh, layouts, {.batch_axis = ""});
+  }
   if (how == "sharded") {
     layouts[".*kernel"] = {"ranks", unsharded};
     return ModelParallel(mesh, layouts);
   }
-  fail("SPREAD is data, model or sharded, not \"{}\"", how);
+  fail("SPREAD is data, model, sharded or planes, not \"{}\"", how);
 }
 
 void run(int argc, char** argv) {
@@ -211,8 +231,10 @@ void run(int argc, char** argv) {
   const auto found = networks().find(name);
   const std::optional<Network> dense = of_dense_layers(name);
   if (found == networks().end() && !dense) {
-    fail("NETWORK is mlp, dropout, convnet, wide or a width and a depth such as 256x8, not \"{}\"",
-         name);
+    fail(
+        "NETWORK is mlp, dropout, convnet, volumes, wide or a width and a depth such as 256x8, not "
+        "\"{}\"",
+        name);
   }
   const Network& network = dense ? *dense : found->second;
   const std::int64_t batch = std::stoll(argument(2, std::to_string(network.batch)));
