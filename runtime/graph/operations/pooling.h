@@ -31,6 +31,8 @@ class PoolingOperation final : public Operation {
     }
   }
 
+  [[nodiscard]] bool takes_maxima() const { return pooling_ == Pooling::maximum; }
+
   std::string kind() const override {
     return pooling_ == Pooling::maximum ? "maximum pooling" : "average pooling";
   }

@@ -13,6 +13,9 @@ class RectifierOperation final : public Operation {
  public:
   explicit RectifierOperation(Rectifier rectifier) : rectifier_(rectifier) {}
 
+  /// Whether a larger number never becomes a smaller one.
+  [[nodiscard]] bool keeps_order() const { return rectifier_.threshold == 0; }
+
   std::string kind() const override { return "rectifier"; }
 
   void forward(Lowering& lowering) const override {

@@ -60,20 +60,6 @@ Unmerged without(const Graph& graph, int index, const PlanRequest& request) {
   return over_image ? Unmerged{user, std::move(over_image)} : Unmerged{};
 }
 
-// Makers and users of tensors, from the list of operations.
-void connect(Graph& graph) {
-  for (GraphTensor& tensor : graph.tensors) {
-    tensor.producer = -1;
-    tensor.consumers.clear();
-  }
-  for (int index = 0; index < static_cast<int>(graph.operations.size()); ++index) {
-    graph.tensors[graph.operations[index].output].producer = index;
-    for (const TensorId input : graph.operations[index].inputs) {
-      graph.tensors[input].consumers.push_back(index);
-    }
-  }
-}
-
 }  // namespace
 
 std::shared_ptr<const Graph> multiply_images(PlanRequest& request,

@@ -35,6 +35,12 @@ void rewrite(Plan& plan);
 /// A product of a flattened image is one over the image.
 [[nodiscard]] std::shared_ptr<const Graph> multiply_images(PlanRequest& request,
                                                            std::shared_ptr<const Graph> graph);
+/// A maximum is taken before an activation that keeps order.
+[[nodiscard]] std::shared_ptr<const Graph> pool_first(PlanRequest& request,
+                                                      std::shared_ptr<const Graph> graph);
+
+/// Makers and users of tensors, from the list of operations.
+void connect(Graph& graph);
 
 // After planning:
 
