@@ -4,11 +4,11 @@
 //   benchmarks/kernels [--device cpu|cuda] [word...]
 //
 // The shapes are those of a 784-256-256-10 network on batches of 64, of a wide one, of the network
-// of configs/fashion_mnist_convnet.yaml on batches of 64 and 512, and of configs/volume_regression.yaml. Names of kernels that
-// contain one of the arguments' words are measured, all without arguments. A kernel is run until a
-// sample takes some milliseconds; of 21 samples the table shows the median, and the fastest and
-// slowest behind it. Operands stay where they are, so what fits a cache is measured there, as in a
-// training step.
+// of configs/fashion_mnist_convnet.yaml on batches of 64 and 512, and of
+// configs/volume_regression.yaml. Names of kernels that contain one of the arguments' words are
+// measured, all without arguments. A kernel is run until a sample takes some milliseconds; of 21
+// samples the table shows the median, and the fastest and slowest behind it. Operands stay where
+// they are, so what fits a cache is measured there, as in a training step.
 #include <fmt/format.h>
 
 #include <algorithm>

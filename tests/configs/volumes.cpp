@@ -1,10 +1,10 @@
 // The examples of volumes train on every mesh as on one rank: batches, planes, rows and columns
 // split, alone and together; and what ranks send for it is what one counts by hand.
 //
-// Lengths are such that blocks differ, and that the coarsest layers have fewer planes than there are
-// ranks. A sum of n products in another order differs by about sqrt(n) * 2^-24 of its terms, here of
-// up to 83,000; ten steps let that grow a few times, and Adam makes of a rounding near 0 a step of
-// its own.
+// Lengths are such that blocks differ, and that the coarsest layers have fewer planes than there
+// are ranks. A sum of n products in another order differs by about sqrt(n) * 2^-24 of its terms,
+// here of up to 83,000; ten steps let that grow a few times, and Adam makes of a rounding near 0 a
+// step of its own.
 #include <array>
 #include <optional>
 

@@ -8,9 +8,9 @@
 // terms.
 //
 // Beside them kernels that move: volumes cut or padded to what the windows look at, and the
-// transposition of the kernel, forth and back, for cuDNN, which wants what pads on both sides alike
-// and kernels as (filters, planes, rows, columns, channels); windows as rows of a matrix and back, for
-// products. All are a thread an element and bound by memory traffic.
+// transposition of the kernel, forth and back, for cuDNN, which wants what pads on both sides
+// alike and kernels as (filters, planes, rows, columns, channels); windows as rows of a matrix and
+// back, for products. All are a thread an element and bound by memory traffic.
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/convolution_forms.h"
 #include "runtime/device/cuda/image_index.h"

@@ -55,7 +55,8 @@ KernelPointer compile_direct(const ConvolutionSpec& spec, const Context& context
 KernelPointer compile_direct(const ConvolutionInputGradientSpec& spec, const Context& context);
 KernelPointer compile_direct(const ConvolutionKernelGradientSpec& spec, const Context& context);
 
-/// matrix (positions of the output, places of the window * channels) = the windows of x, zeros where they lie in padding. Without groups.
+/// matrix (positions of the output, places of the window * channels) = the windows of x, zeros
+/// where they lie in padding. Without groups.
 void unfold(const Launcher& launcher, const ConvolutionShape& at, const float* x, float* matrix);
 /// x = the sums of the matrix's elements over the windows that hold a pixel. Without groups.
 void fold(const Launcher& launcher, const ConvolutionShape& at, const float* matrix, float* x);

@@ -28,10 +28,11 @@ struct ConvolutionShape {
   [[nodiscard]] std::string details() const;
 };
 
-/// y (batch, output planes, rows and columns, filters) = activation(bias (filters) + sum over window
-/// places and channels of x (batch, input planes, rows and columns, channels) * kernel (window
-/// planes, rows and columns, channels / groups, filters)), a cross-correlation with zeros as
-/// padding. Activation: linear, relu. Operands: x, kernel, [bias], y. No channels give the bias alone.
+/// y (batch, output planes, rows and columns, filters) = activation(bias (filters) + sum over
+/// window places and channels of x (batch, input planes, rows and columns, channels) * kernel
+/// (window planes, rows and columns, channels / groups, filters)), a cross-correlation with zeros
+/// as padding. Activation: linear, relu. Operands: x, kernel, [bias], y. No channels give the bias
+/// alone.
 struct ConvolutionSpec {
   ConvolutionShape at;
   bool bias = false;

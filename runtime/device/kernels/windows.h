@@ -1,9 +1,9 @@
 // Windows that slide over volumes, images and sequences: of convolutions and of pooling.
 //
 // Volumes are (batch, planes, rows, columns, channels). Images are volumes of one plane, sequences
-// images of one row: what samples lack is an *absent* dimension. Shapes are local: where samples are
-// split, the operation has brought the rank all input that the windows of its output look at, and
-// `padding` says how the input that it holds lies against them.
+// images of one row: what samples lack is an *absent* dimension. Shapes are local: where samples
+// are split, the operation has brought the rank all input that the windows of its output look at,
+// and `padding` says how the input that it holds lies against them.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,10 @@
 // Pooling: the maximum or the mean of the window at each place, channel by channel.
 //
-// Rule "nhwc->nhwc" with windows over h and w, "ndhwc->ndhwc" of volumes. Padding never counts: the mean divides by the
-// elements that are there, and a maximum takes one of them (tensorflow.org/api_docs/python/tf/nn,
-// notes on padding). The gradient of a maximum goes to the first element, in row-major order, that
-// is it; forward keeps which one that was, when it is followed by backward.
+// Rule "nhwc->nhwc" with windows over h and w, "ndhwc->ndhwc" of volumes. Padding never counts:
+// the mean divides by the elements that are there, and a maximum takes one of them
+// (tensorflow.org/api_docs/python/tf/nn, notes on padding). The gradient of a maximum goes to the
+// first element, in row-major order, that is it; forward keeps which one that was, when it is
+// followed by backward.
 #pragma once
 
 #include <cstdint>

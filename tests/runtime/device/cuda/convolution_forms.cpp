@@ -50,8 +50,8 @@ TEST_CASE("the uneven padding of even windows is copied, that of odd ones is not
 }
 
 TEST_CASE("volumes are shifted into larger and smaller ones and back") {
-  // Two images of 2 by 3 with two channels, one row and two columns further in 4 by 4, in the second
-  // of three planes.
+  // Two images of 2 by 3 with two channels, one row and two columns further in 4 by 4, in the
+  // second of three planes.
   std::vector<float> from(2 * 2 * 3 * 2), to(2 * 3 * 4 * 4 * 2, -1.0f), back(from.size(), -1.0f);
   for (std::size_t i = 0; i < from.size(); ++i) from[i] = static_cast<float>(i + 1);
   const VolumeShift shift{2, 2, {1, 2, 3}, {3, 4, 4}, {1, 1, 2}};
