@@ -38,8 +38,8 @@ std::vector<std::int64_t> batch_row_counts(std::int64_t rows, std::int64_t batch
   return counts;
 }
 
-void check_batching(std::int64_t rows, std::int64_t batch_size, std::int64_t batch_shards,
-                    std::string_view batch_axis, std::string_view what) {
+void check_batching(std::int64_t rows, std::int64_t batch_size, std::int64_t parts,
+                    std::int64_t batch_shards, std::string_view batch_axis, std::string_view what) {
   if (rows < 1) fail("{}: there are no samples", what);
   if (batch_size < 1) fail("{}: batch_size is {}; it must be 1 at least", what, batch_size);
   if (batch_size > rows) {
@@ -52,6 +52,13 @@ void check_batching(std::int64_t rows, std::int64_t batch_size, std::int64_t bat
         "more "
         "(batch_size is global), or a shorter axis",
         what, batch_size, batch_shards, batch_axis, batch_shards);
+  }
+  if (batch_size < batch_shards * parts) {
+    fail(
+        "{}: {} microbatches of a batch of {} have fewer than the {} rows that there are ranks "
+        "along "
+        "its axis; choose {} or fewer, or a larger batch_size",
+        what, parts, batch_size, batch_shards, batch_size / batch_shards);
   }
 }
 

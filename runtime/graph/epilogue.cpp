@@ -50,8 +50,8 @@ void Epilogue::check(std::string_view what) const {
 void Epilogue::drop(Lowering& lowering) const {
   if (dropout > 0 && lowering.training()) {
     const Operand y = lowering.output();
-    lowering.emit(DropoutSpec{dropout, lowering.random_key(), lowering.global_output_shape(),
-                              lowering.output_block()},
+    const auto [shape, block] = lowering.output_in_batch();
+    lowering.emit(DropoutSpec{dropout, lowering.random_key(), shape, block},
                   {y, lowering.step_scalars(), y});
   }
 }

@@ -1,12 +1,14 @@
 #include "runtime/graph/lower.h"
 
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/graph/step/context.h"
 #include "runtime/graph/step/gradients.h"
 #include "runtime/graph/step/operation_lowering.h"
+#include "runtime/graph/step/recomputation.h"
 #include "runtime/graph/step/sums.h"
 #include "runtime/graph/step/update.h"
 #include "runtime/graph/step/values.h"
@@ -35,10 +37,31 @@ std::vector<bool> operations_to_run(const Plan& plan, Mode mode) {
   return runs;
 }
 
-void book_backward(StepContext& step, StepValues& values, StepGradients& gradients,
-                   std::vector<Remains>& remains) {
+// Books again, with what is there now, what forward of a span gave.
+void recompute(const ForwardParts& parts, const RecomputedSpan& span,
+               std::vector<Remains>& remains) {
+  StepContext& step = parts.step;
+  step.phase = "recompute";
+  for (const std::size_t o : span.operations) {
+    parts.values.forget(step.plan.operations[o]);
+    remains[o] = {};
+  }
+  for (const std::size_t o : span.operations) {
+    lower_forward_again(parts, step.plan.operations[o], remains[o]);
+  }
+  step.phase = "backward";
+}
+
+void book_backward(const ForwardParts& parts, StepGradients& gradients,
+                   std::span<const RecomputedSpan> spans, std::vector<Remains>& remains) {
+  auto& [step, values, sums] = parts;
   values.forget_gathered_variables();
+  gradients.begin();
   for (std::size_t o = step.plan.operations.size(); o-- > 0;) {
+    if (!spans.empty() && o == spans.back().last) {
+      recompute(parts, spans.back(), remains);
+      spans = spans.first(spans.size() - 1);
+    }
     const PlannedOperation& planned = step.plan.operations[o];
     if (std::none_of(planned.gradient.begin(), planned.gradient.end(), [](bool g) { return g; })) {
       continue;
@@ -98,36 +121,63 @@ std::vector<TensorId> fed_tensors(const Graph& graph, Mode mode) {
   return fed;
 }
 
+std::vector<Range> LoweringRequest::micro_batches() const {
+  return (mode == Mode::train ? walk : StepWalk{}).of(rows);
+}
+
+std::vector<FedPart> fed_parts(const Plan& plan, Mode mode, const std::vector<Range>& micro_batches,
+                               std::int64_t rank) {
+  std::vector<FedPart> parts;
+  for (const Range& rows : micro_batches) {
+    for (const TensorId id : fed_tensors(*plan.graph, mode)) {
+      Block block = block_of(plan.tensors[id].layout, plan.graph->shape_of(id, rows.length()),
+                             plan.mesh, rank);
+      block.front().begin += rows.begin;
+      block.front().end += rows.begin;
+      parts.push_back({id, std::move(block)});
+    }
+  }
+  return parts;
+}
+
 LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
                   MeshCollectives& collectives) {
   StepContext step(request, builder, collectives);
-  StepValues values(step);
   StepSums sums(step);
+  StepGradients gradients(step);
   LoweredStep lowered;
-  lowered.fed_blocks = values.feed();
-
   const std::vector<bool> runs = operations_to_run(step.plan, request.mode);
-  std::vector<Remains> remains(step.plan.operations.size());
-  for (std::size_t o = 0; o < step.plan.operations.size(); ++o) {
-    if (runs[o]) {
-      const PlannedOperation& planned = step.plan.operations[o];
-      lower_forward({step, values, sums}, planned, remains[o]);
-      if (request.mode != Mode::predict && !step.is_sum(planned.output)) {
-        sums.penalize(planned, values.settled(planned.output));
+  std::vector<RecomputedSpan> spans;
+  if (request.mode == Mode::train) {
+    spans = recomputed_spans(step.plan, request.walk.recompute);
+  }
+  for (std::size_t batch = 0; batch < step.micro_batches.size(); ++batch) {
+    step.go_to(batch);
+    step.phase = "forward";
+    StepValues values(step);
+    std::vector<Remains> remains(step.plan.operations.size());
+    for (std::size_t o = 0; o < step.plan.operations.size(); ++o) {
+      if (runs[o]) {
+        const PlannedOperation& planned = step.plan.operations[o];
+        lower_forward({step, values, sums}, planned, remains[o]);
+        if (request.mode != Mode::predict && !step.is_sum(planned.output)) {
+          sums.penalize(planned, values.settled(planned.output));
+        }
       }
     }
-  }
-  if (request.mode == Mode::predict) {
-    for (const TensorId id : step.graph.outputs) {
-      lowered.outputs.push_back(book_prediction(step, values, id));
+    if (request.mode == Mode::predict) {
+      for (const TensorId id : step.graph.outputs) {
+        lowered.outputs.push_back(book_prediction(step, values, id));
+      }
+      return lowered;
     }
-    return lowered;
+    sums.settle();
+    if (request.mode == Mode::train) {
+      step.phase = "backward";
+      book_backward({step, values, sums}, gradients, spans, remains);
+    }
   }
-  sums.settle();
   if (request.mode == Mode::train) {
-    StepGradients gradients(step);
-    step.phase = "backward";
-    book_backward(step, values, gradients, remains);
     step.phase = "update";
     update_parameters(step, gradients, sums);
   }

@@ -1,8 +1,9 @@
 // From a plan to a program: the schedule of one step, booked instruction by instruction.
 //
-// A step is: convert what was fed; every operation forward; in training, every operation backward
-// in reverse; the buckets of gradients, started as they are complete and waited for at the end;
-// penalties, clipping and the update; and one reduction of all sums (losses, metrics, penalties).
+// A step is: for each micro-batch (walk.h), convert what was fed; every operation forward; in
+// training, every operation backward in reverse; then the buckets of gradients, started as they are
+// complete and waited for at the end; penalties, clipping and the update; and one reduction of all
+// sums (losses, metrics, penalties).
 // Between operations stand the redistributions that the plan implies, each made once for all uses
 // that want the same. Variables that are gathered for use are gathered again for backward, so that
 // no rank holds more of them than a layer needs.
@@ -24,6 +25,7 @@
 #include "runtime/device/program.h"
 #include "runtime/graph/parameters.h"
 #include "runtime/graph/plan.h"
+#include "runtime/graph/walk.h"
 #include "runtime/mesh/mesh_collectives.h"
 
 namespace meshwork {
@@ -106,6 +108,7 @@ struct LoweringRequest {
   const Plan* plan = nullptr;
   Mode mode = Mode::train;
   std::int64_t rows = 0;  // of the global batch
+  StepWalk walk;          // of Mode::train; others are one micro-batch, and recompute nothing
   std::uint64_t seed = 0;
   Precision precision = Precision::float32;  // of all products, whichever operation books them
   std::map<TensorId, ElementType> fed;       // types in which inputs and targets are fed
@@ -114,7 +117,7 @@ struct LoweringRequest {
   const ParameterForm* form = nullptr;
   const Parameters* parameters = nullptr;  // null only without a device
   void* step_scalars = nullptr;            // StepScalars on the device
-  std::map<TensorId, void*> feeds;         // where inputs and targets are written before a step
+  std::vector<void*> feeds;                // where `fed_parts` are written before a step
   /// Or: inputs and targets are rows of tables that lie on the device, and a step gathers its own.
   bool gathers = false;
   /// Where is written before a step where the tables begin, one for each tensor in the order of
@@ -123,13 +126,20 @@ struct LoweringRequest {
 
   /// The type in which a tensor is fed: its own, unless `fed` says otherwise.
   [[nodiscard]] ElementType fed_type(TensorId id) const;
+  /// The rows of each micro-batch.
+  [[nodiscard]] std::vector<Range> micro_batches() const;
+};
+
+/// A part of an input or target that a rank is fed.
+struct FedPart {
+  TensorId tensor = -1;
+  Block block;  // in the whole batch
 };
 
 /// What the booked program needs and gives.
 struct LoweredStep {
-  std::map<TensorId, Block> fed_blocks;  // this rank's part of each input and target
-  std::vector<TensorId> sum_tensors;     // whose sums stand in `sums`, in this order
-  std::int64_t sum_count = 0;            // how many numbers those are
+  std::vector<TensorId> sum_tensors;  // whose sums stand in `sums`, in this order
+  std::int64_t sum_count = 0;         // how many numbers those are
   /// float64: those of sum_tensors; then, where there is one, the penalty; then, where it is
   /// reported, the squared norm of all gradients.
   Buffer sums;
@@ -140,6 +150,10 @@ struct LoweredStep {
 
 /// What a step is fed: inputs and, but for prediction, targets, ascending.
 [[nodiscard]] std::vector<TensorId> fed_tensors(const Graph& graph, Mode mode);
+/// What rank `rank` is fed of each, micro-batch by micro-batch.
+[[nodiscard]] std::vector<FedPart> fed_parts(const Plan& plan, Mode mode,
+                                             const std::vector<Range>& micro_batches,
+                                             std::int64_t rank);
 
 /// Books one step for the rank of `collectives`.
 [[nodiscard]] LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,

@@ -40,7 +40,11 @@ class Lowering {
   [[nodiscard]] virtual bool needs_gradient(int input) const = 0;
   /// Whether an axis splits one of `letters`: then this rank lacks some of what they stand for.
   [[nodiscard]] virtual bool splits(std::string_view letters) const = 0;
-  /// Of a loss: its weight in the sum of losses, by which its gradients are multiplied.
+  /// The part of the batch's rows that is worked on at once (walk.h): of a mean over the rows at
+  /// hand, its part of the mean over the batch.
+  [[nodiscard]] virtual double share_of_batch() const { return 1; }
+  /// Of a loss: its weight in the sum of losses, by which its gradients are multiplied, times
+  /// `share_of_batch`.
   [[nodiscard]] virtual double loss_weight() const = 0;
   /// Key for the random numbers of this use of the layer, from the model's seed and the path.
   [[nodiscard]] virtual std::uint64_t random_key() const = 0;
@@ -53,6 +57,14 @@ class Lowering {
   [[nodiscard]] virtual const Shape& global_output_shape() const = 0;
   [[nodiscard]] virtual const Block& block(int input) const = 0;
   [[nodiscard]] virtual const Block& output_block() const = 0;
+  /// The output of the whole batch, and where `output_block` is there: what is drawn goes by it.
+  struct Place {
+    Shape shape;
+    Block block;
+  };
+  [[nodiscard]] virtual Place output_in_batch() const {
+    return {global_output_shape(), output_block()};
+  }
   [[nodiscard]] Shape local_shape(int input) const { return shape_of(block(input)); }
   [[nodiscard]] Shape local_output_shape() const { return shape_of(output_block()); }
 

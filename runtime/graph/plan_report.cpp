@@ -115,7 +115,7 @@ std::string readable_bytes(std::int64_t bytes) {
 
 PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int64_t rank,
                        const UpdateRule& update, const std::map<TensorId, ElementType>& fed,
-                       Precision precision, const DeviceTraits& device) {
+                       Precision precision, const DeviceTraits& device, const StepWalk& walk) {
   ParameterFormOptions options;
   options.narrow_copies = precision == Precision::bfloat16 && device.reads_narrow_operands;
   const ParameterForm form = parameter_form(plan, rank, options);
@@ -123,6 +123,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   request.plan = &plan;
   request.mode = mode;
   request.rows = rows;
+  request.walk = walk;
   request.precision = precision;
   request.device = device;
   request.fed = fed;
@@ -130,7 +131,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   request.form = &form;
   ProgramBuilder builder;
   const std::unique_ptr<MeshCollectives> collectives = plan_collectives(plan.mesh, rank);
-  const LoweredStep step = lower(request, builder, *collectives);
+  (void)lower(request, builder, *collectives);
   const ArenaSummary arena = builder.plan_arena();
 
   PlanReport report{
@@ -157,12 +158,14 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
     report.gradient_bytes = form.trainable_count * float32_bytes;
     report.slot_bytes = form.trainable_count * float32_bytes * std::ssize(update.slots);
   }
-  for (const auto& [id, block] : step.fed_blocks) {
-    const auto type = fed.find(id);
+  for (const TensorId id : fed_tensors(graph, mode)) {
     ReportedTensor& tensor =
         report.fed.emplace_back(report_tensor(plan, id, graph.tensors[id].path, rows, rank));
-    tensor.bytes = element_count(shape_of(block)) *
-                   element_bytes(type == fed.end() ? graph.tensors[id].type : type->second);
+    tensor.bytes = 0;
+    for (const FedPart& part : fed_parts(plan, mode, request.micro_batches(), rank)) {
+      if (part.tensor != id) continue;
+      tensor.bytes += element_count(shape_of(part.block)) * element_bytes(request.fed_type(id));
+    }
     report.batch_bytes += tensor.bytes;
   }
   report.arena_bytes = arena.bytes;

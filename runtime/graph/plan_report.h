@@ -72,7 +72,7 @@ struct PlanReport {
                                      std::int64_t rank, const UpdateRule& update,
                                      const std::map<TensorId, ElementType>& fed,
                                      Precision precision = Precision::float32,
-                                     const DeviceTraits& device = {});
+                                     const DeviceTraits& device = {}, const StepWalk& walk = {});
 
 /// Tables for a terminal of `width` columns; 0: as wide as they are.
 [[nodiscard]] std::string to_text(const PlanReport& report, std::size_t width = 0);

@@ -110,7 +110,7 @@ void Blueprint::draw(const std::optional<LossData>& data, std::int64_t rows) {
 
 PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::int64_t rows,
                       std::int64_t rank, const std::optional<CompileOptions>& compiled,
-                      Precision precision, const DeviceTraits& device) {
+                      Precision precision, const DeviceTraits& device, const StepWalk& walk) {
   const Graph& graph = *plan.graph;
   std::map<TensorId, ElementType> fed;
   for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
@@ -130,7 +130,7 @@ PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::in
   }
   PlanReport report =
       report_plan(plan, mode, rows, rank, compiled ? compiled->update_rule() : UpdateRule{}, fed,
-                  precision, device);
+                  precision, device, walk);
   if (!device.computes_in_host_memory) {
     for (const ReportedTensor& tensor : report.fed) {
       report.ahead_bytes += FeedRing::bytes_ahead(tensor.bytes);

@@ -98,7 +98,8 @@ struct Blueprint {
 [[nodiscard]] PlanReport report_run(const Plan& plan, const Source& source, Mode mode,
                                     std::int64_t rows, std::int64_t rank,
                                     const std::optional<CompileOptions>& compiled,
-                                    Precision precision, const DeviceTraits& device);
+                                    Precision precision, const DeviceTraits& device,
+                                    const StepWalk& walk = {});
 
 /// What losses are given of `source`, or none if it has no targets.
 [[nodiscard]] std::optional<LossData> loss_data_of(const Source& source);

@@ -44,6 +44,7 @@ namespace meshwork {
 struct FitOptions {
   std::int64_t epochs = 1;       // the index of the epoch before which training ends
   std::int64_t batch_size = 32;  // global
+  StepWalk walk;                 // micro-batches, and what is recomputed
   std::shared_ptr<const Source> validation;
   double validation_split = 0;                        // or: the last part of the training data
   std::optional<std::int64_t> validation_batch_size;  // none: batch_size

@@ -133,6 +133,12 @@ void describe_fit_section(FitOptions& options, Visitor& option) {
          "share of the training data, from its end, kept for validation");
   option("class_weight", options.class_weight, float_not_negative,
          "by class, its number or its text, what multiplies its loss in training; others: 1");
+  option("microbatches", options.walk.micro_batches, positive,
+         "parts of a batch that go forward and backward one after the other, to need less memory");
+  option(
+      "recompute", options.walk.recompute,
+      "layers and blocks, by a regular expression of paths, whose activations are forgotten after "
+      "forward and made again for backward");
   option("steps_per_epoch", options.steps_per_epoch, positive,
          "steps of an epoch; none: all the data gives");
   option("validation_batch_size", options.validation_batch_size, positive,

@@ -121,7 +121,7 @@ class FedSource {
   /// if they fit there: the source must not change.
   FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
             std::int64_t batch_size, const std::string& what,
-            DataOnDevice on_device = DataOnDevice::never);
+            DataOnDevice on_device = DataOnDevice::never, StepWalk walk = {});
 
   /// Compiles the steps for every number of rows that batches have, before the first run. Every
   /// rank calls it. Throws `Stopped` where it is asked to stop while kernels are timed.
@@ -136,14 +136,18 @@ class FedSource {
   [[nodiscard]] std::int64_t batches() const { return batch_count(source_->rows(), batch_size_); }
 
  private:
+  void add_blocks();
+
   Model::State* model_;
   Mode mode_;
   std::shared_ptr<const Source> source_;
   std::int64_t batch_size_;
+  StepWalk walk_;
   std::map<TensorId, ElementType> fed_;
-  std::vector<TensorId> tensors_;  // by field
-  std::vector<Step*> steps_;       // by row count
-  std::vector<FeedField> fields_;
+  std::vector<TensorId> tensors_;     // by field of the source
+  std::vector<Step*> steps_;          // by row count
+  std::vector<FeedField> fields_;     // by tensor, again for each micro-batch
+  std::vector<std::size_t> part_of_;  // by field: which part of what steps are fed
   ResidentData resident_;
   std::vector<const void*> tables_;  // of it, in the order of the tensors
 };

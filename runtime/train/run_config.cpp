@@ -567,8 +567,8 @@ void RunConfig::check_data(const Source& source, DataPart part, const MeshShape&
   const std::optional<ConfigNode> batch_size = data ? data->find("batch_size") : std::nullopt;
   const ConfigNode wrong = source.rows() > 0 && batch_size ? *batch_size : node_of(part);
   wrong.located([&] {
-    check_batching(source.rows(), fit_.batch_size, axis ? mesh.size(*axis) : 1,
-                   axis ? mesh.name(*axis) : "", words_for(part));
+    check_batching(source.rows(), fit_.batch_size, fit_.walk.micro_batches,
+                   axis ? mesh.size(*axis) : 1, axis ? mesh.name(*axis) : "", words_for(part));
   });
 }
 
@@ -678,15 +678,17 @@ Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
 const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int64_t rows,
                             Mode mode, const Source* validation) const {
   (void)objective(source, mode);  // whose errors have places of their own
-  ConfigReader(document_).section("layout").located(
-      [&] { blueprint.draw(loss_data(source, mode, validation), rows); });
+  ConfigReader(document_).section("layout").located([&] {
+    blueprint.draw(loss_data(source, mode, validation),
+                   mode == Mode::train ? fit_.walk.rows_at_once(rows) : rows);
+  });
   return blueprint.planned->plan;
 }
 
 PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_t rows, Mode mode,
                              std::int64_t rank) const {
   PlanReport report = report_run(plan, source, mode, rows, rank, compile_, options_.precision,
-                                 traits_of_device(options_.device));
+                                 traits_of_device(options_.device), fit_.walk);
   report.between_steps = collectives_between_steps(
       mode, plan.mesh.rank_count(), rank,
       mode == Mode::train ? fit_.callbacks : std::vector<SharedCallback>{},

@@ -13,8 +13,10 @@ Trial::Trial(std::span<const TrialOperand> operands, const Context& context) : c
 }
 
 void Trial::fill(int operand, int byte) {
-  check_cuda(cudaMemsetAsync(operands_[index(operand)], byte,
-                             static_cast<std::size_t>(memories_[index(operand)].bytes()),
+  const Memory& memory = memories_[index(operand)];
+  const std::byte* end = static_cast<const std::byte*>(memory.data()) + memory.bytes();
+  std::byte* begin = static_cast<std::byte*>(operands_[index(operand)]);
+  check_cuda(cudaMemsetAsync(begin, byte, static_cast<std::size_t>(end - begin),
                              context_->libraries->stream),
              "cudaMemsetAsync");
 }

@@ -29,8 +29,8 @@ class ActivityPenaltyOperation final : public Operation {
     const std::int64_t count = element_count(lowering.local_output_shape());
     const Operand x = lowering.input(0), dy = lowering.output_gradient(),
                   dx = lowering.input_gradient(0);
-    const auto rows = static_cast<float>(lowering.global_output_shape().front());
-    const float share = rows > 0 ? 1 / rows : 0;
+    const auto rows = static_cast<double>(lowering.global_output_shape().front());
+    const auto share = static_cast<float>(rows > 0 ? lowering.share_of_batch() / rows : 0);
     lowering.emit(SumSpec{count, 1}, {dy, dx});
     lowering.emit(PenaltyGradientSpec{count, penalty_.l1 * share, penalty_.l2 * share}, {x, dx});
   }

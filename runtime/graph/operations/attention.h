@@ -139,7 +139,7 @@ class AttentionOperation final : public Operation {
             .window = options_.window,
             .dropout = lowering.training() ? options_.dropout : 0,
             .random_key = lowering.random_key(),
-            .first_sample = q[0].begin,
+            .first_sample = lowering.output_in_batch().block[0].begin,
             .first_query = q[1].begin,
             .first_key = k[1].begin,
             .first_head = q[2].begin,

@@ -48,7 +48,8 @@ class DropoutOperation final : public Operation {
  private:
   bool drops(const Lowering& lowering) const { return lowering.training() && rate_ > 0; }
   DropoutSpec kernel(const Lowering& lowering) const {
-    return {rate_, lowering.random_key(), lowering.global_output_shape(), lowering.output_block()};
+    const auto [shape, block] = lowering.output_in_batch();
+    return {rate_, lowering.random_key(), shape, block};
   }
 
   float rate_;

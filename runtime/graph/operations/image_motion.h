@@ -96,10 +96,10 @@ class ImageMotionOperation final : public Operation {
       lowering.zero(2 * batch, u);
       return u;
     }
-    lowering.emit(UniformDrawSpec{lowering.random_key(),
-                                  {lowering.global_output_shape().front(), 2},
-                                  {lowering.output_block().front(), {0, 2}}},
-                  {lowering.step_scalars(), u});
+    const auto [shape, block] = lowering.output_in_batch();
+    lowering.emit(
+        UniformDrawSpec{lowering.random_key(), {shape.front(), 2}, {block.front(), {0, 2}}},
+        {lowering.step_scalars(), u});
     return u;
   }
 

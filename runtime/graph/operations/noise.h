@@ -69,6 +69,7 @@ class NoiseOperation final : public Operation {
       return;
     }
     const std::int64_t count = element_count(lowering.local_output_shape());
+    const auto [shape, block] = lowering.output_in_batch();
     if (noise_ == Noise::to_low) {
       // Dropout of x - unkept, which it divides by 1 - rate.
       const double rate = amount_;
@@ -76,8 +77,7 @@ class NoiseOperation final : public Operation {
       if (unkept != 0) {
         lowering.emit(AffineSpec{count, 1, static_cast<float>(-unkept)}, {x, y});
       }
-      lowering.emit(DropoutSpec{amount_, lowering.random_key(), lowering.global_output_shape(),
-                                lowering.output_block()},
+      lowering.emit(DropoutSpec{amount_, lowering.random_key(), shape, block},
                     {unkept != 0 ? y : x, lowering.step_scalars(), y});
       lowering.emit(AffineSpec{count, static_cast<float>(scale * (1 - rate)),
                                static_cast<float>(scale * unkept * (1 - rate))},
@@ -85,8 +85,7 @@ class NoiseOperation final : public Operation {
       return;
     }
     const bool added = noise_ == Noise::added;
-    lowering.emit(NormalDrawSpec{added ? 0.0f : 1.0f, amount_, lowering.random_key(),
-                                 lowering.global_output_shape(), lowering.output_block()},
+    lowering.emit(NormalDrawSpec{added ? 0.0f : 1.0f, amount_, lowering.random_key(), shape, block},
                   {lowering.step_scalars(), y});
     if (added) {
       lowering.emit(SumSpec{count, 2}, {y, x, y});
@@ -97,15 +96,14 @@ class NoiseOperation final : public Operation {
 
   // Dropout of ones.
   void draw_channels(Lowering& lowering) const {
-    const Shape& global = lowering.global_output_shape();
-    const Block& block = lowering.output_block();
+    const auto [shape, block] = lowering.output_in_batch();
     const MiddleExtents at = extents(lowering);
     const Operand ones = kept(lowering);
     lowering.zero(at.outer * at.inner, ones);
     lowering.emit(AffineSpec{at.outer * at.inner, 1, 1}, {ones, ones});
     lowering.emit(DropoutSpec{amount_,
                               lowering.random_key(),
-                              {global.front(), global.back()},
+                              {shape.front(), shape.back()},
                               {block.front(), block.back()}},
                   {ones, lowering.step_scalars(), ones});
   }

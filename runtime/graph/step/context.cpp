@@ -17,10 +17,10 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
       graph(*request.plan->graph),
       form(*request.form),
       builder(builder),
-      collectives(collectives) {
-  for (TensorId id = 0; id < static_cast<TensorId>(graph.tensors.size()); ++id) {
-    shapes.push_back(graph.shape_of(id, request.rows));
-  }
+      collectives(collectives),
+      micro_batches(request.micro_batches()),
+      shapes(graph.tensors.size()) {
+  go_to(0);
   const Parameters* parameters = request.parameters;
   const auto book = [&](void* memory, std::int64_t bytes, const std::string& label) {
     return builder.external(parameters ? memory : nullptr, bytes, label);
@@ -46,6 +46,13 @@ StepContext::StepContext(const LoweringRequest& request, ProgramBuilder& builder
   gradients = book(parameters ? parameters->gradients() : nullptr,
                    (form.trainable_count + form.whole_count) * float32_bytes, "gradients");
   scalars = builder.external(request.step_scalars, sizeof(StepScalars), "step scalars");
+}
+
+void StepContext::go_to(std::size_t index) {
+  micro_batch = index;
+  for (TensorId id = 0; id < static_cast<TensorId>(graph.tensors.size()); ++id) {
+    shapes[id] = graph.shape_of(id, rows().length());
+  }
 }
 
 std::string StepContext::name_of(TensorId id) const {

@@ -28,7 +28,21 @@ class StepContext {
   ProgramBuilder& builder;
   MeshCollectives& collectives;
   std::string phase = "forward";  // under which collectives are recorded
-  std::vector<Shape> shapes;      // by tensor, global, with this step's rows
+
+  // What is booked: a micro-batch, the numbers of its rows in the batch, and the shapes of all
+  // tensors, global, with so many rows.
+  std::vector<Range> micro_batches;
+  std::size_t micro_batch = 0;
+  std::vector<Shape> shapes;  // by tensor
+  /// From now on the next instructions are those of micro-batch `index`.
+  void go_to(std::size_t index);
+  [[nodiscard]] const Range& rows() const { return micro_batches[micro_batch]; }
+  /// The part of the batch that is.
+  [[nodiscard]] double share_of_batch() const {
+    return request.rows == 0
+               ? 1
+               : static_cast<double>(rows().length()) / static_cast<double>(request.rows);
+  }
 
   // The flat memory of the parameters.
   struct Group {

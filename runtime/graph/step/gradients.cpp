@@ -13,34 +13,49 @@ namespace meshwork {
 
 StepGradients::StepGradients(StepContext& step)
     : step_(step),
-      contributions_(step.graph.tensors.size()),
-      boxes_(step.graph.tensors.size()),
-      completed_(step.graph.tensors.size()),
-      uses_left_(step.graph.tensors.size(), 0),
       bucket_of_(step.graph.variables.size(), -1),
       waiting_(step.form.buckets.size()),
       reducing_(step.graph.tensors.size()) {
-  for (const PlannedOperation& operation : step.plan.operations) {
-    for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
-      if (operation.gradient[i]) {
-        ++uses_left_[operation.inputs[i]];
-      }
-    }
-  }
   for (std::size_t b = 0; b < step.form.buckets.size(); ++b) {
-    left_in_bucket_.push_back(static_cast<int>(step.form.buckets[b].variables.size()));
+    left_in_bucket_.push_back(
+        static_cast<int>(step.form.buckets[b].variables.size() * step.micro_batches.size()));
     for (const int variable : step.form.buckets[b].variables) {
       bucket_of_[variable] = static_cast<int>(b);
     }
   }
 }
 
-std::optional<Operand> StepGradients::place_of(TensorId id) const {
-  const int variable = step_.variable_of(id);
-  if (variable >= 0 && step_.form.spans[variable].in_place) {
-    return step_.gradient_of(variable);
+void StepGradients::begin() {
+  const std::size_t tensors = step_.graph.tensors.size();
+  contributions_.assign(tensors, {});
+  boxes_.assign(tensors, {});
+  completed_.assign(tensors, std::nullopt);
+  uses_left_.assign(tensors, 0);
+  for (const PlannedOperation& operation : step_.plan.operations) {
+    for (std::size_t i = 0; i < operation.inputs.size(); ++i) {
+      if (operation.gradient[i]) {
+        ++uses_left_[operation.inputs[i]];
+      }
+    }
   }
-  return std::nullopt;
+}
+
+bool StepGradients::goes_to_bucket(TensorId id) const {
+  const int variable = step_.variable_of(id);
+  return variable >= 0 && step_.form.spans[variable].in_place;
+}
+
+std::optional<Operand> StepGradients::place_of(TensorId id) const {
+  return goes_to_bucket(id) && step_.micro_batch == 0
+             ? std::optional(step_.gradient_of(step_.variable_of(id)))
+             : std::nullopt;
+}
+
+void StepGradients::add_to_place(int variable, Operand gradient) {
+  const Operand place = step_.gradient_of(variable);
+  const std::string& path = step_.graph.variables[variable].path;
+  step_.builder.emit(SumSpec{step_.form.spans[variable].count, 2}, {place, gradient, place},
+                     path + " gradient");
 }
 
 Operand StepGradients::sum_of_two(TensorId id, std::int64_t count, Operand a, Operand b) {
@@ -62,7 +77,8 @@ void StepGradients::add_contribution(TensorId id, const Layout& raw, Operand gra
 
 void StepGradients::contribute(TensorId id, const Layout& raw, Operand gradient) {
   if (!place_of(id)) {
-    add_contribution(id, raw, gradient);
+    goes_to_bucket(id) ? add_to_place(step_.variable_of(id), gradient)
+                       : add_contribution(id, raw, gradient);
   }
   use_ended(id);
 }
@@ -88,7 +104,8 @@ void StepGradients::give_back_boxes(TensorId id) {
                                              ElementType::float32, box.gradient, place_of(id),
                                              {step_.phase, step_.name_of(id) + " gradient"});
     if (!place_of(id)) {
-      add_contribution(id, box.raw, block);
+      goes_to_bucket(id) ? add_to_place(step_.variable_of(id), block)
+                         : add_contribution(id, box.raw, block);
     }
   }
 }
@@ -165,8 +182,13 @@ Operand StepGradients::sum_of_contributions(TensorId id, std::optional<Operand> 
 }
 
 void StepGradients::complete_variable(int variable) {
+  const TensorId id = step_.graph.variables[variable].tensor;
   if (!step_.form.spans[variable].in_place) {
-    (void)sum_of_contributions(step_.graph.variables[variable].tensor, step_.gradient_of(variable));
+    if (step_.micro_batch == 0) {
+      (void)sum_of_contributions(id, step_.gradient_of(variable));
+    } else {
+      add_to_place(variable, sum_of_contributions(id, std::nullopt));
+    }
   }
   const int bucket = bucket_of_[variable];
   if (bucket >= 0 && --left_in_bucket_[bucket] == 0) {

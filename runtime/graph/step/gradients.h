@@ -1,6 +1,8 @@
 // StepGradients: what backward collects.
 //
-// A tensor's gradient is the sum of what its uses contribute. Contributions of one layout are added
+// A tensor's gradient is the sum of what its uses contribute, a variable's over all micro-batches
+// too: what is reduced with its bucket is added as it is, partial; what is reduced on its way is
+// reduced for each micro-batch, so that no rank keeps more of it than its block. Contributions of one layout are added
 // locally as they come, and so are those over the same boxes of an input with windows. When the
 // last use has contributed, boxes go back to the owners, one exchange for all that are the same,
 // each layout is brought to the tensor's, and they are added. A variable's gradient ends in its
@@ -31,8 +33,11 @@ class StepGradients {
  public:
   explicit StepGradients(StepContext& step);
 
+  /// Before backward of the micro-batch at hand.
+  void begin();
+
   /// The place of the gradient of tensor `id` in the flat gradients, if backward writes it straight
-  /// there: the only contribution, reduced with its bucket.
+  /// there: the only contribution, of the first micro-batch, reduced with its bucket.
   [[nodiscard]] std::optional<Operand> place_of(TensorId id) const;
 
   /// Takes the raw gradient that one use of `id` gave, lying as `raw` says; this or the next, once
@@ -58,6 +63,8 @@ class StepGradients {
   void add_contribution(TensorId id, const Layout& raw, Operand gradient);
   void give_back_boxes(TensorId id);
   Operand sum_of_contributions(TensorId id, std::optional<Operand> destination);
+  [[nodiscard]] bool goes_to_bucket(TensorId id) const;
+  void add_to_place(int variable, Operand gradient);
   void use_ended(TensorId id);
   void complete_variable(int variable);
   void start(int bucket);
@@ -73,7 +80,7 @@ class StepGradients {
   std::vector<std::optional<Operand>> completed_;  // by tensor
   std::vector<int> uses_left_;                     // by tensor: uses that have yet to contribute
   std::vector<int> bucket_of_;                     // by variable, -1 for none
-  std::vector<int> left_in_bucket_;                // by bucket: variables
+  std::vector<int> left_in_bucket_;                // by bucket: variables, each micro-batch
   struct Waiting {
     std::unique_ptr<Kernel> wait;
     Operand at;

@@ -16,8 +16,9 @@ namespace {
 class OperationLowering final : public Lowering {
  public:
   OperationLowering(StepContext& step, StepValues& values, StepSums* sums, StepGradients* gradients,
-                    const PlannedOperation& planned, Remains& remains)
+                    const PlannedOperation& planned, Remains& remains, bool again = false)
       : step_(step),
+        again_(again),
         values_(values),
         sums_(sums),
         gradients_(gradients),
@@ -40,7 +41,8 @@ class OperationLowering final : public Lowering {
   bool splits(std::string_view letters) const override {
     return step_.plan.mesh.size_over(axes_of(letters)) > 1;
   }
-  double loss_weight() const override { return planned_.loss_weight; }
+  double share_of_batch() const override { return step_.share_of_batch(); }
+  double loss_weight() const override { return planned_.loss_weight * share_of_batch(); }
   std::uint64_t random_key() const override {
     return meshwork::random_key(step_.request.seed, planned_.draws_as);
   }
@@ -51,6 +53,15 @@ class OperationLowering final : public Lowering {
   const Shape& global_output_shape() const override { return step_.shapes[planned_.output]; }
   const Block& block(int input) const override { return blocks_[input]; }
   const Block& output_block() const override { return output_block_; }
+  Place output_in_batch() const override {
+    Place place{global_output_shape(), output_block_};
+    if (step_.graph.tensors[planned_.output].batched()) {
+      place.shape.front() = step_.request.rows;
+      place.block.front().begin += step_.rows().begin;
+      place.block.front().end += step_.rows().begin;
+    }
+    return place;
+  }
 
   Operand input(int input) override {
     const TensorId tensor = planned_.inputs[input];
@@ -162,7 +173,7 @@ class OperationLowering final : public Lowering {
            step_.name_of(tensor));
     }
     const Operand value =
-        planned_.needed[input] == step_.plan.tensors[tensor].layout
+        !again_ && planned_.needed[input] == step_.plan.tensors[tensor].layout
             ? step_.value_of(step_.variable_of(tensor))
             : scratch_floats(element_count(local_shape(input)), path() + " update");
     updated_.emplace(input, value);
@@ -295,6 +306,7 @@ class OperationLowering final : public Lowering {
   }
 
   StepContext& step_;
+  bool again_;  // new values of variables are not kept
   StepValues& values_;
   StepSums* sums_;            // null in backward
   StepGradients* gradients_;  // null in forward
@@ -310,14 +322,31 @@ class OperationLowering final : public Lowering {
 
 }  // namespace
 
-void lower_forward(const ForwardParts& parts, const PlannedOperation& planned, Remains& remains) {
-  OperationLowering lowering(parts.step, parts.values, &parts.sums, nullptr, planned, remains);
+namespace {
+
+void lower_forward(const ForwardParts& parts, const PlannedOperation& planned, Remains& remains,
+                   bool again) {
+  OperationLowering lowering(parts.step, parts.values, &parts.sums, nullptr, planned, remains,
+                             again);
   planned.operation->forward(lowering);
-  lowering.store_updates();
+  if (!again) {
+    lowering.store_updates();
+  }
   const Operand output = lowering.output();
   if (!parts.step.is_sum(planned.output)) {
     parts.values.add(planned.output, planned.natural, output);
   }
+}
+
+}  // namespace
+
+void lower_forward(const ForwardParts& parts, const PlannedOperation& planned, Remains& remains) {
+  lower_forward(parts, planned, remains, false);
+}
+
+void lower_forward_again(const ForwardParts& parts, const PlannedOperation& planned,
+                         Remains& remains) {
+  lower_forward(parts, planned, remains, true);
 }
 
 void lower_backward(const BackwardParts& parts, const PlannedOperation& planned, Remains& remains) {

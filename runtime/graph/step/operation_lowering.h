@@ -36,6 +36,11 @@ struct ForwardParts {
 /// Books forward of an operation, and takes over its output.
 void lower_forward(const ForwardParts& parts, const PlannedOperation& planned, Remains& remains);
 
+/// The same, behind forward: it gives the same values, and no variable a new one. What was there is
+/// forgotten before.
+void lower_forward_again(const ForwardParts& parts, const PlannedOperation& planned,
+                         Remains& remains);
+
 /// The parts of a step that backward of an operation touches.
 struct BackwardParts {
   StepContext& step;

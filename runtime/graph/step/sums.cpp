@@ -7,6 +7,7 @@
 
 #include "runtime/device/kernels/elementwise.h"
 #include "runtime/device/kernels/norms.h"
+#include "runtime/device/kernels/overlap.h"
 
 namespace meshwork {
 
@@ -21,17 +22,27 @@ StepSums::StepSums(StepContext& step) : step_(step) {
       own_.push_back({operation.output, own_count(), of.operation->sum_count()});
     }
   }
-  has_penalty_ = std::ranges::any_of(step.graph.variables,
-                                     [](const Variable& variable) {
-                                       return variable.options.trainable &&
-                                              variable.options.regularizer.active();
-                                     }) ||
-                 std::ranges::any_of(step.plan.operations, [](const PlannedOperation& planned) {
-                   return planned.operation->penalty().active();
-                 });
+  const auto penalized = std::ranges::count_if(step.graph.variables, [](const Variable& variable) {
+    return variable.options.trainable && variable.options.regularizer.active();
+  });
+  const auto penalties = std::ranges::count_if(
+      step.plan.operations,
+      [](const PlannedOperation& planned) { return planned.operation->penalty().active(); });
+  const std::int64_t batches = std::ssize(step.micro_batches);
+  has_penalty_ = penalized + penalties > 0;
   has_gradient_norm_ = step.training() && step.request.update->reports_norm;
-  sums_ = step.builder.scratch(count() * element_bytes(ElementType::float64), "sums");
+  const std::int64_t bytes = element_bytes(ElementType::float64);
+  sums_ = step.builder.scratch(count() * bytes, "sums");
   step.builder.keep(sums_);
+  if (batches > 1) {
+    parts_ = step.builder.scratch(batches * own_count() * bytes, "sums of micro-batches");
+  }
+  if (!has_penalty_) {
+    return;
+  }
+  // Of a variable l1, l2 and orthogonality, of an operation l1 and l2.
+  powers_ =
+      step.builder.scratch((3 * penalized + 2 * batches * penalties) * bytes, "penalty terms");
 }
 
 std::int64_t StepSums::count() const {
@@ -60,7 +71,9 @@ Operand StepSums::place_of(TensorId id) const {
 }
 
 Operand StepSums::place_of(const Sum& sum) const {
-  return {sums_, sum.first * element_bytes(ElementType::float64)};
+  const auto batch = static_cast<std::int64_t>(step_.micro_batch);
+  return Operand(parts_.exists() ? parts_ : sums_)
+      .after(batch * own_count() + sum.first, ElementType::float64);
 }
 
 void StepSums::penalize(const PlannedOperation& planned, const Operand& value) {
@@ -70,18 +83,16 @@ void StepSums::penalize(const PlannedOperation& planned, const Operand& value) {
   }
   const Layout& layout = step_.plan.tensors[planned.output].layout;
   const auto rows = static_cast<double>(step_.shapes[planned.output].front());
-  const double share = rows > 0 ? 1 / rows : 0;
+  const double share = rows > 0 ? step_.share_of_batch() / rows : 0;
   activity_.push_back({value, step_.count(planned.output, layout), layout.splitting_axes(),
                        share * static_cast<double>(penalty.l1),
                        share * static_cast<double>(penalty.l2), planned.path});
 }
 
-void StepSums::settle() {
+void StepSums::find_axes() {
   std::set<Axis> all;
-  std::map<TensorId, std::vector<Axis>> partial;
   for (const PlannedOperation& planned : step_.plan.operations) {
     if (step_.is_sum(planned.output)) {
-      partial[planned.output] = planned.natural.partial;
       all.insert(planned.natural.partial.begin(), planned.natural.partial.end());
     }
   }
@@ -93,20 +104,31 @@ void StepSums::settle() {
     all.insert(one.split_by.begin(), one.split_by.end());
   }
   axes_.assign(all.begin(), all.end());
-  for (const Sum& sum : own_) {
-    if (!step_.counts(axes_, partial[sum.tensor])) {
-      step_.builder.emit(ZeroSpec{sum.count * element_bytes(ElementType::float64)}, {place_of(sum)},
-                         step_.name_of(sum.tensor));
+}
+
+void StepSums::settle() {
+  if (step_.micro_batch == 0) {
+    find_axes();
+  }
+  for (const PlannedOperation& planned : step_.plan.operations) {
+    if (!step_.is_sum(planned.output) || step_.counts(axes_, planned.natural.partial)) {
+      continue;
     }
+    const auto sum = std::ranges::find(own_, planned.output, &Sum::tensor);
+    step_.builder.emit(ZeroSpec{sum->count * element_bytes(ElementType::float64)}, {place_of(*sum)},
+                       step_.name_of(sum->tensor));
   }
   if (has_penalty_) {
-    book_penalty();
+    book_penalties();
   }
 }
 
-void StepSums::book_penalty() {
+void StepSums::book_penalties() {
   std::vector<Penalized> all;
   for (const ParameterSpan& span : step_.form.spans) {
+    if (step_.micro_batch > 0) {
+      break;
+    }
     const Variable& variable = step_.graph.variables[span.variable];
     if (!span.trainable) {
       continue;
@@ -126,33 +148,32 @@ void StepSums::book_penalty() {
     }
   }
   all.insert(all.end(), activity_.begin(), activity_.end());
-  std::vector<double> factors;
-  std::vector<std::pair<const Penalized*, int>> terms;  // with the power
+  activity_.clear();
   for (const Penalized& one : all) {
     if (!step_.counts(axes_, one.split_by)) {
       continue;
     }
     for (const auto& [factor, power] : {std::pair(one.l1, 1), std::pair(one.l2, 2)}) {
       if (factor != 0) {
-        terms.emplace_back(&one, power);
-        factors.push_back(factor);
+        const Operand term = Operand(powers_).after(std::ssize(factors_), ElementType::float64);
+        step_.builder.emit(PowerSumSpec{one.count, power}, {one.values, term},
+                           one.path + " penalty");
+        factors_.push_back(factor);
       }
     }
   }
-  const std::int64_t bytes = element_bytes(ElementType::float64);
-  const Buffer powers =
-      step_.builder.scratch(static_cast<std::int64_t>(terms.size()) * bytes, "penalty terms");
-  for (std::size_t i = 0; i < terms.size(); ++i) {
-    const auto& [one, power] = terms[i];
-    step_.builder.emit(PowerSumSpec{one->count, power},
-                       {one->values, Operand{powers, static_cast<std::int64_t>(i) * bytes}},
-                       one->path + " penalty");
-  }
-  const Operand place{sums_, own_count() * bytes};
-  step_.builder.emit(WeightedSumSpec{std::move(factors)}, {powers, place}, "penalty");
 }
 
 void StepSums::reduce() {
+  if (parts_.exists() && own_count() > 0) {
+    step_.builder.emit(FoldedSumsSpec{std::ssize(step_.micro_batches), own_count()},
+                       {parts_, sums_}, "sums of micro-batches");
+  }
+  if (has_penalty_) {
+    step_.builder.emit(WeightedSumSpec{factors_},
+                       {powers_, Operand(sums_).after(own_count(), ElementType::float64)},
+                       "penalty");
+  }
   if (axes_.empty() || count() == 0) {
     return;
   }

@@ -1,6 +1,7 @@
 // StepSums: the float64 sums of a step, and the one reduction that completes them.
 //
-// Losses and metrics are sums over the global batch. The penalty of the regularizers is a sum over
+// Losses and metrics are sums over the global batch: those of its micro-batches, added in order. The
+// penalty of the regularizers is a sum over
 // whole variables, that of activity the mean over the batch. The squared norm of the gradients,
 // where it is reported, is a sum over whole gradients. Prediction has none of them. Each rank
 // writes its part, or zero where another rank counts the same part, into one row of scalars, which
@@ -21,12 +22,13 @@ class StepSums {
  public:
   explicit StepSums(StepContext& step);
 
-  /// Where the operation that computes the sum `id` writes it.
+  /// Where the operation that computes the sum `id` of the micro-batch at hand writes it.
   [[nodiscard]] Operand place_of(TensorId id) const;
 
   /// What operation `planned` gave is `value`: if it is penalized, that joins the penalty.
   void penalize(const PlannedOperation& planned, const Operand& value);
-  /// After forward: zeros the sums that another rank counts, and books the penalty.
+  /// After forward of a micro-batch: zeros the sums that another rank counts, and books what is
+  /// penalized.
   void settle();
   /// What the penalty of variable `variable` has left for its gradient; null for none of its kind.
   [[nodiscard]] const Orthogonality* orthogonality(int variable) const {
@@ -37,7 +39,7 @@ class StepSums {
   [[nodiscard]] Operand place_of_gradient_norm() const;
   /// After `settle`: whether this rank counts what lies split by `own`.
   [[nodiscard]] bool counts(const std::vector<Axis>& own) const { return step_.counts(axes_, own); }
-  /// At the end of the step: the reduction.
+  /// At the end of the step: the sum of micro-batches, and the reduction over ranks.
   void reduce();
 
   /// All sums, as LoweredStep::sums.
@@ -50,7 +52,8 @@ class StepSums {
 
  private:
   [[nodiscard]] std::int64_t count() const;
-  void book_penalty();
+  void find_axes();
+  void book_penalties();
 
   // What an operation sums up: so many numbers, behind those of others.
   struct Sum {
@@ -70,12 +73,15 @@ class StepSums {
 
   StepContext& step_;
   std::vector<Sum> own_;
-  std::vector<Penalized> activity_;
+  std::vector<Penalized> activity_;          // of the micro-batch at hand
   std::map<int, Orthogonality> orthogonal_;  // by variable
   bool has_penalty_ = false;
   bool has_gradient_norm_ = false;
   Buffer sums_;
-  std::vector<Axis> axes_;  // over which some sum is partial
+  Buffer parts_;                 // own sums by micro-batch, if there are several
+  Buffer powers_;                // what is penalized, a number a term
+  std::vector<double> factors_;  // of the terms
+  std::vector<Axis> axes_;       // over which some sum is partial
 };
 
 }  // namespace meshwork

@@ -21,9 +21,10 @@ StepValues::StepValues(StepContext& step)
     const TensorId tensor = step.graph.variables[v].tensor;
     available_[tensor].emplace_back(step.plan.tensors[tensor].layout, step.value_of(v));
   }
+  note_what_is_fed();
 }
 
-std::map<TensorId, Block> StepValues::feed() {
+void StepValues::note_what_is_fed() {
   const LoweringRequest& request = step_.request;
   const std::vector<TensorId> tensors = fed_tensors(step_.graph, request.mode);
   // Where the tables begin, then the rows of the global batch.
@@ -33,21 +34,21 @@ std::map<TensorId, Block> StepValues::feed() {
     gathered = step_.builder.external(request.gathered_rows, (tables + request.rows) * word,
                                       "rows of the batch");
   }
-  std::map<TensorId, Block> blocks;
   for (std::int64_t i = 0; i < tables; ++i) {
     const TensorId id = tensors[static_cast<std::size_t>(i)];
     const Layout& layout = step_.plan.tensors[id].layout;
     const ElementType type = request.fed_type(id);
     const Block block = step_.block(id, layout);
     if (request.gathers) {
-      conversions_[id] = {.type = type,
-                          .from = Operand(gathered, i * word),
-                          .gathered = true,
-                          .rows = Operand(gathered, (tables + block.front().begin) * word)};
+      conversions_[id] = {
+          .type = type,
+          .from = Operand(gathered, i * word),
+          .gathered = true,
+          .rows = Operand(gathered, (tables + step_.rows().begin + block.front().begin) * word)};
     } else {
-      const auto memory = request.feeds.find(id);
+      const auto part = step_.micro_batch * tensors.size() + static_cast<std::size_t>(i);
       const Buffer at =
-          step_.builder.external(memory == request.feeds.end() ? nullptr : memory->second,
+          step_.builder.external(request.feeds.empty() ? nullptr : request.feeds[part],
                                  size_of(block) * element_bytes(type), step_.name_of(id));
       if (type == step_.graph.tensors[id].type && !step_.plan.tensors[id].scaling) {
         available_[id].emplace_back(layout, at);
@@ -55,9 +56,7 @@ std::map<TensorId, Block> StepValues::feed() {
         conversions_[id] = {.type = type, .from = at};
       }
     }
-    blocks[id] = block;
   }
-  return blocks;
 }
 
 ByLayout& StepValues::known(TensorId id) {
@@ -159,6 +158,18 @@ void StepValues::update(TensorId id, const Layout& layout, Operand value) {
 std::optional<Operand> StepValues::mask_of(TensorId id) const {
   const auto found = masks_.find(id);
   return found == masks_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void StepValues::forget(const PlannedOperation& operation) {
+  available_[operation.output].clear();
+  boxes_[operation.output].clear();
+  masks_.erase(operation.output);
+  for (const TensorId input : operation.inputs) {
+    if (step_.variable_of(input) < 0 && !available_[input].empty()) {
+      available_[input].resize(1);
+      boxes_[input].clear();
+    }
+  }
 }
 
 void StepValues::forget_gathered_variables() {

@@ -28,12 +28,9 @@ using ByLayout = std::vector<std::pair<Layout, Operand>>;
 
 class StepValues {
  public:
+  /// Those of the micro-batch at hand. Inputs (and but for prediction targets) are converted to the
+  /// type of their tensors, gathered and scaled when the first operation asks for them.
   explicit StepValues(StepContext& step);
-
-  /// Notes where the inputs (and but for prediction the targets) are fed. They are converted to
-  /// the type of their tensors, gathered and scaled when the first operation asks for them. Gives
-  /// this rank's part of each.
-  std::map<TensorId, Block> feed();
 
   /// Tensor `id` in `layout`, brought there if need be.
   [[nodiscard]] Operand in(TensorId id, const Layout& layout);
@@ -54,8 +51,12 @@ class StepValues {
   [[nodiscard]] std::optional<Operand> mask_of(TensorId id) const;
 
   void forget_gathered_variables();
+  /// What `operation` gave, and what its inputs that are no variables were brought to, to be made
+  /// again.
+  void forget(const PlannedOperation& operation);
 
  private:
+  void note_what_is_fed();
   /// Where the tensor stands, in the layout of the plan first.
   ByLayout& known(TensorId id);
   /// How a fed tensor is made of what is fed, if that is not the same.

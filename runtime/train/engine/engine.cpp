@@ -114,30 +114,29 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
     : device_(&device),
       rows_(request.rows),
       collectives_(bind_collectives(mesh, transport, trace)),
-      feeds_(request.plan->graph->tensors.size()),
-      feed_rings_(feeds_.size()),
+      parts_(
+          meshwork::fed_parts(*request.plan, request.mode, request.micro_batches(), mesh.rank())),
       counting_(counting),
       name_(fmt::format("the step of {} rows ({})", request.rows, name_of(request.mode))) {
   LoweringRequest bound = request;
   const Graph& graph = *request.plan->graph;
-  std::int64_t tables = 0;
-  for (const TensorId id : fed_tensors(graph, request.mode)) {
-    const Block block = block_of(request.plan->tensors[id].layout, graph.shape_of(id, request.rows),
-                                 request.plan->mesh, mesh.rank());
+  const std::int64_t tables = std::ssize(fed_tensors(graph, request.mode));
+  for (std::size_t part = 0; part < parts_.size(); ++part) {
+    const auto& [id, block] = parts_[part];
     const std::int64_t count = element_count(shape_of(block)), rows = block.front().length();
     const ElementType type = request.fed_type(id);
     if (!request.gathers) {
-      feeds_[id] = device.allocate(count * element_bytes(type));
-      feed_rings_[id] = FeedRing(device, feeds_[id].data(), feeds_[id].bytes());
-      bound.feeds[id] = feeds_[id].data();
+      Memory& feed = feeds_.emplace_back(device.allocate(count * element_bytes(type)));
+      feed_rings_.emplace_back(device, feed.data(), feed.bytes());
+      bound.feeds.push_back(feed.data());
     }
     if (type == ElementType::float32) {
       const GraphTensor& tensor = graph.tensors[id];
       const char* role = tensor.role == TensorRole::target ? "the targets" : "an input";
-      fed_floats_.push_back({id, tensor.path.empty() ? role : tensor.path, tables, block.front(),
+      fed_floats_.push_back({part, tensor.path.empty() ? role : tensor.path,
+                             static_cast<std::int64_t>(part) % tables, block.front(),
                              rows == 0 ? 0 : count / rows});
     }
-    ++tables;
   }
   if (request.gathers) {
     gathered_on_host_.resize(static_cast<std::size_t>(words_of_scalars + tables + request.rows));
@@ -175,9 +174,9 @@ Step::Step(const LoweringRequest& request, DeviceMesh& mesh, Transport& transpor
   });
 }
 
-void Step::feed(TensorId tensor, const void* host) {
+void Step::feed(std::size_t part, const void* host) {
   device_->make_current();
-  feed_rings_[tensor].feed(host);
+  feed_rings_[part].feed(host);
 }
 
 void Step::feed_rows(std::span<const void* const> tables, std::span<const std::int64_t> samples) {
@@ -221,7 +220,7 @@ void Step::run(const StepScalars& scalars) {
 std::vector<float> Step::fed_values(const FedFloats& fed) const {
   std::vector<float> values(static_cast<std::size_t>(fed.rows.length() * fed.row_elements));
   if (gathered_on_host_.empty()) {
-    device_->copy_out(values.data(), feeds_[fed.tensor].data(), feeds_[fed.tensor].bytes());
+    device_->copy_out(values.data(), feeds_[fed.part].data(), feeds_[fed.part].bytes());
     return values;
   }
   const auto tables = gathered_on_host_.begin() + words_of_scalars;
@@ -338,19 +337,19 @@ Engine::Engine(DeviceMesh& mesh, Device& device, Transport& transport, Plan plan
   meet();                         // initial values are there before anybody writes others
 }
 
-Step& Engine::step(Mode mode, std::int64_t rows, const std::map<TensorId, ElementType>& fed,
-                   bool gathers, const StopRequest* stop_request) {
-  std::unique_ptr<Step>& step = steps_[{mode, rows, fed, gathers}];
+Step& Engine::step(const StepKey& key, const StopRequest* stop_request) {
+  std::unique_ptr<Step>& step = steps_[key];
   if (!step) {
     LoweringRequest request;
     request.plan = &plan_;
-    request.mode = mode;
-    request.rows = rows;
+    request.mode = key.mode;
+    request.rows = key.rows;
+    request.walk = key.walk;
     request.seed = seed_;
     request.precision = precision_;
     request.device = device_->traits();
-    request.fed = fed;
-    request.gathers = gathers;
+    request.fed = key.fed;
+    request.gathers = key.gathers;
     request.update = &update_;
     request.form = &parameters_.form();
     request.parameters = &parameters_;

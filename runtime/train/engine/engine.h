@@ -13,7 +13,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -47,13 +46,11 @@ class Step {
        KernelChooser* chooser, const StopRequest* stop_request);
 
   [[nodiscard]] std::int64_t rows() const { return rows_; }
-  /// This rank's part of an input or target.
-  [[nodiscard]] const Block& fed_block(TensorId tensor) const {
-    return lowered_.fed_blocks.at(tensor);
-  }
-  /// Hands this rank's block of a fed tensor, in its fed type, to the device. `host` is free again
-  /// when it returns.
-  void feed(TensorId tensor, const void* host);
+  /// This rank's parts of inputs and targets, micro-batch by micro-batch.
+  [[nodiscard]] const std::vector<FedPart>& fed_parts() const { return parts_; }
+  /// Hands part `part` of them, in its fed type, to the device. `host` is free again when it
+  /// returns.
+  void feed(std::size_t part, const void* host);
   /// Instead, of a step that gathers: where the rows of each fed tensor begin on the device, in the
   /// order of the tensors, and which of them each row of the global batch is. Both are free again
   /// when it returns.
@@ -91,7 +88,7 @@ class Step {
  private:
   /// Inputs and targets that come as float32, and can be searched for what is not finite.
   struct FedFloats {
-    TensorId tensor;
+    std::size_t part;
     std::string name;
     std::int64_t table;         // which one it is, of a step that gathers
     Range rows;                 // of the global batch, this rank's
@@ -104,7 +101,8 @@ class Step {
   FeedRing scalars_;  // but for a step that gathers
   std::int64_t rows_;
   std::unique_ptr<MeshCollectives> collectives_;
-  std::vector<Memory> feeds_;         // by TensorId; none for what is not fed
+  std::vector<FedPart> parts_;
+  std::vector<Memory> feeds_;         // of the parts, but for a step that gathers
   std::vector<FeedRing> feed_rings_;  // likewise
   // Of a step that gathers: StepScalars, then LoweringRequest::gathered_rows, in one copy.
   Memory gathered_;
@@ -131,13 +129,20 @@ class Engine {
          UpdateRule update, CollectiveTrace* trace = nullptr, CountingTransport* counting = nullptr,
          Precision precision = Precision::float32, KernelChooser* chooser = nullptr);
 
-  /// The step for `rows` rows of a global batch, of inputs and targets that arrive in the types
-  /// `fed` (float32 where absent); made if it is asked for for the first time, by all ranks
-  /// together. Throws `Error` if the ranks disagree about its collectives.
-  /// With `gathers` the step takes its rows from tables on the device, on all ranks.
+  /// What a step is for.
+  struct StepKey {
+    Mode mode = Mode::train;
+    std::int64_t rows = 0;  // of a global batch
+    /// The types in which inputs and targets arrive; float32 where absent.
+    std::map<TensorId, ElementType> fed = {};
+    bool gathers = false;  // its rows from tables on the device, on all ranks
+    StepWalk walk = {};    // of Mode::train
+    auto operator<=>(const StepKey&) const = default;
+  };
+  /// The step for `key`, made if it is asked for for the first time, by all ranks together. Throws
+  /// `Error` if the ranks disagree about its collectives.
   /// Where kernels are timed for it, asking `stop_request` on any rank ends that: throws `Stopped`.
-  [[nodiscard]] Step& step(Mode mode, std::int64_t rows, const std::map<TensorId, ElementType>& fed,
-                           bool gathers = false, const StopRequest* stop_request = nullptr);
+  [[nodiscard]] Step& step(const StepKey& key, const StopRequest* stop_request = nullptr);
 
   /// Drops the steps, to be made anew: other kernels have been chosen. Who has one lets it go.
   void forget_steps() { steps_.clear(); }
@@ -178,7 +183,6 @@ class Engine {
   Parameters parameters_;
   ArenaPool pool_;
   Memory scalars_;
-  using StepKey = std::tuple<Mode, std::int64_t, std::map<TensorId, ElementType>, bool>;
   std::map<StepKey, std::unique_ptr<Step>> steps_;
 };
 

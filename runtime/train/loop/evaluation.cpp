@@ -9,8 +9,13 @@
 namespace meshwork {
 
 FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
-                     std::int64_t batch_size, const std::string& what, DataOnDevice on_device)
-    : model_(&model), mode_(mode), source_(std::move(source)), batch_size_(batch_size) {
+                     std::int64_t batch_size, const std::string& what, DataOnDevice on_device,
+                     StepWalk walk)
+    : model_(&model),
+      mode_(mode),
+      source_(std::move(source)),
+      batch_size_(batch_size),
+      walk_(std::move(walk)) {
   const Objective& objective = model.objective;
   const Graph& graph = *objective.graph;
   const std::size_t features = static_cast<std::size_t>(source_->feature_count());
@@ -63,22 +68,14 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
       source_->prepare(field.field);
     }
   });
-  const Plan& plan = model.engine->plan();
-  const std::vector<std::int64_t> row_counts = batch_row_counts(source_->rows(), batch_size);
-  for (const std::int64_t rows : row_counts) {
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      const TensorId tensor = tensors_[i];
-      fields_[i].blocks.push_back(block_of(plan.tensors[tensor].layout,
-                                           graph.shape_of(tensor, rows), plan.mesh,
-                                           model.mesh().rank()));
-    }
-  }
+  add_blocks();
   if (on_device == DataOnDevice::automatic) {
     const Communicator& ranks = model.mesh().all();
+    const std::span first_parts = std::span(fields_).first(tensors_.size());
     bool fits = false;
-    together(ranks, [&] { fits = ResidentData::fits(*model.device, *source_, fields_); });
+    together(ranks, [&] { fits = ResidentData::fits(*model.device, *source_, first_parts); });
     if (on_all(ranks, fits)) {
-      together(ranks, [&] { resident_ = ResidentData(*model.device, source_, fields_); });
+      together(ranks, [&] { resident_ = ResidentData(*model.device, source_, first_parts); });
     }
   }
   std::map<TensorId, const void*> tables;
@@ -88,10 +85,37 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
   for (const auto& [tensor, table] : tables) tables_.push_back(table);
 }
 
+// The fields, once for each micro-batch. Of a batch of fewer rows than micro-batches the last ones
+// read nothing.
+void FedSource::add_blocks() {
+  const Plan& plan = model_->engine->plan();
+  const std::vector<std::int64_t> row_counts = batch_row_counts(source_->rows(), batch_size_);
+  const std::vector<FeedField> fields = fields_;
+  for (std::size_t batch = 1; batch < walk_.of(row_counts.front()).size(); ++batch) {
+    fields_.insert(fields_.end(), fields.begin(), fields.end());
+  }
+  const std::vector<TensorId> order = fed_tensors(*plan.graph, mode_);
+  for (std::size_t i = 0; i < fields_.size(); ++i) {
+    const auto place = std::ranges::find(order, tensors_[i % tensors_.size()]) - order.begin();
+    part_of_.push_back(i / tensors_.size() * tensors_.size() + static_cast<std::size_t>(place));
+  }
+  for (const std::int64_t rows : row_counts) {
+    const std::vector<FedPart> parts =
+        fed_parts(plan, mode_, walk_.of(rows), model_->mesh().rank());
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      const bool fed = part_of_[i] < parts.size();
+      Block block = parts[fed ? part_of_[i] : part_of_[i % tensors_.size()]].block;
+      if (!fed) block.front() = {0, 0};
+      fields_[i].blocks.push_back(std::move(block));
+    }
+  }
+}
+
 void FedSource::make_steps(const StopRequest* stop_request) {
   steps_.clear();
   for (const std::int64_t rows : batch_row_counts(source_->rows(), batch_size_)) {
-    steps_.push_back(&model_->engine->step(mode_, rows, fed_, resident_.is_there(), stop_request));
+    steps_.push_back(
+        &model_->engine->step({mode_, rows, fed_, resident_.is_there(), walk_}, stop_request));
   }
   model_->say_remarks();
 }
@@ -116,8 +140,8 @@ Step& FedSource::run(const HostBatch& batch, const StepScalars& scalars) {
   if (resident_.is_there()) {
     step.feed_rows(tables_, batch.samples);
   } else {
-    for (std::size_t i = 0; i < tensors_.size(); ++i) {
-      step.feed(tensors_[i], batch.fields[i]);
+    for (std::size_t i = 0; i < fields_.size(); ++i) {
+      if (part_of_[i] < step.fed_parts().size()) step.feed(part_of_[i], batch.fields[i]);
     }
   }
   StepProfile* profile = model_->profile.get();

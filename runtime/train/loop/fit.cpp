@@ -55,7 +55,7 @@ class Fitting {
         called_(model.watchdog->trace().label("callbacks")),
         profiling_(&model.watchdog->trace(), "gathering of the profile"),
         fed_(model, Mode::train, std::move(training), options_.batch_size, "training data",
-             data_on_device()),
+             data_on_device(), options_.walk),
         steps_(steps_of_epoch(options_, fed_.rows())) {
     model.make_room = [progress = progress_] { progress->make_room(); };
     if (options_.validation) {
@@ -415,10 +415,11 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
   }
   const std::optional<Axis> batch_axis = state_->spread.batch_axis;
   const MeshShape& mesh = state_->mesh().shape();
-  check_batching(training->rows(), options.batch_size, batch_axis ? mesh.size(*batch_axis) : 1,
-                 batch_axis ? mesh.name(*batch_axis) : "", "training data");
+  check_batching(training->rows(), options.batch_size, options.walk.micro_batches,
+                 batch_axis ? mesh.size(*batch_axis) : 1, batch_axis ? mesh.name(*batch_axis) : "",
+                 "training data");
   state_->prepare(loss_data_of(*training, options.validation.get(), options.class_weight),
-                  options.batch_size);
+                  options.walk.rows_at_once(options.batch_size));
   if (state_->fitting) {
     fail("fit: the model is being fitted already");
   }

@@ -167,18 +167,22 @@ TEST_CASE("batches cover every position once, the last is short") {
 }
 
 TEST_CASE("batchings that cannot work are errors that say what would") {
-  check_batching(10, 10, 10, "data", "training data");
-  check_batching(10, 4, 4, "data",
+  check_batching(10, 10, 1, 10, "data", "training data");
+  check_batching(10, 4, 1, 4, "data",
                  "training data");  // the last batch of 2 rows leaves 2 ranks empty
-  CHECK_THROWS_WITH(check_batching(128, 256, 2, "data", "training data"),
+  CHECK_THROWS_WITH(check_batching(128, 256, 1, 2, "data", "training data"),
                     "training data: batch_size 256 is larger than the data, which has 128 samples; "
                     "choose 128 or less");
-  CHECK_THROWS_WITH(check_batching(128, 4, 8, "batch", "validation data"),
+  CHECK_THROWS_WITH(check_batching(128, 4, 1, 8, "batch", "validation data"),
                     "validation data: batch_size 4 gives no row to some of the 8 ranks along axis "
                     "\"batch\"; choose 8 or more (batch_size is global), or a shorter axis");
-  CHECK_THROWS_WITH(check_batching(0, 4, 1, "data", "training data"),
+  check_batching(128, 8, 4, 2, "data", "training data");
+  CHECK_THROWS_WITH(
+      check_batching(128, 8, 5, 2, "data", "training data"),
+      Catch::Contains("5 microbatches of a batch of 8") && Catch::Contains("choose 4 or fewer"));
+  CHECK_THROWS_WITH(check_batching(0, 4, 1, 1, "data", "training data"),
                     Catch::Contains("no samples"));
-  CHECK_THROWS_WITH(check_batching(4, 0, 1, "data", "training data"),
+  CHECK_THROWS_WITH(check_batching(4, 0, 1, 1, "data", "training data"),
                     Catch::Contains("batch_size is 0"));
 }
 

@@ -21,6 +21,7 @@
 #include "layers/reshape.h"
 #include "runtime/graph/layer.h"
 #include "runtime/graph/lowering.h"
+#include "runtime/shape/block_parts.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
@@ -356,14 +357,11 @@ TEST_CASE("what a step sends, and the memory that it takes, are what was planned
       for (const Mode mode : {Mode::train, Mode::evaluate, Mode::predict}) {
         INFO(name_of(mode) << " with " << rows << " rows");
         const std::int64_t before = device.workspaces;
-        Step& step = engine.step(mode, rows, {});
-        for (TensorId id = 0; id < static_cast<TensorId>(plan.graph->tensors.size()); ++id) {
-          const TensorRole role = plan.graph->tensors[id].role;
-          if (role == TensorRole::input || (role == TensorRole::target && mode != Mode::predict)) {
-            const std::vector<float> block(
-                static_cast<std::size_t>(element_count(shape_of(step.fed_block(id)))), 0.0f);
-            step.feed(id, block.data());
-          }
+        Step& step = engine.step({mode, rows});
+        for (std::size_t part = 0; part < step.fed_parts().size(); ++part) {
+          const std::vector<float> block(
+              static_cast<std::size_t>(size_of(step.fed_parts()[part].block)), 0.0f);
+          step.feed(part, block.data());
         }
         counting.clear();
         step.run({0, 0.0f});
@@ -384,7 +382,8 @@ TEST_CASE("what a step sends, and the memory that it takes, are what was planned
           CHECK(arena.bytes_if_unshared < report.arena_bytes_if_unshared + workspaces);
         } else {
           CHECK(arena.bytes_if_unshared == report.arena_bytes_if_unshared + workspaces);
-          CHECK(arena.bytes >= report.arena_bytes);
+          // With them, first fit may find better places for the rest.
+          if (workspaces == 0) CHECK(arena.bytes >= report.arena_bytes);
         }
         const std::int64_t trainable = engine.parameters().form().trainable_count * 4;
         CHECK(report.parameter_bytes == trainable);
@@ -411,7 +410,7 @@ TEST_CASE("narrow copies of operands and relu masks are in the memory that was p
   };
   Engine engine(mesh, device, *transport, plan, 1, training.optimizer.update_rule(), nullptr,
                 nullptr, Precision::bfloat16);
-  const Step& step = engine.step(Mode::train, 8, {});
+  const Step& step = engine.step({Mode::train, 8});
   const std::int64_t unshared = step.program().arena().bytes_if_unshared - device.workspaces;
   CHECK(planned(device.traits()) == unshared);
   // Two bytes each: forward and backward, the input and the first kernel, the hidden layer's
@@ -434,7 +433,7 @@ TEST_CASE("factors of products in bfloat16 are narrowed once for all products of
     const auto transport = make_transport("auto", mesh.all(), &device.queues());
     Engine engine(mesh, device, *transport, plan_of(training, mesh.shape(), entries, "data", 8), 1,
                   training.optimizer.update_rule(), nullptr, nullptr, precision);
-    const std::vector<std::string>& labels = engine.step(mode, 8, {}).program().labels();
+    const std::vector<std::string>& labels = engine.step({mode, 8}).program().labels();
     return std::count_if(labels.begin(), labels.end(), [](const std::string& label) {
       return label.find(": narrow ") != label.npos;
     });
@@ -509,7 +508,7 @@ TEST_CASE("a value's gradient is reduced beside the gradients of weights, which 
   DeviceMesh mesh({{"model", world.size()}});
   Engine engine(mesh, *device, *transport, plan_of(training, mesh.shape(), layouts, "", 10), 1,
                 training.optimizer.update_rule());
-  const std::vector<std::string>& labels = engine.step(Mode::train, 10, {}).program().labels();
+  const std::vector<std::string>& labels = engine.step({Mode::train, 10, {}}).program().labels();
   const auto index_of = [&](const std::string& begin, const std::string& contained) {
     const auto found = std::find_if(labels.begin(), labels.end(), [&](const std::string& label) {
       return label.starts_with(begin) && label.find(contained) != std::string::npos;
@@ -538,7 +537,7 @@ std::vector<std::string> labels_of(const Trained& training, Mode mode,
       make_transport("auto", mesh.all(), &device->queues());
   Engine engine(mesh, *device, *transport, plan_of(training, mesh.shape(), {}, "", 10), 1,
                 training.optimizer.update_rule());
-  return engine.step(mode, 10, fed).program().labels();
+  return engine.step({mode, 10, fed}).program().labels();
 }
 
 std::int64_t count_of(const std::vector<std::string>& labels, const std::string& contained) {

@@ -15,6 +15,7 @@
 #include "layers/pooling.h"
 #include "runtime/device/kernels/activation.h"
 #include "runtime/graph/operation_windows.h"
+#include "runtime/shape/block_parts.h"
 #include "runtime/train/losses/mean_squared_error.h"
 #include "runtime/train/optimizers/sgd.h"
 #include "tests/support/layer_spread.h"
@@ -344,14 +345,11 @@ TEST_CASE("what a step with windows sends is what was planned") {
                               setting.batch_axis.value_or(""));
     Engine engine(mesh, *device, counting, plan, 1, SGD().update_rule(), {});
     for (const std::int64_t batch : {6, 1}) {
-      Step& step = engine.step(Mode::train, batch, {});
-      for (TensorId id = 0; id < static_cast<TensorId>(plan.graph->tensors.size()); ++id) {
-        const TensorRole role = plan.graph->tensors[id].role;
-        if (role == TensorRole::input || role == TensorRole::target) {
-          const std::vector<float> block(
-              static_cast<std::size_t>(element_count(shape_of(step.fed_block(id)))), 0.0f);
-          step.feed(id, block.data());
-        }
+      Step& step = engine.step({Mode::train, batch});
+      for (std::size_t part = 0; part < step.fed_parts().size(); ++part) {
+        const std::vector<float> block(
+            static_cast<std::size_t>(size_of(step.fed_parts()[part].block)), 0.0f);
+        step.feed(part, block.data());
       }
       counting.clear();
       step.run({0, 0.0f});

@@ -11,6 +11,7 @@
 #include "collectives/staged_transport.h"
 #include "layers/dense.h"
 #include "runtime/device/kernels/activation.h"
+#include "runtime/shape/block_parts.h"
 #include "runtime/train/engine/engine.h"
 #include "runtime/train/metrics/categorical_accuracy.h"
 #include "runtime/train/optimizers/adam.h"
@@ -73,20 +74,20 @@ Run trained(const Setting& setting, bool counted, bool refused = false) {
   {
     Engine engine(mesh, *device, counted ? static_cast<Transport&>(counting) : *transport, plan, 1,
                   training.optimizer.update_rule(), &trace, counted ? &counting : nullptr);
-    Step& step = engine.step(Mode::train, rows, {});
+    Step& step = engine.step({Mode::train, rows});
     for (int i = 0; i < steps; ++i) {
       const std::int64_t before = nccl_on_host().operations;
       if (refused && i == 1 && world.rank() == world.size() - 1) {
         nccl_on_host().failing = "ncclAllReduce";
         nccl_on_host().before_failing = 1;
       }
-      for (TensorId id = 0; id < static_cast<TensorId>(plan.graph->tensors.size()); ++id) {
+      for (std::size_t part = 0; part < step.fed_parts().size(); ++part) {
+        const auto& [id, of_rank] = step.fed_parts()[part];
         const TensorRole role = plan.graph->tensors[id].role;
-        if (role != TensorRole::input && role != TensorRole::target) continue;
-        const std::int64_t count = element_count(shape_of(step.fed_block(id)));
+        const std::int64_t count = size_of(of_rank);
         std::vector<float> block = random_floats(count, static_cast<std::uint32_t>(i));
         for (float& value : block) value = role == TensorRole::target ? i % 4 : value;
-        step.feed(id, block.data());
+        step.feed(part, block.data());
       }
       step.run({i, 0.01F});
       run.operations = nccl_on_host().operations - before;

@@ -51,7 +51,7 @@ void train() {
   FailingTransport failing(*transport, mesh.rank() == 1);
   Engine engine(mesh, *device, failing, make_plan(request, objective.graph), 1, SGD().update_rule(),
                 {});
-  Step& step = engine.step(Mode::train, 8, {});
+  Step& step = engine.step({Mode::train, 8});
   for (std::int64_t iteration = 0; iteration < 5; ++iteration) {
     step.run({iteration, 0.1f});
   }

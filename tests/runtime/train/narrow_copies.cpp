@@ -9,6 +9,7 @@
 #include "layers/dense.h"
 #include "runtime/device/kernels/products.h"
 #include "runtime/device/narrowing.h"
+#include "runtime/shape/block_parts.h"
 #include "runtime/train/engine/engine.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/optimizers/adam.h"
@@ -100,15 +101,16 @@ class Ranks {
 
   // Gives the loss.
   double take_step(int number) {
-    Step& step = engine_.step(Mode::train, rows, {});
+    Step& step = engine_.step({Mode::train, rows});
     const Graph& graph = *engine_.plan().graph;
-    for (const TensorId id : fed_tensors(graph, Mode::train)) {
-      const std::int64_t count = element_count(shape_of(step.fed_block(id)));
+    for (std::size_t part = 0; part < step.fed_parts().size(); ++part) {
+      const auto& [id, of_rank] = step.fed_parts()[part];
+      const std::int64_t count = size_of(of_rank);
       std::vector<float> block = random_floats(count, static_cast<unsigned>(number) + 1);
       if (graph.tensors[id].role == TensorRole::target) {
         std::fill(block.begin(), block.end(), static_cast<float>(number % 4));
       }
-      step.feed(id, block.data());
+      step.feed(part, block.data());
     }
     step.run({number, 0.05F});
     return step.sums()[0];
@@ -229,7 +231,7 @@ TEST_CASE("what a step narrows is what no copy holds") {
   Narrowing host;
   const auto apart = make_apart_device({});
   const auto count = [](Ranks& ranks, Mode mode) {
-    return narrowings_in(ranks.engine().step(mode, rows, {}));
+    return narrowings_in(ranks.engine().step({mode, rows}));
   };
   // Forward the input of each layer, backward the gradients of both outputs. Both kernels are kept:
   // that of d2 begins its group, d1's comes after 328 floats, a multiple of 8.
@@ -266,7 +268,7 @@ TEST_CASE("of a kernel whose own block is read too, that is narrowed unless it b
   for (const ParameterGroup& group : kept.engine().parameters().form().groups) {
     if (group.home != Home::joined || group.count == 0) continue;
     const std::vector<std::string>& labels =
-        kept.engine().step(Mode::train, rows, {}).program().labels();
+        kept.engine().step({Mode::train, rows}).program().labels();
     const bool narrows = std::ranges::any_of(labels, [&](const std::string& label) {
       return label.ends_with(": narrow " + std::to_string(group.count));
     });
@@ -291,7 +293,7 @@ TEST_CASE("ranks of which one does not read narrow operands keep no copies") {
     ranks.take_step(0);
     CHECK(ranks.check_copies() == 0);
     const std::int64_t both_passes = setting.layouts.empty() ? 6 : 7;  // of gathered weights twice
-    CHECK(narrowings_in(ranks.engine().step(Mode::train, rows, {})) == (narrows ? both_passes : 0));
+    CHECK(narrowings_in(ranks.engine().step({Mode::train, rows})) == (narrows ? both_passes : 0));
   }
 }
 

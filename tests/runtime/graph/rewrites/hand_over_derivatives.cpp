@@ -43,7 +43,7 @@ std::vector<std::string> kernels_of(const Trained& training, Device& device,
   const auto transport = make_transport("auto", mesh.all(), &device.queues());
   Engine engine(mesh, device, *transport, test::plan_of(training, mesh.shape(), {}, "", 8), 1,
                 training.optimizer.update_rule(), nullptr, nullptr, precision);
-  return engine.step(mode, 8, {}).program().labels();
+  return engine.step({mode, 8}).program().labels();
 }
 
 std::int64_t count(const std::vector<std::string>& labels, const std::string& what) {

@@ -1,0 +1,24 @@
+// What a step forgets after forward, and makes again for backward (walk.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/graph/plan.h"
+
+namespace meshwork {
+
+/// Operations that stand one after the other, of one layer or block.
+struct RecomputedSpan {
+  std::size_t first = 0, last = 0;
+  /// Those whose outputs nobody beyond the span takes, in order. The others' outputs stay.
+  std::vector<std::size_t> operations;
+};
+
+/// The spans of the layers and blocks whose paths `pattern` matches, whole; none for "". Of blocks
+/// within blocks the outermost counts. Throws `Error` for a pattern that is malformed or matches
+/// nothing.
+[[nodiscard]] std::vector<RecomputedSpan> recomputed_spans(const Plan& plan,
+                                                           const std::string& pattern);
+
+}  // namespace meshwork

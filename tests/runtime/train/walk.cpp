@@ -1,0 +1,301 @@
+// Micro-batches and recomputing: what they change, and what they do not.
+//
+// The sums of a step are made in another order, so numbers are compared to float32 rounding. Adam's
+// steps do not shrink with gradients, and that of a key's bias is rounding alone: 2e-4 after six
+// steps of 0.01. Recomputing changes no order: its numbers are the same bits.
+#include "runtime/graph/walk.h"
+
+#include <algorithm>
+#include <string>
+
+#include "layers/activity_regularization.h"
+#include "layers/add.h"
+#include "layers/augmentation.h"
+#include "layers/batch_normalization.h"
+#include "layers/convolution.h"
+#include "layers/dense.h"
+#include "layers/dropout.h"
+#include "layers/embedding.h"
+#include "layers/flatten.h"
+#include "layers/layer_normalization.h"
+#include "layers/multi_head_attention.h"
+#include "layers/position.h"
+#include "layers/rescaling.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
+#include "runtime/train/metrics/categorical_accuracy.h"
+#include "runtime/train/optimizers/adam.h"
+#include "tests/support/byte_images.h"
+#include "tests/support/plans.h"
+
+namespace meshwork::walk_test {
+
+using namespace meshwork::test;
+
+namespace {
+
+constexpr double tolerance = 2e-4;
+constexpr std::int64_t classes = 7;
+
+struct Network {
+  std::string name;
+  Shape sample;
+  ElementType type;      // of what the model takes
+  std::int64_t targets;  // a sample
+  SymbolicTensor (*layers)(const SymbolicTensor&);
+  LayoutEntries model, sharded;  // over the axes "model" and "data"
+};
+
+// Draws, penalties, and a loss that no micro-batch has alone.
+SymbolicTensor dense(const SymbolicTensor& input) {
+  auto x = Flatten()(Rescaling({.scale = 1.0 / 255})(input));
+  x = Dense({.name = "d1",
+             .units = 13,
+             .activation = Activation::gelu,
+             .kernel_regularizer = {.l1 = 1e-4f, .l2 = 1e-3f}})(x);
+  x = Dropout({.rate = 0.3})(x);
+  x = ActivityRegularization({.l1 = 1e-3f, .l2 = 1e-2f})(x);
+  x = Dense({.name = "d2", .units = 11, .activation = Activation::relu})(x);
+  return Dense({.name = "d3", .units = classes})(x);
+}
+
+SymbolicTensor gpt(const SymbolicTensor& tokens) {
+  const SharedLayer table =
+      ReversibleEmbedding({.name = "tokens", .input_dim = classes, .output_dim = 12});
+  auto x = table(tokens);
+  x = Add({.name = "both"})({x, PositionEmbedding({.name = "places", .sequence_length = 9})(x)});
+  for (const std::string block : {"a", "b"}) {
+    auto y = LayerNormalization({.name = "norm_" + block})(x);
+    y = MultiHeadAttention({.name = "attention_" + block,
+                            .num_heads = 3,
+                            .key_dim = 4,
+                            .dropout = 0.1f,
+                            .use_causal_mask = true})(y);
+    x = Add({.name = "mid_" + block})({x, y});
+    y = Dense({.name = "up_" + block, .units = 25, .activation = Activation::gelu_tanh})(x);
+    x = Add({.name = "sum_" + block})({x, Dense({.name = "down_" + block, .units = 12})(y)});
+  }
+  return table(x);
+}
+
+// Statistics of a batch, which are those of a micro-batch.
+SymbolicTensor images(const SymbolicTensor& input) {
+  auto x = Rescaling({.scale = 1.0 / 255})(input);
+  x = RandomFlip({.name = "flip"})(x);
+  for (const std::string layer : {"1", "2"}) {
+    x = Conv2D({.name = "conv" + layer,
+                .filters = 6,
+                .kernel_size = 3,
+                .padding = Padding::same,
+                .activation = Activation::relu})(x);
+    x = BatchNormalization({.name = "norm" + layer, .momentum = 0.9f})(x);
+  }
+  return Dense({.name = "classes", .units = classes})(Flatten()(x));
+}
+
+const Network dense_network{"dense",
+                            {5, 3},
+                            ElementType::float32,
+                            1,
+                            dense,
+                            {{"d1/kernel", {{}, "model"}}, {"d2/kernel", {"model", {}}}},
+                            {{".*/kernel", {"data", {}}}}};
+const Network gpt_network{"gpt",
+                          {9},
+                          ElementType::int32,
+                          9,
+                          gpt,
+                          {{"attention_.*/(query|key|value)/kernel", {{}, "model", {}}},
+                           {"up_.*/kernel", {{}, "model"}},
+                           {"down_.*/kernel", {"model", {}}},
+                           {"tokens/embeddings", {"model", {}}}},
+                          {{"up_.*/kernel", {{}, "data"}}, {"places/.*embeddings", {"data", {}}}}};
+const Network image_network{"images",
+                            {6, 5, 2},
+                            ElementType::float32,
+                            1,
+                            images,
+                            {{"conv1/output", {"data", "model", {}, {}}}},
+                            {{"conv2/kernel", {{}, {}, {}, "data"}}}};
+
+std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows) {
+  if (network.type == ElementType::float32) {
+    return byte_images(rows, network.sample, classes, 11);
+  }
+  std::vector<std::int32_t> tokens, next;
+  for (std::int32_t i = 0; i < rows * network.targets; ++i) {
+    tokens.push_back(i * i % classes);
+    next.push_back((i + 1) * (i + 1) % classes);
+  }
+  return std::make_shared<ArraySource>(
+      std::vector<Array>{Array("x", tokens, {rows, network.targets}),
+                         Array("t", next, {rows, network.targets}, FieldRole::target)});
+}
+
+struct Outcome {
+  std::vector<std::vector<float>> variables;
+  std::map<std::string, std::vector<double>> history;
+};
+
+// Two epochs of two full batches of 26 rows and one of 3, which has fewer rows than micro-batches.
+Outcome trained(const Network& network, Distribution distribution, const StepWalk& walk,
+                bool clipped = false) {
+  const SymbolicTensor input = Input(network.sample, "x", network.type);
+  Model model(input, network.layers(input), std::move(distribution),
+              {.seed = 3, .check_plan = true});
+  model.compile({.loss = SparseCategoricalCrossentropy({.from_logits = true}),
+                 .optimizer = clipped ? Adam({.learning_rate = 0.01, .global_clipnorm = 0.1})
+                                      : Adam({.learning_rate = 0.01}),
+                 .metrics = {SparseCategoricalAccuracy()}});
+  const History history =
+      model.fit(samples(network, 55),
+                {.epochs = 2, .batch_size = 26, .walk = walk, .verbose = Verbosity::silent});
+  return {variables_of(model), history.history};
+}
+
+void compare(const Outcome& found, const Outcome& expected, double within) {
+  REQUIRE(found.variables.size() == expected.variables.size());
+  for (std::size_t v = 0; v < found.variables.size(); ++v) {
+    INFO("variable " << v);
+    CHECK(difference(found.variables[v], expected.variables[v], within) == "");
+  }
+  for (const auto& [name, values] : expected.history) {
+    for (std::size_t epoch = 0; epoch < values.size(); ++epoch) {
+      INFO(name << " of epoch " << epoch);
+      CHECK(std::abs(found.history.at(name)[epoch] - values[epoch]) <= within);
+    }
+  }
+}
+
+struct Setting {
+  std::vector<MeshAxis> axes;
+  LayoutEntries layouts;
+};
+
+std::vector<Setting> settings(const Network& network) {
+  const std::int64_t ranks = Communicator::world().size();
+  std::vector<Setting> all{{{{"data", ranks}}, {}},
+                           {{{"data", ranks}}, network.sharded},
+                           {{{"data", 1}, {"model", ranks}}, network.model}};
+  if (ranks == 4) all.push_back({{{"data", 2}, {"model", 2}}, network.model});
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("micro-batches give the numbers of the whole batch") {
+  for (const Network& network : {dense_network, gpt_network}) {
+    for (const bool clipped : {false, true}) {
+      DeviceMesh one = alone();
+      const Outcome whole = trained(network, spread_over(one), {}, clipped);
+      for (const Setting& setting : settings(network)) {
+        for (const std::int64_t micro_batches : {2, 3, 4}) {
+          DeviceMesh mesh(setting.axes);
+          INFO(network.name << " on " << meshwork::to_string(mesh.shape()) << ", "
+                            << to_string(setting.layouts) << ", " << micro_batches
+                            << " micro-batches");
+          compare(trained(network, spread_over(mesh, setting.layouts),
+                          {.micro_batches = micro_batches}, clipped),
+                  whole, tolerance);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("statistics of a micro-batch are the same on every mesh, and not those of the batch") {
+  DeviceMesh one = alone();
+  const Outcome parts = trained(image_network, spread_over(one), {.micro_batches = 3});
+  const Outcome whole = trained(image_network, spread_over(one), {});
+  CHECK(std::abs(parts.history.at("loss")[1] - whole.history.at("loss")[1]) > 1e-3);
+  for (const Setting& setting : settings(image_network)) {
+    DeviceMesh mesh(setting.axes);
+    INFO(meshwork::to_string(mesh.shape()) << ", " << to_string(setting.layouts));
+    compare(trained(image_network, spread_over(mesh, setting.layouts), {.micro_batches = 3}), parts,
+            tolerance);
+  }
+}
+
+TEST_CASE("recomputing gives the same bits") {
+  const std::vector<std::pair<Network, std::string>> cases{{dense_network, "d[12]|dropout"},
+                                                           {gpt_network, "(attention|up|norm)_.*"},
+                                                           {image_network, "conv.*|norm.*"}};
+  for (const auto& [network, pattern] : cases) {
+    for (const Setting& setting : settings(network)) {
+      for (const std::int64_t micro_batches : {1, 2}) {
+        DeviceMesh mesh(setting.axes);
+        INFO(network.name << " on " << meshwork::to_string(mesh.shape()) << ", "
+                          << to_string(setting.layouts));
+        const Outcome kept =
+            trained(network, spread_over(mesh, setting.layouts), {.micro_batches = micro_batches});
+        const Outcome made_again = trained(network, spread_over(mesh, setting.layouts),
+                                           {.micro_batches = micro_batches, .recompute = pattern});
+        CHECK(made_again.variables == kept.variables);
+        CHECK(made_again.history == kept.history);
+      }
+    }
+  }
+}
+
+namespace {
+
+// 12 -> eight layers of 64 -> 4
+Trained deep() {
+  return {.build = [](SymbolicTensor x) {
+    for (int layer = 0; layer < 8; ++layer) {
+      x = Dense({.name = "d" + std::to_string(layer), .units = 64, .activation = Activation::tanh})(
+          x);
+    }
+    return Dense({.name = "last", .units = 4})(x);
+  }};
+}
+
+PlanReport report(const StepWalk& walk, const LayoutEntries& layouts = {}) {
+  const Trained training = deep();
+  const Plan plan = plan_of(training, mesh_of({{"data", 2}}), layouts, "data", 128);
+  return report_plan(plan, Mode::train, 128, 0, training.optimizer.update_rule(), {},
+                     Precision::float32, {}, walk);
+}
+
+std::int64_t count(const PlanReport& report, const std::string& phase) {
+  return std::ranges::count_if(report.collectives, [&](const CollectiveRecord& record) {
+    return record.purpose.phase == phase;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("gradients of micro-batches are reduced once, and those of split variables each time") {
+  const std::int64_t whole = count(report({}), "backward");
+  CHECK(whole > 0);
+  CHECK(count(report({.micro_batches = 4}), "backward") == whole);
+  const LayoutEntries sharded{{"d3/kernel", {"data", {}}}};
+  // Gathered and reduced.
+  CHECK(count(report({}, sharded), "backward") == whole + 2);
+  CHECK(count(report({.micro_batches = 4}, sharded), "backward") == whole + 8);
+}
+
+TEST_CASE("micro-batches and recomputing take less memory for activations") {
+  const std::int64_t activation = 64 * 64 * 4;  // of a layer, of this rank's half of the batch
+  const std::int64_t whole = report({}).arena_bytes;
+  CHECK(whole >= 8 * activation);
+  CHECK(report({.micro_batches = 4}).arena_bytes < whole / 2);
+  // Of eight layers every second, whose outputs stay.
+  CHECK(report({.recompute = "d[0-7]"}).arena_bytes <= whole);
+  CHECK(report({.micro_batches = 4}).batch_bytes == report({}).batch_bytes);
+}
+
+TEST_CASE("a pattern of what is recomputed that matches nothing is an error") {
+  CHECK_THROWS_WITH(report({.recompute = "d9"}),
+                    Catch::Contains("recompute") && Catch::Contains("\"d9\""));
+  CHECK_THROWS_WITH(report({.recompute = "d("}), Catch::Contains("recompute"));
+}
+
+TEST_CASE("a batch is divided into equal ranges, of which none is empty") {
+  const StepWalk walk{.micro_batches = 4};
+  CHECK(walk.of(10) == std::vector<Range>{{0, 2}, {2, 5}, {5, 7}, {7, 10}});
+  CHECK(walk.of(3) == std::vector<Range>{{0, 1}, {1, 2}, {2, 3}});
+  CHECK(walk.of(0) == std::vector<Range>{{0, 0}});
+  CHECK(walk.rows_at_once(10) == 3);
+}
+
+}  // namespace meshwork::walk_test
