@@ -45,8 +45,7 @@ class Training:
 
     def __init__(self, compiled, graph):
         self.model = networks.network(NETWORK).to(DEVICE)
-        shape = networks.sample_shape(NETWORK)
-        self.inputs = [torch.rand(BATCH, *shape, device=DEVICE) for _ in range(20)]
+        self.inputs = [networks.inputs(NETWORK, BATCH, DEVICE) for _ in range(20)]
         if NETWORK == "convnet":
             self.model = self.model.to(memory_format=torch.channels_last)
             self.inputs = [x.to(memory_format=torch.channels_last) for x in self.inputs]

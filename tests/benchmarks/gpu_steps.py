@@ -20,7 +20,8 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 # network, batch, steps a round
-NETWORKS = [("mlp", 64, 2000), ("convnet", 64, 500), ("wide", 256, 300)]
+NETWORKS = [("mlp", 64, 2000), ("convnet", 64, 500), ("wide", 256, 300), ("gpt_mini", 12, 500), ("gpt_char", 16, 200),
+            ("gpt2_1024", 4, 50)]
 PRECISIONS = ("float32", "tf32", "bfloat16")
 
 
@@ -91,14 +92,18 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--quick", action="store_true", help="a twentieth of the steps, one precision: to see that it works")
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--networks", default=",".join(network for network, _, _ in NETWORKS))
+    parser.add_argument("--precisions", default=",".join(PRECISIONS))
+    parser.add_argument("--peers", default="PyTorch,JAX")
     arguments = parser.parse_args()
     end = time.monotonic() + arguments.seconds
     peers = [(name, script) for name, module, script in (("PyTorch", "torch", "gpu_peer_torch.py"),
-                                                         ("JAX", "jax", "peer_jax.py")) if has(module)]
+                                                         ("JAX", "jax", "peer_jax.py"))
+             if name in arguments.peers.split(",") and has(module)]
     for name, module in (("PyTorch", "torch"), ("JAX", "jax")):
-        if name not in dict(peers):
+        if name in arguments.peers.split(",") and name not in dict(peers):
             print(f"{name} is not there: {sys.executable} has no {module}")
-    precisions = ("float32",) if arguments.quick or arguments.device == "cpu" else PRECISIONS
+    precisions = ("float32",) if arguments.quick or arguments.device == "cpu" else arguments.precisions.split(",")
     products = {}
     if not arguments.quick:
         try:
@@ -109,6 +114,8 @@ def main():
     cases = []
     for precision in precisions:
         for network, batch, steps in NETWORKS:
+            if network not in arguments.networks.split(","):
+                continue
             steps = max(20, steps // 20) if arguments.quick else steps
             common = [network, str(batch), str(steps)]
             contenders = [Contender("ours", arguments.step + common + ["data", "auto", precision, arguments.device])]

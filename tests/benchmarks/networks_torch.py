@@ -38,7 +38,47 @@ class Volumes(nn.Module):
         return self.head(x) * 1.2
 
 
+# blocks, heads, width, length of the context, tokens
+TRANSFORMERS = {"gpt_mini": (4, 4, 128, 64, 256), "gpt_char": (6, 6, 384, 256, 256),
+                "gpt2_64": (12, 12, 768, 64, 50257), "gpt2_1024": (12, 12, 768, 1024, 50257)}
+
+
+class Block(nn.Module):
+    def __init__(self, heads, width):
+        super().__init__()
+        self.heads = heads
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attention, self.output = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.hidden, self.back = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        rows, length, width = x.shape
+        parts = self.attention(self.norm_1(x)).view(rows, length, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        y = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.output(y.transpose(1, 2).reshape(rows, length, width))
+        return x + self.back(functional.gelu(self.hidden(self.norm_2(x)), approximate="tanh"))
+
+
+class Transformer(nn.Module):
+    """GPT-2, with a tied table."""
+
+    def __init__(self, blocks, heads, width, length, tokens):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(tokens, width), nn.Embedding(length, width)
+        self.blocks = nn.ModuleList([Block(heads, width) for _ in range(blocks)])
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, tokens):
+        x = self.tokens(tokens) + self.places.weight
+        for block in self.blocks:
+            x = block(x)
+        return self.norm(x) @ self.tokens.weight.T
+
+
 def network(name):
+    if name in TRANSFORMERS:
+        return Transformer(*TRANSFORMERS[name])
     if name == "mlp":
         return nn.Sequential(nn.Linear(784, 256), nn.ReLU(inplace=True), nn.Linear(256, 256),
                              nn.ReLU(inplace=True), nn.Linear(256, 10))
@@ -54,6 +94,8 @@ def network(name):
 
 
 def optimizer(name, model, **how):
+    if name in TRANSFORMERS:
+        return torch.optim.AdamW(model.parameters(), 1e-3, weight_decay=0.1, **how)
     if name in ("mlp", "convnet"):
         return torch.optim.Adam(model.parameters(), 1e-3, **how)
     if name == "dropout":
@@ -61,8 +103,12 @@ def optimizer(name, model, **how):
     return torch.optim.SGD(model.parameters(), 1e-3, momentum=0.9 if name == "volumes" else 0, **how)
 
 
-def sample_shape(name):
-    return {"convnet": (1, 28, 28), "volumes": (4, 64, 64, 64), "wide": (1024,)}.get(name, (784,))
+def inputs(name, rows, device="cpu"):
+    if name in TRANSFORMERS:
+        _, _, _, length, tokens = TRANSFORMERS[name]
+        return torch.randint(tokens, (rows, length), device=device)
+    shape = {"convnet": (1, 28, 28), "volumes": (4, 64, 64, 64), "wide": (1024,)}.get(name, (784,))
+    return torch.rand(rows, *shape, device=device)
 
 
 def channels_last(name):
@@ -71,9 +117,13 @@ def channels_last(name):
 
 
 def loss_of(name):
+    if name in TRANSFORMERS:
+        return lambda logits, targets: functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
     return functional.mse_loss if name in ("dropout", "volumes") else functional.cross_entropy
 
 
 def targets(name, rows, device="cpu"):
+    if name in TRANSFORMERS:
+        return inputs(name, rows, device)
     numbers = {"dropout": 10, "volumes": 4}.get(name)
     return torch.rand(rows, numbers, device=device) if numbers else torch.randint(10, (rows,), device=device)

@@ -28,6 +28,11 @@ if DEVICE == "cpu":
     RUN = min(RUN, max(10, STEPS))
 
 
+# blocks, heads, width, length of the context, tokens
+TRANSFORMER = {"gpt_mini": (4, 4, 128, 64, 256), "gpt_char": (6, 6, 384, 256, 256), "gpt2_64": (12, 12, 768, 64, 50257),
+               "gpt2_1024": (12, 12, 768, 1024, 50257)}.get(NETWORK)
+
+
 def factor(x):
     return x.astype(jnp.bfloat16) if PRECISION == "bfloat16" else x
 
@@ -53,7 +58,35 @@ def apply_dense(p, x):
     return y + p["b"] if "b" in p else y
 
 
+def normalized(p, x):
+    mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
+    return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * p["gamma"] + p["beta"]
+
+
+def initial_transformer(key):
+    blocks, _, width, length, tokens = TRANSFORMER
+    keys = iter(jax.random.split(key, 4 * blocks + 2))
+    norm = lambda: {"gamma": jnp.ones(width), "beta": jnp.zeros(width)}
+    table = lambda rows: 0.02 * jax.random.normal(next(keys), (rows, width))
+    block = lambda: {"norms": (norm(), norm()), "qkv": dense(next(keys), width, 3 * width), "o": dense(next(keys), width, width),
+                     "up": dense(next(keys), width, 4 * width), "down": dense(next(keys), 4 * width, width)}
+    return {"tokens": table(tokens), "places": table(length), "norm": norm(), "blocks": [block() for _ in range(blocks)]}
+
+
+def transformer(p, tokens):
+    _, heads, width, length, _ = TRANSFORMER
+    x = p["tokens"][tokens] + p["places"]
+    for b in p["blocks"]:
+        qkv = apply_dense(b["qkv"], normalized(b["norms"][0], x)).reshape(*x.shape[:2], 3, heads, width // heads)
+        y = jax.nn.dot_product_attention(*(factor(qkv[:, :, i]) for i in range(3)), is_causal=True)
+        x = x + apply_dense(b["o"], y.reshape(x.shape).astype(jnp.float32))
+        x = x + apply_dense(b["down"], jax.nn.gelu(apply_dense(b["up"], normalized(b["norms"][1], x))))
+    return product(normalized(p["norm"], x), p["tokens"].T)
+
+
 def initial(key):
+    if TRANSFORMER:
+        return initial_transformer(key)
     keys = jax.random.split(key, 8)
     if NETWORK == "convnet":
         shapes = [(3, 1, 12), (6, 12, 24), (6, 24, 32)]
@@ -65,6 +98,8 @@ def initial(key):
 
 
 def forward(parameters, x, key):
+    if TRANSFORMER:
+        return transformer(parameters, x)
     if NETWORK == "convnet":
         for p, stride in zip(parameters[:3], (1, 2, 2)):
             x = convolution(x, p["w"], stride)
@@ -85,7 +120,7 @@ def loss_of(parameters, x, t, key):
     y = forward(parameters, x, key)
     if NETWORK == "dropout":
         return ((y - t) ** 2).mean()
-    return -jnp.take_along_axis(jax.nn.log_softmax(y), t[:, None], 1).mean()
+    return -jnp.take_along_axis(jax.nn.log_softmax(y), t[..., None], -1).mean()
 
 
 def updated(parameters, slots, gradients, count):
@@ -98,7 +133,8 @@ def updated(parameters, slots, gradients, count):
     m = tree(lambda m, g: 0.9 * m + 0.1 * g, slots[0], gradients)
     v = tree(lambda v, g: 0.999 * v + 0.001 * g * g, slots[1], gradients)
     rate = 1e-3 * jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)
-    return tree(lambda p, m, v: p - rate * m / (jnp.sqrt(v) + 1e-7), parameters, m, v), (m, v)
+    decay = 1e-3 * 0.1 if TRANSFORMER else 0
+    return tree(lambda p, m, v: p - rate * m / (jnp.sqrt(v) + 1e-7) - decay * p, parameters, m, v), (m, v)
 
 
 def step(state, batch):
@@ -117,7 +153,9 @@ def timed(together, steps):
     state = (parameters, slots, jnp.float32(0), jax.random.PRNGKey(1))
     shape = {"convnet": (28, 28, 1), "wide": (1024,)}.get(NETWORK, (784,))
     xs = jax.random.uniform(jax.random.PRNGKey(2), (20, BATCH) + shape)
-    ts = (jax.random.uniform(jax.random.PRNGKey(3), (20, BATCH, 10)) if NETWORK == "dropout"
+    if TRANSFORMER:
+        xs = jax.random.randint(jax.random.PRNGKey(2), (20, BATCH, TRANSFORMER[3]), 0, TRANSFORMER[4])
+    ts = (jnp.roll(xs, 1, 2) if TRANSFORMER else jax.random.uniform(jax.random.PRNGKey(3), (20, BATCH, 10)) if NETWORK == "dropout"
           else jax.random.randint(jax.random.PRNGKey(3), (20, BATCH), 0, 10))
     if together > 1:
         run = jax.jit(lambda state, data: jax.lax.scan(step, state, data), donate_argnums=0)

@@ -29,7 +29,7 @@ RANKS = int(os.environ.get("OMPI_COMM_WORLD_SIZE", 1)) if DDP else 1
 
 def timed(steps, channels_last, foreach, how):
     rows = BATCH // RANKS
-    inputs = [torch.rand(rows, *networks.sample_shape(NETWORK)) for _ in range(20)]
+    inputs = [networks.inputs(NETWORK, rows) for _ in range(20)]
     targets = [networks.targets(NETWORK, rows) for _ in range(20)]
     loss_of = networks.loss_of(NETWORK)
     model = networks.network(NETWORK)

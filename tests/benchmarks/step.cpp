@@ -9,6 +9,7 @@
 //   convnet  three convolutions with batch normalization, Adam (configs/fashion_mnist_convnet.yaml)
 //   wide     1024-4096-4096-10, ReLU, SGD, cross-entropy
 //   volumes  CosmoFlow on 64 x 64 x 64, SGD with momentum     (configs/volume_regression.yaml)
+//   gpt_mini, gpt_char, gpt2_64, gpt2_1024  GPT-2 of several sizes, AdamW (configs/gpt_mini.yaml)
 //   256x8    or any width and depth: so many dense layers with ReLU, SGD, cross-entropy
 //
 // SPREAD is `data` (batches over the ranks), `model` (of the wide net, columns of one product and
@@ -35,12 +36,17 @@
 #include <string>
 #include <vector>
 
+#include "layers/add.h"
 #include "layers/convolution.h"
 #include "layers/dense.h"
 #include "layers/dropout.h"
+#include "layers/embedding.h"
 #include "layers/flatten.h"
+#include "layers/layer_normalization.h"
 #include "layers/leaky_relu.h"
+#include "layers/multi_head_attention.h"
 #include "layers/pooling.h"
+#include "layers/position.h"
 #include "layers/rescaling.h"
 #include "layers/reshape.h"
 #include "runtime/data/synthetic.h"
@@ -143,6 +149,32 @@ SymbolicTensor volumes(SymbolicTensor x) {
   return Rescaling({.scale = 1.2})(Dense({.units = 4, .activation = Activation::tanh})(x));
 }
 
+struct Transformer {
+  int blocks;
+  std::int64_t heads, width, length, tokens;
+};
+
+Network gpt(std::int64_t batch, const Transformer& of) {
+  const auto layers = [of](const SymbolicTensor& tokens) {
+    const auto norm = [] { return LayerNormalization({.epsilon = 1e-5F}); };
+    const SharedLayer table = ReversibleEmbedding({.input_dim = of.tokens, .output_dim = of.width});
+    auto x = table(tokens);
+    x = Add()({x, PositionEmbedding({.sequence_length = of.length})(x)});
+    for (int block = 0; block < of.blocks; ++block) {
+      x = Add()({x, MultiHeadAttention({.num_heads = of.heads,
+                                        .key_dim = of.width / of.heads,
+                                        .use_causal_mask = true})(norm()(x))});
+      const auto hidden =
+          Dense({.units = 4 * of.width, .activation = Activation::gelu_tanh})(norm()(x));
+      x = Add()({x, Dense({.units = of.width})(hidden)});
+    }
+    return table(norm()(x));
+  };
+  return {batch, {of.length}, ElementType::int32, true, of.tokens, layers, [] {
+            return Optimizer(AdamW({.learning_rate = 1e-3, .weight_decay = 0.1}));
+          }};
+}
+
 const std::map<std::string, Network>& networks() {
   const auto adam = [] { return Optimizer(Adam({.learning_rate = 1e-3})); };
   const auto rmsprop = [] { return Optimizer(RMSprop()); };
@@ -154,6 +186,10 @@ const std::map<std::string, Network>& networks() {
       {"dropout", {64, {28, 28}, float32, false, 10, with_dropout, rmsprop}},
       {"convnet", {64, {28, 28}, uint8, true, 10, convnet, adam}},
       {"volumes", {4, {64, 64, 64, 4}, float32, false, 4, volumes, momentum}},
+      {"gpt_mini", gpt(12, {4, 4, 128, 64, 256})},
+      {"gpt_char", gpt(16, {6, 6, 384, 256, 256})},
+      {"gpt2_64", gpt(4, {12, 12, 768, 64, 50257})},
+      {"gpt2_1024", gpt(1, {12, 12, 768, 1024, 50257})},
       {"wide", {256, {1024}, float32, true, 10, wide, sgd}}};
   return all;
 }
@@ -178,18 +214,21 @@ std::optional<Network> of_dense_layers(const std::string& name) {
 
 std::shared_ptr<const Source> samples(const Network& network, std::int64_t rows) {
   const bool bytes = network.type == ElementType::uint8;
+  const bool tokens = network.type == ElementType::int32;
   SyntheticField input{.name = "x",
                        .shape = network.shape,
                        .type = network.type,
                        .role = FieldRole::feature,
-                       .kind = SyntheticKind::uniform,
+                       .kind = tokens ? SyntheticKind::classes : SyntheticKind::uniform,
                        .low = 0,
-                       .high = bytes ? 255.0 : 1.0};
+                       .high = bytes ? 255.0 : 1.0,
+                       .classes = network.outputs};
   SyntheticField target{.name = "y", .role = FieldRole::target};
   if (network.classes) {
-    target.type = ElementType::uint8;
+    target.shape = tokens ? network.shape : Shape{};
+    target.type = tokens ? ElementType::int32 : ElementType::uint8;
     target.kind = SyntheticKind::classes;
-    target.classes = 10;
+    target.classes = network.outputs;
   } else {
     target.shape = {network.outputs};
     target.type = ElementType::float32;
@@ -231,10 +270,9 @@ void run(int argc, char** argv) {
   const auto found = networks().find(name);
   const std::optional<Network> dense = of_dense_layers(name);
   if (found == networks().end() && !dense) {
-    fail(
-        "NETWORK is mlp, dropout, convnet, volumes, wide or a width and a depth such as 256x8, not "
-        "\"{}\"",
-        name);
+    std::string known;
+    for (const auto& [one, network] : networks()) known += one + ", ";
+    fail("NETWORK is {}or a width and a depth such as 256x8, not \"{}\"", known, name);
   }
   const Network& network = dense ? *dense : found->second;
   const std::int64_t batch = std::stoll(argument(2, std::to_string(network.batch)));
@@ -257,7 +295,8 @@ void run(int argc, char** argv) {
   }
 
   DeviceMesh mesh({{"ranks", -1}});
-  const auto input = Input(network.shape);
+  const bool tokens = network.type == ElementType::int32;
+  const auto input = Input(network.shape, "x", tokens ? ElementType::int32 : ElementType::float32);
   Model model(input, network.layers(input), spread(mesh, how),
               {.device = kind,
                .collectives = argument(5, "auto"),
@@ -267,7 +306,7 @@ void run(int argc, char** argv) {
                                      ? SparseCategoricalCrossentropy({.from_logits = true})
                                      : MeanSquaredError(),
                          .optimizer = network.optimizer()};
-  if (network.classes) {
+  if (network.classes && !tokens) {
     options.metrics = {SparseCategoricalAccuracy()};
   }
   model.compile(std::move(options));
