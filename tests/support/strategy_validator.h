@@ -116,7 +116,9 @@ inline void check_strategies(const Operation& operation, const OperationCase& wh
         OperationCase alone = what;
         alone.wanted.assign(what.inputs.size(), false);
         alone.wanted[input] = true;
-        detail::compare(run_whole(operation, alone), whole, 0);
+        // A GPU's library may sum a bias in the product beside it.
+        const bool alike = make_device({})->traits().computes_in_host_memory;
+        detail::compare(run_whole(operation, alone), whole, alike ? 0 : tolerance);
       }
     }
   }
