@@ -44,7 +44,6 @@ namespace meshwork {
 struct FitOptions {
   std::int64_t epochs = 1;       // the index of the epoch before which training ends
   std::int64_t batch_size = 32;  // global
-  StepWalk walk;                 // micro-batches, and what is recomputed
   std::shared_ptr<const Source> validation;
   double validation_split = 0;                        // or: the last part of the training data
   std::optional<std::int64_t> validation_batch_size;  // none: batch_size
@@ -66,6 +65,7 @@ struct FitOptions {
   CheckpointOptions checkpoint;
   /// Say at the end where the time of the steps went (profile.h).
   bool profile = false;
+  StepWalk walk;              // micro-batches, and what is recomputed
   std::string configuration;  // text that checkpoints carry, and that is compared on going on
   /// Asks the run to save and to end early; null: nobody does. Must outlive the run.
   const StopRequest* stop_request = nullptr;

@@ -148,7 +148,7 @@ Outcome trained(const Network& network, Distribution distribution, const StepWal
                  .metrics = {SparseCategoricalAccuracy()}});
   const History history =
       model.fit(samples(network, 55),
-                {.epochs = 2, .batch_size = 26, .walk = walk, .verbose = Verbosity::silent});
+                {.epochs = 2, .batch_size = 26, .verbose = Verbosity::silent, .walk = walk});
   return {variables_of(model), history.history};
 }
 

@@ -1,0 +1,99 @@
+// The collectives of a transformer's block beside those that Megatron-LM counts for it, in number and
+// elements: for tensor parallelism arXiv 1909.08053, section 3, for sequence parallelism arXiv
+// 2205.05198, section 4.2.2. Here they follow from layouts.
+#include <algorithm>
+#include <map>
+
+#include "layers/add.h"
+#include "layers/dense.h"
+#include "layers/layer_normalization.h"
+#include "layers/multi_head_attention.h"
+#include "runtime/train/losses/mean_squared_error.h"
+#include "tests/support/plans.h"
+
+namespace meshwork::megatron_test {
+
+using namespace meshwork::test;
+
+namespace {
+
+constexpr std::int64_t rows = 64, length = 16, width = 32, values = rows * length * width;
+
+// Two blocks, so that one is between others.
+Trained blocks() {
+  return {
+      .sample = {length, width},
+      .build =
+          [](SymbolicTensor x) {
+            for (const std::string block : {"a", "b"}) {
+              auto y = LayerNormalization({.name = "norm_1" + block})(x);
+              y = MultiHeadAttention({.name = "attention_" + block, .num_heads = 8, .key_dim = 4})(
+                  y);
+              x = Add({.name = "attended_" + block})({x, y});
+              y = LayerNormalization({.name = "norm_2" + block})(x);
+              y = Dense(
+                  {.name = "up_" + block, .units = 4 * width, .activation = Activation::gelu})(y);
+              y = Dense({.name = "down_" + block, .units = width})(y);
+              x = Add({.name = "added_" + block})({x, y});
+            }
+            return x;
+          },
+      .loss = MeanSquaredError()};
+}
+
+LayoutEntries heads_and_hidden_units() {
+  return {{"attention_.*/(query|key|value)/kernel", {{}, "model", {}}},
+          {"attention_.*/(query|key|value)/bias", {"model", {}}},
+          {"attention_.*/attention_output/kernel", {"model", {}, {}}},
+          {"up_.*/kernel", {{}, "model"}},
+          {"up_.*/bias", {"model"}},
+          {"down_.*/kernel", {"model", {}}}};
+}
+
+// What a step sends of the activations of the second block, by phase: how often each collective.
+std::map<std::pair<std::string, std::string>, int> sent(const LayoutEntries& layouts) {
+  const Trained training = blocks();
+  const Plan plan = plan_of(training, mesh_of({{"data", 1}, {"model", 4}}), layouts, "data", rows);
+  const PlanReport report =
+      report_plan(plan, Mode::train, rows, 0, training.optimizer.update_rule(), {});
+  std::map<std::pair<std::string, std::string>, int> counts;
+  for (const CollectiveRecord& record : report.collectives) {
+    INFO(record.purpose.phase << " " << record.name << " " << record.purpose.what);
+    if (record.global_elements == values) {
+      ++counts[{record.purpose.phase, std::string(record.name)}];
+    }
+  }
+  return counts;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a block split by heads and hidden units reduces four tensors of the width, as Megatron") {
+  auto counts = sent(heads_and_hidden_units());
+  for (const auto& [key, count] : counts)
+    UNSCOPED_INFO(key.first << " " << key.second << " " << count);
+  CHECK(counts[{"forward", "all_reduce"}] == 2 * 2);
+  CHECK(counts[{"backward", "all_reduce"}] == 2 * 2);
+  CHECK(counts.size() == 2);
+}
+
+TEST_CASE("with the sequence split between them, each reduction becomes two halves, as Megatron") {
+  LayoutEntries layouts = heads_and_hidden_units();
+  const TensorLayout places{"data", "model", {}};
+  layouts.insert(layouts.end(), {{"attended_.*/output", places},
+                                 {"added_.*/output", places},
+                                 {"norm_.*/output", places},
+                                 {"attention_.*/output", places},
+                                 {"down_.*/output", places}});
+  auto counts = sent(layouts);
+  for (const auto& [key, count] : counts)
+    UNSCOPED_INFO(key.first << " " << key.second << " " << count);
+  CHECK(counts[{"forward", "all_gather"}] == 2 * 2);
+  CHECK(counts[{"forward", "reduce_scatter"}] == 2 * 2);
+  CHECK(counts[{"backward", "all_gather"}] == 2 * 2);
+  CHECK(counts[{"backward", "reduce_scatter"}] == 2 * 2);
+  CHECK(counts.size() == 4);
+}
+
+}  // namespace meshwork::megatron_test
