@@ -17,7 +17,8 @@ using namespace meshwork::test;
 
 namespace {
 
-constexpr std::int64_t rows = 64, length = 16, width = 32, values = rows * length * width;
+// Of sizes at which bytes cost more than latency, and weights are larger than activations.
+constexpr std::int64_t rows = 2, length = 128, width = 1024, values = rows * length * width;
 
 // Two blocks, so that one is between others.
 Trained blocks() {
@@ -27,8 +28,8 @@ Trained blocks() {
           [](SymbolicTensor x) {
             for (const std::string block : {"a", "b"}) {
               auto y = LayerNormalization({.name = "norm_1" + block})(x);
-              y = MultiHeadAttention({.name = "attention_" + block, .num_heads = 8, .key_dim = 4})(
-                  y);
+              y = MultiHeadAttention(
+                  {.name = "attention_" + block, .num_heads = 8, .key_dim = 128})(y);
               x = Add({.name = "attended_" + block})({x, y});
               y = LayerNormalization({.name = "norm_2" + block})(x);
               y = Dense(
