@@ -53,11 +53,10 @@ void check_batching(std::int64_t rows, std::int64_t batch_size, std::int64_t par
         "(batch_size is global), or a shorter axis",
         what, batch_size, batch_shards, batch_axis, batch_shards);
   }
-  if (batch_size < batch_shards * parts) {
+  if (batch_size / batch_shards < parts) {
     fail(
-        "{}: {} microbatches of a batch of {} have fewer than the {} rows that there are ranks "
-        "along "
-        "its axis; choose {} or fewer, or a larger batch_size",
+        "{}: {} microbatches are too many for batch_size {}: {} ranks share the rows of each; "
+        "choose {} or fewer",
         what, parts, batch_size, batch_shards, batch_size / batch_shards);
   }
 }

@@ -100,7 +100,7 @@ struct UpdateRule {
   /// Whether each rank has to hold its blocks of the gradients whole: norms are computed of them,
   /// or matrices.
   [[nodiscard]] bool takes_norms() const {
-    return reports_norm || needs_norms(clipping) || scaled_steps || matrix_steps;
+    return reports_norm || needs_norms(clipping) || scaled_steps || factored_slot || matrix_steps;
   }
 };
 

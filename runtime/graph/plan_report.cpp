@@ -145,8 +145,10 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
         report_tensor(plan, layer.output, graph.tensors[layer.output].path, rows, rank));
   }
   report.collectives = collectives->records();
-  report.predicted_seconds = plan.predicted_seconds;
-  report.arithmetic_seconds = plan.arithmetic_seconds;
+  // The plan is for the rows that are worked on at once.
+  report.micro_batches = std::ssize(request.micro_batches());
+  report.predicted_seconds = plan.predicted_seconds * static_cast<double>(report.micro_batches);
+  report.arithmetic_seconds = plan.arithmetic_seconds * static_cast<double>(report.micro_batches);
   report.cut = plan.cut;
   report.precision = precision;
   report.device = device;
@@ -175,10 +177,13 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
 
 std::string to_text(const PlanReport& report, std::size_t width) {
   std::string text = fmt::format(
-      "mesh {} ({} rank{}), shown for rank {} ({}); global batch of {} rows, {}{}\n\nvariables\n{}"
+      "mesh {} ({} rank{}), shown for rank {} ({}); global batch of {} rows{}, "
+      "{}{}\n\nvariables\n{}"
       "\nlayer outputs\n{}\ninputs and targets\n{}",
       to_string(report.mesh), report.mesh.rank_count(), report.mesh.rank_count() == 1 ? "" : "s",
-      report.rank, coordinates_text(report.mesh, report.rank), report.rows, name_of(report.mode),
+      report.rank, coordinates_text(report.mesh, report.rank), report.rows,
+      report.micro_batches > 1 ? fmt::format(" in {} micro-batches", report.micro_batches) : "",
+      name_of(report.mode),
       report.precision == Precision::float32
           ? ""
           : fmt::format("; products in {}", name_of(report.precision)),

@@ -39,6 +39,7 @@ struct PlanReport {
   MeshShape mesh;
   std::int64_t rank = 0;
   std::int64_t rows = 0;  // of the global batch
+  std::int64_t micro_batches = 1;
   Mode mode = Mode::train;
   CostModel costs;
   std::vector<ReportedTensor> variables;

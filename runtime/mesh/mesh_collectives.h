@@ -27,7 +27,7 @@ namespace meshwork {
 
 /// What a collective is for, as tables and error messages name it.
 struct CollectivePurpose {
-  std::string phase;  // "forward", "backward", "update", "metrics"
+  std::string phase;  // "forward", "backward", "recompute", "update", "metrics"
   std::string what;   // "d1/kernel gathered", "gradients d2/kernel ... d1/bias"
 };
 

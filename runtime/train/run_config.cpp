@@ -14,6 +14,7 @@
 #include "runtime/data/stated.h"
 #include "runtime/data/views.h"
 #include "runtime/device/kernels/precision.h"
+#include "runtime/graph/step/recomputation.h"
 #include "runtime/train/callbacks/json_logger.h"
 #include "runtime/train/callbacks/monitor.h"
 #include "runtime/train/callbacks/tensorboard.h"
@@ -682,7 +683,12 @@ const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int
     blueprint.draw(loss_data(source, mode, validation),
                    mode == Mode::train ? fit_.walk.rows_at_once(rows) : rows);
   });
-  return blueprint.planned->plan;
+  const Plan& plan = blueprint.planned->plan;
+  if (mode == Mode::train) {
+    ConfigReader(document_).section("fit").located(
+        [&] { (void)recomputed_spans(plan, fit_.walk.recompute); });
+  }
+  return plan;
 }
 
 PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_t rows, Mode mode,

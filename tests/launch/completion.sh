@@ -42,7 +42,7 @@ expect validation meshwork train --data v
 expect validation meshwork train --data = v
 expect "$(lines test train validation)" meshwork train --data =
 expect "$(lines evaluate predict train)" meshwork plan config.yaml --mode ''
-expect "$(lines Adadelta Adagrad Adam AdamW Adamax Add)" meshwork reference Ad
+expect "$(lines Adadelta Adafactor Adagrad Adam AdamW Adamax AdaptiveAveragePooling{1,2,3}D AdaptiveMaxPooling{1,2,3}D Add)" meshwork reference Ad
 expect schedules meshwork reference Dense sche
 expect "$(lines bash zsh)" meshwork completion ''
 expect "$(lines config.yaml 'config of mine.yml' configurations)" meshwork train conf

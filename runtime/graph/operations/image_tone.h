@@ -48,9 +48,8 @@ class ImageToneOperation final : public Operation {
       lowering.output_is_input(0);
       return;
     }
-    lowering.emit(UniformDrawSpec{lowering.random_key(),
-                                  {lowering.global_output_shape().front()},
-                                  {lowering.output_block().front()}},
+    const auto [shape, block] = lowering.output_in_batch();
+    lowering.emit(UniformDrawSpec{lowering.random_key(), {shape.front()}, {block.front()}},
                   {lowering.step_scalars(), drawn(lowering)});
     apply(lowering, tone_, lowering.input(0), lowering.output());
   }

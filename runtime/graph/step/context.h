@@ -34,10 +34,10 @@ class StepContext {
   std::vector<Range> micro_batches;
   std::size_t micro_batch = 0;
   std::vector<Shape> shapes;  // by tensor
-  /// From now on the next instructions are those of micro-batch `index`.
+  /// Instructions from here on are those of micro-batch `index`.
   void go_to(std::size_t index);
   [[nodiscard]] const Range& rows() const { return micro_batches[micro_batch]; }
-  /// The part of the batch that is.
+  /// The share of the batch's rows that are at hand.
   [[nodiscard]] double share_of_batch() const {
     return request.rows == 0
                ? 1

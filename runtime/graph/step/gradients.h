@@ -80,7 +80,7 @@ class StepGradients {
   std::vector<std::optional<Operand>> completed_;  // by tensor
   std::vector<int> uses_left_;                     // by tensor: uses that have yet to contribute
   std::vector<int> bucket_of_;                     // by variable, -1 for none
-  std::vector<int> left_in_bucket_;                // by bucket: variables, each micro-batch
+  std::vector<int> left_in_bucket_;                // by bucket: variables, times micro-batches
   struct Waiting {
     std::unique_ptr<Kernel> wait;
     Operand at;

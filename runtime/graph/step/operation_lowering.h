@@ -36,8 +36,7 @@ struct ForwardParts {
 /// Books forward of an operation, and takes over its output.
 void lower_forward(const ForwardParts& parts, const PlannedOperation& planned, Remains& remains);
 
-/// The same, behind forward: it gives the same values, and no variable a new one. What was there is
-/// forgotten before.
+/// Books it once more, for backward. The values are the same, and variables keep theirs.
 void lower_forward_again(const ForwardParts& parts, const PlannedOperation& planned,
                          Remains& remains);
 

@@ -1,6 +1,7 @@
 #include "runtime/graph/step/recomputation.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "collectives/error.h"
@@ -9,13 +10,43 @@
 namespace meshwork {
 namespace {
 
-// "a", "a/b" of the operation "a/b/product".
-std::vector<std::string> layers_around(const std::string& path) {
-  std::vector<std::string> around;
+// The beginnings of a path that end where a part does: "a", "a/b" of "a/b/c".
+std::vector<std::string> beginnings(const std::string& path) {
+  std::vector<std::string> found;
   for (std::size_t end = path.find('/'); end != std::string::npos; end = path.find('/', end + 1)) {
-    around.push_back(path.substr(0, end));
+    found.push_back(path.substr(0, end));
   }
-  return around;
+  return found;
+}
+
+// The layer of an operation's output. Losses and metrics are of none.
+const GraphLayer* layer_of(const Graph& graph, const PlannedOperation& planned) {
+  const GraphTensor& output = graph.tensors[planned.output];
+  return output.shape.empty() ? nullptr : &graph.layers[graph.operations[output.producer].layer];
+}
+
+// The outermost layer or block around an operation that the pattern matches; "" for none. Joined
+// operations are of the first one's layer and of the last one's.
+std::string matched(const PathPattern& pattern, const PlannedOperation& planned,
+                    const GraphLayer* layer) {
+  if (layer == nullptr) return "";
+  std::vector<std::string> around = beginnings(planned.path);
+  const std::vector<std::string> of_last = beginnings(layer->path + "/");
+  around.insert(around.end(), of_last.begin(), of_last.end());
+  const auto found =
+      std::ranges::find_if(around, [&](const std::string& path) { return pattern.matches(path); });
+  return found == around.end() ? "" : *found;
+}
+
+// Whether `operation` reads `tensor`, or takes a derivative at it.
+bool reads(const Plan& plan, const PlannedOperation& operation, TensorId tensor) {
+  return std::ranges::any_of(operation.inputs, [&](TensorId input) {
+    return input == tensor || plan.tensors[input].derivative_at == tensor;
+  });
+}
+
+bool has_gradient(const PlannedOperation& operation) {
+  return std::ranges::find(operation.gradient, true) != operation.gradient.end();
 }
 
 }  // namespace
@@ -26,37 +57,46 @@ std::vector<RecomputedSpan> recomputed_spans(const Plan& plan, const std::string
     return spans;
   }
   const PathPattern matching("recompute", pattern);
-  std::set<std::string> paths;
-  std::string open;  // the layer of the last span, if that may go on
-  for (std::size_t o = 0; o < plan.operations.size(); ++o) {
-    const std::vector<std::string> around = layers_around(plan.operations[o].path);
-    paths.insert(around.begin(), around.end());
-    const auto layer = std::ranges::find_if(
-        around, [&](const std::string& path) { return matching.matches(path); });
-    if (layer == around.end()) {
-      open.clear();
-    } else if (*layer == open) {
-      spans.back().last = o;
-    } else {
-      open = *layer;
-      spans.push_back({.first = o, .last = o});
-    }
+  std::set<std::string> names;
+  for (const GraphLayer& layer : plan.graph->layers) {
+    const std::vector<std::string> around = beginnings(layer.path + "/");
+    names.insert(around.begin(), around.end());
   }
-  const std::vector<std::string> known(paths.begin(), paths.end());
+  const std::vector<std::string> known(names.begin(), names.end());
   if (const auto unmatched = matching.unmatched(known)) {
     fail("{}", unmatched->message);
   }
+  std::string open;  // the layer or block of the last span, if that may go on
+  std::map<std::string, const GraphLayer*> layers;  // of it; another call has others
+  for (std::size_t o = 0; o < plan.operations.size(); ++o) {
+    const GraphLayer* layer = layer_of(*plan.graph, plan.operations[o]);
+    const std::string name = matched(matching, plan.operations[o], layer);
+    if (!name.empty() && name == open &&
+        layers.try_emplace(layer->path, layer).first->second == layer) {
+      spans.back().last = o;
+      continue;
+    }
+    open = name;
+    if (!name.empty()) {
+      layers = {{layer->path, layer}};
+      spans.push_back({.first = o, .last = o});
+    }
+  }
   for (RecomputedSpan& span : spans) {
     for (std::size_t o = span.first; o <= span.last; ++o) {
-      const TensorId output = plan.operations[o].output;
       const bool taken =
           std::any_of(plan.operations.begin() + static_cast<std::ptrdiff_t>(span.last) + 1,
                       plan.operations.end(), [&](const PlannedOperation& later) {
-                        return std::ranges::find(later.inputs, output) != later.inputs.end();
+                        return reads(plan, later, plan.operations[o].output);
                       });
       if (!taken) span.operations.push_back(o);
     }
   }
+  // Nothing goes backward through the others.
+  std::erase_if(spans, [&](const RecomputedSpan& span) {
+    return std::ranges::none_of(span.operations,
+                                [&](std::size_t o) { return has_gradient(plan.operations[o]); });
+  });
   return spans;
 }
 

@@ -1,4 +1,4 @@
-// What a step forgets after forward, and makes again for backward (walk.h).
+// The operations that a step books again for backward (walk.h).
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct RecomputedSpan {
 };
 
 /// The spans of the layers and blocks whose paths `pattern` matches, whole; none for "". Of blocks
-/// within blocks the outermost counts. Throws `Error` for a pattern that is malformed or matches
+/// within blocks the outermost counts; each call of a layer is a span of its own. Throws `Error` for a pattern that is malformed or matches
 /// nothing.
 [[nodiscard]] std::vector<RecomputedSpan> recomputed_spans(const Plan& plan,
                                                            const std::string& pattern);

@@ -177,9 +177,9 @@ TEST_CASE("batchings that cannot work are errors that say what would") {
                     "validation data: batch_size 4 gives no row to some of the 8 ranks along axis "
                     "\"batch\"; choose 8 or more (batch_size is global), or a shorter axis");
   check_batching(128, 8, 4, 2, "data", "training data");
-  CHECK_THROWS_WITH(
-      check_batching(128, 8, 5, 2, "data", "training data"),
-      Catch::Contains("5 microbatches of a batch of 8") && Catch::Contains("choose 4 or fewer"));
+  CHECK_THROWS_WITH(check_batching(128, 8, 5, 2, "data", "training data"),
+                    Catch::Contains("5 microbatches are too many for batch_size 8") &&
+                        Catch::Contains("choose 4 or fewer"));
   CHECK_THROWS_WITH(check_batching(0, 4, 1, 1, "data", "training data"),
                     Catch::Contains("no samples"));
   CHECK_THROWS_WITH(check_batching(4, 0, 1, 1, "data", "training data"),
