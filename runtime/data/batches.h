@@ -39,11 +39,10 @@ namespace meshwork {
 [[nodiscard]] std::vector<std::int64_t> batch_row_counts(std::int64_t rows,
                                                          std::int64_t batch_size);
 
-/// Checks that batches of `batch_size` can be made of `rows` samples, and that each of the
-/// `batch_shards` ranks along `batch_axis` gets a row of each of the equal parts of a full batch
-/// that are worked on one after the other (in a short last batch, ranks without rows are legal).
-/// Throws `Error` that begins with `what` ("training data") and says what
-/// would fit.
+/// Checks that batches of `batch_size` can be made of `rows` samples. A full batch is worked on in
+/// `parts` equal parts, and each of the `batch_shards` ranks along `batch_axis` has to get a row of
+/// each. In a short last batch, ranks without rows are legal. Throws `Error` that begins with
+/// `what` ("training data") and says what would fit.
 void check_batching(std::int64_t rows, std::int64_t batch_size, std::int64_t parts,
                     std::int64_t batch_shards, std::string_view batch_axis, std::string_view what);
 

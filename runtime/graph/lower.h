@@ -1,7 +1,7 @@
 // From a plan to a program: the schedule of one step, booked instruction by instruction.
 //
 // A step is: for each micro-batch (walk.h), convert what was fed; every operation forward; in
-// training, every operation backward in reverse; then the buckets of gradients, started as they are
+// training, every operation backward in reverse. Then the buckets of gradients, started as they are
 // complete and waited for at the end; penalties, clipping and the update; and one reduction of all
 // sums (losses, metrics, penalties).
 // Between operations stand the redistributions that the plan implies, each made once for all uses

@@ -1,10 +1,10 @@
 // How a training step walks through its batch.
 //
-// A *micro-batch* is a range of a batch's rows, as block_range divides them, whatever the mesh. Each
-// goes forward and backward by itself, so that the activations of one are there at a time. Their
-// gradients are added in this order, and reduced and used once. Losses, metrics and draws are those
-// of the whole batch. Where samples are compared with one another (statistics of BatchNormalization,
-// Circle, Dice over all samples), that is within the micro-batch.
+// A *micro-batch* is a range of a batch's rows, as block_range divides them, whatever the mesh.
+// Each goes forward and backward by itself, so that the activations of one are there at a time.
+// Their gradients are added in this order, and reduced and used once. Losses, metrics and draws are
+// those of the whole batch. Where samples are compared with one another (statistics of
+// BatchNormalization, Circle, Dice over all samples), that is within the micro-batch.
 //
 // *Recomputed* activations are forgotten after forward and made again just before their backward.
 // Each layer or block whose path a pattern matches is recomputed as a whole; values between two of

@@ -296,7 +296,8 @@ void run(int argc, char** argv) {
 
   DeviceMesh mesh({{"ranks", -1}});
   const bool tokens = network.type == ElementType::int32;
-  const auto input = Input(network.shape, "input", tokens ? ElementType::int32 : ElementType::float32);
+  const auto input =
+      Input(network.shape, "input", tokens ? ElementType::int32 : ElementType::float32);
   Model model(input, network.layers(input), spread(mesh, how),
               {.device = kind,
                .collectives = argument(5, "auto"),

@@ -1,17 +1,17 @@
 // StepGradients: what backward collects.
 //
 // A tensor's gradient is the sum of what its uses contribute, a variable's over all micro-batches
-// too: what is reduced with its bucket is added as it is, partial; what is reduced on its way is
-// reduced for each micro-batch, so that no rank keeps more of it than its block. Contributions of one layout are added
-// locally as they come, and so are those over the same boxes of an input with windows. When the
-// last use has contributed, boxes go back to the owners, one exchange for all that are the same,
-// each layout is brought to the tensor's, and they are added. A variable's gradient ends in its
-// place in the flat gradients; most are written there by the only use, still partial, and reduced
-// with their bucket (parameter_form.h), which is started as soon as its last gradient is there, and
-// waited for before it is updated. By then no instruction of this rank reads the bucket's variables
-// any more: each has contributed its last gradient, and an operation contributes when all of its
-// backward is booked. While buckets are under way, what can be done for them without waiting is
-// done between kernels, where the transport has a use for that.
+// too. Gradients that a bucket reduces are added up partial. Others are reduced in each
+// micro-batch, so that no rank keeps more of them than its block. Contributions of one layout are
+// added locally as they come, and so are those over the same boxes of an input with windows. When
+// the last use has contributed, boxes go back to the owners, one exchange for all that are the
+// same, each layout is brought to the tensor's, and they are added. A variable's gradient ends in
+// its place in the flat gradients; most are written there by the only use, still partial, and
+// reduced with their bucket (parameter_form.h), which is started as soon as its last gradient is
+// there, and waited for before it is updated. By then no instruction of this rank reads the
+// bucket's variables any more: each has contributed its last gradient, and an operation contributes
+// when all of its backward is booked. While buckets are under way, what can be done for them
+// without waiting is done between kernels, where the transport has a use for that.
 //
 // The gradient of an operation's input comes before those of its weights, and the rest of backward
 // waits for it. So where it has to be reduced that is started before the gradients of the weights,

@@ -16,8 +16,8 @@ struct RecomputedSpan {
 };
 
 /// The spans of the layers and blocks whose paths `pattern` matches, whole; none for "". Of blocks
-/// within blocks the outermost counts; each call of a layer is a span of its own. Throws `Error` for a pattern that is malformed or matches
-/// nothing.
+/// within blocks the outermost counts; each call of a layer is a span of its own. Throws `Error`
+/// for a pattern that is malformed or matches nothing.
 [[nodiscard]] std::vector<RecomputedSpan> recomputed_spans(const Plan& plan,
                                                            const std::string& pattern);
 

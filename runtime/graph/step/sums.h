@@ -1,11 +1,10 @@
 // StepSums: the float64 sums of a step, and the one reduction that completes them.
 //
-// Losses and metrics are sums over the global batch: those of its micro-batches, added in order. The
-// penalty of the regularizers is a sum over
-// whole variables, that of activity the mean over the batch. The squared norm of the gradients,
-// where it is reported, is a sum over whole gradients. Prediction has none of them. Each rank
-// writes its part, or zero where another rank counts the same part, into one row of scalars, which
-// is reduced once, at the end of the step.
+// Losses and metrics are sums over the global batch: those of its micro-batches, added in order.
+// The penalty of the regularizers is a sum over whole variables, that of activity the mean over the
+// batch. The squared norm of the gradients, where it is reported, is a sum over whole gradients.
+// Prediction has none of them. Each rank writes its part, or zero where another rank counts the
+// same part, into one row of scalars, which is reduced once, at the end of the step.
 #pragma once
 
 #include <cstdint>
