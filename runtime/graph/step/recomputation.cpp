@@ -19,10 +19,10 @@ std::vector<std::string> beginnings(const std::string& path) {
   return found;
 }
 
-// The layer of an operation's output. Losses and metrics are of none.
+// The layer of an operation's output. Losses, metrics and weights of classes are of none.
 const GraphLayer* layer_of(const Graph& graph, const PlannedOperation& planned) {
-  const GraphTensor& output = graph.tensors[planned.output];
-  return output.shape.empty() ? nullptr : &graph.layers[graph.operations[output.producer].layer];
+  const int layer = graph.operations[graph.tensors[planned.output].producer].layer;
+  return layer < 0 ? nullptr : &graph.layers[layer];
 }
 
 // The outermost layer or block around an operation that the pattern matches; "" for none. Joined
