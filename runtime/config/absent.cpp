@@ -16,8 +16,6 @@ constexpr Absence all[] = {
      "numbers are float32; the key precision says in which products are "
      "computed"},
     {"loss", ".axis", "the last dimension is worked on; Permute moves another there"},
-    {"loss", "SparseCategoricalCrossentropy.ignore_class",
-     "give such samples the weight 0 (sample_weights of the data)"},
     {"metric", "Metric MeanMetricWrapper",
      "metrics of your own are classes of an extension (--plugin)"},
     {"metric", "Mean Sum",
@@ -121,9 +119,8 @@ constexpr Absence all[] = {
      "such changes of images are made beforehand; RandomFlip, RandomRotation and their like "
      "act in training only"},
     {"layer", "MixUp CutMix",
-     "augment: [{MixUp: {alpha: 0.2}}], a section beside the model: they mix samples and targets"},
-    {"augmentation", ".seed", "draws follow from the seed of the run"},
-    {"augmentation", ".data_format", "channels are last"},
+     "samples are not mixed yet; label_smoothing and RandomRotation act against overfitting too",
+     true},
     {"layer", "AvgPool1D AvgPool2D AvgPool3D",
      "AveragePooling1D, AveragePooling2D and AveragePooling3D are the same"},
     {"layer", "MaxPool1D MaxPool2D MaxPool3D",

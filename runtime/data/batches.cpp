@@ -4,7 +4,6 @@
 #include "collectives/printable.h"
 #include "collectives/with_type.h"
 #include "collectives/wrong_input.h"
-#include "runtime/data/mixed_reader.h"
 #include "runtime/data/order.h"
 #include "runtime/shape/block_parts.h"
 
@@ -105,6 +104,15 @@ bool is_class(T value, std::int64_t classes) {
   }
 }
 
+template <class T>
+bool is_number(T value, std::int64_t number) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<double>(value) == static_cast<double>(number);
+  } else {
+    return static_cast<std::int64_t>(value) == number;
+  }
+}
+
 /// The first of the elements in `bytes` bytes of `type` that does not suit, as text, and its place;
 /// "" if all do.
 struct UnfitFed {
@@ -129,9 +137,8 @@ UnfitFed first_unfit(ElementType type, const std::byte* data, std::int64_t bytes
 class Feeder::Assembler {
  public:
   explicit Assembler(FeederOptions options)
-      : options_(std::move(options)),
-        order_(SampleOrder::identity(0)),
-        mixed_(source_of(options_), options_.augment, options_.seed) {
+      : options_(std::move(options)), order_(SampleOrder::identity(0)) {
+    if (options_.source == nullptr) internal_error("a feeder without a source");
     const Source& source = *options_.source;
     if (source.rows() == 0) fail("the data has no samples to make batches of");
     if (options_.batch_size < 1)
@@ -220,9 +227,6 @@ class Feeder::Assembler {
       order_.fill(range.begin, samples);
       batch.samples = samples;
     }
-    const MixedBatch mixed{.order = &order_,
-                           .positions = range,
-                           .number = position.epoch * batches_per_epoch() + position.batch};
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const FeedField& field = options_.fields[i];
       const Range rows = field.blocks[index][0];
@@ -233,11 +237,6 @@ class Feeder::Assembler {
         order_.fill(range.begin + rows.begin, samples);
       }
       batch.bytes[i] = parts_[i].bytes[index];
-      if (mixed_.mixes(field.field)) {
-        mixed_.read(mixed, field.field, rows, parts_[i].sample_blocks[index],
-                    reinterpret_cast<float*>(slot.memory[i].get()));
-        continue;
-      }
       options_.source->read(field.field, samples, parts_[i].sample_blocks[index],
                             slot.memory[i].get());
       if (field.classes > 0) check_classes(field, samples, batch.bytes[i], slot.memory[i].get());
@@ -252,15 +251,13 @@ class Feeder::Assembler {
     std::vector<std::int64_t> bytes;
   };
 
-  static const Source& source_of(const FeederOptions& options) {
-    if (options.source == nullptr) internal_error("a feeder without a source");
-    return *options.source;
-  }
-
   void check_classes(const FeedField& field, std::span<const std::int64_t> samples,
                      std::int64_t bytes, const std::byte* data) const {
-    const UnfitFed unfit = first_unfit(options_.source->field(field.field).type, data, bytes,
-                                       [&](auto value) { return is_class(value, field.classes); });
+    const UnfitFed unfit =
+        first_unfit(options_.source->field(field.field).type, data, bytes, [&](auto value) {
+          return is_class(value, field.classes) ||
+                 (field.no_class && is_number(value, *field.no_class));
+        });
     if (unfit.value.empty()) return;
     const bool fed = options_.source->field(field.field).role == FieldRole::feature;
     const std::span<const std::string> texts = options_.source->texts_of(field.field);
@@ -268,9 +265,10 @@ class Feeder::Assembler {
     const std::string text =
         number < texts.size() ? fmt::format(" (\"{}\")", printable(texts[number])) : "";
     throw WrongInput(fmt::format(
-        "{}: {} {}{} is out of range; with {} {} are whole numbers from 0 to {}",
+        "{}: {} {}{} is out of range; with {} {} are whole numbers from 0 to {}{}",
         place_of(unfit, field, samples, bytes), fed ? "category" : "label", unfit.value, text,
-        field.classes, fed ? "categories they" : "classes labels", field.classes - 1));
+        field.classes, fed ? "categories they" : "classes labels", field.classes - 1,
+        field.no_class ? fmt::format(", or {}", *field.no_class) : ""));
   }
 
   void check_weights(const FeedField& field, std::span<const std::int64_t> samples,
@@ -297,7 +295,6 @@ class Feeder::Assembler {
   std::vector<Part> parts_;
   SampleOrder order_;
   std::int64_t order_epoch_ = -1;
-  MixedReader mixed_;
   std::vector<std::int64_t> samples_;  // scratch: the samples of a block's rows
 };
 

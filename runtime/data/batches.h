@@ -19,11 +19,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "runtime/data/mixing.h"
 #include "runtime/data/source.h"
 #include "runtime/mesh/layout.h"
 
@@ -53,8 +53,9 @@ struct FeedField {
   /// This rank's block in a batch of each row count, in the order of `batch_row_counts`.
   std::vector<Block> blocks;
   /// If not 0, values are class indices, and one that is not a whole number from 0 to `classes` - 1
-  /// is an error naming sample and value.
+  /// is an error naming sample and value; but for `no_class`, if there is one.
   std::int64_t classes = 0;
+  std::optional<std::int64_t> no_class = {};
   /// Values are weights, and one that is negative or not finite is an error naming sample and value.
   bool weights = false;
 };
@@ -78,10 +79,9 @@ struct FeederOptions {
   std::int64_t batch_size = 32;
   bool shuffle = false;
   std::uint64_t seed = 0;
-  BatchPosition start;                     // the first batch that is delivered
-  std::int64_t epochs = -1;                // the epoch before which to end; -1: never
-  bool lists_samples = false;              // HostBatch::samples, for who has the samples elsewhere
-  std::vector<SharedMixing> augment = {};  // the source is then as `as_mixed` makes it
+  BatchPosition start;         // the first batch that is delivered
+  std::int64_t epochs = -1;    // the epoch before which to end; -1: never
+  bool lists_samples = false;  // HostBatch::samples, for who has the samples elsewhere
   Prefetch prefetch = Prefetch::when_slow;
 };
 

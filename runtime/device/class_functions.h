@@ -28,6 +28,16 @@ struct Smoothing {
                                                         static_cast<double>(at.classes))};
 }
 
+/// Whether a sparse target is one of so many classes.
+[[nodiscard]] MESHWORK_HOST_DEVICE inline bool is_class(std::int64_t target, std::int64_t classes) {
+  return target >= 0 && target < classes;
+}
+/// Of how many classes stand before the target class: whether those are fewer than k. Where there is
+/// no target class the number is below 0.
+[[nodiscard]] MESHWORK_HOST_DEVICE inline bool is_within(std::int32_t before, std::int64_t k) {
+  return before >= 0 && before < k;
+}
+
 /// The weights of rows, if they have any.
 struct RowWeights {
   RowWeights(const float* of_rows, std::int64_t rows_of_one)

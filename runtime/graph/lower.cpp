@@ -37,6 +37,48 @@ std::vector<bool> operations_to_run(const Plan& plan, Mode mode) {
   return runs;
 }
 
+// By operation: whether a sum that others read follows from it. Those are of the whole batch, so that
+// they come first, of all micro-batches.
+std::vector<bool> operations_of_early_sums(const StepContext& step, const StepSums& sums) {
+  std::vector<bool> early(step.plan.operations.size(), false);
+  if (step.request.mode == Mode::predict) return early;
+  std::vector<bool> wanted(step.graph.tensors.size(), false);
+  for (std::size_t o = early.size(); o-- > 0;) {
+    const PlannedOperation& planned = step.plan.operations[o];
+    early[o] =
+        wanted[planned.output] || (step.is_sum(planned.output) && sums.is_early(planned.output));
+    for (const TensorId input : planned.inputs) wanted[input] = wanted[input] || early[o];
+  }
+  return early;
+}
+
+// What forward of a micro-batch leaves.
+struct MicroBatch {
+  StepValues values;
+  std::vector<Remains> remains;  // by operation
+};
+
+// Books the operations that `early` marks, and completes the sums that follow from them.
+void book_early_sums(StepContext& step, StepSums& sums, const std::vector<bool>& early,
+                     std::vector<MicroBatch>& batches) {
+  for (std::size_t batch = 0; batch < batches.size(); ++batch) {
+    step.go_to(batch);
+    auto& [values, remains] = batches[batch];
+    for (std::size_t o = 0; o < early.size(); ++o) {
+      if (early[o]) lower_forward({step, values, sums}, step.plan.operations[o], remains[o]);
+    }
+  }
+  for (std::size_t o = 0; o < early.size(); ++o) {
+    const TensorId id = step.plan.operations[o].output;
+    if (!early[o] || !step.is_sum(id)) continue;
+    const Layout& settled = step.plan.tensors[id].layout;
+    const Layout whole = settled.without_partial();
+    const Operand total =
+        step.move(id, sums.fold(id), settled, whole, std::nullopt, step.name_of(id));
+    for (MicroBatch& batch : batches) batch.values.share(id, whole, total);
+  }
+}
+
 // Books again, with what is there now, what forward of a span gave.
 void recompute(const ForwardParts& parts, const RecomputedSpan& span,
                std::vector<Remains>& remains) {
@@ -151,13 +193,19 @@ LoweredStep lower(const LoweringRequest& request, ProgramBuilder& builder,
   if (request.mode == Mode::train) {
     spans = recomputed_spans(step.plan, request.walk.recompute);
   }
+  std::vector<MicroBatch> batches;
   for (std::size_t batch = 0; batch < step.micro_batches.size(); ++batch) {
     step.go_to(batch);
+    batches.push_back({StepValues(step), std::vector<Remains>(step.plan.operations.size())});
+  }
+  const std::vector<bool> early = operations_of_early_sums(step, sums);
+  book_early_sums(step, sums, early, batches);
+  for (std::size_t batch = 0; batch < batches.size(); ++batch) {
+    step.go_to(batch);
     step.phase = "forward";
-    StepValues values(step);
-    std::vector<Remains> remains(step.plan.operations.size());
+    auto& [values, remains] = batches[batch];
     for (std::size_t o = 0; o < step.plan.operations.size(); ++o) {
-      if (runs[o]) {
+      if (runs[o] && !early[o]) {
         const PlannedOperation& planned = step.plan.operations[o];
         lower_forward({step, values, sums}, planned, remains[o]);
         if (request.mode != Mode::predict && !step.is_sum(planned.output)) {

@@ -1,9 +1,9 @@
 // From a plan to a program: the schedule of one step, booked instruction by instruction.
 //
-// A step is: for each micro-batch (walk.h), convert what was fed; every operation forward; in
-// training, every operation backward in reverse. Then the buckets of gradients, started as they are
-// complete and waited for at the end; penalties, clipping and the update; and one reduction of all
-// sums (losses, metrics, penalties).
+// A step is: first the sums that others read (step/sums.h), of the whole batch. For each micro-batch
+// (walk.h), convert what was fed; every operation forward; in training, every operation backward in
+// reverse. Then the buckets of gradients, started as they are complete and waited for at the end;
+// penalties, clipping and the update; and one reduction of all sums (losses, metrics, penalties).
 // Between operations stand the redistributions that the plan implies, each made once for all uses
 // that want the same. Variables that are gathered for use are gathered again for backward, so that
 // no rank holds more of them than a layer needs.

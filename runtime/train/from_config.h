@@ -72,6 +72,12 @@ void describe(Options& options, Visitor& option) {
     option("label_smoothing", options.label_smoothing, between(0, 1),
            "share of each target that is spread over all classes");
   }
+  if constexpr (requires { options.ignore_class; }) {
+    option(
+        "ignore_class", options.ignore_class,
+        between(std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()),
+        "right class of rows that do not count, -1 for one");
+  }
   option("name", options.name, "name in the logs");
 }
 
@@ -84,6 +90,9 @@ void from_config(const ConfigNode& node, Schedule& schedule, const Catalog& cata
 /// A list of metrics, no two of one name; null is an empty one.
 [[nodiscard]] std::vector<SharedMetric> metrics_from_config(const ConfigNode& node,
                                                             const Catalog& catalog);
+/// A list of callbacks; null is an empty one.
+void from_config(const ConfigNode& node, std::vector<SharedCallback>& callbacks,
+                 const Catalog& catalog);
 [[nodiscard]] std::string to_text(const SharedCallback& callback);
 
 }  // namespace meshwork

@@ -67,13 +67,21 @@ std::string mismatch_of(const Graph& model, TensorId output, const OutputTrainin
 
 namespace {
 
+// A target of which some rows may not count.
+struct CountedTarget {
+  TensorId target = -1;
+  std::optional<TensorId> count = {};  // how many do
+  int counted_by = -1;                 // the place of that sum in Objective::measured
+};
+
 // An output that has a loss, and what its comparison with a target takes.
 struct ComparedOutput {
   const OutputTraining* training = nullptr;
   std::string name;
   TensorId prediction = -1;
   TensorId target = -1;
-  Shape predicted, expected;  // of a batch
+  Shape predicted, expected;   // of a batch
+  CountedTarget counted = {};  // by the loss
 };
 
 // Names of logs are no paths.
@@ -137,31 +145,47 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
     objective.targets.push_back(output.target);
     objective.target_classes.push_back(
         output.training->loss->target_classes(output.predicted, output.expected));
+    objective.ignored_classes.push_back(output.training->loss->ignored_class());
   }
   if (data.weights) {
     objective.weights = add_fed(*data.weights, ElementType::float32, std::string(weights_name));
   }
-  std::optional<TensorId> weights = objective.weights;
-  if (!data.class_weight.empty()) {
-    const ComparedOutput& only = compared.front();
-    std::vector<TensorId> inputs{only.target};
-    if (weights) inputs.push_back(*weights);
-    weights = graph->add_operation(
-        only.training->loss->class_weights(only.predicted, only.expected, data.class_weight,
-                                           weights.has_value()),
-        std::move(inputs), -1, "loss/class_weight");
-  }
-
-  const auto join = [&](const ComparedOutput& output, SharedMetric measured,
-                        std::unique_ptr<Operation> operation, std::vector<TensorId> inputs,
-                        std::string_view path, const std::string& name) {
-    objective.results.push_back(measured->results(output.predicted));
-    objective.measured.push_back(std::move(measured));
-    objective.sum_counts.push_back(operation->sum_count());
-    (void)graph->add_operation(
+  const auto add = [&](const ComparedOutput& output, std::unique_ptr<Operation> operation,
+                       std::vector<TensorId> inputs, std::string_view path,
+                       const std::string& name) {
+    return graph->add_operation(
         std::move(operation), std::move(inputs), -1,
         fmt::format("{}{}/{}", path, several ? "/" + output.name : "", name));
+  };
+  const auto join = [&](const ComparedOutput& output, SharedMetric measured,
+                        std::unique_ptr<Operation> operation, std::vector<TensorId> inputs,
+                        std::string_view path, const std::string& name, int counted_by = -1) {
+    objective.results.push_back(measured ? measured->results(output.predicted) : 0);
+    objective.measured.push_back(std::move(measured));
+    objective.sum_counts.push_back(operation->sum_count());
     objective.values_per_row.push_back(Metric::value_count(graph->shape_of(output.prediction, 1)));
+    objective.counted_by.push_back(counted_by);
+    return add(output, std::move(operation), std::move(inputs), path, name);
+  };
+  // What an output is compared with by `measured`: targets of which those that are ignored are no
+  // class, and how many others there are.
+  std::map<std::pair<TensorId, std::int64_t>, CountedTarget> known;
+  const auto leave_out = [&](const ComparedOutput& output, const CountedTarget& target,
+                             const Metric& measured, std::string_view path) {
+    const std::optional<std::int64_t> ignored = measured.ignored_class();
+    if (!ignored) return target;
+    const auto [at, added] = known.try_emplace({target.target, *ignored}, target);
+    if (!added) return at->second;
+    const std::int64_t classes = measured.target_classes(output.predicted, output.expected);
+    CountedTarget& counted = at->second;
+    if (*ignored >= 0 && *ignored < classes) {
+      counted.target =
+          add(output, make_ignored_class(*ignored), {target.target}, path, "ignored_class");
+    }
+    counted.counted_by = static_cast<int>(objective.measured.size());
+    counted.count =
+        join(output, nullptr, make_class_count(classes), {counted.target}, path, "class_count");
+    return counted;
   };
   const auto add_log = [&](const std::string& name, Better better) {
     check_log_name(name);
@@ -172,24 +196,41 @@ Objective with_objective(const Graph& model, const std::vector<OutputTraining>& 
     objective.names.push_back(name);
   };
   add_log("loss", Better::lower);
-  for (const ComparedOutput& output : compared) {
+  for (ComparedOutput& output : compared) {
     const Loss& loss = *output.training->loss;
-    std::vector<TensorId> inputs{output.prediction, output.target};
+    output.counted = leave_out(output, {.target = output.target}, loss, "loss");
+    std::optional<TensorId> weights = objective.weights;
+    if (!data.class_weight.empty() || output.counted.count) {
+      std::vector<TensorId> inputs{output.counted.target};
+      if (weights) inputs.push_back(*weights);
+      if (output.counted.count) inputs.push_back(*output.counted.count);
+      weights = add(output,
+                    loss.class_weights(output.predicted, output.expected, data.class_weight,
+                                       {.weighted = weights.has_value(),
+                                        .counted = output.counted.count.has_value()}),
+                    std::move(inputs), "loss", "class_weight");
+    }
+    std::vector<TensorId> inputs{output.prediction, output.counted.target};
     if (weights) inputs.push_back(*weights);
     objective.losses[static_cast<int>(graph->operations.size())] = output.training->weight;
     objective.loss_weights.push_back(output.training->weight);
-    join(output, output.training->loss,
-         weights ? loss.weighted_operation(output.predicted, output.expected,
-                                           graph->tensors[*weights].shape)
-                 : loss.operation(output.predicted, output.expected),
-         std::move(inputs), "loss", loss.name());
+    (void)join(output, output.training->loss,
+               weights ? loss.weighted_operation(output.predicted, output.expected,
+                                                 graph->tensors[*weights].shape)
+                       : loss.operation(output.predicted, output.expected),
+               std::move(inputs), "loss", loss.name());
     if (several) add_log(output.name + "_loss", Better::lower);
   }
   for (const ComparedOutput& output : compared) {
     check_metric_names(output.training->metrics);
     for (const SharedMetric& metric : output.training->metrics) {
-      join(output, metric, metric->operation(output.predicted, output.expected),
-           {output.prediction, output.target}, "metrics", metric->name());
+      const CountedTarget counted =
+          metric->ignored_class() == output.training->loss->ignored_class()
+              ? output.counted
+              : leave_out(output, output.counted, *metric, "metrics");
+      (void)join(output, metric, metric->operation(output.predicted, output.expected),
+                 {output.prediction, counted.target}, "metrics", metric->name(),
+                 counted.counted_by);
       const std::string log = several ? output.name + "_" + metric->name() : metric->name();
       const std::int64_t results = objective.results.back();
       for (std::int64_t i = 0; i < results; ++i) {

@@ -9,6 +9,7 @@
 // (class_weights.h). An objective whose losses take weights of samples serves data without such as
 // well: their samples weigh 1.
 // Their sums over a global batch, and the numbers of values that the sums are of, make the logs.
+// Where a class is ignored (metric.h) that number is a sum of its own.
 #pragma once
 
 #include <cstdint>
@@ -44,12 +45,15 @@ struct Objective {
   std::map<int, double> losses;          // operations of the graph, with their weights in the sum
   std::vector<std::string> names;        // of logs: "loss", of several losses each, then metrics
   std::map<std::string, Better> better;  // which of two values in a log is the better one
-  std::vector<SharedMetric> measured;    // losses, then metrics: what sums are of, in their order
+  std::vector<SharedMetric> measured;    // losses, then metrics: what sums are of, in their order;
+                                         // null for the number of rows that count
   std::vector<std::int64_t> sum_counts;  // of each, how many sums it has
   std::vector<std::int64_t> results;     // of each, how many names it has
-  std::vector<double> values_per_row;    // of each, of how many values they are
+  std::vector<double> values_per_row;    // of each, of how many values they are, unless
+  std::vector<int> counted_by;           // of each, a sum in `measured` says of how many, or -1
   std::vector<double> loss_weights;      // of the first sums, which are losses
   std::vector<std::int64_t> target_classes;  // by target; 0 if it is no class number
+  std::vector<std::optional<std::int64_t>> ignored_classes = {};  // by target
   LossData data = {};
 
   /// Whether it has losses that take what is `wanted`.

@@ -52,20 +52,20 @@ struct CountAhead {
   const std::int32_t* targets;
   const float* v;
   std::int32_t* c;
-  std::int64_t first_class;
+  std::int64_t first_class, classes;
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t term(std::int64_t row, std::int64_t j,
                                                        std::int64_t i) const {
     return is_ahead(x[i], v[row], j, targets[row] - first_class) ? 1 : 0;
   }
   MESHWORK_HOST_DEVICE void finish(std::int64_t row, std::int64_t count) const {
-    c[row] = static_cast<std::int32_t>(count);
+    c[row] = is_class(targets[row], classes) ? static_cast<std::int32_t>(count) : -1;
   }
 };
 struct IsBelow {
   const std::int32_t* c;
   std::int64_t bound;
   MESHWORK_HOST_DEVICE double operator()(std::int64_t row) const {
-    return c[row] < bound ? 1.0 : 0.0;
+    return is_within(c[row], bound) ? 1.0 : 0.0;
   }
 };
 struct FirstMaximum {
@@ -82,17 +82,37 @@ struct FirstMaximum {
   }
 };
 
+struct IsClass {
+  const std::int32_t* t;
+  std::int64_t classes;
+  MESHWORK_HOST_DEVICE double operator()(std::int64_t row) const {
+    return is_class(t[row], classes) ? 1.0 : 0.0;
+  }
+};
+struct IgnoreClass {
+  std::int64_t ignored;
+  MESHWORK_HOST_DEVICE std::int32_t operator()(std::int32_t t) const {
+    return t == ignored ? -1 : t;
+  }
+};
+
 template <RowClass of_row>
 struct ClassWeight {
   const void* target;
   const float* table;
   std::int64_t classes, columns;  // classes in the table
   RowWeights of_rows;
+  const double* counted;  // null: as many as `mean_over`
+  double mean_over;
   float* y;
   MESHWORK_HOST_DEVICE void operator()(std::int64_t row) const {
     const std::int64_t number = class_of(row);
-    const float weight = number >= 0 && number < classes ? table[number] : 1.0f;
-    y[row] = of_rows.of(row, weight);
+    const float weight = is_class(number, classes) ? table[number] : 1.0f;
+    y[row] = of_rows.of(row, weight * share());
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE float share() const {
+    if (counted == nullptr) return 1.0f;
+    return *counted > 0 ? static_cast<float>(mean_over / *counted) : 0.0f;
   }
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t class_of(std::int64_t row) const {
     if constexpr (of_row == RowClass::number) {
@@ -113,19 +133,22 @@ template <class Loops, RowClass of_row>
 auto class_weight(const ClassWeightSpec& spec, const auto& context) {
   return Loops::elements(
       context, spec.rows, 4 * spec.columns + 4,
-      [columns = spec.columns, rows_a_weight = spec.rows_a_weight,
+      [columns = spec.columns, rows_a_weight = spec.rows_a_weight, mean_over = spec.mean_over,
        classes = static_cast<std::int64_t>(spec.table.size()),
        table = Loops::table(context, spec.table.empty() ? std::vector<float>{1} : spec.table)](
           void* const* operands) {
-        const bool weighted = rows_a_weight > 0;
         const void* weights = table->data();
-        return ClassWeight<of_row>{
-            operands[0],
-            static_cast<const float*>(weights),
-            classes,
-            columns,
-            {weighted ? at<const float>(operands, 1) : nullptr, rows_a_weight},
-            at(operands, weighted ? 2 : 1)};
+        int next = 1;
+        const float* of_rows = rows_a_weight > 0 ? at<const float>(operands, next++) : nullptr;
+        const double* counted = mean_over != 0 ? at<const double>(operands, next++) : nullptr;
+        return ClassWeight<of_row>{operands[0],
+                                   static_cast<const float*>(weights),
+                                   classes,
+                                   columns,
+                                   {of_rows, rows_a_weight},
+                                   counted,
+                                   mean_over,
+                                   at(operands, next)};
       });
 }
 
@@ -170,17 +193,26 @@ void add_classes(auto& kernels) {
         });
   });
   kernels.template add<CountAheadSpec>([](const CountAheadSpec& spec, const auto& context) {
-    return Loops::rows(context, spec.at.rows, spec.at.columns, 4,
-                       [first_class = spec.at.first_class](void* const* operands) {
-                         return CountAhead{at(operands, 0), at<const std::int32_t>(operands, 1),
-                                           at(operands, 2), at<std::int32_t>(operands, 3),
-                                           first_class};
-                       });
+    return Loops::rows(
+        context, spec.at.rows, spec.at.columns, 4, [at_columns = spec.at](void* const* operands) {
+          return CountAhead{at(operands, 0),        at<const std::int32_t>(operands, 1),
+                            at(operands, 2),        at<std::int32_t>(operands, 3),
+                            at_columns.first_class, at_columns.classes};
+        });
   });
   kernels.template add<CountBelowSpec>([](const CountBelowSpec& spec, const auto& context) {
     return Loops::sum(context, spec.rows, 4, 2, 1.0, [k = spec.k](void* const* operands) {
       return IsBelow{at<const std::int32_t>(operands, 0), k};
     });
+  });
+  kernels.template add<ClassCountSpec>([](const ClassCountSpec& spec, const auto& context) {
+    return Loops::sum(context, spec.rows, 4, 2, 1.0,
+                      [classes = spec.classes](void* const* operands) {
+                        return IsClass{at<const std::int32_t>(operands, 0), classes};
+                      });
+  });
+  kernels.template add<IgnoreClassSpec>([](const IgnoreClassSpec& spec, const auto& context) {
+    return map_one<Loops, std::int32_t>(context, spec.rows, IgnoreClass{spec.ignored});
   });
   kernels.template add<FirstMaximumSpec>([](const FirstMaximumSpec& spec, const auto& context) {
     return Loops::rows(

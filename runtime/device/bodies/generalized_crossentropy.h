@@ -10,10 +10,13 @@
 namespace meshwork::bodies {
 
 struct GeneralizedCrossentropy {
+  const std::int32_t* classes;
   const float* v;
+  std::int64_t class_count;
   double q;
   RowWeights weights;
   MESHWORK_HOST_DEVICE double operator()(std::int64_t row) const {
+    if (!is_class(classes[row], class_count)) return 0.0;
     return weights.of(row, (1.0 - pow(static_cast<double>(v[row]), q)) / q);
   }
 };
@@ -44,9 +47,12 @@ void add_generalized_crossentropy(auto& kernels) {
   kernels.template add<GeneralizedCrossentropySpec>([](const GeneralizedCrossentropySpec& spec,
                                                        const auto& context) {
     const bool weighted = spec.rows_a_weight > 0;
-    return Loops::sum(context, spec.rows, 32, weighted ? 3 : 2, 1.0, [=](void* const* operands) {
-      return GeneralizedCrossentropy{
-          at(operands, 0), spec.q, {weighted ? at(operands, 1) : nullptr, spec.rows_a_weight}};
+    return Loops::sum(context, spec.rows, 32, weighted ? 4 : 3, 1.0, [=](void* const* operands) {
+      return GeneralizedCrossentropy{at<const std::int32_t>(operands, 0),
+                                     at(operands, 1),
+                                     spec.classes,
+                                     spec.q,
+                                     {weighted ? at(operands, 2) : nullptr, spec.rows_a_weight}};
     });
   });
   kernels.template add<GeneralizedCrossentropyGradientSpec>(

@@ -46,7 +46,7 @@ struct Places {
   double* loss = nullptr;
   float* dx = nullptr;
   void* const* numbers;
-  // In the workspace, by row: its loss, and how many classes stand before the target's.
+  // In the workspace, by row: its loss, and how many classes stand before the target's, or -1.
   double* losses = nullptr;
   std::int32_t* ahead = nullptr;
 };
@@ -192,7 +192,9 @@ class TileComparison {
         ahead[row] += is_ahead(x_[j][row], value[row], j, right_[row]) ? 1 : 0;
       }
     }
-    std::copy_n(ahead.begin(), at_.rows, places_.ahead + at_.first);
+    for (int row = 0; row < at_.rows; ++row) {
+      places_.ahead[at_.first + row] = right_[row] < 0 ? -1 : ahead[row];
+    }
   }
 
   /// The lowest of the largest weight; NaN equals NaN.
@@ -298,8 +300,12 @@ class RowComparison {
 
   void rank() {
     const std::int32_t target = right_class();
+    if (target < 0) {
+      ahead_ = -1;
+      return;
+    }
     const float* x = x_;
-    const float value = target < 0 ? 0.0f : x[target];
+    const float value = x[target];
     std::int32_t count = 0;
 #pragma omp simd reduction(+ : count)
     for (std::int32_t j = 0; j < static_cast<std::int32_t>(columns_); ++j) {
@@ -346,7 +352,7 @@ void finish(const ClassComparisonSpec& spec, const Places& places) {
   for (std::size_t i = 0; i < spec.within.size(); ++i) {
     std::int64_t count = 0;
     for (std::int64_t row = 0; row < rows; ++row) {
-      count += places.ahead[row] < spec.within[i] ? 1 : 0;
+      count += is_within(places.ahead[row], spec.within[i]) ? 1 : 0;
     }
     *at<double>(places.numbers, static_cast<int>(i)) = static_cast<double>(count);
   }

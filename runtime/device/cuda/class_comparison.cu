@@ -23,7 +23,7 @@ struct CompareRow {
   const float* x;
   float* dx;
   double* losses;        // by row
-  std::int32_t* before;  // by row: how many classes stand before the target class
+  std::int32_t* before;  // by row: how many classes stand before the target class, or -1
   std::int64_t width;
   Crossentropy crossentropy;
   float scale;
@@ -73,12 +73,13 @@ struct CompareRow {
   MESHWORK_DEVICE void rank(std::int64_t row, const Team& team) const {
     const float* of_row = x + row * width;
     const std::int64_t target = right_class(row, team);
-    const float value = target >= 0 && target < width ? of_row[target] : 0.0f;
+    const bool is_one = is_class(target, width);
+    const float value = is_one ? of_row[target] : 0.0f;
     const std::int32_t count =
         team.template reduce<folds::Added<std::int32_t>>(width, [&](std::int64_t j) {
           return std::int32_t{is_ahead(of_row[j], value, j, target) ? 1 : 0};
         });
-    if (team.leads()) before[row] = count;
+    if (team.leads()) before[row] = is_one ? count : -1;
   }
 
   /// Of weights: the lowest of the largest, NaN equal to NaN.
@@ -109,7 +110,7 @@ struct RowsWithin {
   const std::int32_t* before;
   std::int64_t k;
   MESHWORK_HOST_DEVICE double operator()(std::int64_t row) const {
-    return before[row] < k ? 1.0 : 0.0;
+    return is_within(before[row], k) ? 1.0 : 0.0;
   }
 };
 

@@ -40,7 +40,7 @@ void ClassComparisonSpec::check() const {
 
 std::string ClassWeightSpec::text() const {
   return spec::sized("class weight", {rows, columns}) +
-         spec::words({{rows_a_weight > 0, "weighted"}});
+         spec::words({{rows_a_weight > 0, "weighted"}, {mean_over != 0, "mean"}});
 }
 
 }  // namespace meshwork

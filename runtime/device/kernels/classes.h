@@ -1,5 +1,6 @@
 // Classes: cross-entropy and ranking. A row is a sample, its columns are classes; split columns are
-// as in rows.h.
+// as in rows.h. A sparse target below 0, or not below the number of classes, is no class: such a row
+// has no loss, no gradient and no rank.
 #pragma once
 
 #include <cstdint>
@@ -87,15 +88,15 @@ struct TargetValueSpec {
 };
 /// c (rows, int32) = how many of this rank's classes stand before the target class in descending order of
 /// x, a tie going to the lower class: x_j > v or (x_j = v and j < target); NaN stands before
-/// everything, and everything before a target whose score is NaN. The target itself never counts. Sparse targets.
-/// Operands: x, target, v, c.
+/// everything, and everything before a target whose score is NaN. The target itself never counts. Below
+/// 0 where the target is no class. Sparse targets. Operands: x, target, v, c.
 struct CountAheadSpec {
   ClassColumns at;
   [[nodiscard]] std::string text() const { return at.text("count ahead"); }
   [[nodiscard]] KernelWork work() const { return spec::rows(at.rows, at.columns + 3); }
   void check() const { at.require_sparse("count ahead"); }
 };
-/// n (float64 scalar) = how many of c (rows) are < k. Operands: c, n.
+/// n (float64 scalar) = how many of c (rows) are < k, but for those below 0. Operands: c, n.
 struct CountBelowSpec {
   std::int64_t rows = 0;
   std::int64_t k = 1;
@@ -119,8 +120,8 @@ enum class Crossentropy : std::uint8_t { none, of_logits, of_probabilities };
 /// the same predictions. A row is read once; the numbers are those of the kernels above.
 ///   loss (float64 scalar) = the sum over rows of `crossentropy`, if that is not none;
 ///   dx = scale * its gradient, if `gradient`;
-///   n (float64 scalar), one for each k of `within` = how many rows have fewer than k classes
-///   before the target class. Of dense targets that is the lowest of the largest weight, and
+///   n (float64 scalar), one for each k of `within` = how many rows have a target class, and fewer
+///   than k classes before it. Of dense targets that is the lowest of the largest weight, and
 ///   smoothing, which is that of the loss, does not matter to it.
 /// Operands: x, target, [weights], [loss], [dx], n...
 struct ClassComparisonSpec {
@@ -139,15 +140,30 @@ struct ClassComparisonSpec {
 enum class RowClass : std::uint8_t { number, largest, binary };
 
 /// y (rows) = the weight in `table` of the class of each row, times the row's weight if rows have
-/// weights (ClassColumns); classes behind the table weigh 1. Targets are (rows, columns), int32 for
-/// numbers, else float32. Operands: target, [weights], y.
+/// weights (ClassColumns); classes behind the table weigh 1. If `mean_over` is not 0, y is
+/// multiplied by mean_over / n, or by 0 where n (float64 scalar) is 0. Targets are (rows, columns),
+/// int32 for numbers, else float32. Operands: target, [weights], [n], y.
 struct ClassWeightSpec {
   std::int64_t rows = 0, columns = 1;
   RowClass of_row = RowClass::number;
   std::int64_t rows_a_weight = 0;  // 0: rows have no weights
   std::vector<float> table = {};
+  double mean_over = 0;
   [[nodiscard]] std::string text() const;
   [[nodiscard]] KernelWork work() const { return spec::rows(rows, columns + 1); }
+};
+
+/// n (float64 scalar) = how many of t (rows, int32) are classes. Operands: t, n.
+struct ClassCountSpec {
+  std::int64_t rows = 0, classes = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("class count", {rows}); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(1, rows); }
+};
+/// y = -1, which is no class, where t (rows, int32) is `ignored`, else t. Operands: t, y.
+struct IgnoreClassSpec {
+  std::int64_t rows = 0, ignored = 0;
+  [[nodiscard]] std::string text() const { return spec::sized("ignore class", {rows}); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(2, rows); }
 };
 
 }  // namespace meshwork

@@ -1,4 +1,4 @@
-// Generalized cross-entropy: of v, the probability of a row's class, (1 - v^q) / q.
+// Generalized cross-entropy: of v, the probability of a row's class, (1 - v^q) / q; 0 without a class.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 namespace meshwork {
 
 /// loss (float64 scalar) = the sum of the rows' losses times their weights, one for each
-/// `rows_a_weight`. Operands: v, [weights], loss.
+/// `rows_a_weight`. Operands: classes (int32), v, [weights], loss.
 struct GeneralizedCrossentropySpec {
-  std::int64_t rows = 0;
+  std::int64_t rows = 0, classes = 0;
   double q = 0.5;
   std::int64_t rows_a_weight = 0;  // 0: no weights
   [[nodiscard]] std::string text() const {
-    return spec::sized("generalized crossentropy", {rows}) +
+    return spec::sized("generalized crossentropy", {rows, classes}) +
            spec::words({{rows_a_weight > 0, "weighted"}});
   }
-  [[nodiscard]] KernelWork work() const { return spec::passes(1, rows); }
+  [[nodiscard]] KernelWork work() const { return spec::passes(2, rows); }
 };
 /// dp (rows, columns) = -scale * weight * v^(q - 1) at the class of the row, else 0; this rank's
 /// columns begin at `first_class`. Operands: classes (int32), v, [weights], dp.

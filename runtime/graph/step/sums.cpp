@@ -66,14 +66,33 @@ Operand StepSums::place_of_gradient_norm() const {
 }
 
 Operand StepSums::place_of(TensorId id) const {
-  return place_of(
-      *std::find_if(own_.begin(), own_.end(), [id](const Sum& sum) { return sum.tensor == id; }));
+  return place_of(sum_of(id));
+}
+
+const StepSums::Sum& StepSums::sum_of(TensorId id) const {
+  return *std::ranges::find(own_, id, &Sum::tensor);
 }
 
 Operand StepSums::place_of(const Sum& sum) const {
+  if (!parts_.exists()) return folded(sum);
   const auto batch = static_cast<std::int64_t>(step_.micro_batch);
-  return Operand(parts_.exists() ? parts_ : sums_)
-      .after(batch * own_count() + sum.first, ElementType::float64);
+  return Operand(parts_).after(sum.first * std::ssize(step_.micro_batches) + batch * sum.count,
+                               ElementType::float64);
+}
+
+void StepSums::book_fold(const Sum& sum) {
+  if (!parts_.exists()) return;
+  const std::int64_t batches = std::ssize(step_.micro_batches);
+  step_.builder.emit(
+      FoldedSumsSpec{batches, sum.count},
+      {Operand(parts_).after(sum.first * batches, ElementType::float64), folded(sum)},
+      "sums of micro-batches");
+}
+
+Operand StepSums::fold(TensorId id) {
+  const Sum& sum = sum_of(id);
+  book_fold(sum);
+  return folded(sum);
 }
 
 void StepSums::penalize(const PlannedOperation& planned, const Operand& value) {
@@ -110,17 +129,18 @@ void StepSums::settle() {
   if (step_.micro_batch == 0) {
     find_axes();
   }
-  for (const PlannedOperation& planned : step_.plan.operations) {
-    if (!step_.is_sum(planned.output) || step_.counts(axes_, planned.natural.partial)) {
-      continue;
-    }
-    const auto sum = std::ranges::find(own_, planned.output, &Sum::tensor);
-    step_.builder.emit(ZeroSpec{sum->count * element_bytes(ElementType::float64)}, {place_of(*sum)},
-                       step_.name_of(sum->tensor));
+  for (const Sum& sum : own_) {
+    if (!is_early(sum.tensor)) zero_unless_counted(sum, place_of(sum));
   }
   if (has_penalty_) {
     book_penalties();
   }
+}
+
+void StepSums::zero_unless_counted(const Sum& sum, Operand place) {
+  if (step_.counts(axes_, step_.plan.tensors[sum.tensor].layout.partial)) return;
+  step_.builder.emit(ZeroSpec{sum.count * element_bytes(ElementType::float64)}, {place},
+                     step_.name_of(sum.tensor));
 }
 
 void StepSums::book_penalties() {
@@ -165,9 +185,12 @@ void StepSums::book_penalties() {
 }
 
 void StepSums::reduce() {
-  if (parts_.exists() && own_count() > 0) {
-    step_.builder.emit(FoldedSumsSpec{std::ssize(step_.micro_batches), own_count()},
-                       {parts_, sums_}, "sums of micro-batches");
+  for (const Sum& sum : own_) {
+    if (is_early(sum.tensor)) {
+      zero_unless_counted(sum, folded(sum));
+    } else {
+      book_fold(sum);
+    }
   }
   if (has_penalty_) {
     step_.builder.emit(WeightedSumSpec{factors_},

@@ -1,6 +1,8 @@
 // StepSums: the float64 sums of a step, and the one reduction that completes them.
 //
 // Losses and metrics are sums over the global batch: those of its micro-batches, added in order.
+// A sum that an operation reads, such as the number of rows over which a loss is a mean, is *early*:
+// it is complete, over micro-batches and ranks, before anything else is computed.
 // The penalty of the regularizers is a sum over whole variables, that of activity the mean over the
 // batch. The squared norm of the gradients, where it is reported, is a sum over whole gradients.
 // Prediction has none of them. Each rank writes its part, or zero where another rank counts the
@@ -23,6 +25,13 @@ class StepSums {
 
   /// Where the operation that computes the sum `id` of the micro-batch at hand writes it.
   [[nodiscard]] Operand place_of(TensorId id) const;
+
+  /// Whether an operation reads the sum `id`.
+  [[nodiscard]] bool is_early(TensorId id) const {
+    return !step_.graph.tensors[id].consumers.empty();
+  }
+  /// Where the early sum `id` is, of all micro-batches, which have written theirs: this rank's part.
+  [[nodiscard]] Operand fold(TensorId id);
 
   /// What operation `planned` gave is `value`: if it is penalized, that joins the penalty.
   void penalize(const PlannedOperation& planned, const Operand& value);
@@ -60,6 +69,12 @@ class StepSums {
     std::int64_t first, count;
   };
   [[nodiscard]] Operand place_of(const Sum& sum) const;
+  [[nodiscard]] const Sum& sum_of(TensorId id) const;
+  [[nodiscard]] Operand folded(const Sum& sum) const {
+    return Operand(sums_).after(sum.first, ElementType::float64);
+  }
+  void book_fold(const Sum& sum);
+  void zero_unless_counted(const Sum& sum, Operand place);
 
   // What of this rank is penalized.
   struct Penalized {
@@ -77,8 +92,8 @@ class StepSums {
   bool has_penalty_ = false;
   bool has_gradient_norm_ = false;
   Buffer sums_;
-  Buffer parts_;                 // own sums by micro-batch, if there are several
-  Buffer powers_;                // what is penalized, a number a term
+  Buffer parts_;   // of each own sum in turn those of micro-batches, if there are several
+  Buffer powers_;  // what is penalized, a number a term
   std::vector<double> factors_;  // of the terms
   std::vector<Axis> axes_;       // over which some sum is partial
 };

@@ -42,6 +42,11 @@ class StepValues {
   /// Takes what an operation left in `natural`, and brings it to the layout of the plan.
   void add(TensorId id, const Layout& natural, Operand value);
 
+  /// Takes `value`, in `layout`, for what tensor `id` is in every micro-batch.
+  void share(TensorId id, const Layout& layout, Operand value) {
+    available_[id].emplace_back(layout, value);
+  }
+
   /// Tensor `id`, a variable, was written and is now `value` in `layout`, and as it is stored. What
   /// was gathered of it before is of the old value.
   void update(TensorId id, const Layout& layout, Operand value);

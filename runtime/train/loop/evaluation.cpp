@@ -2,7 +2,6 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
-#include "runtime/data/mixed_reader.h"
 #include "runtime/data/views.h"
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/train/model_state.h"
@@ -11,14 +10,12 @@ namespace meshwork {
 
 FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
                      std::int64_t batch_size, const std::string& what, DataOnDevice on_device,
-                     StepWalk walk, std::vector<SharedMixing> augment)
+                     StepWalk walk)
     : model_(&model),
       mode_(mode),
       source_(std::move(source)),
       batch_size_(batch_size),
-      walk_(std::move(walk)),
-      augment_(std::move(augment)) {
-  source_ = as_mixed(std::move(source_), augment_);
+      walk_(std::move(walk)) {
   const Objective& objective = model.objective;
   const Graph& graph = *objective.graph;
   const std::size_t features = static_cast<std::size_t>(source_->feature_count());
@@ -58,6 +55,7 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
     }
     for (int i = 0; i < targets; ++i) {
       join(static_cast<int>(features) + i, objective.targets[i], objective.target_classes[i]);
+      fields_.back().no_class = objective.ignored_classes[i];
     }
     if (objective.weights) {
       if (!source_->weights_field()) source_ = with_equal_weights(source_, *objective.data.weights);
@@ -72,7 +70,7 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
     }
   });
   add_blocks();
-  if (on_device == DataOnDevice::automatic && augment_.empty()) {
+  if (on_device == DataOnDevice::automatic) {
     const Communicator& ranks = model.mesh().all();
     const std::span first_parts = std::span(fields_).first(tensors_.size());
     bool fits = false;
@@ -135,7 +133,6 @@ std::unique_ptr<Feeder> FedSource::feeder(bool shuffle, BatchPosition start, std
                     .start = start,
                     .epochs = epochs,
                     .lists_samples = resident,
-                    .augment = augment_,
                     .prefetch = prefetch ? Prefetch::when_slow : Prefetch::never});
 }
 

@@ -18,14 +18,17 @@ RunningMeans::RunningMeans(Device& device, const Objective& objective, const std
   // The only loss goes by the name of the sum of all.
   auto name = objective.names.end() - std::accumulate(objective.results.begin(),
                                                       objective.results.end(), std::ptrdiff_t{0});
+  std::vector<std::size_t> firsts;  // by measured sum
   for (std::size_t i = 0; i < objective.measured.size(); ++i) {
     const auto count = static_cast<std::size_t>(objective.sum_counts[i]);
+    firsts.push_back(own_);
     for (std::int64_t result = 0; result < objective.results[i]; ++result) {
       measures_.push_back({prefix + *name++, objective.measured[i], result, own_, count,
                            objective.values_per_row[i]});
+      if (const int by = objective.counted_by[i]; by >= 0) measures_.back().counted_by = firsts[by];
     }
     own_ += count;
-    so_far_.names.resize(own_, measures_.back().name);
+    so_far_.names.resize(own_, objective.measured[i] ? measures_.back().name : prefix + "count");
   }
   if (gradient_norm) so_far_.names.emplace_back(gradient_norm_name);
   so_far_.sums.resize(so_far_.names.size());
@@ -79,7 +82,9 @@ void RunningMeans::take(std::span<const double> sums, bool has_penalty, std::int
 
 double RunningMeans::value_of(const Measure& measure) const {
   return measure.metric->value(std::span(so_far_.sums).subspan(measure.first, measure.count),
-                               static_cast<double>(so_far_.rows) * measure.values_per_row,
+                               measure.counted_by
+                                   ? so_far_.sums[*measure.counted_by]
+                                   : static_cast<double>(so_far_.rows) * measure.values_per_row,
                                measure.result);
 }
 

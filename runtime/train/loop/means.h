@@ -11,6 +11,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,6 +71,7 @@ class RunningMeans {
     std::int64_t result = 0;           // of the metric
     std::size_t first = 0, count = 0;  // of the sums
     double values_per_row = 1;
+    std::optional<std::size_t> counted_by = {};  // the sum that says of how many values they are
   };
   [[nodiscard]] double value_of(const Measure& measure) const;
 

@@ -160,20 +160,22 @@ class ClassCrossentropyOperation final : public ComparisonOperation {
 // `kind` names the operation, and `options` the loss.
 template <class Options>
 SharedLoss class_crossentropy(const char* kind, TargetForm targets, double smoothing,
-                              const Options& options) {
+                              const Options& options, std::optional<std::int64_t> ignored = {}) {
   return make_loss(
       options.name, targets,
       [=, from_logits = options.from_logits](bool weighted) {
         return std::make_unique<ClassCrossentropyOperation>(kind, targets, from_logits, smoothing,
                                                             weighted);
       },
-      options.from_logits ? Predictions::logits : Predictions::probabilities);
+      options.from_logits ? Predictions::logits : Predictions::probabilities, false, ignored);
 }
 
 }  // namespace
 
 SharedLoss SparseCategoricalCrossentropy(const SparseCategoricalCrossentropyOptions& options) {
-  return class_crossentropy("sparse_categorical_crossentropy", TargetForm::classes, 0, options);
+  check_options("SparseCategoricalCrossentropy", options);
+  return class_crossentropy("sparse_categorical_crossentropy", TargetForm::classes, 0, options,
+                            options.ignore_class);
 }
 
 SharedLoss CategoricalCrossentropy(const CategoricalCrossentropyOptions& options) {

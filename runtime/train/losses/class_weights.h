@@ -5,6 +5,9 @@
 // They become weights of rows by an operation of the graph, which looks the class of each target up,
 // and multiplies with the samples' own weights if they have any. Outside training every class
 // weighs 1, as in Keras. RowClass (kernels/classes.h) says how a row's class is read.
+//
+// Where a class is ignored (Metric::ignored_class), its rows are of no class. How many others a
+// batch has is a sum of the graph, and the weights of rows make the mean one over those.
 #pragma once
 
 #include <compare>
@@ -65,13 +68,23 @@ using WeightsByNumber = std::map<std::int64_t, double>;
 [[nodiscard]] WeightsByNumber numbered(const ClassWeights& weights,
                                        std::span<const std::string> texts);
 
+/// What the weight of a row follows from beside its class.
+struct RowWeightInputs {
+  bool weighted = false;  // weights of samples or rows
+  bool counted = false;   // how many rows of the batch count, over which the loss is the mean
+};
+
 /// The operation that gives a weight to each row of predictions that have `row_dimensions`
 /// dimensions of rows. Classes are read by `of_row` and are `classes` many. Its inputs are the
-/// target and, if it is `weighted`, weights of samples or rows. Throws `Error` for a class that
-/// there is not.
+/// target and what `inputs` names, in that order. Throws `Error` for a class that there is not.
 [[nodiscard]] std::unique_ptr<Operation> make_class_weights(const WeightsByNumber& weights,
                                                             RowClass of_row, std::int64_t classes,
                                                             std::size_t row_dimensions,
-                                                            bool weighted);
+                                                            RowWeightInputs inputs);
+
+/// The number of rows whose target is one of so many classes: a sum over the batch.
+[[nodiscard]] std::unique_ptr<Operation> make_class_count(std::int64_t classes);
+/// Class numbers, but -1, which is no class, for `ignored`.
+[[nodiscard]] std::unique_ptr<Operation> make_ignored_class(std::int64_t ignored);
 
 }  // namespace meshwork

@@ -83,10 +83,11 @@ class Compared : public Base {
 class ComparedLoss final : public Compared<Loss> {
  public:
   ComparedLoss(std::string name, TargetForm form, MakeOperation make, Predictions predictions,
-               bool binary)
+               bool binary, std::optional<std::int64_t> ignored)
       : Compared(std::move(name), form, std::move(make)),
         predictions_(predictions),
-        binary_(binary) {}
+        binary_(binary),
+        ignored_(ignored) {}
   Shape target_shape(const Shape& prediction) const override {
     return target_shape_of(form_, prediction);
   }
@@ -98,29 +99,31 @@ class ComparedLoss final : public Compared<Loss> {
   }
   std::unique_ptr<Operation> class_weights(const Shape& prediction, const Shape& target,
                                            const WeightsByNumber& weights,
-                                           bool weighted) const override {
+                                           RowWeightInputs inputs) const override {
     check_target(form_, prediction, target);
     const std::size_t row_dimensions = rows_shape(prediction).size();
     if (form_ == TargetForm::labels)
-      return Loss::class_weights(prediction, target, weights, weighted);
+      return Loss::class_weights(prediction, target, weights, inputs);
     if (form_ != TargetForm::values) {
       const RowClass of_row = form_ == TargetForm::classes ? RowClass::number : RowClass::largest;
-      return make_class_weights(weights, of_row, class_count(prediction), row_dimensions, weighted);
+      return make_class_weights(weights, of_row, class_count(prediction), row_dimensions, inputs);
     }
-    if (!binary_) return Loss::class_weights(prediction, target, weights, weighted);
+    if (!binary_) return Loss::class_weights(prediction, target, weights, inputs);
     if (values_in_row(prediction) != 1) {
       fail(
           "predictions of shape {} have {} yes-or-no values a row; only where a row has one does "
           "its target stand for a class that can have a weight",
           to_string(prediction), values_in_row(prediction));
     }
-    return make_class_weights(weights, RowClass::binary, 2, row_dimensions, weighted);
+    return make_class_weights(weights, RowClass::binary, 2, row_dimensions, inputs);
   }
   Predictions predictions() const override { return predictions_; }
+  std::optional<std::int64_t> ignored_class() const override { return ignored_; }
 
  private:
   Predictions predictions_;
   bool binary_;
+  std::optional<std::int64_t> ignored_;
 };
 
 class ComparedMetric final : public Compared<Metric> {
@@ -148,7 +151,7 @@ std::unique_ptr<Operation> Loss::weighted_operation(const Shape&, const Shape&,
 }
 
 std::unique_ptr<Operation> Loss::class_weights(const Shape&, const Shape&, const WeightsByNumber&,
-                                               bool) const {
+                                               RowWeightInputs) const {
   fail(
       "the targets of the loss \"{}\" are no classes, which could have weights: those of "
       "cross-entropies are",
@@ -156,9 +159,9 @@ std::unique_ptr<Operation> Loss::class_weights(const Shape&, const Shape&, const
 }
 
 SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make, Predictions predictions,
-                     bool binary) {
-  return std::make_shared<ComparedLoss>(std::move(name), form, std::move(make), predictions,
-                                        binary);
+                     bool binary, std::optional<std::int64_t> ignored) {
+  return std::make_shared<ComparedLoss>(std::move(name), form, std::move(make), predictions, binary,
+                                        ignored);
 }
 
 SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make) {
@@ -208,8 +211,7 @@ void check_target(TargetForm form, const Shape& prediction, const Shape& target)
       fail("expected a weight for each class as targets, of shape {} {}{}", to_string(prediction),
            found,
            target == without_last(prediction) || target == with_last(prediction, 1)
-               ? "; class numbers are what the kind with \"Sparse\" before its name takes, and "
-                 "`data: {one_hot: true}` makes weights of them"
+               ? "; class numbers are what the kind with \"Sparse\" before its name takes"
                : "");
   }
   internal_error("unknown form of target");

@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -131,9 +132,10 @@ struct LocalColumns {
 /// A loss, or a metric of which more is better, called `name`: it compares with targets of `form`,
 /// by the operation that `make` makes; a loss, with weights of rows or without.
 using MakeOperation = std::function<std::unique_ptr<Operation>(bool weighted)>;
-/// `binary`: values, if a row has one, stand for two classes.
+/// `binary`: values, if a row has one, stand for two classes. `ignored`: a class that does not count.
 [[nodiscard]] SharedLoss make_loss(std::string name, TargetForm form, MakeOperation make,
-                                   Predictions predictions = Predictions::any, bool binary = false);
+                                   Predictions predictions = Predictions::any, bool binary = false,
+                                   std::optional<std::int64_t> ignored = {});
 [[nodiscard]] SharedMetric make_metric(std::string name, TargetForm form, MakeOperation make);
 
 /// What a metric is of several sums.

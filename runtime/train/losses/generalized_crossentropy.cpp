@@ -37,10 +37,10 @@ class GeneralizedCrossentropyOperation final : public ComparisonOperation {
     const Operand v = probabilities(lowering);
     lowering.emit(TargetValueSpec{at}, {lowering.input(0), lowering.input(1), v});
     reduce_over_classes(lowering, Reduction::sum, v, 1, "probabilities of classes");
-    std::vector<Operand> operands{v};
+    std::vector<Operand> operands{lowering.input(1), v};
     if (weighted()) operands.push_back(lowering.input(2));
     operands.push_back(lowering.output());
-    lowering.emit(GeneralizedCrossentropySpec{at.rows, q_, rows_a_weight(lowering)},
+    lowering.emit(GeneralizedCrossentropySpec{at.rows, at.classes, q_, rows_a_weight(lowering)},
                   std::move(operands));
   }
   void backward(Lowering& lowering) const override {

@@ -3,6 +3,10 @@
 // A loss can weigh its rows: what a row gives, and its gradient, are multiplied by its weight. The
 // mean stays that over the number of rows, as in Keras (`sum_over_batch_size`), so that weights all
 // of 2 double loss and gradient. Metrics are not weighted.
+//
+// Rows of an ignored class are the exception: the mean is over the others of the batch, on all ranks
+// and in all micro-batches, and 0 where there are none. It is made by weights of rows, batch by
+// batch; in the logs of an epoch batches count by their rows, as in Keras.
 #pragma once
 
 #include <cstdint>
@@ -24,13 +28,12 @@ class Loss : public Metric {
   [[nodiscard]] virtual std::unique_ptr<Operation> weighted_operation(const Shape& prediction,
                                                                       const Shape& target,
                                                                       const Shape& weights) const;
-  /// The operation that gives rows the weights of their classes (class_weights.h), of which the last
-  /// input is weights of samples or rows if it is `weighted`. Throws `Error` for targets that are no
-  /// classes, and for classes that there are not.
+  /// The operation that gives rows the weights of their classes (class_weights.h). Throws `Error`
+  /// for targets that are no classes, and for classes that there are not.
   [[nodiscard]] virtual std::unique_ptr<Operation> class_weights(const Shape& prediction,
                                                                  const Shape& target,
                                                                  const WeightsByNumber& weights,
-                                                                 bool weighted) const;
+                                                                 RowWeightInputs inputs) const;
 };
 
 using SharedLoss = std::shared_ptr<const Loss>;

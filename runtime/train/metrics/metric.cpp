@@ -53,6 +53,7 @@ class MetricOf final : public Metric {
   std::int64_t target_classes(const Shape& prediction, const Shape& target) const override {
     return metric_->target_classes(prediction, target);
   }
+  std::optional<std::int64_t> ignored_class() const override { return metric_->ignored_class(); }
   std::int64_t results(const Shape& prediction) const override {
     return metric_->results(prediction);
   }

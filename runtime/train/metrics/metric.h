@@ -9,6 +9,10 @@
 // a curve from hundreds. Their operation gives these (Operation::sum_count), and `value` closes
 // them.
 //
+// Where targets are class numbers, one class can be ignored: rows that it is right for do not count.
+// What the loss of an output ignores, its metrics do as well. Their means are over the rows that
+// count, whose number is a sum of the graph too, and 0 where there are none.
+//
 // The operation has the inputs (prediction, target) and a float64 scalar as its output. It is
 // planned like any other: its sum is partial over every axis that splits rows, and complete over
 // axes that split classes, whose rows' statistics it completes by collectives of its own.
@@ -25,6 +29,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,13 +67,15 @@ class Metric {
   [[nodiscard]] virtual double value(std::span<const double> sums, double values,
                                      std::int64_t result) const {
     static_cast<void>(result);
-    return sums.front() / values;
+    return values > 0 ? sums.front() / values : 0;
   }
   /// How many values the operation's sum is a sum of: the rows of the prediction.
   [[nodiscard]] static double value_count(const Shape& prediction);
   /// For shapes of prediction and target: if targets are class numbers, how many classes there are:
   /// others are errors of the data. Else 0.
   [[nodiscard]] virtual std::int64_t target_classes(const Shape&, const Shape&) const { return 0; }
+  /// The class, or any other number that targets can have, whose rows do not count.
+  [[nodiscard]] virtual std::optional<std::int64_t> ignored_class() const { return std::nullopt; }
 };
 
 using SharedMetric = std::shared_ptr<const Metric>;

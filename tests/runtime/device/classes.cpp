@@ -424,6 +424,70 @@ TEST_CASE("ranks of targets are right however the classes are split") {
   }
 }
 
+TEST_CASE("a row whose target is no class has no loss, no gradient and no rank") {
+  constexpr std::int64_t rows = 5;
+  for (const std::int64_t classes : {3, 20}) {
+    const auto outside = static_cast<float>(classes);
+    Problem problem{rows,
+                    classes,
+                    TargetKind::sparse,
+                    0,
+                    random_values(rows * classes, 5, 0.1, 4),
+                    {-1, 0, outside, -100, outside + 200}};
+    Problem counted = problem;  // its second row by itself
+    counted.rows = 1;
+    counted.scores = {problem.scores.begin() + classes, problem.scores.begin() + 2 * classes};
+    counted.targets = {0};
+    for (const Crossentropy crossentropy :
+         {Crossentropy::of_logits, Crossentropy::of_probabilities}) {
+      const Separately all(problem, crossentropy, 0.5f), alone(counted, crossentropy, 0.5f);
+      CHECK(all.loss[0] == alone.loss[0]);
+      CHECK(all.within == alone.within);
+      Part part = part_of(problem, {0, classes});
+      Array<double> loss(1), one(1), any(1);
+      Array<> dx(rows * classes);
+      run(ClassComparisonSpec{.at = part.at,
+                              .crossentropy = crossentropy,
+                              .gradient = true,
+                              .scale = 0.5f,
+                              .within = {1, std::int64_t{1} << 40}},
+          part.scores, part.targets, loss, dx, one, any);
+      CHECK(loss[0] == alone.loss[0]);
+      CHECK(one[0] == alone.within[1]);
+      CHECK(any[0] == 1);
+      for (std::int64_t i = 0; i < rows * classes; ++i) {
+        const auto at = static_cast<std::size_t>(i);
+        const bool counts = i / classes == 1;
+        CHECK(dx[at] == (counts ? alone.dx[at - static_cast<std::size_t>(classes)] : 0));
+        CHECK(all.dx[at] == dx[at]);
+      }
+    }
+    // Wherever the classes are cut, each rank says so.
+    const std::vector<Range> split = splits(classes).back();
+    for (const Range& range : split) {
+      Part part = part_of(problem, range);
+      Array<> v(rows);
+      Array<std::int32_t> c(rows);
+      run(CountAheadSpec{part.at}, part.scores, part.targets, v, c);
+      CHECK(c.values() == std::vector<std::int32_t>{-1, c[1], -1, -1, -1});
+      CHECK(c[1] >= 0);
+    }
+  }
+}
+
+TEST_CASE("rows of a class are counted, but for those of an ignored one") {
+  Array<std::int32_t> t{2, 0, -1, 5, 6, 2}, marked(6);
+  Array<double> n(1);
+  run(ClassCountSpec{6, 6}, t, n);
+  CHECK(n[0] == 4);
+  run(IgnoreClassSpec{6, 2}, t, marked);
+  CHECK(marked.values() == std::vector<std::int32_t>{-1, 0, -1, 5, 6, -1});
+  run(ClassCountSpec{6, 6}, marked, n);
+  CHECK(n[0] == 2);
+  run(ClassCountSpec{0, 6}, t, n);
+  CHECK(n[0] == 0);
+}
+
 TEST_CASE("a NaN stands before everything, and everything before a target of NaN") {
   const ClassColumns at{.rows = 1, .columns = 3, .first_class = 0, .classes = 3};
   Array<std::int32_t> target{1}, c(1);
@@ -564,6 +628,13 @@ TEST_CASE("a row weighs as much as its class, by whichever target says it") {
   run(ClassWeightSpec{.rows = 4, .of_row = RowClass::binary, .rows_a_weight = 1, .table = table},
       yes, of_rows, y);
   CHECK(y.values() == std::vector<float>{2, 1, 6, 2});
+  // So that the mean over eight rows is one over the four, or none, that count.
+  Array<double> four{4}, none{0};
+  run(ClassWeightSpec{.rows = 4, .rows_a_weight = 2, .table = table, .mean_over = 8}, numbers,
+      of_two, four, y);
+  CHECK(y.values() == std::vector<float>{0, 12, 10, 10});
+  run(ClassWeightSpec{.rows = 4, .mean_over = 8}, numbers, none, y);
+  CHECK(y.values() == std::vector<float>{0, 0, 0, 0});
   const std::vector<float> many = random_values(1000, 6, 0, 40);
   std::vector<std::int32_t> classes(many.begin(), many.end());
   Array<std::int32_t> target(classes);

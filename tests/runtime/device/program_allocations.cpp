@@ -114,6 +114,8 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(CountAheadSpec{at}, {x, target, m, c}, "t");
   builder.emit(CountBelowSpec{rows, 1}, {c, scalar}, "t");
   builder.emit(FirstMaximumSpec{at}, {x, m, c}, "t");
+  builder.emit(ClassCountSpec{rows, columns}, {c, scalar}, "t");
+  builder.emit(IgnoreClassSpec{rows, 1}, {c, m}, "t");
   builder.emit(
       ClassComparisonSpec{
           .at = at, .crossentropy = Crossentropy::of_logits, .gradient = true, .within = {1, 3}},
@@ -251,7 +253,7 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(CircleSumsSpec{columns, {}}, {circle, classes, pair_sums}, "t");
   builder.emit(CircleLossSpec{columns}, {pair_sums, factor, scalar}, "t");
   builder.emit(CircleGradientSpec{columns, {}}, {classes, pair_sums, factor, circle}, "t");
-  builder.emit(GeneralizedCrossentropySpec{rows}, {m, scalar}, "t");
+  builder.emit(GeneralizedCrossentropySpec{rows, columns}, {classes, m, scalar}, "t");
   builder.emit(GeneralizedCrossentropyGradientSpec{rows, columns}, {classes, m, e}, "t");
   builder.emit(MiddleSumSpec{1, rows, columns, 1}, {x, bias}, "t");
   builder.emit(MiddleBroadcastSpec{1, rows, columns, 1}, {bias, y}, "t");
