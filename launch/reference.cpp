@@ -48,10 +48,12 @@ Explained data_explained() {
   DataSets sets;
   FitOptions fit;
   bool cache = false;
+  bool one_hot = false;
   option.about("samples and batches");
   describe(sets, option);
   describe_data_section(fit, option);
   describe_cache(cache, option);
+  describe_one_hot(one_hot, option);
   return std::move(option.explained);
 }
 

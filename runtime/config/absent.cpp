@@ -119,8 +119,9 @@ constexpr Absence all[] = {
      "such changes of images are made beforehand; RandomFlip, RandomRotation and their like "
      "act in training only"},
     {"layer", "MixUp CutMix",
-     "samples are not mixed yet; label_smoothing and RandomRotation act against overfitting too",
-     true},
+     "augment: [{MixUp: {alpha: 0.2}}], a section beside the model: they mix samples and targets"},
+    {"augmentation", ".seed", "draws follow from the seed of the run"},
+    {"augmentation", ".data_format", "channels are last"},
     {"layer", "AvgPool1D AvgPool2D AvgPool3D",
      "AveragePooling1D, AveragePooling2D and AveragePooling3D are the same"},
     {"layer", "MaxPool1D MaxPool2D MaxPool3D",

@@ -164,6 +164,22 @@ void from_config(const ConfigNode& node, Value& value, const Catalog& catalog) {
   value = catalog.make<Value>(node);
 }
 
+/// Makes a list of objects of a kind an option; null is an empty one.
+template <class Value>
+requires requires {
+  KindOf<Value>::article;
+}
+void from_config(const ConfigNode& node, std::vector<Value>& values, const Catalog& catalog) {
+  values.clear();
+  ConfigErrors errors;
+  if (!node.is_null()) {
+    for (const ConfigNode& element : node.elements()) {
+      errors.check([&] { values.push_back(catalog.make<Value>(element)); });
+    }
+  }
+  errors.raise();
+}
+
 /// Loads the shared library in `path` and lets it enter its classes: it defines
 ///
 ///     extern "C" void meshwork_register(meshwork::Catalog& catalog);

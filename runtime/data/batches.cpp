@@ -4,6 +4,7 @@
 #include "collectives/printable.h"
 #include "collectives/with_type.h"
 #include "collectives/wrong_input.h"
+#include "runtime/data/mixed_reader.h"
 #include "runtime/data/order.h"
 #include "runtime/shape/block_parts.h"
 
@@ -137,8 +138,9 @@ UnfitFed first_unfit(ElementType type, const std::byte* data, std::int64_t bytes
 class Feeder::Assembler {
  public:
   explicit Assembler(FeederOptions options)
-      : options_(std::move(options)), order_(SampleOrder::identity(0)) {
-    if (options_.source == nullptr) internal_error("a feeder without a source");
+      : options_(std::move(options)),
+        order_(SampleOrder::identity(0)),
+        mixed_(source_of(options_), options_.augment, options_.seed) {
     const Source& source = *options_.source;
     if (source.rows() == 0) fail("the data has no samples to make batches of");
     if (options_.batch_size < 1)
@@ -227,6 +229,9 @@ class Feeder::Assembler {
       order_.fill(range.begin, samples);
       batch.samples = samples;
     }
+    const MixedBatch mixed{.order = &order_,
+                           .positions = range,
+                           .number = position.epoch * batches_per_epoch() + position.batch};
     for (std::size_t i = 0; i < parts_.size(); ++i) {
       const FeedField& field = options_.fields[i];
       const Range rows = field.blocks[index][0];
@@ -237,6 +242,11 @@ class Feeder::Assembler {
         order_.fill(range.begin + rows.begin, samples);
       }
       batch.bytes[i] = parts_[i].bytes[index];
+      if (mixed_.mixes(field.field)) {
+        mixed_.read(mixed, field.field, rows, parts_[i].sample_blocks[index],
+                    reinterpret_cast<float*>(slot.memory[i].get()));
+        continue;
+      }
       options_.source->read(field.field, samples, parts_[i].sample_blocks[index],
                             slot.memory[i].get());
       if (field.classes > 0) check_classes(field, samples, batch.bytes[i], slot.memory[i].get());
@@ -250,6 +260,11 @@ class Feeder::Assembler {
     std::vector<Block> sample_blocks;  // without dimension 0
     std::vector<std::int64_t> bytes;
   };
+
+  static const Source& source_of(const FeederOptions& options) {
+    if (options.source == nullptr) internal_error("a feeder without a source");
+    return *options.source;
+  }
 
   void check_classes(const FeedField& field, std::span<const std::int64_t> samples,
                      std::int64_t bytes, const std::byte* data) const {
@@ -295,6 +310,7 @@ class Feeder::Assembler {
   std::vector<Part> parts_;
   SampleOrder order_;
   std::int64_t order_epoch_ = -1;
+  MixedReader mixed_;
   std::vector<std::int64_t> samples_;  // scratch: the samples of a block's rows
 };
 

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/data/mixing.h"
 #include "runtime/data/source.h"
 #include "runtime/mesh/layout.h"
 
@@ -79,9 +80,10 @@ struct FeederOptions {
   std::int64_t batch_size = 32;
   bool shuffle = false;
   std::uint64_t seed = 0;
-  BatchPosition start;         // the first batch that is delivered
-  std::int64_t epochs = -1;    // the epoch before which to end; -1: never
-  bool lists_samples = false;  // HostBatch::samples, for who has the samples elsewhere
+  BatchPosition start;                     // the first batch that is delivered
+  std::int64_t epochs = -1;                // the epoch before which to end; -1: never
+  bool lists_samples = false;              // HostBatch::samples, for who has the samples elsewhere
+  std::vector<SharedMixing> augment = {};  // the source is then as `as_mixed` makes it
   Prefetch prefetch = Prefetch::when_slow;
 };
 

@@ -2,9 +2,12 @@
 
 #include "collectives/error.h"
 #include "collectives/huge_pages.h"
+#include "collectives/with_type.h"
+#include "collectives/wrong_input.h"
 #include "runtime/shape/block_parts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <list>
 #include <mutex>
@@ -178,7 +181,130 @@ class EquallyWeighted final : public View {
   }
 };
 
+/// A source of which one field has other values, each made of one of the source's. These are read
+/// into memory that is kept, so that reading again allocates nothing.
+class ChangedField : public View {
+ protected:
+  ChangedField(const std::shared_ptr<const Source>& source, int field, Field changed)
+      : View(source, source->rows(), with_field(source->fields(), field, std::move(changed))),
+        changed_(field) {}
+
+  [[nodiscard]] int changed() const { return changed_; }
+  /// Writes what it makes of `count` values of `type`.
+  virtual void change(const std::byte* values, ElementType type, std::int64_t count,
+                      std::span<const std::int64_t> rows, const Block& block,
+                      std::byte* destination) const = 0;
+
+ private:
+  static std::vector<Field> with_field(std::vector<Field> fields, int field, Field changed) {
+    fields[static_cast<std::size_t>(field)] = std::move(changed);
+    return fields;
+  }
+
+  void read_rows(int field, std::span<const std::int64_t> rows, const Block& block,
+                 std::byte* destination) const override {
+    if (field != changed_) {
+      source().read(field, rows, block, destination);
+      return;
+    }
+    const std::lock_guard lock(mutex_);
+    // A new dimension is the last one.
+    inner_.assign(block.begin(), block.begin() + std::ssize(source().field(field).shape));
+    const ElementType type = source().field(field).type;
+    const std::int64_t count = std::ssize(rows) * size_of(inner_);
+    values_.resize(static_cast<std::size_t>(count * element_bytes(type)));
+    source().read(field, rows, inner_, values_.data());
+    change(values_.data(), type, count, rows, block, destination);
+  }
+
+  int changed_ = 0;
+  mutable std::mutex mutex_;  // of what is kept
+  mutable Block inner_;
+  mutable std::vector<std::byte> values_;
+};
+
+class Float32Source final : public ChangedField {
+ public:
+  Float32Source(const std::shared_ptr<const Source>& source, int field)
+      : ChangedField(source, field, as_float(source->field(field))) {}
+
+ private:
+  static Field as_float(Field field) {
+    field.type = ElementType::float32;
+    return field;
+  }
+
+  void change(const std::byte* values, ElementType type, std::int64_t count,
+              std::span<const std::int64_t>, const Block&, std::byte* destination) const override {
+    with_type(type, [&](auto number) {
+      const auto* from = reinterpret_cast<const decltype(number)*>(values);
+      std::transform(from, from + count, reinterpret_cast<float*>(destination),
+                     [](auto value) { return static_cast<float>(value); });
+    });
+  }
+};
+
+class OneHotSource final : public ChangedField {
+ public:
+  OneHotSource(const std::shared_ptr<const Source>& source, int field, std::int64_t classes)
+      : ChangedField(source, field, one_hot(source->field(field), classes)), classes_(classes) {}
+
+  [[nodiscard]] std::int64_t classes_by_construction(int field) const override {
+    return field == changed() ? 0 : View::classes_by_construction(field);
+  }
+
+ private:
+  static Field one_hot(Field field, std::int64_t classes) {
+    field.shape.push_back(classes);
+    field.type = ElementType::uint8;
+    return field;
+  }
+
+  void change(const std::byte* values, ElementType type, std::int64_t count,
+              std::span<const std::int64_t> rows, const Block& block,
+              std::byte* destination) const override {
+    const Range kept = block.back();
+    std::fill_n(destination, count * kept.length(), std::byte{0});
+    with_type(type, [&](auto number) {
+      const auto* numbers = reinterpret_cast<const decltype(number)*>(values);
+      for (std::int64_t i = 0; i < count; ++i) {
+        const auto one = static_cast<double>(numbers[i]);
+        if (!(one >= 0 && one < static_cast<double>(classes_) && one == std::floor(one))) {
+          throw WrongInput(fmt::format(
+              "{}: label {} is out of range; with {} classes labels are whole numbers from 0 to {}",
+              locate(changed(), rows[static_cast<std::size_t>(i / (count / std::ssize(rows)))]),
+              numbers[i], classes_, classes_ - 1));
+        }
+        const auto place = static_cast<std::int64_t>(one) - kept.begin;
+        if (place >= 0 && place < kept.length()) {
+          destination[i * kept.length() + place] = std::byte{1};
+        }
+      }
+    });
+  }
+
+  std::int64_t classes_;
+};
+
 }  // namespace
+
+std::shared_ptr<const Source> with_one_hot(std::shared_ptr<const Source> source, int field,
+                                           std::int64_t classes) {
+  if (classes < 1)
+    fail("field \"{}\" with {} classes; at least 1 is expected", source->field(field).name,
+         classes);
+  Shape shape = source->field(field).shape;
+  if (!shape.empty() && shape.back() == 1) {
+    shape.pop_back();
+    source = with_shape(std::move(source), field, shape);
+  }
+  return std::make_shared<OneHotSource>(source, field, classes);
+}
+
+std::shared_ptr<const Source> as_float32(std::shared_ptr<const Source> source, int field) {
+  if (source->field(field).type == ElementType::float32) return source;
+  return std::make_shared<Float32Source>(source, field);
+}
 
 std::shared_ptr<const Source> with_equal_weights(const std::shared_ptr<const Source>& source,
                                                  const Shape& shape) {

@@ -2,9 +2,11 @@
 //
 // `with_shape` adds or removes dimensions of length 1, so that images of (28, 28) feed an input of
 // (28, 28, 1). `cached` keeps in memory what was read once. `with_equal_weights` gives weights to
-// samples that have none. (`Subset`, in source.h, takes some rows.)
+// samples that have none. `with_one_hot` makes vectors of class numbers, `as_float32` numbers of
+// any type float32. (`Subset`, in source.h, takes some rows.)
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "runtime/data/source.h"
@@ -26,5 +28,15 @@ namespace meshwork {
 /// `source`, whose samples have no weights, with the weight 1 for each of them, of the shape `shape`.
 [[nodiscard]] std::shared_ptr<const Source> with_equal_weights(
     const std::shared_ptr<const Source>& source, const Shape& shape);
+
+/// `source` with a vector for each class number of `field`: 1 at the number, 0 elsewhere. Its length
+/// `classes` is a new last dimension, or takes the place of a last one of length 1. Reading a number
+/// that is no class throws `WrongInput`. Throws `Error` for less than one class.
+[[nodiscard]] std::shared_ptr<const Source> with_one_hot(std::shared_ptr<const Source> source,
+                                                         int field, std::int64_t classes);
+
+/// `source` with the values of `field` as float32; `source` itself if they are that.
+[[nodiscard]] std::shared_ptr<const Source> as_float32(std::shared_ptr<const Source> source,
+                                                       int field);
 
 }  // namespace meshwork

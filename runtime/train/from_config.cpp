@@ -4,24 +4,6 @@
 #include <utility>
 
 namespace meshwork {
-namespace {
-
-template <class Value>
-std::vector<Value> read_list(const ConfigNode& node, const Catalog& catalog,
-                             Value (*read)(const ConfigNode&, const Catalog&)) {
-  std::vector<Value> values;
-  ConfigErrors errors;
-  if (!node.is_null()) {
-    for (const ConfigNode& element : node.elements()) {
-      errors.check([&] { values.push_back(read(element, catalog)); });
-    }
-  }
-  errors.raise();
-  return values;
-}
-
-}  // namespace
-
 void from_config(const ConfigNode& node, Schedule& schedule, const Catalog& catalog) {
   if (node.is_scalar() && catalog.find<Schedule>(node.single_entry().name) == nullptr) {
     schedule = node.as<double>(finite_not_negative);
@@ -59,16 +41,16 @@ SharedMetric metric_from_config(const ConfigNode& node, const Catalog& catalog) 
 }
 
 std::vector<SharedMetric> metrics_from_config(const ConfigNode& node, const Catalog& catalog) {
-  std::vector<SharedMetric> all = read_list(node, catalog, metric_from_config);
+  std::vector<SharedMetric> all;
+  ConfigErrors errors;
+  if (!node.is_null()) {
+    for (const ConfigNode& element : node.elements()) {
+      errors.check([&] { all.push_back(metric_from_config(element, catalog)); });
+    }
+  }
+  errors.raise();
   node.located([&] { check_metric_names(all); });
   return all;
-}
-
-void from_config(const ConfigNode& node, std::vector<SharedCallback>& callbacks,
-                 const Catalog& catalog) {
-  callbacks = read_list<SharedCallback>(
-      node, catalog,
-      [](const ConfigNode& one, const Catalog& all) { return all.make<SharedCallback>(one); });
 }
 
 std::string to_text(const SharedCallback& callback) {

@@ -90,9 +90,6 @@ void from_config(const ConfigNode& node, Schedule& schedule, const Catalog& cata
 /// A list of metrics, no two of one name; null is an empty one.
 [[nodiscard]] std::vector<SharedMetric> metrics_from_config(const ConfigNode& node,
                                                             const Catalog& catalog);
-/// A list of callbacks; null is an empty one.
-void from_config(const ConfigNode& node, std::vector<SharedCallback>& callbacks,
-                 const Catalog& catalog);
 [[nodiscard]] std::string to_text(const SharedCallback& callback);
 
 }  // namespace meshwork

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/options.h"
+#include "runtime/data/mixing.h"
 #include "runtime/data/source.h"
 #include "runtime/device/kernels/precision.h"
 #include "runtime/graph/layer.h"
@@ -52,6 +53,7 @@ struct FitOptions {
   ClassWeights class_weight;
   std::int64_t validation_freq = 1;  // in epochs
   bool shuffle = true;
+  std::vector<SharedMixing> augment = {};  // mix the samples of each batch, one after the other
   std::int64_t initial_epoch = 0;
   std::optional<std::int64_t> steps_per_epoch;  // fewer steps than the data has
   bool drop_remainder = false;                  // leave out an epoch's last batch where it is short

@@ -47,12 +47,18 @@ void describe(DistributionOptions& options, Visitor& option) {
                 "what a layout key that matches nothing is");
 }
 
+template <class Visitor>
+void describe_augment(std::vector<SharedMixing>& augment, Visitor& option) {
+  option("augment", augment, "how samples of a batch are mixed in training, with their targets");
+}
+
 /// The sections that RunConfig (run_config.h) reads, as they are written.
 struct ConfigurationSections {
   Written<"a section"> data, model, fit, checkpoint, log;
   Written<"a loss; of several outputs: a map of losses by their names"> loss;
   Written<"of several outputs: a map of numbers by their names"> loss_weights;
   Written<"an optimizer"> optimizer;
+  std::vector<SharedMixing> augment;
   Written<"a list of metrics and losses; of several outputs: a map of lists by their names">
       metrics;
 };
@@ -60,6 +66,7 @@ struct ConfigurationSections {
 template <class Visitor>
 void describe(ConfigurationSections& sections, Visitor& option) {
   option("data", sections.data, "samples, batch size and order");
+  describe_augment(sections.augment, option);
   option.required("model", sections.model, "inputs and layers");
   option("loss", sections.loss, "what training minimizes; only prediction needs none");
   option("loss_weights", sections.loss_weights,
@@ -100,6 +107,13 @@ void describe(DataSets& sets, Visitor& option) {
 template <class Visitor>
 void describe_cache(bool& cache, Visitor& option) {
   option("cache", cache, "keep samples in memory after reading them once");
+}
+
+/// What C++ does by `with_one_hot` (runtime/data/views.h) is another.
+template <class Visitor>
+void describe_one_hot(bool& one_hot, Visitor& option) {
+  option("one_hot", one_hot,
+         "make vectors of class numbers where a loss takes a value for each class");
 }
 
 /// What C++ says to `compile` is an option of a configuration's fit.

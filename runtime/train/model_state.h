@@ -121,7 +121,8 @@ class FedSource {
   /// if they fit there: the source must not change.
   FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
             std::int64_t batch_size, const std::string& what,
-            DataOnDevice on_device = DataOnDevice::never, StepWalk walk = {});
+            DataOnDevice on_device = DataOnDevice::never, StepWalk walk = {},
+            std::vector<SharedMixing> augment = {});
 
   /// Compiles the steps for every number of rows that batches have, before the first run. Every
   /// rank calls it. Throws `Stopped` where it is asked to stop while kernels are timed.
@@ -143,6 +144,7 @@ class FedSource {
   std::shared_ptr<const Source> source_;
   std::int64_t batch_size_;
   StepWalk walk_;
+  std::vector<SharedMixing> augment_;
   std::map<TensorId, ElementType> fed_;
   std::vector<TensorId> tensors_;     // by field of the source
   std::vector<Step*> steps_;          // by row count

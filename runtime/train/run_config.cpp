@@ -11,10 +11,12 @@
 #include "runtime/config/reader.h"
 #include "runtime/data/batches.h"
 #include "runtime/data/from_config.h"
+#include "runtime/data/mixed_reader.h"
 #include "runtime/data/stated.h"
 #include "runtime/data/views.h"
 #include "runtime/device/kernels/precision.h"
 #include "runtime/graph/step/recomputation.h"
+#include "runtime/train/augment.h"
 #include "runtime/train/callbacks/json_logger.h"
 #include "runtime/train/callbacks/monitor.h"
 #include "runtime/train/callbacks/tensorboard.h"
@@ -58,6 +60,16 @@ std::vector<Block> whole_batches(const Source& source, int field, std::int64_t b
     blocks.push_back(whole(shape));
   }
   return blocks;
+}
+
+// Whether a target of shape `target` can be class numbers for a prediction: it has no dimension of
+// classes, or 1 in its place.
+bool are_classes_of(const Shape& prediction, Shape target) {
+  if (prediction.empty() || prediction.back() < 2) return false;
+  if (target.size() + 1 == prediction.size()) target.push_back(1);
+  Shape numbers = prediction;
+  numbers.back() = 1;
+  return target == numbers;
 }
 
 // Reads all of `field`, or until `stop` is asked for, and throws for a value that is no class, or
@@ -177,6 +189,7 @@ RunConfig::RunConfig(const ConfigNode& document, const Catalog& catalog) : docum
     model.located([&] { (void)adapted_layers(*graph_); });
   });
   reader.check([&] { read_outputs(sections, catalog); });
+  fit_.augment = std::move(sections.augment);
   section(sections.optimizer.node, [&](const ConfigNode& optimizer) {
     compile_.optimizer = catalog.make<Optimizer>(optimizer);
   });
@@ -232,6 +245,7 @@ void RunConfig::read_data(const ConfigNode& node, const Catalog& catalog) {
   }
   describe_data_section(fit_, option);
   describe_cache(cache_, option);
+  describe_one_hot(one_hot_, option);
   reader.finish();
 }
 
@@ -376,7 +390,31 @@ std::shared_ptr<const Source> RunConfig::open(DataPart part, const Opening& open
     opening.missing->push_back(fmt::format(
         "{}; planned with the shapes that the model and its loss expect", error.what()));
   }
-  return cache_ && source->readable() ? cached(source) : source;
+  if (cache_ && source->readable()) source = cached(source);
+  return one_hot_ ? one_hot(std::move(source)) : source;
+}
+
+std::shared_ptr<const Source> RunConfig::one_hot(std::shared_ptr<const Source> source) const {
+  int field = source->feature_count();
+  const int end = field + source->target_count();
+  bool found = field == end || !source->readable() || !has_loss();
+  for (std::size_t i = 0; i < outputs_.size() && field < end; ++i) {
+    const SharedLoss& loss = outputs_[i].training.loss;
+    if (!loss) continue;
+    const Shape& batch = graph_->tensors[graph_->outputs[i]].shape;
+    const Shape prediction(batch.begin() + 1, batch.end());
+    if (!is_integer(loss->target_type()) &&
+        are_classes_of(prediction, source->field(field).shape)) {
+      source = with_one_hot(std::move(source), field, prediction.back());
+      found = true;
+    }
+    ++field;
+  }
+  if (!found) {
+    document_.find("data")->find("one_hot")->fail(
+        "no target is a class number where a loss takes a value for each class; leave it out");
+  }
+  return source;
 }
 
 std::shared_ptr<const Source> RunConfig::stated(DataPart part) const {
@@ -548,7 +586,9 @@ void RunConfig::check_shapes(const Source& source, DataPart part, Mode mode) con
     if (source.target_count() == 0) {
       node.fail("the {} has no targets, which a loss needs", words_for(part));
     }
-    (void)objective(source, mode, part);
+    const Objective joined = objective(source, mode, part);
+    if (part != DataPart::train || mode != Mode::train || fit_.augment.empty()) return;
+    document_.find("augment")->located([&] { check_augment(fit_.augment, joined); });
   });
   errors.raise();
 }
@@ -695,7 +735,11 @@ const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int
 
 PlanReport RunConfig::report(const Plan& plan, const Source& source, std::int64_t rows, Mode mode,
                              std::int64_t rank) const {
-  PlanReport report = report_run(plan, source, mode, rows, rank, compile_, options_.precision,
+  // Views look at no rows; this one is not kept.
+  const std::shared_ptr<const Source> fed =
+      as_mixed(std::shared_ptr<const Source>(std::shared_ptr<const Source>(), &source),
+               mode == Mode::train ? fit_.augment : std::vector<SharedMixing>());
+  PlanReport report = report_run(plan, *fed, mode, rows, rank, compile_, options_.precision,
                                  traits_of_device(options_.device), fit_.walk);
   report.between_steps = collectives_between_steps(
       mode, plan.mesh.rank_count(), rank,

@@ -18,7 +18,9 @@
 //       drop_remainder: false          # leave out an epoch's last batch where it is short
 //       prefetch: true                 # where reading is slow
 //       cache: false                   # keep in memory what was read once
+//       one_hot: false                 # vectors for class numbers, where a loss takes such
 //       on_device: auto                # never: keep no samples in a GPU's memory
+//     augment: [{MixUp: {alpha: 0.2}}] # mixing.h in runtime/data
 //     model: ...                       # model_config.h in runtime/graph
 //     loss: mse                        # of several outputs a map by their names, as metrics
 //     loss_weights: {price: 0.5}       # of several outputs (written_outputs.h)
@@ -197,6 +199,8 @@ class RunConfig {
   void take_checkpoints();
   [[nodiscard]] const std::optional<ConfigNode>& part_node(DataPart part) const;
   [[nodiscard]] ConfigNode node_of(DataPart part) const;
+  /// `source` with vectors for the class numbers of targets, where losses take such.
+  [[nodiscard]] std::shared_ptr<const Source> one_hot(std::shared_ptr<const Source> source) const;
   /// What the model and its losses expect of `part`.
   [[nodiscard]] std::shared_ptr<const Source> stated(DataPart part) const;
   /// By their names, of a model that has several outputs: those with a loss, if some have one. Else
@@ -216,6 +220,7 @@ class RunConfig {
   WrittenSpread spread_;
   std::optional<ConfigNode> parts_[3];  // by DataPart
   bool cache_ = false;
+  bool one_hot_ = false;
   std::optional<ConfiguredModel> model_;
   std::shared_ptr<const Graph> graph_;
   std::vector<WrittenOutput> outputs_;  // of the model

@@ -78,6 +78,8 @@ def absent(group):
 
 def check(group, module, least):
     ours, others = described(group), absent(group)
+    if group == "layers":
+        ours.update(described("augmentations"))
     if group == "metrics":
         ours.update(described("losses"))
         others.update(absent("losses"))

@@ -2,6 +2,7 @@
 
 #include "collectives/error.h"
 #include "collectives/exchange.h"
+#include "runtime/data/mixed_reader.h"
 #include "runtime/data/views.h"
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/train/model_state.h"
@@ -10,12 +11,14 @@ namespace meshwork {
 
 FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Source> source,
                      std::int64_t batch_size, const std::string& what, DataOnDevice on_device,
-                     StepWalk walk)
+                     StepWalk walk, std::vector<SharedMixing> augment)
     : model_(&model),
       mode_(mode),
       source_(std::move(source)),
       batch_size_(batch_size),
-      walk_(std::move(walk)) {
+      walk_(std::move(walk)),
+      augment_(std::move(augment)) {
+  source_ = as_mixed(std::move(source_), augment_);
   const Objective& objective = model.objective;
   const Graph& graph = *objective.graph;
   const std::size_t features = static_cast<std::size_t>(source_->feature_count());
@@ -70,7 +73,7 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
     }
   });
   add_blocks();
-  if (on_device == DataOnDevice::automatic) {
+  if (on_device == DataOnDevice::automatic && augment_.empty()) {
     const Communicator& ranks = model.mesh().all();
     const std::span first_parts = std::span(fields_).first(tensors_.size());
     bool fits = false;
@@ -133,6 +136,7 @@ std::unique_ptr<Feeder> FedSource::feeder(bool shuffle, BatchPosition start, std
                     .start = start,
                     .epochs = epochs,
                     .lists_samples = resident,
+                    .augment = augment_,
                     .prefetch = prefetch ? Prefetch::when_slow : Prefetch::never});
 }
 

@@ -10,6 +10,7 @@
 
 #include "collectives/error.h"
 #include "runtime/device/kernels/step_scalars.h"
+#include "runtime/train/augment.h"
 #include "runtime/train/callbacks/model_checkpoint.h"
 #include "runtime/train/loop/between_steps.h"
 #include "runtime/train/loop/model_training.h"
@@ -30,10 +31,13 @@ bool decide_alike(const std::vector<SharedCallback>& callbacks) {
 }
 
 // What is trained on, as checkpoints compare it.
-std::string data_in_words(const Source& training, const WeightsByNumber& weights) {
+std::string data_in_words(const Source& training, const WeightsByNumber& weights,
+                          const std::vector<SharedMixing>& augment) {
   const ClassWeights by_name(weights.begin(), weights.end());
-  return training.fingerprint() +
-         (weights.empty() ? "" : "; weights of classes " + to_text(by_name));
+  std::string words = training.fingerprint();
+  if (!weights.empty()) words += "; weights of classes " + to_text(by_name);
+  for (const SharedMixing& mixing : augment) words += "; mixed by " + to_text(mixing);
+  return words;
 }
 
 // One run of `fit`: its epochs and steps, and when it ends. What callbacks see of it is `run_`.
@@ -49,13 +53,13 @@ class Fitting {
         run_(model, all_callbacks(), options_.validation != nullptr,
              [this](const std::string& line) { show(line); }),
         means_(*model.device, model.objective, "", model.logs_gradient_norm()),
-        data_(data_in_words(*training, model.objective.data.class_weight)),
+        data_(data_in_words(*training, model.objective.data.class_weight, options_.augment)),
         categories_(category_records(training->categories())),
         reading_(model.watchdog->trace().label("reading of training data")),
         called_(model.watchdog->trace().label("callbacks")),
         profiling_(&model.watchdog->trace(), "gathering of the profile"),
         fed_(model, Mode::train, std::move(training), options_.batch_size, "training data",
-             data_on_device(), options_.walk),
+             data_on_device(), options_.walk, options_.augment),
         steps_(steps_of_epoch(options_, fed_.rows())) {
     model.make_room = [progress = progress_] { progress->make_room(); };
     if (options_.validation) {
@@ -375,6 +379,7 @@ Settings settings_of(FitOptions options, const Source& training) {
   OptionLister option;
   describe_data_section(options, option);
   describe_fit_section(options, option);
+  describe_augment(options.augment, option);
   Settings settings = std::move(option.settings);
   settings.push_back(setting("samples", training.rows()));
   settings.push_back(setting("initial_epoch", options.initial_epoch));
@@ -420,6 +425,7 @@ History Model::fit(std::shared_ptr<const Source> training, FitOptions options) {
                  "training data");
   state_->prepare(loss_data_of(*training, options.validation.get(), options.class_weight),
                   options.walk.rows_at_once(options.batch_size));
+  check_augment(options.augment, state_->objective);
   if (state_->fitting) {
     fail("fit: the model is being fitted already");
   }

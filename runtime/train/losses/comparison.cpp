@@ -211,7 +211,8 @@ void check_target(TargetForm form, const Shape& prediction, const Shape& target)
       fail("expected a weight for each class as targets, of shape {} {}{}", to_string(prediction),
            found,
            target == without_last(prediction) || target == with_last(prediction, 1)
-               ? "; class numbers are what the kind with \"Sparse\" before its name takes"
+               ? "; class numbers are what the kind with \"Sparse\" before its name takes, and "
+                 "`data: {one_hot: true}` makes weights of them"
                : "");
   }
   internal_error("unknown form of target");

@@ -4,6 +4,8 @@
 
 #include "runtime/data/array.h"
 #include "runtime/data/csv.h"
+#include "runtime/data/mix_up.h"
+#include "runtime/data/mixed_reader.h"
 #include "runtime/data/order.h"
 #include "runtime/data/views.h"
 #include "tests/runtime/data/support.h"
@@ -373,6 +375,19 @@ TEST_CASE("after the first batches nothing is allocated") {
     for (int i = 0; i < 50; ++i) (void)feeder.next();
     CHECK(allocations == before);
   }
+}
+
+TEST_CASE("after the first mixed batches nothing is allocated") {
+  const std::vector<SharedMixing> stages{MixUp(), MixUp({.alpha = 1})};
+  FeederOptions options = options_for(as_mixed(with_one_hot(samples(23), 1, 23), stages), 5);
+  options.shuffle = true;
+  options.augment = stages;
+  options.prefetch = Prefetch::never;
+  Feeder feeder(options);
+  for (int i = 0; i < 10; ++i) (void)feeder.next();
+  const long before = allocations;
+  for (int i = 0; i < 50; ++i) (void)feeder.next();
+  CHECK(allocations == before);
 }
 
 TEST_CASE("an error in reading arrives with its batch and stays") {

@@ -417,7 +417,8 @@ TEST_CASE("targets of another shape are errors that say what was expected and fo
   CHECK_THROWS_WITH(CategoricalCrossentropy()->operation(p, {-1}),
                     "expected a weight for each class as targets, of shape (batch, 10) for "
                     "predictions of shape (batch, 10), found (batch); class numbers are what the "
-                    "kind with \"Sparse\" before its name takes");
+                    "kind with \"Sparse\" before its name takes, and `data: {one_hot: true}` "
+                    "makes weights of them");
   CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->operation(p, {-1, 2}),
                     Catch::Contains("found (batch, 2)"));
   CHECK_THROWS_WITH(SparseCategoricalCrossentropy()->target_shape({-1}),

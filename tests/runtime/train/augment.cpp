@@ -1,0 +1,239 @@
+// Training on mixed batches: the same on every mesh, in micro-batches and after a resumption, and
+// for nothing but training; and what configurations say of it.
+#include "runtime/train/augment.h"
+
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "layers/convolution.h"
+#include "layers/dense.h"
+#include "layers/flatten.h"
+#include "layers/pages.h"
+#include "layers/rescaling.h"
+#include "runtime/config/load.h"
+#include "runtime/data/cut_mix.h"
+#include "runtime/data/mix_up.h"
+#include "runtime/data/views.h"
+#include "runtime/pages.h"
+#include "runtime/train/losses/categorical_crossentropy.h"
+#include "runtime/train/metrics/categorical_accuracy.h"
+#include "runtime/train/optimizers/sgd.h"
+#include "runtime/train/run_config.h"
+#include "tests/support/byte_images.h"
+#include "tests/support/one_rank.h"
+
+namespace meshwork::augment_test {
+
+using namespace meshwork::test;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Batches of 13 rows, the last of 4.
+constexpr std::int64_t rows = 43, batch = 13, batches = 4, classes = 5;
+
+std::shared_ptr<const Source> samples() {
+  return with_one_hot(byte_images(rows, {7, 6, 2}, classes, 3), 1, classes);
+}
+
+struct Outcome {
+  std::vector<std::vector<float>> variables;
+  std::map<std::string, std::vector<double>> history;
+  double evaluated = 0;
+};
+
+class StopAfter final : public Callback {
+ public:
+  StopAfter(StopRequest& request, std::int64_t updates) : request_(request), updates_(updates) {}
+  std::string class_name() const override { return "StopAfter"; }
+  void on_train_batch_end(Training& training) override {
+    if (training.position().iteration >= updates_) request_.ask(15);
+  }
+
+ private:
+  StopRequest& request_;
+  std::int64_t updates_;
+};
+
+// Two epochs, or, with `stop_after`, the first updates of them.
+Outcome trained(Distribution distribution, std::vector<SharedMixing> augment,
+                FitOptions options = {}, std::int64_t stop_after = 0) {
+  const SymbolicTensor input = Input({7, 6, 2}, "x");
+  auto x = Rescaling({.scale = 1.0 / 255})(input);
+  x = Conv2D({.name = "conv", .filters = 4, .kernel_size = 3, .activation = Activation::tanh})(x);
+  x = Dense({.name = "classes", .units = classes})(Flatten()(x));
+  Model model(input, x, std::move(distribution), {.seed = 3, .check_plan = true});
+  model.compile({.loss = CategoricalCrossentropy({.from_logits = true}),
+                 .optimizer = SGD({.learning_rate = 0.05, .momentum = 0.9}),
+                 .metrics = {CategoricalAccuracy()}});
+  options.epochs = 2;
+  options.batch_size = batch;
+  options.validation = samples();
+  options.verbose = Verbosity::silent;
+  options.augment = std::move(augment);
+  StopRequest request;
+  if (stop_after > 0) {
+    options.stop_request = &request;
+    options.callbacks = {std::make_shared<StopAfter>(request, stop_after)};
+  }
+  Outcome outcome{.history = model.fit(samples(), std::move(options)).history};
+  outcome.variables = variables_of(model);
+  outcome.evaluated = model.evaluate(samples(), {.batch_size = batch}).at("loss");
+  return outcome;
+}
+
+void compare(const Outcome& found, const Outcome& expected) {
+  for (std::size_t v = 0; v < expected.variables.size(); ++v) {
+    CHECK(difference(found.variables[v], expected.variables[v], 1e-4) == "");
+  }
+  for (const auto& [name, values] : expected.history) {
+    for (std::size_t epoch = 0; epoch < values.size(); ++epoch) {
+      INFO(name << " of epoch " << epoch);
+      CHECK(std::abs(found.history.at(name)[epoch] - values[epoch]) < 1e-4);
+    }
+  }
+}
+
+const std::vector<SharedMixing> both{MixUp({.alpha = 0.6}), CutMix()};
+
+struct Setting {
+  std::vector<MeshAxis> axes;
+  LayoutEntries layouts;
+};
+
+std::vector<Setting> settings() {
+  const std::int64_t ranks = Communicator::world().size();
+  const LayoutEntries split{{"x", {"data", "h", {}, {}}}, {"conv/output", {"data", "h", {}, {}}}};
+  std::vector<Setting> all{{{{"data", ranks}}, {}},
+                           {{{"data", 1}, {"h", ranks}}, split},
+                           {{{"data", ranks}}, {{"classes/output", {{}, "data"}}}}};
+  if (ranks == 4) all.push_back({{{"data", 2}, {"h", 2}}, split});
+  return all;
+}
+
+std::string message(const std::string& text) {
+  Catalog catalog;
+  add_runtime(catalog);
+  add_layers(catalog);
+  try {
+    const RunConfig config(parse_config(text, "run.yaml", {}), catalog);
+    const auto source = config.open(DataPart::train);
+    config.check_data(*source, DataPart::train, config.mesh_shape(1), Mode::train);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+struct Written {
+  std::string input = "[4, 4, 1]", features = "shape: [4, 4, 1]", data = "\n  one_hot: true",
+              augment = "[MixUp]", loss = "CategoricalCrossentropy", first = "Flatten";
+};
+
+std::string written(const Written& of) {
+  return "data:\n  train: {kind: synthetic, rows: 20, features: {kind: classes, classes: 3, " +
+         of.features + "}, targets: {kind: classes, classes: 3}}" + of.data +
+         "\n  batch_size: 5\naugment: " + of.augment + "\nmodel:\n  input: " + of.input +
+         "\n  layers:\n    - " + of.first +
+         "\n    - Flatten\n    - Dense: {units: 3, activation: softmax}\nloss: " + of.loss +
+         "\noptimizer: sgd\n";
+}
+
+}  // namespace
+
+TEST_CASE("mixed batches train on every mesh as on one rank") {
+  DeviceMesh one = alone();
+  const Outcome expected = trained(spread_over(one), both);
+  const Outcome plain = trained(spread_over(one), {});
+  CHECK(std::abs(expected.history.at("loss")[1] - plain.history.at("loss")[1]) > 1e-2);
+  for (const Setting& setting : settings()) {
+    for (const std::int64_t micro_batches : {1, 3}) {
+      DeviceMesh mesh(setting.axes);
+      INFO(meshwork::to_string(mesh.shape())
+           << ", " << to_string(setting.layouts) << ", " << micro_batches << " micro-batches");
+      compare(trained(spread_over(mesh, setting.layouts, "data"), both,
+                      {.walk = {.micro_batches = micro_batches}}),
+              expected);
+    }
+  }
+}
+
+TEST_CASE("a run that is cut off inside an epoch goes on with the mixed batches that are left") {
+  DeviceMesh mesh({{"data", -1}});
+  const Outcome straight = trained(spread_over(mesh), both);
+  const fs::path directory = fs::current_path() / "mixed_checkpoints";
+  if (mesh.rank() == 0) fs::remove_all(directory);
+  check_mpi(MPI_Barrier(mesh.all().native()), "MPI_Barrier");
+  FitOptions options{.checkpoint = {.directory = directory, .resume = Resume::automatic}};
+  for (const std::int64_t updates : {std::int64_t{2}, batches + 1}) {
+    (void)trained(spread_over(mesh), both, options, updates);
+  }
+  const Outcome resumed = trained(spread_over(mesh), both, options);
+  CHECK(resumed.variables == straight.variables);
+  CHECK(resumed.history == straight.history);
+}
+
+TEST_CASE("nothing is mixed outside training") {
+  DeviceMesh one = alone();
+  const Outcome mixed = trained(spread_over(one), both);
+  CHECK(mixed.evaluated == Approx(mixed.history.at("val_loss")[1]).epsilon(1e-6));
+}
+
+TEST_CASE("what cannot be mixed is an error at the section") {
+  using Catch::Contains;
+  CHECK(message(written({})) == "");
+  CHECK(message(written({.augment = "[{CutMix: {factor: [0.2, 0.7]}}, {MixUp: {alpha: 1}}]"})) ==
+        "");
+  CHECK_THAT(message(written({.data = "", .loss = "SparseCategoricalCrossentropy"})),
+             Contains("run.yaml:4:10: augment: MixUp blends targets, and \"target\" are class "
+                      "numbers") &&
+                 Contains("`data: {one_hot: true}`"));
+  CHECK_THAT(message(written({.data = ""})), Contains("`data: {one_hot: true}`"));
+  CHECK_THAT(message(written({.loss = "SparseCategoricalCrossentropy"})),
+             Contains("run.yaml:3:12: data.one_hot: no target is a class number"));
+  CHECK_THAT(message(written({.input = "[16]", .features = "shape: [16]", .augment = "[CutMix]"})),
+             Contains("augment: CutMix cuts images (height, width, channels), and samples of input "
+                      "\"input\" have the shape (16)"));
+  CHECK_THAT(message(written({.input = "{shape: [4], dtype: int32}",
+                              .features = "shape: [4]",
+                              .first = "Embedding: {input_dim: 3, output_dim: 2}"})),
+             Contains("augment: MixUp blends values, and those of input \"input\" are whole "
+                      "numbers"));
+  CHECK_THAT(message(written({.augment = "[Mixup]"})),
+             Contains("unknown augmentation \"Mixup\"; did you mean \"MixUp\"?"));
+  CHECK_THAT(message(written({.augment = "[{CutMix: {factor: [0.1, 0.2, 0.3]}}]"})),
+             Contains("expected one number, or two, found 3"));
+  CHECK_THAT(message(written({.augment = "[{MixUp: {seed: 4}}]"})),
+             Contains("there is no option \"seed\": draws follow from the seed of the run"));
+  CHECK_THAT(message(written({.first = "MixUp"})),
+             Contains("there is no layer \"MixUp\": augment:"));
+}
+
+TEST_CASE("a plan shows the values of mixed batches as float32") {
+  Catalog catalog;
+  add_runtime(catalog);
+  add_layers(catalog);
+  const auto batch_bytes = [&](const std::string& augment) {
+    const RunConfig config(
+        parse_config(written({.features = "shape: [4, 4, 1]", .augment = augment}), "run.yaml", {}),
+        catalog);
+    Blueprint blueprint = config.blueprint(config.mesh_shape(1));
+    const auto source = config.open(DataPart::train);
+    const Plan& plan = config.plan(blueprint, *source, 5, Mode::train);
+    std::int64_t bytes = 0;
+    for (const ReportedTensor& fed : config.report(plan, *source, 5, Mode::train, 0).fed) {
+      bytes += fed.bytes;
+    }
+    return bytes;
+  };
+  CHECK(batch_bytes("[MixUp]") == 5 * (16 + 3) * 4);
+  CHECK(batch_bytes("[]") < 5 * (16 + 3) * 4);
+}
+
+}  // namespace meshwork::augment_test
