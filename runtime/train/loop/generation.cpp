@@ -63,10 +63,9 @@ void check_prompt(std::span<const std::int32_t> prompt, const TokenModel& of) {
   }
 }
 
-void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
-                     const GenerationOptions& options,
+void generate_tokens(const TokenModel& of, const PredictTokens& predict,
+                     std::vector<std::int32_t> prompt, const GenerationOptions& options,
                      const std::function<void(std::int32_t token)>& receive) {
-  const TokenModel of = token_model_of(model.graph());
   if (options.tokens < 0 || options.top_k < 0 || !std::isfinite(options.temperature) ||
       options.temperature < 0) {
     fail("{} tokens at temperature {} of the {} likeliest: expected finite numbers of at least 0",
@@ -81,8 +80,7 @@ void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
     // The scores behind the text, with `filler` behind it.
     const auto scores_with = [&](float filler) {
       std::fill(std::copy(text.end() - count, text.end(), seen.begin()), seen.end(), filler);
-      const std::vector<float> all =
-          std::move(model.predict_step({.rows = 1, .inputs = {seen}, .targets = {}}).front());
+      const std::vector<float> all = predict(seen);
       const auto last = all.begin() + (count - 1) * of.classes;
       return std::vector<float>(last, last + of.classes);
     };
@@ -93,7 +91,8 @@ void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
     });
     // A probability of 0 has the logarithm -infinity.
     if (std::ranges::any_of(scores, [](double score) { return !(score < HUGE_VAL); })) {
-      fail("the scores of what follows {} tokens are NaN or infinite", std::ssize(text));
+      throw ScoresNotFinite(fmt::format("the scores of what follows {} tokens are NaN or infinite",
+                                        std::ssize(text)));
     }
     if (made == 0 && count < of.length && last != scores_with(static_cast<float>(of.classes - 1))) {
       fail(
@@ -103,6 +102,15 @@ void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
     text.push_back(static_cast<std::int32_t>(drawn_class(scores, std::ssize(text), options)));
     receive(text.back());
   }
+}
+
+void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
+                     const GenerationOptions& options,
+                     const std::function<void(std::int32_t token)>& receive) {
+  const auto predict = [&](std::span<const float> tokens) {
+    return std::move(model.predict_step({.rows = 1, .inputs = {tokens}, .targets = {}}).front());
+  };
+  generate_tokens(token_model_of(model.graph()), predict, std::move(prompt), options, receive);
 }
 
 }  // namespace meshwork

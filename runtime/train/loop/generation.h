@@ -19,6 +19,7 @@
 #include <span>
 #include <vector>
 
+#include "collectives/error.h"
 #include "runtime/train/model.h"
 
 namespace meshwork {
@@ -46,10 +47,24 @@ struct TokenModel {
 /// Throws `Error` for a prompt that is empty, or of tokens that the model does not have.
 void check_prompt(std::span<const std::int32_t> prompt, const TokenModel& of);
 
-/// Hands the tokens that follow `prompt` to `receive`, one by one, on every rank. A token takes a
-/// prediction of all places, whose scores are gathered on every rank. Collective. Throws `Error` as
-/// `token_model_of` and `check_prompt` do, for options out of range, and for scores that are NaN or
-/// infinite. So it does where the first scores depend on what stands behind the prompt.
+/// A model gives scores of which nothing can be drawn: its weights are NaN or infinite.
+class ScoresNotFinite : public Error {
+ public:
+  using Error::Error;
+};
+
+/// What gives scores of all places for the tokens at all places.
+using PredictTokens = std::function<std::vector<float>(std::span<const float> tokens)>;
+
+/// Hands the tokens that follow `prompt` to `receive`, one by one. A token takes a prediction.
+/// Throws `Error` as `check_prompt` does, for options out of range, and where the first scores depend
+/// on what stands behind the prompt; `ScoresNotFinite` for scores that are NaN or infinite.
+void generate_tokens(const TokenModel& of, const PredictTokens& predict,
+                     std::vector<std::int32_t> prompt, const GenerationOptions& options,
+                     const std::function<void(std::int32_t token)>& receive);
+
+/// The same by `model`, on every rank: the scores are gathered on all. Collective. Throws `Error` as
+/// `token_model_of` does, too.
 void generate_tokens(Model& model, std::vector<std::int32_t> prompt,
                      const GenerationOptions& options,
                      const std::function<void(std::int32_t token)>& receive);
