@@ -590,8 +590,12 @@ Logs Model::evaluate_step(const BatchView& batch) {
 
 std::vector<std::vector<float>> Model::predict_step(const BatchView& batch) {
   const auto call = state_->begin_call("predict_step", [&] { return settings_of(batch); });
+  return meshwork::predict_step(*state_, batch);
+}
+
+std::vector<std::vector<float>> predict_step(Model::State& model, const BatchView& batch) {
   const BatchView inputs{.rows = batch.rows, .inputs = batch.inputs, .targets = {}};
-  return step_on(*state_, Mode::predict, inputs, {}, [](Step& step, UserBatches&) {
+  return step_on(model, Mode::predict, inputs, {}, [](Step& step, UserBatches&) {
     const auto outputs = step.predictions();
     return std::vector<std::vector<float>>(outputs.begin(), outputs.end());
   });

@@ -174,6 +174,10 @@ struct UserBatches {
   std::optional<RunningMeans> means;  // of what has a loss
 };
 
+/// Model::predict_step, inside of a call.
+[[nodiscard]] std::vector<std::vector<float>> predict_step(Model::State& model,
+                                                           const BatchView& batch);
+
 /// Ends a pass over data when somebody asks to stop: on all ranks, after the same batch.
 class BatchStops {
  public:

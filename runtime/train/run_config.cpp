@@ -664,7 +664,7 @@ void RunConfig::check_callbacks(const Source& source, bool validated) const {
   const ExpectedLogs logs{log_names_of(joined.names, compile_.gradient_norm, validated,
                                        CallbackList(fit_.callbacks).adds_logs()),
                           joined.better, fit_.checkpoint.directory,
-                          compile_.optimizer.update_rule().average != nullptr};
+                          compile_.optimizer.update_rule().average != nullptr, graph_};
   ConfigErrors errors;
   const auto check = [&](const ConfigNode& node, const auto& look) {
     errors.check([&] { node.located(look); });

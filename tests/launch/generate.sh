@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `meshwork generate`: a model of bytes that learned a line by heart says it on, the same on every mesh; and
-# models and prompts that are wrong.
+# models and prompts that are wrong. Training shows what the model says so far.
 #
 #   generate.sh MESHWORK LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
 set -u
@@ -11,6 +11,7 @@ fail() { echo "FAILED: $*"; exit 1; }
 rm -rf ./*
 for _ in $(seq 200); do printf 'the quick brown fox jumps over the lazy dog; '; done >text
 cat >model.yaml <<'END'
+seed: 5
 data:
   train: {kind: text, file: text, length: 16, stride: 1}
   batch_size: 32
@@ -28,7 +29,7 @@ model:
     - Dense: {units: 256}
 loss: {SparseCategoricalCrossentropy: {from_logits: true}}
 optimizer: {Adam: {learning_rate: 0.01}}
-fit: {epochs: 3}
+fit: {epochs: 3, callbacks: [{SampleText: {prompt: 'the ', tokens: 60, temperature: 0.5, every_epochs: 3}}]}
 checkpoint: {directory: checkpoints}
 END
 "$@" "$meshwork" train model.yaml >train.txt 2>&1 || fail "train: $(cat train.txt)"
@@ -45,6 +46,9 @@ say likeliest --prompt 'the quick bro' --tokens 41 --temperature 0 || fail "gene
 say drawn --prompt 'the ' --tokens 60 --seed 3 --top-k 40 || fail "generate: $(cat errors.txt)"
 say other --prompt 'the ' --tokens 60 --seed 4 --temperature 3 || fail "generate: $(cat errors.txt)"
 cmp -s drawn other && fail "another seed gives the same text"
+say sample --prompt 'the ' --tokens 60 --temperature 0.5 || fail "generate: $(cat errors.txt)"
+[[ $(cat train.txt) == *"$(cat sample)"* ]] || fail "training shows no sample, $(cat sample): $(cat train.txt)"
+[ "$(grep -c '^the ' train.txt)" = 1 ] || fail "training does not show one sample: $(cat train.txt)"
 say none --prompt 'the' --tokens 0 || fail "no tokens: $(cat errors.txt)"
 [ "$(cat none)" = the ] || fail "no tokens: $(cat none)"
 launcher=()
@@ -69,5 +73,12 @@ refused '--prompt: the prompt has the token 300; the model has 300 tokens, from 
 untrained=$("$meshwork" generate model.yaml --prompt '1 2' --tokens 3 2>errors.txt) || fail "numbers: $(cat errors.txt)"
 [[ $untrained =~ ^1\ 2(\ [0-9]+){3}$ ]] || fail "a model of numbers says: $untrained"
 refused 'the model has 300 tokens, so they are given as numbers with spaces between; found "word"' --prompt 'word'
+trains_not() { # WHAT
+  "$meshwork" train model.yaml >refused.txt 2>&1
+  [ $? = 2 ] || fail "train: $(cat refused.txt)"
+  grep -qF -- "$1" refused.txt || fail "train says: $(cat refused.txt)"
+}
+for _ in $(seq 20); do printf 'the quick brown fox jumps over the lazy dog; '; done >text
+trains_not 'SampleText: the model has 300 tokens, so they are given as numbers with spaces between; found "the"'
 sed -i 's/- Dense: {units: 300}/- Flatten:/' model.yaml
 refused 'expected a model of next tokens' --prompt '1 2'

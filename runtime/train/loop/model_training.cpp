@@ -12,6 +12,7 @@
 #include "collectives/error.h"
 #include "collectives/exchange.h"
 #include "runtime/train/loop/between_steps.h"
+#include "runtime/train/loop/token_text.h"
 #include "runtime/train/state/parameter_snapshot.h"
 
 namespace meshwork {
@@ -185,6 +186,25 @@ std::vector<WeightHistogram> ModelTraining::weight_histograms() {
     std::copy_n(from, WeightHistogram::buckets, histograms[v].counts.begin());
   }
   return histograms;
+}
+
+std::string ModelTraining::generated_text(const std::string& prompt,
+                                          const GenerationOptions& options) {
+  const auto call = model_->begin_call("generated_text",
+                                       [&] { return Settings{setting("tokens", options.tokens)}; });
+  const TokenModel of = token_model_of(*model_->graph);
+  GenerationOptions seeded = options;
+  seeded.seed = model_->options.seed;
+  TokenText shown(of);
+  std::string text;
+  const std::vector<std::int32_t> tokens = tokens_of_text(prompt, of);
+  for (const std::int32_t token : tokens) text += shown.add(token);
+  const auto predict = [&](std::span<const float> seen) {
+    return std::move(predict_step(*model_, {.rows = 1, .inputs = {seen}, .targets = {}}).front());
+  };
+  generate_tokens(of, predict, tokens, seeded,
+                  [&](std::int32_t token) { text += shown.add(token); });
+  return text + shown.end();
 }
 
 void ModelTraining::agree(std::span<double> numbers) {

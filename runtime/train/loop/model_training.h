@@ -43,6 +43,7 @@ class ModelTraining final : public Training {
   bool keeps_averages() const override;
   void use_averages(bool wanted) override;
   std::vector<WeightHistogram> weight_histograms() override;
+  std::string generated_text(const std::string& prompt, const GenerationOptions& options) override;
   bool is_root() const override { return model_->is_root(); }
   void agree(std::span<double> numbers) override;
   std::string where_not_finite() override;

@@ -26,6 +26,9 @@
 
 namespace meshwork {
 
+struct Graph;
+struct GenerationOptions;
+
 /// Weights at some moment, on each rank its own blocks. Opaque to callbacks.
 class WeightsSnapshot {
  public:
@@ -102,6 +105,13 @@ class Training {
   /// Of every variable, in the order of the graph, each element once. Collective.
   [[nodiscard]] virtual std::vector<WeightHistogram> weight_histograms() { return {}; }
 
+  /// `prompt` and what a model of next tokens writes behind it, by the seed of the run (generation.h,
+  /// token_text.h), whose errors it throws. Collective.
+  [[nodiscard]] virtual std::string generated_text(const std::string& prompt,
+                                                   const GenerationOptions&) {
+    return prompt;
+  }
+
   /// Whether this is rank 0, which writes and decides.
   [[nodiscard]] virtual bool is_root() const = 0;
   /// Makes `values` those of the root, on every rank; all have as many. Collective.
@@ -113,12 +123,13 @@ class Training {
   virtual void say(const std::string& line) = 0;
 };
 
-/// The logs of a run that has not begun.
+/// The logs, and more, of a run that has not begun.
 struct ExpectedLogs {
   std::vector<std::string> names;        // as Training::log_names
   std::map<std::string, Better> better;  // of losses and metrics
   std::filesystem::path directory;       // of the run's checkpoints, which it makes; empty for none
   bool averages = false;                 // as Training::keeps_averages
+  std::shared_ptr<const Graph> model = {};
 };
 
 /// `Training::log_names` of a run whose sums have these names ("loss" first), whose callbacks add

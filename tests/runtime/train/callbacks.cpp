@@ -11,6 +11,7 @@
 #include "runtime/train/callbacks/early_stopping.h"
 #include "runtime/train/callbacks/learning_rate_scheduler.h"
 #include "runtime/train/callbacks/reduce_lr_on_plateau.h"
+#include "runtime/train/callbacks/sample_text.h"
 #include "runtime/train/callbacks/terminate_on_nan.h"
 #include "runtime/train/reporting/history.h"
 #include "tests/runtime/train/scripted_training.h"
@@ -370,6 +371,24 @@ TEST_CASE("a loss that is no number is an error where that was asked for") {
   ScriptedTraining training({"loss"}, {TerminateOnNaN({.raise_error = true})});
   CHECK_THROWS_WITH(training.run(epochs_of("loss", {1, no_number}), 0, 3),
                     "Epoch 2: TerminateOnNaN: the loss is nan after batch 1 of 3");
+}
+
+TEST_CASE("a sample is written after so many epochs, and weights that are not finite end no run") {
+  ScriptedTraining training(
+      {"loss"}, {SampleText({.prompt = "The ", .tokens = 5, .top_k = 3, .every_epochs = 2})});
+  training.writes = [&](const GenerationOptions& options) -> std::string {
+    if (training.position().epoch == 5) throw ScoresNotFinite("the scores are NaN");
+    return fmt::format("{} at {} of {}", options.tokens, options.temperature, options.top_k);
+  };
+  training.run(epochs_of("loss", {5, 4, 3, 2, 1, 0, 0}));
+  CHECK(training.said ==
+        std::vector<std::string>{"The 5 at 1 of 3", "The 5 at 1 of 3",
+                                 "WARNING: SampleText: after epoch 6 the scores are NaN"});
+  training.writes = [](const GenerationOptions&) -> std::string { throw Error("no such token"); };
+  CHECK_THROWS_WITH(training.run(epochs_of("loss", {1})), "SampleText: no such token");
+  CHECK_THROWS_WITH(SampleText({.prompt = "a", .every_epochs = 0}),
+                    Catch::Contains("every_epochs"));
+  CHECK_THROWS_WITH(SampleText({.prompt = "a", .temperature = -1}), Catch::Contains("temperature"));
 }
 
 TEST_CASE("the history has the logs of every epoch") {

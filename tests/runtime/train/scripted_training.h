@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/train/callbacks/callback.h"
+#include "runtime/train/loop/generation.h"
 #include "runtime/train/optimizers/optimizer.h"
 #include "runtime/train/optimizers/sgd.h"
 
@@ -89,6 +90,9 @@ class ScriptedTraining final : public Training {
     weights = dynamic_cast<const EpochWeights&>(snapshot).epoch;
   }
   std::vector<WeightHistogram> weight_histograms() override { return histograms; }
+  std::string generated_text(const std::string& prompt, const GenerationOptions& options) override {
+    return prompt + (writes ? writes(options) : "");
+  }
   bool is_root() const override { return root; }
   void agree(std::span<double> values) override {
     if (!root) {
@@ -105,6 +109,7 @@ class ScriptedTraining final : public Training {
   std::vector<Logs> ended;    // logs at the end of each epoch
   std::vector<double> rates;  // learning rate at the end of each epoch, before callbacks
   std::vector<std::string> said;
+  std::function<std::string(const GenerationOptions&)> writes;  // what a model does
 
  private:
   CallbackList callbacks_;

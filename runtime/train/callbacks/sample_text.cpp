@@ -1,0 +1,74 @@
+#include "runtime/train/callbacks/sample_text.h"
+
+#include <memory>
+
+#include "collectives/error.h"
+#include "runtime/train/from_config.h"
+#include "runtime/train/loop/token_text.h"
+
+namespace meshwork {
+namespace {
+
+class SampleTextCallback final : public Callback {
+ public:
+  explicit SampleTextCallback(const SampleTextOptions& options) : options_(options) {}
+
+  std::string class_name() const override { return "SampleText"; }
+  bool decides_alike() const override { return true; }
+
+  void check(const ExpectedLogs& expected) const override {
+    in_its_name([&] { (void)tokens_of_text(options_.prompt, token_model_of(*expected.model)); });
+  }
+  void on_train_begin(Training& training) override {
+    in_its_name([&] { (void)training.generated_text(options_.prompt, {.tokens = 0}); });
+  }
+  void on_epoch_end(Training& training) override {
+    const std::int64_t epoch = training.position().epoch + 1;
+    if (epoch % options_.every_epochs != 0) return;
+    try {
+      training.say(training.generated_text(options_.prompt, {.tokens = options_.tokens,
+                                                             .temperature = options_.temperature,
+                                                             .top_k = options_.top_k}));
+    } catch (const ScoresNotFinite& problem) {
+      // The same on all ranks, which see the same scores. The run ends for that where it is told to.
+      training.say(fmt::format("WARNING: SampleText: after epoch {} {}", epoch, problem.what()));
+    }
+  }
+
+ private:
+  template <class Action>
+  static void in_its_name(const Action& action) {
+    try {
+      action();
+    } catch (const Error& problem) {
+      fail("SampleText: {}", problem.what());
+    }
+  }
+
+  SampleTextOptions options_;
+};
+
+}  // namespace
+
+template <class Visitor>
+void describe(SampleTextOptions& options, Visitor& option) {
+  option.about(
+      "shows what a model of next tokens writes behind a prompt, as meshwork generate does");
+  option.required("prompt", options.prompt,
+                  "the text before; a model of other tokens than bytes takes numbers");
+  option("tokens", options.tokens, at_least(0), "how many tokens follow");
+  option("temperature", options.temperature, at_least(0), "0 takes the likeliest token");
+  option("top_k", options.top_k, at_least(0), "draw among so many likeliest tokens; 0: all");
+  option("every_epochs", options.every_epochs, positive, "after how many epochs");
+}
+
+SharedCallback SampleText(const SampleTextOptions& options) {
+  check_options("SampleText", options);
+  return std::make_shared<SampleTextCallback>(options);
+}
+
+void add_sample_text(Catalog& catalog) {
+  catalog.add<SharedCallback, SampleTextOptions>("SampleText", {}, SampleText);
+}
+
+}  // namespace meshwork
