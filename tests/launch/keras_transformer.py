@@ -1,0 +1,183 @@
+"""A transformer in the program and in Keras: configs/gpt_mini.yaml.
+
+    keras_transformer.py MESHWORK LAUNCHER...     e.g. LAUNCHER is mpiexec -n 2
+
+Keras builds the same network, and loads what the program exports after some steps, with the state
+of AdamW. It gives the program's outputs, and its next steps the program's. What it saves then gives
+its outputs in the program, which trains on from there. Exit status 77: there is no Keras.
+"""
+import os
+import shutil
+import subprocess
+import sys
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+try:
+    import h5py
+    import keras
+    import numpy
+except ImportError as problem:
+    print(problem)
+    sys.exit(77)
+if not hasattr(keras.layers, "ReversibleEmbedding"):
+    print(f"Keras {keras.__version__} has no ReversibleEmbedding")
+    sys.exit(77)
+
+meshwork, launcher = sys.argv[1], sys.argv[2:]
+configuration = os.path.join(os.environ["MESHWORK_SOURCE_DIR"], "configs", "gpt_mini.yaml")
+LENGTH, WIDTH, HEADS, HIDDEN, BLOCKS, BYTES, BATCH = 64, 128, 4, 512, 4, 256, 12
+STEPS = 3
+# Of logits around 1 behind four blocks of products of up to 512 terms.
+TOLERANCE = 1e-5
+failures = 0
+differences = []
+
+
+def check(condition, what):
+    global failures
+    if not condition:
+        print("WRONG:", what)
+        failures += 1
+
+
+def run(*arguments, ranks=True):
+    """Runs the program and gives what it says."""
+    command = (launcher if ranks else []) + [meshwork, *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = ended.stdout + ended.stderr
+    if ended.returncode != 0:
+        print(f"{' '.join(arguments)}: status {ended.returncode}\n{said}")
+        sys.exit(1)
+    return said
+
+
+# The batches in order, the whole text for validation too, and a rate that stays.
+SETTINGS = [part for setting in
+            ("data.train.file=text", "data.validation.file=text", "data.train.to=1",
+             "data.validation.from=0", "data.shuffle=false", f"fit.steps_per_epoch={STEPS}",
+             "optimizer.AdamW.learning_rate=0.001")
+            for part in ("--set", setting)]
+
+
+class PositionEmbedding(keras.layers.Layer):
+    """keras_hub.layers.PositionEmbedding."""
+
+    def build(self, shape):
+        self.position_embeddings = self.add_weight(name="embeddings", shape=shape[1:])
+
+    def call(self, inputs):
+        return keras.ops.broadcast_to(self.position_embeddings, keras.ops.shape(inputs))
+
+
+def normalization():
+    return keras.layers.LayerNormalization(epsilon=1e-5)
+
+
+class Block(keras.layers.Layer):
+    """What the configuration repeats, its members by the names that they have there."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.layer_normalization = normalization()
+        self.attention = keras.layers.MultiHeadAttention(HEADS, WIDTH // HEADS)
+        self.layer_normalization_1 = normalization()
+        self.hidden = keras.layers.Dense(
+            HIDDEN, activation=lambda x: keras.activations.gelu(x, approximate=True))
+        self.back = keras.layers.Dense(WIDTH)
+
+    def build(self, shape):
+        self.layer_normalization.build(shape)
+        self.attention.build(shape, shape)
+        self.layer_normalization_1.build(shape)
+        self.hidden.build(shape)
+        self.back.build((*shape[:-1], HIDDEN))
+
+    def call(self, x):
+        y = self.layer_normalization(x)
+        x = x + self.attention(y, y, use_causal_mask=True)
+        return x + self.back(self.hidden(self.layer_normalization_1(x)))
+
+
+def keras_model():
+    inputs = keras.Input((LENGTH,), dtype="int32")
+    tokens = keras.layers.ReversibleEmbedding(BYTES, WIDTH)
+    x = tokens(inputs)
+    x = keras.layers.Add()([x, PositionEmbedding()(x)])
+    for _ in range(BLOCKS):
+        x = Block()(x)
+    model = keras.Model(inputs, tokens(normalization()(x), reverse=True))
+    optimizer = keras.optimizers.AdamW(learning_rate=1e-3, beta_2=0.99, weight_decay=0.1)
+    optimizer.exclude_from_weight_decay(var_names=["bias", "gamma", "beta", "scale"])
+    model.compile(loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                  optimizer=optimizer)
+    optimizer.build(model.trainable_variables)  # else its state is not loaded
+    return model
+
+
+def predictions(weights):
+    run("predict", configuration, *SETTINGS, "--checkpoint", weights, "--data", "validation",
+        "--output", "outputs.h5", "--overwrite")
+    with h5py.File("outputs.h5") as file:
+        return file["predictions"][()]
+
+
+def compare(model, weights, what):
+    difference = numpy.abs(model.predict(x, verbose=0) - predictions(weights)).max()
+    differences.append(float(difference))
+    check(difference <= TOLERANCE, f"{what}: outputs differ by {difference}")
+
+
+def steps_of(model):
+    for at in range(0, len(x), BATCH):
+        model.train_on_batch(x[at:at + BATCH], y[at:at + BATCH])
+
+
+def checkpoint(directory, step):
+    return f"{directory}/step-{step:09}.h5"
+
+
+random = numpy.random.default_rng(3)
+words = [bytes(random.integers(97, 123, random.integers(2, 9)).tolist()) for _ in range(40)]
+text = b" ".join(words[i] for i in random.integers(0, 40, 900))[:LENGTH * BATCH * STEPS + 1]
+with open("text", "wb") as file:
+    file.write(text)
+for folder in ("ours", "longer", "back"):
+    shutil.rmtree(folder, ignore_errors=True)
+samples = numpy.frombuffer(text, "u1").astype("i4")
+x = samples[:-1].reshape(-1, LENGTH)
+y = samples[1:].reshape(-1, LENGTH)
+check(len(x) == BATCH * STEPS, f"{len(x)} samples")
+
+# ---- Keras goes on from what the program exports -------------------------------------------------
+
+run("train", configuration, *SETTINGS, "--set", "fit.epochs=1", "--set", "checkpoint.directory=ours")
+run("export", "ours", "--keras", "ours.weights.h5", ranks=False)
+model = keras_model()
+model.load_weights("ours.weights.h5")
+check(int(model.optimizer.iterations) == STEPS, f"iterations {model.optimizer.iterations}")
+compare(model, checkpoint("ours", STEPS), "what was exported")
+
+run("train", configuration, *SETTINGS, "--set", "fit.epochs=2", "--set",
+    "checkpoint.directory=longer")
+steps_of(model)
+moved = numpy.abs(predictions(checkpoint("longer", 2 * STEPS)) -
+                  predictions(checkpoint("longer", STEPS))).max()
+check(moved > 0.1, f"three steps move outputs by {moved} alone")
+compare(model, checkpoint("longer", 2 * STEPS), "three steps after the export")
+
+# ---- the program goes on from what Keras saves ---------------------------------------------------
+
+model.save_weights("theirs.weights.h5")
+compare(model, "theirs.weights.h5", "what Keras saved")
+run("import", configuration, "theirs.weights.h5", *SETTINGS, "--output", "back")
+# Keras's files know of steps, not of epochs.
+said = run("train", configuration, *SETTINGS, "--set", "fit.epochs=1", "--set",
+           "checkpoint.directory=back", "--resume")
+check(f"resumed from {checkpoint('back', 2 * STEPS)}" in said, said)
+steps_of(model)
+compare(model, "back", "three steps after the import")
+
+print(f"differences: {differences}")
+print("ok" if failures == 0 else f"{failures} failures")
+sys.exit(failures != 0)
