@@ -92,7 +92,7 @@ constexpr Absence all[] = {
      "sequences"},
     {"layer", "Attention AdditiveAttention", "MultiHeadAttention"},
     {"layer", "Embedding.mask_zero ReversibleEmbedding.mask_zero",
-     "weights of samples leave some out"},
+     "ignore_class of a loss, or weights of samples, leave some out"},
     {"layer", "Embedding.input_length", "the input's shape says it"},
     {"layer", "MultiHeadAttention.output_shape", "Dense behind it makes vectors of another length"},
     {"layer", "MultiHeadAttention.attention_axes",
@@ -136,7 +136,7 @@ constexpr Absence all[] = {
      "SeparableConvolution2D",
      "the names that begin with Conv or SeparableConv are the same"},
     {"layer", "SpectralNormalization", "LayerNormalization or UnitNormalization", true},
-    {"layer", "Masking", "weights of samples leave some out", true},
+    {"layer", "Masking", "ignore_class of a loss, or weights of samples, leave some out", true},
 };
 
 // Whether `name` stands among names with spaces between them.
