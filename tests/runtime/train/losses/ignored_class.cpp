@@ -279,6 +279,47 @@ TEST_CASE("a metric may ignore a class that the loss counts, and more than the l
   CHECK(evaluate(2, 3).at("metric") == Approx(entropy / counted).epsilon(1e-6));
 }
 
+TEST_CASE("of several outputs each leaves out what its own loss ignores") {
+  const Data data(2);
+  const std::map<std::string, std::optional<std::int64_t>> ignored{{"a", 2}, {"b", std::nullopt}};
+  const auto dense = [](const std::string& name, const SymbolicTensor& x) {
+    return Dense({.name = name, .units = classes})(x);
+  };
+  const auto accuracy = SparseCategoricalAccuracy({.name = "right"});
+  const FitOptions options{
+      .epochs = 2, .batch_size = batch, .verbose = Verbosity::silent, .walk = {.micro_batches = 3}};
+  for (const Spread& spread : spreads()) {
+    DeviceMesh mesh(spread.axes);
+    INFO(to_string(mesh.shape()));
+    const auto x = Input({length, features});
+    Model both({x}, {dense("a", x), dense("b", x)}, spread_over(mesh),
+               {.seed = 3, .check_plan = true});
+    both.compile(
+        {.optimizer = SGD({.learning_rate = rate}),
+         .outputs = {{"a", {.loss = crossentropy(ignored.at("a")), .metrics = {accuracy}}},
+                     {"b", {.loss = crossentropy(ignored.at("b")), .metrics = {accuracy}}}}});
+    const std::vector<Array> arrays{Array("x", data.x, {samples, length, features}),
+                                    Array("a", data.targets, {samples, length}, FieldRole::target),
+                                    Array("b", data.targets, {samples, length}, FieldRole::target)};
+    const History history = both.fit(std::make_shared<ArraySource>(arrays), options);
+    for (const auto& [name, its] : ignored) {
+      const auto alone = Input({length, features});
+      Model one(alone, dense(name, alone), spread_over(mesh), {.seed = 3});
+      one.compile({.loss = crossentropy(its),
+                   .optimizer = SGD({.learning_rate = rate}),
+                   .metrics = {accuracy}});
+      const History expected = one.fit(data.source(false), options);
+      for (std::size_t epoch = 0; epoch < 2; ++epoch) {
+        CHECK(history.at(name + "_loss")[epoch] ==
+              Approx(expected.at("loss")[epoch]).epsilon(1e-6));
+        CHECK(history.at(name + "_right")[epoch] == expected.at("right")[epoch]);
+      }
+      CHECK(difference(both.variable(name + "/kernel"), one.variable(name + "/kernel"), 1e-6) ==
+            "");
+    }
+  }
+}
+
 TEST_CASE("labels are classes or the number that is ignored") {
   Data data(-1);
   DeviceMesh mesh = alone();
