@@ -149,7 +149,7 @@ struct LookedAt {
     begin.fill(0), end.fill(0);
     keys = {at.keys, 0};
     for (std::int64_t query = queries.begin; query < queries.end; ++query) {
-      const AttentionShape::Keys of = at.keys_of(query);
+      const AttentionShape::Range of = at.keys_of(query);
       const auto i = static_cast<std::size_t>(query - queries.begin);
       begin[i] = static_cast<std::int32_t>(of.begin), end[i] = static_cast<std::int32_t>(of.end);
       if (of.begin == of.end) continue;

@@ -1,22 +1,26 @@
-// Attention as products by the library, with a matrix of the scores of all pairs, for as many
-// samples at a time as `most_scores` bytes hold, and one at least. The scores of a step are not
-// kept: backward makes them again.
+// Attention by tiles whose scores stay in registers (FlashAttention-2, arXiv:2307.08691).
 //
-// Between the products stands one kernel, a team of threads a query: forward it makes probabilities
-// of scores, backward the gradients of scores too. Heads that share one of keys read copies of it,
-// and their gradients are added up in the order of the heads. Bound by FLOP for long vectors, else
-// by reading and writing scores.
+// A block keeps rows in its shared memory and meets tiles of 64 others, one after the other.
+//   forward      rows are queries. While tiles of keys go on, a query's maximum m grows, and what
+//                was added up before is multiplied by exp(old m - new m)
+//   backward     scores are computed again, twice: once with queries as rows, for dq, and once with
+//                keys as rows, for dk and dv. Each gradient is added up by one block, in the order
+//                of tiles and of the heads that share a key: no atomics, the same bits every time
+// Tiles that no row looks at are left out. Blocks with most tiles start first.
+//
+// Vectors are taken in `stage_columns` elements at a time. Longer ones have blocks for each part of
+// the results, which compute all scores: 1.5 times the work for 128 elements.
+//
+// Exponentials are powers of 2, with scores in units of log 2. Bound by FLOP: products run on tensor
+// cores (tiles.h), in every precision.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdint>
-#include <utility>
-#include <vector>
 
 #include "runtime/device/body_kernel.h"
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
-#include "runtime/device/cuda/workspace.h"
+#include "runtime/device/cuda/tiles.h"
 #include "runtime/device/kernels/attention.h"
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/philox.h"
@@ -25,333 +29,540 @@ namespace meshwork::cuda {
 
 namespace {
 
-constexpr std::int64_t most_scores = std::int64_t{256} << 20;
-constexpr auto element = static_cast<std::int64_t>(sizeof(float));
+constexpr float log2_of_e = 1.44269504088896341f, log_of_2 = 0.69314718055994531f;
+constexpr float no_score = -HUGE_VALF;
+constexpr int tile_rows = 64;  // of the tiles that rows meet
+constexpr int block_rows = Block::warps * warp_rows;
+
+template <Precision precision>
+constexpr int row_bytes = Stage<precision, block_rows>::bytes;
+template <Precision precision>
+constexpr int tile_bytes = Stage<precision, tile_rows>::bytes;
+
+[[nodiscard]] MESHWORK_HOST_DEVICE constexpr std::int64_t parts(std::int64_t length,
+                                                                std::int64_t part) {
+  return (length + part - 1) / part;
+}
+
+/// Which keys here the queries here look at (AttentionShape), in few registers.
+struct Sight {
+  int queries, keys, offset, least, most;
+
+  explicit Sight(const AttentionShape& at)
+      : queries(static_cast<int>(at.queries)),
+        keys(static_cast<int>(at.keys)),
+        offset(static_cast<int>(at.first_query - at.first_key)),
+        least(static_cast<int>(std::max(at.distances().least, -any))),
+        most(static_cast<int>(std::min(at.distances().most, any))) {}
+  [[nodiscard]] MESHWORK_HOST_DEVICE bool looks(int query, int key) const {
+    const int distance = query + offset - key;
+    return query < queries && key < keys && least <= distance && distance <= most;
+  }
+  /// Whether all of `query_count` queries look at all of `key_count` keys.
+  [[nodiscard]] MESHWORK_HOST_DEVICE bool looks_at_all(int query, int query_count, int key,
+                                                       int key_count) const {
+    const int last_query = query + query_count - 1, last_key = key + key_count - 1;
+    return last_query < queries && last_key < keys && query + offset - last_key >= least &&
+           last_query + offset - key <= most;
+  }
+
+ private:
+  static constexpr std::int64_t any = std::int64_t{1} << 29;
+};
+
+/// The pairs of a tile, from a query and a key on.
+template <bool rows_are_queries>
+struct Pairs {
+  int first_query, first_key;
+  [[nodiscard]] MESHWORK_DEVICE int query(const Place& at) const {
+    return first_query + (rows_are_queries ? at.row : at.column);
+  }
+  [[nodiscard]] MESHWORK_DEVICE int key(const Place& at) const {
+    return first_key + (rows_are_queries ? at.column : at.row);
+  }
+};
 
 /// What dropout multiplies probabilities by.
 struct Kept {
-  const StepScalars* scalars = nullptr;  // null: it drops nothing
-  std::uint64_t least = 0;
-  float factor = 1;
+  const StepScalars* scalars;
+  std::uint64_t least;
+  float factor;
 
   Kept(float rate, const StepScalars* step)
       : scalars(step), least(least_kept_word(rate)), factor(rate < 1 ? 1 / (1 - rate) : 0) {}
-  MESHWORK_HOST_DEVICE float operator()(const AttentionShape& at, std::int64_t number) const {
-    if (scalars == nullptr) return 1;
+  [[nodiscard]] MESHWORK_HOST_DEVICE float operator()(const AttentionShape& at,
+                                                      std::int64_t number) const {
     const std::uint32_t word = philox_word(at.random_key, static_cast<std::uint64_t>(number),
                                            static_cast<std::uint64_t>(scalars->step));
     return word >= least ? factor : 0.0f;
   }
 };
 
-/// A row of scores (sample, head, query), of samples from `first` on.
-struct ScoreRow {
-  std::int64_t sample, head, query;
-  MESHWORK_HOST_DEVICE ScoreRow(const AttentionShape& at, std::int64_t first, std::int64_t row)
-      : sample(first + row / at.queries / at.heads),
-        head(row / at.queries % at.heads),
-        query(row % at.queries) {}
-  [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t in_rows(const AttentionShape& at) const {
-    return (sample * at.heads + head) * at.queries + query;
+/// The vectors of one head of one sample: `count` of `elements` each, `stride` floats apart.
+template <class Number>
+struct Vectors {
+  Number* first;
+  int count, elements, stride;
+
+  /// Of a tensor (batch, length, heads, elements).
+  MESHWORK_HOST_DEVICE static Vectors of(Number* tensor, std::int64_t length, std::int64_t heads,
+                                         std::int64_t elements, std::int64_t sample,
+                                         std::int64_t head) {
+    return {tensor + (sample * length * heads + head) * elements, static_cast<int>(length),
+            static_cast<int>(elements), static_cast<int>(heads * elements)};
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE Number* at(int place, int element) const {
+    return first + static_cast<std::int64_t>(place) * stride + element;
   }
 };
 
-struct Probabilities {
-  AttentionShape at;
-  std::int64_t first;
-  Kept kept;
-  float *scores, *logarithms;
-  template <class Team>
-  MESHWORK_DEVICE void operator()(std::int64_t row, const Team& team) const {
-    const ScoreRow of(at, first, row);
-    const AttentionShape::Keys seen = at.keys_of(of.query);
-    float* const s = scores + row * at.keys;
-    const std::int64_t count = seen.end - seen.begin;
-    const float m = team.template reduce<folds::Maximum>(
-        count, [&](std::int64_t j) { return at.scale * s[seen.begin + j]; });
-    const auto sum =
-        static_cast<float>(team.template reduce<folds::Sum>(count, [&](std::int64_t j) {
-          return static_cast<double>(expf(at.scale * s[seen.begin + j] - m));
-        }));
-    const float l = count > 0 ? m + logf(sum) : 0.0f;
-    if (team.leads()) logarithms[of.in_rows(at)] = l;
-    team.each(at.keys, [&](std::int64_t j) {
-      const bool looked_at = seen.begin <= j && j < seen.end;
-      s[j] = looked_at ? expf(at.scale * s[j] - l) *
-                             kept(at, at.number_of(of.sample, of.head, of.query, j))
-                       : 0.0f;
-    });
-  }
-};
+using Read = Vectors<const float>;
 
-/// Scores become probabilities, and the gradients of these become those of scores.
-struct ScoreGradients {
-  AttentionShape at;
-  std::int64_t first;
-  Kept kept;
-  float *scores, *gradients;
-  const float *logarithms, *y, *dy;
-  template <class Team>
-  MESHWORK_DEVICE void operator()(std::int64_t row, const Team& team) const {
-    const ScoreRow of(at, first, row);
-    const AttentionShape::Keys seen = at.keys_of(of.query);
-    const std::int64_t values =
-        ((of.sample * at.queries + of.query) * at.heads + of.head) * at.value_length;
-    const auto dot =
-        static_cast<float>(team.template reduce<folds::Sum>(at.value_length, [&](std::int64_t j) {
-          return static_cast<double>(y[values + j]) * static_cast<double>(dy[values + j]);
-        }));
-    const float l = logarithms[of.in_rows(at)];
-    float* const s = scores + row * at.keys;
-    float* const ds = gradients + row * at.keys;
-    team.each(at.keys, [&](std::int64_t j) {
-      const bool looked_at = seen.begin <= j && j < seen.end;
-      const float factor =
-          looked_at ? kept(at, at.number_of(of.sample, of.head, of.query, j)) : 0.0f;
-      const float p = looked_at ? expf(at.scale * s[j] - l) : 0.0f;
-      ds[j] = looked_at ? at.scale * p * (ds[j] * factor - dot) : 0.0f;
-      s[j] = p * factor;
-    });
-  }
-};
+/// A stage that knows what it holds, and what is on its way.
+template <Precision precision, int rows>
+struct Held {
+  Stage<precision, rows> stage;
+  typename Stage<precision, rows>::Coming next;
+  int what = nothing, coming = nothing;  // the number of a block of vectors and elements
 
-/// y (places, heads, elements) = of each head of queries, the head of keys that it looks at.
-struct Spread {
-  AttentionShape at;
-  std::int64_t elements;
-  const float* x;
-  float* y;
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t head = i / elements % at.heads, place = i / elements / at.heads;
-    y[i] = x[(place * at.key_heads + at.key_head_of(head)) * elements + i % elements];
-  }
-};
-/// The other way: sums over the heads of queries.
-struct Gather {
-  AttentionShape at;
-  std::int64_t elements;
-  const float* y;
-  float* x;
-  MESHWORK_HOST_DEVICE void operator()(std::int64_t i) const {
-    const std::int64_t key_head = i / elements % at.key_heads, place = i / elements / at.key_heads;
-    float sum = 0;
-    for (std::int64_t head = 0; head < at.heads; ++head) {
-      if (at.key_head_of(head) == key_head) {
-        sum += y[(place * at.heads + head) * elements + i % elements];
-      }
+  static constexpr int nothing = -1;
+
+  MESHWORK_DEVICE Held(const Block& block, int byte)
+      : stage(block.template shared<typename Stage<precision, rows>::Element>(byte)) {}
+  /// Fills it with the vectors from `first` on, elements from `column` on, behind whoever reads what
+  /// stands there. False if it holds them. Who reads it synchronises before.
+  MESHWORK_DEVICE bool fill(const Block& block, const Read& of, int first, int column) {
+    const int wanted = number_of(of, first, column);
+    if (wanted == what) return false;
+    what = wanted;
+    if (wanted == coming) {
+      block.synchronize();
+      stage.store(next);
+    } else {
+      typename Stage<precision, rows>::Coming now;
+      stage.fetch(now, of.at(first, column), of.stride, of.count - first, of.elements - column);
+      block.synchronize();
+      stage.store(now);
     }
-    x[i] = sum;
+    return true;
   }
-};
-
-/// The products for some samples. Of a matrix (samples, heads, rows, columns) of scores and tensors
-/// (samples, places, heads, elements).
-struct Products {
-  KernelPointer scores, values, value_gradients, probability_gradients, query_gradients,
-      key_gradients;
-};
-
-class Samples {
- public:
-  Samples(const AttentionShape& at, Precision precision, const Context& context, bool backward)
-      : at_(at) {
-    const std::int64_t of_sample = at.heads * at.queries * at.keys * element;
-    most_ = std::clamp<std::int64_t>(most_scores / std::max<std::int64_t>(of_sample, 1), 1,
-                                     std::max<std::int64_t>(at.batch, 1));
-    for (std::int64_t first = 0; first < at.batch; first += most_) {
-      const std::int64_t samples = std::min(most_, at.batch - first);
-      pieces_.push_back(products(samples, precision, context, backward));
-    }
-    scores_ = rounded_up(most_ * of_sample);
-    keys_ = grouped() ? rounded_up(most_ * at.keys * at.heads * at.key_length * element) : 0;
-    values_ = grouped() ? rounded_up(most_ * at.keys * at.heads * at.value_length * element) : 0;
+  /// Begins to read what it is filled with next, if all elements fit.
+  MESHWORK_DEVICE void prefetch(const Read& of, int first, int end) {
+    if (first >= end || of.elements > stage_columns) return;
+    coming = number_of(of, first, 0);
+    stage.fetch(next, of.at(first, 0), of.stride, of.count - first, of.elements);
   }
-
-  /// Whether a head of queries looks at a head of keys with another number.
-  [[nodiscard]] bool grouped() const {
-    return at_.heads_a_key_head > 1 || at_.key_heads != at_.heads || at_.key_head_of(0) != 0;
-  }
-  [[nodiscard]] bool empty() const {
-    return at_.batch * at_.queries * at_.keys * at_.heads * at_.key_length * at_.value_length == 0;
-  }
-  [[nodiscard]] std::int64_t bytes(int matrices) const {
-    return with_alignment(matrices * (scores_ + keys_ + values_) + inner_);
-  }
-  /// body(products, first sample, samples)
-  template <class Body>
-  void each(const Body& body) const {
-    for (std::size_t i = 0; i < pieces_.size(); ++i) {
-      const std::int64_t first = static_cast<std::int64_t>(i) * most_;
-      body(pieces_[i], first, std::min(most_, at_.batch - first));
-    }
-  }
-  [[nodiscard]] std::int64_t scores_bytes() const { return scores_; }
-  [[nodiscard]] std::int64_t keys_bytes() const { return keys_; }
-  [[nodiscard]] std::int64_t values_bytes() const { return values_; }
+  /// Vectors of another head follow.
+  MESHWORK_DEVICE void forget() { what = coming = nothing; }
 
  private:
-  Products products(std::int64_t n, Precision precision, const Context& context, bool backward) {
-    const std::int64_t q = at_.queries, k = at_.keys, h = at_.heads, e = at_.key_length,
-                       f = at_.value_length, matrix = q * k;
-    const auto made = [&](MatmulSpec spec, MatmulRepeat samples, MatmulRepeat heads) {
-      spec.precision = precision;
-      samples.count = n, heads.count = h;
-      spec.repeats = {samples, heads};
-      KernelPointer product = compile(spec, context);
-      inner_ = std::max(inner_, product->workspace_bytes());
-      return product;
-    };
-    Products all;
-    if (empty()) return all;
-    all.scores =
-        made({.m = q, .n = k, .k = e, .transpose_b = true, .a_row = h * e, .b_row = h * e},
-             {.a = q * h * e, .b = k * h * e, .c = h * matrix}, {.a = e, .b = e, .c = matrix});
-    if (!backward) {
-      all.values =
-          made({.m = q, .n = f, .k = k, .b_row = h * f, .c_row = h * f},
-               {.a = h * matrix, .b = k * h * f, .c = q * h * f}, {.a = matrix, .b = f, .c = f});
-      return all;
-    }
-    all.probability_gradients =
-        made({.m = q, .n = k, .k = f, .transpose_b = true, .a_row = h * f, .b_row = h * f},
-             {.a = q * h * f, .b = k * h * f, .c = h * matrix}, {.a = f, .b = f, .c = matrix});
-    all.value_gradients =
-        made({.m = k, .n = f, .k = q, .transpose_a = true, .b_row = h * f, .c_row = h * f},
-             {.a = h * matrix, .b = q * h * f, .c = k * h * f}, {.a = matrix, .b = f, .c = f});
-    all.query_gradients =
-        made({.m = q, .n = e, .k = k, .b_row = h * e, .c_row = h * e},
-             {.a = h * matrix, .b = k * h * e, .c = q * h * e}, {.a = matrix, .b = e, .c = e});
-    all.key_gradients =
-        made({.m = k, .n = e, .k = q, .transpose_a = true, .b_row = h * e, .c_row = h * e},
-             {.a = h * matrix, .b = q * h * e, .c = k * h * e}, {.a = matrix, .b = e, .c = e});
-    return all;
+  MESHWORK_DEVICE static int number_of(const Read& of, int first, int column) {
+    return first / rows * static_cast<int>(parts(of.elements, stage_columns)) +
+           column / stage_columns;
   }
-
-  AttentionShape at_;
-  std::int64_t most_ = 1, scores_ = 0, keys_ = 0, values_ = 0, inner_ = 0;
-  std::vector<Products> pieces_;
 };
 
-void multiply(const KernelPointer& product, const float* a, const float* b, float* c, void* room) {
-  const std::array<void*, 4> operands{const_cast<float*>(a), const_cast<float*>(b), c, room};
-  product->run(operands.data());
+/// scores = rows x columns^T over all elements, of the vectors from `row` and `column` on.
+template <Precision precision, int stage_rows, int tile_columns>
+MESHWORK_DEVICE void multiply_pairs(const Block& block, int row, int column, const Read& rows,
+                                    const Read& columns, Held<precision, stage_rows>& row_stage,
+                                    Held<precision, tile_columns>& column_stage,
+                                    Tile<tile_columns>& scores) {
+  for (int element = 0; element < rows.elements; element += stage_columns) {
+    const bool rows_are_new = row_stage.fill(block, rows, row, element);
+    if (column_stage.fill(block, columns, column, element) || rows_are_new) block.synchronize();
+    add_product_transposed(scores, row_stage.stage, block.warp() * warp_rows, column_stage.stage);
+  }
 }
 
-/// Pieces of a workspace.
-struct Workspace {
-  std::byte* next;
-  float* take(std::int64_t bytes) {
-    auto* const piece = reinterpret_cast<float*>(next);
-    next += bytes;
-    return piece;
+/// results += factors x vectors, of their elements from `element` on.
+template <Precision precision, int tile_columns>
+MESHWORK_DEVICE void add_vectors(const Block& block, const Tile<tile_columns>& factors, int first,
+                                 int element, const Read& vectors,
+                                 Held<precision, tile_columns>& stage,
+                                 Tile<stage_columns>& results) {
+  if (element >= vectors.elements) return;
+  if (stage.fill(block, vectors, first, element)) block.synchronize();
+  add_product(results, factors, stage.stage);
+}
+
+/// The rows of a result that a warp has, from `first` on, elements from `element` on.
+MESHWORK_DEVICE inline void write(Tile<stage_columns>& results, const Vectors<float>& to, int first,
+                                  int element) {
+  results.each([&](const Place& at, float& result) {
+    const int row = first + at.row, column = element + at.column;
+    if (row < to.count && column < to.elements) *to.at(row, column) = result;
+  });
+}
+
+/// What a block does.
+struct Task {
+  int part, head, sample, tile;
+  MESHWORK_HOST_DEVICE Task(std::int64_t number, std::int64_t parts, std::int64_t heads,
+                            std::int64_t batch)
+      : part(static_cast<int>(number % parts)),
+        head(static_cast<int>(number / parts % heads)),
+        sample(static_cast<int>(number / parts / heads % batch)),
+        tile(static_cast<int>(number / parts / heads / batch)) {}
+};
+
+template <Precision precision, bool drops>
+struct Forward {
+  static constexpr int shared_bytes = row_bytes<precision> + 2 * tile_bytes<precision>;
+  AttentionShape at;
+  Sight sight;
+  Kept kept;
+  const float *q, *k, *v;
+  float *y, *logarithms;
+
+  [[nodiscard]] std::int64_t tasks() const {
+    return at.batch * at.heads * parts(at.queries, block_rows) * value_parts();
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t value_parts() const {
+    const std::int64_t most = parts(at.value_length, stage_columns);
+    return most > 1 ? most : 1;
+  }
+  MESHWORK_DEVICE void operator()(const Block& block, std::int64_t number) const {
+    const Task task(number, value_parts(), at.heads, at.batch);
+    const int tiles = static_cast<int>(parts(at.queries, block_rows));
+    const int row = (tiles - 1 - task.tile) * block_rows;
+    const int own = row + block.warp() * warp_rows;
+    const auto last =
+        static_cast<int>(at.queries - row < block_rows ? at.queries : row + block_rows);
+    const std::int64_t key_head = at.key_head_of(task.head);
+    const int element = task.part * stage_columns;
+    const Read queries = Read::of(q, at.queries, at.heads, at.key_length, task.sample, task.head);
+    const Read keys = Read::of(k, at.keys, at.key_heads, at.key_length, task.sample, key_head);
+    const Read values = Read::of(v, at.keys, at.key_heads, at.value_length, task.sample, key_head);
+
+    Held<precision, block_rows> query_stage(block, 0);
+    Held<precision, tile_rows> key_stage(block, row_bytes<precision>);
+    Held<precision, tile_rows> value_stage(block, row_bytes<precision> + tile_bytes<precision>);
+    Tile<stage_columns> results;
+    Rows most(no_score), total(0), factor(0);
+    const float scale = at.scale * log2_of_e;
+    const auto end = static_cast<int>(at.keys_of(last - 1).end);
+    for (int key = static_cast<int>(at.keys_of(row).begin) / tile_rows * tile_rows; key < end;
+         key += tile_rows) {
+      Tile<tile_rows> scores;
+      value_stage.prefetch(values, key, end);
+      multiply_pairs(block, row, key, queries, keys, query_stage, key_stage, scores);
+      scores.each([&](const Place&, float& score) { score *= scale; });
+      if (!sight.looks_at_all(own, warp_rows, key, tile_rows)) {
+        scores.each([&](const Place& here, float& score) {
+          if (!sight.looks(own + here.row, key + here.column)) score = no_score;
+        });
+      }
+
+      Rows highest = most;
+      scores.each([&](const Place& at_row, float& score) {
+        highest[at_row] = fmaxf(highest[at_row], score);
+      });
+      highest.template fold<folds::Maximum>();
+      Rows::each([&](const Place& at_row) {
+        const float seen = highest[at_row] == no_score ? 0.0f : highest[at_row];
+        factor[at_row] = power_of_2(most[at_row] - seen);
+        most[at_row] = highest[at_row], highest[at_row] = seen;
+        total[at_row] *= factor[at_row];
+      });
+      scores.each([&](const Place& here, float& score) {
+        score = power_of_2(score - highest[here]);
+        total[here] += score;
+      });
+      if constexpr (drops) {
+        scores.each([&](const Place& here, float& score) {
+          score *=
+              kept(at, at.number_of(task.sample, task.head, own + here.row, key + here.column));
+        });
+      }
+      results.each([&](const Place& here, float& result) { result *= factor[here]; });
+      key_stage.prefetch(keys, key + tile_rows, end);
+      add_vectors(block, scores, key, element, values, value_stage, results);
+    }
+    total.template fold<folds::Added<float>>();
+    results.each([&](const Place& here, float& result) {
+      result = total[here] == 0.0f ? 0.0f : result / total[here];
+    });
+    write(results,
+          Vectors<float>::of(y, at.queries, at.heads, at.value_length, task.sample, task.head), own,
+          element);
+    if (task.part > 0 || !Rows::leads()) return;
+    Rows::each([&](const Place& here) {
+      if (own + here.row >= at.queries) return;
+      logarithms[(task.sample * at.heads + task.head) * at.queries + own + here.row] =
+          total[here] == 0.0f ? 0.0f : most[here] * log_of_2 + logf(total[here]);
+    });
   }
 };
 
-/// Where the tensors of some samples begin.
-struct Offsets {
-  std::int64_t q, k, v, y;
-  Offsets(const AttentionShape& at, std::int64_t first)
-      : q(first * at.queries * at.heads * at.key_length),
-        k(first * at.keys * at.key_heads * at.key_length),
-        v(first * at.keys * at.key_heads * at.value_length),
-        y(first * at.queries * at.heads * at.value_length) {}
+/// `dot`: the sum of y * dy.
+struct QueryNumbers {
+  float logarithm, dot;
 };
 
-/// x, or copies of its heads of keys for all heads of queries.
-const float* for_all_heads(const Launcher& launcher, const AttentionShape& at, bool grouped,
-                           std::int64_t samples, std::int64_t elements, const float* x,
-                           float* room) {
-  if (!grouped) return x;
-  for_elements(launcher, samples * at.keys * at.heads * elements, Spread{at, elements, x, room});
-  return room;
+/// What both kernels of backward read. `dots` lie as `logarithms` do.
+template <bool drops>
+struct Backward {
+  AttentionShape at;
+  Sight sight;
+  Kept kept;
+  const float *q, *k, *v, *logarithms, *dots, *dy;
+
+  [[nodiscard]] MESHWORK_HOST_DEVICE Read queries(std::int64_t sample, std::int64_t head) const {
+    return Read::of(q, at.queries, at.heads, at.key_length, sample, head);
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE Read gradients(std::int64_t sample, std::int64_t head) const {
+    return Read::of(dy, at.queries, at.heads, at.value_length, sample, head);
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE Read keys(std::int64_t sample, std::int64_t head) const {
+    return Read::of(k, at.keys, at.key_heads, at.key_length, sample, head);
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE Read values(std::int64_t sample, std::int64_t head) const {
+    return Read::of(v, at.keys, at.key_heads, at.value_length, sample, head);
+  }
+  /// Scores become the probabilities that went into results, and the gradients of these become
+  /// those of scores. of_query(place) says what is known of the query there.
+  template <bool rows_are_queries, class OfQuery>
+  MESHWORK_DEVICE void differentiate(int sample, int head, const Pairs<rows_are_queries>& pairs,
+                                     const OfQuery& of_query, Tile<tile_rows>& scores,
+                                     Tile<tile_rows>& gradients) const {
+    const bool all_look =
+        sight.looks_at_all(pairs.first_query, rows_are_queries ? warp_rows : tile_rows,
+                           pairs.first_key, rows_are_queries ? tile_rows : warp_rows);
+    scores.each([&](const Place& here, float& score) {
+      score = power_of_2((at.scale * score - of_query(here).logarithm) * log2_of_e);
+    });
+    if (!all_look) {
+      scores.each(
+          [&](const Place& here, float& p, float& gradient) {
+            if (!sight.looks(pairs.query(here), pairs.key(here))) p = gradient = 0;
+          },
+          gradients);
+    }
+    scores.each(
+        [&](const Place& here, float& p, float& gradient) {
+          const float dot = of_query(here).dot;
+          if constexpr (drops) {
+            const float factor =
+                kept(at, at.number_of(sample, head, pairs.query(here), pairs.key(here)));
+            gradient = at.scale * p * (gradient * factor - dot);
+            p *= factor;
+          } else {
+            gradient = at.scale * p * (gradient - dot);
+          }
+        },
+        gradients);
+  }
+};
+
+template <Precision precision, bool drops>
+struct QueryGradients {
+  static constexpr int shared_bytes = 2 * row_bytes<precision> + 2 * tile_bytes<precision>;
+  Backward<drops> of;
+  float* dq;
+
+  [[nodiscard]] std::int64_t tasks() const {
+    return of.at.batch * of.at.heads * parts(of.at.queries, block_rows) *
+           parts(of.at.key_length, stage_columns);
+  }
+  MESHWORK_DEVICE void operator()(const Block& block, std::int64_t number) const {
+    const AttentionShape& at = of.at;
+    const Task task(number, parts(at.key_length, stage_columns), at.heads, at.batch);
+    const int tiles = static_cast<int>(parts(at.queries, block_rows));
+    const int row = (tiles - 1 - task.tile) * block_rows;
+    const int own = row + block.warp() * warp_rows;
+    const auto last =
+        static_cast<int>(at.queries - row < block_rows ? at.queries : row + block_rows);
+    const std::int64_t key_head = at.key_head_of(task.head);
+    const int element = task.part * stage_columns;
+    const Read queries = of.queries(task.sample, task.head),
+               dy = of.gradients(task.sample, task.head);
+    const Read keys = of.keys(task.sample, key_head), values = of.values(task.sample, key_head);
+
+    Held<precision, block_rows> query_stage(block, 0), gradient_stage(block, row_bytes<precision>);
+    Held<precision, tile_rows> key_stage(block, 2 * row_bytes<precision>);
+    Held<precision, tile_rows> value_stage(block, 2 * row_bytes<precision> + tile_bytes<precision>);
+    Rows logarithms(0), dots(0);
+    Rows::each([&](const Place& here) {
+      if (own + here.row >= at.queries) return;
+      const std::int64_t query = (task.sample * at.heads + task.head) * at.queries + own + here.row;
+      logarithms[here] = of.logarithms[query], dots[here] = of.dots[query];
+    });
+    Tile<stage_columns> results;
+    const auto end = static_cast<int>(at.keys_of(last - 1).end);
+    for (int key = static_cast<int>(at.keys_of(row).begin) / tile_rows * tile_rows; key < end;
+         key += tile_rows) {
+      Tile<tile_rows> scores, gradients;
+      multiply_pairs(block, row, key, queries, keys, query_stage, key_stage, scores);
+      multiply_pairs(block, row, key, dy, values, gradient_stage, value_stage, gradients);
+      of.differentiate(
+          task.sample, task.head, Pairs<true>{own, key},
+          [&](const Place& here) {
+            return QueryNumbers{logarithms[here], dots[here]};
+          },
+          scores, gradients);
+      key_stage.prefetch(keys, key + tile_rows, end);
+      value_stage.prefetch(values, key + tile_rows, end);
+      add_vectors(block, gradients, key, element, keys, key_stage, results);
+    }
+    write(results,
+          Vectors<float>::of(dq, at.queries, at.heads, at.key_length, task.sample, task.head), own,
+          element);
+  }
+};
+
+template <Precision precision, bool drops>
+struct KeyGradients {
+  static constexpr int number_bytes = tile_rows * static_cast<int>(sizeof(float));
+  static constexpr int shared_bytes =
+      2 * row_bytes<precision> + 2 * tile_bytes<precision> + 2 * number_bytes;
+  Backward<drops> of;
+  float *dk, *dv;
+
+  [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t element_parts() const {
+    return parts(of.at.key_length > of.at.value_length ? of.at.key_length : of.at.value_length,
+                 stage_columns);
+  }
+  [[nodiscard]] std::int64_t tasks() const {
+    return of.at.batch * of.at.key_heads * parts(of.at.keys, block_rows) * element_parts();
+  }
+  MESHWORK_DEVICE void operator()(const Block& block, std::int64_t number) const {
+    const AttentionShape& at = of.at;
+    const Task task(number, element_parts(), at.key_heads, at.batch);
+    const int row = task.tile * block_rows;
+    const int own = row + block.warp() * warp_rows;
+    const auto last = static_cast<int>(at.keys - row < block_rows ? at.keys : row + block_rows);
+    const int element = task.part * stage_columns;
+    const Read keys = of.keys(task.sample, task.head), values = of.values(task.sample, task.head);
+
+    Held<precision, block_rows> key_stage(block, 0), value_stage(block, row_bytes<precision>);
+    Held<precision, tile_rows> query_stage(block, 2 * row_bytes<precision>);
+    Held<precision, tile_rows> gradient_stage(block,
+                                              2 * row_bytes<precision> + tile_bytes<precision>);
+    float* const logarithms =
+        block.template shared<float>(2 * row_bytes<precision> + 2 * tile_bytes<precision>);
+    float* const dots = logarithms + tile_rows;
+    Tile<stage_columns> key_results, value_results;
+    const AttentionShape::Range heads = at.heads_of(task.head);
+    const auto end = static_cast<int>(at.queries_of(last - 1).end);
+    for (auto head = static_cast<int>(heads.begin); head < heads.end; ++head) {
+      query_stage.forget(), gradient_stage.forget();
+      const Read queries = of.queries(task.sample, head), dy = of.gradients(task.sample, head);
+      for (int query = static_cast<int>(at.queries_of(row).begin) / tile_rows * tile_rows;
+           query < end; query += tile_rows) {
+        Tile<tile_rows> scores, gradients;
+        multiply_pairs(block, row, query, keys, queries, key_stage, query_stage, scores);
+        block.template each<tile_rows>([&](int i) {
+          const bool here = query + i < at.queries;
+          const std::int64_t number = (task.sample * at.heads + head) * at.queries + query + i;
+          logarithms[i] = here ? of.logarithms[number] : 0.0f;
+          dots[i] = here ? of.dots[number] : 0.0f;
+        });
+        block.synchronize();
+        multiply_pairs(block, row, query, values, dy, value_stage, gradient_stage, gradients);
+        of.differentiate(
+            task.sample, head, Pairs<false>{query, own},
+            [&](const Place& here) {
+              return QueryNumbers{logarithms[here.column], dots[here.column]};
+            },
+            scores, gradients);
+        add_vectors(block, gradients, query, element, queries, query_stage, key_results);
+        query_stage.prefetch(queries, query + tile_rows, end);
+        gradient_stage.prefetch(dy, query + tile_rows, end);
+        add_vectors(block, scores, query, element, dy, gradient_stage, value_results);
+      }
+    }
+    write(key_results,
+          Vectors<float>::of(dk, at.keys, at.key_heads, at.key_length, task.sample, task.head), own,
+          element);
+    write(value_results,
+          Vectors<float>::of(dv, at.keys, at.key_heads, at.value_length, task.sample, task.head),
+          own, element);
+  }
+};
+
+/// Of each query of a head, in the order of `logarithms`.
+struct Dots {
+  using Fold = folds::Sum;
+  AttentionShape at;
+  const float *y, *dy;
+  float* dots;
+  [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t columns(std::int64_t) const {
+    return at.value_length;
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE double term(std::int64_t row, std::int64_t j) const {
+    const std::int64_t query = row % at.queries, head = row / at.queries % at.heads;
+    const std::int64_t sample = row / at.queries / at.heads;
+    const std::int64_t i = ((sample * at.queries + query) * at.heads + head) * at.value_length + j;
+    return static_cast<double>(y[i]) * static_cast<double>(dy[i]);
+  }
+  MESHWORK_HOST_DEVICE void finish(std::int64_t row, double dot) const {
+    dots[row] = static_cast<float>(dot);
+  }
+};
+
+/// body of a precision, and of whether it drops, as types.
+template <class Body>
+KernelPointer in_types(Precision precision, float dropout, const Body& body) {
+  const auto of = [&]<Precision precise>() {
+    return dropout > 0 ? body.template operator()<precise, true>()
+                       : body.template operator()<precise, false>();
+  };
+  switch (precision) {
+    case Precision::bfloat16:
+      return of.template operator()<Precision::bfloat16>();
+    case Precision::tf32:
+      return of.template operator()<Precision::tf32>();
+    case Precision::float32:
+      break;
+  }
+  return of.template operator()<Precision::float32>();
 }
 
 KernelPointer compile(const AttentionSpec& spec, const Context& context) {
-  Samples samples(spec.at, spec.precision, context, false);
-  const std::int64_t bytes = samples.bytes(1);
-  return make_kernel(
-      [at_ = spec.at, samples = std::move(samples),
-       launcher = context.launcher](void* const* operands) {
-        const bool drops = at_.dropout > 0;
-        const int y = drops ? 4 : 3;
-        const std::int64_t rows = at_.batch * at_.queries * at_.heads;
-        if (samples.empty()) {
-          zero_bytes(launcher, operands[y], rows * at_.value_length * element);
-          zero_bytes(launcher, operands[y + 1], rows * element);
-          return;
-        }
-        const Kept kept(at_.dropout, drops ? at<const StepScalars>(operands, 3) : nullptr);
-        samples.each([&](const Products& products, std::int64_t first, std::int64_t count) {
-          Workspace room{aligned_workspace(operands[y + 2])};
-          float* const scores = room.take(samples.scores_bytes());
-          float* const key_room = room.take(samples.keys_bytes());
-          float* const value_room = room.take(samples.values_bytes());
-          const Offsets from(at_, first);
-          const float* const k = for_all_heads(launcher, at_, samples.grouped(), count,
-                                               at_.key_length, at(operands, 1) + from.k, key_room);
-          const float* const v =
-              for_all_heads(launcher, at_, samples.grouped(), count, at_.value_length,
-                            at(operands, 2) + from.v, value_room);
-          multiply(products.scores, at(operands, 0) + from.q, k, scores, room.next);
-          for_teams(launcher, count * at_.heads * at_.queries, at_.keys,
-                    Probabilities{at_, first, kept, scores, at(operands, y + 1)});
-          multiply(products.values, scores, v, at(operands, y) + from.y, room.next);
-        });
-      },
-      bytes);
+  return in_types(spec.precision, spec.at.dropout, [&]<Precision precision, bool drops>() {
+    return make_kernel([shape = spec.at, launcher = context.launcher](void* const* operands) {
+      const int y = drops ? 4 : 3;
+      const Forward<precision, drops> forward{
+          shape,
+          Sight(shape),
+          Kept(shape.dropout, drops ? at<const StepScalars>(operands, 3) : nullptr),
+          at(operands, 0),
+          at(operands, 1),
+          at(operands, 2),
+          at(operands, y),
+          at(operands, y + 1)};
+      for_blocks(launcher, forward.tasks(), forward);
+    });
+  });
 }
 
 KernelPointer compile(const AttentionGradientSpec& spec, const Context& context) {
-  Samples samples(spec.at, spec.precision, context, true);
-  const std::int64_t bytes = samples.bytes(2);
-  return make_kernel(
-      [at_ = spec.at, samples = std::move(samples),
-       launcher = context.launcher](void* const* operands) {
-        const bool drops = at_.dropout > 0;
-        const int dq = drops ? 7 : 6;
-        if (samples.empty()) {
-          const Offsets all(at_, at_.batch);
-          zero_bytes(launcher, operands[dq], all.q * element);
-          zero_bytes(launcher, operands[dq + 1], all.k * element);
-          zero_bytes(launcher, operands[dq + 2], all.v * element);
-          return;
-        }
-        const Kept kept(at_.dropout, drops ? at<const StepScalars>(operands, 6) : nullptr);
-        samples.each([&](const Products& products, std::int64_t first, std::int64_t count) {
-          Workspace room{aligned_workspace(operands[dq + 3])};
-          float* const scores = room.take(samples.scores_bytes());
-          float* const gradients = room.take(samples.scores_bytes());
-          float* const key_room = room.take(samples.keys_bytes());
-          float* const value_room = room.take(samples.values_bytes());
-          float* const key_sums = room.take(samples.keys_bytes());
-          float* const value_sums = room.take(samples.values_bytes());
-          const Offsets from(at_, first);
-          const bool grouped = samples.grouped();
-          const float* const q = at(operands, 0) + from.q;
-          const float* const dy = at(operands, 5) + from.y;
-          const float* const k = for_all_heads(launcher, at_, grouped, count, at_.key_length,
-                                               at(operands, 1) + from.k, key_room);
-          const float* const v = for_all_heads(launcher, at_, grouped, count, at_.value_length,
-                                               at(operands, 2) + from.v, value_room);
-          float* const dk = at(operands, dq + 1) + from.k;
-          float* const dv = at(operands, dq + 2) + from.v;
-          multiply(products.scores, q, k, scores, room.next);
-          multiply(products.probability_gradients, dy, v, gradients, room.next);
-          for_teams(launcher, count * at_.heads * at_.queries, at_.keys,
-                    ScoreGradients{at_, first, kept, scores, gradients, at(operands, 4),
-                                   at(operands, 3), at(operands, 5)});
-          multiply(products.value_gradients, scores, dy, grouped ? value_sums : dv, room.next);
-          multiply(products.query_gradients, gradients, k, at(operands, dq) + from.q, room.next);
-          multiply(products.key_gradients, gradients, q, grouped ? key_sums : dk, room.next);
-          if (!grouped) return;
-          const std::int64_t key_vectors = count * at_.keys * at_.key_heads;
-          for_elements(launcher, key_vectors * at_.key_length,
-                       Gather{at_, at_.key_length, key_sums, dk});
-          for_elements(launcher, key_vectors * at_.value_length,
-                       Gather{at_, at_.value_length, value_sums, dv});
-        });
-      },
-      bytes);
+  const std::int64_t rows = spec.at.batch * spec.at.heads * spec.at.queries;
+  return in_types(spec.precision, spec.at.dropout, [&]<Precision precision, bool drops>() {
+    return make_kernel(
+        [shape = spec.at, rows, launcher = context.launcher](void* const* operands) {
+          const int dq = drops ? 7 : 6;
+          auto* const dots = at(operands, dq + 3);
+          const Backward<drops> of{
+              shape,
+              Sight(shape),
+              Kept(shape.dropout, drops ? at<const StepScalars>(operands, 6) : nullptr),
+              at(operands, 0),
+              at(operands, 1),
+              at(operands, 2),
+              at(operands, 4),
+              dots,
+              at(operands, 5)};
+          reduce_rows(launcher, rows, shape.value_length,
+                      Dots{shape, at(operands, 3), at(operands, 5), dots});
+          const QueryGradients<precision, drops> queries{of, at(operands, dq)};
+          for_blocks(launcher, queries.tasks(), queries);
+          const KeyGradients<precision, drops> keys{of, at(operands, dq + 1), at(operands, dq + 2)};
+          for_blocks(launcher, keys.tasks(), keys);
+        },
+        rows * static_cast<std::int64_t>(sizeof(float)));
+  });
 }
 
 }  // namespace

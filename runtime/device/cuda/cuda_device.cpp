@@ -54,6 +54,11 @@ class CudaDevice final : public Device {
       check_cuda(cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync), "cudaSetDeviceFlags");
     }
     check_cuda(cudaGetDeviceProperties(&properties_, gpu), "cudaGetDeviceProperties");
+    constexpr int ampere = 8;
+    if (properties_.major < ampere) {
+      fail("GPU {}, {}, has compute capability {}.{}: kernels need 8.0 or more; say `device: cpu`",
+           gpu, properties_.name, properties_.major, properties_.minor);
+    }
     queues_ = std::make_unique<CudaQueues>(allocations_, activity_, sleeps);
     libraries_.stream = queues_->kernels().stream();
     check_cublas(cublasLtCreate(libraries_.lt.out()), "cublasLtCreate", "matrix products");
@@ -88,8 +93,7 @@ class CudaDevice final : public Device {
   void share(int ranks) override { sharers_ = ranks; }
   [[nodiscard]] std::string remark() const override { return trials_.remark(); }
   [[nodiscard]] bool is_faster_in(Precision precision) const override {
-    constexpr int ampere = 8;
-    return precision != Precision::float32 && properties_.major >= ampere;
+    return precision != Precision::float32;
   }
   [[nodiscard]] std::int64_t free_bytes() override {
     make_current();
@@ -147,16 +151,8 @@ class CudaDevice final : public Device {
   }
 
  private:
-  /// Throws `Error` for a precision that this GPU has no instructions for.
   [[nodiscard]] Context context_of(const KernelSpec& spec) {
     make_current();
-    const Precision precision = spec.work().precision;
-    if (precision != Precision::float32 && !is_faster_in(precision)) {
-      fail(
-          "{}: {} has no instructions for it, which GPUs have from compute capability 8.0 on; this "
-          "one has {}.{}",
-          spec.text(), properties_.name, properties_.major, properties_.minor);
-    }
     Context context = context_;
     context.launcher.name = std::make_shared<const std::string>(spec.text());
     return context;

@@ -5,7 +5,7 @@ namespace meshwork {
 double AttentionShape::pairs() const {
   double pairs = 0;
   for (std::int64_t query = 0; query < queries; ++query) {
-    const Keys looked_at = keys_of(query);
+    const Range looked_at = keys_of(query);
     pairs += static_cast<double>(looked_at.end - looked_at.begin);
   }
   return pairs * spec::product({batch, heads});

@@ -41,23 +41,45 @@ struct AttentionShape {
   std::int64_t heads_a_key_head = 1;
   std::int64_t all_heads = 0, all_queries = 0, all_keys = 0;
 
-  /// Which of the keys the query looks at: [begin, end).
-  struct Keys {
-    std::int64_t begin, end;
+  /// A query looks at keys that stand before it by so many places: from `least` to `most`.
+  struct Distances {
+    std::int64_t least, most;
   };
-  [[nodiscard]] MESHWORK_HOST_DEVICE Keys keys_of(std::int64_t query) const {
-    const std::int64_t place = first_query + query;
-    std::int64_t begin = window > 0 ? place - window + 1 - first_key : 0;
-    std::int64_t end = causal       ? place + 1 - first_key
-                       : window > 0 ? place + window - first_key
-                                    : keys;
-    begin = begin < 0 ? 0 : begin > keys ? keys : begin;
-    end = end < begin ? begin : end > keys ? keys : end;
-    return {begin, end};
+  [[nodiscard]] MESHWORK_HOST_DEVICE Distances distances() const {
+    constexpr std::int64_t any = std::int64_t{1} << 60;
+    const std::int64_t most = window > 0 ? window - 1 : any;
+    return {causal ? 0 : -most, most};
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE bool looks_at(std::int64_t query, std::int64_t key) const {
+    const std::int64_t distance = first_query + query - first_key - key;
+    return distances().least <= distance && distance <= distances().most;
+  }
+  /// Numbers [begin, end).
+  struct Range {
+    std::int64_t begin, end;
+    /// Those of them in [0, count).
+    [[nodiscard]] MESHWORK_HOST_DEVICE Range within(std::int64_t count) const {
+      const std::int64_t first = begin < 0 ? 0 : begin > count ? count : begin;
+      return {first, end < first ? first : end > count ? count : end};
+    }
+  };
+  /// The keys that a query looks at, and the queries that look at a key.
+  [[nodiscard]] MESHWORK_HOST_DEVICE Range keys_of(std::int64_t query) const {
+    const std::int64_t place = first_query + query - first_key;
+    return Range{place - distances().most, place - distances().least + 1}.within(keys);
+  }
+  [[nodiscard]] MESHWORK_HOST_DEVICE Range queries_of(std::int64_t key) const {
+    const std::int64_t place = first_key + key - first_query;
+    return Range{place + distances().least, place + distances().most + 1}.within(queries);
   }
   /// The head of keys and values that a head of queries looks at.
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t key_head_of(std::int64_t head) const {
     return (first_head + head) / heads_a_key_head - first_key_head;
+  }
+  /// The heads of queries that look at a head of keys and values.
+  [[nodiscard]] MESHWORK_HOST_DEVICE Range heads_of(std::int64_t key_head) const {
+    const std::int64_t first = (first_key_head + key_head) * heads_a_key_head - first_head;
+    return Range{first, first + heads_a_key_head}.within(heads);
   }
   /// The number of p among all of them.
   [[nodiscard]] MESHWORK_HOST_DEVICE std::int64_t number_of(std::int64_t sample, std::int64_t head,

@@ -94,7 +94,8 @@ struct Results {
   bool operator==(const Results&) const = default;
 };
 
-Results results_of(const AttentionShape& at, const Numbers& of, int threads) {
+Results results_of(const AttentionShape& at, const Numbers& of, int threads,
+                   Precision precision = Precision::float32) {
   Array<> q(of.q), k(of.k), v(of.v), dy(of.dy);
   Array<> y(static_cast<std::int64_t>(of.dy.size())), l(at.batch * at.heads * at.queries);
   Array<> dq(static_cast<std::int64_t>(of.q.size())), dk(static_cast<std::int64_t>(of.k.size())),
@@ -108,8 +109,8 @@ Results results_of(const AttentionShape& at, const Numbers& of, int threads) {
   }
   for (void* operand : {y.data(), l.data()}) forward.push_back(operand);
   for (void* operand : {dq.data(), dk.data(), dv.data()}) backward.push_back(operand);
-  run_kernel(AttentionSpec{at}, forward, threads);
-  run_kernel(AttentionGradientSpec{at}, backward, threads);
+  run_kernel(AttentionSpec{at, precision}, forward, threads);
+  run_kernel(AttentionGradientSpec{at, precision}, backward, threads);
   CHECK((y.intact() && l.intact() && dq.intact() && dk.intact() && dv.intact()));
   return {y.values(), dq.values(), dk.values(), dv.values()};
 }
@@ -152,9 +153,28 @@ TEST_CASE("attention and its gradients are what the formula says, on any number 
   check(whole(2, 65, 129, 1, 1, 33, 5));
   check(whole(3, 1, 1, 2, 2, 1, 1));
   check(whole(1, 64, 64, 2, 2, 64, 64));
+  check(whole(1, 33, 70, 2, 1, 130, 70));  // longer than a tile
+  check(whole(1, 20, 30, 1, 1, 8, 129));
   check(whole(0, 4, 4, 2, 2, 8, 8));
   check(whole(2, 0, 4, 2, 2, 8, 8));
   check(whole(2, 4, 0, 2, 2, 8, 8));
+}
+
+// Each factor of a product is off by this much at most, and results are products of three.
+TEST_CASE("attention in another precision differs by the rounding of factors") {
+  AttentionShape at = whole(2, 100, 100, 4, 2, 64, 48);
+  at.causal = true, at.scale = 0.125f, at.dropout = 0.1f, at.random_key = 17;
+  const Numbers numbers(at);
+  const Truth truth = truth_of(at, numbers);
+  for (const auto& [precision, rounding] :
+       {std::pair{Precision::tf32, 0x1p-10}, std::pair{Precision::bfloat16, 0x1p-8}}) {
+    INFO(name_of(precision));
+    const Results results = results_of(at, numbers, 1, precision);
+    check_close(results.y, truth.y, 4 * rounding, 4 * rounding);
+    check_close(results.dq, truth.dq, 4 * rounding, 8 * rounding);
+    check_close(results.dk, truth.dk, 4 * rounding, 8 * rounding);
+    check_close(results.dv, truth.dv, 4 * rounding, 8 * rounding);
+  }
 }
 
 TEST_CASE("a query of causal attention looks at no key behind it, and a window bounds the others") {
