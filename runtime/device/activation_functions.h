@@ -3,6 +3,7 @@
 // f(x) is the value. f.gradient(value, dy) is dy * f'(x), where `value` is f(x) if `told_from_output`,
 // else x. Only an activation whose derivative its output tells can be joined to the product before it.
 // So all are told from it but those whose output repeats, or loses the digits of the derivative.
+// Those say `keeps_order` of which a larger number never becomes a smaller one, whatever is rounded.
 //
 // Formulas, names and constants are those of keras.io/api/layers/activations. NaN passes.
 // `Math` is that of element_functions.h.
@@ -20,9 +21,11 @@ namespace meshwork::bodies {
 
 struct ToldFromOutput {
   static constexpr bool told_from_output = true;
+  static constexpr bool keeps_order = false;
 };
 struct ToldFromInput {
   static constexpr bool told_from_output = false;
+  static constexpr bool keeps_order = false;
 };
 
 struct Linear : ToldFromOutput {
@@ -32,11 +35,13 @@ struct Linear : ToldFromOutput {
 };
 struct Relu : ToldFromOutput {
   static constexpr std::string_view name = "relu";
+  static constexpr bool keeps_order = true;
   MESHWORK_HOST_DEVICE float operator()(float x) const { return x < 0.0f ? 0.0f : x; }
   MESHWORK_HOST_DEVICE float gradient(float y, float dy) const { return y > 0.0f ? dy : 0.0f; }
 };
 struct Relu6 : ToldFromOutput {
   static constexpr std::string_view name = "relu6";
+  static constexpr bool keeps_order = true;
   MESHWORK_HOST_DEVICE float operator()(float x) const {
     return x < 0.0f ? 0.0f : (x > 6.0f ? 6.0f : x);
   }
@@ -46,6 +51,7 @@ struct Relu6 : ToldFromOutput {
 };
 struct LeakyRelu : ToldFromOutput {
   static constexpr std::string_view name = "leaky_relu";
+  static constexpr bool keeps_order = true;
   static constexpr float slope = 0.2f;
   MESHWORK_HOST_DEVICE float operator()(float x) const { return x < 0.0f ? slope * x : x; }
   MESHWORK_HOST_DEVICE float gradient(float y, float dy) const {
@@ -184,6 +190,7 @@ struct Tanh : ToldFromOutput {
 };
 struct HardTanh : ToldFromOutput {
   static constexpr std::string_view name = "hard_tanh";
+  static constexpr bool keeps_order = true;
   MESHWORK_HOST_DEVICE float operator()(float x) const {
     return x < -1.0f ? -1.0f : (x > 1.0f ? 1.0f : x);
   }
@@ -264,6 +271,7 @@ struct FunctionList {
   static constexpr std::size_t size = sizeof...(Functions);
   static constexpr std::string_view names[] = {Functions::name...};
   static constexpr bool told_from_output[] = {Functions::told_from_output...};
+  static constexpr bool keeps_order[] = {Functions::keeps_order...};
 
   /// make(f) with the function at `place`, as a type of its own; `alpha` is its parameter, if it
   /// has one.

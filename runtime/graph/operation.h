@@ -158,6 +158,10 @@ class Operation {
   /// What the output's values are. Any numbers, unless an operation says otherwise.
   [[nodiscard]] virtual ValueKind output_values() const { return ValueKind::numbers; }
 
+  /// Whether it works element by element, and a larger number never becomes a smaller one, whatever
+  /// is rounded. Not so, unless an operation says otherwise.
+  [[nodiscard]] virtual bool keeps_order() const { return false; }
+
   /// What the loss is charged for the output, a sample. Nothing, unless an operation says
   /// otherwise.
   [[nodiscard]] virtual Regularizer penalty() const { return {}; }

@@ -48,4 +48,7 @@ enum class Activation : std::uint8_t {
 /// can be joined to the operation before, which keeps no value from before the activation.
 [[nodiscard]] bool differentiable_from_output(Activation activation);
 
+/// Whether a larger number never becomes a smaller one, whatever is rounded.
+[[nodiscard]] bool keeps_order(Activation activation);
+
 }  // namespace meshwork

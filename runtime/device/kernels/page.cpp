@@ -29,6 +29,11 @@ std::string_view name_of(Activation activation) {
              : Elementwise::names[static_cast<std::size_t>(activation)];
 }
 
+bool keeps_order(Activation activation) {
+  return activation != Activation::softmax &&
+         Elementwise::keeps_order[static_cast<std::size_t>(activation)];
+}
+
 bool differentiable_from_output(Activation activation) {
   return activation != Activation::softmax &&
          Elementwise::told_from_output[static_cast<std::size_t>(activation)];

@@ -18,15 +18,10 @@ class ActivationOperation final : public Operation {
  public:
   explicit ActivationOperation(Activation activation, float alpha = 1);
 
-  /// Whether a larger number never becomes a smaller one, whatever is rounded.
-  [[nodiscard]] bool keeps_order() const {
-    return activation_ == Activation::relu || activation_ == Activation::relu6 ||
-           activation_ == Activation::leaky_relu || activation_ == Activation::hard_tanh;
-  }
-
   std::string kind() const override { return std::string(name_of(activation_)); }
   void forward(Lowering& lowering) const override;
   void backward(Lowering& lowering) const override;
+  bool keeps_order() const override { return meshwork::keeps_order(activation_); }
   bool backward_reads(int) const override { return !differentiable_from_output(activation_); }
   ValueKind output_values() const override {
     const bool shares = activation_ == Activation::sigmoid ||

@@ -13,10 +13,8 @@ class RectifierOperation final : public Operation {
  public:
   explicit RectifierOperation(Rectifier rectifier) : rectifier_(rectifier) {}
 
-  /// Whether a larger number never becomes a smaller one.
-  [[nodiscard]] bool keeps_order() const { return rectifier_.threshold == 0; }
-
   std::string kind() const override { return "rectifier"; }
+  bool keeps_order() const override { return rectifier_.threshold == 0; }
 
   void forward(Lowering& lowering) const override {
     const std::int64_t count = element_count(lowering.local_output_shape());

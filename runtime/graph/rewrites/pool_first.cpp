@@ -12,22 +12,12 @@
 #include <memory>
 #include <utility>
 
-#include "runtime/graph/operations/activation.h"
 #include "runtime/graph/operations/pooling.h"
-#include "runtime/graph/operations/rectifier.h"
 #include "runtime/graph/planning_problem.h"
 #include "runtime/graph/rewrites/rewrites.h"
 
 namespace meshwork {
 namespace {
-
-bool keeps_order(const Operation& operation) {
-  if (const auto* activation = dynamic_cast<const ActivationOperation*>(&operation)) {
-    return activation->keeps_order();
-  }
-  const auto* rectifier = dynamic_cast<const RectifierOperation*>(&operation);
-  return rectifier != nullptr && rectifier->keeps_order();
-}
 
 // The activation that can come behind operation `index`, which is in front of it; or -1.
 int activation_before(const Graph& graph, int index, const PlanRequest& request) {
@@ -42,7 +32,7 @@ int activation_before(const Graph& graph, int index, const PlanRequest& request)
       std::find(graph.outputs.begin(), graph.outputs.end(), between) != graph.outputs.end() ||
       request.closed.contains(between);
   const bool movable = tensor.producer >= 0 && tensor.consumers.size() == 1 && !seen &&
-                       keeps_order(*graph.operations[tensor.producer].operation);
+                       graph.operations[tensor.producer].operation->keeps_order();
   return movable ? tensor.producer : -1;
 }
 

@@ -46,6 +46,28 @@ TEST_CASE("activations are those of their formulas") {
   }
 }
 
+TEST_CASE("an activation that says so keeps order, however its values are rounded") {
+  std::vector<float> values = random_values(100000, 1, -8, 8);
+  std::sort(values.begin(), values.end());
+  // Neighbours among numbers of float32, of which a rounding may exchange two.
+  for (float x = -1.5f; x < 1.5f; x += 0.37f) {
+    for (int i = 0; i < 1000; ++i) values.push_back(x = std::nextafter(x, 2.0f));
+  }
+  std::sort(values.begin(), values.end());
+  int that_keep = 0;
+  for (const Activation activation : elementwise) {
+    if (!keeps_order(activation)) continue;
+    ++that_keep;
+    INFO(name_of(activation));
+    const auto count = static_cast<std::int64_t>(values.size());
+    Array<> x(values), y(count);
+    run(ActivationSpec{activation, count}, x, y);
+    CHECK(std::is_sorted(y.data(), y.data() + count));
+  }
+  CHECK(that_keep == 4);
+  CHECK_FALSE(keeps_order(Activation::softmax));
+}
+
 TEST_CASE("activations let a NaN through") {
   for (const Activation activation : elementwise) {
     Array<> x(std::vector<float>(20, nan)), y(20);
