@@ -1,5 +1,5 @@
 // Adafactor: the running mean of squares, which is factored then; the steps it gives; and their
-// factors.
+// factors and rates.
 #pragma once
 
 #include <cmath>
@@ -67,6 +67,53 @@ struct AdafactorForm {
     g[i] = gradient;
     w[i] = w[i] - w[i] * rates.decay;
     v[i] = v[i] * rates.kept + (gradient * gradient + epsilon) * rates.fresh;
+  }
+};
+
+struct SlowingForm;
+
+/// A step whose rate is 1 / sqrt(t) at most: w -= min(lr, 1 / sqrt(t)) g.
+/// Operands: StepScalars, [factor], g, w, [narrowed w].
+struct SlowingSpec {
+  std::int64_t count = 0;
+  float decay = 0;  // never: the running mean's step took it off
+  bool scaled = false;
+  bool narrows = false;
+
+  using Form = SlowingForm;
+  [[nodiscard]] std::string text() const {
+    return spec::sized("slowing step", {count}) + words_of_update(*this);
+  }
+  [[nodiscard]] int blocks() const { return 2; }
+  [[nodiscard]] KernelWork work() const { return work_of_update(*this); }
+};
+
+class SlowingRates {
+ public:
+  using Result = UpdateRates;
+  explicit SlowingRates(const UpdateOperands& in) : scalars_(in.scalars()), plain_(0, in) {}
+  MESHWORK_HOST_DEVICE UpdateRates operator()() const {
+    UpdateRates rates = plain_();
+    const auto most = static_cast<float>(1.0 / sqrt(static_cast<double>(scalars_->step) + 1.0));
+    if (rates.rate > most) rates.rate = most;
+    return rates;
+  }
+
+ private:
+  const StepScalars* scalars_;
+  PlainRates plain_;
+};
+
+struct SlowingForm {
+  const float* g;
+  float* w;
+
+  SlowingForm(const SlowingSpec&, const UpdateOperands& in) : g(in.block(0)), w(in.block(1)) {}
+  [[nodiscard]] static SlowingRates step_rates(const SlowingSpec&, const UpdateOperands& in) {
+    return SlowingRates(in);
+  }
+  MESHWORK_HOST_DEVICE void operator()(std::int64_t i, const UpdateRates& rates) const {
+    w[i] = w[i] - rates.rate * (g[i] * rates.factor);
   }
 };
 

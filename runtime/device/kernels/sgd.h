@@ -16,7 +16,6 @@ struct SgdSpec {
   float momentum = 0;
   bool nesterov = false;
   float decay = 0;
-  bool slows = false;  // the rate is 1 / sqrt(t) at most
   bool scaled = false;
   bool narrows = false;
 
@@ -25,7 +24,7 @@ struct SgdSpec {
   auto with_form(const Choose& choose) const;
   [[nodiscard]] std::string text() const {
     return spec::sized("sgd", {count}) +
-           spec::words({{momentum != 0, nesterov ? "nesterov" : "momentum"}, {slows, "slows"}}) +
+           spec::words({{momentum != 0, nesterov ? "nesterov" : "momentum"}}) +
            words_of_update(*this);
   }
   [[nodiscard]] int blocks() const { return momentum != 0 ? 3 : 2; }
@@ -44,7 +43,7 @@ struct SgdForm {
         m(has_momentum ? in.block(2) : nullptr),
         momentum(spec.momentum) {}
   [[nodiscard]] static PlainRates step_rates(const SgdSpec& spec, const UpdateOperands& in) {
-    return {spec.decay, in, spec.slows};
+    return {spec.decay, in};
   }
   MESHWORK_HOST_DEVICE void operator()(std::int64_t i, const UpdateRates& rates) const {
     const float decayed = w[i] - w[i] * rates.decay;

@@ -62,21 +62,17 @@ struct UpdateRates {
 class PlainRates {
  public:
   using Result = UpdateRates;
-  /// `slows`: the rate is 1 / sqrt(t) at most.
-  PlainRates(float decay, const UpdateOperands& in, bool slows = false)
-      : scalars_(in.scalars()), factor_(in.factor()), decay_(decay), slows_(slows) {}
+  PlainRates(float decay, const UpdateOperands& in)
+      : scalars_(in.scalars()), factor_(in.factor()), decay_(decay) {}
   MESHWORK_HOST_DEVICE UpdateRates operator()() const {
     const float rate = scalars_->learning_rate;
-    const auto most = static_cast<float>(1.0 / sqrt(static_cast<double>(scalars_->step) + 1.0));
-    return {slows_ && rate > most ? most : rate, factor_ != nullptr ? *factor_ : 1.0f,
-            decay_ * rate};
+    return {rate, factor_ != nullptr ? *factor_ : 1.0f, decay_ * rate};
   }
 
  private:
   const StepScalars* scalars_;
   const float* factor_;
   float decay_;
-  bool slows_;
 };
 
 /// Bytes read and written for a parameter: all blocks are read, all but the gradients written.

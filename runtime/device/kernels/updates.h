@@ -22,8 +22,8 @@ struct Updates {
   /// Enters `compile` for each into a device's set.
   static void enter(auto& kernels, auto compile) { kernels.template add<Specs...>(compile); }
 };
-using EveryUpdate =
-    Updates<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec, AdadeltaSpec, AdamaxSpec, NadamSpec,
-            FtrlSpec, LionSpec, LambSpec, AdafactorSpec, ScheduleFreeSpec, AverageSpec>;
+using EveryUpdate = Updates<SgdSpec, AdamSpec, RmspropSpec, AdagradSpec, AdadeltaSpec, AdamaxSpec,
+                            NadamSpec, FtrlSpec, LionSpec, LambSpec, AdafactorSpec, SlowingSpec,
+                            ScheduleFreeSpec, AverageSpec>;
 
 }  // namespace meshwork

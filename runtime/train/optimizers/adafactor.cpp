@@ -1,7 +1,6 @@
 #include "runtime/train/optimizers/adafactor.h"
 
 #include "runtime/device/kernels/adafactor.h"
-#include "runtime/device/kernels/sgd.h"
 #include "runtime/train/optimizers/make.h"
 
 namespace meshwork {
@@ -33,10 +32,8 @@ Optimizer Adafactor(const AdafactorOptions& options) {
            },
        .kernel =
            [](const UpdatedBlock& block) {
-             return KernelSpec(SgdSpec{.count = block.count,
-                                       .slows = true,
-                                       .scaled = block.scaled,
-                                       .narrows = block.narrows});
+             return KernelSpec(SlowingSpec{
+                 .count = block.count, .scaled = block.scaled, .narrows = block.narrows});
            }});
   return optimizer;
 }

@@ -3,7 +3,6 @@
 #include <cmath>
 #include <limits>
 
-#include "runtime/device/kernels/sgd.h"
 #include "tests/runtime/device/support.h"
 
 namespace meshwork::test::adafactor_test {
@@ -85,7 +84,7 @@ TEST_CASE("a rate that slows is 1 / sqrt(t) at most") {
   for (const auto& [step, rate] : {std::pair<std::int64_t, float>{0, 0.25f}, {24, 0.2f}}) {
     Array<> g{1}, w{0};
     Array<StepScalars> scalars({StepScalars{step, 0.25f}});
-    run(SgdSpec{.count = 1, .slows = true}, scalars, g, w);
+    run(SlowingSpec{.count = 1}, scalars, g, w);
     CHECK(w[0] == -rate);
   }
 }

@@ -149,6 +149,7 @@ TEST_CASE("running a program allocates nothing") {
   builder.emit(AverageSpec{.count = count}, {scalars, e, x, slot}, "t");
   builder.emit(ScheduleFreeSpec{.count = count}, {scalars, e, x, slot, second}, "t");
   builder.emit(AdafactorSpec{.count = count}, {scalars, e, x, slot}, "t");
+  builder.emit(SlowingSpec{.count = count}, {scalars, e, x}, "t");
   builder.emit(OuterProductSpec{1, rows, columns}, {x, x, x, slot}, "t");
   builder.emit(RootQuotientSpec{count}, {slot, e}, "t");
   builder.emit(RelativeSizeSpec{count}, {scalar, scalar, factor}, "t");
