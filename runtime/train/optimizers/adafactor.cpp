@@ -11,7 +11,7 @@ void describe(AdafactorOptions& options, Visitor& option) {
   describe_common(options, option);
   option("beta_2_decay", options.beta_2_decay, ValueRange{.high = 0, .low_included = false},
          "t to this power is the share of a step's squares in their mean");
-  option("epsilon_1", options.epsilon_1, float_positive, "added to each square");
+  option("epsilon_1", options.epsilon_1, float_not_vanishing, "added to each square");
   option("epsilon_2", options.epsilon_2, float_not_negative,
          "least size of a variable, by which its steps are scaled");
   option("clip_threshold", options.clip_threshold, float_positive,

@@ -70,9 +70,14 @@ Optimizer::Optimizer(std::string class_name, Schedule learning_rate, const Commo
                                            common.exclude_from_weight_decay)](
                        const Variable& variable) { return !found_in(variable.path, patterns); };
   }
-  if (common.ema.use) {
+  const MovingAverage& ema = common.ema;
+  if (!ema.use && (ema.momentum != MovingAverage().momentum || ema.overwrite_frequency)) {
+    fail("{}: {} says of running means of weights, which there are with use_ema: true", class_name_,
+         ema.overwrite_frequency ? "ema_overwrite_frequency" : "ema_momentum");
+  }
+  if (ema.use) {
     rule_.slots.push_back({average_slot});
-    rule_.average = [ema = common.ema](const UpdatedBlock& block) {
+    rule_.average = [ema](const UpdatedBlock& block) {
       return KernelSpec(AverageSpec{.count = block.count,
                                     .momentum = ema.momentum,
                                     .overwrite_every = ema.overwrite_frequency.value_or(0),

@@ -16,6 +16,7 @@
 
 #include "runtime/device/device.h"
 #include "runtime/train/optimizers/adadelta.h"
+#include "runtime/train/optimizers/adafactor.h"
 #include "runtime/train/optimizers/adagrad.h"
 #include "runtime/train/optimizers/adam.h"
 #include "runtime/train/optimizers/adamax.h"
@@ -420,6 +421,20 @@ TEST_CASE("options out of range are errors that name them") {
   CHECK_THROWS_WITH(Adagrad({.initial_accumulator_value = -1}),
                     Catch::Contains("initial_accumulator_value"));
   CHECK_THROWS_WITH(AdamW({.weight_decay = -0.1}), Catch::Contains("AdamW: weight_decay"));
+  // What float32 would make 0 of, and then divide by.
+  CHECK_THROWS_WITH(Adafactor({.epsilon_1 = 1e-50}), Catch::Contains("Adafactor: epsilon_1"));
+  CHECK_THROWS_WITH(ScheduleFreeAdamW({.beta_1 = 1e-50}),
+                    Catch::Contains("ScheduleFreeAdamW: beta_1"));
+}
+
+TEST_CASE("options of running means are refused where there are none") {
+  CHECK_THROWS_WITH(Adam({.ema = {.momentum = 0.9}}),
+                    "Adam: ema_momentum says of running means of weights, which there are with "
+                    "use_ema: true");
+  CHECK_THROWS_WITH(SGD({.ema = {.overwrite_frequency = 3}}),
+                    Catch::StartsWith("SGD: ema_overwrite_frequency says"));
+  CHECK_NOTHROW(Adam({.ema = {.momentum = 0.99}}));
+  CHECK_NOTHROW(Adam({.ema = {.use = true, .momentum = 0.9}}));
 }
 
 TEST_CASE("an optimizer lists all that it was given") {
