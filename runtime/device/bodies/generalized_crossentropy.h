@@ -37,7 +37,10 @@ struct GeneralizedCrossentropyGradient {
   float scale;
   RowWeights weights;
   [[nodiscard]] MESHWORK_HOST_DEVICE GeneralizedCrossentropyRow row(std::int64_t row) const {
-    const auto power = static_cast<float>(pow(static_cast<double>(v[row]), q - 1.0));
+    // The slope at 0 is infinite. Of a softmax that gave 0 it is multiplied by that: a finite one
+    // gives the limit, 0, and no NaN.
+    const double at = v[row] == 0.0f ? 1.17549435e-38 : static_cast<double>(v[row]);
+    const auto power = static_cast<float>(pow(at, q - 1.0));
     return {dp, classes[row] - first_class, weights.of(row, -scale * power)};
   }
 };

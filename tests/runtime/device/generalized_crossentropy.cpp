@@ -39,4 +39,19 @@ TEST_CASE("generalized cross-entropy is its formula, and its slope is at the cla
   }
 }
 
+TEST_CASE("at a probability of 0 the slope is steep, and a number") {
+  for (const double q : {0.01, 0.5, 0.99}) {
+    Array<> v{0, 0.5f}, dp(4);
+    Array<std::int32_t> classes{1, 0};
+    Array<double> loss(1);
+    run(GeneralizedCrossentropySpec{2, 2, q}, classes, v, loss);
+    CHECK(loss[0] == Approx((2 - std::pow(0.5, q)) / q));
+    run(GeneralizedCrossentropyGradientSpec{2, 2, 0, q, 1}, classes, v, dp);
+    CHECK(std::isfinite(dp[1]));
+    CHECK(dp[1] < dp[2]);
+    CHECK(dp[1] * 0 == 0);  // as softmax multiplies it
+    check_close(std::vector<float>{dp[0], dp[2], dp[3]}, {0, -std::pow(0.5, q - 1), 0}, 1e-6);
+  }
+}
+
 }  // namespace meshwork::test::generalized_crossentropy_test
