@@ -40,21 +40,22 @@ std::string mismatch_of(const Graph& model, TensorId output, const OutputTrainin
   const Operation* const maker = maker_of_values(model, output);
   const bool probabilities = maker != nullptr && maker->output_values() == ValueKind::probabilities;
   const std::string& path = model.tensors[output].path;
-  if (loss.predictions() == Predictions::logits && probabilities) {
+  const Shape& shape = model.tensors[output].shape;
+  const Predictions taken = loss.predictions(shape);
+  if (taken == Predictions::logits && probabilities) {
     return fmt::format(
         "the loss takes predictions for logits (from_logits: true), but \"{}\" comes out of a {}; "
         "set from_logits: false, or leave the {} out",
         path, maker->kind(), maker->kind());
   }
-  if (loss.predictions() == Predictions::probabilities && !probabilities) {
+  if (taken == Predictions::probabilities && !probabilities) {
     return fmt::format(
         "the loss takes predictions for probabilities (from_logits: false), but no softmax or "
         "sigmoid makes \"{}\"; set from_logits: true, or end the model with one",
         path);
   }
   for (const SharedMetric& metric : training.metrics) {
-    if (loss.predictions() == Predictions::logits &&
-        metric->predictions() == Predictions::probabilities) {
+    if (taken == Predictions::logits && metric->predictions(shape) == Predictions::probabilities) {
       return fmt::format(
           "the loss takes \"{}\" for logits, but the metric {} takes it for probabilities; end the "
           "model with a sigmoid, or give the metric what suits logits (from_logits: true, or a "

@@ -117,7 +117,7 @@ class ComparedLoss final : public Compared<Loss> {
     }
     return make_class_weights(weights, RowClass::binary, 2, row_dimensions, inputs);
   }
-  Predictions predictions() const override { return predictions_; }
+  Predictions predictions(const Shape&) const override { return predictions_; }
   std::optional<std::int64_t> ignored_class() const override { return ignored_; }
 
  private:
@@ -131,7 +131,7 @@ class ComparedMetric final : public Compared<Metric> {
   ComparedMetric(std::string name, TargetForm form, MakeOperation make, Closing closing)
       : Compared(std::move(name), form, std::move(make)), closing_(std::move(closing)) {}
   Better better() const override { return closing_.better; }
-  Predictions predictions() const override { return closing_.predictions; }
+  Predictions predictions(const Shape&) const override { return closing_.predictions; }
   std::int64_t results(const Shape& prediction) const override {
     return closing_.results ? closing_.results(prediction) : 1;
   }

@@ -63,7 +63,7 @@ class FScore final : public Metric {
           lowering.emit(ColumnChoicesSpec{.at = at, .of_maxima = true}, {p, t, maxima, sums});
         });
   }
-  Predictions predictions() const override {
+  Predictions predictions(const Shape&) const override {
     if (!options_.threshold) return Predictions::any;
     return predictions_for({{static_cast<float>(*options_.threshold)}});
   }

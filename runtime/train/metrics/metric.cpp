@@ -23,6 +23,10 @@ class MetricByShapes final : public Metric {
                                        const Shape& target) const override {
     return choose_(prediction, target)->operation(prediction, target);
   }
+  // Targets of the same shape: what they are of does not change which values are meant.
+  Predictions predictions(const Shape& prediction) const override {
+    return choose_(prediction, prediction)->predictions(prediction);
+  }
   std::int64_t target_classes(const Shape& prediction, const Shape& target) const override {
     return choose_(prediction, target)->target_classes(prediction, target);
   }
@@ -48,7 +52,9 @@ class MetricOf final : public Metric {
                                        const Shape& target) const override {
     return metric_->operation(prediction, target);
   }
-  Predictions predictions() const override { return metric_->predictions(); }
+  Predictions predictions(const Shape& prediction) const override {
+    return metric_->predictions(prediction);
+  }
   ElementType target_type() const override { return metric_->target_type(); }
   std::int64_t target_classes(const Shape& prediction, const Shape& target) const override {
     return metric_->target_classes(prediction, target);

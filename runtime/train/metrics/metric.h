@@ -55,8 +55,8 @@ class Metric {
   /// was expected and found, if they do not go together.
   [[nodiscard]] virtual std::unique_ptr<Operation> operation(const Shape& prediction,
                                                              const Shape& target) const = 0;
-  /// What it takes its predictions for.
-  [[nodiscard]] virtual Predictions predictions() const { return Predictions::any; }
+  /// What it takes predictions of this shape for.
+  [[nodiscard]] virtual Predictions predictions(const Shape&) const { return Predictions::any; }
   /// The element type in which it takes targets.
   [[nodiscard]] virtual ElementType target_type() const { return ElementType::float32; }
   /// How many results it has for predictions of this shape. Of several, each is in the logs under

@@ -137,9 +137,9 @@ TEST_CASE("every loss is a metric that falls, and accuracies rise") {
 }
 
 TEST_CASE("a metric made of a loss takes predictions for what the loss does") {
-  CHECK(Perplexity()->predictions() == Predictions::probabilities);
-  CHECK(Perplexity({.from_logits = true})->predictions() == Predictions::logits);
-  CHECK(BitsPerByte({.from_logits = true})->predictions() == Predictions::logits);
+  CHECK(Perplexity()->predictions({-1, 1}) == Predictions::probabilities);
+  CHECK(Perplexity({.from_logits = true})->predictions({-1, 1}) == Predictions::logits);
+  CHECK(BitsPerByte({.from_logits = true})->predictions({-1, 1}) == Predictions::logits);
   CHECK(Perplexity()->better() == Better::lower);
   CHECK(Perplexity()->target_classes({-1, 5, 9}, {-1, 5}) == 9);
 }

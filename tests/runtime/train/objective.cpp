@@ -20,6 +20,7 @@
 #include "runtime/train/losses/binary_crossentropy.h"
 #include "runtime/train/losses/categorical_crossentropy.h"
 #include "runtime/train/losses/mean_squared_error.h"
+#include "runtime/train/metrics/accuracy.h"
 #include "runtime/train/metrics/auc.h"
 #include "runtime/train/metrics/binary_accuracy.h"
 #include "runtime/train/metrics/confusion_metrics.h"
@@ -93,6 +94,10 @@ TEST_CASE("a metric of probabilities beside a loss of logits is told") {
                Catch::Contains("the metric " + metric->name()));
   }
   CHECK(mismatch({dense()}, logits, {BinaryAccuracy({.threshold = 0}), F1Score()}).empty());
+  // Of one value it is BinaryAccuracy, of several the largest counts.
+  CHECK_THAT(mismatch({Dense({.name = "d", .units = 1})}, logits, {Accuracy()}),
+             Catch::Contains("the metric accuracy takes it for probabilities"));
+  CHECK(mismatch({dense()}, CategoricalCrossentropy({.from_logits = true}), {Accuracy()}).empty());
   CHECK(
       mismatch({dense()}, logits, {AUC({.from_logits = true}), PrecisionMetric({.thresholds = 0})})
           .empty());

@@ -316,8 +316,9 @@ TEST_CASE("options of losses that are functions out of range are errors") {
   CHECK_THROWS_WITH(CategoricalFocalCrossentropy({.label_smoothing = 2}),
                     Catch::Contains("label_smoothing"));
   CHECK(Huber()->name() == "huber_loss");
-  CHECK(BinaryFocalCrossentropy({.from_logits = true})->predictions() == Predictions::logits);
-  CHECK(CategoricalFocalCrossentropy()->predictions() == Predictions::probabilities);
+  CHECK(BinaryFocalCrossentropy({.from_logits = true})->predictions({-1, 1}) ==
+        Predictions::logits);
+  CHECK(CategoricalFocalCrossentropy()->predictions({-1, 1}) == Predictions::probabilities);
 }
 
 }  // namespace meshwork::function_loss_test
