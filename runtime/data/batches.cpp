@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <cstdlib>
 #include <exception>
@@ -112,6 +113,13 @@ bool is_number(T value, std::int64_t number) {
   } else {
     return static_cast<std::int64_t>(value) == number;
   }
+}
+
+template <class T>
+bool is_whole(T value) {
+  using Limits = std::numeric_limits<std::int32_t>;
+  const auto number = static_cast<double>(value);
+  return number >= Limits::min() && number <= Limits::max() && number == std::floor(number);
 }
 
 /// The first of the elements in `bytes` bytes of `type` that does not suit, as text, and its place;
@@ -250,6 +258,7 @@ class Feeder::Assembler {
       options_.source->read(field.field, samples, parts_[i].sample_blocks[index],
                             slot.memory[i].get());
       if (field.classes > 0) check_classes(field, samples, batch.bytes[i], slot.memory[i].get());
+      if (field.whole) check_whole(field, samples, batch.bytes[i], slot.memory[i].get());
       if (field.weights) check_weights(field, samples, batch.bytes[i], slot.memory[i].get());
     }
   }
@@ -284,6 +293,16 @@ class Feeder::Assembler {
         place_of(unfit, field, samples, bytes), fed ? "category" : "label", unfit.value, text,
         field.classes, fed ? "categories they" : "classes labels", field.classes - 1,
         field.no_class ? fmt::format(", or {}", *field.no_class) : ""));
+  }
+
+  void check_whole(const FeedField& field, std::span<const std::int64_t> samples,
+                   std::int64_t bytes, const std::byte* data) const {
+    const UnfitFed unfit = first_unfit(options_.source->field(field.field).type, data, bytes,
+                                       [](auto value) { return is_whole(value); });
+    if (unfit.value.empty()) return;
+    throw WrongInput(fmt::format("{}: {} is no whole number of 32 bits, which \"{}\" has to be",
+                                 place_of(unfit, field, samples, bytes), unfit.value,
+                                 options_.source->field(field.field).name));
   }
 
   void check_weights(const FeedField& field, std::span<const std::int64_t> samples,

@@ -617,17 +617,24 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
                               const Communicator& communicator,
                               const StopRequest* stop_request) const {
   if (!source->readable()) return;
-  std::vector<FeedField> fields;
-  const auto add_field = [&](std::int64_t classes, std::optional<std::int64_t> no_class) {
-    fields.push_back({.field = static_cast<int>(fields.size()),
-                      .blocks = {},
-                      .classes = classes,
-                      .no_class = no_class});
-  };
-  for (const TensorId input : graph_->inputs) add_field(graph_->classes_of(input), std::nullopt);
   const Objective joined = objective(*source, mode, part);
+  std::vector<FeedField> fields;
+  const auto add_field = [&](TensorId tensor, std::int64_t classes,
+                             std::optional<std::int64_t> no_class) {
+    const int field = static_cast<int>(fields.size());
+    const ElementType computed = joined.graph->tensors[tensor].type;
+    fields.push_back(
+        {.field = field,
+         .blocks = {},
+         .classes = classes,
+         .no_class = no_class,
+         .whole = classes == 0 && may_be_no_whole_number(source->field(field).type, computed)});
+  };
+  for (const TensorId input : graph_->inputs) {
+    add_field(input, graph_->classes_of(input), std::nullopt);
+  }
   for (std::size_t i = 0; i < joined.targets.size(); ++i) {
-    add_field(joined.target_classes[i], joined.ignored_classes[i]);
+    add_field(joined.targets[i], joined.target_classes[i], joined.ignored_classes[i]);
   }
   const std::optional<int> weights = mode == Mode::predict ? std::nullopt : source->weights_field();
   const ConfigNode node = node_of(part);
@@ -637,9 +644,9 @@ void RunConfig::check_samples(const std::shared_ptr<const Source>& source, DataP
       const Range share = block_range(source->rows(), communicator.size(), communicator.rank());
       const auto own = std::make_shared<Subset>(source, share.begin, share.end);
       for (const FeedField& field : fields) {
-        if (field.classes == 0) continue;
         const std::int64_t known = source->classes_by_construction(field.field);
-        if (known == 0 || known > field.classes) check_values(own, field, stop_request);
+        const bool fits = known > 0 && (field.whole || known <= field.classes);
+        if ((field.whole || field.classes > 0) && !fits) check_values(own, field, stop_request);
       }
       if (weights) {
         source->prepare(*weights);

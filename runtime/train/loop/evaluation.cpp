@@ -41,8 +41,13 @@ FedSource::FedSource(Model::State& model, Mode mode, std::shared_ptr<const Sourc
            is_input ? " of the model" : "", error.what());
     }
     tensors_.push_back(tensor);
-    fields_.push_back({.field = field, .blocks = {}, .classes = classes});
-    fed_[tensor] = source_->field(field).type;
+    const ElementType type = source_->field(field).type;
+    fields_.push_back(
+        {.field = field,
+         .blocks = {},
+         .classes = classes,
+         .whole = classes == 0 && may_be_no_whole_number(type, graph.tensors[tensor].type)});
+    fed_[tensor] = type;
   };
   for (std::size_t i = 0; i < features; ++i) {
     join(static_cast<int>(i), graph.inputs[i], graph.classes_of(graph.inputs[i]));

@@ -463,6 +463,25 @@ TEST_CASE("a category out of range that has a text is named by it too") {
                              "whole numbers from 0 to 0"));
 }
 
+TEST_CASE("numbers that are not whole are an error that names array, sample and number") {
+  const auto check = []<class T>(std::vector<T> numbers, const std::string& message) {
+    const auto count = static_cast<std::int64_t>(numbers.size());
+    const auto source = std::make_shared<ArraySource>(
+        std::vector<Array>{Array("x", counted<float>(count), {count}),
+                           Array("t", std::move(numbers), {count}, FieldRole::target)});
+    FeederOptions options = options_for(source, 3);
+    options.fields[1].whole = true;
+    CHECK(error_of_an_epoch(std::move(options)) == message);
+  };
+  const std::string rest = " is no whole number of 32 bits, which \"t\" has to be";
+  check(std::vector<float>{-7, 2e9f, 1, 1.5f}, "array \"t\": sample 3: 1.5" + rest);
+  check(std::vector<float>{4e9f}, "array \"t\": sample 0: 4e+09" + rest);
+  check(std::vector<double>{0, std::nan("")}, "array \"t\": sample 1: nan" + rest);
+  check(std::vector<std::int64_t>{0, std::int64_t{1} << 31},
+        "array \"t\": sample 1: 2147483648" + rest);
+  check(std::vector<std::int64_t>{-(std::int64_t{1} << 31), (std::int64_t{1} << 31) - 1}, "");
+}
+
 TEST_CASE("weights that are none are an error that names file, sample and weight") {
   const auto check = []<class T>(std::vector<T> weights, const std::string& message) {
     const auto count = static_cast<std::int64_t>(weights.size());

@@ -112,6 +112,16 @@ TEST_CASE("a batch without pairs loses nothing, and a NaN stays one") {
   CHECK(std::isnan(mean_of(*loss, broken, labels())));
 }
 
+TEST_CASE("labels that are no whole numbers are an error, not cut to some") {
+  DeviceMesh mesh = alone();
+  const auto input = Input({2});
+  Model model(input, UnitNormalization({.name = "unit"})(input), spread_over(mesh));
+  model.compile({.loss = Circle(), .optimizer = SGD()});
+  const std::vector<float> x{1, 2, 3, 4}, t{1, 0.5f};
+  CHECK_THROWS_WITH(model.train_step({.rows = 2, .inputs = {x}, .targets = {t}}),
+                    Catch::Contains("sample 1: 0.5 is no whole number"));
+}
+
 TEST_CASE("the circle loss of a batch that is split is that of one rank") {
   const int ranks = Communicator::world().size();
   constexpr std::int64_t rows = 7, features = 4, length = 5;
