@@ -35,12 +35,12 @@ using Conv1DOptions = ConvOptions<1>;
 using Conv2DOptions = ConvOptions<2>;
 using Conv3DOptions = ConvOptions<3>;
 
-/// y (batch, rows, columns, filters) = activation(the cross-correlation of x (batch, rows, columns,
-/// channels) with kernel (kernel rows, kernel columns, channels / groups, filters), + bias
-/// (filters)); windows and padding as in runtime/graph/operations/windows.h. Variables: `kernel`,
-/// and `bias` if `use_bias`. Throws `Error` for lengths that are not positive and filters that
-/// `groups` does not divide; when called, for inputs that are no images, that no window fits, or
-/// whose channels `groups` does not divide.
+/// y (batch, rows, columns, filters) = activation(x * kernel + bias (filters)), where * is the
+/// cross-correlation of x (batch, rows, columns, channels) with kernel (kernel rows, kernel columns,
+/// channels / groups, filters). Windows and padding are as in runtime/graph/operations/windows.h.
+/// Variables: `kernel`, and `bias` if `use_bias`. Throws `Error` for lengths that are not positive,
+/// and for filters that `groups` does not divide. When called, it throws for inputs that are no
+/// images, that no window fits, or whose channels `groups` does not divide.
 [[nodiscard]] SharedLayer Conv2D(Conv2DOptions options = {});
 /// The same on x (batch, steps, channels), with kernel (kernel size, channels / groups, filters).
 [[nodiscard]] SharedLayer Conv1D(Conv1DOptions options = {});

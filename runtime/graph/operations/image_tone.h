@@ -1,12 +1,12 @@
 // Images made brighter or darker, or of more or less contrast, in training, each by a number drawn
 // for it. Outside training nothing changes.
 //
-// Rule "nhwc->nhwc". The number of a sample follows from its index in the global batch: it is the
-// same on every mesh. Contrast needs the mean of each channel of an image, so that h and w are its
-// own: where an axis splits them, the ranks add up their parts of the means.
+// Rule "nhwc->nhwc". A sample's number follows from its index in the global batch, so it is the same
+// on every mesh. Contrast needs the mean of each channel of an image: h and w are its own letters.
+// Where an axis splits them, the ranks add up their parts of the means.
 //
-// No gradient comes through what has become the darkest or the brightest. Contrast is linear before
-// that, by a symmetric matrix: what it does to images it does to their gradients.
+// No gradient passes a value that was cut to the darkest or the brightest one. Before the cut,
+// contrast is a product with a symmetric matrix, so gradients are multiplied by the same matrix.
 #pragma once
 
 #include <string>

@@ -1,10 +1,10 @@
 // Circle loss (Sun et al., arXiv:2002.10857; keras.io/api/losses): for vectors of length 1, which
 // it brings near each other where their samples have one label, and apart where not.
 //
-// Of a batch each sample is compared with every other one, by the formulas of kernels/circle.h.
-// The loss is the mean over the samples that have one above 0, so that a batch's samples cannot be
-// worked on apart: its letters are whole. Each rank gathers the vectors and the labels of the
-// batch, and computes all of the loss, which is small beside the model that made the vectors.
+// Each sample of a batch is compared with every other one, by the formulas of kernels/circle.h. The
+// loss is the mean over the samples that have one above 0. So no sample can be worked on alone, and
+// the loss's letters are whole: each rank gathers the batch's vectors and labels, and computes all of
+// the loss. That is little work beside the model that made the vectors.
 #pragma once
 
 #include <string>
