@@ -40,8 +40,25 @@ std::string to_text(const Factor& factor) {
   return fmt::format("({}, {})", factor.low, factor.high);
 }
 
+// The larger one first: it is the number itself, where one was given.
 std::array<float, 2> numbers_of(const Factor& factor) {
-  return {factor.low, factor.high};
+  return {factor.high, factor.low};
+}
+
+void from_config(const ConfigNode& node, ContrastFactor& factor) {
+  if (!node.is_sequence()) {
+    factor = node.as<float>();
+    return;
+  }
+  std::tie(factor.less, factor.more) = two_of(node, "one number, or two");
+}
+
+std::string to_text(const ContrastFactor& factor) {
+  return fmt::format("({}, {})", factor.less, factor.more);
+}
+
+std::array<float, 2> numbers_of(const ContrastFactor& factor) {
+  return {factor.less, factor.more};
 }
 
 void from_config(const ConfigNode& node, ImageRange& range) {
@@ -145,7 +162,7 @@ template <class Visitor>
 void describe(RandomContrastOptions& options, Visitor& option) {
   option.about("gives each image more or less contrast in training");
   describe_name(options, option);
-  option.required("factor", options.factor, share_range,
+  option.required("factor", options.factor, between(0, 1),
                   "how much less contrast at most, and how much more: (less, more)");
   describe_values(options, option);
 }
@@ -232,8 +249,7 @@ SharedLayer RandomBrightness(RandomBrightnessOptions options) {
 
 SharedLayer RandomContrast(RandomContrastOptions options) {
   return toned("RandomContrast", std::move(options), [](const RandomContrastOptions& of) {
-    return ImageTone{
-        .tone = Tone::contrast, .low = 1 - std::abs(of.factor.low), .high = 1 + of.factor.high};
+    return ImageTone{.tone = Tone::contrast, .low = 1 - of.factor.less, .high = 1 + of.factor.more};
   });
 }
 

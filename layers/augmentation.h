@@ -1,5 +1,5 @@
-// Layers that move images in training, or change their values, each by numbers drawn for it.
-// Otherwise nothing changes.
+// Layers that move each image in training, or change its values, by numbers that are drawn for it.
+// Outside training they change nothing.
 //
 // The numbers follow from the model's seed, the layer's path, the step and the sample's index in
 // the global batch. No variables. All throw `Error`, when called, for inputs that are no images.
@@ -16,14 +16,24 @@
 
 namespace meshwork {
 
-/// Between which numbers one is drawn, all as likely: `.factor = 0.2f` is `{-0.2f, 0.2f}`; alike in
-/// configurations.
+/// The range in which a number is drawn, uniformly: `.factor = 0.2f` is `{-0.2f, 0.2f}`, in
+/// configurations too.
 struct Factor {
   static constexpr const char* expected = "a number, or a list of two";
   float low, high;
   Factor() : Factor(std::numeric_limits<float>::quiet_NaN()) {}  // in no range
   Factor(float size);
   Factor(float of_low, float of_high) : low(of_low), high(of_high) {}
+};
+
+/// How much less contrast at most, and how much more: `.factor = 0.2f` is `{0.2f, 0.2f}`; alike in
+/// configurations.
+struct ContrastFactor {
+  static constexpr const char* expected = Factor::expected;
+  float less, more;
+  ContrastFactor() : ContrastFactor(std::numeric_limits<float>::quiet_NaN()) {}  // in no range
+  ContrastFactor(float both) : less(both), more(both) {}
+  ContrastFactor(float of_less, float of_more) : less(of_less), more(of_more) {}
 };
 
 /// The darkest and the brightest value that images have: `.value_range = {0, 1}`.
@@ -98,14 +108,13 @@ struct RandomBrightnessOptions {
 
 struct RandomContrastOptions {
   std::string name;
-  Factor factor;  // has to be given
+  ContrastFactor factor;  // from 0 to 1; has to be given
   ImageRange value_range;
 };
 
 /// Each channel of an image moved away from its mean, or towards it, and cut to the range of
-/// values: y = m + (x - m) * t, with t between 1 - lower and 1 + upper for a factor {lower, upper},
-/// and between 1 - f and 1 + f for one number f. Keras documents the same, but its release 3.15
-/// draws t between 1 and 1 + f.
+/// values: y = m + (x - m) * t, with t between 1 - less and 1 + more. Keras documents the same, but
+/// for one number f its release 3.15 draws t between 1 and 1 + f.
 [[nodiscard]] SharedLayer RandomContrast(RandomContrastOptions options);
 
 }  // namespace meshwork

@@ -322,6 +322,13 @@ TEST_CASE("configurations give factors, ranges and sizes as programs do") {
                     Catch::Contains("expected two numbers, found 3"));
   CHECK_THROWS_WITH(made("RandomContrast: {factor: [0.5]}"),
                     Catch::Contains("expected one number, or two, found 1"));
+  for (const std::string written : {"-0.5", "1.5", "[-0.5, 0.5]", "[0.5, -0.5]"}) {
+    CHECK_THROWS_WITH(made("RandomContrast: {factor: " + written + "}"),
+                      Catch::Contains("factor: expected a number between 0 and 1, found ") &&
+                          Catch::Contains(written == "1.5" ? "1.5" : "-0.5"));
+  }
+  CHECK_THROWS_WITH(made("RandomBrightness: {factor: 1.5}"), Catch::Contains("found 1.5"));
+  CHECK_THROWS_WITH(made("RandomBrightness: {factor: [-1.5, 0]}"), Catch::Contains("found -1.5"));
 }
 
 TEST_CASE("wrong factors and images are errors that name the layer") {
