@@ -11,7 +11,6 @@ namespace meshwork {
 
 template <std::size_t dimensions, class Visitor>
 void describe(PoolingOptions<dimensions>& options, Visitor& option) {
-  option.about("the maximum or the mean of each channel over windows");
   describe_name(options, option);
   option("pool_size", options.pool_size, length, "size of a window");
   option("strides", options.strides, length, "step between windows; none: pool_size");
@@ -20,7 +19,6 @@ void describe(PoolingOptions<dimensions>& options, Visitor& option) {
 
 template <std::size_t dimensions, class Visitor>
 void describe(AdaptivePoolingOptions<dimensions>& options, Visitor& option) {
-  option.about("the maximum or the mean of each channel over a given number of windows");
   describe_name(options, option);
   option.required("output_size", options.output_size, length, "number of windows");
 }
@@ -110,24 +108,26 @@ SharedLayer AdaptiveAveragePooling3D(AdaptivePooling3DOptions options) {
 }
 
 void add_pooling(Catalog& catalog) {
-  catalog.add<SharedLayer, Pooling1DOptions>("MaxPooling1D", {}, MaxPooling1D);
-  catalog.add<SharedLayer, Pooling2DOptions>("MaxPooling2D", {}, MaxPooling2D);
-  catalog.add<SharedLayer, Pooling3DOptions>("MaxPooling3D", {}, MaxPooling3D);
-  catalog.add<SharedLayer, Pooling1DOptions>("AveragePooling1D", {}, AveragePooling1D);
-  catalog.add<SharedLayer, Pooling2DOptions>("AveragePooling2D", {}, AveragePooling2D);
-  catalog.add<SharedLayer, Pooling3DOptions>("AveragePooling3D", {}, AveragePooling3D);
-  catalog.add<SharedLayer, AdaptivePooling1DOptions>("AdaptiveMaxPooling1D", {},
-                                                     AdaptiveMaxPooling1D);
-  catalog.add<SharedLayer, AdaptivePooling1DOptions>("AdaptiveAveragePooling1D", {},
-                                                     AdaptiveAveragePooling1D);
-  catalog.add<SharedLayer, AdaptivePooling2DOptions>("AdaptiveMaxPooling2D", {},
-                                                     AdaptiveMaxPooling2D);
-  catalog.add<SharedLayer, AdaptivePooling2DOptions>("AdaptiveAveragePooling2D", {},
-                                                     AdaptiveAveragePooling2D);
-  catalog.add<SharedLayer, AdaptivePooling3DOptions>("AdaptiveMaxPooling3D", {},
-                                                     AdaptiveMaxPooling3D);
-  catalog.add<SharedLayer, AdaptivePooling3DOptions>("AdaptiveAveragePooling3D", {},
-                                                     AdaptiveAveragePooling3D);
+  const auto add = [&]<class Options>(const char* name, SharedLayer (*make)(Options),
+                                      const char* about) {
+    catalog.add<SharedLayer, Options>(name, {}, make, {}, about);
+  };
+  const char* const maximum = "the maximum of each channel over windows";
+  add("MaxPooling1D", MaxPooling1D, maximum);
+  add("MaxPooling2D", MaxPooling2D, maximum);
+  add("MaxPooling3D", MaxPooling3D, maximum);
+  const char* const mean = "the mean of each channel over windows";
+  add("AveragePooling1D", AveragePooling1D, mean);
+  add("AveragePooling2D", AveragePooling2D, mean);
+  add("AveragePooling3D", AveragePooling3D, mean);
+  const char* const adaptive_maximum = "the maximum of each channel over a given number of windows";
+  add("AdaptiveMaxPooling1D", AdaptiveMaxPooling1D, adaptive_maximum);
+  add("AdaptiveMaxPooling2D", AdaptiveMaxPooling2D, adaptive_maximum);
+  add("AdaptiveMaxPooling3D", AdaptiveMaxPooling3D, adaptive_maximum);
+  const char* const adaptive_mean = "the mean of each channel over a given number of windows";
+  add("AdaptiveAveragePooling1D", AdaptiveAveragePooling1D, adaptive_mean);
+  add("AdaptiveAveragePooling2D", AdaptiveAveragePooling2D, adaptive_mean);
+  add("AdaptiveAveragePooling3D", AdaptiveAveragePooling3D, adaptive_mean);
 }
 
 }  // namespace meshwork

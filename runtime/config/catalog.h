@@ -69,10 +69,10 @@ class Catalog {
   }
 
   /// A class that `make` makes of its described options (options.h), which are `initial` where
-  /// nothing else is given.
+  /// nothing else is given. Classes that share their options say `about` what they compute.
   template <class Value, class Options, class Make>
   void add(const std::string& class_name, std::vector<std::string> short_names, Make make,
-           Options initial = {}) {
+           Options initial = {}, const std::string& about = "") {
     enter<Value>(
         {class_name, std::move(short_names),
          [class_name, make, initial](const ConfigNode& node, const Catalog& catalog) -> Value {
@@ -83,7 +83,11 @@ class Catalog {
            return make(read_options<Options>(node, catalog, class_name, others, initial,
                                              KindOf<Value>::word));
          },
-         [initial] { return explained<Options>(initial); }});
+         [initial, about] {
+           Explained all = explained<Options>(initial);
+           if (!about.empty()) all.about = about;
+           return all;
+         }});
   }
 
   /// What `meshwork reference` says of a class.
