@@ -81,6 +81,9 @@ constexpr Absence all[] = {
      "initializers of your own are classes of an extension (--plugin)"},
     {"initializer", "IdentityInitializer OrthogonalInitializer",
      "Identity and Orthogonal are the same"},
+    {"initializer", ".seed", "draws follow from the seed of the run and the variable's path"},
+    {"initializer", ".input_axes .output_axes",
+     "the last two dimensions are inputs and outputs, as without them"},
     {"initializer", "STFT STFTInitializer", "audio is not what Meshwork trains on"},
     {"regularizer", "Regularizer",
      "regularizers of your own are classes of an extension (--plugin)"},
@@ -94,6 +97,34 @@ constexpr Absence all[] = {
     {"layer", "Embedding.mask_zero ReversibleEmbedding.mask_zero",
      "ignore_class of a loss, or weights of samples, leave some out"},
     {"layer", "Embedding.input_length", "the input's shape says it"},
+    {"layer", "Embedding.weights", "`meshwork import` reads weights of a file"},
+    {"layer", ".data_format", "channels are the last dimension; Permute moves another there"},
+    {"layer", ".seed", "draws follow from the seed of the run"},
+    {"layer", ".dtype .reverse_dtype",
+     "numbers are float32; the key precision says in which products are "
+     "computed"},
+    {"layer", ".activity_regularizer", "ActivityRegularization behind the layer"},
+    {"layer", ".lora_rank .lora_alpha",
+     "weights are trained whole; trainable: false leaves a layer as it is"},
+    {"layer", ".quantization_config EinsumDense.gptq_unpacked_column_size",
+     "weights are float32; the key precision says in which products are "
+     "computed"},
+    {"layer", "Dropout.noise_shape AlphaDropout.noise_shape",
+     "each element is drawn; SpatialDropout1D and its like drop whole channels"},
+    {"layer",
+     "Conv1DTranspose.output_padding Conv2DTranspose.output_padding "
+     "Conv3DTranspose.output_padding",
+     "padding says how long the output is; ZeroPadding2D and Cropping2D change it"},
+    {"layer",
+     "BatchNormalization.renorm BatchNormalization.renorm_clipping "
+     "BatchNormalization.renorm_momentum",
+     "training uses the statistics of the global batch; GroupNormalization needs none of a batch"},
+    {"layer", "BatchNormalization.synchronized", "statistics are those of the global batch"},
+    {"layer", "CategoryEncoding.sparse", "vectors have all their elements"},
+    {"layer", ".flash_attention", "scores are never stored, as without it"},
+    {"layer", ".use_gate", "Multiply with a Dense of activation sigmoid, behind the layer"},
+    {"layer", "Resizing.fill_mode Resizing.fill_value", "pad_to_aspect_ratio adds borders of 0"},
+    {"layer", "Resizing.antialias", "AveragePooling2D in front of it blurs what is made smaller"},
     {"layer", "MultiHeadAttention.output_shape", "Dense behind it makes vectors of another length"},
     {"layer", "MultiHeadAttention.attention_axes",
      "the one dimension between batch and features is attended over; Permute and Reshape bring "
@@ -135,7 +166,11 @@ constexpr Absence all[] = {
      "Convolution2DTranspose Convolution3DTranspose SeparableConvolution1D "
      "SeparableConvolution2D",
      "the names that begin with Conv or SeparableConv are the same"},
-    {"layer", "SpectralNormalization", "LayerNormalization or UnitNormalization", true},
+    {"layer", "SpectralNormalization",
+     "kernel_constraint: UnitNorm with kernel_regularizer: {OrthogonalRegularizer: {mode: "
+     "columns}} brings singular values to 1; with JAX, Keras divides the kernel in training alone, "
+     "and evaluates another model",
+     true},
     {"layer", "Masking", "ignore_class of a loss, or weights of samples, leave some out", true},
 };
 

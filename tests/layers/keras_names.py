@@ -34,8 +34,7 @@ REACHED = {
     "constraints": (keras.constraints, 1),
     "layers": (keras.layers, 0.95),
 }
-# Groups whose arguments are compared too.
-BY_ARGUMENT = ["losses", "metrics", "optimizers", "schedules", "callbacks"]
+NOT_NAMED = [inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL]
 
 
 def reference(*arguments):
@@ -80,6 +79,7 @@ def check(group, module, least):
     ours, others = described(group), absent(group)
     if group == "layers":
         ours.update(described("augmentations"))
+        others.update(absent("augmentations"))
     if group == "metrics":
         ours.update(described("losses"))
         others.update(absent("losses"))
@@ -94,12 +94,10 @@ def check(group, module, least):
     print(f"{group}: {there} of {counted} that count")
     if there < least * counted:
         failures.append(f"{group}: {there} of {counted} are there, expected {least:.0%}")
-    if group not in BY_ARGUMENT:
-        return
     for value, names in classes_of(module).items():
         for name in (name for name in names if name in ours):
             for argument in list(inspect.signature(value.__init__).parameters.values())[1:]:
-                if argument.kind == argument.VAR_KEYWORD or argument.name in ours[name]:
+                if argument.kind in NOT_NAMED or argument.name in ours[name]:
                     continue
                 if not {f"{name}.{argument.name}", f".{argument.name}"} & others.keys():
                     failures.append(f"{group}: {name} has no argument {argument.name}")
