@@ -143,7 +143,32 @@ ChoiceCost CandidateCosts::own(int index, const Candidate& candidate) {
           reduction, candidate.split, problem_.lengths[index], *problem_.mesh, costs));
     }
   }
+  cost += held(candidate.settled, operation.output);
   cost += arithmetic(index, candidate);
+  return cost;
+}
+
+ChoiceCost CandidateCosts::held_bytes(int layout, TensorId tensor) const {
+  const double price = problem_.request->costs.seconds_per_held_byte;
+  if (price == 0) return {};
+  const auto elements = static_cast<double>(
+      largest_block(problem_.layouts[layout], problem_.shapes[tensor], *problem_.mesh));
+  return cost_of_seconds(price * elements * sizeof(float));
+}
+
+ChoiceCost CandidateCosts::held(int settled, TensorId output) const {
+  return problem_.gradient[output] ? held_bytes(settled, output) : ChoiceCost();
+}
+
+ChoiceCost CandidateCosts::held_copies(int settled, int index, const Candidate& candidate,
+                                       TensorId tensor) const {
+  const GraphOperation& operation = problem_.graph->operations[index];
+  ChoiceCost cost;
+  if (!problem_.has_backward(operation)) return cost;
+  for (int i = 0; i < static_cast<int>(operation.inputs.size()); ++i) {
+    if (operation.inputs[i] != tensor || candidate.needed[i] == settled) continue;
+    if (operation.operation->backward_reads(i)) cost += held_bytes(candidate.needed[i], tensor);
+  }
   return cost;
 }
 
@@ -177,6 +202,7 @@ ChoiceCost CandidateCosts::between(int from, int index, const Candidate& candida
       }
     }
   }
+  cost += held_copies(from, index, candidate, tensor);
   return cost;
 }
 

@@ -31,6 +31,12 @@ class CandidateCosts {
   /// The arithmetic alone.
   [[nodiscard]] ChoiceCost arithmetic(int index, const Candidate& candidate) const;
 
+  /// What the bytes of an operation's output cost until backward, in layout number `settled`.
+  [[nodiscard]] ChoiceCost held(int settled, TensorId output) const;
+  /// The same of copies of `tensor` that backward of operation `index` reads.
+  [[nodiscard]] ChoiceCost held_copies(int settled, int index, const Candidate& candidate,
+                                       TensorId tensor) const;
+
   /// Between a candidate that leaves `tensor` settled as `from` and one of its consumer `index`.
   [[nodiscard]] ChoiceCost between(int from, int index, const Candidate& candidate,
                                    TensorId tensor);
@@ -58,6 +64,7 @@ class CandidateCosts {
   using Moves = std::vector<std::vector<std::int64_t>>;
   static constexpr std::int64_t unknown = -1;
 
+  [[nodiscard]] ChoiceCost held_bytes(int layout, TensorId tensor) const;
   ChoiceCost moving(int from, int to, TensorId tensor);
   ChoiceCost bringing(int from, int index, int input, const Candidate& candidate);
   const Exchange& exchange(int index, int input, const Candidate& candidate);

@@ -30,11 +30,15 @@
 //      three or four axes in play: an operation keeps the 256 candidates that are cheapest by
 //      themselves, and one whose neighbours have too many combinations is chosen before them. The
 //      plan tells of which operations (`Plan::cut`).
-//   5. Afterwards operations are joined, and other rewrites made, that change no layout
+//   5. Memory can have a price, in seconds a byte: of every result that backward may need, in the
+//      layout in which it waits, and of copies in other layouts that backward reads. `plan_within`
+//      looks for the least price at which a limit holds.
+//   6. Afterwards operations are joined, and other rewrites made, that change no layout
 //      (rewrites/rewrites.h).
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -59,6 +63,8 @@ struct CostModel {
   double latency_seconds = 2e-6;
   double bytes_per_second = 10e9;
   double flops_per_second = 150e9;
+  /// What a byte of a result costs that waits for backward: more of it buys memory with time.
+  double seconds_per_held_byte = 0;
 };
 
 /// A layout that the planner has to keep, and where it comes from ("key d1/kernel").
@@ -132,6 +138,13 @@ struct CutChoice {
   std::int64_t weighed = 0;
 };
 
+/// The plan that would be made if memory had no limit.
+struct PlanWithoutLimit {
+  std::int64_t limit = 0;    // bytes
+  std::int64_t bytes = 0;    // that this plan takes
+  double times_as_long = 1;  // the plan that is taken, as predicted
+};
+
 struct Plan {
   std::shared_ptr<const Graph> graph;
   MeshShape mesh;
@@ -141,10 +154,17 @@ struct Plan {
   double predicted_seconds = 0;              // of communication, one training step
   double arithmetic_seconds = 0;             // the same, of arithmetic on one rank
   PlanningWork work;
+  std::optional<PlanWithoutLimit> without_limit;  // where it took more than the limit
   std::vector<CutChoice> cut;  // in the order of the graph's operations; none: nothing is cheaper
 };
 
 /// Makes the plan. Pure: no MPI, any mesh. Throws `Error` for closed layouts that do not fit.
 [[nodiscard]] Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph);
+
+/// The plan of the least price of memory for which `bytes_of`(plan) are at most `limit`; raises that
+/// price in `request`. Throws `Error` if there is none.
+[[nodiscard]] Plan plan_within(std::int64_t limit, PlanRequest& request,
+                               const std::shared_ptr<const Graph>& graph,
+                               const std::function<std::int64_t(const Plan&)>& bytes_of);
 
 }  // namespace meshwork

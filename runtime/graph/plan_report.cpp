@@ -149,6 +149,7 @@ PlanReport report_plan(const Plan& plan, Mode mode, std::int64_t rows, std::int6
   report.micro_batches = std::ssize(request.micro_batches());
   report.predicted_seconds = plan.predicted_seconds * static_cast<double>(report.micro_batches);
   report.arithmetic_seconds = plan.arithmetic_seconds * static_cast<double>(report.micro_batches);
+  report.without_limit = plan.without_limit;
   report.cut = plan.cut;
   report.precision = precision;
   report.device = device;
@@ -254,6 +255,12 @@ std::string to_text(const PlanReport& report, std::size_t width) {
       report.mesh.rank_count() == 1
           ? ""
           : "  parameters and slots count once a rank; ranks of one node share one copy\n");
+  if (const auto& other = report.without_limit) {
+    text += fmt::format(
+        "  the fastest plan takes {}, above the limit of {}: this one is predicted to take {:.3g} "
+        "times as long\n",
+        readable_bytes(other->bytes), readable_bytes(other->limit), other->times_as_long);
+  }
   return wrapped(text, width);
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ struct PlanReport {
   std::int64_t arena_bytes_if_unshared = 0;
   std::vector<ReportedTensor> fed;  // inputs and targets, with the bytes of what is read
   double arithmetic_seconds = 0;
+  std::optional<PlanWithoutLimit> without_limit;
   std::vector<CutChoice> cut;  // where the planner did not weigh everything
   Precision precision = Precision::float32;
   DeviceTraits device;

@@ -6,6 +6,7 @@
 #include "runtime/graph/candidates.h"
 #include "runtime/graph/choice_network.h"
 #include "runtime/graph/plan.h"
+#include "runtime/graph/plan_report.h"
 #include "runtime/graph/planning_problem.h"
 #include "runtime/graph/rewrites/rewrites.h"
 
@@ -119,6 +120,7 @@ class Planner {
   void write_operations(Plan& plan) {
     ChoiceCost total;
     ChoiceCost arithmetic;
+    ChoiceCost held;
     for (int index = 0; index < operation_count(); ++index) {
       const GraphOperation& operation = request_.graph->operations[index];
       const Candidate& candidate = *chosen_[index];
@@ -141,16 +143,19 @@ class Planner {
       }
       total += costs_.own(index, candidate);
       arithmetic += costs_.arithmetic(index, candidate);
+      held += costs_.held(candidate.settled, operation.output);
       for (const TensorId input :
            std::set<TensorId>(operation.inputs.begin(), operation.inputs.end())) {
         const int producer = request_.graph->tensors[input].producer;
         if (producer >= 0) {
-          total += costs_.between(chosen_[producer]->settled, index, candidate, input);
+          const int settled = chosen_[producer]->settled;
+          total += costs_.between(settled, index, candidate, input);
+          held += costs_.held_copies(settled, index, candidate, input);
         }
       }
       plan.operations.push_back(std::move(planned));
     }
-    plan.predicted_seconds = seconds_of_cost(total.cost - arithmetic.cost);
+    plan.predicted_seconds = seconds_of_cost(total.cost - arithmetic.cost - held.cost);
     plan.arithmetic_seconds = seconds_of_cost(arithmetic.cost);
   }
 
@@ -170,6 +175,37 @@ Plan make_plan(const PlanRequest& request, std::shared_ptr<const Graph> graph) {
   Plan plan = Planner(rewritten).plan(std::move(graph));
   rewrite(plan);
   return plan;
+}
+
+Plan plan_within(std::int64_t limit, PlanRequest& request,
+                 const std::shared_ptr<const Graph>& graph,
+                 const std::function<std::int64_t(const Plan&)>& bytes_of) {
+  // From a price that decides between plans that take equally long to one that decides alone.
+  constexpr double first_price = 1e-15, last_price = 1e-7, factor = 10;
+  std::int64_t least = 0;
+  PlanWithoutLimit fastest;
+  double least_seconds = 0;
+  for (double price = 0; price <= last_price * factor;
+       price = price > 0 ? price * factor : first_price) {
+    request.costs.seconds_per_held_byte = price;
+    Plan plan = make_plan(request, graph);
+    const std::int64_t bytes = bytes_of(plan);
+    const double seconds = plan.predicted_seconds + plan.arithmetic_seconds;
+    if (price == 0) {
+      fastest = {.limit = limit, .bytes = bytes};
+      least_seconds = seconds;
+    }
+    if (bytes <= limit) {
+      fastest.times_as_long = seconds / least_seconds;
+      if (price > 0) plan.without_limit = fastest;
+      return plan;
+    }
+    least = least > 0 ? std::min(least, bytes) : bytes;
+  }
+  fail(
+      "no plan holds a step within {}: the least takes {}; split more tensors, or take more "
+      "microbatches or `recompute`",
+      readable_bytes(limit), readable_bytes(least));
 }
 
 }  // namespace meshwork

@@ -91,9 +91,10 @@ Blueprint::Blueprint(std::shared_ptr<const Graph> of_layers, const LayoutMap& la
       options(std::move(model_options)),
       compiled(std::move(compile_options)) {}
 
-void Blueprint::draw(const std::optional<LossData>& data, std::int64_t rows) {
+void Blueprint::draw(const std::optional<LossData>& data, std::int64_t rows, std::int64_t limit,
+                     const std::function<std::int64_t(const Plan&)>& bytes_of) {
   const bool joined = compiled && data;
-  if (planned && planned->rows == rows &&
+  if (planned && planned->rows == rows && (limit == 0 || planned->limit == limit) &&
       (joined ? planned->objective.is_for(*data) : planned->objective.targets.empty())) {
     return;
   }
@@ -104,8 +105,10 @@ void Blueprint::draw(const std::optional<LossData>& data, std::int64_t rows) {
   request.graph = objective.graph.get();
   request.losses = objective.losses;
   request.rows = rows;
-  Plan plan = make_plan(request, objective.graph);
-  planned = {std::move(objective), rows, std::move(plan)};
+  Plan plan = limit > 0 ? plan_within(limit, request, objective.graph, bytes_of)
+                        : make_plan(request, objective.graph);
+  spread.costs = request.costs;
+  planned = {std::move(objective), rows, std::move(plan), limit};
 }
 
 PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::int64_t rows,
@@ -137,6 +140,17 @@ PlanReport report_run(const Plan& plan, const Source& source, Mode mode, std::in
     }
   }
   return report;
+}
+
+void draw_within(const ByteCount& memory, Blueprint& blueprint, const Source& source,
+                 const std::optional<LossData>& data, std::int64_t rows, const StepWalk& walk) {
+  const DeviceTraits device = traits_of_device(blueprint.options.device);
+  // Blocks of rank 0 are the largest.
+  blueprint.draw_within(memory.bytes, data, walk.rows_at_once(rows), [&](const Plan& plan) {
+    return report_run(plan, source, Mode::train, rows, 0, blueprint.compiled,
+                      blueprint.options.precision, device, walk)
+        .peak_bytes();
+  });
 }
 
 std::optional<LossData> loss_data_of(const Source& source) {

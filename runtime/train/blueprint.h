@@ -5,12 +5,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/config/byte_count.h"
 #include "runtime/data/source.h"
 #include "runtime/graph/plan.h"
 #include "runtime/graph/plan_report.h"
@@ -72,6 +74,7 @@ struct Planned {
   Objective objective;
   std::int64_t rows = 0;
   Plan plan;
+  std::int64_t limit = 0;  // of bytes that it was drawn for; 0: none
 };
 
 struct Blueprint {
@@ -90,7 +93,18 @@ struct Blueprint {
 
   /// Plans for what the loss is given, or without an objective, unless that is what is planned
   /// already.
-  void draw(const std::optional<LossData>& data, std::int64_t rows);
+  void draw(const std::optional<LossData>& data, std::int64_t rows) {
+    draw(data, rows, 0, nullptr);
+  }
+  /// The same within a limit (plan_within), whose price of memory later plans have too.
+  void draw_within(std::int64_t limit, const std::optional<LossData>& data, std::int64_t rows,
+                   const std::function<std::int64_t(const Plan&)>& bytes_of) {
+    draw(data, rows, limit, bytes_of);
+  }
+
+ private:
+  void draw(const std::optional<LossData>& data, std::int64_t rows, std::int64_t limit,
+            const std::function<std::int64_t(const Plan&)>& bytes_of);
 };
 
 /// report_plan (plan_report.h) for batches of `source`, with what runs of steps keep of batches on
@@ -100,6 +114,11 @@ struct Blueprint {
                                     const std::optional<CompileOptions>& compiled,
                                     Precision precision, const DeviceTraits& device,
                                     const StepWalk& walk = {});
+
+/// Draws the fastest plan with which a rank holds no more than `memory` while it trains on batches of
+/// `rows` of `source`. Throws `Error` if there is none.
+void draw_within(const ByteCount& memory, Blueprint& blueprint, const Source& source,
+                 const std::optional<LossData>& data, std::int64_t rows, const StepWalk& walk);
 
 /// What losses are given of `source`, or none if it has no targets.
 [[nodiscard]] std::optional<LossData> loss_data_of(const Source& source);

@@ -273,7 +273,7 @@ void Model::State::compare(const Settings& settings, const std::string& what) co
 }
 
 void Model::State::prepare(const std::optional<LossData>& wanted, std::int64_t rows) {
-  if (engine && (!compiled || !wanted || objective.is_for(*wanted))) {
+  if (engine && !planned && (!compiled || !wanted || objective.is_for(*wanted))) {
     return;
   }
   if (fitting) {

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/options.h"
+#include "runtime/config/byte_count.h"
 #include "runtime/data/mixing.h"
 #include "runtime/data/source.h"
 #include "runtime/device/kernels/precision.h"
@@ -67,7 +68,9 @@ struct FitOptions {
   CheckpointOptions checkpoint;
   /// Say at the end where the time of the steps went (profile.h).
   bool profile = false;
-  StepWalk walk;              // micro-batches, and what is recomputed
+  StepWalk walk;  // micro-batches, and what is recomputed
+  /// Of a rank, in a training step. The plan is the fastest one that takes no more (plan_within).
+  std::optional<ByteCount> memory;
   std::string configuration;  // text that checkpoints carry, and that is compared on going on
   /// Asks the run to save and to end early; null: nobody does. Must outlive the run.
   const StopRequest* stop_request = nullptr;

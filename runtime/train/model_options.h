@@ -153,6 +153,9 @@ void describe_fit_section(FitOptions& options, Visitor& option) {
       "recompute", options.walk.recompute,
       "layers and blocks, by a regular expression of paths, whose activations are forgotten after "
       "forward and made again for backward");
+  option(
+      "memory", options.memory,
+      "bytes of a rank that a step may hold: the plan splits results further until they suffice");
   option("steps_per_epoch", options.steps_per_epoch, positive,
          "steps of an epoch; none: all the data gives");
   option("validation_batch_size", options.validation_batch_size, positive,

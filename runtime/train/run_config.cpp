@@ -728,10 +728,13 @@ Blueprint RunConfig::blueprint(const MeshShape& mesh) const {
 const Plan& RunConfig::plan(Blueprint& blueprint, const Source& source, std::int64_t rows,
                             Mode mode, const Source* validation) const {
   (void)objective(source, mode);  // whose errors have places of their own
-  ConfigReader(document_).section("layout").located([&] {
-    blueprint.draw(loss_data(source, mode, validation),
-                   mode == Mode::train ? fit_.walk.rows_at_once(rows) : rows);
-  });
+  const std::optional<LossData> data = loss_data(source, mode, validation);
+  if (mode == Mode::train && fit_.memory) {
+    document_.find("fit")->find("memory")->located(
+        [&] { draw_within(*fit_.memory, blueprint, source, data, rows, fit_.walk); });
+  }
+  ConfigReader(document_).section("layout").located(
+      [&] { blueprint.draw(data, mode == Mode::train ? fit_.walk.rows_at_once(rows) : rows); });
   const Plan& plan = blueprint.planned->plan;
   if (mode == Mode::train) {
     ConfigReader(document_).section("fit").located(

@@ -31,9 +31,14 @@ inline MeshShape mesh_of(const std::vector<MeshAxis>& axes) {
   return {axes, ranks};
 }
 
-/// The plan for batches of `rows`; an empty `batch_axis` is none.
-inline Plan plan_of(const Trained& training, const MeshShape& mesh, const LayoutEntries& entries,
-                    const std::string& batch_axis, std::int64_t rows, CostModel costs = {}) {
+struct TrainedBlueprint {
+  Blueprint blueprint;
+  LossData data;
+};
+
+/// An empty `batch_axis` is none.
+inline TrainedBlueprint blueprint_of(const Trained& training, const MeshShape& mesh,
+                                     const LayoutEntries& entries, const std::string& batch_axis) {
   const auto input = Input(training.sample);
   const Graph model = make_graph({input}, {training.build(input)});
   Shape target = training.loss->target_shape(model.tensors[model.outputs.front()].shape);
@@ -42,13 +47,20 @@ inline Plan plan_of(const Trained& training, const MeshShape& mesh, const Layout
   for (const auto& [key, layout] : entries) {
     layouts.insert(key, layout);
   }
-  Blueprint blueprint(std::make_shared<Graph>(model), layouts,
-                      batch_axis.empty() ? std::nullopt : std::optional(mesh.axis(batch_axis)),
-                      UnmatchedLayouts::error, {},
-                      CompileOptions{training.loss, training.optimizer, training.metrics});
-  blueprint.spread.costs = costs;
-  blueprint.draw(LossData{.targets = {target}}, rows);
-  return blueprint.planned->plan;
+  return {Blueprint(std::make_shared<Graph>(model), layouts,
+                    batch_axis.empty() ? std::nullopt : std::optional(mesh.axis(batch_axis)),
+                    UnmatchedLayouts::error, {},
+                    CompileOptions{training.loss, training.optimizer, training.metrics}),
+          LossData{.targets = {target}}};
+}
+
+/// The plan for batches of `rows`.
+inline Plan plan_of(const Trained& training, const MeshShape& mesh, const LayoutEntries& entries,
+                    const std::string& batch_axis, std::int64_t rows, CostModel costs = {}) {
+  TrainedBlueprint of = blueprint_of(training, mesh, entries, batch_axis);
+  of.blueprint.spread.costs = costs;
+  of.blueprint.draw(of.data, rows);
+  return of.blueprint.planned->plan;
 }
 
 /// "data+model".

@@ -21,15 +21,16 @@ namespace {
 constexpr std::int64_t rows = 2, length = 128, width = 1024, values = rows * length * width;
 
 // Two blocks, so that one is between others.
-Trained blocks() {
+Trained blocks(std::int64_t length = megatron_test::length,
+               std::int64_t width = megatron_test::width) {
   return {
       .sample = {length, width},
       .build =
-          [](SymbolicTensor x) {
+          [width](SymbolicTensor x) {
             for (const std::string block : {"a", "b"}) {
               auto y = LayerNormalization({.name = "norm_1" + block})(x);
               y = MultiHeadAttention(
-                  {.name = "attention_" + block, .num_heads = 8, .key_dim = 128})(y);
+                  {.name = "attention_" + block, .num_heads = 8, .key_dim = width / 8})(y);
               x = Add({.name = "attended_" + block})({x, y});
               y = LayerNormalization({.name = "norm_2" + block})(x);
               y = Dense(
@@ -86,6 +87,35 @@ TEST_CASE("left to itself the planner splits the sequence between heads and hidd
   CHECK(counts[{"backward", "all_gather"}] == 2 * 2);
   CHECK(counts[{"backward", "reduce_scatter"}] == 2 * 2);
   CHECK(counts.size() == 4);
+}
+
+// Where messages are short their number counts, so that results are rather whole than split.
+TEST_CASE("a limit of memory makes the planner split what takes less time whole") {
+  const Trained training = blocks(16, 64);
+  auto [blueprint, data] = blueprint_of(training, mesh_of({{"data", 1}, {"model", 4}}),
+                                        heads_and_hidden_units(), "data");
+  const auto bytes_of = [&](const Plan& plan) {
+    return report_plan(plan, Mode::train, rows, 0, training.optimizer.update_rule(), {})
+        .arena_bytes;
+  };
+  blueprint.draw(data, rows);
+  const Plan fastest = blueprint.planned->plan;
+  const std::int64_t most = bytes_of(fastest), limit = most * 4 / 5;
+  blueprint.draw_within(most, data, rows, bytes_of);
+  CHECK_FALSE(blueprint.planned->plan.without_limit);
+
+  blueprint.draw_within(limit, data, rows, bytes_of);
+  const Plan within = blueprint.planned->plan;
+  CHECK(bytes_of(within) <= limit);
+  REQUIRE(within.without_limit);
+  CHECK(within.without_limit->bytes == most);
+  CHECK(within.without_limit->times_as_long > 1);
+  // The price itself is no time.
+  CHECK(within.predicted_seconds > fastest.predicted_seconds);
+  CHECK(within.predicted_seconds < 2 * fastest.predicted_seconds);
+
+  CHECK_THROWS_WITH(blueprint.draw_within(1000, data, rows, bytes_of),
+                    Catch::Matchers::StartsWith("no plan holds a step within 1000 bytes"));
 }
 
 }  // namespace meshwork::megatron_test
