@@ -9,7 +9,7 @@
 // Tiles that no row looks at are left out. Blocks with most tiles start first.
 //
 // Vectors are taken in `stage_columns` elements at a time. Longer ones have blocks for each part of
-// the results, which compute all scores: 1.5 times the work for 128 elements.
+// the results, which compute all scores: half as much work again, or more, for 128 elements.
 //
 // Exponentials are powers of 2, with scores in units of log 2. Bound by FLOP: products run on tensor
 // cores (tiles.h), in every precision.
@@ -21,6 +21,7 @@
 #include "runtime/device/cuda/kernels.h"
 #include "runtime/device/cuda/launch.h"
 #include "runtime/device/cuda/tiles.h"
+#include "runtime/device/cuda/workspace.h"
 #include "runtime/device/kernels/attention.h"
 #include "runtime/device/kernels/step_scalars.h"
 #include "runtime/device/philox.h"
@@ -452,6 +453,7 @@ struct KeyGradients {
            query < end; query += tile_rows) {
         Tile<tile_rows> scores, gradients;
         multiply_pairs(block, row, query, keys, queries, key_stage, query_stage, scores);
+        block.synchronize();  // behind whoever reads those of the tile before
         block.template each<tile_rows>([&](int i) {
           const bool here = query + i < at.queries;
           const std::int64_t number = (task.sample * at.heads + head) * at.queries + query + i;
@@ -543,7 +545,7 @@ KernelPointer compile(const AttentionGradientSpec& spec, const Context& context)
     return make_kernel(
         [shape = spec.at, rows, launcher = context.launcher](void* const* operands) {
           const int dq = drops ? 7 : 6;
-          auto* const dots = at(operands, dq + 3);
+          auto* const dots = reinterpret_cast<float*>(aligned_workspace(operands[dq + 3]));
           const Backward<drops> of{
               shape,
               Sight(shape),
@@ -561,7 +563,7 @@ KernelPointer compile(const AttentionGradientSpec& spec, const Context& context)
           const KeyGradients<precision, drops> keys{of, at(operands, dq + 1), at(operands, dq + 2)};
           for_blocks(launcher, keys.tasks(), keys);
         },
-        rows * static_cast<std::int64_t>(sizeof(float)));
+        with_alignment(rows * static_cast<std::int64_t>(sizeof(float))));
   });
 }
 

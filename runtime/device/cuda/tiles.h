@@ -12,9 +12,9 @@
 // (g + 8, 2 t) and (g + 8, 2 t + 1) with g = lane / 4, t = lane % 4: what the instructions `mma` of
 // CUDA's PTX leave there (PTX ISA 8.0, 9.7.13). Four lanes share a row.
 //
-// float32 comes from three products of tf32: each factor is cut into its upper 11 significant bits
-// and the rest, and the product of both rests is left out (as CUTLASS's OpMultiplyAddFastF32). What is
-// left out, and cut off, is below 2^-20 of the product.
+// float32 comes from three products of tf32. Each factor is cut into its upper 11 significant bits
+// and the rest; the product of both rests is left out (CUTLASS's OpMultiplyAddFastF32 does alike).
+// What is missing is below 2^-19 of the product.
 //
 // Kernels are objects whose operator()(block, task) a block calls. Their members are plain values,
 // copied to the device with the launch. tests/support/cuda_on_host holds the same as loops, a block

@@ -50,10 +50,6 @@ struct AttentionShape {
     const std::int64_t most = window > 0 ? window - 1 : any;
     return {causal ? 0 : -most, most};
   }
-  [[nodiscard]] MESHWORK_HOST_DEVICE bool looks_at(std::int64_t query, std::int64_t key) const {
-    const std::int64_t distance = first_query + query - first_key - key;
-    return distances().least <= distance && distance <= distances().most;
-  }
   /// Numbers [begin, end).
   struct Range {
     std::int64_t begin, end;
